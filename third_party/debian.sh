@@ -1,0 +1,60 @@
+# What the build needs from Debian or Ubuntu, and how it is got. Sourced by bazelw and .ci/run.
+
+# The file that shows that a package is there, and the package. Looking for files takes a
+# millisecond; asking apt takes a second.
+readonly BUILD_PACKAGES=(
+  "/usr/bin/g++ g++"
+  "/usr/bin/protoc protobuf-compiler"
+  "/usr/bin/bible bible-kjv"
+  "/usr/include/absl/base/config.h libabsl-dev"
+  "/usr/include/google/protobuf/any.proto libprotobuf-dev"
+  "/usr/include/gtest/gtest.h libgtest-dev"
+  "/usr/include/gmock/gmock.h libgmock-dev"
+  "/usr/include/benchmark/benchmark.h libbenchmark-dev"
+  "/usr/include/dnnl_version.h libdnnl-dev"
+  "/usr/include/hwy/highway.h libhwy-dev"
+  "/usr/include/nlohmann/json.hpp nlohmann-json3-dev"
+  "/usr/include/xxhash.h libxxhash-dev"
+)
+# Debian's own Bazel, where there is no other, and the rules that it would download.
+readonly BAZEL_PACKAGES=(
+  "/usr/bin/bazel-4 bazel-bootstrap"
+  "/usr/share/bazel/tools/platforms/WORKSPACE bazel-platforms"
+  "/usr/share/bazel/tools/skylib/WORKSPACE bazel-skylib"
+  "/usr/share/bazel/rules/java/WORKSPACE bazel-rules-java"
+)
+readonly LINT_PACKAGES=(
+  "/usr/bin/clang-format clang-format"
+  "/usr/bin/clang-tidy clang-tidy"
+  "/usr/bin/git git"
+)
+
+# missing_packages LINE...: the packages among "FILE PACKAGE" lines whose file is not there.
+missing_packages() {
+  local line
+  for line in "$@"; do
+    [[ -e ${line% *} ]] || echo "${line#* }"
+  done
+}
+
+# install_packages WHY PACKAGE...: installs, where it may, or says how and fails.
+install_packages() {
+  local why=$1 as_root=()
+  shift
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600
+    -o Dpkg::Use-Pty=0)
+  if [[ ! -x /usr/bin/apt-get ]]; then
+    echo "$why needs what Debian packages as: $*. Please install it." >&2
+    return 1
+  fi
+  if ((EUID != 0)); then as_root=(sudo -n); fi
+  if [[ -n ${TESSERA_NO_INSTALL:-} ]] ||
+    { ((EUID != 0)) && ! sudo -n true 2>/dev/null; }; then
+    echo "$why needs packages that are not installed. Please run:" >&2
+    echo "  sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends $*'" >&2
+    return 1
+  fi
+  echo "Installing what $why needs: $*" >&2
+  "${as_root[@]}" "${apt[@]}" update >&2 </dev/null &&
+    "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@" >&2 </dev/null
+}
