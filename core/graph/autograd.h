@@ -1,0 +1,67 @@
+// Automatic differentiation as a transformation Graph -> Graph: gradient operators are appended to
+// the Graph by each operator's own rule.
+#ifndef TESSERA_CORE_GRAPH_AUTOGRAD_H_
+#define TESSERA_CORE_GRAPH_AUTOGRAD_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/graph/graph.h"
+
+namespace tessera {
+
+// What an operator's gradient rule is given.
+class GradientBuilder {
+ public:
+  GradientBuilder(Graph* graph, OpId op, std::vector<Tensor> output_gradients,
+                  std::vector<bool> needed)
+      : graph_(graph),
+        op_(op),
+        output_gradients_(std::move(output_gradients)),
+        needed_(std::move(needed)),
+        input_gradients_(needed_.size()) {}
+
+  Graph& graph() { return *graph_; }
+  const Attributes& attributes() const { return graph_->op(op_).attributes; }
+  int num_inputs() const { return static_cast<int>(graph_->op(op_).inputs.size()); }
+  Tensor input(int i) { return graph_->tensor(graph_->op(op_).inputs[i]); }
+  Tensor output(int i) { return graph_->tensor(graph_->op(op_).outputs[i]); }
+
+  // Invalid where no gradient flows into that output; at least one is valid.
+  Tensor output_gradient(int i) { return output_gradients_[i]; }
+  // Whether anyone asks for the gradient of input i.
+  bool needed(int i) const { return needed_[i]; }
+  // Has the input's shape. Inputs that are not needed may be left out or set all the same.
+  void SetInputGradient(int i, Tensor gradient) { input_gradients_[i] = gradient; }
+
+  const std::vector<Tensor>& input_gradients() const { return input_gradients_; }
+
+ private:
+  Graph* graph_;
+  OpId op_;
+  std::vector<Tensor> output_gradients_;
+  std::vector<bool> needed_;
+  std::vector<Tensor> input_gradients_;
+};
+
+// Adds up several contributions to one gradient; core/ops gives the operator, because core/graph
+// knows none.
+struct AutogradOperators {
+  Tensor (*add)(Tensor a, Tensor b);
+  // A tensor of `type` filled with `value`.
+  Tensor (*fill)(Graph& graph, const TensorType& type, double value);
+};
+
+// Appends to `graph` the gradients of `loss` (a scalar) with respect to each of `targets`, seeded
+// with d loss = 1, and returns them in order, at the paths "<target>.grad". A target that the loss
+// does not depend on gets zeros. Contributions to one value are added in the order in which the
+// reverse walk meets them, which depends on nothing but the Graph.
+// Call RecordGradients of core/ops/gradients.h, which fills in the operators.
+absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
+                                                    absl::Span<const Tensor> targets,
+                                                    const AutogradOperators& operators);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_GRAPH_AUTOGRAD_H_

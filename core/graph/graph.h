@@ -1,0 +1,248 @@
+// A Graph: what is computed, as operators on whole tensors, as if on one device.
+//
+// Static single assignment: every value has one producer, and operators stand in an order in which
+// each comes after the producers of its inputs. Every operator and value has a unique path made of
+// the builder's scopes ("blocks.3.attn.qkv"); everything saved refers to paths, never to numbers.
+//
+// Models record a Graph through functions on Tensor handles (core/ops/ops.h). A recording function
+// that is given something unfit notes the first such error in the Graph and returns an invalid
+// handle, which later functions pass on; ask status() once at the end.
+//
+// Thread safety: const methods may run concurrently; recording needs one thread.
+#ifndef TESSERA_CORE_GRAPH_GRAPH_H_
+#define TESSERA_CORE_GRAPH_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/graph/attributes.h"
+#include "core/graph/operator.h"
+#include "core/tensor/shape.h"
+
+namespace tessera {
+
+using ValueId = int32_t;
+using OpId = int32_t;
+inline constexpr int32_t kNone = -1;
+
+enum class Role : uint8_t {
+  kInput,           // given anew each step: a batch, a learning rate, a seed
+  kParameter,       // state: trained, or frozen
+  kOptimizerState,  // state: moments, step count
+  kCache,           // lives from one step of a Program to the next and no longer, never saved
+  kActivation,
+  kGradient,
+};
+absl::string_view RoleName(Role role);  // "input", "parameter", "optimizer", "cache", ...
+
+enum class Phase : uint8_t { kForward, kBackward, kUpdate };
+absl::string_view PhaseName(Phase phase);
+
+// How a state's first value is made.
+struct Initializer {
+  enum class Kind : uint8_t { kConstant, kNormal };
+  Kind kind = Kind::kConstant;
+  double value = 0;  // the constant, or the mean
+  double stddev = 0;
+
+  static Initializer Constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Initializer Normal(double mean, double stddev) { return {Kind::kNormal, mean, stddev}; }
+};
+
+struct Value {
+  std::string path;
+  TensorType type;
+  Role role = Role::kActivation;
+  OpId producer = kNone;  // kNone: an input or a state's given value
+  int output_index = 0;   // of the producer
+};
+
+struct Op {
+  std::string path;
+  const Operator* kind = nullptr;
+  Attributes attributes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  Phase phase = Phase::kForward;
+  std::vector<OpId> after;  // must run later than these, though it reads nothing of theirs
+  bool recomputed = false;  // repeats another op to save memory
+};
+
+// An input of the step.
+struct GraphInput {
+  ValueId value = kNone;
+  int batch_dim = kNone;  // the dimension that counts the batch's rows; kNone: the same for all
+};
+
+// A state is a pair: the value that a step is given, and the value that it leaves under the same
+// path.
+struct State {
+  std::string path;
+  TensorType type;
+  Role role = Role::kParameter;
+  Initializer initializer;
+  bool trainable = true;  // of a parameter
+  ValueId given = kNone;  // kNone: the Graph does not read it (initialisation)
+  ValueId left = kNone;   // equal to `given` if the Graph does not change it
+};
+
+struct GraphOutput {
+  std::string name;
+  ValueId value = kNone;
+};
+
+class Graph;
+
+// A value of a Graph under construction. Cheap to copy; valid as long as the Graph lives and does
+// not move.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Graph* graph, ValueId id) : graph_(graph), id_(id) {}
+
+  bool valid() const { return graph_ != nullptr && id_ != kNone; }
+  Graph* graph() const { return graph_; }
+  ValueId id() const { return id_; }
+  // Of an invalid handle: f32[].
+  const TensorType& type() const;
+  const Shape& shape() const { return type().shape; }
+  DType dtype() const { return type().dtype; }
+  int rank() const { return static_cast<int>(shape().size()); }
+  // Negative counts from the last; 1 where there is no such dimension.
+  int64_t dim(int i) const;
+
+ private:
+  Graph* graph_ = nullptr;
+  ValueId id_ = kNone;
+};
+
+class Graph {
+ public:
+  explicit Graph(std::string name) : name_(std::move(name)) {}
+  Graph(Graph&&) = default;
+  Graph& operator=(Graph&&) = default;
+  Graph(const Graph&) = default;
+  Graph& operator=(const Graph&) = default;
+
+  // --- Recording -------------------------------------------------------------------------------
+
+  // An input of the step; `name` is its whole path.
+  Tensor Input(absl::string_view name, TensorType type, int batch_dim = kNone);
+
+  // Declares a state below the current scope and gives the value that the step is given. Declaring
+  // a path twice gives the same value again if the type is the same (a tied weight), else an error.
+  Tensor DeclareState(absl::string_view name, TensorType type, Role role, Initializer initializer,
+                      bool trainable = true);
+  // A trainable parameter of dtype f32.
+  Tensor Parameter(absl::string_view name, Shape shape, Initializer initializer);
+  // Says what a step leaves under the path of `state`.
+  void SetState(absl::string_view path, Tensor left);
+  // Declares a state that the Graph writes and never reads.
+  void WriteState(const State& like, Tensor left);
+
+  void SetOutput(absl::string_view name, Tensor value);
+
+  // Records one use of an operator below the current scope. `name` defaults to the operator's; a
+  // path that is taken gets "_1", "_2", ... The main output has the op's path, others
+  // "path.<output name>".
+  std::vector<Tensor> Record(const Operator& kind, absl::Span<const Tensor> inputs,
+                             Attributes attributes = {}, absl::string_view name = "");
+  // The same for an operator of one output.
+  Tensor Record1(const Operator& kind, absl::Span<const Tensor> inputs, Attributes attributes = {},
+                 absl::string_view name = "");
+
+  // Notes an error; the first one stays.
+  void Fail(absl::Status status);
+  const absl::Status& status() const { return status_; }
+
+  void set_phase(Phase phase) { phase_ = phase; }
+  Phase phase() const { return phase_; }
+
+  // Gives a value another path; that must be free.
+  void Rename(ValueId value, absl::string_view path);
+  void SetRole(ValueId value, Role role) { values_[value].role = role; }
+  // `op` must run after `earlier`.
+  void AddOrderEdge(OpId op, OpId earlier);
+  void MarkRecomputed(OpId op) { ops_[op].recomputed = true; }
+
+  // --- Reading ---------------------------------------------------------------------------------
+
+  const std::string& name() const { return name_; }
+  void set_name(std::string name) { name_ = std::move(name); }
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Op>& ops() const { return ops_; }
+  const std::vector<GraphInput>& inputs() const { return inputs_; }
+  const std::vector<State>& states() const { return states_; }
+  const std::vector<GraphOutput>& outputs() const { return outputs_; }
+  // Paths of the scopes that were marked as blocks, in order.
+  const std::vector<std::string>& blocks() const { return blocks_; }
+
+  const Value& value(ValueId id) const { return values_[id]; }
+  const Op& op(OpId id) const { return ops_[id]; }
+  Tensor tensor(ValueId id) { return Tensor(this, id); }
+  // nullptr if there is none of that path.
+  const State* FindState(absl::string_view path) const;
+  ValueId FindValue(absl::string_view path) const;   // kNone if there is none
+  ValueId FindOutput(absl::string_view name) const;  // kNone if there is none
+  bool PathIsFree(absl::string_view path) const;
+
+  std::vector<TensorType> TypesOf(absl::Span<const ValueId> ids) const;
+
+  // One line for each input, state, operator, state left and output; see docs/architecture.md.
+  std::string ToString() const;
+  // 32 hexadecimal digits of XXH3-128 over the text form without its first line: equal for equal
+  // Graphs on every machine.
+  std::string Fingerprint() const;
+  // The fingerprint of the operators within the scope `block`, with names relative to it: equal for
+  // blocks that differ by their index only.
+  std::string BlockFingerprint(absl::string_view block) const;
+
+ private:
+  friend class Scope;
+
+  std::string ScopedPath(absl::string_view name) const;
+  std::string FreePath(std::string path) const;
+  ValueId AddValue(std::string path, TensorType type, Role role, OpId producer, int output_index);
+  std::string OpToString(const Op& op) const;
+
+  std::string name_;
+  std::vector<Value> values_;
+  std::vector<Op> ops_;
+  std::vector<GraphInput> inputs_;
+  std::vector<State> states_;
+  std::vector<GraphOutput> outputs_;
+  std::vector<std::string> blocks_;
+  absl::flat_hash_map<std::string, ValueId> value_of_path_;
+  absl::flat_hash_map<std::string, int> state_of_path_;
+  std::string scope_;
+  Phase phase_ = Phase::kForward;
+  absl::Status status_;
+};
+
+// While it lives, what is recorded lies below `name`. A block is a scope that a strategy may treat
+// as one unit (recompute, gather); blocks do not nest.
+class Scope {
+ public:
+  enum Kind { kPlain, kBlock };
+  Scope(Graph* graph, absl::string_view name, Kind kind = kPlain);
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  Graph* graph_;
+  size_t outer_size_;
+};
+
+// True if `path` lies in the scope `scope` ("blocks.1" holds "blocks.1.ln1", not "blocks.10").
+bool InScope(absl::string_view path, absl::string_view scope);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_GRAPH_GRAPH_H_

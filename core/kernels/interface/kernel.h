@@ -1,0 +1,130 @@
+// What a kernel is: one way to run one operator on one backend.
+//
+// This folder holds no code of any backend, and nothing calls a kernel but through it.
+#ifndef TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_
+#define TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/graph/attributes.h"
+#include "core/tensor/shape.h"
+#include "core/tensor/tensor_view.h"
+
+namespace tessera {
+
+// The processor that kernels run on; with the number of threads it decides workspaces and choices.
+struct Processor {
+  std::string name;  // e.g. "AMD EPYC 9B14, avx3_zen4": the same string for the same kind
+  int threads = 1;
+};
+
+// An elementwise operator that is applied to the main operator's output 0 before it is stored. Its
+// input 0 is what came before; its other inputs follow the main operator's own inputs, in order.
+struct Epilogue {
+  std::string op;
+  Attributes attributes;
+  int extra_inputs = 0;
+
+  friend bool operator==(const Epilogue& a, const Epilogue& b) {
+    return a.op == b.op && a.attributes == b.attributes && a.extra_inputs == b.extra_inputs;
+  }
+};
+
+// What is asked of a kernel. Its text is the key of a kernel choice, of a price, of a trace's entry.
+struct KernelRequest {
+  std::string op;
+  Attributes attributes;
+  std::vector<TensorType> inputs;    // local shapes; with epilogues, their extra inputs too
+  std::vector<TensorType> outputs;
+  std::vector<Epilogue> epilogues;   // empty unless instructions were fused
+  int threads = 1;
+
+  // "matmul{transpose_b=true} f32[1024, 768] f32[2304, 768] -> f32[1024, 2304] threads=2"
+  std::string Key() const;
+};
+
+// One call. Views and workspace are those that the kernel was promised: inputs and outputs are
+// row-major unless the kernel says that it takes strides; an output overlaps an input only as
+// Operator::InPlace allows.
+struct KernelCall {
+  const KernelRequest& request;
+  absl::Span<const TensorView> inputs;
+  absl::Span<const TensorView> outputs;
+  void* workspace = nullptr;  // 64-byte aligned, uninitialised
+  int64_t workspace_bytes = 0;
+};
+
+// A kernel made ready for one request: a library's primitive is built once, here. Run() allocates
+// nothing of its own. Runs on the backend's stream; not thread-safe.
+class BoundKernel {
+ public:
+  virtual ~BoundKernel() = default;
+  virtual absl::Status Run(const KernelCall& call) = 0;
+};
+
+// Static lifetime; const methods are thread-safe.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  virtual absl::string_view op() const = 0;
+  // Which of the ways to run the operator this is: "onednn", "highway", "loops".
+  virtual absl::string_view name() const = 0;
+  // Whether it can serve this request (dtypes, attributes, epilogues).
+  virtual bool Accepts(const KernelRequest& request) const = 0;
+  // Whether it reads input i, or writes output i, at any strides whose last dimension is
+  // contiguous or not; otherwise it is given row-major tensors.
+  virtual bool StridedInput(int i) const { return false; }
+  virtual bool StridedOutput(int i) const { return false; }
+  // Scratch memory, a function of the request and the processor only; the memory plan provides it.
+  virtual int64_t WorkspaceBytes(const KernelRequest& request, const Processor& processor) const {
+    return 0;
+  }
+  // Whether the workspace is a library's, which may leave parts of it unused.
+  virtual bool LibraryWorkspace() const { return false; }
+  virtual absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const = 0;
+};
+
+// A kernel that is one function with nothing to prepare.
+class FunctionKernel : public Kernel {
+ public:
+  using Function = absl::Status (*)(const KernelCall& call);
+  struct Traits {
+    bool (*accepts)(const KernelRequest& request) = nullptr;  // nullptr: everything
+    // Bit i: input (output) i may have any strides.
+    uint32_t strided_inputs = 0;
+    uint32_t strided_outputs = 0;
+    int64_t (*workspace_bytes)(const KernelRequest& request, const Processor& processor) = nullptr;
+  };
+  FunctionKernel(absl::string_view op, absl::string_view name, Function function, Traits traits)
+      : op_(op), name_(name), function_(function), traits_(traits) {}
+
+  absl::string_view op() const override { return op_; }
+  absl::string_view name() const override { return name_; }
+  bool Accepts(const KernelRequest& request) const override {
+    return request.epilogues.empty() && (traits_.accepts == nullptr || traits_.accepts(request));
+  }
+  bool StridedInput(int i) const override { return (traits_.strided_inputs >> i) & 1; }
+  bool StridedOutput(int i) const override { return (traits_.strided_outputs >> i) & 1; }
+  int64_t WorkspaceBytes(const KernelRequest& request, const Processor& processor) const override {
+    return traits_.workspace_bytes == nullptr ? 0 : traits_.workspace_bytes(request, processor);
+  }
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override;
+
+ private:
+  absl::string_view op_;
+  absl::string_view name_;
+  Function function_;
+  Traits traits_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_

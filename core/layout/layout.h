@@ -1,0 +1,63 @@
+// How a tensor lies over one axis of a device mesh, or over the turns of an accumulation, which are
+// a split in time instead of over devices.
+#ifndef TESSERA_CORE_LAYOUT_LAYOUT_H_
+#define TESSERA_CORE_LAYOUT_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+// The layout of one tensor along one axis.
+//   S(d, u)  split along dimension d in whole units of u elements;
+//   B        broadcast: every member of the axis has all of it;
+//   P        partial: the true value is the sum, maximum or log-sum-exp over the axis.
+struct AxisLayout {
+  enum class Kind : uint8_t { kBroadcast, kSplit, kPartial };
+  enum class Reduction : uint8_t { kSum, kMax, kLogSumExp };
+
+  Kind kind = Kind::kBroadcast;
+  int dim = 0;                             // of a split
+  int64_t unit = 1;                        // of a split, in elements
+  Reduction reduction = Reduction::kSum;   // of a partial
+
+  static AxisLayout Broadcast() { return {}; }
+  static AxisLayout Split(int dim, int64_t unit = 1) { return {Kind::kSplit, dim, unit}; }
+  static AxisLayout Partial(Reduction reduction = Reduction::kSum) {
+    return {Kind::kPartial, 0, 1, reduction};
+  }
+
+  bool broadcast() const { return kind == Kind::kBroadcast; }
+  bool split() const { return kind == Kind::kSplit; }
+  bool partial() const { return kind == Kind::kPartial; }
+
+  // "B", "S(0)", "S(0, 128)", "P", "P(max)", "P(lse)"
+  std::string ToString() const;
+
+  friend bool operator==(const AxisLayout& a, const AxisLayout& b) {
+    if (a.kind != b.kind) return false;
+    if (a.split()) return a.dim == b.dim && a.unit == b.unit;
+    return !a.partial() || a.reduction == b.reduction;
+  }
+  friend bool operator!=(const AxisLayout& a, const AxisLayout& b) { return !(a == b); }
+};
+
+// One combination of layouts, along one axis, that an operator can compute with no communication.
+struct Signature {
+  std::vector<AxisLayout> inputs;
+  std::vector<AxisLayout> outputs;
+
+  // "S(0), B -> S(0)"
+  std::string ToString() const;
+};
+
+// The part of a whole tensor that a device or a turn holds.
+struct Region {
+  std::vector<int64_t> start;  // in elements of the whole, per dimension
+  std::vector<int64_t> whole;  // the whole tensor's shape
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_LAYOUT_LAYOUT_H_

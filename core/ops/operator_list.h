@@ -1,0 +1,19 @@
+// The list of operators. Complete: tests walk it, and each entry has a kernel on every backend
+// (except views and assemblies, which need none).
+#ifndef TESSERA_CORE_OPS_OPERATOR_LIST_H_
+#define TESSERA_CORE_OPS_OPERATOR_LIST_H_
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/graph/operator.h"
+
+namespace tessera {
+
+absl::Span<const Operator* const> AllOperators();
+
+// nullptr if there is none of that name.
+const Operator* FindOperator(absl::string_view name);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_OPS_OPERATOR_LIST_H_

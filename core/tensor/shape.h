@@ -1,0 +1,48 @@
+// Shapes and strides: sizes and steps in elements, outermost dimension first.
+#ifndef TESSERA_CORE_TENSOR_SHAPE_H_
+#define TESSERA_CORE_TENSOR_SHAPE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
+#include "core/tensor/dtype.h"
+
+namespace tessera {
+
+// Sizes of dimensions (all >= 0); [] is a scalar of one element.
+using Shape = absl::InlinedVector<int64_t, 6>;
+// Elements between neighbours along each dimension.
+using Strides = absl::InlinedVector<int64_t, 6>;
+
+// What a tensor is, without where it lies.
+struct TensorType {
+  DType dtype = DType::kF32;
+  Shape shape;
+
+  friend bool operator==(const TensorType& a, const TensorType& b) {
+    return a.dtype == b.dtype && a.shape == b.shape;
+  }
+  friend bool operator!=(const TensorType& a, const TensorType& b) { return !(a == b); }
+};
+
+int64_t NumElements(absl::Span<const int64_t> shape);
+int64_t NumBytes(const TensorType& type);
+Strides RowMajorStrides(absl::Span<const int64_t> shape);
+
+// Whether elements lie one after another in row-major order; strides of dimensions of size 1 do
+// not count.
+bool IsRowMajor(absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
+
+// One past the largest element offset that a strided tensor touches; 0 if it has no elements.
+int64_t ExtentInElements(absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
+
+// "[2, 3]"
+std::string ShapeToString(absl::Span<const int64_t> shape);
+// "f32[2, 3]"
+std::string TypeToString(const TensorType& type);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TENSOR_SHAPE_H_
