@@ -1,6 +1,7 @@
 """All repositories outside of the tree. None is downloaded: each is over a package of the system."""
 
 load("//third_party:absl.bzl", "absl_repository")
+load("//third_party/cuda:cuda_repository.bzl", "cuda_repository")
 load("//third_party:protobuf.bzl", "protobuf_repository")
 load(
     "//third_party:system_repository.bzl",
@@ -31,6 +32,8 @@ def tessera_repositories():
     simple_system_library("highway", "hwy", "libhwy-dev", "hwy/highway.h", ["-lhwy"])
     simple_system_library("nlohmann_json", "json", "nlohmann-json3-dev", "nlohmann/json.hpp")
     simple_system_library("xxhash", "xxhash", "libxxhash-dev", "xxhash.h", ["-lxxhash"])
+    native.local_repository(name = "openmp", path = "third_party/openmp")
+    cuda_repository(name = "cuda")
 
 def _bazel_repositories():
     """What Bazel's own rules ask for, and would download."""
