@@ -48,7 +48,7 @@ def absl_repository(name):
     files = {"BUILD.bazel": cc_target("all", linkopts)}
     for package, targets in _PACKAGES.items():
         files["absl/%s/BUILD.bazel" % package] = "".join(
-            [cc_target(target, deps = ["//:all"], hdrs = []) for target in targets],
+            [cc_target(target, deps = ["//:all"]) for target in targets],
         )
     system_repository(
         name = name,

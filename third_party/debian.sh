@@ -42,8 +42,7 @@ missing_packages() {
 install_packages() {
   local why=$1 as_root=()
   shift
-  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600
-    -o Dpkg::Use-Pty=0)
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600)
   if [[ ! -x /usr/bin/apt-get ]]; then
     echo "$why needs what Debian packages as: $*. Please install it." >&2
     return 1
@@ -52,10 +51,15 @@ install_packages() {
   if [[ -n ${TESSERA_NO_INSTALL:-} ]] ||
     { ((EUID != 0)) && ! sudo -n true 2>/dev/null; }; then
     echo "$why needs packages that are not installed. Please run:" >&2
-    echo "  sudo sh -c 'apt-get update && apt-get install -y --no-install-recommends $*'" >&2
+    local command="apt-get update && apt-get install -y --no-install-recommends $*"
+    if ((EUID == 0)); then echo "  $command" >&2; else echo "  sudo sh -c '$command'" >&2; fi
     return 1
   fi
-  echo "Installing what $why needs: $*" >&2
-  "${as_root[@]}" "${apt[@]}" update >&2 </dev/null &&
-    "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@" >&2 </dev/null
+  echo "$why needs packages that are not installed. Installing them, half a minute: $*" >&2
+  local log
+  log=$(mktemp)
+  { "${as_root[@]}" "${apt[@]}" update &&
+    "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null ||
+    { cat "$log" >&2 && return 1; }
+  rm -f "$log"
 }

@@ -10,6 +10,8 @@ ALL_LIBRARIES = "@ALL_LIBRARIES@"
 
 def _all_libraries(rctx):
     libraries = []
+    if not rctx.attr.library_prefix:
+        return libraries
     for folder in rctx.path("/usr/lib").readdir():
         if folder.basename.endswith("-linux-gnu"):
             for file in folder.readdir():
@@ -24,7 +26,7 @@ def _system_repository_impl(rctx):
         fail("%s is missing: install the Debian package %s (./bazelw does it)" %
              (header, rctx.attr.debian_package))
     rctx.symlink(header, "version/" + header.basename)
-    libraries = ", ".join([repr(lib) for lib in _all_libraries(rctx)]) if rctx.attr.library_prefix else ""
+    libraries = ", ".join([repr(library) for library in _all_libraries(rctx)])
     for path, content in rctx.attr.files.items():
         rctx.file(path, content.replace(repr(ALL_LIBRARIES), libraries), executable = False)
     for path, target in rctx.attr.symlinks.items():
@@ -41,24 +43,17 @@ system_repository = repository_rule(
     },
 )
 
-def cc_target(name, linkopts = [], deps = [], hdrs = ["glob"], extra = ""):
+def cc_target(name, linkopts = [], deps = []):
     """The text of a cc_library over a system library."""
     return """
 cc_library(
     name = "{name}",
-    hdrs = {hdrs},
+    hdrs = glob(["version/*"], allow_empty = True),
     linkopts = {linkopts},
     visibility = ["//visibility:public"],
     deps = {deps},
-    {extra}
 )
-""".format(
-        name = name,
-        hdrs = 'glob(["version/*"])' if hdrs == ["glob"] else repr(hdrs),
-        linkopts = repr(linkopts),
-        deps = repr(deps),
-        extra = extra,
-    )
+""".format(name = name, linkopts = repr(linkopts), deps = repr(deps))
 
 def simple_system_library(name, target, debian_package, version_header, linkopts = []):
     """A repository `name` with the single target `target`."""
