@@ -170,6 +170,15 @@ class Graph {
   // `op` must run after `earlier`.
   void AddOrderEdge(OpId op, OpId earlier);
   void MarkRecomputed(OpId op) { ops_[op].recomputed = true; }
+  void SetAttribute(OpId op, absl::string_view name, AttributeValue value) {
+    ops_[op].attributes.Set(name, std::move(value));
+  }
+  // Appends a use of an operator with its outputs' paths and types as given, without asking the
+  // shape rule: for rewritings of a Graph that is known to be right. Paths must be free.
+  OpId AppendOp(Op op, absl::Span<const Value> outputs);
+  // Reads another graph's input, state or output list when a rewriting makes its own.
+  ValueId AppendInput(const Value& value, int batch_dim);
+  ValueId AppendState(State state);
 
   // --- Reading ---------------------------------------------------------------------------------
 

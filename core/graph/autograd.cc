@@ -1,0 +1,108 @@
+#include "core/graph/autograd.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+namespace {
+
+// Which values lie between the targets and the loss: only those get gradients.
+std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets) {
+  std::vector<bool> depends(graph.values().size(), false);
+  for (const Tensor& target : targets) depends[target.id()] = true;
+  for (const Op& op : graph.ops()) {
+    bool any = false;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      any = any || (depends[op.inputs[i]] && op.kind->Differentiable(static_cast<int>(i)));
+    }
+    if (!any) continue;
+    for (ValueId output : op.outputs) {
+      if (IsFloating(graph.value(output).type.dtype)) depends[output] = true;
+    }
+  }
+  return depends;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
+                                                    absl::Span<const Tensor> targets,
+                                                    const AutogradOperators& operators) {
+  if (!graph.status().ok()) return graph.status();
+  if (!loss.valid() || !loss.shape().empty() || !IsFloating(loss.dtype())) {
+    return absl::InvalidArgumentError(absl::StrCat("a loss is a floating scalar, not ",
+                                                   TypeToString(loss.type())));
+  }
+  const Phase outer_phase = graph.phase();
+  graph.set_phase(Phase::kBackward);
+  const std::vector<bool> depends = DependsOn(graph, targets);
+  const OpId forward_ops = static_cast<OpId>(graph.ops().size());
+  std::vector<Tensor> gradients(graph.values().size());
+
+  // The sum of all contributions gets the value's path; the contributions keep their operators'.
+  const auto name_gradient = [&graph](ValueId value, Tensor gradient) {
+    const std::string path = absl::StrCat(graph.value(value).path, ".grad");
+    if (graph.value(gradient.id()).role == Role::kGradient && graph.PathIsFree(path)) {
+      graph.Rename(gradient.id(), path);
+    }
+  };
+
+  if (depends[loss.id()]) gradients[loss.id()] = operators.fill(graph, loss.type(), 1.0);
+  for (OpId id = forward_ops - 1; id >= 0; --id) {
+    std::vector<Tensor> output_gradients;
+    bool any = false;
+    for (ValueId output : graph.op(id).outputs) {
+      output_gradients.push_back(gradients[output]);
+      any = any || gradients[output].valid();
+    }
+    if (!any) continue;
+    for (size_t i = 0; i < output_gradients.size(); ++i) {
+      if (output_gradients[i].valid()) name_gradient(graph.op(id).outputs[i], output_gradients[i]);
+    }
+    std::vector<bool> needed;
+    bool any_needed = false;
+    for (size_t i = 0; i < graph.op(id).inputs.size(); ++i) {
+      needed.push_back(depends[graph.op(id).inputs[i]] &&
+                       graph.op(id).kind->Differentiable(static_cast<int>(i)));
+      any_needed = any_needed || needed.back();
+    }
+    if (!any_needed) continue;
+
+    GradientBuilder builder(&graph, id, std::move(output_gradients), needed);
+    const Operator& kind = *graph.op(id).kind;
+    {
+      Scope scope(&graph, absl::StrCat(graph.op(id).path, ".backward"));
+      absl::Status status = kind.Gradient(builder);
+      if (status.ok()) status = graph.status();
+      if (!status.ok()) {
+        return absl::Status(status.code(), absl::StrCat("the gradient of '", graph.op(id).path,
+                                                        "': ", status.message()));
+      }
+      for (size_t i = 0; i < needed.size(); ++i) {
+        const Tensor contribution = builder.input_gradients()[i];
+        if (!needed[i] || !contribution.valid()) continue;
+        const ValueId input = graph.op(id).inputs[i];
+        if (contribution.type() != graph.value(input).type) {
+          return absl::InternalError(
+              absl::StrCat("the gradient of input ", i, " of '", graph.op(id).path, "' is ",
+                           TypeToString(contribution.type()), ", the input ",
+                           TypeToString(graph.value(input).type)));
+        }
+        Tensor& sum = gradients[input];
+        sum = sum.valid() ? operators.add(sum, contribution) : contribution;
+      }
+    }
+  }
+
+  std::vector<Tensor> result;
+  for (const Tensor& target : targets) {
+    Tensor gradient = gradients[target.id()];
+    if (!gradient.valid()) gradient = operators.fill(graph, target.type(), 0.0);
+    name_gradient(target.id(), gradient);
+    result.push_back(gradient);
+  }
+  graph.set_phase(outer_phase);
+  if (!graph.status().ok()) return graph.status();
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,274 @@
+#include "core/graph/graph.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+std::string ToStdString(absl::string_view text) { return std::string(text.data(), text.size()); }
+
+}  // namespace
+
+absl::string_view RoleName(Role role) {
+  switch (role) {
+    case Role::kInput:
+      return "input";
+    case Role::kParameter:
+      return "parameter";
+    case Role::kOptimizerState:
+      return "optimizer";
+    case Role::kCache:
+      return "cache";
+    case Role::kActivation:
+      return "activation";
+    case Role::kGradient:
+      return "gradient";
+  }
+  return "?";
+}
+
+absl::string_view PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
+bool InScope(absl::string_view path, absl::string_view scope) {
+  return path.size() > scope.size() && absl::StartsWith(path, scope) && path[scope.size()] == '.';
+}
+
+const TensorType& Tensor::type() const {
+  static const TensorType* const invalid = new TensorType();
+  return valid() ? graph_->value(id_).type : *invalid;
+}
+
+int64_t Tensor::dim(int i) const {
+  const Shape& sizes = shape();
+  const int index = i < 0 ? i + rank() : i;
+  return index >= 0 && index < rank() ? sizes[index] : 1;
+}
+
+Scope::Scope(Graph* graph, absl::string_view name, Kind kind)
+    : graph_(graph), outer_size_(graph->scope_.size()) {
+  absl::StrAppend(&graph->scope_, graph->scope_.empty() ? "" : ".", name);
+  if (kind == kBlock) graph->blocks_.push_back(graph->scope_);
+}
+
+Scope::~Scope() { graph_->scope_.resize(outer_size_); }
+
+std::string Graph::ScopedPath(absl::string_view name) const {
+  return scope_.empty() ? ToStdString(name) : absl::StrCat(scope_, ".", name);
+}
+
+bool Graph::PathIsFree(absl::string_view path) const { return !value_of_path_.contains(path); }
+
+std::string Graph::FreePath(std::string path) const {
+  if (PathIsFree(path)) return path;
+  for (int i = 1;; ++i) {
+    std::string candidate = absl::StrCat(path, "_", i);
+    if (PathIsFree(candidate)) return candidate;
+  }
+}
+
+void Graph::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+ValueId Graph::AddValue(std::string path, TensorType type, Role role, OpId producer,
+                        int output_index) {
+  const ValueId id = static_cast<ValueId>(values_.size());
+  TESSERA_CHECK(value_of_path_.emplace(path, id).second) << "path taken: " << path;
+  values_.push_back({std::move(path), std::move(type), role, producer, output_index});
+  return id;
+}
+
+Tensor Graph::Input(absl::string_view name, TensorType type, int batch_dim) {
+  if (!PathIsFree(name)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("input '", name, "' is declared twice")));
+    return {};
+  }
+  const ValueId id = AddValue(ToStdString(name), std::move(type), Role::kInput, kNone, 0);
+  inputs_.push_back({id, batch_dim});
+  return tensor(id);
+}
+
+Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
+                           Initializer initializer, bool trainable) {
+  const std::string path = ScopedPath(name);
+  if (const State* known = FindState(path)) {
+    if (known->type != type || known->role != role || known->given == kNone) {
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat("state '", path, "' is declared as ", TypeToString(known->type),
+                       " and again as ", TypeToString(type))));
+      return {};
+    }
+    return tensor(known->given);
+  }
+  if (!PathIsFree(path)) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("state '", path, "' has the path of another value")));
+    return {};
+  }
+  State state{path, type, role, initializer, trainable, kNone, kNone};
+  state.given = state.left = AddValue(path, std::move(type), role, kNone, 0);
+  state_of_path_[path] = static_cast<int>(states_.size());
+  states_.push_back(std::move(state));
+  return tensor(states_.back().given);
+}
+
+Tensor Graph::Parameter(absl::string_view name, Shape shape, Initializer initializer) {
+  return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kParameter, initializer);
+}
+
+void Graph::SetState(absl::string_view path, Tensor left) {
+  auto it = state_of_path_.find(path);
+  if (it == state_of_path_.end()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("no state '", path, "' to set")));
+    return;
+  }
+  if (!left.valid()) return;
+  State& state = states_[it->second];
+  if (left.type() != state.type) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("state '", path, "' is ",
+                                                 TypeToString(state.type), ", what is left of it ",
+                                                 TypeToString(left.type()))));
+    return;
+  }
+  state.left = left.id();
+  values_[left.id()].role = state.role;
+}
+
+void Graph::WriteState(const State& like, Tensor left) {
+  if (!left.valid()) return;
+  TESSERA_CHECK(!state_of_path_.contains(like.path)) << like.path;
+  State state = like;
+  state.given = kNone;
+  state.left = left.id();
+  values_[left.id()].role = state.role;
+  state_of_path_[like.path] = static_cast<int>(states_.size());
+  states_.push_back(std::move(state));
+}
+
+void Graph::SetOutput(absl::string_view name, Tensor value) {
+  if (value.valid()) outputs_.push_back({ToStdString(name), value.id()});
+}
+
+std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor> inputs,
+                                  Attributes attributes, absl::string_view name) {
+  Op op;
+  op.kind = &kind;
+  op.attributes = std::move(attributes);
+  op.phase = phase_;
+  std::vector<TensorType> types;
+  for (const Tensor& input : inputs) {
+    if (!input.valid()) {
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat("an input of '", ScopedPath(kind.name()), "' is not a tensor")));
+      return std::vector<Tensor>(8);  // more than any operator has: callers may index freely
+    }
+    TESSERA_CHECK(input.graph() == this) << "a tensor of another graph";
+    op.inputs.push_back(input.id());
+    types.push_back(input.type());
+  }
+  auto outputs = kind.InferTypes(types, op.attributes);
+  if (!outputs.ok()) {
+    Fail(absl::Status(outputs.status().code(),
+                      absl::StrCat(ScopedPath(name.empty() ? kind.name() : name), " (",
+                                   kind.name(), "): ", outputs.status().message())));
+    return std::vector<Tensor>(8);
+  }
+  op.path = FreePath(ScopedPath(name.empty() ? kind.name() : name));
+  const OpId id = static_cast<OpId>(ops_.size());
+  std::vector<Tensor> result;
+  for (int i = 0; i < static_cast<int>(outputs->size()); ++i) {
+    const absl::string_view output_name = kind.OutputName(i);
+    std::string path =
+        i == 0 && output_name.empty() ? op.path
+                                      : FreePath(output_name.empty()
+                                                     ? absl::StrCat(op.path, ".", i)
+                                                     : absl::StrCat(op.path, ".", output_name));
+    const Role role = phase_ == Phase::kBackward ? Role::kGradient : Role::kActivation;
+    op.outputs.push_back(AddValue(std::move(path), (*outputs)[i], role, id, i));
+    result.push_back(tensor(op.outputs.back()));
+  }
+  ops_.push_back(std::move(op));
+  return result;
+}
+
+Tensor Graph::Record1(const Operator& kind, absl::Span<const Tensor> inputs, Attributes attributes,
+                      absl::string_view name) {
+  return Record(kind, inputs, std::move(attributes), name)[0];
+}
+
+OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
+  const OpId id = static_cast<OpId>(ops_.size());
+  op.outputs.clear();
+  for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
+    op.outputs.push_back(AddValue(outputs[i].path, outputs[i].type, outputs[i].role, id, i));
+  }
+  ops_.push_back(std::move(op));
+  return id;
+}
+
+ValueId Graph::AppendInput(const Value& value, int batch_dim) {
+  const ValueId id = AddValue(value.path, value.type, Role::kInput, kNone, 0);
+  inputs_.push_back({id, batch_dim});
+  return id;
+}
+
+ValueId Graph::AppendState(State state) {
+  state.given = state.left = AddValue(state.path, state.type, state.role, kNone, 0);
+  state_of_path_[state.path] = static_cast<int>(states_.size());
+  states_.push_back(std::move(state));
+  return states_.back().given;
+}
+
+void Graph::Rename(ValueId value, absl::string_view path) {
+  std::string& old = values_[value].path;
+  if (old == path) return;
+  TESSERA_CHECK(PathIsFree(path)) << "path taken: " << ToStdString(path);
+  value_of_path_.erase(old);
+  old = ToStdString(path);
+  value_of_path_[old] = value;
+}
+
+void Graph::AddOrderEdge(OpId op, OpId earlier) {
+  TESSERA_CHECK(earlier < op) << ops_[op].path << " after " << ops_[earlier].path;
+  ops_[op].after.push_back(earlier);
+}
+
+const State* Graph::FindState(absl::string_view path) const {
+  auto it = state_of_path_.find(path);
+  return it == state_of_path_.end() ? nullptr : &states_[it->second];
+}
+
+ValueId Graph::FindValue(absl::string_view path) const {
+  auto it = value_of_path_.find(path);
+  return it == value_of_path_.end() ? kNone : it->second;
+}
+
+ValueId Graph::FindOutput(absl::string_view name) const {
+  for (const GraphOutput& output : outputs_) {
+    if (output.name == name) return output.value;
+  }
+  return kNone;
+}
+
+std::vector<TensorType> Graph::TypesOf(absl::Span<const ValueId> ids) const {
+  std::vector<TensorType> types;
+  types.reserve(ids.size());
+  for (ValueId id : ids) types.push_back(values_[id].type);
+  return types;
+}
+
+}  // namespace tessera
