@@ -1,0 +1,44 @@
+// Graphs + Plan -> completed Plan + Programs, with all memory planned and nothing allocated.
+#ifndef TESSERA_CORE_PROGRAM_COMPILE_H_
+#define TESSERA_CORE_PROGRAM_COMPILE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/graph/graph.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/program.h"
+#include "core/proto/plan.pb.h"
+
+namespace tessera {
+
+struct CompiledRun {
+  Plan plan;                      // completed: fingerprints, passes, kernels
+  std::vector<Graph> graphs;      // as the Plan rewrote them
+  std::vector<Program> programs;  // one for each Graph, in order
+  int64_t state_bytes = 0;        // state lies first in the arena, at offsets that never change
+  int64_t arena_bytes = 0;        // the peak: the largest of the Programs'
+  std::vector<std::string> notes; // for the user: kernels that had to be chosen anew, and the like
+
+  const Program* FindProgram(absl::string_view name) const;  // nullptr if there is none
+};
+
+struct CompileOptions {
+  // 0: no limit. A peak above it is ResourceExhausted, with the peak in the message.
+  int64_t memory_limit_bytes = 0;
+  // For tests of memory: bytes of fence around each buffer, 0 for none.
+  int64_t fence_bytes = 0;
+};
+
+// Compiles the Graphs of one run (names must differ; states of one path must have one type). `plan`
+// may be open: parts, passes and kernels that it leaves out are filled in.
+absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
+                                       const Backend& backend, const CompileOptions& options);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_COMPILE_H_

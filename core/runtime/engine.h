@@ -1,0 +1,81 @@
+// A run's Programs (initialise, train, evaluate, generate) over one state, on one backend.
+#ifndef TESSERA_CORE_RUNTIME_ENGINE_H_
+#define TESSERA_CORE_RUNTIME_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
+#include "core/program/program.h"
+#include "core/runtime/executor.h"
+
+namespace tessera {
+
+// A state of the run as it lies on the device.
+struct StateInfo {
+  std::string path;
+  Role role = Role::kParameter;
+  TensorType type;     // as kept on the backend: the reference keeps f64
+  int64_t offset = 0;  // in the arena
+};
+
+// Owns the arena; the backend must outlive it. One thread at a time.
+class Engine {
+ public:
+  // Allocates the arena and makes every kernel ready. ResourceExhausted if memory is lacking.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend);
+
+  const CompiledRun& run() const { return run_; }
+  const std::vector<StateInfo>& states() const { return states_; }
+  bool HasProgram(absl::string_view program) const;
+
+  // Inputs are converted to the dtype in which the backend keeps them. NotFound where the Program
+  // has no such input; InvalidArgument where the number of elements differs.
+  absl::Status SetInput(absl::string_view program, absl::string_view input,
+                        absl::Span<const int32_t> values);
+  absl::Status SetInput(absl::string_view program, absl::string_view input,
+                        absl::Span<const double> values);
+  // Sets it where the Program has such an input, else does nothing: seeds and steps are read by
+  // some models only.
+  absl::Status SetScalarIfRead(absl::string_view program, absl::string_view input, int64_t value);
+
+  // Runs one step of a Program and returns when it has ended.
+  absl::Status Run(absl::string_view program);
+
+  // The value of an output after Run: floats as double, integers converted.
+  absl::Status ReadOutput(absl::string_view program, absl::string_view output,
+                          absl::Span<double> values);
+
+  // Bytes [byte_offset, byte_offset + size) of a state, as it lies on the device.
+  absl::Status ReadState(const StateInfo& state, int64_t byte_offset, absl::Span<char> bytes);
+  absl::Status WriteState(const StateInfo& state, int64_t byte_offset,
+                          absl::Span<const char> bytes);
+
+  // Zeroes the caches of a Program: before a new text is generated.
+  absl::Status ClearCaches(absl::string_view program);
+
+  // The next Run of `program` notes when each instruction began and ended.
+  Executor& executor(absl::string_view program);
+
+ private:
+  Engine() = default;
+
+  CompiledRun run_;
+  Backend* backend_ = nullptr;
+  std::unique_ptr<DeviceMemory> arena_;
+  std::vector<StateInfo> states_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Executor>> executors_;
+  std::vector<char> staging_;  // for conversions; grows to the largest input
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_RUNTIME_ENGINE_H_

@@ -1,0 +1,63 @@
+// What a model is to the training loop: something that records Graphs. It knows no strategy, no
+// device and no rank.
+#ifndef TESSERA_CORE_TRAIN_MODEL_H_
+#define TESSERA_CORE_TRAIN_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/graph/graph.h"
+#include "google/protobuf/message.h"
+
+namespace tessera {
+
+// Thread safety: const methods may run concurrently, on different Graphs.
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // Tokens are in [0, vocabulary()).
+  virtual int64_t vocabulary() const = 0;
+  // The longest sequence that it can be given; its error names the configuration field.
+  virtual int64_t max_sequence() const = 0;
+
+  // Records the loss of a batch: declares the inputs "tokens" and "targets" (i32 [batch, sequence],
+  // batch_dim 0), and every parameter, and returns the loss, a scalar: the mean over the valid
+  // targets of the whole batch. Errors are left in graph.status().
+  // `training`: with dropout.
+  virtual Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const = 0;
+
+  // Records the logits of every position of a batch, from the input "tokens" alone: f32
+  // [batch, sequence, vocabulary], or [batch, vocabulary] where only the last position is predicted.
+  virtual Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const = 0;
+
+  // Records the generation of one token: declares the inputs "token" (i32 [1]) and "position" (i64
+  // []: how many tokens came before it), the caches (Role::kCache), and the parameters; returns the
+  // logits of the next token, f32 [vocabulary]. Positions run from 0 to length - 1.
+  virtual Tensor RecordNextToken(Graph& graph, int64_t length) const = 0;
+};
+
+struct Preset {
+  std::string name;
+  std::string text;  // a RunConfig in protobuf's text form
+};
+
+// What a model's library offers to tools. The library of models/X defines ThisModel().
+struct ModelDefinition {
+  std::string name;                                // "gpt"
+  const google::protobuf::Message* default_config; // of the model's own message type
+  std::vector<Preset> presets;                     // the first is the default
+  // `config` is of default_config's type; InvalidArgument names the field that does not fit.
+  absl::StatusOr<std::unique_ptr<Model>> (*create)(const google::protobuf::Message& config);
+};
+
+// Defined by the one model that a program is linked with.
+const ModelDefinition& ThisModel();
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_MODEL_H_
