@@ -1,0 +1,35 @@
+// A random order of n items that needs no memory: the item at any position costs O(1).
+//
+// A Feistel network permutes the smallest set of 4^k >= n numbers, whatever its round function is;
+// numbers of n and above are sent through it again until one lies below n (cycle walking), which
+// keeps it a permutation. On average that takes fewer than four turns.
+#ifndef TESSERA_CORE_TRAIN_DATA_SHUFFLE_H_
+#define TESSERA_CORE_TRAIN_DATA_SHUFFLE_H_
+
+#include <cstdint>
+
+#include "core/tensor/random.h"
+
+namespace tessera {
+
+// Thread safety: immutable.
+class Shuffle {
+ public:
+  // A permutation of [0, count), 1 <= count <= 2^62, drawn by the stream and the epoch.
+  Shuffle(RandomStream stream, uint64_t epoch, int64_t count);
+
+  // The item at a position; both lie in [0, count).
+  int64_t operator()(int64_t position) const;
+
+ private:
+  uint64_t Permute(uint64_t value) const;
+
+  RandomStream stream_;
+  uint64_t epoch_;
+  uint64_t count_;
+  int half_bits_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_DATA_SHUFFLE_H_

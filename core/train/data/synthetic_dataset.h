@@ -1,0 +1,44 @@
+// Tokens drawn uniformly: for benchmarks, which need a batch of any shape and no file. There is
+// nothing to learn in them: the loss stays at log(vocabulary).
+#ifndef TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
+#define TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/tensor/random.h"
+#include "core/train/data/dataset.h"
+
+namespace tessera {
+
+// Thread safety: immutable.
+class SyntheticDataset : public Dataset {
+ public:
+  // InvalidArgument for a vocabulary below 1 or above 2^31 - 1.
+  static absl::StatusOr<std::unique_ptr<SyntheticDataset>> Create(int64_t vocabulary,
+                                                                  uint64_t seed);
+
+  int64_t vocabulary() const override { return vocabulary_; }
+
+  // Any shape. Row r of batch k has sequence + 1 tokens: words r * (sequence + 1) and following of
+  // step k of the split's stream, brought from 2^32 to the vocabulary by multiplication.
+  absl::Status Read(Split split, int64_t batch_index, BatchShape shape, IndexRange rows,
+                    IndexRange columns, absl::Span<int32_t> tokens,
+                    absl::Span<int32_t> targets) const override;
+
+  // Always 8, none of them short.
+  int64_t EvaluationBatches(BatchShape shape) const override;
+
+ private:
+  SyntheticDataset(int64_t vocabulary, uint64_t seed);
+
+  const int64_t vocabulary_;
+  const RandomStream training_;
+  const RandomStream evaluation_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_

@@ -1,0 +1,132 @@
+#include "core/train/data/text_dataset.h"
+
+#include <utf8.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/numeric/int128.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/tensor/check.h"
+#include "core/train/data/shuffle.h"
+
+namespace tessera {
+namespace {
+
+absl::Status CheckUtf8(const MappedFile& file) {
+  const absl::string_view text = file.contents();
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const char* const invalid = utf8::find_invalid(begin, end);
+  if (invalid == end) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: is not UTF-8 text: byte 0x%02x at offset %d, in line %d, begins no valid character",
+      file.path(), static_cast<unsigned char>(*invalid), invalid - begin,
+      1 + std::count(begin, invalid, '\n')));
+}
+
+// Room for the offset to take any of its values, where there are two windows or more.
+int64_t WindowsPerEpoch(int64_t bytes, int64_t window) {
+  return std::max<int64_t>(1, (bytes - (window - 1)) / window);
+}
+
+// Uniform in [0, count), to within count / 2^64.
+int64_t UniformBelow(const PhiloxBlock& block, int64_t count) {
+  const uint64_t bits = (uint64_t{block[0]} << 32) | block[1];
+  return static_cast<int64_t>(
+      absl::Uint128High64(absl::uint128(bits) * static_cast<uint64_t>(count)));
+}
+
+}  // namespace
+
+TextDataset::TextDataset(std::unique_ptr<MappedFile> file, int64_t sequence, uint64_t seed,
+                         int64_t training_bytes)
+    : file_(std::move(file)),
+      sequence_(sequence),
+      order_(MakeStream(seed, "data.order")),
+      offset_(MakeStream(seed, "data.offset")),
+      training_bytes_(training_bytes),
+      training_windows_(WindowsPerEpoch(training_bytes, sequence + 1)) {}
+
+absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
+                                                               int64_t sequence, uint64_t seed) {
+  if (sequence < 1 || sequence > std::numeric_limits<int32_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot read a text in sequences of ", sequence,
+                                                   " tokens: 1 to 2147483647 would be right"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, MappedFile::Open(path));
+  const int64_t bytes = static_cast<int64_t>(file->contents().size());
+  const int64_t window = sequence + 1;
+  if (bytes < 2 * window) {
+    const std::string shorter =
+        bytes < 4 ? "" : absl::StrCat(", or sequences of ", bytes / 2 - 1, " tokens or fewer");
+    return absl::InvalidArgumentError(
+        absl::StrCat(file->path(), ": a text of ", bytes, " bytes is too short for sequences of ",
+                     sequence, " tokens: training and evaluation need ", window, " bytes each, so ",
+                     2 * window, " bytes or more would be right", shorter));
+  }
+  RETURN_IF_ERROR(CheckUtf8(*file));
+  const int64_t held_back = std::max(bytes / 10, window);
+  return std::unique_ptr<TextDataset>(
+      new TextDataset(std::move(file), sequence, seed, bytes - held_back));
+}
+
+int64_t TextDataset::evaluation_bytes() const {
+  return static_cast<int64_t>(file_->contents().size()) - training_bytes_;
+}
+
+int64_t TextDataset::TrainingWindow(int64_t row) const {
+  const int64_t window = sequence_ + 1;
+  const int64_t epoch = row / training_windows_;
+  const int64_t slack = training_bytes_ - training_windows_ * window;
+  const int64_t offset =
+      UniformBelow(RandomBlock(offset_, epoch, 0), std::min(slack, window - 1) + 1);
+  return offset + window * Shuffle(order_, epoch, training_windows_)(row % training_windows_);
+}
+
+int64_t TextDataset::EvaluationWindow(int64_t row) const {
+  return row < evaluation_windows() ? training_bytes_ + row * (sequence_ + 1) : -1;
+}
+
+int64_t TextDataset::EvaluationBatches(BatchShape shape) const {
+  if (shape.batch < 1) return 0;
+  return (evaluation_windows() - 1) / shape.batch + 1;
+}
+
+absl::Status TextDataset::Read(Split split, int64_t batch_index, BatchShape shape, IndexRange rows,
+                               IndexRange columns, absl::Span<int32_t> tokens,
+                               absl::Span<int32_t> targets) const {
+  RETURN_IF_ERROR(CheckRead(batch_index, shape, rows, columns, tokens, targets));
+  if (shape.sequence != sequence_) {
+    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": cannot read sequences of ",
+                                                   shape.sequence,
+                                                   " tokens: the file was opened for ", sequence_));
+  }
+  if (split == Split::kEvaluate && batch_index >= EvaluationBatches(shape)) {
+    return absl::OutOfRangeError(absl::StrCat(file_->path(), ": there is no evaluation batch ",
+                                              batch_index, ": in batches of ", shape.batch,
+                                              " there are ", EvaluationBatches(shape)));
+  }
+  RETURN_IF_ERROR(file_->CheckSize());
+
+  int32_t* token = tokens.data();
+  int32_t* target = targets.data();
+  for (int64_t i = rows.begin; i < rows.end; ++i) {
+    const int64_t row = batch_index * shape.batch + i;
+    const int64_t start = split == Split::kTrain ? TrainingWindow(row) : EvaluationWindow(row);
+    if (start < 0) {
+      token = std::fill_n(token, columns.size(), 0);
+      target = std::fill_n(target, columns.size(), kIgnoredTarget);
+      continue;
+    }
+    const auto* byte = reinterpret_cast<const unsigned char*>(file_->contents().data()) + start;
+    token = std::copy(byte + columns.begin, byte + columns.end, token);
+    target = std::copy(byte + columns.begin + 1, byte + columns.end + 1, target);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

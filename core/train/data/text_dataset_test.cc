@@ -1,0 +1,292 @@
+#include "core/train/data/text_dataset.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+std::string WriteText(const std::string& name, const std::string& text) {
+  const std::string path = ::testing::TempDir() + "/" + name;
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+// Bytes 0 to 127 so mixed that a window of 6 of them is found at one place only.
+std::string MixedText(int64_t bytes) {
+  std::string text;
+  const RandomStream stream = MakeStream(5, "text");
+  for (int64_t i = 0; i < bytes; ++i) text += static_cast<char>(RandomWord(stream, 0, i) % 128);
+  return text;
+}
+
+std::unique_ptr<TextDataset> OpenText(const std::string& text, int64_t sequence,
+                                      uint64_t seed = 1) {
+  const std::string path = WriteText("open.txt", text);
+  auto dataset = TextDataset::Open(path, sequence, seed);
+  EXPECT_TRUE(dataset.ok()) << dataset.status();
+  return *std::move(dataset);
+}
+
+struct Batch {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> targets;
+};
+
+Batch ReadPart(const Dataset& dataset, Split split, int64_t index, BatchShape shape,
+               IndexRange rows, IndexRange columns) {
+  Batch batch;
+  batch.tokens.resize(rows.size() * columns.size(), -7);
+  batch.targets.resize(rows.size() * columns.size(), -7);
+  const absl::Status status =
+      dataset.Read(split, index, shape, rows, columns, absl::MakeSpan(batch.tokens),
+                   absl::MakeSpan(batch.targets));
+  EXPECT_TRUE(status.ok()) << status;
+  return batch;
+}
+
+Batch ReadWhole(const Dataset& dataset, Split split, int64_t index, BatchShape shape) {
+  return ReadPart(dataset, split, index, shape, {0, shape.batch}, {0, shape.sequence});
+}
+
+// Where the window of one row lies in the text.
+size_t FindWindow(const std::string& text, const Batch& batch, int64_t row, int64_t sequence) {
+  std::string window;
+  for (int64_t i = 0; i < sequence; ++i) {
+    window += static_cast<char>(batch.tokens[row * sequence + i]);
+    if (i == 0) continue;
+    EXPECT_EQ(batch.tokens[row * sequence + i], batch.targets[row * sequence + i - 1]);
+  }
+  window += static_cast<char>(batch.targets[(row + 1) * sequence - 1]);
+  const size_t at = text.find(window);
+  EXPECT_NE(at, std::string::npos);
+  EXPECT_EQ(text.find(window, at + 1), std::string::npos);
+  return at;
+}
+
+TEST(TextDatasetTest, HoldsBackTheLastTenth) {
+  auto dataset = OpenText(MixedText(1009), 7);
+  EXPECT_EQ(dataset->training_bytes(), 909);
+  EXPECT_EQ(dataset->evaluation_bytes(), 100);
+  EXPECT_EQ(dataset->evaluation_windows(), 12);
+  EXPECT_EQ(dataset->vocabulary(), 256);
+}
+
+TEST(TextDatasetTest, HoldsBackAWindowOfAShortText) {
+  auto dataset = OpenText(MixedText(16), 7);
+  EXPECT_EQ(dataset->training_bytes(), 8);
+  EXPECT_EQ(dataset->training_windows(), 1);
+  EXPECT_EQ(dataset->evaluation_windows(), 1);
+  const Batch batch = ReadWhole(*dataset, Split::kTrain, 3, {2, 7});
+  EXPECT_EQ(FindWindow(MixedText(16), batch, 0, 7), 0u);
+  EXPECT_EQ(FindWindow(MixedText(16), batch, 1, 7), 0u);
+}
+
+TEST(TextDatasetTest, ReadsEveryWindowOnceInAnEpoch) {
+  const int64_t sequence = 6, window = sequence + 1;
+  const std::string text = MixedText(2000);
+  auto dataset = OpenText(text, sequence);
+  const int64_t windows = dataset->training_windows();
+  EXPECT_EQ(windows, (1800 - 6) / 7);
+  std::set<size_t> offsets;
+  std::set<std::vector<size_t>> orders;
+  for (int64_t epoch = 0; epoch < 12; ++epoch) {
+    std::vector<size_t> starts;
+    for (int64_t i = 0; i < windows; ++i) {
+      // One row a batch: its number is the batch's.
+      const Batch batch = ReadWhole(*dataset, Split::kTrain, epoch * windows + i, {1, sequence});
+      starts.push_back(FindWindow(text, batch, 0, sequence));
+    }
+    std::vector<size_t> sorted = starts;
+    std::sort(sorted.begin(), sorted.end());
+    EXPECT_NE(sorted, starts);
+    EXPECT_LT(sorted.front(), static_cast<size_t>(window));
+    for (int64_t i = 0; i < windows; ++i) ASSERT_EQ(sorted[i], sorted[0] + i * window);
+    EXPECT_LE(sorted.back() + window, 1800u) << "a window reaches into the held-back part";
+    offsets.insert(sorted.front());
+    for (size_t& start : starts) start -= sorted.front();
+    orders.insert(starts);
+  }
+  EXPECT_GE(offsets.size(), 4u) << "borders of windows must move";
+  EXPECT_EQ(orders.size(), 12u);
+}
+
+TEST(TextDatasetTest, BatchesCrossEpochs) {
+  const std::string text = MixedText(300);
+  auto dataset = OpenText(text, 9);
+  const int64_t windows = dataset->training_windows();
+  ASSERT_NE(windows % 4, 0);
+  for (int64_t index = 0; index < 3 * windows; ++index) {
+    const Batch batch = ReadWhole(*dataset, Split::kTrain, index, {4, 9});
+    for (int64_t row = 0; row < 4; ++row) {
+      const Batch alone = ReadWhole(*dataset, Split::kTrain, index * 4 + row, {1, 9});
+      EXPECT_EQ(FindWindow(text, batch, row, 9), FindWindow(text, alone, 0, 9));
+    }
+  }
+}
+
+TEST(TextDatasetTest, PartsAreTheWhole) {
+  auto dataset = OpenText(MixedText(3000), 12);
+  const BatchShape shape{6, 12};
+  for (Split split : {Split::kTrain, Split::kEvaluate}) {
+    for (int64_t index : {0, 1, 3}) {
+      const Batch whole = ReadWhole(*dataset, split, index, shape);
+      for (IndexRange rows : {IndexRange{0, 6}, {0, 3}, {3, 6}, {2, 3}, {4, 4}}) {
+        for (IndexRange columns : {IndexRange{0, 12}, {0, 4}, {4, 12}, {11, 12}, {5, 5}}) {
+          const Batch part = ReadPart(*dataset, split, index, shape, rows, columns);
+          size_t at = 0;
+          for (int64_t row = rows.begin; row < rows.end; ++row) {
+            for (int64_t column = columns.begin; column < columns.end; ++column, ++at) {
+              ASSERT_EQ(part.tokens[at], whole.tokens[row * 12 + column]);
+              ASSERT_EQ(part.targets[at], whole.targets[row * 12 + column]);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TextDatasetTest, OrderDependsOnTheSeedOnly) {
+  const std::string text = MixedText(3000);
+  const auto first = [&](uint64_t seed) {
+    return ReadWhole(*OpenText(text, 12, seed), Split::kTrain, 5, {8, 12}).tokens;
+  };
+  EXPECT_EQ(first(1), first(1));
+  EXPECT_NE(first(1), first(2));
+}
+
+TEST(TextDatasetTest, EvaluatesTheHeldBackPartInOrder) {
+  const std::string text = MixedText(2000);
+  auto dataset = OpenText(text, 8);
+  EXPECT_EQ(dataset->evaluation_windows(), 22);
+  EXPECT_EQ(dataset->EvaluationBatches({4, 8}), 6);
+  EXPECT_EQ(dataset->EvaluationBatches({11, 8}), 2);
+  EXPECT_EQ(dataset->EvaluationBatches({100, 8}), 1);
+  for (int64_t index = 0; index < 6; ++index) {
+    const Batch batch = ReadWhole(*dataset, Split::kEvaluate, index, {4, 8});
+    for (int64_t row = 0; row < 4; ++row) {
+      if (index * 4 + row < 22) {
+        EXPECT_EQ(FindWindow(text, batch, row, 8), 1800u + (index * 4 + row) * 9);
+      } else {
+        EXPECT_THAT(absl::MakeSpan(batch.tokens).subspan(row * 8, 8), Each(0));
+        EXPECT_THAT(absl::MakeSpan(batch.targets).subspan(row * 8, 8), Each(kIgnoredTarget));
+      }
+    }
+  }
+}
+
+TEST(TextDatasetTest, BytesAbove127StayPositive) {
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "\xc3\xa4\xe2\x82\xac";  // "ä€"
+  const Batch batch = ReadWhole(*OpenText(text, 10), Split::kTrain, 0, {4, 10});
+  for (int32_t token : batch.tokens) EXPECT_TRUE(token >= 0x82 && token <= 0xe2) << token;
+}
+
+absl::Status ReadStatus(const Dataset& dataset, Split split, int64_t index, BatchShape shape,
+                        IndexRange rows, IndexRange columns, size_t tokens, size_t targets) {
+  std::vector<int32_t> token(tokens), target(targets);
+  return dataset.Read(split, index, shape, rows, columns, absl::MakeSpan(token),
+                      absl::MakeSpan(target));
+}
+
+TEST(TextDatasetTest, RefusesWrongReads) {
+  auto dataset = OpenText(MixedText(1000), 9);
+  const auto status = [&](int64_t index, BatchShape shape, IndexRange rows, IndexRange columns,
+                          size_t tokens, size_t targets, Split split = Split::kTrain) {
+    return ReadStatus(*dataset, split, index, shape, rows, columns, tokens, targets);
+  };
+  EXPECT_TRUE(status(0, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
+  for (const absl::Status& wrong :
+       {status(0, {2, 9}, {0, 2}, {0, 9}, 17, 18), status(0, {2, 9}, {0, 2}, {0, 9}, 18, 0),
+        status(0, {2, 9}, {0, 3}, {0, 9}, 27, 27), status(0, {2, 9}, {-1, 1}, {0, 9}, 18, 18),
+        status(0, {2, 9}, {0, 2}, {0, 10}, 20, 20), status(0, {2, 9}, {0, 2}, {5, 4}, 0, 0),
+        status(0, {0, 9}, {0, 0}, {0, 9}, 0, 0), status(0, {2, -1}, {0, 2}, {0, 0}, 0, 0)}) {
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kInvalidArgument) << wrong;
+  }
+  EXPECT_THAT(std::string(status(0, {2, 8}, {0, 2}, {0, 8}, 16, 16).message()),
+              HasSubstr("cannot read sequences of 8 tokens: the file was opened for 9"));
+  for (const absl::Status& wrong : {status(-1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
+                                    status(INT64_MAX / 2, {2, 9}, {0, 2}, {0, 9}, 18, 18),
+                                    status(5, {2, 9}, {0, 2}, {0, 9}, 18, 18, Split::kEvaluate)}) {
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kOutOfRange) << wrong;
+  }
+  // The very last batch that can be numbered.
+  EXPECT_TRUE(status(INT64_MAX / 2 - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
+}
+
+TEST(TextDatasetTest, NoticesThatTheFileWasCut) {
+  const std::string path = WriteText("cut.txt", MixedText(100000));
+  auto dataset = TextDataset::Open(path, 16, 1);
+  ASSERT_TRUE(dataset.ok());
+  ASSERT_EQ(truncate(path.c_str(), 100), 0);
+  const absl::Status status =
+      ReadStatus(**dataset, Split::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("had 100000 bytes"));
+}
+
+std::string OpenError(const std::string& path, absl::StatusCode code, int64_t sequence = 16) {
+  auto dataset = TextDataset::Open(path, sequence, 1);
+  EXPECT_EQ(dataset.status().code(), code) << dataset.status();
+  const std::string message(dataset.status().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+  return message;
+}
+
+TEST(TextDatasetTest, NamesWhatIsWrongWithAFile) {
+  const std::string folder = ::testing::TempDir();
+  EXPECT_THAT(OpenError(folder + "/none.txt", absl::StatusCode::kNotFound),
+              HasSubstr("none.txt: cannot open the file: No such file or directory"));
+  EXPECT_THAT(OpenError(folder, absl::StatusCode::kInvalidArgument), HasSubstr("is a folder"));
+  EXPECT_THAT(OpenError(WriteText("empty.txt", ""), absl::StatusCode::kInvalidArgument),
+              HasSubstr("empty.txt: the file is empty"));
+  const std::string pipe = folder + "/pipe";
+  unlink(pipe.c_str());
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(OpenError(pipe, absl::StatusCode::kInvalidArgument), HasSubstr("not a regular file"));
+  EXPECT_THAT(OpenError(WriteText("short.txt", MixedText(33)), absl::StatusCode::kInvalidArgument),
+              HasSubstr("need 17 bytes each, so 34 bytes or more would be right, or sequences of "
+                        "15 tokens or fewer"));
+  EXPECT_TRUE(TextDataset::Open(WriteText("enough.txt", MixedText(34)), 16, 1).ok());
+  EXPECT_THAT(OpenError(WriteText("tiny.txt", "ab"), absl::StatusCode::kInvalidArgument),
+              HasSubstr("34 bytes or more would be right"));
+  for (int64_t sequence : {int64_t{0}, int64_t{-1}, INT64_MAX}) {
+    EXPECT_THAT(
+        OpenError(WriteText("ok.txt", MixedText(50)), absl::StatusCode::kInvalidArgument, sequence),
+        HasSubstr("1 to 2147483647 would be right"));
+  }
+}
+
+TEST(TextDatasetTest, NamesTheByteThatIsNotUtf8) {
+  const std::string lines(40, 'a');
+  const auto error = [&](const std::string& text) {
+    return OpenError(WriteText("bad.txt", text), absl::StatusCode::kInvalidArgument);
+  };
+  EXPECT_THAT(error(lines + "\n" + lines + "\nab\xff" + lines),
+              HasSubstr("is not UTF-8 text: byte 0xff at offset 84, in line 3"));
+  EXPECT_THAT(error(lines + "\xc3("), HasSubstr("byte 0xc3 at offset 40, in line 1"));
+  EXPECT_THAT(error(lines + "\xe2\x82"), HasSubstr("byte 0xe2 at offset 40"));          // cut off
+  EXPECT_THAT(error(lines + "\xc0\xaf"), HasSubstr("byte 0xc0 at offset 40"));          // overlong
+  EXPECT_THAT(error(lines + "\xed\xa0\x80"), HasSubstr("byte 0xed at offset 40"));      // surrogate
+  EXPECT_THAT(error(lines + "\xf4\x90\x80\x80"), HasSubstr("byte 0xf4 at offset 40"));  // > 10ffff
+  EXPECT_TRUE(TextDataset::Open(WriteText("nul.txt", lines + std::string(1, '\0')), 16, 1).ok());
+}
+
+}  // namespace
+}  // namespace tessera
