@@ -301,15 +301,15 @@ def learning_rate(base, step):
     return low + (base - low) * 0.5 * (1 + math.cos(turn))
 
 
-def is_decayed(value):
-    # By dimensions alone: attn.qkv.bias has three and is decayed.
-    return value.ndim >= 2
+def is_decayed(path, value):
+    # attn.qkv.bias has three dimensions and is a bias all the same.
+    return value.ndim >= 2 and not path.endswith(".bias")
 
 
 def make_optimizer(name, p):
     s = SGD if name == "sgd" else ADAMW
-    decayed = [t for t in p.values() if is_decayed(t)]
-    plain = [t for t in p.values() if not is_decayed(t)]
+    decayed = [t for path, t in p.items() if is_decayed(path, t)]
+    plain = [t for path, t in p.items() if not is_decayed(path, t)]
     groups = [
         {"params": decayed, "weight_decay": s["weight_decay"]},
         {"params": plain, "weight_decay": 0.0},
@@ -421,7 +421,7 @@ def config_of(name, params):
             "warmup": WARMUP,
             "min_lr_ratio": MIN_LR_RATIO,
         },
-        "decayed": [path for path, v in params.items() if is_decayed(v)],
+        "decayed": [path for path, v in params.items() if is_decayed(path, v)],
         "clip_eps": 1e-6,
         "sgd": {**SGD, "max_norm": case["max_norm"]["sgd"]},
         "adamw": {**ADAMW, "max_norm": case["max_norm"]["adamw"]},
