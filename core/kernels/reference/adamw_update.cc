@@ -1,0 +1,45 @@
+// Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), in the order of
+// operations of torch.optim.AdamW.
+#include <cmath>
+
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/strided.h"
+
+namespace tessera::reference {
+
+absl::Status AdamwUpdate(const KernelCall &call) {
+  const TensorView &p = call.inputs[0], &gradient = call.inputs[1];
+  const TensorView &m = call.inputs[2], &v = call.inputs[3];
+  const TensorView &new_p = call.outputs[0], &new_m = call.outputs[1], &new_v = call.outputs[2];
+  const double lr = *call.inputs[4].As<double>(), scale = *call.inputs[5].As<double>();
+  const auto step = static_cast<double>(*call.inputs[6].As<int64_t>());
+  const bool update = *call.inputs[7].As<uint8_t>() != 0;
+
+  const Attributes &attributes = call.request.attributes;
+  const double beta1 = attributes.GetDouble("beta1"), beta2 = attributes.GetDouble("beta2");
+  const double eps = attributes.GetDouble("eps");
+  const double weight_decay = attributes.GetDouble("weight_decay");
+  const double correction1 = 1 - std::pow(beta1, step), correction2 = 1 - std::pow(beta2, step);
+
+  ForEachIndex<7>(p.shape,
+                  {p.strides, gradient.strides, m.strides, v.strides, new_p.strides, new_m.strides,
+                   new_v.strides},
+                  [&](int64_t p_at, int64_t g_at, int64_t m_at, int64_t v_at, int64_t new_p_at,
+                      int64_t new_m_at, int64_t new_v_at) {
+                    const double old_p = p.As<double>()[p_at];
+                    const double old_m = m.As<double>()[m_at], old_v = v.As<double>()[v_at];
+                    const double g = gradient.As<double>()[g_at] * scale;
+                    const double decayed = old_p - lr * weight_decay * old_p;
+                    const double next_m = beta1 * old_m + (1 - beta1) * g;
+                    const double next_v = beta2 * old_v + (1 - beta2) * g * g;
+                    const double next_p =
+                        decayed - lr / correction1 * next_m /
+                                      (std::sqrt(next_v) / std::sqrt(correction2) + eps);
+                    new_p.As<double>()[new_p_at] = update ? next_p : old_p;
+                    new_m.As<double>()[new_m_at] = update ? next_m : old_m;
+                    new_v.As<double>()[new_v_at] = update ? next_v : old_v;
+                  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::reference

@@ -1,0 +1,18 @@
+#include <cmath>
+
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/strided.h"
+
+namespace tessera::reference {
+
+absl::Status AllFinite(const KernelCall& call) {
+  bool all = true;
+  for (const TensorView& x : call.inputs) {
+    ForEachIndex<1>(x.shape, {x.strides},
+                    [&](int64_t i) { all = all && std::isfinite(x.As<double>()[i]); });
+  }
+  *call.outputs[0].As<uint8_t>() = all ? 1 : 0;
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::reference

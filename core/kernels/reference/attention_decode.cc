@@ -1,0 +1,48 @@
+// Attention of one new token over the keys and values that are kept.
+#include "absl/strings/str_cat.h"
+#include "core/kernels/reference/attention_row.h"
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/strided.h"
+
+namespace tessera::reference {
+namespace {
+
+// new_cache = cache, but for the row `position`, which becomes `row` [batch, 1, heads, head_dim].
+void WriteRow(const TensorView& row, const TensorView& cache, const TensorView& new_cache,
+              int64_t position) {
+  ForEachIndex<2>(cache.shape, {cache.strides, new_cache.strides},
+                  [&](int64_t i, int64_t j) { new_cache.As<double>()[j] = cache.As<double>()[i]; });
+  const int64_t first = position * new_cache.strides[1];
+  ForEachIndex<2>(row.shape, {row.strides, new_cache.strides}, [&](int64_t i, int64_t j) {
+    new_cache.As<double>()[first + j] = row.As<double>()[i];
+  });
+}
+
+}  // namespace
+
+int64_t AttentionDecodeWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  return request.inputs[3].shape[1] * SizeOf(DType::kF64);
+}
+
+absl::Status AttentionDecode(const KernelCall& call) {
+  const TensorView& q = call.inputs[0];
+  const TensorView &o = call.outputs[0], &k = call.outputs[1], &v = call.outputs[2];
+  const int64_t position = *call.inputs[5].As<int64_t>();
+  if (position < 0 || position >= k.shape[1]) {
+    return absl::OutOfRangeError(absl::StrCat(
+        "position ", position, " is not in the cache: it has rows [0, ", k.shape[1], ")"));
+  }
+  WriteRow(call.inputs[1], call.inputs[3], k, position);
+  WriteRow(call.inputs[2], call.inputs[4], v, position);
+
+  const double scale = call.request.attributes.GetDouble("scale");
+  auto* const row = static_cast<double*>(call.workspace);
+  for (int64_t b = 0; b < q.shape[0]; ++b) {
+    for (int64_t h = 0; h < q.shape[2]; ++h) {
+      AttendRow(HeadLine(q, b, 0, h), k, v, b, h, position + 1, scale, row, HeadLine(o, b, 0, h));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::reference

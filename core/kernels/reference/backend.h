@@ -1,0 +1,17 @@
+// The reference backend: every operator in its plainest form, in double, on one thread. Numeric
+// gradients are taken on it, and every other backend is held against it.
+#ifndef TESSERA_CORE_KERNELS_REFERENCE_BACKEND_H_
+#define TESSERA_CORE_KERNELS_REFERENCE_BACKEND_H_
+
+#include <memory>
+
+#include "core/kernels/interface/backend.h"
+
+namespace tessera {
+
+// Keeps every floating tensor in f64.
+std::unique_ptr<Backend> MakeReferenceBackend();
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_KERNELS_REFERENCE_BACKEND_H_

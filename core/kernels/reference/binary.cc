@@ -1,0 +1,75 @@
+// add, subtract, multiply, divide, maximum: with numpy's broadcasting.
+#include <cmath>
+#include <type_traits>
+
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/strided.h"
+
+namespace tessera::reference {
+namespace {
+
+// `compute(a, b)` is called with two doubles, or with two integers.
+template <typename Compute>
+absl::Status ForEachPair(const KernelCall& call, Compute compute) {
+  const TensorView &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
+  WithElementType(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    ForEachIndex<3>(y.shape,
+                    {BroadcastStrides(a, y.shape), BroadcastStrides(b, y.shape), y.strides},
+                    [&](int64_t i, int64_t j, int64_t k) {
+                      y.As<T>()[k] = compute(a.As<T>()[i], b.As<T>()[j]);
+                    });
+  });
+  return absl::OkStatus();
+}
+
+// Integers wrap: arithmetic is done without sign.
+template <typename T, typename Compute>
+T Wrapping(T a, T b, Compute compute) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return compute(a, b);
+  } else {
+    return static_cast<T>(compute(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+  }
+}
+
+struct Quotient {
+  double operator()(double a, double b) const { return a / b; }
+  // Truncates toward zero. What the processor would trap on: x / 0 is 0, x / -1 wraps.
+  template <typename T>
+  T operator()(T a, T b) const {
+    if (b == 0) return 0;
+    if constexpr (std::is_signed_v<T>) {
+      if (b == -1) return Wrapping(T{0}, a, [](auto zero, auto x) { return zero - x; });
+    }
+    return a / b;
+  }
+};
+
+struct Larger {
+  // NaN wins.
+  double operator()(double a, double b) const { return a > b || std::isnan(a) ? a : b; }
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a > b ? a : b;
+  }
+};
+
+}  // namespace
+
+absl::Status Add(const KernelCall& call) {
+  return ForEachPair(
+      call, [](auto a, auto b) { return Wrapping(a, b, [](auto x, auto y) { return x + y; }); });
+}
+absl::Status Subtract(const KernelCall& call) {
+  return ForEachPair(
+      call, [](auto a, auto b) { return Wrapping(a, b, [](auto x, auto y) { return x - y; }); });
+}
+absl::Status Multiply(const KernelCall& call) {
+  return ForEachPair(
+      call, [](auto a, auto b) { return Wrapping(a, b, [](auto x, auto y) { return x * y; }); });
+}
+absl::Status Divide(const KernelCall& call) { return ForEachPair(call, Quotient()); }
+absl::Status Maximum(const KernelCall& call) { return ForEachPair(call, Larger()); }
+
+}  // namespace tessera::reference

@@ -1,0 +1,28 @@
+#include <cmath>
+
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/region.h"
+#include "core/kernels/reference/strided.h"
+#include "core/tensor/random.h"
+
+namespace tessera::reference {
+
+absl::Status Dropout(const KernelCall& call) {
+  const TensorView &x = call.inputs[0], &y = call.outputs[0];
+  const Attributes& attributes = call.request.attributes;
+  const auto seed = static_cast<uint64_t>(*call.inputs[1].As<int64_t>());
+  const auto step = static_cast<uint64_t>(*call.inputs[2].As<int64_t>());
+  const double probability = attributes.GetDouble("probability");
+  const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
+  const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
+  const WholeIndices whole = IndicesInWhole(attributes, y.shape);
+  ForEachIndex<3>(
+      y.shape, {x.strides, y.strides, whole.strides}, [&](int64_t i, int64_t j, int64_t offset) {
+        const uint64_t index = whole.first + offset;
+        const uint64_t word = RandomBlock(stream, step, index / 4)[index % 4];
+        y.As<double>()[j] = word >= threshold ? x.As<double>()[i] / (1 - probability) : 0;
+      });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::reference

@@ -1,0 +1,45 @@
+#include "absl/strings/str_cat.h"
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/strided.h"
+#include "core/tensor/check.h"
+
+namespace tessera::reference {
+namespace {
+
+absl::Status CheckIds(const TensorView& ids, int64_t rows) {
+  absl::Status status;
+  ForEachIndex<1>(ids.shape, {ids.strides}, [&](int64_t i) {
+    const int32_t id = ids.As<int32_t>()[i];
+    if (id >= 0 && id < rows) return;
+    status.Update(absl::OutOfRangeError(
+        absl::StrCat("id ", id, " is not in the table: ids are in [0, ", rows, ")")));
+  });
+  return status;
+}
+
+}  // namespace
+
+absl::Status Embedding(const KernelCall& call) {
+  const TensorView &table = call.inputs[0], &ids = call.inputs[1], &y = call.outputs[0];
+  RETURN_IF_ERROR(CheckIds(ids, table.shape[0]));
+  ForEachIndex<2>(ids.shape, {ids.strides, Leading(y.strides, 1)}, [&](int64_t i, int64_t j) {
+    const Line row = LastLine(table, ids.As<int32_t>()[i] * table.strides[0]);
+    const Line out = LastLine(y, j);
+    for (int64_t c = 0; c < y.shape.back(); ++c) out[c] = row[c];
+  });
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingGrad(const KernelCall& call) {
+  const TensorView &dy = call.inputs[0], &ids = call.inputs[1], &dtable = call.outputs[0];
+  RETURN_IF_ERROR(CheckIds(ids, dtable.shape[0]));
+  SetZero(dtable);
+  ForEachIndex<2>(ids.shape, {ids.strides, Leading(dy.strides, 1)}, [&](int64_t i, int64_t j) {
+    const Line row = LastLine(dtable, ids.As<int32_t>()[i] * dtable.strides[0]);
+    const Line in = LastLine(dy, j);
+    for (int64_t c = 0; c < dy.shape.back(); ++c) row[c] += in[c];
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::reference

@@ -1,0 +1,70 @@
+// One row of logits at a time is the only scratch; the gradient needs none.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/kernels/reference/kernel_list.h"
+#include "core/kernels/reference/strided.h"
+
+namespace tessera::reference {
+
+int64_t LinearLogSumExpWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  return request.inputs[1].shape[0] * SizeOf(DType::kF64);
+}
+
+absl::Status LinearLogSumExp(const KernelCall& call) {
+  const TensorView &x = call.inputs[0], &w = call.inputs[1], &targets = call.inputs[2];
+  const TensorView &lse = call.outputs[0], &target_logit = call.outputs[1];
+  const int64_t vocabulary = w.shape[0], columns = w.shape[1];
+  double* const logits = static_cast<double*>(call.workspace);
+  ForEachIndex<4>(targets.shape,
+                  {Leading(x.strides, 1), targets.strides, lse.strides, target_logit.strides},
+                  [&](int64_t x_at, int64_t target_at, int64_t lse_at, int64_t logit_at) {
+                    double max = -std::numeric_limits<double>::infinity();
+                    for (int64_t v = 0; v < vocabulary; ++v) {
+                      logits[v] = Dot(LastLine(x, x_at), LastLine(w, v * w.strides[0]), columns);
+                      max = std::max(max, logits[v]);
+                    }
+                    double sum = 0;
+                    for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - max);
+                    const int32_t target = targets.As<int32_t>()[target_at];
+                    const bool valid = target >= 0 && target < vocabulary;
+                    lse.As<double>()[lse_at] = max + std::log(sum);
+                    target_logit.As<double>()[logit_at] = valid ? logits[target] : 0;
+                  });
+  return absl::OkStatus();
+}
+
+absl::Status LinearLogSumExpGrad(const KernelCall& call) {
+  const TensorView &dlse = call.inputs[0], &dtarget = call.inputs[1], &x = call.inputs[2];
+  const TensorView &w = call.inputs[3], &targets = call.inputs[4], &lse = call.inputs[5];
+  const TensorView &dx = call.outputs[0], &dw = call.outputs[1];
+  const int64_t vocabulary = w.shape[0], columns = w.shape[1];
+  SetZero(dx);
+  SetZero(dw);
+  ForEachIndex<6>(targets.shape,
+                  {dlse.strides, dtarget.strides, Leading(x.strides, 1), targets.strides,
+                   lse.strides, Leading(dx.strides, 1)},
+                  [&](int64_t dlse_at, int64_t dtarget_at, int64_t x_at, int64_t target_at,
+                      int64_t lse_at, int64_t dx_at) {
+                    const double row_dlse = dlse.As<double>()[dlse_at];
+                    const double row_dtarget = dtarget.As<double>()[dtarget_at];
+                    if (row_dlse == 0 && row_dtarget == 0)
+                      return;  // Even if its logits are not finite.
+                    const Line x_row = LastLine(x, x_at), dx_row = LastLine(dx, dx_at);
+                    for (int64_t v = 0; v < vocabulary; ++v) {
+                      const Line w_row = LastLine(w, v * w.strides[0]);
+                      const Line dw_row = LastLine(dw, v * dw.strides[0]);
+                      const double logit = Dot(x_row, w_row, columns);
+                      double dlogit = row_dlse * std::exp(logit - lse.As<double>()[lse_at]);
+                      if (v == targets.As<int32_t>()[target_at]) dlogit += row_dtarget;
+                      for (int64_t c = 0; c < columns; ++c) {
+                        dx_row[c] += dlogit * w_row[c];
+                        dw_row[c] += dlogit * x_row[c];
+                      }
+                    }
+                  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::reference

@@ -1,0 +1,31 @@
+// Which elements of a whole tensor a random draw makes.
+#ifndef TESSERA_CORE_KERNELS_REFERENCE_REGION_H_
+#define TESSERA_CORE_KERNELS_REFERENCE_REGION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "core/graph/attributes.h"
+#include "core/tensor/shape.h"
+
+namespace tessera::reference {
+
+// The index in the whole tensor of a part's element [i, j, ...] is
+// first + i * strides[0] + j * strides[1] + ...
+struct WholeIndices {
+  int64_t first = 0;
+  Strides strides;
+};
+
+// From the attributes `start` and `whole`; a tensor of shape `shape` without them is whole.
+inline WholeIndices IndicesInWhole(const Attributes& attributes, const Shape& shape) {
+  if (!attributes.Has("whole")) return {0, RowMajorStrides(shape)};
+  WholeIndices indices{0, RowMajorStrides(attributes.GetInts("whole"))};
+  const std::vector<int64_t>& start = attributes.GetInts("start");
+  for (size_t d = 0; d < start.size(); ++d) indices.first += start[d] * indices.strides[d];
+  return indices;
+}
+
+}  // namespace tessera::reference
+
+#endif  // TESSERA_CORE_KERNELS_REFERENCE_REGION_H_

@@ -1,0 +1,101 @@
+// Loops over tensors that lie at any strides, and the choice of an element type.
+//
+// Everything here is for kernels that must be obviously right; nothing is fast.
+#ifndef TESSERA_CORE_KERNELS_REFERENCE_STRIDED_H_
+#define TESSERA_CORE_KERNELS_REFERENCE_STRIDED_H_
+
+#include <array>
+#include <cstdint>
+#include <tuple>
+
+#include "absl/types/span.h"
+#include "core/tensor/check.h"
+#include "core/tensor/tensor_view.h"
+
+namespace tessera::reference {
+
+// Calls body(offset_0, offset_1, ...) for each index of `shape` in row-major order, where offset_k
+// is where this index lies under strides k.
+template <size_t N, typename Body>
+void ForEachIndex(absl::Span<const int64_t> shape, const std::array<Strides, N>& strides,
+                  Body body) {
+  if (NumElements(shape) == 0) return;
+  Shape index(shape.size(), 0);
+  std::array<int64_t, N> offsets{};
+  while (true) {
+    std::apply(body, offsets);
+    int d = static_cast<int>(shape.size()) - 1;
+    for (; d >= 0; --d) {
+      ++index[d];
+      for (size_t k = 0; k < N; ++k) offsets[k] += strides[k][d];
+      if (index[d] < shape[d]) break;
+      for (size_t k = 0; k < N; ++k) offsets[k] -= strides[k][d] * shape[d];
+      index[d] = 0;
+    }
+    if (d < 0) return;
+  }
+}
+
+// The strides at which `view` is read if it is broadcast to `shape`, by numpy's rule.
+inline Strides BroadcastStrides(const TensorView& view, absl::Span<const int64_t> shape) {
+  Strides strides(shape.size(), 0);
+  const size_t missing = shape.size() - view.shape.size();
+  for (size_t d = 0; d < view.shape.size(); ++d) {
+    if (view.shape[d] != 1) strides[missing + d] = view.strides[d];
+  }
+  return strides;
+}
+
+// Sizes or strides of all dimensions but the last `count`.
+template <typename Dims>
+Dims Leading(const Dims& dims, int count) {
+  return Dims(dims.begin(), dims.end() - count);
+}
+
+// The elements along one dimension.
+struct Line {
+  double* data;
+  int64_t stride;
+
+  double& operator[](int64_t i) const { return data[i * stride]; }
+};
+
+// The line of `view` along its last dimension that starts at element `offset`.
+inline Line LastLine(const TensorView& view, int64_t offset) {
+  return {view.As<double>() + offset, view.strides.back()};
+}
+
+inline double Dot(Line a, Line b, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Sets every element of a floating tensor to 0.
+inline void SetZero(const TensorView& view) {
+  ForEachIndex<1>(view.shape, {view.strides}, [&](int64_t i) { view.As<double>()[i] = 0; });
+}
+
+// Calls body(T{}) with the type T of the elements of a tensor.
+template <typename Body>
+void WithElementType(DType dtype, Body body) {
+  switch (dtype) {
+    case DType::kF64:
+      return body(double{});
+    case DType::kI32:
+      return body(int32_t{});
+    case DType::kI64:
+      return body(int64_t{});
+    case DType::kU8:
+      return body(uint8_t{});
+    case DType::kF32:
+    case DType::kBF16:
+    case DType::kF16:
+      break;
+  }
+  TESSERA_CHECK(false) << "the reference keeps floating tensors in f64, not " << DTypeName(dtype);
+}
+
+}  // namespace tessera::reference
+
+#endif  // TESSERA_CORE_KERNELS_REFERENCE_STRIDED_H_
