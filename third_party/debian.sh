@@ -58,8 +58,10 @@ install_packages() {
   echo "$why needs packages that are not installed. Installing them, half a minute: $*" >&2
   local log
   log=$(mktemp)
-  { "${as_root[@]}" "${apt[@]}" update &&
-    "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null ||
-    { cat "$log" >&2 && return 1; }
+  if ! { "${as_root[@]}" "${apt[@]}" update &&
+    "${as_root[@]}" "${apt[@]}" install -y --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
+    cat "$log" >&2
+    return 1
+  fi
   rm -f "$log"
 }

@@ -1,4 +1,4 @@
-"""All repositories outside of the tree. None is downloaded: each is over a package of the system."""
+"""All repositories but our own. None is downloaded: each is over a package of the system."""
 
 load("//third_party:absl.bzl", "absl_repository")
 load("//third_party/cuda:cuda_repository.bzl", "cuda_repository")

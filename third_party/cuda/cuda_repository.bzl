@@ -13,7 +13,11 @@ _LIBRARIES = {
     "nccl": "nccl.h",
 }
 _LINK_NAMES = {"cublaslt": "cublasLt"}
-_SYSTEM_INCLUDES = ["/usr/include", "/usr/include/x86_64-linux-gnu", "/usr/include/aarch64-linux-gnu"]
+_SYSTEM_INCLUDES = [
+    "/usr/include",
+    "/usr/include/aarch64-linux-gnu",
+    "/usr/include/x86_64-linux-gnu",
+]
 
 def _find(rctx):
     """The toolkit's folder, or None and what is missing."""
@@ -27,7 +31,11 @@ def _find(rctx):
     return home, None
 
 def _library(name, home):
-    linkopts = ["-L%s/lib64" % home, "-Wl,-rpath,%s/lib64" % home, "-l" + _LINK_NAMES.get(name, name)]
+    linkopts = [
+        "-L%s/lib64" % home,
+        "-Wl,-rpath,%s/lib64" % home,
+        "-l" + _LINK_NAMES.get(name, name),
+    ]
     return """
 cc_library(
     name = "{name}",

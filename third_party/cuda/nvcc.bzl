@@ -4,7 +4,7 @@ load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
 load("@cuda//:enabled_flag.bzl", "EnabledInfo")
 load("@cuda//:toolkit.bzl", "HOME")
 
-# Machine code for A100 and H100 (whose own instructions need the `a`), and PTX for what comes after.
+# Machine code for A100 and H100 (whose own instructions need the `a`); PTX for what comes after.
 _ARCHITECTURES = [
     "-gencode=arch=compute_80,code=[compute_80,sm_80]",
     "-gencode=arch=compute_90a,code=sm_90a",
@@ -13,7 +13,8 @@ _ARCHITECTURES = [
 def _compile(ctx, toolchain, context, source):
     object = ctx.actions.declare_file("_objs/%s/%s.o" % (ctx.label.name, source.basename))
     args = ctx.actions.args()
-    args.add_all(["-c", "-O3", "-std=c++20", "-Xcompiler", "-fPIC,-Wall", "--expt-relaxed-constexpr"])
+    args.add_all(["-c", "-O3", "-std=c++20", "--expt-relaxed-constexpr"])
+    args.add_all(["-Xcompiler", "-fPIC,-Wall"])
     args.add_all(_ARCHITECTURES + ctx.attr.copts)
     args.add_all([".", ctx.bin_dir.path], before_each = "-I")
     args.add_all(context.defines, before_each = "-D")
@@ -62,14 +63,16 @@ def _cuda_library_impl(ctx):
         alwayslink = ctx.attr.alwayslink,
     )
     own = CcInfo(
-        compilation_context = cc_common.create_compilation_context(headers = depset(ctx.files.hdrs)),
+        compilation_context = cc_common.create_compilation_context(
+            headers = depset(ctx.files.hdrs),
+        ),
         linking_context = linking,
     )
     return [DefaultInfo(files = objects), cc_common.merge_cc_infos(cc_infos = [own, deps])]
 
 cuda_library = rule(
     implementation = _cuda_library_impl,
-    doc = "Where there is no toolkit, or it is switched off, it holds its headers and nothing else.",
+    doc = "Where there is no toolkit, or it is switched off, it holds its headers, nothing else.",
     attrs = {
         "alwayslink": attr.bool(),
         "copts": attr.string_list(),
