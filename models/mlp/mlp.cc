@@ -1,0 +1,149 @@
+#include "models/mlp/mlp.h"
+
+#include <cmath>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+class Mlp final : public Model {
+ public:
+  explicit Mlp(const MlpConfig& config) : config_(config) {}
+
+  int64_t vocabulary() const override { return config_.vocabulary(); }
+  int64_t max_sequence() const override { return config_.window(); }
+
+  // Of the targets, only those behind the window are read.
+  Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+    if (!CheckSizes(graph, batch, sequence)) return {};
+    const TensorType type = {DType::kI32, {batch, sequence}};
+    const Tensor tokens = graph.Input("tokens", type, 0);
+    const Tensor targets = graph.Input("targets", type, 0);
+    const Tensor hidden = Hidden(graph, tokens);
+    const Tensor weight = HeadWeight(graph, hidden.dim(-1));
+    Scope scope(&graph, "loss");
+    const Tensor next = Reshape(Slice(targets, 1, sequence - 1, 1), {batch});
+    return LinearCrossEntropy(hidden, weight, next);
+  }
+
+  Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const override {
+    if (!CheckSizes(graph, batch, sequence)) return {};
+    return Logits(graph, graph.Input("tokens", {DType::kI32, {batch, sequence}}, 0));
+  }
+
+  // The window is a cache of 0s at first, so predictions are as in training from the position on at
+  // which it is full. `length` does not limit it, and "position" is not read.
+  Tensor RecordNextToken(Graph& graph, int64_t length) const override {
+    const int64_t width = config_.window();
+    const Tensor token = graph.Input("token", {DType::kI32, {1}});
+    graph.Input("position", {DType::kI64, {}});
+    const Tensor kept = graph.DeclareState("window", {DType::kI32, {1, width}}, Role::kCache,
+                                           Initializer::Constant(0));
+    Tensor window = Reshape(token, {1, 1});
+    if (width > 1) window = Concat({Slice(kept, 1, 1, width - 1), window}, 1);
+    graph.SetState("window", window);
+    return Reshape(Logits(graph, window), {config_.vocabulary()});
+  }
+
+ private:
+  bool CheckSizes(Graph& graph, int64_t batch, int64_t sequence) const {
+    if (sequence != config_.window()) {
+      graph.Fail(absl::InvalidArgumentError(
+          absl::StrCat("sequence: ", sequence, " tokens, but model.window is ", config_.window(),
+                       "; the two must be equal")));
+    } else if (batch < 1) {
+      graph.Fail(absl::InvalidArgumentError(absl::StrCat("batch: ", batch, " is not positive")));
+    }
+    return graph.status().ok();
+  }
+
+  Tensor HeadWeight(Graph& graph, int64_t inputs) const {
+    return graph.Parameter("head.weight", {config_.vocabulary(), inputs},
+                           Initializer::Normal(0, 0.02));
+  }
+
+  Tensor Logits(Graph& graph, Tensor tokens) const {
+    const Tensor hidden = Hidden(graph, tokens);
+    const Tensor weight = HeadWeight(graph, hidden.dim(-1));
+    Scope scope(&graph, "head");
+    return Linear(hidden, weight);
+  }
+
+  Tensor Activate(Tensor x) const {
+    if (config_.activation() == "gelu_tanh") return Gelu(x, GeluKind::kTanh);
+    if (config_.activation() == "gelu_erf") return Gelu(x, GeluKind::kErf);
+    return Relu(x);
+  }
+
+  // tokens [batch, window] -> [batch, units of the last layer]
+  Tensor Hidden(Graph& graph, Tensor tokens) const {
+    Tensor x;
+    {
+      Scope scope(&graph, "embed");
+      const Tensor weight =
+          graph.Parameter("weight", {config_.vocabulary(), config_.channels()},
+                          Initializer::Normal(0, 1));
+      x = Reshape(Embedding(weight, tokens),
+                  {tokens.dim(0), config_.window() * config_.channels()});
+    }
+    for (int i = 0; i < config_.hidden_size(); ++i) {
+      Scope block(&graph, absl::StrCat("layers.", i), Scope::kBlock);
+      const int64_t inputs = x.dim(-1);
+      // Keeps the variance through a ReLU (He et al. 2015).
+      const double stddev = std::sqrt(2.0 / static_cast<double>(inputs));
+      const Tensor weight =
+          graph.Parameter("weight", {config_.hidden(i), inputs}, Initializer::Normal(0, stddev));
+      const Tensor bias = graph.Parameter("bias", {config_.hidden(i)}, Initializer::Constant(0));
+      x = Activate(Linear(x, weight, bias));
+    }
+    return x;
+  }
+
+  const MlpConfig config_;
+};
+
+// The bounds keep every product of sizes far inside of 64 bits.
+absl::Status CheckSize(absl::string_view field, int64_t value, int64_t largest) {
+  if (value >= 1 && value <= largest) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.", field, ": ", value, " is not from 1 to ", largest));
+}
+
+absl::Status CheckConfig(const MlpConfig& config) {
+  RETURN_IF_ERROR(CheckSize("window", config.window(), 1 << 16));
+  RETURN_IF_ERROR(CheckSize("channels", config.channels(), 1 << 16));
+  RETURN_IF_ERROR(CheckSize("vocabulary", config.vocabulary(), 1 << 26));
+  for (int64_t units : config.hidden()) RETURN_IF_ERROR(CheckSize("hidden", units, 1 << 20));
+  const std::string& activation = config.activation();
+  if (!activation.empty() && activation != "relu" && activation != "gelu_tanh" &&
+      activation != "gelu_erf") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.activation: \"", activation,
+                     "\" is none of \"relu\", \"gelu_tanh\" and \"gelu_erf\""));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Model>> CreateFromMessage(const google::protobuf::Message& config) {
+  TESSERA_CHECK(config.GetDescriptor() == MlpConfig::descriptor()) << config.GetTypeName();
+  return CreateMlp(static_cast<const MlpConfig&>(config));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config) {
+  RETURN_IF_ERROR(CheckConfig(config));
+  return std::unique_ptr<Model>(new Mlp(config));
+}
+
+const ModelDefinition& MlpDefinition() {
+  static const ModelDefinition* const definition = new ModelDefinition{
+      "mlp", &MlpConfig::default_instance(), MlpPresets(), CreateFromMessage};
+  return *definition;
+}
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+// The neural language model of Bengio et al. 2003 ("A Neural Probabilistic Language Model"): the
+// embeddings of a window of tokens, one beside the other, through hidden layers; it predicts the token
+// behind the window. Parameters, at the paths and in the shapes of tests/parity:
+//
+//   embed.weight [vocabulary, channels]
+//   layers.{i}.weight [hidden[i], inputs], .bias [hidden[i]]
+//   head.weight [vocabulary, inputs]
+//
+// Each "layers.{i}" is a block that a strategy may treat as one unit.
+#ifndef TESSERA_MODELS_MLP_MLP_H_
+#define TESSERA_MODELS_MLP_MLP_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/train/model.h"
+#include "models/mlp/mlp.pb.h"
+
+namespace tessera {
+
+// InvalidArgument names the field that does not fit ("model.window: ...").
+absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config);
+
+// The files of presets/, "tiny" first.
+std::vector<Preset> MlpPresets();
+
+const ModelDefinition& MlpDefinition();
+
+}  // namespace tessera
+
+#endif  // TESSERA_MODELS_MLP_MLP_H_
