@@ -1,0 +1,29 @@
+// Numbers as people read and write them.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_TRAIN_HUMAN_UNITS_H_
+#define TESSERA_CORE_TRAIN_HUMAN_UNITS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+// "1.23 GiB", "512 B": three digits or more, in the largest binary unit that fits.
+std::string FormatBytes(int64_t bytes);
+
+// "2GiB", "1.5 MiB", "200MB", "4096": bytes without a unit. InvalidArgument says what would be right.
+absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
+
+// "1h 02m", "1m 23s", "4.56 s", "7.89 ms".
+std::string FormatSeconds(double seconds);
+
+// "123", "4.57K", "124M", "8.01G": powers of 1000, for counts of things.
+std::string FormatCount(double count);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_HUMAN_UNITS_H_

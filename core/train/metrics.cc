@@ -1,0 +1,76 @@
+#include "core/train/metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+namespace {
+
+absl::Status SystemError(absl::string_view what, const std::string& path) {
+  const int error = errno;
+  return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
+}
+
+// How many bytes at the start of the file are whole lines of steps up to `last_step`.
+int64_t BytesToKeep(std::istream& file, int64_t last_step) {
+  int64_t kept = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
+        entry["step"].get<int64_t>() > last_step) {
+      break;
+    }
+    kept += static_cast<int64_t>(line.size()) + 1;
+  }
+  return kept;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& path,
+                                                             int64_t last_step) {
+  int64_t kept = 0;
+  {
+    std::ifstream file(path, std::ios::binary);
+    if (file) kept = BytesToKeep(file, last_step);
+  }
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return SystemError("write", path);
+  std::unique_ptr<MetricsLog> log(new MetricsLog(path, fd));
+  if (ftruncate(fd, kept) != 0) return SystemError("cut back", path);
+  return log;
+}
+
+MetricsLog::~MetricsLog() { close(fd_); }
+
+absl::Status MetricsLog::Append(const StepMetrics& metrics) {
+  nlohmann::ordered_json entry = {
+      {"step", metrics.step},
+      {"loss", metrics.loss},
+      {"grad_norm", metrics.grad_norm},
+      {"lr", metrics.lr},
+      {"step_seconds", metrics.step_seconds},
+      {"tokens_per_second", metrics.tokens_per_second},
+      {"mfu", metrics.mfu},
+      {"peak_bytes", metrics.peak_bytes},
+  };
+  if (metrics.eval_loss.has_value()) entry["eval_loss"] = *metrics.eval_loss;
+  const std::string line = entry.dump() + "\n";
+  size_t written = 0;
+  while (written < line.size()) {
+    const ssize_t n = write(fd_, line.data() + written, line.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return SystemError("write", path_);
+    written += static_cast<size_t>(n);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

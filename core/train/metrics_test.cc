@@ -1,0 +1,83 @@
+#include "core/train/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+namespace tessera {
+namespace {
+
+std::string PathFor(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+StepMetrics Step(int64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = 1.0 / 3;
+  metrics.lr = 1e-3;
+  metrics.peak_bytes = int64_t{1} << 40;
+  return metrics;
+}
+
+TEST(MetricsTest, WritesOneObjectALine) {
+  const std::string path = PathFor("objects.jsonl");
+  auto log = MetricsLog::Open(path, 0);
+  ASSERT_TRUE(log.ok()) << log.status();
+  StepMetrics second = Step(2);
+  second.eval_loss = 2.5;
+  second.grad_norm = NAN;
+  ASSERT_TRUE((*log)->Append(Step(1)).ok());
+  ASSERT_TRUE((*log)->Append(second).ok());
+
+  std::istringstream lines(Contents(path));
+  std::string line;
+  std::getline(lines, line);
+  nlohmann::json entry = nlohmann::json::parse(line);
+  EXPECT_EQ(entry["step"], 1);
+  EXPECT_EQ(entry["loss"], 1.0 / 3);
+  EXPECT_EQ(entry["peak_bytes"], int64_t{1} << 40);
+  EXPECT_FALSE(entry.contains("eval_loss"));
+  std::getline(lines, line);
+  entry = nlohmann::json::parse(line);
+  EXPECT_EQ(entry["eval_loss"], 2.5);
+  EXPECT_TRUE(entry["grad_norm"].is_null());
+}
+
+TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
+  const std::string path = PathFor("cut.jsonl");
+  {
+    auto log = MetricsLog::Open(path, 0);
+    ASSERT_TRUE(log.ok());
+    for (int step = 1; step <= 5; ++step) ASSERT_TRUE((*log)->Append(Step(step)).ok());
+  }
+  const std::string five_steps = Contents(path);
+  std::ofstream(path, std::ios::app) << "{\"step\": 4, \"lo";  // a line that was broken off
+  ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
+  EXPECT_EQ(Contents(path), five_steps);
+
+  auto log = MetricsLog::Open(path, 3);
+  ASSERT_TRUE(log.ok());
+  EXPECT_EQ(Contents(path), five_steps.substr(0, five_steps.size() / 5 * 3));
+  ASSERT_TRUE((*log)->Append(Step(4)).ok());
+  ASSERT_TRUE((*log)->Append(Step(5)).ok());
+  EXPECT_EQ(Contents(path), five_steps);
+}
+
+TEST(MetricsTest, NamesAFileThatCannotBeWritten) {
+  const auto log = MetricsLog::Open("/nowhere/metrics.jsonl", 0);
+  ASSERT_FALSE(log.ok());
+  EXPECT_NE(std::string(log.status().message()).find("/nowhere/metrics.jsonl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

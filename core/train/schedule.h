@@ -1,0 +1,23 @@
+// The learning rate of every step.
+#ifndef TESSERA_CORE_TRAIN_SCHEDULE_H_
+#define TESSERA_CORE_TRAIN_SCHEDULE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "core/train/config/run_config.pb.h"
+
+namespace tessera {
+
+// Steps count from 1 to `total_steps`. Up to config.warmup_steps the rate is lr * step / warmup_steps;
+// from there it stays ("constant") or goes to min_lr, reached at the last step, along a line
+// ("linear") or half a cosine ("cosine").
+// Thread safety: a pure function. `config` must have passed CheckSchedule.
+double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_steps);
+
+// InvalidArgument names the field of the configuration that does not fit.
+absl::Status CheckSchedule(const OptimizerConfig& config);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_SCHEDULE_H_
