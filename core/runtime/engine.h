@@ -27,15 +27,27 @@ struct StateInfo {
   int64_t offset = 0;  // in the arena
 };
 
+struct EngineOptions {
+  // The byte behind the planned end of the arena cannot be touched.
+  bool guarded = false;
+  // Every byte of the arena has this value at first; negative: it is left as it comes.
+  int fill = -1;
+};
+
 // Owns the arena; the backend must outlive it. One thread at a time.
 class Engine {
  public:
   // Allocates the arena and makes every kernel ready. ResourceExhausted if memory is lacking.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend,
+                                                        const EngineOptions& options);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend) {
+    return Create(std::move(run), backend, EngineOptions());
+  }
 
   const CompiledRun& run() const { return run_; }
   const std::vector<StateInfo>& states() const { return states_; }
   bool HasProgram(absl::string_view program) const;
+  Backend& backend() { return *backend_; }
 
   // Inputs are converted to the dtype in which the backend keeps them. NotFound where the Program
   // has no such input; InvalidArgument where the number of elements differs.
@@ -59,14 +71,32 @@ class Engine {
   absl::Status WriteState(const StateInfo& state, int64_t byte_offset,
                           absl::Span<const char> bytes);
 
+  // The whole of a state or cache of a Program, converted from or to double.
+  absl::Status SetStateValues(absl::string_view program, absl::string_view path,
+                              absl::Span<const double> values);
+  absl::Status ReadStateValues(absl::string_view program, absl::string_view path,
+                               absl::Span<double> values);
+
+  // Bytes of the arena as they are: for tools that look at memory itself.
+  absl::Status ReadArena(int64_t offset, absl::Span<char> bytes);
+  absl::Status WriteArena(int64_t offset, absl::Span<const char> bytes);
+
   // Zeroes the caches of a Program: before a new text is generated.
   absl::Status ClearCaches(absl::string_view program);
 
-  // The next Run of `program` notes when each instruction began and ended.
+  // What runs a Program: to time a step, or to look in between instructions.
   Executor& executor(absl::string_view program);
 
  private:
   Engine() = default;
+
+  absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
+  // Brings `count` elements from staging_ to an input that is there.
+  absl::Status CopyInput(absl::string_view program, absl::string_view input, size_t count);
+  // The value of a state of a Program: what is given, or, if that is not read, what is left.
+  absl::StatusOr<int32_t> StateValue(absl::string_view program, absl::string_view path);
+  absl::Status ReadValue(absl::string_view program, absl::string_view what, int32_t value,
+                         absl::Span<double> values);
 
   CompiledRun run_;
   Backend* backend_ = nullptr;

@@ -1,0 +1,64 @@
+#include "core/program/dependencies.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+// Whether the elements that two values of one root span have any in common.
+bool RangesMeet(const ProgramValue& a, const ProgramValue& b) {
+  const int64_t a_end = a.root_offset + ExtentInElements(a.type.shape, a.strides);
+  const int64_t b_end = b.root_offset + ExtentInElements(b.type.shape, b.strides);
+  return a.root_offset < b_end && b.root_offset < a_end;
+}
+
+}  // namespace
+
+std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
+  const size_t values = program.values.size();
+  std::vector<int32_t> producer(values, kNone);  // of exactly this value
+  // What is written into each root, and by whom; several where it is assembled from parts.
+  std::vector<std::vector<int32_t>> written(values);
+  std::vector<std::vector<int32_t>> readers(values);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    for (int32_t id : instruction.outputs) {
+      producer[id] = static_cast<int32_t>(i);
+      written[program.values[id].root].push_back(id);
+    }
+    for (int32_t id : instruction.inputs) {
+      readers[program.values[id].root].push_back(static_cast<int32_t>(i));
+    }
+  }
+  std::vector<std::vector<int32_t>> predecessors(program.instructions.size());
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const auto add_writers = [&](int32_t id) {
+      if (producer[id] != kNone) {
+        predecessors[i].push_back(producer[id]);
+        return;
+      }
+      const ProgramValue& value = program.values[id];
+      for (int32_t part : written[value.root]) {
+        if (RangesMeet(program.values[part], value)) predecessors[i].push_back(producer[part]);
+      }
+    };
+    for (int32_t id : instruction.inputs) add_writers(id);
+    for (int32_t id : instruction.after) add_writers(id);
+  }
+  for (const ProgramState& state : program.states) {
+    if (state.given == kNone || state.left == state.given) continue;
+    for (int32_t part : written[program.values[state.left].root]) {
+      for (int32_t reader : readers[program.values[state.given].root]) {
+        if (reader != producer[part]) predecessors[producer[part]].push_back(reader);
+      }
+    }
+  }
+  for (std::vector<int32_t>& list : predecessors) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return predecessors;
+}
+
+}  // namespace tessera

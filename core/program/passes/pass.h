@@ -1,0 +1,43 @@
+// Passes: what changes when and where something is done, Program -> Program. They run after lowering
+// and before buffers are assigned, in the order that the Plan lists.
+#ifndef TESSERA_CORE_PROGRAM_PASSES_PASS_H_
+#define TESSERA_CORE_PROGRAM_PASSES_PASS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/program/kernel_chooser.h"
+#include "core/program/program.h"
+
+namespace tessera {
+
+using PassOptions = std::map<std::string, std::string>;
+
+struct Pass {
+  absl::string_view name;
+  absl::string_view help;  // one line
+  absl::Status (*run)(const PassOptions& options, KernelChooser& chooser, Program& program);
+};
+
+// The library of passes: the one list.
+absl::Span<const Pass> AllPasses();
+// NotFound names the passes that there are.
+absl::StatusOr<const Pass*> FindPass(absl::string_view name);
+// What an open Plan gets.
+std::vector<std::string> DefaultPasses();
+
+// Joins a matrix product with the bias and activation that follow it, where the backend has a
+// kernel that does both and nothing else reads what lies between.
+absl::Status FusePass(const PassOptions& options, KernelChooser& chooser, Program& program);
+
+// Moves instructions that free more memory than they take as early as what they need allows; all
+// others keep their order.
+absl::Status OrderPass(const PassOptions& options, KernelChooser& chooser, Program& program);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_PASSES_PASS_H_

@@ -1,0 +1,30 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/program/passes/pass.h"
+
+namespace tessera {
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"fuse", "joins matrix products with the bias and activation that follow", FusePass},
+    {"order", "moves instructions that free memory as early as they can run", OrderPass},
+};
+
+}  // namespace
+
+absl::Span<const Pass> AllPasses() { return kPasses; }
+
+absl::StatusOr<const Pass*> FindPass(absl::string_view name) {
+  for (const Pass& pass : kPasses) {
+    if (pass.name == name) return &pass;
+  }
+  return absl::NotFoundError(absl::StrCat(
+      "no pass '", name, "'; there are ",
+      absl::StrJoin(kPasses, ", ", [](std::string* out, const Pass& pass) {
+        absl::StrAppend(out, pass.name);
+      })));
+}
+
+std::vector<std::string> DefaultPasses() { return {"fuse", "order"}; }
+
+}  // namespace tessera

@@ -1,0 +1,133 @@
+#include "core/program/program.h"
+
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace tessera {
+namespace {
+
+int32_t Find(const std::vector<NamedValue>& named, absl::string_view name) {
+  for (const NamedValue& entry : named) {
+    if (entry.name == name) return entry.value;
+  }
+  return kNone;
+}
+
+}  // namespace
+
+absl::string_view CategoryName(Category category) {
+  switch (category) {
+    case Category::kParameters:
+      return "parameters";
+    case Category::kGradients:
+      return "gradients";
+    case Category::kOptimizerState:
+      return "optimizer state";
+    case Category::kActivations:
+      return "activations";
+    case Category::kInputs:
+      return "inputs";
+    case Category::kCache:
+      return "cache";
+    case Category::kWorkspace:
+      return "workspace";
+  }
+  return "?";
+}
+
+int64_t Program::OffsetOf(int32_t value) const {
+  const ProgramValue& v = values[value];
+  return buffers[v.buffer].offset + v.root_offset * SizeOf(v.type.dtype);
+}
+
+int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
+int32_t Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
+
+KernelRequest Program::RequestOf(const Instruction& instruction) const {
+  KernelRequest request;
+  const absl::string_view op = instruction.op->name();
+  request.op = std::string(op.data(), op.size());
+  request.attributes = instruction.attributes;
+  request.epilogues = instruction.epilogues;
+  request.threads = threads;
+  for (int32_t id : instruction.inputs) request.inputs.push_back(values[id].type);
+  for (int32_t id : instruction.outputs) request.outputs.push_back(values[id].type);
+  return request;
+}
+
+std::string Program::ToString() const {
+  const auto describe = [this](int32_t id) {
+    const ProgramValue& v = values[id];
+    std::string text = absl::StrCat("%", v.path, ": ", TypeToString(v.type));
+    if (!IsRowMajor(v.type.shape, v.strides)) {
+      absl::StrAppend(&text, " strides=", ShapeToString(v.strides));
+    }
+    if (v.root != id) {
+      absl::StrAppend(&text, " in %", values[v.root].path, "+", v.root_offset);
+    } else if (v.buffer != kNone) {
+      absl::StrAppend(&text, " in #", v.buffer);
+    }
+    return text;
+  };
+  const auto names = [this](absl::Span<const int32_t> ids) {
+    return absl::StrJoin(ids, ", ", [this](std::string* out, int32_t id) {
+      absl::StrAppend(out, "%", values[id].path);
+    });
+  };
+  std::string text = absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes,
+                                  "\n");
+  for (const NamedValue& input : inputs) {
+    absl::StrAppend(&text, "input ", describe(input.value), "\n");
+  }
+  for (const ProgramState& state : states) {
+    const int32_t value = state.given != kNone ? state.given : state.left;
+    absl::StrAppend(&text, RoleName(state.role), " ", describe(value));
+    if (state.left != state.given) {
+      absl::StrAppend(&text, " leaves %", values[state.left].path);
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
+    absl::StrAppend(&text, "[", i, "] ",
+                    absl::StrJoin(instruction.outputs, ", ",
+                                  [&](std::string* out, int32_t id) {
+                                    absl::StrAppend(out, describe(id));
+                                  }),
+                    " = ", instruction.op->name());
+    for (size_t k = 0; k < instruction.epilogues.size(); ++k) {
+      absl::StrAppend(&text, "+", instruction.epilogues[k].op,
+                      instruction.epilogues[k].attributes.ToString());
+    }
+    absl::StrAppend(&text, "(", names(instruction.inputs), ")",
+                    instruction.attributes.empty() ? "" : " ", instruction.attributes.ToString());
+    if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
+    if (instruction.kernel != nullptr) {
+      absl::StrAppend(&text, " kernel=", instruction.kernel->name());
+    }
+    if (instruction.workspace_bytes > 0) {
+      absl::StrAppend(&text, " workspace=", instruction.workspace_bytes);
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  for (const NamedValue& output : outputs) {
+    absl::StrAppend(&text, "output ", output.name, " = ", describe(output.value), "\n");
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Buffer& b = buffers[i];
+    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d, alive [%d, %d], %s\n", i, b.path,
+                          b.bytes, b.offset, b.first, b.last, CategoryName(b.category));
+  }
+  return text;
+}
+
+std::string Program::Fingerprint() const {
+  const std::string text = ToString();
+  const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
+}
+
+}  // namespace tessera

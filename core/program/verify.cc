@@ -1,0 +1,237 @@
+#include "core/program/verify.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/kernels/interface/backend.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program) {}
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(CheckValues());
+    holder_.assign(program_.buffers.size(), kNone);
+    written_.assign(program_.values.size(), false);
+    for (const NamedValue& input : program_.inputs) RETURN_IF_ERROR(Begin(input.value));
+    for (const ProgramState& state : program_.states) {
+      if (state.given != kNone) RETURN_IF_ERROR(Begin(state.given));
+    }
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      RETURN_IF_ERROR(CheckInstruction(static_cast<int32_t>(i)));
+    }
+    RETURN_IF_ERROR(CheckEnd());
+    return CheckPlaces();
+  }
+
+ private:
+  absl::Status Error(absl::string_view where, absl::string_view what) const {
+    return absl::InternalError(
+        absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  }
+
+  absl::Status CheckValues() const {
+    for (size_t id = 0; id < program_.values.size(); ++id) {
+      const ProgramValue& value = program_.values[id];
+      if (value.buffer == kNone) continue;  // a value that nothing needs any more
+      const ProgramValue& root = program_.values[value.root];
+      if (root.root != value.root) return Error(value.path, "its root is a view");
+      if (root.type.dtype != value.type.dtype) return Error(value.path, "a view of another dtype");
+      const int64_t end =
+          value.root_offset + ExtentInElements(value.type.shape, value.strides);
+      if (value.root_offset < 0 || end > NumElements(root.type.shape)) {
+        return Error(value.path, absl::StrCat("reaches outside of ", root.path));
+      }
+      if (program_.buffers[value.buffer].bytes < NumBytes(root.type)) {
+        return Error(value.path, "its buffer is too small");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A value that is there before the first instruction.
+  absl::Status Begin(int32_t id) {
+    const ProgramValue& value = program_.values[id];
+    if (program_.buffers[value.buffer].first != -1) {
+      return Error(value.path, "is given before its buffer begins");
+    }
+    holder_[value.buffer] = value.root;
+    written_[id] = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckInstruction(int32_t i) {
+    const Instruction& instruction = program_.instructions[i];
+    for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(instruction.path, i, id));
+    RETURN_IF_ERROR(CheckShapes(instruction));
+    for (size_t j = 0; j < instruction.outputs.size(); ++j) {
+      RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
+    }
+    if (instruction.workspace != kNone) {
+      RETURN_IF_ERROR(CheckLife(instruction.path, i, instruction.workspace));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckLife(absl::string_view where, int32_t i, int32_t buffer) const {
+    const Buffer& b = program_.buffers[buffer];
+    if (i < b.first || i > b.last) {
+      return Error(where, absl::StrCat("instruction ", i, " touches buffer #", buffer, " (", b.path,
+                                       "), which is alive in [", b.first, ", ", b.last, "]"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    RETURN_IF_ERROR(CheckLife(where, i, value.buffer));
+    if (holder_[value.buffer] != value.root) {
+      const int32_t holder = holder_[value.buffer];
+      return Error(where, absl::StrCat("reads ", value.path, ", but its memory holds ",
+                                       holder == kNone ? "nothing" : program_.values[holder].path));
+    }
+    if (value.root == id && !written_[id] && !IsAssembled(id)) {
+      return Error(where, absl::StrCat("reads ", value.path, ", which was not written"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a root is written part by part.
+  bool IsAssembled(int32_t root) const {
+    return part_writes_.count(root) > 0;
+  }
+
+  absl::Status CheckShapes(const Instruction& instruction) const {
+    size_t extra = 0;
+    for (const Epilogue& epilogue : instruction.epilogues) extra += epilogue.extra_inputs;
+    std::vector<TensorType> inputs;
+    for (size_t k = 0; k + extra < instruction.inputs.size(); ++k) {
+      inputs.push_back(program_.values[instruction.inputs[k]].type);
+    }
+    auto outputs = instruction.op->InferTypes(inputs, instruction.attributes);
+    if (!outputs.ok()) return Error(instruction.path, outputs.status().message());
+    if (outputs->size() != instruction.outputs.size()) {
+      return Error(instruction.path, "has a wrong number of outputs");
+    }
+    for (size_t j = 0; j < outputs->size(); ++j) {
+      const ProgramValue& output = program_.values[instruction.outputs[j]];
+      if ((*outputs)[j].shape != output.type.shape) {
+        return Error(instruction.path,
+                     absl::StrCat("output ", j, " is ", ShapeToString(output.type.shape), ", not ",
+                                  ShapeToString((*outputs)[j].shape)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckWrite(const Instruction& instruction, int32_t i, int j) {
+    const int32_t id = instruction.outputs[j];
+    const ProgramValue& value = program_.values[id];
+    RETURN_IF_ERROR(CheckLife(instruction.path, i, value.buffer));
+    if (written_[id]) return Error(instruction.path, absl::StrCat(value.path, " is written twice"));
+    written_[id] = true;
+    if (value.root != id) part_writes_.insert(value.root);
+    const int32_t holder = holder_[value.buffer];
+    if (holder != kNone && holder != value.root) {
+      for (size_t k = 0; k < instruction.inputs.size(); ++k) {
+        const ProgramValue& input = program_.values[instruction.inputs[k]];
+        if (input.buffer != value.buffer) continue;
+        if (input.root_offset != value.root_offset || input.type != value.type ||
+            input.strides != value.strides || !Allowed(instruction, static_cast<int>(k), j)) {
+          return Error(instruction.path,
+                       absl::StrCat("may not write ", value.path, " over ", input.path));
+        }
+      }
+    }
+    holder_[value.buffer] = value.root;
+    return absl::OkStatus();
+  }
+
+  bool Allowed(const Instruction& instruction, int input, int output) const {
+    std::vector<TensorType> inputs, outputs;
+    for (int32_t id : instruction.inputs) inputs.push_back(program_.values[id].type);
+    for (int32_t id : instruction.outputs) outputs.push_back(program_.values[id].type);
+    for (const auto& [from, to] :
+         instruction.op->InPlace({inputs, outputs, instruction.attributes})) {
+      if (from == input && to == output) return true;
+    }
+    return false;
+  }
+
+  absl::Status CheckEnd() const {
+    const int32_t end = static_cast<int32_t>(program_.instructions.size());
+    for (const NamedValue& output : program_.outputs) {
+      RETURN_IF_ERROR(CheckRead(absl::StrCat("output ", output.name), end, output.value));
+    }
+    for (const ProgramState& state : program_.states) {
+      const std::string where = absl::StrCat("state ", state.path);
+      RETURN_IF_ERROR(CheckRead(where, end, state.left));
+      if (state.given != kNone &&
+          program_.values[state.given].buffer != program_.values[state.left].buffer) {
+        return Error(where, "is not left where it was given");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Sweeps through time and keeps what is alive by offset.
+  absl::Status CheckPlaces() const {
+    std::vector<std::vector<int32_t>> begins(program_.instructions.size() + 3);
+    std::vector<std::vector<int32_t>> ends(program_.instructions.size() + 3);
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      const Buffer& buffer = program_.buffers[b];
+      const std::string where = absl::StrCat("buffer #", b, " (", buffer.path, ")");
+      if (buffer.offset < 0 || buffer.offset % kBufferAlignment != 0 ||
+          buffer.offset + buffer.bytes > program_.arena_bytes) {
+        return Error(where, "does not lie in the arena");
+      }
+      if (buffer.first > buffer.last) return Error(where, "ends before it begins");
+      begins[buffer.first + 1].push_back(static_cast<int32_t>(b));
+      ends[buffer.last + 2].push_back(static_cast<int32_t>(b));
+    }
+    std::map<int64_t, int32_t> alive;  // by offset
+    for (size_t step = 0; step < begins.size(); ++step) {
+      for (int32_t b : ends[step]) {
+        if (program_.buffers[b].bytes > 0) alive.erase(program_.buffers[b].offset);
+      }
+      for (int32_t b : begins[step]) {
+        const Buffer& buffer = program_.buffers[b];
+        if (buffer.bytes == 0) continue;
+        auto [it, inserted] = alive.emplace(buffer.offset, b);
+        auto next = std::next(it);
+        const bool meets_next =
+            next != alive.end() && next->first < buffer.offset + buffer.bytes;
+        const bool meets_previous =
+            it != alive.begin() && std::prev(it)->first +
+                                           program_.buffers[std::prev(it)->second].bytes >
+                                       buffer.offset;
+        if (!inserted || meets_next || meets_previous) {
+          const int32_t other =
+              !inserted ? it->second : meets_next ? next->second : std::prev(it)->second;
+          return Error(absl::StrCat("buffer #", b, " (", buffer.path, ")"),
+                       absl::StrCat("shares bytes with buffer #", other, " (",
+                                    program_.buffers[other].path, ") while both are alive"));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  std::vector<int32_t> holder_;    // by buffer: the root whose bytes it holds
+  std::vector<bool> written_;      // by value
+  std::set<int32_t> part_writes_;  // roots that were written part by part
+};
+
+}  // namespace
+
+absl::Status VerifyProgram(const Program& program) { return Verifier(program).Run(); }
+
+}  // namespace tessera

@@ -1,0 +1,251 @@
+#include "core/runtime/memory_check.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/program/memory_plan.h"
+#include "core/program/verify.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kFencePattern = static_cast<char>(0xA7);
+constexpr int64_t kPiece = 1 << 16;
+
+// What a buffer is filled with when nothing of it may be used: all-ones bytes are a NaN in every
+// floating dtype and the largest u8.
+std::vector<char> Poison(DType dtype, int64_t bytes) {
+  std::vector<char> poison(bytes, static_cast<char>(0xFF));
+  const int64_t size = SizeOf(dtype);
+  if (dtype == DType::kI32 || dtype == DType::kI64) {
+    for (int64_t at = size - 1; at < bytes; at += size) poison[at] = 0x7F;
+  }
+  return poison;
+}
+
+class FencedRun {
+ public:
+  FencedRun(Engine& engine, absl::string_view name, int64_t fence_bytes)
+      : engine_(engine),
+        executor_(engine.executor(name)),
+        program_(executor_.program()),
+        fence_bytes_(fence_bytes) {}
+
+  absl::Status Run(const SetInputs& set_inputs) {
+    const int32_t count = static_cast<int32_t>(program_.instructions.size());
+    begins_.resize(count + 2);
+    ends_.resize(count + 2);
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      begins_[program_.buffers[b].first + 1].push_back(static_cast<int32_t>(b));
+      ends_[program_.buffers[b].last + 1].push_back(static_cast<int32_t>(b));
+    }
+    dtypes_.assign(program_.buffers.size(), DType::kU8);  // a workspace holds bytes
+    for (const ProgramValue& value : program_.values) {
+      if (value.buffer != kNone) dtypes_[value.buffer] = value.type.dtype;
+    }
+    for (int32_t i = -1; i <= count; ++i) {
+      for (int32_t b : begins_[i + 1]) RETURN_IF_ERROR(Begin(b));
+      if (i == -1) RETURN_IF_ERROR(set_inputs(engine_));
+      if (i >= 0 && i < count) RETURN_IF_ERROR(executor_.RunInstruction(i));
+      RETURN_IF_ERROR(engine_.backend().Synchronize());
+      for (int32_t b : ends_[i + 1]) RETURN_IF_ERROR(End(b, i, i == count));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // States and caches keep what they hold from step to step.
+  bool Kept(const Buffer& buffer) const {
+    return buffer.state || buffer.category == Category::kCache;
+  }
+
+  absl::Status Begin(int32_t b) {
+    const Buffer& buffer = program_.buffers[b];
+    const std::vector<char> fence(fence_bytes_, kFencePattern);
+    RETURN_IF_ERROR(engine_.WriteArena(buffer.offset - fence_bytes_, fence));
+    RETURN_IF_ERROR(engine_.WriteArena(buffer.offset + buffer.bytes, fence));
+    if (Kept(buffer)) return absl::OkStatus();
+    return engine_.WriteArena(buffer.offset, Poison(dtypes_[b], buffer.bytes));
+  }
+
+  absl::Status End(int32_t b, int32_t i, bool after_step) {
+    const Buffer& buffer = program_.buffers[b];
+    for (const int64_t at : {buffer.offset - fence_bytes_, buffer.offset + buffer.bytes}) {
+      std::vector<char> fence(fence_bytes_);
+      RETURN_IF_ERROR(engine_.ReadArena(at, absl::MakeSpan(fence)));
+      for (int64_t k = 0; k < fence_bytes_; ++k) {
+        if (fence[k] == kFencePattern) continue;
+        return absl::DataLossError(absl::StrCat(
+            "program '", program_.name, "': something wrote ",
+            at < buffer.offset ? fence_bytes_ - k : k + 1, " bytes ",
+            at < buffer.offset ? "before the start" : "past the end", " of buffer #", b, " (",
+            buffer.path, "), alive in [", buffer.first, ", ", buffer.last, "]"));
+      }
+    }
+    // What lives past the step is read by whoever ran it.
+    if (Kept(buffer) || after_step) return absl::OkStatus();
+    return engine_.WriteArena(buffer.offset, Poison(dtypes_[b], buffer.bytes));
+  }
+
+  Engine& engine_;
+  Executor& executor_;
+  const Program& program_;
+  const int64_t fence_bytes_;
+  std::vector<std::vector<int32_t>> begins_, ends_;  // by instruction + 1
+  std::vector<DType> dtypes_;                        // by buffer
+};
+
+absl::Status CopyStates(Engine& from, Engine& to) {
+  for (const StateInfo& state : to.states()) {
+    auto source = std::find_if(from.states().begin(), from.states().end(),
+                               [&](const StateInfo& s) { return s.path == state.path; });
+    TESSERA_CHECK(source != from.states().end());
+    std::vector<char> piece;
+    for (int64_t at = 0; at < NumBytes(state.type); at += kPiece) {
+      piece.resize(std::min(kPiece, NumBytes(state.type) - at));
+      RETURN_IF_ERROR(from.ReadState(*source, at, absl::MakeSpan(piece)));
+      RETURN_IF_ERROR(to.WriteState(state, at, piece));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CopyCaches(Engine& from, Engine& to, absl::string_view name) {
+  const Program& source = from.executor(name).program();
+  const Program& target = to.executor(name).program();
+  for (size_t b = 0; b < source.buffers.size(); ++b) {
+    if (source.buffers[b].category != Category::kCache) continue;
+    std::vector<char> bytes(source.buffers[b].bytes);
+    RETURN_IF_ERROR(from.ReadArena(source.buffers[b].offset, absl::MakeSpan(bytes)));
+    RETURN_IF_ERROR(to.WriteArena(target.buffers[b].offset, bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CompareBytes(Engine& a, int64_t a_offset, Engine& b, int64_t b_offset, int64_t bytes,
+                          const std::string& what) {
+  std::vector<char> from_a, from_b;
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    const int64_t size = std::min(kPiece, bytes - at);
+    from_a.resize(size);
+    from_b.resize(size);
+    RETURN_IF_ERROR(a.ReadArena(a_offset + at, absl::MakeSpan(from_a)));
+    RETURN_IF_ERROR(b.ReadArena(b_offset + at, absl::MakeSpan(from_b)));
+    if (from_a != from_b) {
+      const int64_t first = std::mismatch(from_a.begin(), from_a.end(), from_b.begin()).first -
+                            from_a.begin();
+      return absl::DataLossError(absl::StrCat(what, " differs from byte ", at + first));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A run of the one Program alone, so that its own peak is the arena's.
+CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
+  CompiledRun alone;
+  alone.plan = run.plan;
+  alone.state_bytes = run.state_bytes;
+  alone.programs.push_back(*run.FindProgram(name));
+  alone.arena_bytes = alone.programs[0].arena_bytes;
+  return alone;
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledRun> WithFences(const CompiledRun& run, int64_t fence_bytes) {
+  CompiledRun fenced = run;
+  StateLayout states(fence_bytes);
+  for (const Program& program : fenced.programs) RETURN_IF_ERROR(states.Add(program));
+  fenced.state_bytes = states.bytes();
+  fenced.arena_bytes = 0;
+  for (Program& program : fenced.programs) {
+    PlanMemory(states, program);
+    RETURN_IF_ERROR(VerifyProgram(program));
+    fenced.arena_bytes = std::max(fenced.arena_bytes, program.arena_bytes);
+  }
+  return fenced;
+}
+
+absl::Status RunFenced(Engine& engine, absl::string_view program, int64_t fence_bytes,
+                       const SetInputs& set_inputs) {
+  return FencedRun(engine, program, fence_bytes).Run(set_inputs);
+}
+
+absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
+  for (const StateInfo& state : b.states()) {
+    auto source = std::find_if(a.states().begin(), a.states().end(),
+                               [&](const StateInfo& s) { return s.path == state.path; });
+    TESSERA_CHECK(source != a.states().end());
+    RETURN_IF_ERROR(CompareBytes(a, source->offset, b, state.offset, NumBytes(state.type),
+                                 absl::StrCat("state '", state.path, "'")));
+  }
+  const Program& in_a = a.executor(program).program();
+  const Program& in_b = b.executor(program).program();
+  for (size_t i = 0; i < in_a.outputs.size(); ++i) {
+    RETURN_IF_ERROR(CompareBytes(a, in_a.OffsetOf(in_a.outputs[i].value), b,
+                                 in_b.OffsetOf(in_b.outputs[i].value),
+                                 NumBytes(in_a.value(in_a.outputs[i].value).type),
+                                 absl::StrCat("output '", in_a.outputs[i].name, "'")));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
+  // A byte that a step writes has the same value whatever was there before, so it differs from at
+  // least one of two patterns.
+  bool changed = false, last_byte_changed = false, library_scratch = false;
+  std::string path;
+  for (const int pattern : {0xA5, 0x5A}) {
+    ASSIGN_OR_RETURN(std::unique_ptr<Engine> guarded,
+                     Engine::Create(Alone(engine.run(), program), &engine.backend(),
+                                    {.guarded = true, .fill = pattern}));
+    RETURN_IF_ERROR(CopyStates(engine, *guarded));
+    RETURN_IF_ERROR(CopyCaches(engine, *guarded, program));
+    RETURN_IF_ERROR(set_inputs(*guarded));
+    RETURN_IF_ERROR(guarded->Run(program));
+    const Program& p = guarded->executor(program).program();
+    for (size_t b = 0; b < p.buffers.size(); ++b) {
+      const Buffer& buffer = p.buffers[b];
+      const int64_t end = buffer.offset + buffer.bytes;
+      if (buffer.bytes == 0 || end <= p.arena_bytes - kBufferAlignment) continue;
+      path = buffer.path;
+      for (const Instruction& instruction : p.instructions) {
+        if (instruction.workspace == static_cast<int32_t>(b)) {
+          library_scratch = library_scratch || instruction.kernel->LibraryWorkspace();
+        }
+      }
+      std::vector<char> bytes(buffer.bytes);
+      RETURN_IF_ERROR(guarded->ReadArena(buffer.offset, absl::MakeSpan(bytes)));
+      for (char byte : bytes) changed = changed || byte != static_cast<char>(pattern);
+      last_byte_changed = last_byte_changed || bytes.back() != static_cast<char>(pattern);
+    }
+  }
+  if (!changed || (!last_byte_changed && !library_scratch)) {
+    return absl::DataLossError(
+        absl::StrCat("program '", std::string(program), "': buffer ", path,
+                     " ends at the planned peak, but a step did not write its ",
+                     changed ? "last byte" : "bytes"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckMemory(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
+  constexpr int64_t kFence = 4 * kBufferAlignment;
+  RETURN_IF_ERROR(RunGuarded(engine, program, set_inputs));
+  ASSIGN_OR_RETURN(CompiledRun run, WithFences(Alone(engine.run(), program), kFence));
+  ASSIGN_OR_RETURN(std::unique_ptr<Engine> fenced,
+                   Engine::Create(std::move(run), &engine.backend()));
+  RETURN_IF_ERROR(CopyStates(engine, *fenced));
+  RETURN_IF_ERROR(CopyCaches(engine, *fenced, program));
+  RETURN_IF_ERROR(RunFenced(*fenced, program, kFence, set_inputs));
+  RETURN_IF_ERROR(set_inputs(engine));
+  RETURN_IF_ERROR(engine.Run(program));
+  return CompareBits(engine, *fenced, program);
+}
+
+}  // namespace tessera
