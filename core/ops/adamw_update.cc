@@ -1,0 +1,62 @@
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+class AdamwUpdateOp : public ElementwiseOperator {
+ public:
+  AdamwUpdateOp() : ElementwiseOperator("adamw_update", 16) {}
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"parameter", "gradient", "m", "v", "lr", "scale", "step", "predicate"},
+                           inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    const TensorType& parameter = inputs[0];
+    for (int i = 1; i <= 3; ++i) RETURN_IF_ERROR(check.Is(i, parameter));
+    RETURN_IF_ERROR(check.Is(4, {parameter.dtype, {}}));
+    RETURN_IF_ERROR(check.Is(5, {parameter.dtype, {}}));
+    RETURN_IF_ERROR(check.Is(6, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Is(7, {DType::kU8, {}}));
+    for (const char* beta : {"beta1", "beta2"}) {
+      RETURN_IF_ERROR(check.Has<double>(beta));
+      const double value = attributes.GetDouble(beta);
+      if (!(value >= 0 && value < 1)) return check.Misfit(beta, "at least 0 and less than 1");
+    }
+    RETURN_IF_ERROR(check.Has<double>("eps"));
+    RETURN_IF_ERROR(check.Has<double>("weight_decay"));
+    return std::vector<TensorType>(3, parameter);
+  }
+
+  absl::string_view OutputName(int i) const override { return i == 0 ? "" : i == 1 ? "m" : "v"; }
+
+  std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
+    return {{0, 0}, {2, 1}, {3, 2}};
+  }
+};
+
+}  // namespace
+
+const Operator& AdamwUpdateOperator() {
+  static const AdamwUpdateOp op;
+  return op;
+}
+
+AdamwResult AdamwUpdate(Tensor parameter, Tensor gradient, Tensor m, Tensor v, Tensor lr,
+                        Tensor scale, Tensor step, Tensor predicate, const AdamwOptions& options) {
+  const std::vector<Tensor> outputs =
+      RecordUse(AdamwUpdateOperator(), {parameter, gradient, m, v, lr, scale, step, predicate},
+                {{"beta1", options.beta1},
+                 {"beta2", options.beta2},
+                 {"eps", options.eps},
+                 {"weight_decay", options.weight_decay}},
+                3);
+  return {outputs[0], outputs[1], outputs[2]};
+}
+
+}  // namespace tessera

@@ -1,0 +1,150 @@
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+#include "core/ops/signatures.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::S;
+
+// q, which is input `q` and is followed by k and v, and the attributes fit. Gives lse's type.
+absl::StatusOr<TensorType> CheckScores(const InputCheck& check, int q,
+                                       absl::Span<const TensorType> inputs,
+                                       const Attributes& attributes) {
+  RETURN_IF_ERROR(check.Floating(q));
+  const TensorType& query = inputs[q];
+  const TensorType& key = inputs[q + 1];
+  if (query.shape.size() != 4) return check.Misfit(q, "of rank 4, [B, Tq, H, D]");
+  TensorType fitting = query;
+  if (key.shape.size() == 4) fitting.shape[1] = key.shape[1];
+  if (key != fitting) {
+    return check.Misfit(
+        q + 1, absl::StrCat(TypeToString(fitting), " with any size in dimension 1, to fit q"));
+  }
+  RETURN_IF_ERROR(check.Is(q + 2, key));
+  RETURN_IF_ERROR(check.Has<bool>("causal"));
+  RETURN_IF_ERROR(check.Has<double>("scale"));
+  if (attributes.GetBool("causal") && key.shape[1] != query.shape[1]) {
+    return check.Misfit(q + 1, absl::StrCat("as long as q in dimension 1, ", query.shape[1],
+                                            ", where the attention is causal"));
+  }
+  return TensorType{query.dtype, {query.shape[0], query.shape[2], query.shape[1]}};
+}
+
+// FLOPs of one product over all scores that count: q k^T, or the weights times v.
+double ProductFlops(const TensorType& q, const TensorType& k, bool causal) {
+  const double tq = static_cast<double>(q.shape[1]), tk = static_cast<double>(k.shape[1]);
+  const double scores = causal ? tq * (tq + 1) / 2 : tq * tk;
+  return 2 * static_cast<double>(q.shape[0] * q.shape[2] * q.shape[3]) * scores;
+}
+
+class AttentionOp : public Operator {
+ public:
+  absl::string_view name() const override { return "attention"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"q", "k", "v"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    ASSIGN_OR_RETURN(TensorType lse, CheckScores(check, 0, inputs, attributes));
+    return std::vector<TensorType>{inputs[0], std::move(lse)};
+  }
+
+  absl::string_view OutputName(int i) const override { return i == 0 ? "" : "lse"; }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    if (builder.output_gradient(1).valid()) {
+      return absl::UnimplementedError("no gradient flows through attention's lse");
+    }
+    const std::vector<Tensor> gradients =
+        RecordUse(AttentionGradOperator(),
+                  {builder.output_gradient(0), builder.input(0), builder.input(1), builder.input(2),
+                   builder.output(0), builder.output(1)},
+                  builder.attributes(), 3);
+    for (int i = 0; i < 3; ++i) builder.SetInputGradient(i, gradients[i]);
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    const double product =
+        ProductFlops(types.inputs[0], types.inputs[1], types.attributes.GetBool("causal"));
+    return WithFlops(Operator::Cost(types), 2 * product);
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = {{{S(0), S(0), S(0)}, {S(0), S(0)}},
+                                         {{S(2), S(2), S(2)}, {S(2), S(1)}}};
+    // A causal mask counts a query's place from the first one.
+    if (!types.attributes.GetBool("causal")) {
+      signatures.push_back({{S(1), B(), B()}, {S(1), S(2)}});
+    }
+    return signatures;
+  }
+};
+
+class AttentionGradOp : public Operator {
+ public:
+  absl::string_view name() const override { return "attention_grad"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"do", "q", "k", "v", "o", "lse"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    ASSIGN_OR_RETURN(const TensorType lse, CheckScores(check, 1, inputs, attributes));
+    RETURN_IF_ERROR(check.Is(0, inputs[1]));
+    RETURN_IF_ERROR(check.Is(4, inputs[1]));
+    RETURN_IF_ERROR(check.Is(5, lse));
+    return std::vector<TensorType>{inputs[1], inputs[2], inputs[3]};
+  }
+
+  absl::string_view OutputName(int i) const override {
+    return i == 0 ? "dq" : i == 1 ? "dk" : "dv";
+  }
+
+  // Scores are made again; then dv, the weights' gradient, dq and dk.
+  OpCost Cost(const OpTypes& types) const override {
+    const double product =
+        ProductFlops(types.inputs[1], types.inputs[2], types.attributes.GetBool("causal"));
+    OpCost cost = WithFlops(Operator::Cost(types), 5 * product);
+    cost.recomputed_flops = product;
+    return cost;
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = {
+        {{S(0), S(0), S(0), S(0), S(0), S(0)}, {S(0), S(0), S(0)}},
+        {{S(2), S(2), S(2), S(2), S(2), S(1)}, {S(2), S(2), S(2)}}};
+    if (!types.attributes.GetBool("causal")) {
+      signatures.push_back({{S(1), S(1), B(), B(), S(1), S(2)}, {S(1), P(), P()}});
+    }
+    return signatures;
+  }
+};
+
+}  // namespace
+
+const Operator& AttentionOperator() {
+  static const AttentionOp op;
+  return op;
+}
+
+const Operator& AttentionGradOperator() {
+  static const AttentionGradOp op;
+  return op;
+}
+
+Tensor Attention(Tensor q, Tensor k, Tensor v, bool causal) {
+  const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
+  return RecordUse(AttentionOperator(), {q, k, v}, {{"causal", causal}, {"scale", scale}})[0];
+}
+
+}  // namespace tessera

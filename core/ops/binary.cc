@@ -1,0 +1,145 @@
+// add, subtract, multiply, divide, maximum.
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::PMax;
+
+class BinaryOperator : public ElementwiseOperator {
+ public:
+  using GradientRule = void (*)(GradientBuilder&);
+
+  BinaryOperator(absl::string_view name, std::vector<Signature> linear, GradientRule gradient)
+      : ElementwiseOperator(name, 1, std::move(linear)), gradient_(gradient) {}
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"a", "b"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Numeric(0));
+    RETURN_IF_ERROR(check.SameDType(1, 0));
+    ASSIGN_OR_RETURN(Shape shape, check.BroadcastShape());
+    return std::vector<TensorType>{{inputs[0].dtype, std::move(shape)}};
+  }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    gradient_(builder);
+    return absl::OkStatus();
+  }
+
+  std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
+    std::vector<std::pair<int, int>> pairs;
+    for (int i = 0; i < 2; ++i) {
+      if (types.inputs[i] == types.outputs[0]) pairs.emplace_back(i, 0);
+    }
+    return pairs;
+  }
+
+ private:
+  GradientRule gradient_;
+};
+
+// Division of integers truncates, so that only that of floating numbers is linear.
+class DivideOp : public BinaryOperator {
+ public:
+  using BinaryOperator::BinaryOperator;
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = BinaryOperator::Signatures(types);
+    if (IsFloating(types.outputs[0].dtype)) signatures.push_back({{P(), B()}, {P()}});
+    return signatures;
+  }
+};
+
+// Gives input i its share, summed where the input was broadcast.
+void Set(GradientBuilder& builder, int i, Tensor share) {
+  builder.SetInputGradient(i, SumToShape(share, builder.input(i).shape()));
+}
+
+void AddGradient(GradientBuilder& builder) {
+  const Tensor dy = builder.output_gradient(0);
+  if (builder.needed(0)) Set(builder, 0, dy);
+  if (builder.needed(1)) Set(builder, 1, dy);
+}
+
+void SubtractGradient(GradientBuilder& builder) {
+  const Tensor dy = builder.output_gradient(0);
+  if (builder.needed(0)) Set(builder, 0, dy);
+  // Negated after the sum, which may be smaller.
+  if (builder.needed(1)) {
+    builder.SetInputGradient(1, Negate(SumToShape(dy, builder.input(1).shape())));
+  }
+}
+
+void MultiplyGradient(GradientBuilder& builder) {
+  const Tensor dy = builder.output_gradient(0);
+  if (builder.needed(0)) Set(builder, 0, Multiply(dy, builder.input(1)));
+  if (builder.needed(1)) Set(builder, 1, Multiply(dy, builder.input(0)));
+}
+
+void DivideGradient(GradientBuilder& builder) {
+  const Tensor dy = builder.output_gradient(0), b = builder.input(1);
+  const Tensor share = Divide(dy, b);
+  if (builder.needed(0)) Set(builder, 0, share);
+  // d(a / b) / db = -(a / b) / b
+  if (builder.needed(1)) {
+    const Tensor sum = SumToShape(Multiply(share, builder.output(0)), b.shape());
+    builder.SetInputGradient(1, Negate(sum));
+  }
+}
+
+// Equal elements share the gradient equally.
+void MaximumGradient(GradientBuilder& builder) {
+  const Tensor dy = builder.output_gradient(0), a = builder.input(0), b = builder.input(1);
+  const Tensor to_a = RecordUse1(ReluGradOperator(), {dy, Subtract(a, b)});
+  const Tensor to_b = RecordUse1(ReluGradOperator(), {dy, Subtract(b, a)});
+  const Tensor half_of_ties = Scale(Subtract(Subtract(dy, to_a), to_b), 0.5);
+  if (builder.needed(0)) Set(builder, 0, Add(to_a, half_of_ties));
+  if (builder.needed(1)) Set(builder, 1, Add(to_b, half_of_ties));
+}
+
+}  // namespace
+
+const Operator& AddOperator() {
+  static const BinaryOperator op("add", {{{P(), P()}, {P()}}}, AddGradient);
+  return op;
+}
+
+const Operator& SubtractOperator() {
+  static const BinaryOperator op("subtract", {{{P(), P()}, {P()}}}, SubtractGradient);
+  return op;
+}
+
+const Operator& MultiplyOperator() {
+  static const BinaryOperator op("multiply", {{{P(), B()}, {P()}}, {{B(), P()}, {P()}}},
+                                 MultiplyGradient);
+  return op;
+}
+
+const Operator& DivideOperator() {
+  static const DivideOp op("divide", {}, DivideGradient);
+  return op;
+}
+
+const Operator& MaximumOperator() {
+  static const BinaryOperator op(
+      "maximum",
+      {{{PMax(), PMax()}, {PMax()}}, {{PMax(), B()}, {PMax()}}, {{B(), PMax()}, {PMax()}}},
+      MaximumGradient);
+  return op;
+}
+
+Tensor Add(Tensor a, Tensor b) { return RecordUse1(AddOperator(), {a, b}); }
+Tensor Subtract(Tensor a, Tensor b) { return RecordUse1(SubtractOperator(), {a, b}); }
+Tensor Multiply(Tensor a, Tensor b) { return RecordUse1(MultiplyOperator(), {a, b}); }
+Tensor Divide(Tensor a, Tensor b) { return RecordUse1(DivideOperator(), {a, b}); }
+Tensor Maximum(Tensor a, Tensor b) { return RecordUse1(MaximumOperator(), {a, b}); }
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+class CastOp : public ElementwiseOperator {
+ public:
+  CastOp() : ElementwiseOperator("cast", 1) {}
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Has<DType>("dtype"));
+    return std::vector<TensorType>{{attributes.GetDType("dtype"), inputs[0].shape}};
+  }
+
+  // Between floating types only: autograd asks for no other.
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(0, Cast(builder.output_gradient(0), builder.input(0).dtype()));
+    return absl::OkStatus();
+  }
+
+  // Truncation to integers is not linear; rounding to fewer bits counts as linear, as in other
+  // systems.
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = SplitEveryDim(types);
+    if (IsFloating(types.outputs[0].dtype)) signatures.push_back({{sbp::P()}, {sbp::P()}});
+    return signatures;
+  }
+};
+
+}  // namespace
+
+const Operator& CastOperator() {
+  static const CastOp op;
+  return op;
+}
+
+Tensor Cast(Tensor x, DType dtype) { return RecordUse1(CastOperator(), {x}, {{"dtype", dtype}}); }
+
+}  // namespace tessera

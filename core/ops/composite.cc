@@ -1,0 +1,62 @@
+// Functions that record several operators.
+#include "core/ops/ops.h"
+
+namespace tessera {
+namespace {
+
+// A scalar of x's dtype, which broadcasts to it.
+Tensor ConstantLike(Tensor x, double value) { return Fill(*x.graph(), {x.dtype(), {}}, value); }
+
+std::vector<int64_t> AllAxes(Tensor x) {
+  std::vector<int64_t> axes;
+  for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
+  return axes;
+}
+
+}  // namespace
+
+Tensor Scale(Tensor x, double factor) {
+  return x.valid() ? Multiply(x, ConstantLike(x, factor)) : x;
+}
+
+Tensor AddConstant(Tensor x, double term) { return x.valid() ? Add(x, ConstantLike(x, term)) : x; }
+
+Tensor Slice(Tensor x, int axis, int64_t start, int64_t size) {
+  const int64_t whole = x.dim(axis);
+  std::vector<int64_t> sizes;
+  if (start != 0) sizes.push_back(start);
+  sizes.push_back(size);
+  if (start + size != whole) sizes.push_back(whole - start - size);
+  return Split(x, axis, sizes)[start != 0 ? 1 : 0];
+}
+
+Tensor Linear(Tensor x, Tensor weight, Tensor bias) {
+  const Tensor y = MatMul(x, weight, /*transpose_a=*/false, /*transpose_b=*/true);
+  return bias.valid() ? Add(y, bias) : y;
+}
+
+Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
+  int64_t count = 1;
+  for (int64_t axis : axes) count *= x.dim(static_cast<int>(axis));
+  const Tensor sum = ReduceSum(x, axes, keep_dims);
+  return sum.valid() ? Divide(sum, ConstantLike(sum, static_cast<double>(count))) : sum;
+}
+
+Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
+  const RowLogits rows = LinearLogSumExp(x, weight, targets);
+  if (!rows.lse.valid()) return {};
+  // Sums over a whole batch want f32 at least, whatever the logits have.
+  const DType dtype = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
+  Tensor lse = rows.lse, target_logit = rows.target_logit, mask = ValidMask(targets);
+  if (x.dtype() != dtype) {
+    lse = Cast(lse, dtype);
+    target_logit = Cast(target_logit, dtype);
+  }
+  if (mask.dtype() != dtype) mask = Cast(mask, dtype);
+  const std::vector<int64_t> axes = AllAxes(mask);
+  const Tensor total = ReduceSum(Multiply(Subtract(lse, target_logit), mask), axes);
+  const Tensor count = ReduceSum(mask, axes);
+  return Divide(total, Maximum(count, ConstantLike(count, 1)));
+}
+
+}  // namespace tessera

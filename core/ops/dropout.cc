@@ -1,0 +1,75 @@
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/random_draw.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+
+class DropoutOp : public ElementwiseOperator {
+ public:
+  // Linear in x: the mask depends on where an element lies, not on what it is.
+  DropoutOp() : ElementwiseOperator("dropout", 12, {{{P(), B(), B()}, {P()}}}) {}
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x", "seed", "step"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    RETURN_IF_ERROR(check.Is(1, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Is(2, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Has<double>("probability"));
+    const double probability = attributes.GetDouble("probability");
+    if (!(probability >= 0 && probability < 1)) {
+      return check.Misfit("probability", "at least 0 and less than 1");
+    }
+    RETURN_IF_ERROR(check.Has<std::string>("random_path"));
+    RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, inputs[0].shape));
+    return std::vector<TensorType>{inputs[0]};
+  }
+
+  bool Differentiable(int input) const override { return input == 0; }
+
+  // The same mask on dy.
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(
+        0, RecordUse1(*this, {builder.output_gradient(0), builder.input(1), builder.input(2)},
+                      builder.attributes()));
+    return absl::OkStatus();
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes,
+                             absl::Span<const TensorType> local_outputs,
+                             absl::Span<const Region> output_regions) const override {
+    return WithDrawnRegion(attributes, local_outputs[0].shape, output_regions[0]);
+  }
+
+  std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }
+};
+
+}  // namespace
+
+const Operator& DropoutOperator() {
+  static const DropoutOp op;
+  return op;
+}
+
+Tensor Dropout(Tensor x, double probability) {
+  if (!x.valid()) return {};
+  Graph& graph = *x.graph();
+  const Tensor y =
+      RecordUse1(DropoutOperator(), {x, DrawInput(graph, "seed"), DrawInput(graph, "step")},
+                 {{"probability", probability}, {"random_path", std::string()}});
+  if (!y.valid()) return y;
+  const OpId op = graph.value(y.id()).producer;
+  graph.SetAttribute(op, "random_path", graph.op(op).path);
+  return y;
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "core/ops/elementwise.h"
+
+#include "core/ops/ops.h"
+
+namespace tessera {
+
+OpCost WithFlops(OpCost cost, double flops) {
+  cost.flops = flops;
+  return cost;
+}
+
+double Elements(const TensorType& type) { return static_cast<double>(NumElements(type.shape)); }
+
+OpCost ElementwiseOperator::Cost(const OpTypes& types) const {
+  return WithFlops(Operator::Cost(types), flops_per_element_ * Elements(types.outputs[0]));
+}
+
+std::vector<Signature> ElementwiseOperator::Signatures(const OpTypes& types) const {
+  std::vector<Signature> signatures = SplitEveryDim(types);
+  signatures.insert(signatures.end(), linear_.begin(), linear_.end());
+  return signatures;
+}
+
+std::vector<Signature> SplitEveryDim(const OpTypes& types) {
+  const Shape& shape = types.outputs[0].shape;
+  const int rank = static_cast<int>(shape.size());
+  std::vector<Signature> signatures;
+  for (int d = 0; d < rank; ++d) {
+    Signature signature;
+    for (const TensorType& input : types.inputs) {
+      const int i = d - (rank - static_cast<int>(input.shape.size()));
+      const bool broadcast = i < 0 || (input.shape[i] == 1 && shape[d] != 1);
+      signature.inputs.push_back(broadcast ? sbp::B() : sbp::S(i));
+    }
+    signature.outputs.assign(types.outputs.size(), sbp::S(d));
+    signatures.push_back(std::move(signature));
+  }
+  return signatures;
+}
+
+Tensor SumToShape(Tensor gradient, const Shape& shape) {
+  if (!gradient.valid() || gradient.shape() == shape) return gradient;
+  const int extra = gradient.rank() - static_cast<int>(shape.size());
+  std::vector<int64_t> axes;
+  for (int d = 0; d < gradient.rank(); ++d) {
+    if (gradient.dim(d) != 1 && (d < extra || shape[d - extra] == 1)) axes.push_back(d);
+  }
+  Tensor sum = ReduceSum(gradient, axes);
+  return sum.shape() == shape ? sum : Reshape(sum, shape);
+}
+
+}  // namespace tessera

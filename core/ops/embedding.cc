@@ -1,0 +1,106 @@
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+#include "core/ops/signatures.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::S;
+
+class EmbeddingOp : public Operator {
+ public:
+  absl::string_view name() const override { return "embedding"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"table", "ids"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    if (inputs[0].shape.size() != 2) return check.Misfit(0, "of rank 2, [V, C]");
+    if (inputs[1].dtype != DType::kI32) return check.Misfit(1, "i32");
+    Shape y = inputs[1].shape;
+    y.push_back(inputs[0].shape[1]);
+    return std::vector<TensorType>{{inputs[0].dtype, std::move(y)}};
+  }
+
+  bool Differentiable(int input) const override { return input == 0; }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(
+        0, RecordUse1(EmbeddingGradOperator(), {builder.output_gradient(0), builder.input(1)},
+                      {{"rows", builder.input(0).dim(0)}}));
+    return absl::OkStatus();
+  }
+
+  // Only the rows that are asked for are read.
+  OpCost Cost(const OpTypes& types) const override {
+    const int64_t rows = std::min(NumBytes(types.inputs[0]), NumBytes(types.outputs[0]));
+    OpCost cost;
+    cost.bytes = static_cast<double>(rows + NumBytes(types.inputs[1]) + NumBytes(types.outputs[0]));
+    return cost;
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const int rank = static_cast<int>(types.inputs[1].shape.size());
+    std::vector<Signature> signatures;
+    for (int d = 0; d < rank; ++d) signatures.push_back({{B(), S(d)}, {S(d)}});
+    signatures.push_back({{S(1), B()}, {S(rank)}});
+    signatures.push_back({{P(), B()}, {P()}});
+    return signatures;
+  }
+};
+
+class EmbeddingGradOp : public Operator {
+ public:
+  absl::string_view name() const override { return "embedding_grad"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"dy", "ids"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    RETURN_IF_ERROR(check.MinRank(0, 1));
+    const Shape& dy = inputs[0].shape;
+    RETURN_IF_ERROR(check.Is(1, {DType::kI32, Shape(dy.begin(), dy.end() - 1)}));
+    RETURN_IF_ERROR(check.IntIn("rows", 0, int64_t{1} << 40));
+    return std::vector<TensorType>{{inputs[0].dtype, {attributes.GetInt("rows"), dy.back()}}};
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    return WithFlops(Operator::Cost(types), Elements(types.inputs[0]));
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const int rank = static_cast<int>(types.inputs[1].shape.size());
+    std::vector<Signature> signatures;
+    for (int d = 0; d < rank; ++d) signatures.push_back({{S(d), S(d)}, {P()}});
+    signatures.push_back({{S(rank), B()}, {S(1)}});
+    signatures.push_back({{P(), B()}, {P()}});
+    return signatures;
+  }
+};
+
+}  // namespace
+
+const Operator& EmbeddingOperator() {
+  static const EmbeddingOp op;
+  return op;
+}
+
+const Operator& EmbeddingGradOperator() {
+  static const EmbeddingGradOp op;
+  return op;
+}
+
+Tensor Embedding(Tensor table, Tensor ids) { return RecordUse1(EmbeddingOperator(), {table, ids}); }
+
+}  // namespace tessera

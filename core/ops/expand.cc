@@ -1,0 +1,82 @@
+#include "absl/strings/str_cat.h"
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+class ExpandOp : public Operator {
+ public:
+  absl::string_view name() const override { return "expand"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
+    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    const Shape& x = inputs[0].shape;
+    bool fits = shape.size() >= x.size();
+    for (size_t i = 0; fits && i < x.size(); ++i) {
+      fits = x[i] == 1 || x[i] == shape[shape.size() - x.size() + i];
+    }
+    if (!fits) {
+      return check.Misfit("shape", absl::StrCat("a shape that ", TypeToString(inputs[0]),
+                                                " broadcasts to: its dimensions, from the last, "
+                                                "equal or 1"));
+    }
+    return std::vector<TensorType>{{inputs[0].dtype, Shape(shape.begin(), shape.end())}};
+  }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(0, SumToShape(builder.output_gradient(0), builder.input(0).shape()));
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override { return {}; }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = SplitEveryDim(types);
+    signatures.push_back({{sbp::P()}, {sbp::P()}});
+    return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes,
+                             absl::Span<const TensorType> local_outputs,
+                             absl::Span<const Region> output_regions) const override {
+    const Shape& shape = local_outputs[0].shape;
+    return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+  }
+
+  bool is_view() const override { return true; }
+
+  std::optional<ViewPlacement> View(const OpTypes& types, int output,
+                                    const Strides& input_strides) const override {
+    const Shape& x = types.inputs[0].shape;
+    const Shape& y = types.outputs[0].shape;
+    const size_t extra = y.size() - x.size();
+    ViewPlacement placement{0, Strides(y.size(), 0)};
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (x[i] == y[extra + i]) placement.strides[extra + i] = input_strides[i];
+    }
+    return placement;
+  }
+};
+
+}  // namespace
+
+const Operator& ExpandOperator() {
+  static const ExpandOp op;
+  return op;
+}
+
+Tensor Expand(Tensor x, absl::Span<const int64_t> shape) {
+  return RecordUse1(ExpandOperator(), {x},
+                    {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}});
+}
+
+}  // namespace tessera

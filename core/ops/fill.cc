@@ -1,0 +1,56 @@
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+
+namespace tessera {
+namespace {
+
+class FillOp : public ElementwiseOperator {
+ public:
+  FillOp() : ElementwiseOperator("fill", 0) {}
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    if (!inputs.empty()) return absl::InvalidArgumentError("it takes no inputs");
+    const InputCheck check({}, inputs, attributes);
+    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
+    RETURN_IF_ERROR(check.Has<DType>("dtype"));
+    RETURN_IF_ERROR(check.Has<double>("value"));
+    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    return std::vector<TensorType>{
+        {attributes.GetDType("dtype"), Shape(shape.begin(), shape.end())}};
+  }
+
+  // Zeros on every device add up to zeros.
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = SplitEveryDim(types);
+    if (types.attributes.GetDouble("value") == 0) signatures.push_back({{}, {sbp::P()}});
+    return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes,
+                             absl::Span<const TensorType> local_outputs,
+                             absl::Span<const Region> output_regions) const override {
+    const Shape& shape = local_outputs[0].shape;
+    Attributes local = attributes;
+    local.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    return local;
+  }
+};
+
+}  // namespace
+
+const Operator& FillOperator() {
+  static const FillOp op;
+  return op;
+}
+
+Tensor Fill(Graph& graph, const TensorType& type, double value) {
+  return graph.Record1(FillOperator(), {},
+                       {{"shape", std::vector<int64_t>(type.shape.begin(), type.shape.end())},
+                        {"dtype", type.dtype},
+                        {"value", value}});
+}
+
+}  // namespace tessera

@@ -1,0 +1,121 @@
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+#include "core/ops/signatures.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::S;
+
+// The type without its last dimension.
+TensorType RowsOf(const TensorType& x) {
+  return {x.dtype, Shape(x.shape.begin(), x.shape.end() - 1)};
+}
+
+class LayerNormOp : public Operator {
+ public:
+  absl::string_view name() const override { return "layer_norm"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x", "weight", "bias"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    RETURN_IF_ERROR(check.MinRank(0, 1));
+    const TensorType& x = inputs[0];
+    for (int i = 1; i <= 2; ++i) RETURN_IF_ERROR(check.Is(i, {x.dtype, {x.shape.back()}}));
+    RETURN_IF_ERROR(check.Has<double>("eps"));
+    if (!(attributes.GetDouble("eps") >= 0)) return check.Misfit("eps", "0 or more");
+    return std::vector<TensorType>{x, RowsOf(x), RowsOf(x)};
+  }
+
+  absl::string_view OutputName(int i) const override {
+    return i == 0 ? "" : i == 1 ? "mean" : "rstd";
+  }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    if (builder.output_gradient(1).valid() || builder.output_gradient(2).valid()) {
+      return absl::UnimplementedError("no gradient flows through layer_norm's mean and rstd");
+    }
+    const std::vector<Tensor> gradients =
+        RecordUse(LayerNormGradOperator(),
+                  {builder.output_gradient(0), builder.input(0), builder.input(1),
+                   builder.output(1), builder.output(2)},
+                  {}, 3);
+    for (int i = 0; i < 3; ++i) builder.SetInputGradient(i, gradients[i]);
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    return WithFlops(Operator::Cost(types), 8 * Elements(types.inputs[0]));
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures;
+    for (int d = 0; d + 1 < static_cast<int>(types.inputs[0].shape.size()); ++d) {
+      signatures.push_back({{S(d), B(), B()}, {S(d), S(d), S(d)}});
+    }
+    return signatures;
+  }
+};
+
+class LayerNormGradOp : public Operator {
+ public:
+  absl::string_view name() const override { return "layer_norm_grad"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"dy", "x", "weight", "mean", "rstd"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    RETURN_IF_ERROR(check.MinRank(0, 1));
+    const TensorType& dy = inputs[0];
+    RETURN_IF_ERROR(check.Is(1, dy));
+    const TensorType weight{dy.dtype, {dy.shape.back()}};
+    RETURN_IF_ERROR(check.Is(2, weight));
+    for (int i = 3; i <= 4; ++i) RETURN_IF_ERROR(check.Is(i, RowsOf(dy)));
+    return std::vector<TensorType>{dy, weight, weight};
+  }
+
+  absl::string_view OutputName(int i) const override {
+    return i == 0 ? "dx" : i == 1 ? "dweight" : "dbias";
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    return WithFlops(Operator::Cost(types), 14 * Elements(types.inputs[0]));
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures;
+    for (int d = 0; d + 1 < static_cast<int>(types.inputs[0].shape.size()); ++d) {
+      signatures.push_back({{S(d), S(d), B(), S(d), S(d)}, {S(d), P(), P()}});
+    }
+    return signatures;
+  }
+
+  std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }
+};
+
+}  // namespace
+
+const Operator& LayerNormOperator() {
+  static const LayerNormOp op;
+  return op;
+}
+
+const Operator& LayerNormGradOperator() {
+  static const LayerNormGradOp op;
+  return op;
+}
+
+Tensor LayerNorm(Tensor x, Tensor weight, Tensor bias, double eps) {
+  return RecordUse(LayerNormOperator(), {x, weight, bias}, {{"eps", eps}})[0];
+}
+
+}  // namespace tessera

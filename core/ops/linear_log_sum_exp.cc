@@ -1,0 +1,135 @@
+#include "absl/strings/str_cat.h"
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+#include "core/ops/signatures.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::S;
+
+// x, which is input `x` and is followed by w and targets, fits. Gives the type of one number a row.
+absl::StatusOr<TensorType> CheckLogits(const InputCheck& check, int x,
+                                       absl::Span<const TensorType> inputs) {
+  RETURN_IF_ERROR(check.Floating(x));
+  RETURN_IF_ERROR(check.MinRank(x, 1));
+  const Shape& rows_and_c = inputs[x].shape;
+  RETURN_IF_ERROR(check.SameDType(x + 1, x));
+  const Shape& w = inputs[x + 1].shape;
+  if (w.size() != 2 || w[1] != rows_and_c.back()) {
+    return check.Misfit(x + 1, absl::StrCat("of shape [V, ", rows_and_c.back(), "], to fit x, ",
+                                            TypeToString(inputs[x])));
+  }
+  const Shape rows(rows_and_c.begin(), rows_and_c.end() - 1);
+  RETURN_IF_ERROR(check.Is(x + 2, {DType::kI32, rows}));
+  return TensorType{inputs[x].dtype, rows};
+}
+
+// FLOPs of one product over all logits.
+double ProductFlops(const TensorType& x, const TensorType& w) {
+  return 2 * Elements(x) * static_cast<double>(w.shape[0]);
+}
+
+class LinearLogSumExpOp : public Operator {
+ public:
+  absl::string_view name() const override { return "linear_log_sum_exp"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x", "w", "targets"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, 0, inputs));
+    return std::vector<TensorType>{row, row};
+  }
+
+  absl::string_view OutputName(int i) const override { return i == 0 ? "lse" : "target_logit"; }
+
+  bool Differentiable(int input) const override { return input < 2; }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    Tensor row_gradients[2];
+    for (int i = 0; i < 2; ++i) {
+      row_gradients[i] = builder.output_gradient(i);
+      if (!row_gradients[i].valid()) {
+        row_gradients[i] = Fill(builder.graph(), builder.output(i).type(), 0);
+      }
+    }
+    const std::vector<Tensor> gradients =
+        RecordUse(LinearLogSumExpGradOperator(),
+                  {row_gradients[0], row_gradients[1], builder.input(0), builder.input(1),
+                   builder.input(2), builder.output(0)},
+                  {}, 2);
+    for (int i = 0; i < 2; ++i) builder.SetInputGradient(i, gradients[i]);
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    return WithFlops(Operator::Cost(types), ProductFlops(types.inputs[0], types.inputs[1]));
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures;
+    for (int d = 0; d < static_cast<int>(types.inputs[2].shape.size()); ++d) {
+      signatures.push_back({{S(d), B(), S(d)}, {S(d), S(d)}});
+    }
+    return signatures;
+  }
+};
+
+class LinearLogSumExpGradOp : public Operator {
+ public:
+  absl::string_view name() const override { return "linear_log_sum_exp_grad"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"dlse", "dtarget", "x", "w", "targets", "lse"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, 2, inputs));
+    for (int i : {0, 1, 5}) RETURN_IF_ERROR(check.Is(i, row));
+    return std::vector<TensorType>{inputs[2], inputs[3]};
+  }
+
+  absl::string_view OutputName(int i) const override { return i == 0 ? "dx" : "dw"; }
+
+  // Logits are made again; then dx and dw.
+  OpCost Cost(const OpTypes& types) const override {
+    const double product = ProductFlops(types.inputs[2], types.inputs[3]);
+    OpCost cost = WithFlops(Operator::Cost(types), 3 * product);
+    cost.recomputed_flops = product;
+    return cost;
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures;
+    for (int d = 0; d < static_cast<int>(types.inputs[4].shape.size()); ++d) {
+      signatures.push_back({{S(d), S(d), S(d), B(), S(d), S(d)}, {S(d), P()}});
+    }
+    return signatures;
+  }
+};
+
+}  // namespace
+
+const Operator& LinearLogSumExpOperator() {
+  static const LinearLogSumExpOp op;
+  return op;
+}
+
+const Operator& LinearLogSumExpGradOperator() {
+  static const LinearLogSumExpGradOp op;
+  return op;
+}
+
+RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets) {
+  const std::vector<Tensor> outputs =
+      RecordUse(LinearLogSumExpOperator(), {x, weight, targets}, {}, 2);
+  return {outputs[0], outputs[1]};
+}
+
+}  // namespace tessera

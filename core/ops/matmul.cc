@@ -1,0 +1,131 @@
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+#include "core/ops/signatures.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::S;
+
+// Where M, N and K lie.
+struct Dims {
+  explicit Dims(absl::Span<const TensorType> inputs, const Attributes& attributes)
+      : a_rank(static_cast<int>(inputs[0].shape.size())),
+        b_rank(static_cast<int>(inputs[1].shape.size())) {
+    const int transpose_a = attributes.GetBool("transpose_a") ? 1 : 0;
+    const int transpose_b = attributes.GetBool("transpose_b") ? 1 : 0;
+    m = a_rank - 2 + transpose_a;
+    k_of_a = a_rank - 1 - transpose_a;
+    n = b_rank - 1 - transpose_b;
+    k_of_b = b_rank - 2 + transpose_b;
+  }
+
+  // b is one matrix, and a's leading dimensions are rows.
+  bool rows() const { return b_rank == 2 && a_rank > 2; }
+
+  int a_rank, b_rank;
+  int m, k_of_a;  // dimensions of a
+  int n, k_of_b;  // dimensions of b
+};
+
+class MatMulOp : public Operator {
+ public:
+  absl::string_view name() const override { return "matmul"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"a", "b"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.OneFloatingDType(2));
+    RETURN_IF_ERROR(check.MinRank(0, 2));
+    RETURN_IF_ERROR(check.MinRank(1, 2));
+    RETURN_IF_ERROR(check.Has<bool>("transpose_a"));
+    RETURN_IF_ERROR(check.Has<bool>("transpose_b"));
+    const Dims dims(inputs, attributes);
+    const Shape& a = inputs[0].shape;
+    const Shape& b = inputs[1].shape;
+    if (dims.rows()) {
+      if (attributes.GetBool("transpose_a")) {
+        return check.Misfit("transpose_a", "false where b is one matrix and a has more dimensions");
+      }
+    } else if (!absl::c_equal(absl::MakeSpan(a).first(a.size() - 2),
+                              absl::MakeSpan(b).first(b.size() - 2))) {
+      return check.Misfit(1, absl::StrCat("of rank 2, or have the leading dimensions of a, ",
+                                          TypeToString(inputs[0])));
+    }
+    if (b[dims.k_of_b] != a[dims.k_of_a]) {
+      return check.Misfit(
+          1, absl::StrCat("of size ", a[dims.k_of_a], " in dimension ", dims.k_of_b,
+                          ", as a is in dimension ", dims.k_of_a, ": ", TypeToString(inputs[0])));
+    }
+    Shape y(a.begin(), a.end() - 2);
+    y.push_back(a[dims.m]);
+    y.push_back(b[dims.n]);
+    return std::vector<TensorType>{{inputs[0].dtype, std::move(y)}};
+  }
+
+  // Four products in which nothing is transposed in memory. With leading dimensions as rows, b's
+  // gradient sums over all of them: they are merged first.
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    const bool transpose_a = builder.attributes().GetBool("transpose_a");
+    const bool transpose_b = builder.attributes().GetBool("transpose_b");
+    Tensor a = builder.input(0), b = builder.input(1), dy = builder.output_gradient(0);
+    if (builder.needed(0)) {
+      builder.SetInputGradient(
+          0, transpose_a ? MatMul(b, dy, transpose_b, true) : MatMul(dy, b, false, !transpose_b));
+    }
+    if (builder.needed(1)) {
+      if (b.rank() == 2 && a.rank() > 2) {
+        const int64_t rows = NumElements(absl::MakeSpan(a.shape()).first(a.rank() - 1));
+        a = Reshape(a, {rows, a.dim(-1)});
+        dy = Reshape(dy, {rows, dy.dim(-1)});
+      }
+      builder.SetInputGradient(
+          1, transpose_b ? MatMul(dy, a, true, transpose_a) : MatMul(a, dy, !transpose_a, false));
+    }
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    const Dims dims(types.inputs, types.attributes);
+    const double k = static_cast<double>(types.inputs[0].shape[dims.k_of_a]);
+    return WithFlops(Operator::Cost(types), 2 * Elements(types.outputs[0]) * k);
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const Dims dims(types.inputs, types.attributes);
+    const int y_rank = dims.a_rank;
+    std::vector<Signature> signatures;
+    for (int d = 0; d < y_rank - 2; ++d) {
+      signatures.push_back({{S(d), dims.rows() ? B() : S(d)}, {S(d)}});
+    }
+    signatures.push_back({{S(dims.m), B()}, {S(y_rank - 2)}});
+    signatures.push_back({{B(), S(dims.n)}, {S(y_rank - 1)}});
+    signatures.push_back({{S(dims.k_of_a), S(dims.k_of_b)}, {P()}});
+    signatures.push_back({{P(), B()}, {P()}});
+    signatures.push_back({{B(), P()}, {P()}});
+    return signatures;
+  }
+};
+
+}  // namespace
+
+const Operator& MatMulOperator() {
+  static const MatMulOp op;
+  return op;
+}
+
+Tensor MatMul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {
+  return RecordUse1(MatMulOperator(), {a, b},
+                    {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}});
+}
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#include "core/ops/random_draw.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+
+absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attributes,
+                              const Shape& shape) {
+  if (!attributes.Has("start") && !attributes.Has("whole")) return absl::OkStatus();
+  RETURN_IF_ERROR(check.Has<std::vector<int64_t>>("start"));
+  RETURN_IF_ERROR(check.ShapeAttribute("whole"));
+  const std::vector<int64_t>& start = attributes.GetInts("start");
+  const std::vector<int64_t>& whole = attributes.GetInts("whole");
+  bool fits = start.size() == shape.size() && whole.size() == shape.size();
+  for (size_t d = 0; fits && d < shape.size(); ++d) {
+    // An empty part may be said to start anywhere.
+    fits = start[d] >= 0 && (shape[d] == 0 || start[d] <= whole[d] - shape[d]);
+  }
+  if (fits) return absl::OkStatus();
+  return check.Misfit("start", absl::StrCat("where a part ", ShapeToString(shape),
+                                            " lies within the whole ", ShapeToString(whole)));
+}
+
+Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, const Region& region) {
+  const bool all = std::equal(shape.begin(), shape.end(), region.whole.begin(), region.whole.end());
+  if (all) return attributes;
+  std::vector<int64_t> start = region.start, whole = region.whole;
+  if (attributes.Has("start")) {  // a part of a part
+    whole = attributes.GetInts("whole");
+    for (size_t d = 0; d < start.size(); ++d) start[d] += attributes.GetInts("start")[d];
+  }
+  Attributes local = attributes;
+  local.Set("start", std::move(start));
+  local.Set("whole", std::move(whole));
+  return local;
+}
+
+Tensor DrawInput(Graph& graph, absl::string_view name) {
+  const ValueId known = graph.FindValue(name);
+  return known == kNone ? graph.Input(name, {DType::kI64, {}}) : graph.tensor(known);
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// How the functions of ops.h record: on the Graph of their first valid input.
+#ifndef TESSERA_CORE_OPS_RECORDING_H_
+#define TESSERA_CORE_OPS_RECORDING_H_
+
+#include <utility>
+#include <vector>
+
+#include "core/graph/graph.h"
+
+namespace tessera {
+
+// As Graph::Record. Returns at least `outputs` handles; all of them are invalid where the use does
+// not fit or an input is invalid.
+inline std::vector<Tensor> RecordUse(const Operator& kind, absl::Span<const Tensor> inputs,
+                                     Attributes attributes = {}, size_t outputs = 1) {
+  std::vector<Tensor> result;
+  for (const Tensor& input : inputs) {
+    if (!input.valid()) continue;
+    result = input.graph()->Record(kind, inputs, std::move(attributes));
+    break;
+  }
+  if (result.size() < outputs) result.resize(outputs);
+  return result;
+}
+
+// The same for an operator of one output.
+inline Tensor RecordUse1(const Operator& kind, absl::Span<const Tensor> inputs,
+                         Attributes attributes = {}) {
+  return RecordUse(kind, inputs, std::move(attributes))[0];
+}
+
+// A negative axis counts from the last.
+inline int64_t NonNegativeAxis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_OPS_RECORDING_H_

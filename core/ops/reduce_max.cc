@@ -1,0 +1,109 @@
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+#include "core/ops/reduction.h"
+#include "core/ops/signatures.h"
+
+namespace tessera {
+namespace {
+
+using sbp::B;
+using sbp::P;
+using sbp::PMax;
+using sbp::S;
+
+class ReduceMaxOp : public Operator {
+ public:
+  absl::string_view name() const override { return "reduce_max"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    RETURN_IF_ERROR(CheckReduction(check, attributes, inputs[0].shape));
+    return std::vector<TensorType>{
+        {inputs[0].dtype,
+         ReducedShape(inputs[0].shape, attributes, attributes.GetBool("keep_dims"))}};
+  }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(
+        0, RecordUse1(ReduceMaxGradOperator(),
+                      {builder.output_gradient(0), builder.input(0), builder.output(0)},
+                      builder.attributes()));
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    return WithFlops(Operator::Cost(types), Elements(types.inputs[0]));
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const std::vector<int> output_dims =
+        OutputDims(static_cast<int>(types.inputs[0].shape.size()), types.attributes);
+    std::vector<Signature> signatures;
+    for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
+      signatures.push_back({{S(d)}, {output_dims[d] < 0 ? PMax() : S(output_dims[d])}});
+    }
+    signatures.push_back({{PMax()}, {PMax()}});
+    return signatures;
+  }
+};
+
+class ReduceMaxGradOp : public Operator {
+ public:
+  absl::string_view name() const override { return "reduce_max_grad"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"dy", "x", "y"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(1));
+    const TensorType& x = inputs[1];
+    RETURN_IF_ERROR(CheckReduction(check, attributes, x.shape));
+    const TensorType y{x.dtype, ReducedShape(x.shape, attributes, attributes.GetBool("keep_dims"))};
+    RETURN_IF_ERROR(check.Is(0, y));
+    RETURN_IF_ERROR(check.Is(2, y));
+    return std::vector<TensorType>{x};
+  }
+
+  OpCost Cost(const OpTypes& types) const override {
+    return WithFlops(Operator::Cost(types), 2 * Elements(types.inputs[1]));
+  }
+
+  // Not along a reduced axis: equal elements anywhere on it share the gradient.
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const std::vector<int> output_dims =
+        OutputDims(static_cast<int>(types.inputs[1].shape.size()), types.attributes);
+    std::vector<Signature> signatures;
+    for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
+      if (output_dims[d] < 0) continue;
+      signatures.push_back({{S(output_dims[d]), S(d), S(output_dims[d])}, {S(d)}});
+    }
+    signatures.push_back({{P(), B(), B()}, {P()}});
+    return signatures;
+  }
+};
+
+}  // namespace
+
+const Operator& ReduceMaxOperator() {
+  static const ReduceMaxOp op;
+  return op;
+}
+
+const Operator& ReduceMaxGradOperator() {
+  static const ReduceMaxGradOp op;
+  return op;
+}
+
+Tensor ReduceMax(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
+  if (axes.empty()) return x;
+  return RecordUse1(ReduceMaxOperator(), {x}, ReductionAttributes(x, axes, keep_dims));
+}
+
+}  // namespace tessera

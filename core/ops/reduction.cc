@@ -1,0 +1,60 @@
+#include "core/ops/reduction.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+
+absl::Status CheckReduction(const InputCheck& check, const Attributes& attributes,
+                            const Shape& shape) {
+  RETURN_IF_ERROR(check.Has<std::vector<int64_t>>("axes"));
+  RETURN_IF_ERROR(check.Has<bool>("keep_dims"));
+  const std::vector<int64_t>& axes = attributes.GetInts("axes");
+  int64_t next = 0;
+  bool fits = !axes.empty();
+  for (int64_t axis : axes) {
+    fits = fits && axis >= next && axis < static_cast<int64_t>(shape.size());
+    next = axis + 1;
+  }
+  if (fits) return absl::OkStatus();
+  return check.Misfit("axes", absl::StrCat("one or more dimensions of ", ShapeToString(shape),
+                                           ", each once, in rising order"));
+}
+
+Shape ReducedShape(const Shape& shape, const Attributes& attributes, bool keep_dims) {
+  const std::vector<int64_t>& axes = attributes.GetInts("axes");
+  Shape reduced;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (!absl::c_linear_search(axes, static_cast<int64_t>(d))) {
+      reduced.push_back(shape[d]);
+    } else if (keep_dims) {
+      reduced.push_back(1);
+    }
+  }
+  return reduced;
+}
+
+std::vector<int> OutputDims(int rank, const Attributes& attributes) {
+  const std::vector<int64_t>& axes = attributes.GetInts("axes");
+  const bool keep_dims = attributes.GetBool("keep_dims");
+  std::vector<int> dims;
+  int next = 0;
+  for (int d = 0; d < rank; ++d) {
+    const bool reduced = absl::c_linear_search(axes, d);
+    dims.push_back(reduced ? -1 : next);
+    if (!reduced || keep_dims) ++next;
+  }
+  return dims;
+}
+
+Attributes ReductionAttributes(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
+  std::vector<int64_t> sorted;
+  for (int64_t axis : axes) sorted.push_back(NonNegativeAxis(axis, x.rank()));
+  absl::c_sort(sorted);
+  return {{"axes", std::move(sorted)}, {"keep_dims", keep_dims}};
+}
+
+}  // namespace tessera

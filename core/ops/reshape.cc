@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+// Neighbouring dimensions of both shapes that hold the same elements as one block:
+// x[x_begin, x_end) and y[y_begin, y_end) have the same product, and no shorter beginning has.
+struct Block {
+  int x_begin, x_end, y_begin, y_end;
+};
+
+// The shapes have equally many elements, and have some.
+std::vector<Block> CommonBlocks(const Shape& x, const Shape& y) {
+  std::vector<Block> blocks;
+  const int x_rank = static_cast<int>(x.size()), y_rank = static_cast<int>(y.size());
+  int i = 0, j = 0;
+  while (i < x_rank && j < y_rank) {
+    Block block{i, i + 1, j, j + 1};
+    int64_t x_size = x[i], y_size = y[j];
+    while (x_size != y_size) {
+      if (x_size < y_size) {
+        x_size *= x[block.x_end++];
+      } else {
+        y_size *= y[block.y_end++];
+      }
+    }
+    blocks.push_back(block);
+    i = block.x_end;
+    j = block.y_end;
+  }
+  return blocks;  // what is left over has size 1
+}
+
+// Where a block's dimensions can be cut so that each part is one run of the block's elements: its
+// first dimension, and the one after it as long as those before have size 1. With each goes how
+// many elements of the block one of its own stands for.
+struct Cut {
+  int dim;
+  int64_t inner;
+};
+
+std::vector<Cut> CutsOf(const Shape& shape, int begin, int end) {
+  std::vector<Cut> cuts;
+  for (int d = begin; d < end; ++d) {
+    cuts.push_back({d, std::accumulate(shape.begin() + d + 1, shape.begin() + end, int64_t{1},
+                                       std::multiplies<int64_t>())});
+    if (shape[d] != 1) break;
+  }
+  return cuts;
+}
+
+class ReshapeOp : public Operator {
+ public:
+  absl::string_view name() const override { return "reshape"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
+    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    const int64_t elements = NumElements(inputs[0].shape);
+    if (NumElements(shape) != elements) {
+      return check.Misfit(
+          "shape", absl::StrCat("of ", elements, " elements, as ", TypeToString(inputs[0]), " is"));
+    }
+    return std::vector<TensorType>{{inputs[0].dtype, Shape(shape.begin(), shape.end())}};
+  }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(0, Reshape(builder.output_gradient(0), builder.input(0).shape()));
+    return absl::OkStatus();
+  }
+
+  OpCost Cost(const OpTypes& types) const override { return {}; }
+
+  // Within a block that both shapes have, x's first dimension cut in units of u and y's first in
+  // units of v are the same cut if a unit is the same run of elements. The smallest such units are
+  // named; both may be multiplied by the same number, as in every signature. [B, T, C] -> [B*T, C]:
+  // S(0) -> S(0, T); [B, T, H*D] -> [B, T, H, D]: S(2, D) -> S(2). Dimensions that are not the
+  // first of their block are interleaved by the reshape and cannot be cut.
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const Shape& x = types.inputs[0].shape;
+    const Shape& y = types.outputs[0].shape;
+    std::vector<Signature> signatures;
+    if (NumElements(x) > 0) {
+      for (const Block& block : CommonBlocks(x, y)) {
+        for (const Cut& of_x : CutsOf(x, block.x_begin, block.x_end)) {
+          for (const Cut& of_y : CutsOf(y, block.y_begin, block.y_end)) {
+            const int64_t run = std::lcm(of_x.inner, of_y.inner);
+            const int64_t x_unit = run / of_x.inner, y_unit = run / of_y.inner;
+            if (x[of_x.dim] % x_unit != 0) continue;
+            // All of the block in one unit is no cut, unless the dimension has one element.
+            const bool one = x_unit == x[of_x.dim] && x_unit > 1;
+            if (one && !(y_unit == y[of_y.dim] && y_unit == 1)) continue;
+            signatures.push_back({{sbp::S(of_x.dim, x_unit)}, {sbp::S(of_y.dim, y_unit)}});
+          }
+        }
+      }
+    }
+    signatures.push_back({{sbp::P()}, {sbp::P()}});
+    return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes,
+                             absl::Span<const TensorType> local_outputs,
+                             absl::Span<const Region> output_regions) const override {
+    const Shape& shape = local_outputs[0].shape;
+    return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+  }
+
+  bool is_view() const override { return true; }
+
+  // Dimensions of x that are merged must follow each other without gaps.
+  std::optional<ViewPlacement> View(const OpTypes& types, int output,
+                                    const Strides& input_strides) const override {
+    const Shape& y = types.outputs[0].shape;
+    if (NumElements(y) == 0) return ViewPlacement{0, RowMajorStrides(y)};
+    Shape x;  // without dimensions of size 1, whose strides mean nothing
+    Strides x_strides;
+    for (size_t d = 0; d < input_strides.size(); ++d) {
+      if (types.inputs[0].shape[d] == 1) continue;
+      x.push_back(types.inputs[0].shape[d]);
+      x_strides.push_back(input_strides[d]);
+    }
+    ViewPlacement placement{0, Strides(y.size(), 1)};
+    for (const Block& block : CommonBlocks(x, y)) {
+      for (int d = block.x_begin; d + 1 < block.x_end; ++d) {
+        if (x_strides[d] != x_strides[d + 1] * x[d + 1]) return std::nullopt;
+      }
+      int64_t stride = x_strides[block.x_end - 1];
+      for (int d = block.y_end - 1; d >= block.y_begin; --d) {
+        placement.strides[d] = stride;
+        stride *= y[d];
+      }
+    }
+    return placement;
+  }
+};
+
+}  // namespace
+
+const Operator& ReshapeOperator() {
+  static const ReshapeOp op;
+  return op;
+}
+
+Tensor Reshape(Tensor x, absl::Span<const int64_t> shape) {
+  std::vector<int64_t> sizes(shape.begin(), shape.end());
+  const auto open = std::find(sizes.begin(), sizes.end(), -1);
+  if (open != sizes.end()) {
+    *open = 1;
+    const int64_t others = NumElements(sizes), elements = NumElements(x.shape());
+    // What does not divide stays -1, which the shape rule refuses.
+    *open = others > 0 && elements % others == 0 ? elements / others : -1;
+  }
+  return RecordUse1(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});
+}
+
+}  // namespace tessera

@@ -1,0 +1,29 @@
+// Short forms in which operators write their layout signatures.
+#ifndef TESSERA_CORE_OPS_SIGNATURES_H_
+#define TESSERA_CORE_OPS_SIGNATURES_H_
+
+#include <vector>
+
+#include "core/graph/operator.h"
+#include "core/layout/layout.h"
+
+namespace tessera {
+
+namespace sbp {
+inline AxisLayout S(int dim, int64_t unit = 1) { return AxisLayout::Split(dim, unit); }
+inline AxisLayout B() { return AxisLayout::Broadcast(); }
+inline AxisLayout P(AxisLayout::Reduction reduction = AxisLayout::Reduction::kSum) {
+  return AxisLayout::Partial(reduction);
+}
+inline AxisLayout PMax() { return P(AxisLayout::Reduction::kMax); }
+}  // namespace sbp
+
+// For operators that compute each element from the elements at its place, with numpy's
+// broadcasting: one signature for each dimension d of the outputs, all of which have one shape.
+// Inputs are split along the dimension that lines up with d, or are whole where they are broadcast
+// along it.
+std::vector<Signature> SplitEveryDim(const OpTypes& types);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_OPS_SIGNATURES_H_

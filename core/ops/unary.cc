@@ -1,0 +1,115 @@
+// exp, log, sqrt, rsqrt, reciprocal, negate, square, tanh, sigmoid.
+#include "core/graph/autograd.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/ops.h"
+#include "core/ops/recording.h"
+
+namespace tessera {
+namespace {
+
+class UnaryOperator : public ElementwiseOperator {
+ public:
+  // From dy, x and y to dx.
+  using GradientRule = Tensor (*)(Tensor dy, Tensor x, Tensor y);
+
+  UnaryOperator(absl::string_view name, double flops_per_element, GradientRule gradient,
+                std::vector<Signature> linear = {})
+      : ElementwiseOperator(name, flops_per_element, std::move(linear)), gradient_(gradient) {}
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.Floating(0));
+    return std::vector<TensorType>{inputs[0]};
+  }
+
+  absl::Status Gradient(GradientBuilder& builder) const override {
+    builder.SetInputGradient(
+        0, gradient_(builder.output_gradient(0), builder.input(0), builder.output(0)));
+    return absl::OkStatus();
+  }
+
+  std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }
+
+ private:
+  GradientRule gradient_;
+};
+
+Tensor ExpGradient(Tensor dy, Tensor x, Tensor y) { return Multiply(dy, y); }
+Tensor LogGradient(Tensor dy, Tensor x, Tensor y) { return Divide(dy, x); }
+Tensor SqrtGradient(Tensor dy, Tensor x, Tensor y) { return Divide(Scale(dy, 0.5), y); }
+// -1/2 x^(-3/2)
+Tensor RsqrtGradient(Tensor dy, Tensor x, Tensor y) {
+  return Multiply(Scale(dy, -0.5), Multiply(Square(y), y));
+}
+Tensor ReciprocalGradient(Tensor dy, Tensor x, Tensor y) { return Negate(Multiply(dy, Square(y))); }
+Tensor NegateGradient(Tensor dy, Tensor x, Tensor y) { return Negate(dy); }
+Tensor SquareGradient(Tensor dy, Tensor x, Tensor y) { return Multiply(Scale(dy, 2), x); }
+Tensor TanhGradient(Tensor dy, Tensor x, Tensor y) {
+  return Multiply(dy, AddConstant(Negate(Square(y)), 1));
+}
+Tensor SigmoidGradient(Tensor dy, Tensor x, Tensor y) {
+  return Multiply(Multiply(dy, y), AddConstant(Negate(y), 1));
+}
+
+}  // namespace
+
+const Operator& ExpOperator() {
+  static const UnaryOperator op("exp", 8, ExpGradient);
+  return op;
+}
+
+const Operator& LogOperator() {
+  static const UnaryOperator op("log", 8, LogGradient);
+  return op;
+}
+
+const Operator& SqrtOperator() {
+  static const UnaryOperator op("sqrt", 1, SqrtGradient);
+  return op;
+}
+
+const Operator& RsqrtOperator() {
+  static const UnaryOperator op("rsqrt", 2, RsqrtGradient);
+  return op;
+}
+
+const Operator& ReciprocalOperator() {
+  static const UnaryOperator op("reciprocal", 1, ReciprocalGradient);
+  return op;
+}
+
+const Operator& NegateOperator() {
+  static const UnaryOperator op("negate", 1, NegateGradient, {{{sbp::P()}, {sbp::P()}}});
+  return op;
+}
+
+const Operator& SquareOperator() {
+  static const UnaryOperator op("square", 1, SquareGradient);
+  return op;
+}
+
+const Operator& TanhOperator() {
+  static const UnaryOperator op("tanh", 10, TanhGradient);
+  return op;
+}
+
+const Operator& SigmoidOperator() {
+  static const UnaryOperator op("sigmoid", 10, SigmoidGradient);
+  return op;
+}
+
+Tensor Exp(Tensor x) { return RecordUse1(ExpOperator(), {x}); }
+Tensor Log(Tensor x) { return RecordUse1(LogOperator(), {x}); }
+Tensor Sqrt(Tensor x) { return RecordUse1(SqrtOperator(), {x}); }
+Tensor Rsqrt(Tensor x) { return RecordUse1(RsqrtOperator(), {x}); }
+Tensor Reciprocal(Tensor x) { return RecordUse1(ReciprocalOperator(), {x}); }
+Tensor Negate(Tensor x) { return RecordUse1(NegateOperator(), {x}); }
+Tensor Square(Tensor x) { return RecordUse1(SquareOperator(), {x}); }
+Tensor Tanh(Tensor x) { return RecordUse1(TanhOperator(), {x}); }
+Tensor Sigmoid(Tensor x) { return RecordUse1(SigmoidOperator(), {x}); }
+
+}  // namespace tessera
