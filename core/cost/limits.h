@@ -1,0 +1,27 @@
+// What a Program has to do at least, and how long this machine needs for that at least.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_COST_LIMITS_H_
+#define TESSERA_CORE_COST_LIMITS_H_
+
+#include "core/cost/machine.h"
+#include "core/program/program.h"
+
+namespace tessera {
+
+struct ProgramWork {
+  double model_flops = 0;     // what the model asks for: nothing that is computed a second time
+  double executed_flops = 0;  // everything that is computed
+  double bytes = 0;           // every instruction's inputs read and outputs written once
+};
+ProgramWork WorkOf(const Program& program);
+
+// Seconds that an instruction takes if it runs at its own limit: its FLOPs at the machine's rate, or
+// its bytes at the machine's bandwidth, whichever is longer.
+double LimitSeconds(const Instruction& instruction, const MachineRates& rates);
+// The sum over all instructions, recomputed ones included.
+double LimitSeconds(const Program& program, const MachineRates& rates);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_COST_LIMITS_H_

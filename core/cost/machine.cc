@@ -1,0 +1,140 @@
+#include "core/cost/machine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int64_t RoundUp(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+// One use of an operator with memory of its own, filled with zeros.
+class Trial {
+ public:
+  static absl::StatusOr<std::unique_ptr<Trial>> Create(Backend& backend, KernelRequest request) {
+    std::unique_ptr<Trial> trial(new Trial(backend, std::move(request)));
+    ASSIGN_OR_RETURN(const Kernel* kernel, DefaultKernel(backend, trial->request_));
+    ASSIGN_OR_RETURN(trial->bound_, kernel->Bind(trial->request_));
+    trial->workspace_bytes_ = kernel->WorkspaceBytes(trial->request_, backend.processor());
+    RETURN_IF_ERROR(trial->Place());
+    return trial;
+  }
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(bound_->Run({request_, inputs_, outputs_, workspace_, workspace_bytes_}));
+    return backend_.Synchronize();
+  }
+
+ private:
+  Trial(Backend& backend, KernelRequest request)
+      : backend_(backend), request_(std::move(request)) {}
+
+  absl::Status Place() {
+    int64_t bytes = RoundUp(workspace_bytes_);
+    for (const TensorType& type : request_.inputs) bytes += RoundUp(NumBytes(type));
+    for (const TensorType& type : request_.outputs) bytes += RoundUp(NumBytes(type));
+    ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes));
+    const std::vector<char> zeros(int64_t{1} << 20);
+    for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size())) {
+      RETURN_IF_ERROR(
+          backend_.CopyToDevice(static_cast<char*>(memory_->data()) + done, zeros.data(),
+                                std::min(bytes - done, static_cast<int64_t>(zeros.size()))));
+    }
+    char* next = static_cast<char*>(memory_->data());
+    const auto place = [&next](const TensorType& type) {
+      TensorView view{next, type.dtype, type.shape, RowMajorStrides(type.shape)};
+      next += RoundUp(NumBytes(type));
+      return view;
+    };
+    for (const TensorType& type : request_.inputs) inputs_.push_back(place(type));
+    for (const TensorType& type : request_.outputs) outputs_.push_back(place(type));
+    workspace_ = next;
+    return absl::OkStatus();
+  }
+
+  Backend& backend_;
+  const KernelRequest request_;
+  std::unique_ptr<BoundKernel> bound_;
+  std::unique_ptr<DeviceMemory> memory_;
+  std::vector<TensorView> inputs_, outputs_;
+  void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+};
+
+// A problem of one of several sizes, each eight times the one before.
+struct Sized {
+  KernelRequest request;
+  double work = 0;
+};
+using AtSize = std::function<Sized(int size)>;
+
+// The most work per second in any run of the largest size for which there is time.
+absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int sizes,
+                                double seconds) {
+  double best = 0;
+  const double end = Now() + seconds;
+  for (int size = 0; size < sizes; ++size) {
+    Sized sized = at_size(size);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial,
+                     Trial::Create(backend, std::move(sized.request)));
+    RETURN_IF_ERROR(trial->Run());  // the first touches memory and wakes threads
+    best = 0;
+    double taken;
+    do {
+      const double begin = Now();
+      RETURN_IF_ERROR(trial->Run());
+      taken = Now() - begin;
+      best = std::max(best, sized.work / taken);
+    } while (Now() < end && (size + 1 == sizes || taken > seconds / 16));
+    if (Now() >= end) break;
+  }
+  return best;
+}
+
+}  // namespace
+
+absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptions& options) {
+  const DType dtype = backend.Realize(DType::kF32);
+  const int threads = backend.processor().threads;
+  const auto matmul = [&](int size) {
+    const int64_t n = int64_t{64} << size;
+    const TensorType square = {dtype, {n, n}};
+    const double edge = static_cast<double>(n);
+    return Sized{{.op = "matmul",
+                  .attributes = {{"transpose_a", false}, {"transpose_b", true}},
+                  .inputs = {square, square},
+                  .outputs = {square},
+                  .epilogues = {},
+                  .threads = threads},
+                 2 * edge * edge * edge};
+  };
+  const auto add = [&](int size) {
+    const int64_t bytes = std::max<int64_t>(3 * 1024, options.memory_bytes >> (12 - 3 * size));
+    const TensorType vector = {dtype, {bytes / 3 / SizeOf(dtype)}};
+    return Sized{{.op = "add",
+                  .attributes = {},
+                  .inputs = {vector, vector},
+                  .outputs = {vector},
+                  .epilogues = {},
+                  .threads = threads},
+                 3 * static_cast<double>(NumBytes(vector))};
+  };
+  MachineRates rates;
+  ASSIGN_OR_RETURN(rates.flops_per_second, BestRate(backend, matmul, 6, options.matmul_seconds));
+  ASSIGN_OR_RETURN(rates.bytes_per_second, BestRate(backend, add, 5, options.memory_seconds));
+  return rates;
+}
+
+}  // namespace tessera

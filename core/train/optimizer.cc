@@ -1,0 +1,140 @@
+#include "core/train/optimizer.h"
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr absl::string_view kStepPath = "optimizer.step";
+
+// What every parameter's update is given besides the parameter's own.
+struct CommonInputs {
+  Tensor lr, scale, step, predicate;
+};
+
+Tensor Norm(absl::Span<const Tensor> gradients) {
+  Tensor sum = SumSquares(gradients[0]);
+  for (size_t i = 1; i < gradients.size(); ++i) sum = Add(sum, SumSquares(gradients[i]));
+  return Sqrt(sum);
+}
+
+// min(1, clip_norm / (norm + 1e-6)). There is no minimum: it is the maximum of the negated values.
+Tensor ClippingScale(Graph& graph, Tensor norm, double clip_norm) {
+  const TensorType scalar = {DType::kF32, {}};
+  if (clip_norm == 0) return Fill(graph, scalar, 1);
+  const Tensor factor = Divide(Fill(graph, scalar, clip_norm), AddConstant(norm, 1e-6));
+  return Negate(Maximum(Negate(factor), Fill(graph, scalar, -1)));
+}
+
+// Operators and moments lie below their parameter's path, which is the current scope.
+Tensor DeclareMoment(Graph& graph, const State& parameter, absl::string_view name) {
+  return graph.DeclareState(name, parameter.type, Role::kOptimizerState, Initializer::Constant(0));
+}
+
+void UpdateBySgd(Graph& graph, const State& parameter, Tensor gradient, const CommonInputs& common,
+                 const SgdOptions& options) {
+  Tensor momentum;
+  if (options.momentum != 0) momentum = DeclareMoment(graph, parameter, "momentum");
+  const SgdResult result = SgdUpdate(graph.tensor(parameter.given), gradient, momentum, common.lr,
+                                     common.scale, common.predicate, options);
+  graph.SetState(parameter.path, result.parameter);
+  if (options.momentum != 0) {
+    graph.SetState(absl::StrCat(parameter.path, ".momentum"), result.momentum);
+  }
+}
+
+void UpdateByAdamw(Graph& graph, const State& parameter, Tensor gradient,
+                   const CommonInputs& common, const AdamwOptions& options) {
+  const Tensor m = DeclareMoment(graph, parameter, "adam_m");
+  const Tensor v = DeclareMoment(graph, parameter, "adam_v");
+  const AdamwResult result = AdamwUpdate(graph.tensor(parameter.given), gradient, m, v, common.lr,
+                                         common.scale, common.step, common.predicate, options);
+  graph.SetState(parameter.path, result.parameter);
+  graph.SetState(absl::StrCat(parameter.path, ".adam_m"), result.m);
+  graph.SetState(absl::StrCat(parameter.path, ".adam_v"), result.v);
+}
+
+absl::Status CheckRange(absl::string_view field, double value, bool below_one) {
+  if (std::isfinite(value) && value >= 0 && (!below_one || value < 1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ": it must be 0 or more",
+                                                 below_one ? ", and below 1" : ""));
+}
+
+}  // namespace
+
+bool DecaysByDefault(const State& parameter) {
+  return parameter.type.shape.size() >= 2 && !absl::EndsWith(parameter.path, ".bias");
+}
+
+absl::Status CheckOptimizer(const OptimizerConfig& config) {
+  if (config.kind() != "sgd" && config.kind() != "adamw") {
+    return absl::InvalidArgumentError(absl::StrCat("optimizer.kind is '", config.kind(),
+                                                   "': it must be \"sgd\" or \"adamw\""));
+  }
+  RETURN_IF_ERROR(CheckRange("optimizer.weight_decay", config.weight_decay(), false));
+  RETURN_IF_ERROR(CheckRange("optimizer.clip_norm", config.clip_norm(), false));
+  if (config.kind() == "sgd") {
+    return CheckRange("optimizer.momentum", config.momentum(), true);
+  }
+  RETURN_IF_ERROR(CheckRange("optimizer.beta1", config.beta1(), true));
+  RETURN_IF_ERROR(CheckRange("optimizer.beta2", config.beta2(), true));
+  return CheckRange("optimizer.eps", config.eps(), false);
+}
+
+absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& config,
+                          const DecayRule& decays) {
+  RETURN_IF_ERROR(CheckOptimizer(config));
+  RETURN_IF_ERROR(graph.status());
+  std::vector<State> parameters;  // copies: declaring moments moves the Graph's list
+  std::vector<Tensor> targets;
+  for (const State& state : graph.states()) {
+    if (state.role != Role::kParameter || !state.trainable) continue;
+    parameters.push_back(state);
+    targets.push_back(graph.tensor(state.given));
+  }
+  if (parameters.empty()) {
+    return absl::InvalidArgumentError("the model has no parameter that can be trained");
+  }
+  ASSIGN_OR_RETURN(const std::vector<Tensor> gradients, RecordGradients(graph, loss, targets));
+
+  graph.set_phase(Phase::kUpdate);
+  const Tensor lr = graph.Input("lr", {DType::kF32, {}});
+  const Tensor step =
+      graph.DeclareState(kStepPath, {DType::kI64, {}}, Role::kOptimizerState,
+                         Initializer::Constant(0));
+  CommonInputs common;
+  common.lr = lr;
+  Tensor norm;
+  {
+    Scope scope(&graph, "update");
+    norm = Norm(gradients);
+    common.scale = ClippingScale(graph, norm, config.clip_norm());
+    common.predicate = AllFinite({loss, norm});
+    common.step = Add(step, Fill(graph, step.type(), 1));
+    graph.SetState(kStepPath, Select(common.predicate, common.step, step));
+    graph.SetOutput("finite", Cast(common.predicate, DType::kI32));
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const State& parameter = parameters[i];
+    const double weight_decay = decays(parameter) ? config.weight_decay() : 0;
+    Scope scope(&graph, parameter.path);
+    if (config.kind() == "sgd") {
+      UpdateBySgd(graph, parameter, gradients[i], common, {config.momentum(), weight_decay});
+    } else {
+      UpdateByAdamw(graph, parameter, gradients[i], common,
+                    {config.beta1(), config.beta2(), config.eps(), weight_decay});
+    }
+  }
+  graph.SetOutput("loss", loss);
+  graph.SetOutput("grad_norm", norm);
+  return graph.status();
+}
+
+}  // namespace tessera

@@ -1,0 +1,122 @@
+#include "core/train/programs.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+// The number of targets that count. Only the model knows which of the batch's targets it predicts,
+// and its loss has recorded their mask.
+Tensor RecordCount(Graph& graph) {
+  std::vector<ValueId> masks;
+  for (const Op& op : graph.ops()) {
+    if (op.kind->name() == "valid_mask") masks.push_back(op.outputs[0]);
+  }
+  Scope scope(&graph, "count");
+  Tensor count;
+  for (ValueId mask : masks) {
+    std::vector<int64_t> axes;
+    for (int i = 0; i < graph.tensor(mask).rank(); ++i) axes.push_back(i);
+    const Tensor sum = ReduceSum(graph.tensor(mask), axes);
+    count = count.valid() ? Add(count, sum) : sum;
+  }
+  return count;
+}
+
+Tensor RecordFirstValue(Graph& graph, const State& state) {
+  Scope scope(&graph, state.path);
+  const Initializer& initializer = state.initializer;
+  switch (initializer.kind) {
+    case Initializer::Kind::kConstant:
+      return Fill(graph, state.type, initializer.value);
+    case Initializer::Kind::kNormal:
+      return RandomNormal(graph, state.type, initializer.value, initializer.stddev, state.path);
+  }
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
+                                  const DecayRule& decays) {
+  Graph graph(kTrain);
+  const Tensor loss = model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true);
+  RETURN_IF_ERROR(RecordUpdate(graph, loss, config.optimizer(), decays));
+  return graph;
+}
+
+absl::StatusOr<Graph> RecordInitialise(const Graph& train) {
+  Graph graph(kInitialise);
+  for (const State& state : train.states()) {
+    if (state.role == Role::kCache) continue;
+    graph.WriteState(state, RecordFirstValue(graph, state));
+  }
+  RETURN_IF_ERROR(graph.status());
+  return graph;
+}
+
+absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config) {
+  Graph graph(kEvaluate);
+  const Tensor loss =
+      model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/false);
+  const Tensor count = RecordCount(graph);
+  RETURN_IF_ERROR(graph.status());
+  if (!count.valid()) {
+    return absl::InvalidArgumentError(
+        "the model's loss counts no targets: it has no valid_mask to weigh batches by");
+  }
+  graph.SetOutput("loss", loss);
+  graph.SetOutput("count", count);
+  return graph;
+}
+
+absl::StatusOr<Graph> RecordGenerate(const Model& model) {
+  Graph graph(kGenerate);
+  graph.SetOutput("logits", model.RecordNextToken(graph, model.max_sequence()));
+  RETURN_IF_ERROR(graph.status());
+  return graph;
+}
+
+absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
+                                             RunParts parts) {
+  std::vector<Graph> graphs;
+  if (parts == RunParts::kAll) {
+    ASSIGN_OR_RETURN(Graph train, RecordTrain(model, config));
+    ASSIGN_OR_RETURN(Graph initialise, RecordInitialise(train));
+    graphs.push_back(std::move(initialise));
+    graphs.push_back(std::move(train));
+  }
+  if (parts != RunParts::kGenerate) {
+    ASSIGN_OR_RETURN(Graph evaluate, RecordEvaluate(model, config));
+    graphs.push_back(std::move(evaluate));
+  }
+  if (parts == RunParts::kGenerate ||
+      (parts == RunParts::kAll && config.sample().tokens() > 0)) {
+    ASSIGN_OR_RETURN(Graph generate, RecordGenerate(model));
+    graphs.push_back(std::move(generate));
+  }
+  return graphs;
+}
+
+Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs) {
+  Plan plan;
+  plan.set_format(1);
+  Stage& stage = *plan.add_stages();
+  for (const Graph& graph : graphs) {
+    PlanPart& part = *stage.add_parts();
+    part.set_graph(graph.name());
+    const bool train = graph.name() == kTrain;
+    part.set_micro_batches(train || graph.name() == kEvaluate ? config.micro_batches() : 1);
+    if (train && config.recompute() == "block") {
+      for (const std::string& block : graph.blocks()) part.add_recompute(block);
+    }
+  }
+  return plan;
+}
+
+}  // namespace tessera
