@@ -46,11 +46,13 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
     for (int32_t id : instruction.inputs) add_writers(id);
     for (int32_t id : instruction.after) add_writers(id);
   }
+  // Where a new state was computed before the old one was last read, it is copied into place later:
+  // edges against the present order could close a circle.
   for (const ProgramState& state : program.states) {
     if (state.given == kNone || state.left == state.given) continue;
     for (int32_t part : written[program.values[state.left].root]) {
       for (int32_t reader : readers[program.values[state.given].root]) {
-        if (reader != producer[part]) predecessors[producer[part]].push_back(reader);
+        if (reader < producer[part]) predecessors[producer[part]].push_back(reader);
       }
     }
   }

@@ -11,7 +11,7 @@ namespace tessera {
 
 // predecessors[i]: the instructions that must run before instruction i, sorted, each once. Because
 // it reads (a part of) what they write; because of an order edge; or because it leaves a state
-// whose given value they read.
+// whose given value they read and now stand before it.
 std::vector<std::vector<int32_t>> Predecessors(const Program& program);
 
 }  // namespace tessera

@@ -1,0 +1,222 @@
+// Lowering, buffers and the verifier, on Graphs small enough to read.
+#include "core/program/lower.h"
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/program/compile.h"
+#include "core/program/verify.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+class LowerTest : public ::testing::Test {
+ protected:
+  Program Compile(const Graph& graph) {
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+    auto run = CompileRun({graph}, Plan(), *backend_, {});
+    EXPECT_TRUE(run.ok()) << run.status();
+    return run.ok() ? run->programs[0] : Program();
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  Graph graph_{"test"};
+};
+
+TEST_F(LowerTest, ViewsAreValuesAndNoInstructions) {
+  Tensor x = graph_.Input("x", F32({2, 6}));
+  graph_.SetOutput("y", Exp(Slice(Reshape(x, {2, 3, 2}), 1, 1, 1)));
+  const Program program = Compile(graph_);
+  ASSERT_EQ(program.instructions.size(), 1u) << program.ToString();
+  const ProgramValue& read = program.value(program.instructions[0].inputs[0]);
+  EXPECT_EQ(read.root, program.inputs[0].value);
+  EXPECT_EQ(read.root_offset, 2);
+  EXPECT_EQ(read.strides, Strides({6, 2, 1}));
+}
+
+TEST_F(LowerTest, AViewThatStridesCannotSayIsCopied) {
+  Tensor x = graph_.Input("x", F32({2, 3}));
+  graph_.SetOutput("y", Exp(Reshape(Transpose(x, {1, 0}), {6})));
+  const Program program = Compile(graph_);
+  ASSERT_EQ(program.instructions.size(), 2u) << program.ToString();
+  EXPECT_EQ(program.instructions[0].op->name(), "copy");
+}
+
+TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
+  Tensor x = graph_.Input("x", F32({4, 3}));
+  Tensor a = Exp(x), b = Square(x);
+  graph_.SetOutput("y", Concat({a, b, x}, 1));
+  const Program program = Compile(graph_);
+  // Two are computed where they belong, an input has to be copied.
+  ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
+  EXPECT_EQ(program.instructions[2].op->name(), "copy");
+  const int32_t whole = program.outputs[0].value;
+  for (const Instruction& instruction : program.instructions) {
+    EXPECT_EQ(program.value(instruction.outputs[0]).root, whole);
+    EXPECT_EQ(program.value(instruction.outputs[0]).strides, Strides({9, 1}));
+  }
+}
+
+TEST_F(LowerTest, APartThatIsInTwoConcatsIsCopiedIntoOne) {
+  Tensor x = graph_.Input("x", F32({2}));
+  Tensor a = Exp(x);
+  graph_.SetOutput("y", Concat({a, x}, 0));
+  graph_.SetOutput("z", Concat({x, a}, 0));
+  const Program program = Compile(graph_);
+  EXPECT_EQ(program.instructions.size(), 4u) << program.ToString();
+}
+
+TEST_F(LowerTest, WhatNobodyNeedsIsLeftOut) {
+  Tensor x = graph_.Input("x", F32({2}));
+  Exp(x);
+  graph_.SetOutput("y", Square(x));
+  EXPECT_EQ(Compile(graph_).instructions.size(), 1u);
+}
+
+TEST_F(LowerTest, ElementwiseOperatorsWorkInPlace) {
+  Tensor x = graph_.Input("x", F32({100}));
+  graph_.SetOutput("y", Exp(Square(Negate(x))));
+  const Program program = Compile(graph_);
+  // The input, and one buffer for all the rest.
+  EXPECT_EQ(program.buffers.size(), 2u) << program.ToString();
+}
+
+TEST_F(LowerTest, NothingIsWrittenOverAValueThatIsReadLater) {
+  Tensor x = graph_.Input("x", F32({100}));
+  Tensor a = Negate(x);
+  Tensor b = Square(a);
+  graph_.SetOutput("y", Multiply(a, b));
+  const Program program = Compile(graph_);
+  EXPECT_NE(program.value(program.instructions[0].outputs[0]).buffer,
+            program.value(program.instructions[1].outputs[0]).buffer)
+      << program.ToString();
+}
+
+TEST_F(LowerTest, AStateIsLeftInTheBytesWhereItWasGiven) {
+  Tensor p = graph_.Parameter("p", {3}, Initializer::Constant(0));
+  graph_.SetState("p", Add(p, Square(p)));
+  const Program program = Compile(graph_);
+  const ProgramState& state = program.states[0];
+  EXPECT_EQ(program.OffsetOf(state.given), program.OffsetOf(state.left));
+  EXPECT_EQ(program.instructions.size(), 2u) << program.ToString();
+}
+
+TEST_F(LowerTest, AnOldStateThatIsStillReadIsKeptUntilThen) {
+  Tensor p = graph_.Parameter("p", {3}, Initializer::Constant(0));
+  Tensor next = Square(p);
+  graph_.SetState("p", next);
+  // Recorded after the new value, but reads the old one.
+  graph_.SetOutput("y", Multiply(next, p));
+  const Program program = Compile(graph_);
+  EXPECT_EQ(program.OffsetOf(program.states[0].given), program.OffsetOf(program.states[0].left));
+  EXPECT_TRUE(VerifyProgram(program).ok());
+}
+
+TEST_F(LowerTest, TwoStatesMaySwap) {
+  Tensor a = graph_.Parameter("a", {3}, Initializer::Constant(0));
+  Tensor b = graph_.Parameter("b", {3}, Initializer::Constant(0));
+  graph_.SetState("a", Negate(b));
+  graph_.SetState("b", Negate(a));
+  EXPECT_TRUE(VerifyProgram(Compile(graph_)).ok());
+}
+
+TEST_F(LowerTest, TextForm) {
+  Tensor x = graph_.Input("x", F32({2, 3}), 0);
+  Tensor w = graph_.Parameter("w", {4, 3}, Initializer::Constant(0));
+  Tensor y = Linear(x, w);
+  graph_.SetOutput("loss", ReduceSum(y, {0, 1}));
+  EXPECT_EQ(Compile(graph_).ToString(), R"(program test threads=1 arena=256
+input %x: f64[2, 3] in #1
+parameter %w: f64[4, 3] in #0
+[0] %matmul: f64[2, 4] in #2 = matmul(%x, %w) {transpose_a=false, transpose_b=true} kernel=loops
+[1] %reduce_sum: f64[] in #3 = reduce_sum(%matmul) {axes=[0, 1], keep_dims=false} kernel=loops
+output loss = %reduce_sum: f64[] in #3
+buffer #0 w 96 bytes at 0, alive [-1, 2], parameters
+buffer #1 x 48 bytes at 128, alive [-1, 0], inputs
+buffer #2 matmul 64 bytes at 192, alive [0, 1], activations
+buffer #3 reduce_sum 8 bytes at 128, alive [1, 2], activations
+)");
+}
+
+// --- The verifier --------------------------------------------------------------------------------
+
+class VerifyTest : public LowerTest {
+ protected:
+  void SetUp() override {
+    Tensor x = graph_.Input("x", F32({100}));
+    Tensor p = graph_.Parameter("p", {100}, Initializer::Constant(0));
+    Tensor a = Multiply(x, p);
+    Tensor b = Exp(a);
+    Tensor c = Multiply(a, b);
+    graph_.SetOutput("y", ReduceSum(c, {0}));
+    graph_.SetState("p", Add(p, c));
+    program_ = Compile(graph_);
+    ASSERT_TRUE(VerifyProgram(program_).ok()) << VerifyProgram(program_);
+  }
+
+  std::string Error() { return VerifyProgram(program_).ToString(); }
+
+  Program program_;
+};
+
+TEST_F(VerifyTest, FindsALifeThatEndsTooSoon) {
+  int32_t a = program_.instructions[0].outputs[0];
+  program_.buffers[program_.value(a).buffer].last = 0;
+  EXPECT_THAT(Error(), HasSubstr("which is alive in [0, 0]"));
+}
+
+TEST_F(VerifyTest, FindsBuffersThatMeet) {
+  const int32_t a = program_.value(program_.instructions[0].outputs[0]).buffer;
+  const int32_t b = program_.value(program_.instructions[1].outputs[0]).buffer;
+  ASSERT_NE(a, b);
+  program_.buffers[b].offset = program_.buffers[a].offset + 64;
+  program_.arena_bytes += 1024;
+  EXPECT_THAT(Error(), HasSubstr("shares bytes with"));
+}
+
+TEST_F(VerifyTest, FindsAReadOfWhatWasTakenOver) {
+  const int32_t a = program_.instructions[0].outputs[0];
+  const int32_t b = program_.instructions[1].outputs[0];
+  program_.values[b].buffer = program_.values[a].buffer;  // exp in place, but a is read later
+  EXPECT_THAT(Error(), HasSubstr("but its memory holds"));
+}
+
+TEST_F(VerifyTest, FindsAReadOfTheOldStateAfterTheNew) {
+  std::swap(program_.instructions[0], program_.instructions.back());
+  EXPECT_FALSE(VerifyProgram(program_).ok());
+}
+
+TEST_F(VerifyTest, FindsAWrongOrder) {
+  std::swap(program_.instructions[0], program_.instructions[1]);
+  EXPECT_FALSE(VerifyProgram(program_).ok());
+}
+
+TEST_F(VerifyTest, FindsAWrongShape) {
+  program_.values[program_.instructions[1].outputs[0]].type.shape = {99};
+  EXPECT_THAT(Error(), HasSubstr("is [99], not [100]"));
+}
+
+TEST_F(VerifyTest, FindsAViewThatLeavesItsRoot) {
+  program_.values[program_.instructions[0].inputs[0]].root_offset = 1;
+  EXPECT_THAT(Error(), HasSubstr("reaches outside of"));
+}
+
+TEST_F(VerifyTest, FindsABufferOutsideOfTheArena) {
+  program_.arena_bytes = 64;
+  EXPECT_THAT(Error(), HasSubstr("does not lie in the arena"));
+}
+
+TEST_F(VerifyTest, FindsAStateThatMoved) {
+  const ProgramState& state = program_.states[0];
+  program_.values[state.left].buffer = program_.value(program_.inputs[0].value).buffer;
+  EXPECT_FALSE(VerifyProgram(program_).ok());
+}
+
+}  // namespace
+}  // namespace tessera
