@@ -1,0 +1,123 @@
+#include "core/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+#include "core/train/programs.h"
+#include "core/train/schedule.h"
+#include "google/protobuf/text_format.h"
+
+namespace tessera {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+absl::StatusOr<double> ReadScalar(Engine& engine, absl::string_view program,
+                                  absl::string_view output) {
+  double value = 0;
+  RETURN_IF_ERROR(engine.ReadOutput(program, output, absl::MakeSpan(&value, 1)));
+  return value;
+}
+
+// Seeds are 64 bits without a sign, and a scalar has one.
+int64_t AsSigned(uint64_t seed) { return static_cast<int64_t>(seed); }
+
+}  // namespace
+
+Trainer::Trainer(const RunConfig& config, Engine* engine, const Dataset* dataset)
+    : config_(config), engine_(engine), dataset_(dataset) {}
+
+absl::Status Trainer::Initialise() {
+  RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", AsSigned(config_.seed())));
+  step_ = 0;
+  batches_ = 0;
+  return engine_->Run(kInitialise);
+}
+
+absl::StatusOr<std::string> Trainer::Load(const Checkpoint& checkpoint, Extra extra) {
+  ASSIGN_OR_RETURN(std::string note, LoadState(checkpoint, *engine_, extra));
+  step_ = checkpoint.step();
+  batches_ = checkpoint.batches();
+  return note;
+}
+
+absl::Status Trainer::SetBatch(Engine& engine, const std::string& program, Split split,
+                               int64_t index) {
+  const BatchShape shape = {config_.batch(), config_.sequence()};
+  tokens_.resize(shape.batch * shape.sequence);
+  targets_.resize(shape.batch * shape.sequence);
+  RETURN_IF_ERROR(dataset_->Read(split, index, shape, {0, shape.batch}, {0, shape.sequence},
+                                 absl::MakeSpan(tokens_), absl::MakeSpan(targets_)));
+  RETURN_IF_ERROR(engine.SetInput(program, "tokens", tokens_));
+  return engine.SetInput(program, "targets", targets_);
+}
+
+absl::Status Trainer::SetTrainInputs(Engine& engine) {
+  RETURN_IF_ERROR(SetBatch(engine, kTrain, Split::kTrain, batches_));
+  const double lr = LearningRate(config_.optimizer(), step_ + 1, config_.steps());
+  RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
+  RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", AsSigned(config_.seed())));
+  return engine.SetScalarIfRead(kTrain, "step", step_ + 1);
+}
+
+absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
+  const double begin = Now();
+  StepResult result;
+  result.step = step_ + 1;
+  result.lr = LearningRate(config_.optimizer(), result.step, config_.steps());
+  RETURN_IF_ERROR(SetTrainInputs(*engine_));
+  RETURN_IF_ERROR(timing == Timing::kNone ? engine_->Run(kTrain)
+                                          : engine_->executor(kTrain).RunTimed());
+  ASSIGN_OR_RETURN(result.loss, ReadScalar(*engine_, kTrain, "loss"));
+  ASSIGN_OR_RETURN(result.grad_norm, ReadScalar(*engine_, kTrain, "grad_norm"));
+  ASSIGN_OR_RETURN(const double finite, ReadScalar(*engine_, kTrain, "finite"));
+  result.seconds = Now() - begin;
+  result.finite = finite != 0;
+  if (result.finite) {
+    ++step_;
+    ++batches_;
+  }
+  return result;
+}
+
+absl::StatusOr<EvaluationResult> Trainer::Evaluate(const std::function<bool()>& stop) {
+  const double begin = Now();
+  const int64_t all = dataset_->EvaluationBatches({config_.batch(), config_.sequence()});
+  const int64_t batches =
+      config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
+  EvaluationResult result;
+  double sum = 0, targets = 0;
+  for (; result.batches < batches && !stop(); ++result.batches) {
+    RETURN_IF_ERROR(SetBatch(*engine_, kEvaluate, Split::kEvaluate, result.batches));
+    RETURN_IF_ERROR(engine_->Run(kEvaluate));
+    ASSIGN_OR_RETURN(const double loss, ReadScalar(*engine_, kEvaluate, "loss"));
+    ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));
+    sum += loss * count;
+    targets += count;
+  }
+  result.loss = targets > 0 ? sum / targets : 0;
+  result.seconds = Now() - begin;
+  return result;
+}
+
+absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
+                                              const std::string& config_text) {
+  SaveRequest request;
+  request.run_folder = run_folder;
+  request.step = step_;
+  request.batches = batches_;
+  request.config = config_text;
+  request.keep = static_cast<int>(config_.keep_checkpoints());
+  if (!google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {
+    return absl::InternalError("the plan has no text form");
+  }
+  return SaveState(*engine_, request);
+}
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+// Training of one run: steps, evaluations and checkpoints over an engine and a dataset.
+#ifndef TESSERA_CORE_TRAIN_TRAINER_H_
+#define TESSERA_CORE_TRAIN_TRAINER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/runtime/engine.h"
+#include "core/train/config/run_config.pb.h"
+#include "core/train/data/dataset.h"
+#include "core/train/state_transfer.h"
+
+namespace tessera {
+
+struct StepResult {
+  int64_t step = 0;  // counts from 1
+  double loss = 0;
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  double seconds = 0;  // from asking for the batch until the results are known
+  // False if the loss or a gradient was not finite: then nothing was changed, and the step was not
+  // taken.
+  bool finite = true;
+};
+
+struct EvaluationResult {
+  double loss = 0;      // the mean over all targets of all batches
+  int64_t batches = 0;  // that it is of; fewer than asked for if it was stopped
+  double seconds = 0;
+};
+
+enum class Timing { kNone, kInstructions };
+
+// One thread at a time. Engine and dataset must outlive it.
+class Trainer {
+ public:
+  // `engine` needs the Programs of what is called: RecordRun's (programs.h), for this `config`.
+  Trainer(const RunConfig& config, Engine* engine, const Dataset* dataset);
+
+  // Gives every state its first value.
+  absl::Status Initialise();
+
+  // Goes on from a checkpoint. The result is a line for the user, or "".
+  absl::StatusOr<std::string> Load(const Checkpoint& checkpoint, Extra extra);
+
+  // Steps taken so far, and global batches taken from the data.
+  int64_t step() const { return step_; }
+  int64_t batches() const { return batches_; }
+
+  // Takes the next step. With kInstructions, engine->executor(kTrain).times() are its times.
+  absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
+
+  // The loss on the held-back part of the data: up to config.eval_batches batches, all if that is 0.
+  // Asks `stop` before each batch.
+  absl::StatusOr<EvaluationResult> Evaluate(const std::function<bool()>& stop);
+
+  // Gives a Program its inputs for the step after step(); for tools that run it themselves.
+  absl::Status SetTrainInputs(Engine& engine);
+
+  // `config_text` is saved beside the state.
+  absl::StatusOr<SavedCheckpoint> Save(const std::string& run_folder,
+                                       const std::string& config_text);
+
+ private:
+  absl::Status SetBatch(Engine& engine, const std::string& program, Split split, int64_t index);
+
+  const RunConfig config_;
+  Engine* const engine_;
+  const Dataset* const dataset_;
+  int64_t step_ = 0;
+  int64_t batches_ = 0;
+  std::vector<int32_t> tokens_, targets_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_TRAINER_H_
