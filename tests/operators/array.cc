@@ -1,0 +1,232 @@
+#include "tests/operators/array.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/half.h"
+
+namespace tessera::operator_tests {
+namespace {
+
+constexpr int64_t kMarginElements = 16;
+
+// Calls body(element offset) in row-major order.
+template <typename Body>
+void ForEachElement(const Array& array, Body body) {
+  const Shape& shape = array.type.shape;
+  const int64_t count = NumElements(shape);
+  const Strides row_major = RowMajorStrides(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t offset = array.offset;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      offset += i / row_major[d] % shape[d] * array.strides[d];
+    }
+    body(offset);
+  }
+}
+
+template <typename T>
+double ReadAs(const char* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(value);
+  } else {
+    return static_cast<float>(value);
+  }
+}
+
+template <typename T>
+void WriteAs(double value, char* to) {
+  T converted;
+  if constexpr (std::is_arithmetic_v<T>) {
+    converted = static_cast<T>(value);
+  } else {
+    converted = T(static_cast<float>(value));
+  }
+  std::memcpy(to, &converted, sizeof(T));
+}
+
+double ReadElement(DType dtype, const char* from) {
+  switch (dtype) {
+    case DType::kF32:
+      return ReadAs<float>(from);
+    case DType::kF64:
+      return ReadAs<double>(from);
+    case DType::kBF16:
+      return ReadAs<BFloat16>(from);
+    case DType::kF16:
+      return ReadAs<Float16>(from);
+    case DType::kI32:
+      return ReadAs<int32_t>(from);
+    case DType::kI64:
+      return ReadAs<int64_t>(from);
+    case DType::kU8:
+      return ReadAs<uint8_t>(from);
+  }
+  return 0;
+}
+
+void WriteElement(DType dtype, double value, char* to) {
+  switch (dtype) {
+    case DType::kF32:
+      return WriteAs<float>(value, to);
+    case DType::kF64:
+      return WriteAs<double>(value, to);
+    case DType::kBF16:
+      return WriteAs<BFloat16>(value, to);
+    case DType::kF16:
+      return WriteAs<Float16>(value, to);
+    case DType::kI32:
+      return WriteAs<int32_t>(value, to);
+    case DType::kI64:
+      return WriteAs<int64_t>(value, to);
+    case DType::kU8:
+      return WriteAs<uint8_t>(value, to);
+  }
+}
+
+}  // namespace
+
+Array MakeArray(const TensorType& type, const Strides& strides) {
+  const int64_t elements = ExtentInElements(type.shape, strides) + 2 * kMarginElements;
+  return {type, strides, kMarginElements,
+          std::vector<char>(elements * SizeOf(type.dtype), kPoison)};
+}
+
+Array MakeArray(const TensorType& type) { return MakeArray(type, RowMajorStrides(type.shape)); }
+
+Array MakeArray(const TensorType& type, absl::Span<const double> values) {
+  Array array = MakeArray(type);
+  SetValues(array, values);
+  return array;
+}
+
+std::vector<double> Values(const Array& array) {
+  const int64_t size = SizeOf(array.type.dtype);
+  std::vector<double> values;
+  ForEachElement(array, [&](int64_t at) {
+    values.push_back(ReadElement(array.type.dtype, &array.bytes[at * size]));
+  });
+  return values;
+}
+
+void SetValues(Array& array, absl::Span<const double> values) {
+  const int64_t size = SizeOf(array.type.dtype);
+  size_t i = 0;
+  ForEachElement(array, [&](int64_t at) {
+    WriteElement(array.type.dtype, values[i++], &array.bytes[at * size]);
+  });
+}
+
+Array WithStrides(const Array& array, const Strides& strides) {
+  Array result = MakeArray(array.type, strides);
+  const int64_t size = SizeOf(array.type.dtype);
+  const std::vector<char> bits = Bits(array);
+  const char* from = bits.data();
+  ForEachElement(result, [&](int64_t at) {
+    std::memcpy(&result.bytes[at * size], from, size);
+    from += size;
+  });
+  return result;
+}
+
+Array RowMajor(const Array& array) { return WithStrides(array, RowMajorStrides(array.type.shape)); }
+
+std::vector<char> Bits(const Array& array) {
+  const int64_t size = SizeOf(array.type.dtype);
+  std::vector<char> bits;
+  ForEachElement(array, [&](int64_t at) {
+    bits.insert(bits.end(), &array.bytes[at * size], &array.bytes[at * size] + size);
+  });
+  return bits;
+}
+
+bool MarginsAreUntouched(const Array& array) {
+  const int64_t size = SizeOf(array.type.dtype);
+  std::vector<char> rest = array.bytes;
+  ForEachElement(array, [&](int64_t at) { std::memset(&rest[at * size], kPoison, size); });
+  return std::all_of(rest.begin(), rest.end(), [](char byte) { return byte == kPoison; });
+}
+
+double Rounded(double value, DType dtype) {
+  char bytes[sizeof(double)];
+  WriteElement(dtype, value, bytes);
+  return ReadElement(dtype, bytes);
+}
+
+double UnitRoundoff(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 0x1p-24;
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kBF16:
+      return 0x1p-8;
+    case DType::kF16:
+      return 0x1p-11;
+    case DType::kI32:
+    case DType::kI64:
+    case DType::kU8:
+      return 0;
+  }
+  return 0;
+}
+
+std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance) {
+  const std::vector<double> values = Values(actual);
+  if (values.size() != expected.size()) {
+    return absl::StrCat(values.size(), " elements instead of ", expected.size());
+  }
+  double squares = 0;
+  for (double value : expected) squares += std::isfinite(value) ? value * value : 0;
+  const double rms = std::sqrt(squares / std::max<size_t>(1, expected.size()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double wanted = Rounded(expected[i], actual.type.dtype);
+    if (values[i] == wanted || (std::isnan(values[i]) && std::isnan(wanted))) continue;
+    const double allowed = tolerance * (std::abs(wanted) + rms);
+    if (std::isfinite(wanted) && std::abs(values[i] - wanted) <= allowed) continue;
+    return absl::StrCat("element ", i, " of ", TypeToString(actual.type), " is ", values[i],
+                        " instead of ", wanted, ", off by ", std::abs(values[i] - wanted),
+                        " where ", allowed, " is allowed");
+  }
+  return "";
+}
+
+std::vector<StridePattern> StridePatterns(const Shape& shape) {
+  const size_t rank = shape.size();
+  if (rank == 0) return {};
+  std::vector<StridePattern> patterns;
+  // A part of something wider along every dimension, as a split leaves it.
+  Strides wide(rank, 1);
+  for (size_t d = rank - 1; d > 0; --d) wide[d - 1] = wide[d] * (shape[d] + 3);
+  patterns.push_back({"wide rows", wide, /*contiguous_last=*/true});
+  // The same, but with room between any two neighbours.
+  Strides spaced = wide;
+  for (int64_t& stride : spaced) stride *= 2;
+  patterns.push_back({"spaced elements", spaced});
+  if (rank > 1) {
+    Strides reversed(rank, 1);
+    for (size_t d = 1; d < rank; ++d) reversed[d] = reversed[d - 1] * shape[d - 1];
+    patterns.push_back({"reversed dimensions", reversed});
+  }
+  if (rank > 2) {
+    // As the view [batch, seq, heads, head_dim] of a [batch, heads, seq, head_dim].
+    Strides swapped = RowMajorStrides(shape);
+    swapped[rank - 2] = shape[rank - 1] * shape[rank - 3];
+    swapped[rank - 3] = shape[rank - 1];
+    patterns.push_back({"swapped dimensions", swapped, /*contiguous_last=*/true});
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    if (shape[d] < 2) continue;
+    Strides repeated = RowMajorStrides(shape);
+    repeated[d] = 0;
+    patterns.push_back({absl::StrCat("expanded along ", d), repeated,
+                        /*contiguous_last=*/d + 1 < rank, /*repeats=*/true});
+  }
+  return patterns;
+}
+
+}  // namespace tessera::operator_tests

@@ -1,0 +1,41 @@
+// The lists of cases, by the sections of docs/operators.md, and short forms to write them in.
+#ifndef TESSERA_TESTS_OPERATORS_CASE_LIST_H_
+#define TESSERA_TESTS_OPERATORS_CASE_LIST_H_
+
+#include <string>
+#include <vector>
+
+#include "tests/operators/cases.h"
+
+namespace tessera::operator_tests {
+
+std::vector<Case> ElementwiseCases();
+std::vector<Case> ViewCases();
+std::vector<Case> MatMulCases();
+std::vector<Case> RowCases();
+std::vector<Case> AttentionCases();
+std::vector<Case> LinearLogSumExpCases();
+std::vector<Case> DrawCases();
+std::vector<Case> UpdateCases();
+
+CaseInput Normal(const Shape& shape, double mean = 0, double stddev = 1);
+CaseInput Uniform(const Shape& shape, double low, double high);
+CaseInput AwayFromZero(const Shape& shape);
+CaseInput Distinct(const Shape& shape);
+CaseInput Special(const Shape& shape);
+CaseInput Integers(DType dtype, const Shape& shape, double low, double high);
+CaseInput Ids(const Shape& shape, int64_t count);
+CaseInput Labels(const Shape& shape, int64_t count);
+CaseInput Conditions(const Shape& shape);  // 0, 1 and 2
+CaseInput Scalar(double value);
+CaseInput Scalar(DType dtype, int64_t value);
+
+// Named for its operator, attributes and types.
+Case MakeCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes = {});
+// The same with `detail` in the name, where values make the difference.
+Case MakeCase(std::string op, absl::string_view detail, std::vector<CaseInput> inputs,
+              Attributes attributes = {});
+
+}  // namespace tessera::operator_tests
+
+#endif  // TESSERA_TESTS_OPERATORS_CASE_LIST_H_

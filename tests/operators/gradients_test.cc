@@ -1,0 +1,268 @@
+// Every operator's gradient against numeric differences, in double on the reference backend.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/graph.h"
+#include "core/kernels/reference/backend.h"
+#include "core/ops/operator_list.h"
+#include "core/ops/ops.h"
+#include "core/tensor/random.h"
+#include "gtest/gtest.h"
+#include "tests/operators/cases.h"
+#include "tests/operators/interpreter.h"
+
+namespace tessera::operator_tests {
+namespace {
+
+// Operators that are themselves gradients, and so are tested as the gradient of another.
+const std::map<std::string, std::string>& GradientOf() {
+  static const auto* const map = new std::map<std::string, std::string>{
+      {"relu_grad", "relu"},
+      {"gelu_grad", "gelu"},
+      {"softmax_grad", "softmax"},
+      {"layer_norm_grad", "layer_norm"},
+      {"reduce_max_grad", "reduce_max"},
+      {"embedding_grad", "embedding"},
+      {"attention_grad", "attention"},
+      {"linear_log_sum_exp_grad", "linear_log_sum_exp"},
+  };
+  return *map;
+}
+
+// Operators through which no gradient flows.
+const std::set<std::string>& NotDifferentiable() {
+  static const auto* const set = new std::set<std::string>{
+      "attention_decode",  // only in generation
+      "valid_mask",        // of integers
+      "all_finite",       "fill", "random_normal", "sgd_update", "adamw_update",
+  };
+  return *set;
+}
+
+constexpr int64_t kMostElements = 1200;  // Cases larger than this are for speed and threads.
+constexpr int kMostPerturbed = 8;        // elements of one input by themselves
+constexpr double kStep = 1e-3;
+constexpr double kTolerance = 1e-7;
+
+using Elements = std::map<std::string, std::vector<double>>;
+
+// loss = the sum over the outputs of sum(output * weights).
+struct LossGraph {
+  Graph graph{"case"};
+  std::vector<Tensor> declared;  // the inputs, before what stands in front of the operator
+  Tensor loss;
+  Elements given;
+};
+
+// How the operator gets its inputs: as they are given, or as views of something larger.
+enum class Front { kNone, kViews };
+
+// Declares an input that holds `values` where the operator reads it.
+Tensor DeclareInput(LossGraph& loss, const std::string& name, const TensorType& type,
+                    const std::vector<double>& values, Front front) {
+  const int rank = static_cast<int>(type.shape.size());
+  if (front == Front::kNone || rank == 0) {
+    loss.declared.push_back(loss.graph.Input(name, type));
+    loss.given[name] = values;
+    return loss.declared.back();
+  }
+  // One element more along the last dimension, and all dimensions in reverse.
+  TensorType larger = type;
+  larger.shape.back() += 1;
+  std::reverse(larger.shape.begin(), larger.shape.end());
+  const Tensor whole = loss.graph.Input(name, larger);
+  loss.declared.push_back(whole);
+  std::vector<int64_t> reversed;
+  for (int d = rank - 1; d >= 0; --d) reversed.push_back(d);
+  const Tensor view = Split(Transpose(whole, reversed), rank - 1, {1, type.shape.back()})[1];
+
+  std::vector<double>& given = loss.given[name];
+  given.assign(NumElements(larger.shape), 0.5);
+  const Strides strides = RowMajorStrides(larger.shape), own = RowMajorStrides(type.shape);
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    int64_t at = strides[0];  // past the element that is split off
+    for (int d = 0; d < rank; ++d) at += i / own[d] % type.shape[d] * strides[rank - 1 - d];
+    given[at] = values[i];
+  }
+  return view;
+}
+
+void RecordLoss(LossGraph& loss, const Case& use, const PreparedCase& prepared, Front front) {
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+    inputs.push_back(DeclareInput(loss, absl::StrCat("input", i), prepared.inputs[i],
+                                  prepared.values[i], front));
+  }
+  const std::vector<Tensor> outputs = loss.graph.Record(*prepared.op, inputs, prepared.attributes);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const auto& only = use.differentiable_outputs;
+    if (!only.empty() && std::count(only.begin(), only.end(), static_cast<int>(i)) == 0) continue;
+    const std::string name = absl::StrCat("weight", i);
+    const Tensor output = Cast(outputs[i], DType::kF64);
+    const Tensor weights = loss.graph.Input(name, output.type());
+    for (int64_t j = 0; j < NumElements(output.shape()); ++j) {
+      loss.given[name].push_back(RandomNormal(MakeStream(2, name), 0, j));
+    }
+    loss.given[name].resize(NumElements(output.shape()));
+    std::vector<int64_t> axes;
+    for (int d = 0; d < output.rank(); ++d) axes.push_back(d);
+    const Tensor term = ReduceSum(Multiply(output, weights), axes);
+    loss.loss = loss.loss.valid() ? Add(loss.loss, term) : term;
+  }
+}
+
+class GradientsTest : public ::testing::TestWithParam<const Operator*> {
+ protected:
+  // The loss of the forward part alone.
+  double Loss(const LossGraph& forward, const Elements& given) {
+    const auto values = Interpret(forward.graph, *reference_, given);
+    EXPECT_TRUE(values.ok()) << values.status();
+    return values.ok() ? Values((*values)[forward.loss.id()])[0] : 0;
+  }
+
+  // The slope of the loss along `direction`, by a difference of fourth order.
+  double NumericSlope(const LossGraph& forward, const std::string& input,
+                      const std::vector<double>& direction) {
+    Elements given = forward.given;
+    const auto loss_at = [&](double distance) {
+      for (size_t i = 0; i < direction.size(); ++i) {
+        given[input][i] = forward.given.at(input)[i] + distance * direction[i];
+      }
+      return Loss(forward, given);
+    };
+    return (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) /
+           (12 * kStep);
+  }
+
+  // Some elements by themselves, and all together along a random direction.
+  void CheckGradient(const LossGraph& forward, const std::string& input,
+                     const std::vector<double>& gradient) {
+    double scale = 1e-3;  // Elements are compared with the largest.
+    for (double value : gradient) scale = std::max(scale, std::abs(value));
+    std::vector<double> direction(gradient.size(), 0);
+    const size_t step = std::max<size_t>(1, gradient.size() / kMostPerturbed);
+    for (size_t i = 0; i < gradient.size(); i += step) {
+      direction[i] = 1;
+      ASSERT_NEAR(gradient[i], NumericSlope(forward, input, direction), kTolerance * scale)
+          << "element " << i;
+      direction[i] = 0;
+    }
+    if (step == 1) return;
+    double length = 0, slope = 0;
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      direction[i] = RandomNormal(MakeStream(3, input), 0, i);
+      length += direction[i] * direction[i];
+    }
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      direction[i] /= std::sqrt(length);
+      slope += gradient[i] * direction[i];
+    }
+    ASSERT_NEAR(slope, NumericSlope(forward, input, direction), kTolerance * scale)
+        << "all elements";
+  }
+
+  void CheckCase(const Case& use, const PreparedCase& prepared, Front front) {
+    LossGraph forward;
+    RecordLoss(forward, use, prepared, front);
+    LossGraph whole;
+    RecordLoss(whole, use, prepared, front);
+    std::vector<Tensor> targets;
+    for (size_t i = 0; i < prepared.inputs.size(); ++i) {
+      if (IsFloating(prepared.inputs[i].dtype) &&
+          prepared.op->Differentiable(static_cast<int>(i))) {
+        targets.push_back(whole.declared[i]);
+      }
+    }
+    ASSERT_FALSE(targets.empty());
+    const auto gradients = RecordGradients(whole.graph, whole.loss, targets);
+    ASSERT_TRUE(gradients.ok()) << gradients.status();
+    for (const Op& op : whole.graph.ops()) recorded_.insert(std::string(op.kind->name()));
+    const auto values = Interpret(whole.graph, *reference_, whole.given);
+    ASSERT_TRUE(values.ok()) << values.status();
+
+    for (size_t t = 0; t < targets.size(); ++t) {
+      const std::string& path = whole.graph.value(targets[t].id()).path;
+      SCOPED_TRACE(path);
+      const Array& gradient = (*values)[(*gradients)[t].id()];
+      ASSERT_EQ(gradient.type.shape, targets[t].shape());
+      CheckGradient(forward, path, Values(gradient));
+      if (HasFatalFailure()) return;
+    }
+  }
+
+  std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
+  std::set<std::string> recorded_;  // every operator of every graph
+};
+
+TEST_P(GradientsTest, AgreesWithNumericDifferences) {
+  const std::string name(GetParam()->name());
+  int checked = 0;
+  for (const Case& use : CasesOf(name)) {
+    SCOPED_TRACE(use.name);
+    if (!use.smooth) continue;
+    const auto prepared = Prepare(use, *reference_, DType::kF64);
+    ASSERT_TRUE(prepared.ok()) << prepared.status();
+    if (prepared->elements() > kMostElements || !IsFloating(prepared->outputs[0].dtype)) continue;
+    for (Front front : {Front::kNone, Front::kViews}) {
+      CheckCase(use, *prepared, front);
+      if (HasFatalFailure()) return;
+    }
+    ++checked;
+  }
+  EXPECT_GE(checked, 3) << "too few cases of '" << name << "' are smooth and small";
+  for (const auto& [gradient, forward] : GradientOf()) {
+    if (forward == name) {
+      EXPECT_EQ(recorded_.count(gradient), 1u)
+          << "the gradient of '" << name << "' does not use '" << gradient << "'";
+    }
+  }
+}
+
+std::vector<const Operator*> DifferentiableOperators() {
+  std::vector<const Operator*> operators;
+  for (const Operator* op : AllOperators()) {
+    const std::string name(op->name());
+    if (GradientOf().count(name) == 0 && NotDifferentiable().count(name) == 0) {
+      operators.push_back(op);
+    }
+  }
+  return operators;
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, GradientsTest, ::testing::ValuesIn(DifferentiableOperators()),
+                         [](const auto& info) { return std::string(info.param->name()); });
+
+// An operator that is left out of the gradients is left out on purpose.
+TEST(Gradients, WhatIsLeftOutHasNoRule) {
+  const auto reference = MakeReferenceBackend();
+  for (const Operator* op : AllOperators()) {
+    const std::string name(op->name());
+    if (NotDifferentiable().count(name) == 0 && GradientOf().count(name) == 0) continue;
+    for (const Case& use : CasesOf(name)) {
+      const auto prepared = Prepare(use, *reference, DType::kF64);
+      ASSERT_TRUE(prepared.ok()) << prepared.status();
+      LossGraph loss;
+      RecordLoss(loss, use, *prepared, Front::kNone);
+      std::vector<Tensor> targets;
+      for (size_t i = 0; i < prepared->inputs.size(); ++i) {
+        if (op->Differentiable(static_cast<int>(i)) && IsFloating(prepared->inputs[i].dtype)) {
+          targets.push_back(loss.declared[i]);
+        }
+      }
+      if (targets.empty()) break;
+      EXPECT_EQ(RecordGradients(loss.graph, loss.loss, targets).status().code(),
+                absl::StatusCode::kUnimplemented)
+          << "'" << name << "' has a gradient: test it against numeric differences";
+      break;  // The rule is the operator's, not the case's.
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::operator_tests

@@ -1,0 +1,147 @@
+#include "tests/operators/case_list.h"
+
+namespace tessera::operator_tests {
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+void AddSoftmaxCases(std::vector<Case>& cases) {
+  const std::pair<Shape, int64_t> uses[] = {
+      {{5}, 0},       {{1}, 0},       {{3, 7}, 1},    {{3, 7}, 0},      {{2, 3, 4}, 0},
+      {{2, 3, 4}, 1}, {{2, 3, 4}, 2}, {{3, 1}, 1},    {{0, 4}, 1},      {{4, 0}, 1},
+      {{3, 0, 2}, 0}, {{40, 257}, 1}, {{40, 257}, 0}, {{7, 33, 40}, 1}, {{2, 5000}, 1},
+  };
+  for (const auto& [shape, axis] : uses) {
+    const Attributes attributes = {{"axis", axis}};
+    cases.push_back(MakeCase("softmax", {Normal(shape, 0, 2)}, attributes));
+    cases.push_back(MakeCase("softmax_grad", {Normal(shape), Uniform(shape, 0, 1)}, attributes));
+  }
+  cases.push_back(
+      MakeCase("softmax", "far from 0", {Normal({9, 20}, 1000, 50)}, {{"axis", int64_t{1}}}));
+  // Neither exponentials of 1000 nor differences of such numbers must hurt.
+  cases.back().smooth = false;
+}
+
+void AddLayerNormCases(std::vector<Case>& cases) {
+  const auto add = [&](absl::string_view detail, Shape shape, double mean, double eps) {
+    const Shape columns = {shape.back()};
+    Case norm =
+        MakeCase("layer_norm", detail,
+                 {Normal(shape, mean), Normal(columns, 1, 0.5), Normal(columns)}, {{"eps", eps}});
+    norm.differentiable_outputs = {0};
+    // A mean that is far from 0 cancels.
+    norm.condition = 1 + mean;
+    cases.push_back(norm);
+
+    Shape rows = shape;
+    rows.pop_back();
+    Case grad = MakeCase(
+        "layer_norm_grad", absl::StrCat("eps ", eps, " ", detail),
+        {Normal(shape), Normal(shape, mean), Normal(columns, 1, 0.5), Normal(rows), Normal(rows)});
+    grad.derived = {{.op = "layer_norm",
+                     .attributes = {{"eps", eps}},
+                     .from = {1, 2, 2},
+                     .outputs = {1, 2},
+                     .to = {3, 4}}};
+    grad.condition = 1 + mean;
+    cases.push_back(grad);
+  };
+  for (const Shape& shape : {Shape{4, 8}, Shape{2, 3, 5}, Shape{7}, Shape{3, 1}, Shape{0, 4},
+                             Shape{2, 0, 3}, Shape{1, 17}, Shape{40, 768}, Shape{3, 4, 129}}) {
+    add("", shape, 0, 1e-5);
+  }
+  add("", {4, 8}, 0, 0.5);
+  add("mean 50", {6, 300}, 50, 1e-5);
+}
+
+void AddReductionCases(std::vector<Case>& cases) {
+  const std::pair<Shape, Ints> uses[] = {
+      {{5}, {0}},
+      {{1}, {0}},
+      {{3, 5}, {0}},
+      {{3, 5}, {1}},
+      {{3, 5}, {0, 1}},
+      {{3, 4, 5}, {1}},
+      {{3, 4, 5}, {0, 2}},
+      {{3, 4, 5}, {1, 2}},
+      {{3, 4, 5}, {0, 1}},
+      {{2, 3, 1, 5}, {1, 2}},
+      {{2, 1, 4, 3, 2}, {0, 2, 4}},
+      {{0, 3}, {1}},
+      {{3, 40, 257}, {1}},
+      {{40, 1027}, {0}},
+      {{40, 1027}, {1}},
+      {{40, 1027}, {0, 1}},
+  };
+  for (const auto& [shape, axes] : uses) {
+    for (bool keep_dims : {false, true}) {
+      const Attributes attributes = {{"axes", axes}, {"keep_dims", keep_dims}};
+      cases.push_back(MakeCase("reduce_sum", {Normal(shape)}, attributes));
+      cases.back().condition = 4;  // Terms of either sign.
+      cases.push_back(MakeCase("reduce_max", {Distinct(shape)}, attributes));
+
+      Shape reduced;
+      for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
+        const bool is_axis = std::find(axes.begin(), axes.end(), d) != axes.end();
+        if (!is_axis) reduced.push_back(shape[d]);
+        if (is_axis && keep_dims) reduced.push_back(1);
+      }
+      for (bool ties : {false, true}) {
+        Case grad =
+            MakeCase("reduce_max_grad", ties ? "ties" : "",
+                     {Normal(reduced), ties ? Integers(DType::kF32, shape, 0, 3) : Distinct(shape),
+                      Normal(reduced)},
+                     attributes);
+        grad.derived = {
+            {.op = "reduce_max", .attributes = attributes, .from = {1}, .outputs = {0}, .to = {2}}};
+        cases.push_back(grad);
+      }
+    }
+  }
+  for (const char* op : {"reduce_sum", "reduce_max"}) {
+    for (const Ints& axes : {Ints{0}, Ints{1}}) {
+      cases.push_back(MakeCase(op, "special values", {Special({5, 26})},
+                               {{"axes", axes}, {"keep_dims", false}}));
+      cases.back().smooth = false;
+    }
+  }
+  // A sum over nothing.
+  for (const Ints& axes : {Ints{0}, Ints{0, 1}}) {
+    cases.push_back(
+        MakeCase("reduce_sum", {Normal({0, 3})}, {{"axes", axes}, {"keep_dims", false}}));
+  }
+  for (const Shape& shape :
+       {Shape{}, Shape{1}, Shape{0}, Shape{17}, Shape{3, 5}, Shape{2, 3, 4, 5}, Shape{40, 1027}}) {
+    cases.push_back(MakeCase("sum_squares", {Normal(shape)}));
+  }
+}
+
+void AddEmbeddingCases(std::vector<Case>& cases) {
+  struct Sizes {
+    int64_t rows, columns;
+    Shape ids;
+  };
+  const Sizes uses[] = {{5, 3, {4}},        {5, 3, {2, 3}},     {5, 3, {}},
+                        {5, 3, {0}},        {1, 1, {7}},        {5, 1, {2, 1}},
+                        {7, 16, {2, 3, 4}}, {50, 129, {9, 33}}, {3, 768, {40}}};
+  for (const auto& [rows, columns, ids] : uses) {
+    cases.push_back(MakeCase("embedding", {Normal({rows, columns}), Ids(ids, rows)}));
+    Shape out = ids;
+    out.push_back(columns);
+    cases.push_back(MakeCase("embedding_grad", {Normal(out), Ids(ids, rows)}, {{"rows", rows}}));
+    cases.back().condition = 4;
+  }
+}
+
+}  // namespace
+
+std::vector<Case> RowCases() {
+  std::vector<Case> cases;
+  AddSoftmaxCases(cases);
+  AddLayerNormCases(cases);
+  AddReductionCases(cases);
+  AddEmbeddingCases(cases);
+  return cases;
+}
+
+}  // namespace tessera::operator_tests

@@ -1,0 +1,41 @@
+// Runs one kernel, or one operator, by itself: with no Graph, no Program and no plan of memory.
+#ifndef TESSERA_TESTS_OPERATORS_RUN_KERNEL_H_
+#define TESSERA_TESTS_OPERATORS_RUN_KERNEL_H_
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/graph/operator.h"
+#include "core/kernels/interface/backend.h"
+#include "tests/operators/array.h"
+
+namespace tessera::operator_tests {
+
+// The types as the backend keeps them.
+std::vector<TensorType> Realized(const Backend& backend, absl::Span<const TensorType> types);
+
+// The request for one use of an operator on a backend; `types` are the Graph's.
+KernelRequest RequestFor(const Backend& backend, const Operator& op, const Attributes& attributes,
+                         absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs);
+
+// Runs `kernel` on device memory behind which nothing can be touched, with a poisoned workspace,
+// and leaves in `outputs` what it wrote. Pairs (input, output) of `in_place` share memory, and have
+// the same strides. Internal if anything was written that is neither an output nor the workspace.
+absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelRequest& request,
+                       absl::Span<const Array> inputs, absl::Span<Array> outputs,
+                       absl::Span<const std::pair<int, int>> in_place = {});
+
+// The outputs of one use of an operator by the backend's default kernel; of a view or an assembly
+// as the operator says that they lie. Inputs have the types as realized; so do the outputs, whose
+// types in the Graph are `outputs`.
+absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator& op,
+                                               const Attributes& attributes,
+                                               absl::Span<const Array> inputs,
+                                               absl::Span<const TensorType> outputs);
+
+}  // namespace tessera::operator_tests
+
+#endif  // TESSERA_TESTS_OPERATORS_RUN_KERNEL_H_
