@@ -113,9 +113,8 @@ Tensor Gpt::Hidden(Graph& graph, Tensor tokens, bool training) const {
     if (sequence < config_.context()) positions = Slice(positions, 0, 0, sequence);
     x = MaybeDropout(Add(Embedding(token_weight, tokens), positions), training);
   }
-  return Blocks(graph, x, training, [](Tensor q, Tensor k, Tensor v) {
-    return Attention(q, k, v, /*causal=*/true);
-  });
+  return Blocks(graph, x, training,
+                [](Tensor q, Tensor k, Tensor v) { return Attention(q, k, v, /*causal=*/true); });
 }
 
 Tensor Gpt::RecordNextToken(Graph& graph, int64_t length) const {
@@ -127,8 +126,9 @@ Tensor Gpt::RecordNextToken(Graph& graph, int64_t length) const {
   Tensor x;
   {
     Scope scope(&graph, "embed");
+    x = Embedding(token_weight, token);  // [1, C]
     const Tensor row = Reshape(Cast(position, DType::kI32), {1});
-    x = Add(Embedding(token_weight, token), Embedding(position_weight, row));  // [1, C]
+    x = Add(x, Embedding(position_weight, row));
     x = Reshape(x, {1, 1, channels_});
   }
   const auto attend = [&](Tensor q, Tensor k, Tensor v) {
@@ -143,6 +143,7 @@ Tensor Gpt::RecordNextToken(Graph& graph, int64_t length) const {
     return decoded.output;
   };
   const Tensor logits = Logits(graph, Blocks(graph, x, /*training=*/false, attend));
+  Scope scope(&graph, "head");
   return Reshape(logits, {config_.vocabulary()});
 }
 
@@ -162,12 +163,12 @@ Tensor Gpt::AttentionPart(Graph& graph, Tensor x, bool training, const Attend& a
   Tensor qkv;  // [batch, seq, 3C]
   {
     Scope qkv_scope(&graph, "qkv");
-    const Tensor weight = graph.Parameter("weight", {3, heads_, head_dim_, channels_},
-                                          Initializer::Normal(0, kWeightStddev));
-    const Tensor bias =
-        graph.Parameter("bias", {3, heads_, head_dim_}, Initializer::Constant(0));
-    qkv = Linear(normed, Reshape(weight, {3 * channels_, channels_}),
-                 Reshape(bias, {3 * channels_}));
+    Tensor weight = graph.Parameter("weight", {3, heads_, head_dim_, channels_},
+                                    Initializer::Normal(0, kWeightStddev));
+    Tensor bias = graph.Parameter("bias", {3, heads_, head_dim_}, Initializer::Constant(0));
+    weight = Reshape(weight, {3 * channels_, channels_});
+    bias = Reshape(bias, {3 * channels_});
+    qkv = Linear(normed, weight, bias);
   }
   std::vector<Tensor> parts = Split(qkv, 2, {channels_, channels_, channels_});
   for (Tensor& part : parts) part = Reshape(part, {x.dim(0), x.dim(1), heads_, head_dim_});
@@ -216,9 +217,8 @@ absl::Status CheckConfig(const GptConfig& config) {
   RETURN_IF_ERROR(CheckSize("vocabulary", config.vocabulary(), 1 << 30));
   RETURN_IF_ERROR(CheckSize("context", config.context(), 1 << 30));
   if (config.channels() % config.heads() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("model.heads: ", config.heads(),
-                                                   " heads do not divide ", config.channels(),
-                                                   " channels"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.heads: ", config.heads(), " heads do not divide ", config.channels(), " channels"));
   }
   if (!config.gelu().empty() && config.gelu() != "tanh" && config.gelu() != "erf") {
     return absl::InvalidArgumentError(
@@ -248,8 +248,8 @@ absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config) {
 }
 
 const ModelDefinition& GptDefinition() {
-  static const ModelDefinition* const definition = new ModelDefinition{
-      "gpt", &GptConfig::default_instance(), GptPresets(), CreateFromMessage};
+  static const ModelDefinition* const definition =
+      new ModelDefinition{"gpt", &GptConfig::default_instance(), GptPresets(), CreateFromMessage};
   return *definition;
 }
 

@@ -43,10 +43,16 @@ class Mlp final : public Model {
     graph.Input("position", {DType::kI64, {}});
     const Tensor kept = graph.DeclareState("window", {DType::kI32, {1, width}}, Role::kCache,
                                            Initializer::Constant(0));
-    Tensor window = Reshape(token, {1, 1});
-    if (width > 1) window = Concat({Slice(kept, 1, 1, width - 1), window}, 1);
+    Tensor window;
+    {
+      Scope scope(&graph, "shift");
+      window = Reshape(token, {1, 1});
+      if (width > 1) window = Concat({Slice(kept, 1, 1, width - 1), window}, 1);
+    }
     graph.SetState("window", window);
-    return Reshape(Logits(graph, window), {config_.vocabulary()});
+    const Tensor logits = Logits(graph, window);
+    Scope scope(&graph, "head");
+    return Reshape(logits, {config_.vocabulary()});
   }
 
  private:
@@ -84,9 +90,8 @@ class Mlp final : public Model {
     Tensor x;
     {
       Scope scope(&graph, "embed");
-      const Tensor weight =
-          graph.Parameter("weight", {config_.vocabulary(), config_.channels()},
-                          Initializer::Normal(0, 1));
+      const Tensor weight = graph.Parameter("weight", {config_.vocabulary(), config_.channels()},
+                                            Initializer::Normal(0, 1));
       x = Reshape(Embedding(weight, tokens),
                   {tokens.dim(0), config_.window() * config_.channels()});
     }
@@ -141,8 +146,8 @@ absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config) {
 }
 
 const ModelDefinition& MlpDefinition() {
-  static const ModelDefinition* const definition = new ModelDefinition{
-      "mlp", &MlpConfig::default_instance(), MlpPresets(), CreateFromMessage};
+  static const ModelDefinition* const definition =
+      new ModelDefinition{"mlp", &MlpConfig::default_instance(), MlpPresets(), CreateFromMessage};
   return *definition;
 }
 

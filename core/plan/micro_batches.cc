@@ -1,0 +1,273 @@
+#include "core/plan/micro_batches.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/ops/operator_list.h"
+#include "core/plan/turn_layouts.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+std::string OfTurn(absl::string_view path, int64_t turn) { return absl::StrCat(path, "@", turn); }
+
+// Writes the Graph in turns. Ids of the Graph that is read are called `old`.
+class TurnWriter {
+ public:
+  TurnWriter(const Graph& graph, const TurnLayouts& layouts, int64_t turns)
+      : graph_(graph),
+        layouts_(layouts),
+        turns_(turns),
+        out_(graph.name()),
+        whole_(graph.values().size(), kNone),
+        local_(graph.values().size()),
+        ops_(graph.ops().size()) {}
+
+  absl::StatusOr<Graph> Write() && {
+    CopyInputsAndStates();
+    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
+    for (OpId old = 0; old < num_ops; ++old) {
+      if (StageOf(old) != TurnStage::kBefore) continue;
+      if (layouts_.ops[old].whole) {
+        WriteWhole(old);
+      } else {
+        for (int64_t turn = 0; turn < turns_; ++turn) RETURN_IF_ERROR(WriteTurn(old, turn));
+      }
+    }
+    for (int64_t turn = 0; turn < turns_; ++turn) {
+      for (OpId old = 0; old < num_ops; ++old) {
+        if (StageOf(old) == TurnStage::kTurn) RETURN_IF_ERROR(WriteTurn(old, turn));
+      }
+    }
+    for (OpId old = 0; old < num_ops; ++old) {
+      if (StageOf(old) == TurnStage::kAfter) WriteWhole(old);
+    }
+    CopyResults();
+    RETURN_IF_ERROR(out_.status());
+    return std::move(out_);
+  }
+
+ private:
+  TurnStage StageOf(OpId old) const { return layouts_.ops[old].stage; }
+
+  void CopyInputsAndStates() {
+    for (const GraphInput& input : graph_.inputs()) {
+      whole_[input.value] = out_.AppendInput(graph_.value(input.value), input.batch_dim);
+    }
+    for (const State& state : graph_.states()) {
+      if (state.given != kNone) whole_[state.given] = out_.AppendState(state);
+    }
+    for (const std::string& block : graph_.blocks()) Scope scope(&out_, block, Scope::kBlock);
+  }
+
+  void CopyResults() {
+    for (const State& state : graph_.states()) {
+      if (state.given == kNone) {
+        out_.WriteState(state, out_.tensor(whole_[state.left]));
+      } else if (state.left != state.given) {
+        out_.SetState(state.path, out_.tensor(whole_[state.left]));
+      }
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      out_.SetOutput(output.name, out_.tensor(whole_[output.value]));
+    }
+  }
+
+  std::string FreePath(std::string path) const {
+    if (out_.PathIsFree(path)) return path;
+    for (int i = 1;; ++i) {
+      std::string candidate = absl::StrCat(path, "_", i);
+      if (out_.PathIsFree(candidate)) return candidate;
+    }
+  }
+
+  TensorType LocalType(ValueId old) const {
+    TensorType type = graph_.value(old).type;
+    const AxisLayout& layout = layouts_.values[old];
+    if (layout.split()) type.shape[layout.dim] /= turns_;
+    return type;
+  }
+
+  Region LocalRegion(ValueId old, int64_t turn) const {
+    const Shape& whole = graph_.value(old).type.shape;
+    const AxisLayout& layout = layouts_.values[old];
+    Region region{std::vector<int64_t>(whole.size(), 0), {whole.begin(), whole.end()}};
+    if (layout.split()) region.start[layout.dim] = turn * (whole[layout.dim] / turns_);
+    return region;
+  }
+
+  // Appends an op of one output that is not in the Graph that is read.
+  ValueId Append(absl::string_view kind, std::string path, TensorType type,
+                 std::vector<ValueId> inputs, Attributes attributes, Phase phase, Role role) {
+    Op op;
+    op.kind = FindOperator(kind);
+    op.path = path;
+    op.attributes = std::move(attributes);
+    op.inputs = std::move(inputs);
+    op.phase = phase;
+    const OpId id = out_.AppendOp(std::move(op), {Value{std::move(path), std::move(type), role}});
+    return out_.op(id).outputs[0];
+  }
+
+  // Turn `turn`'s part of a whole value, cut along `dim`.
+  ValueId Part(ValueId old, int dim, int64_t turn) {
+    std::vector<ValueId>& parts = parts_[{old, dim}];
+    if (parts.empty()) {
+      const Value& value = out_.value(whole_[old]);
+      TensorType type = value.type;
+      type.shape[dim] /= turns_;
+      Op op;
+      op.kind = FindOperator("split");
+      op.path = absl::StrCat(value.path, ".turns");
+      op.attributes = {{"axis", static_cast<int64_t>(dim)},
+                       {"sizes", std::vector<int64_t>(turns_, type.shape[dim])}};
+      op.inputs = {whole_[old]};
+      const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
+      if (role == Role::kGradient) op.phase = Phase::kBackward;
+      std::vector<Value> outputs;
+      for (int64_t k = 0; k < turns_; ++k) {
+        outputs.push_back(Value{FreePath(OfTurn(value.path, k)), type, role});
+      }
+      parts = out_.op(out_.AppendOp(std::move(op), outputs)).outputs;
+    }
+    return parts[turn];
+  }
+
+  // What turn `turn` reads of a value: `wanted` is the layout in which it does.
+  ValueId Read(ValueId old, const AxisLayout& wanted, int64_t turn) {
+    if (wanted.broadcast()) return whole_[old];
+    const bool as_it_is = wanted == layouts_.values[old];
+    if (as_it_is && !local_[old].empty()) return local_[old][turn];
+    return Part(old, wanted.dim, turn);
+  }
+
+  void WriteWhole(OpId old) {
+    Op op = graph_.op(old);
+    for (ValueId& input : op.inputs) input = whole_[input];
+    std::vector<OpId> after;
+    for (OpId earlier : op.after) {
+      after.insert(after.end(), ops_[earlier].begin(), ops_[earlier].end());
+    }
+    op.after = std::move(after);
+    const std::vector<ValueId> old_outputs = op.outputs;
+    std::vector<Value> outputs;
+    for (ValueId output : old_outputs) outputs.push_back(graph_.value(output));
+    const OpId id = out_.AppendOp(std::move(op), outputs);
+    ops_[old] = {id};
+    for (size_t i = 0; i < old_outputs.size(); ++i) whole_[old_outputs[i]] = out_.op(id).outputs[i];
+  }
+
+  absl::Status WriteTurn(OpId old, int64_t turn) {
+    Op op = graph_.op(old);
+    const std::vector<AxisLayout>& wanted = layouts_.ops[old].inputs;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      op.inputs[i] = Read(op.inputs[i], wanted[i], turn);
+    }
+    // The ops of one turn, or one that ran for the whole batch.
+    for (OpId& earlier : op.after) {
+      earlier = ops_[earlier].size() > 1 ? ops_[earlier][turn] : ops_[earlier][0];
+    }
+    op.path = OfTurn(op.path, turn);
+    const std::vector<ValueId> old_outputs = op.outputs;
+    std::vector<Value> outputs;
+    std::vector<TensorType> types;
+    std::vector<Region> regions;
+    for (ValueId output : old_outputs) {
+      const Value& value = graph_.value(output);
+      const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
+      types.push_back(LocalType(output));
+      regions.push_back(LocalRegion(output, turn));
+      outputs.push_back(Value{OfTurn(value.path, turn), types.back(), role});
+    }
+    op.attributes = op.kind->LocalAttributes(op.attributes, types, regions);
+    RETURN_IF_ERROR(CheckTypes(op, types));
+    const OpId id = out_.AppendOp(std::move(op), outputs);
+    ops_[old].push_back(id);
+    for (size_t i = 0; i < old_outputs.size(); ++i) {
+      local_[old_outputs[i]].push_back(out_.op(id).outputs[i]);
+      if (layouts_.gathered[old_outputs[i]]) Gather(old_outputs[i], turn, graph_.op(old).phase);
+    }
+    return absl::OkStatus();
+  }
+
+  // Holds an operator's signatures against its shape rule.
+  absl::Status CheckTypes(const Op& op, absl::Span<const TensorType> outputs) const {
+    const auto inferred = op.kind->InferTypes(out_.TypesOf(op.inputs), op.attributes);
+    if (inferred.ok() && absl::MakeConstSpan(*inferred) == outputs) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat(
+        "micro_batches: '", op.path, "' (", op.kind->name(), ") does not fit its signature",
+        inferred.ok() ? "" : ": ", inferred.status().message()));
+  }
+
+  // Called once for each turn, right after a value's op has run in it.
+  void Gather(ValueId old, int64_t turn, Phase phase) {
+    const Value& value = graph_.value(old);
+    const AxisLayout& layout = layouts_.values[old];
+    const bool last = turn == turns_ - 1;
+    if (layout.split()) {
+      if (!last) return;
+      whole_[old] = Append("concat", value.path, value.type, local_[old],
+                           {{"axis", static_cast<int64_t>(layout.dim)}}, phase, value.role);
+    } else if (turn == 0) {
+      whole_[old] = local_[old][0];
+    } else {
+      const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
+      std::string path = last ? value.path : absl::StrCat(value.path, "@0..", turn);
+      whole_[old] = Accumulate(layout.reduction, whole_[old], local_[old][turn], std::move(path),
+                               phase, last ? value.role : role);
+    }
+  }
+
+  ValueId Accumulate(AxisLayout::Reduction reduction, ValueId sum, ValueId term, std::string path,
+                     Phase phase, Role role) {
+    const TensorType type = out_.value(sum).type;
+    const auto append = [&](absl::string_view kind, absl::string_view suffix, ValueId a,
+                            ValueId b) {
+      std::vector<ValueId> inputs =
+          b == kNone ? std::vector<ValueId>{a} : std::vector<ValueId>{a, b};
+      return Append(kind, absl::StrCat(path, suffix), type, std::move(inputs), {}, phase, role);
+    };
+    switch (reduction) {
+      case AxisLayout::Reduction::kSum:
+        return append("add", "", sum, term);
+      case AxisLayout::Reduction::kMax:
+        return append("maximum", "", sum, term);
+      case AxisLayout::Reduction::kLogSumExp: {
+        // max + log(exp(sum - max) + exp(term - max)): neither power overflows.
+        const ValueId max = append("maximum", ".max", sum, term);
+        const ValueId a = append("exp", ".a", append("subtract", ".a_log", sum, max), kNone);
+        const ValueId b = append("exp", ".b", append("subtract", ".b_log", term, max), kNone);
+        const ValueId log = append("log", ".log", append("add", ".powers", a, b), kNone);
+        return append("add", "", max, log);
+      }
+    }
+    return kNone;
+  }
+
+  const Graph& graph_;
+  const TurnLayouts& layouts_;
+  const int64_t turns_;
+  Graph out_;
+  std::vector<ValueId> whole_;               // by old value; kNone until it is there
+  std::vector<std::vector<ValueId>> local_;  // by old value: of each turn so far
+  std::vector<std::vector<OpId>> ops_;       // by old op: of each turn so far, or the only one
+  absl::flat_hash_map<std::pair<ValueId, int>, std::vector<ValueId>> parts_;
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> CutIntoMicroBatches(const Graph& graph, int64_t turns) {
+  if (turns < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("micro_batches: ", turns, " turns; there must be at least 1"));
+  }
+  if (turns == 1) return graph;
+  ASSIGN_OR_RETURN(const TurnLayouts layouts, LayOutOverTurns(graph, turns));
+  return TurnWriter(graph, layouts, turns).Write();
+}
+
+}  // namespace tessera

@@ -1,0 +1,146 @@
+// Every preset of every model: it is whole, it makes a model, and that has the size it is named
+// for.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/graph.h"
+#include "core/train/config/run_config.pb.h"
+#include "core/train/model.h"
+#include "gmock/gmock.h"
+#include "google/protobuf/text_format.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "models/mlp/mlp.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AnyOf;
+
+struct NamedPreset {
+  const ModelDefinition* model;
+  Preset preset;
+};
+
+std::vector<NamedPreset> AllPresets() {
+  std::vector<NamedPreset> all;
+  for (const ModelDefinition* model : {&GptDefinition(), &MlpDefinition()}) {
+    for (const Preset& preset : model->presets) all.push_back({model, preset});
+  }
+  return all;
+}
+
+RunConfig Parse(const NamedPreset& named) {
+  RunConfig config;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(named.preset.text, &config))
+      << named.preset.name;
+  return config;
+}
+
+std::unique_ptr<Model> Create(const NamedPreset& named, const RunConfig& run) {
+  std::unique_ptr<google::protobuf::Message> config(named.model->default_config->New());
+  EXPECT_TRUE(run.model().UnpackTo(config.get())) << run.model().type_url();
+  auto model = named.model->create(*config);
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+int64_t CountParameters(const Graph& graph) {
+  int64_t count = 0;
+  for (const State& state : graph.states()) count += NumElements(state.type.shape);
+  return count;
+}
+
+class PresetTest : public ::testing::TestWithParam<NamedPreset> {};
+
+TEST_P(PresetTest, SetsEveryFieldThatHasNoSensibleZero) {
+  const RunConfig config = Parse(GetParam());
+  EXPECT_GT(config.steps(), 0);
+  EXPECT_GT(config.batch(), 0);
+  EXPECT_GT(config.sequence(), 0);
+  EXPECT_GT(config.micro_batches(), 0);
+  EXPECT_EQ(config.batch() % config.micro_batches(), 0);
+  EXPECT_GT(config.seed(), 0);
+  EXPECT_EQ(config.device(), "cpu");
+  EXPECT_THAT(config.recompute(), AnyOf("none", "block"));
+  EXPECT_GT(config.save_every(), 0);
+  EXPECT_GT(config.keep_checkpoints(), 0);
+  EXPECT_GT(config.eval_every(), 0);
+  EXPECT_GT(config.eval_batches(), 0);
+  EXPECT_GT(config.sample().temperature(), 0);
+  const OptimizerConfig& optimizer = config.optimizer();
+  EXPECT_EQ(optimizer.kind(), "adamw");
+  EXPECT_GT(optimizer.lr(), 0);
+  EXPECT_EQ(optimizer.schedule(), "cosine");
+  EXPECT_GT(optimizer.warmup_steps(), 0);
+  EXPECT_LT(optimizer.warmup_steps(), config.steps());
+  EXPECT_GT(optimizer.min_lr(), 0);
+  EXPECT_GT(optimizer.beta1(), 0);
+  EXPECT_GT(optimizer.beta2(), 0);
+  EXPECT_GT(optimizer.eps(), 0);
+  EXPECT_GT(optimizer.weight_decay(), 0);
+  EXPECT_GT(optimizer.clip_norm(), 0);
+}
+
+TEST_P(PresetTest, MakesAModelOfEveryGraph) {
+  const RunConfig config = Parse(GetParam());
+  const std::unique_ptr<Model> model = Create(GetParam(), config);
+  for (bool training : {false, true}) {
+    Graph graph("loss");
+    model->RecordLoss(graph, config.batch(), config.sequence(), training);
+    EXPECT_TRUE(graph.status().ok()) << graph.status();
+  }
+  Graph logits("logits");
+  model->RecordLogits(logits, config.batch(), config.sequence());
+  EXPECT_TRUE(logits.status().ok()) << logits.status();
+  Graph token("token");
+  model->RecordNextToken(token, model->max_sequence());
+  EXPECT_TRUE(token.status().ok()) << token.status();
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, PresetTest, ::testing::ValuesIn(AllPresets()),
+                         [](const ::testing::TestParamInfo<NamedPreset>& info) {
+                           std::string name =
+                               absl::StrCat(info.param.model->name, "_", info.param.preset.name);
+                           for (char& c : name) {
+                             if (c == '.') c = '_';
+                           }
+                           return name;
+                         });
+
+int64_t ParametersOf(absl::string_view preset_name) {
+  for (const NamedPreset& named : AllPresets()) {
+    if (named.model->name != "gpt" || named.preset.name != preset_name) continue;
+    const RunConfig config = Parse(named);
+    Graph graph("loss");
+    Create(named, config)->RecordLoss(graph, 1, config.sequence(), false);
+    return CountParameters(graph);
+  }
+  return 0;
+}
+
+TEST(PresetParametersTest, Gpt2HasTheKnownNumbers) {
+  EXPECT_EQ(ParametersOf("124m"), 124'439'808);
+  EXPECT_EQ(ParametersOf("355m"), 354'823'168);
+  EXPECT_EQ(ParametersOf("774m"), 774'030'080);
+  EXPECT_EQ(ParametersOf("1558m"), 1'557'611'200);
+}
+
+TEST(PresetParametersTest, Gpt3HasTheSizesOfItsTable) {
+  const std::pair<absl::string_view, double> sizes[] = {
+      {"gpt3_small", 125e6}, {"gpt3_medium", 350e6}, {"gpt3_large", 760e6}, {"gpt3_xl", 1.3e9},
+      {"gpt3_2.7b", 2.7e9},  {"gpt3_6.7b", 6.7e9},   {"gpt3_13b", 13e9},    {"gpt3_175b", 175e9}};
+  for (const auto& [name, size] : sizes) {
+    EXPECT_NEAR(static_cast<double>(ParametersOf(name)) / size, 1, 0.03) << name;
+  }
+}
+
+TEST(PresetNamesTest, TheDefaultIsTiny) {
+  EXPECT_EQ(GptDefinition().presets.front().name, "tiny");
+  EXPECT_EQ(MlpDefinition().presets.front().name, "tiny");
+}
+
+}  // namespace
+}  // namespace tessera
