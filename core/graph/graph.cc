@@ -72,10 +72,12 @@ std::string Graph::ScopedPath(absl::string_view name) const {
 
 bool Graph::PathIsFree(absl::string_view path) const { return !value_of_path_.contains(path); }
 
-std::string Graph::FreePath(std::string path) const {
+std::string Graph::FreePath(std::string path) {
   if (PathIsFree(path)) return path;
-  for (int i = 1;; ++i) {
-    std::string candidate = absl::StrCat(path, "_", i);
+  // Where the last search for this path ended, so that many of one name do not cost a square.
+  int& suffix = next_suffix_[path];
+  while (true) {
+    std::string candidate = absl::StrCat(path, "_", ++suffix);
     if (PathIsFree(candidate)) return candidate;
   }
 }

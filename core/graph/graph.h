@@ -216,7 +216,7 @@ class Graph {
   friend class Scope;
 
   std::string ScopedPath(absl::string_view name) const;
-  std::string FreePath(std::string path) const;
+  std::string FreePath(std::string path);
   ValueId AddValue(std::string path, TensorType type, Role role, OpId producer, int output_index);
   std::string OpToString(const Op& op) const;
 
@@ -229,6 +229,7 @@ class Graph {
   std::vector<std::string> blocks_;
   absl::flat_hash_map<std::string, ValueId> value_of_path_;
   absl::flat_hash_map<std::string, int> state_of_path_;
+  absl::flat_hash_map<std::string, int> next_suffix_;
   std::string scope_;
   Phase phase_ = Phase::kForward;
   absl::Status status_;

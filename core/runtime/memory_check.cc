@@ -81,8 +81,8 @@ class FencedRun {
       for (int64_t k = 0; k < fence_bytes_; ++k) {
         if (fence[k] == kFencePattern) continue;
         return absl::DataLossError(absl::StrCat(
-            "program '", program_.name, "': something wrote ",
-            at < buffer.offset ? fence_bytes_ - k : k + 1, " bytes ",
+            "program '", program_.name, "': something changed byte ",
+            at < buffer.offset ? fence_bytes_ - k : k + 1, " ",
             at < buffer.offset ? "before the start" : "past the end", " of buffer #", b, " (",
             buffer.path, "), alive in [", buffer.first, ", ", buffer.last, "]"));
       }
