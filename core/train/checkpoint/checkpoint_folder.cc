@@ -1,0 +1,48 @@
+#include "core/train/checkpoint/checkpoint_folder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "core/tensor/check.h"
+#include "core/train/checkpoint/durable_file.h"
+
+namespace tessera {
+namespace {
+
+// -1 for what is not exactly the name that a step has.
+int64_t StepOf(absl::string_view name) {
+  int64_t step = -1;
+  absl::string_view digits = name;
+  if (!absl::ConsumePrefix(&digits, "step_") || !absl::SimpleAtoi(digits, &step) || step < 0) {
+    return -1;
+  }
+  return StepFolderName(step) == name ? step : -1;
+}
+
+}  // namespace
+
+std::string StepFolderName(int64_t step) { return absl::StrFormat("step_%08d", step); }
+
+std::string CheckpointsFolder(absl::string_view run_folder) {
+  return absl::StrCat(run_folder, "/checkpoints");
+}
+
+absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view checkpoints_folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                   ListFolder(std::string(checkpoints_folder)));
+  std::vector<FoundCheckpoint> found;
+  // From the last name to the first: "step_" before ".old-".
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    const int64_t step = StepOf(absl::StripPrefix(*name, kReplacedPrefix));
+    if (step >= 0) found.push_back({step, absl::StrCat(checkpoints_folder, "/", *name)});
+  }
+  std::stable_sort(found.begin(), found.end(),
+                   [](const auto& a, const auto& b) { return a.step > b.step; });
+  return found;
+}
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+// Where checkpoints lie, and which of them there are.
+//
+//   <run>/checkpoints/step_00000120/           one checkpoint
+//       manifest.json                          what it is: manifest.h
+//       parameters.safetensors
+//       optimizer.safetensors
+//       plan.textproto
+//       config.textproto
+//   <run>/checkpoints/.tmp-...                 what is being written or removed
+//   <run>/checkpoints/.old-step_00000120       see ReplaceFolder in durable_file.h
+//
+// A folder with the name of a checkpoint is a whole one: it got its name when all in it was on the
+// disk.
+#ifndef TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_
+#define TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+inline constexpr absl::string_view kManifestFile = "manifest.json";
+inline constexpr absl::string_view kParametersFile = "parameters.safetensors";
+inline constexpr absl::string_view kOptimizerFile = "optimizer.safetensors";
+inline constexpr absl::string_view kPlanFile = "plan.textproto";
+inline constexpr absl::string_view kConfigFile = "config.textproto";
+
+inline constexpr absl::string_view kTemporaryPrefix = ".tmp-";
+inline constexpr absl::string_view kReplacedPrefix = ".old-";
+
+// "step_00000120"; more digits where eight are too few.
+std::string StepFolderName(int64_t step);
+
+// "<run>/checkpoints"
+std::string CheckpointsFolder(absl::string_view run_folder);
+
+struct FoundCheckpoint {
+  int64_t step = 0;
+  std::string folder;  // the whole path
+};
+
+// The checkpoints in a folder of them (not in a run's folder), the newest first, by name alone:
+// nothing is opened. One that was being replaced stands after the one that was to take its place.
+// An error if the folder cannot be listed.
+absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view checkpoints_folder);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_

@@ -1,0 +1,152 @@
+// Whenever a save is killed, the newest whole checkpoint opens, and is right.
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "core/tensor/random.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/test_state.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+// Forks; the child runs `body` and ends. The parent must wait for it.
+pid_t Child(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  return child;
+}
+
+// Kills itself before the `moment`th change on the disk, as kill -9 would.
+absl::Status SaveAndDie(const std::string& run, const CheckpointContents& contents, int keep,
+                        int moment) {
+  SaveOptions options = OptionsForTest(keep);
+  options.before_change = [&moment](absl::string_view) {
+    if (moment-- == 0) kill(getpid(), SIGKILL);
+  };
+  return SaveCheckpoint(run, contents, ReadStateForTest(contents.step), options).status();
+}
+
+void ExpectNewest(const std::string& run, int64_t at_least, int64_t at_most) {
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(opened->skipped.empty()) << opened->skipped[0];
+  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  EXPECT_GE(opened->checkpoint->step(), at_least);
+  EXPECT_LE(opened->checkpoint->step(), at_most);
+}
+
+// Only whole checkpoints have a name, after a save that nobody killed no leftovers.
+void ExpectClean(const std::string& run, size_t count) {
+  auto names = ListFolder(run + "/checkpoints");
+  ASSERT_TRUE(names.ok());
+  EXPECT_EQ(names->size(), count);
+  for (const std::string& name : *names) {
+    auto checkpoint = Checkpoint::Open(run + "/checkpoints/" + name);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    EXPECT_EQ(WhatIsWrong(**checkpoint), "");
+  }
+}
+
+// Runs `attempt(moment)` in children that die before change 0, 1, 2, ... until one comes through.
+int DieAtEveryMoment(const std::function<void()>& prepare, const std::function<void(int)>& attempt,
+                     const std::function<void()>& check) {
+  for (int moment = 0;; ++moment) {
+    prepare();
+    const pid_t child = Child([&] { attempt(moment); });
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    check();
+    if (WIFEXITED(status) || ::testing::Test::HasFailure()) return moment;
+  }
+}
+
+TEST(CheckpointKillTest, SurvivesAKillBeforeEveryChange) {
+  const std::string run = NewFolder("kill");
+  const int moments = DieAtEveryMoment(
+      [&] {
+        RemoveTree(run).IgnoreError();
+        // With a leftover, and one to prune.
+        for (int64_t step : {10, 20}) ASSERT_TRUE(SaveForTest(run, step, 0).ok());
+        ASSERT_TRUE(MakeFolders(run + "/checkpoints/.tmp-step_00000025/a").ok());
+      },
+      [&](int moment) { SaveAndDie(run, ContentsForTest(30), 2, moment).IgnoreError(); },
+      [&] { ExpectNewest(run, 20, 30); });
+  EXPECT_GE(moments, 25);
+  ExpectNewest(run, 30, 30);
+  ExpectClean(run, 2);
+}
+
+TEST(CheckpointKillTest, SurvivesAKillWhileTheOnlyOneIsReplaced) {
+  const std::string run = NewFolder("kill");
+  CheckpointContents contents = ContentsForTest(10);
+  DieAtEveryMoment(
+      [&] {
+        RemoveTree(run).IgnoreError();
+        ASSERT_TRUE(SaveForTest(run, 10).ok());
+      },
+      [&](int moment) { SaveAndDie(run, contents, 1, moment).IgnoreError(); },
+      [&] { ExpectNewest(run, 10, 10); });
+  ExpectClean(run, 1);
+}
+
+TEST(CheckpointKillTest, SurvivesAKillOfTheFirstSave) {
+  const std::string run = NewFolder("kill");
+  DieAtEveryMoment(
+      [&] { RemoveTree(run).IgnoreError(); },
+      [&](int moment) { SaveAndDie(run, ContentsForTest(10), 1, moment).IgnoreError(); },
+      [&] {
+        auto opened = OpenCheckpoint(run);
+        EXPECT_EQ(opened.ok() ? WhatIsWrong(*opened->checkpoint) : "", "");
+        EXPECT_FALSE(absl::IsDataLoss(opened.status())) << opened.status();
+      });
+  ExpectNewest(run, 10, 10);
+}
+
+// One save after another, killed from outside at times that nobody chose.
+TEST(CheckpointKillTest, SurvivesKillsAtRandomMoments) {
+  const std::string run = NewFolder("kill");
+  ASSERT_TRUE(SaveForTest(run, 1, 2).ok());
+  int64_t step = 1;
+  int inside = 0;  // kills that left something half-done behind
+  for (uint64_t turn = 0; turn < 60; ++turn) {
+    const pid_t child = Child([&] {
+      for (int64_t next = step + 1;; ++next) {
+        if (!SaveForTest(run, next, 2).ok()) _exit(1);
+      }
+    });
+    ASSERT_GT(child, 0);
+    usleep(500 + RandomWord(MakeStream(1, "kill"), 0, turn) % 12000);
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "a save failed by itself";
+
+    auto names = ListFolder(run + "/checkpoints");
+    ASSERT_TRUE(names.ok());
+    inside += std::any_of(names->begin(), names->end(),
+                          [](const std::string& name) { return name[0] == '.'; });
+    auto opened = OpenCheckpoint(run);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    ASSERT_TRUE(opened->skipped.empty()) << opened->skipped[0];
+    ASSERT_EQ(WhatIsWrong(*opened->checkpoint), "");
+    ASSERT_GE(opened->checkpoint->step(), step);
+    step = opened->checkpoint->step();
+  }
+  EXPECT_GE(inside, 10);
+  ASSERT_TRUE(SaveForTest(run, step + 1, 2).ok());
+  ExpectClean(run, 2);
+}
+
+}  // namespace
+}  // namespace tessera

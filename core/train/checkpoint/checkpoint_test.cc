@@ -1,0 +1,404 @@
+// Saving and opening together; kills and full disks have tests of their own.
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/test_state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<std::string> Names(const std::string& run) { return *ListFolder(run + "/checkpoints"); }
+
+std::vector<std::string> FilesOf(const SavedCheckpoint& saved) { return *ListFolder(saved.folder); }
+
+void FlipBit(const std::string& path, size_t byte, int bit) {
+  std::string bytes = ReadFile(path);
+  bytes[byte] ^= static_cast<char>(1 << bit);
+  WriteFile(path, bytes);
+}
+
+std::string OpenError(const std::string& path, absl::StatusCode code) {
+  auto opened = OpenCheckpoint(path);
+  EXPECT_EQ(opened.status().code(), code) << opened.status();
+  const std::string message(opened.status().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+TEST(CheckpointTest, OpensWhatWasSaved) {
+  const std::string run = NewFolder("run") + "/made/by/save";
+  auto saved = SaveForTest(run, 120);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_THAT(saved->warnings, IsEmpty());
+  EXPECT_EQ(saved->folder, run + "/checkpoints/step_00000120");
+  EXPECT_THAT(*ListFolder(saved->folder),
+              ElementsAre("config.textproto", "manifest.json", "optimizer.safetensors",
+                          "parameters.safetensors", "plan.textproto"));
+  int64_t bytes = 0;
+  for (const std::string& name : FilesOf(*saved)) {
+    bytes += static_cast<int64_t>(ReadFile(saved->folder + "/" + name).size());
+  }
+  EXPECT_EQ(saved->bytes, bytes);
+
+  for (const std::string& path : {run, run + "/", run + "/checkpoints", run + "/checkpoints/",
+                                  saved->folder, saved->folder + "/"}) {
+    auto opened = OpenCheckpoint(path);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_THAT(opened->skipped, IsEmpty());
+    EXPECT_EQ(opened->checkpoint->step(), 120);
+    EXPECT_EQ(opened->checkpoint->batches(), 240);
+    EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  }
+}
+
+// What `save` of Python's safetensors.numpy (0.8.0) gives for {"w": [1, -2], "counts": [42]}.
+TEST(CheckpointTest, WritesSafetensorsToTheByte) {
+  const std::string run = NewFolder("golden");
+  CheckpointContents contents;
+  contents.state = {{"w", "parameter", {DType::kF32, {2}}},
+                    {"counts", "parameter", {DType::kI64, {1}}}};
+  const std::vector<std::string> data = {std::string("\0\0\x80\x3f\0\0\0\xc0", 8),
+                                         std::string("\x2a\0\0\0\0\0\0\0", 8)};
+  auto saved = SaveCheckpoint(run, contents, [&](int entry, int64_t offset, absl::Span<char> out) {
+    data[entry].copy(out.data(), out.size(), offset);
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(ReadFile(saved->folder + "/parameters.safetensors"),
+            std::string("\x78\0\0\0\0\0\0\0", 8) +
+                R"({"counts":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+                R"("w":{"dtype":"F32","shape":[2],"data_offsets":[8,16]}}       )" +
+                std::string("\x2a\0\0\0\0\0\0\0\0\0\x80\x3f\0\0\0\xc0", 16));
+  EXPECT_EQ(ReadFile(saved->folder + "/optimizer.safetensors"),
+            std::string("\x08\0\0\0\0\0\0\0{}      ", 16));
+}
+
+TEST(CheckpointTest, ReadsAnyRange) {
+  const std::string run = NewFolder("run");
+  ASSERT_TRUE(SaveForTest(run, 3).ok());
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const Checkpoint& checkpoint = *opened->checkpoint;
+  const std::string path = "blocks.0.w.adam_m";
+  std::vector<char> whole(4200), part(4200);
+  ASSERT_TRUE(checkpoint.ReadRange(path, 0, absl::MakeSpan(whole)).ok());
+  for (const auto& [begin, size] : {std::pair(0, 1), {17, 1000}, {4199, 1}, {4200, 0}, {0, 0}}) {
+    const absl::Span<char> out = absl::MakeSpan(part).first(size);
+    ASSERT_TRUE(checkpoint.ReadRange(path, begin, out).ok());
+    EXPECT_EQ(out, absl::MakeSpan(whole).subspan(begin, size));
+  }
+  for (const auto& [begin, size] :
+       {std::pair<int64_t, int>(-1, 1), {4200, 1}, {1, 4200}, {INT64_MAX, 8}}) {
+    const absl::Status status = checkpoint.ReadRange(path, begin, absl::MakeSpan(part).first(size));
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange) << status;
+  }
+  const absl::Status status = checkpoint.ReadRange("blocks.9.w", 0, absl::MakeSpan(part));
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("there is no state 'blocks.9.w' in this checkpoint; it has 10, of which "
+                        "the first is 'blocks.0.w'"));
+  EXPECT_EQ((*checkpoint.Find("ints"))->type, (TensorType{DType::kI32, {3}}));
+  EXPECT_EQ(checkpoint.Find("no").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(CheckpointTest, StaysReadableWhenRemoved) {
+  const std::string run = NewFolder("run");
+  ASSERT_TRUE(SaveForTest(run, 3).ok());
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ASSERT_TRUE(RemoveTree(run).ok());
+  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+}
+
+TEST(CheckpointTest, AsksForTheChunksThatItAnnounces) {
+  const CheckpointContents contents = ContentsForTest(1);
+  for (int64_t chunk_bytes : {1, 8, 15, 1000, 1 << 20}) {
+    SaveOptions options;
+    options.chunk_bytes = chunk_bytes;
+    auto announced = ChunksInOrder(contents.state, chunk_bytes);
+    ASSERT_TRUE(announced.ok());
+    size_t next = 0;
+    auto saved = SaveCheckpoint(
+        NewFolder("chunks"), contents,
+        [&](int entry, int64_t offset, absl::Span<char> out) {
+          EXPECT_LT(next, announced->size());
+          const StateChunk& chunk = (*announced)[next++];
+          EXPECT_EQ(std::tie(chunk.entry, chunk.byte_offset), std::tie(entry, offset));
+          EXPECT_EQ(chunk.bytes, static_cast<int64_t>(out.size()));
+          EXPECT_EQ(offset % SizeOf(contents.state[entry].type.dtype), 0);
+          EXPECT_EQ(chunk.bytes % SizeOf(contents.state[entry].type.dtype), 0);
+          return absl::OkStatus();
+        },
+        options);
+    ASSERT_TRUE(saved.ok()) << saved.status();
+    EXPECT_EQ(next, announced->size());
+  }
+}
+
+TEST(CheckpointTest, KeepsTheNewest) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(SaveForTest(run, step, 2).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000030", "step_00000040"));
+  ASSERT_TRUE(SaveForTest(run, 50, 0).ok());
+  EXPECT_THAT(Names(run), SizeIs(3));
+  ASSERT_TRUE(SaveForTest(run, 123456789012, 1).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_123456789012"));
+  // The one that was just written is never the one to go.
+  ASSERT_TRUE(SaveForTest(run, 60, 1).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000060"));
+}
+
+TEST(CheckpointTest, DoesNotCountATornOneAmongThoseToKeep) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20, 30}) ASSERT_TRUE(SaveForTest(run, step, 0).ok());
+  WriteFile(run + "/checkpoints/step_00000030/optimizer.safetensors", "cut");
+  ASSERT_TRUE(SaveForTest(run, 40, 2).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030", "step_00000040"));
+  ASSERT_TRUE(SaveForTest(run, 50, 2).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000040", "step_00000050"));
+}
+
+TEST(CheckpointTest, LeavesAloneWhatIsNotACheckpoint) {
+  const std::string run = NewFolder("run");
+  const std::vector<std::string> foreign = {"best", "notes.txt", "step_12", "step_00000012x",
+                                            "step_-0000012"};
+  for (const std::string& name : foreign)
+    ASSERT_TRUE(MakeFolders(run + "/checkpoints/" + name).ok());
+  ASSERT_TRUE(SaveForTest(run, 10, 1).ok());
+  ASSERT_TRUE(SaveForTest(run, 20, 1).ok());
+  EXPECT_THAT(Names(run), SizeIs(foreign.size() + 1));
+  EXPECT_EQ(OpenCheckpoint(run)->checkpoint->step(), 20);
+}
+
+TEST(CheckpointTest, ReplacesACheckpointOfTheSameStep) {
+  const std::string run = NewFolder("run");
+  ASSERT_TRUE(SaveForTest(run, 10).ok());
+  CheckpointContents contents = ContentsForTest(10);
+  contents.plan = "another plan";
+  ASSERT_TRUE(SaveCheckpoint(run, contents, ReadStateForTest(10)).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000010"));
+  EXPECT_EQ(OpenCheckpoint(run)->checkpoint->plan(), "another plan");
+}
+
+TEST(CheckpointTest, CleansUpAfterKilledSaves) {
+  const std::string run = NewFolder("run");
+  const std::string folder = run + "/checkpoints/";
+  ASSERT_TRUE(SaveForTest(run, 10).ok());
+  ASSERT_TRUE(SaveForTest(run, 20).ok());
+  ASSERT_TRUE(MakeFolders(folder + ".tmp-step_00000030/deep").ok());
+  // Killed between the two renames of a file system that cannot exchange names.
+  ASSERT_TRUE(RenameFolder(folder + "step_00000020", folder + ".old-step_00000020").ok());
+  EXPECT_EQ(OpenCheckpoint(run)->checkpoint->step(), 20);
+  ASSERT_TRUE(SaveForTest(run, 40, 0).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000010", "step_00000020", "step_00000040"));
+  // Killed after both.
+  ASSERT_TRUE(MakeFolders(folder + ".old-step_00000020").ok());
+  ASSERT_TRUE(SaveForTest(run, 50, 0).ok());
+  EXPECT_THAT(Names(run), SizeIs(4));
+  EXPECT_EQ(WhatIsWrong(**Checkpoint::Open(folder + "step_00000020")), "");
+}
+
+TEST(CheckpointTest, RefusesWhatItCannotSave) {
+  const std::string run = NewFolder("run");
+  const auto error = [&](const CheckpointContents& contents, absl::StatusCode code) {
+    auto saved = SaveCheckpoint(run, contents, ReadStateForTest(1));
+    EXPECT_EQ(saved.status().code(), code) << saved.status();
+    return std::string(saved.status().message());
+  };
+  const auto invalid = absl::StatusCode::kInvalidArgument;
+  CheckpointContents contents = ContentsForTest(1);
+  contents.state[5].path = "blocks.0.w";  // also where the other file has it
+  EXPECT_EQ(error(contents, invalid),
+            "cannot save the checkpoint of step 1: two states have the path 'blocks.0.w'");
+  contents = ContentsForTest(1);
+  contents.state[2].role = "gradient";
+  EXPECT_THAT(error(contents, invalid), HasSubstr("'parameter' or 'optimizer' would be right"));
+  contents = ContentsForTest(1);
+  contents.state[2].path = "\xff";
+  EXPECT_THAT(error(contents, invalid), HasSubstr("not UTF-8"));
+  contents = ContentsForTest(1);
+  contents.step = -1;
+  EXPECT_THAT(error(contents, invalid), HasSubstr("must be 0 or more"));
+  EXPECT_FALSE(Exists(run + "/checkpoints"));
+
+  auto lock =
+      (MakeFolders(run + "/checkpoints").IgnoreError(), FolderLock::Take(run + "/checkpoints"));
+  EXPECT_THAT(error(ContentsForTest(1), absl::StatusCode::kUnavailable),
+              HasSubstr("another process is saving to "));
+  EXPECT_THAT(Names(run), IsEmpty());
+}
+
+TEST(CheckpointTest, HandsOnTheErrorOfWhoeverHasTheState) {
+  const std::string run = NewFolder("run");
+  ASSERT_TRUE(SaveForTest(run, 1).ok());
+  auto saved = SaveCheckpoint(
+      run, ContentsForTest(2),
+      [](int entry, int64_t offset, absl::Span<char>) {
+        return entry == 0 && offset >= 2000 ? absl::InternalError("the device is gone")
+                                            : absl::OkStatus();
+      },
+      OptionsForTest(1));
+  EXPECT_EQ(saved.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(saved.status().message(),
+            "cannot save the checkpoint of step 2: cannot get bytes 2000 to 3000 of 'blocks.0.w': "
+            "the device is gone; earlier checkpoints are as they were");
+  EXPECT_THAT(Names(run), ElementsAre("step_00000001"));
+}
+
+TEST(CheckpointTest, FindsAFlippedBitAnywhereInEveryFile) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  for (const std::string& name : FilesOf(*saved)) {
+    const std::string path = saved->folder + "/" + name;
+    const size_t bytes = ReadFile(path).size();
+    // Every byte of a header, and samples of the data.
+    for (size_t i = 0; i < bytes; i += i < 800 ? 1 : 13) {
+      const int bit = static_cast<int>((i * 5 + i / 8) % 8);
+      FlipBit(path, i, bit);
+      const auto checkpoint = Checkpoint::Open(saved->folder);
+      ASSERT_FALSE(checkpoint.ok()) << "byte " << i << " of " << name;
+      ASSERT_THAT(std::string(checkpoint.status().message()),
+                  AllOf(HasSubstr(name == "manifest.json" ? "" : name), HasSubstr(saved->folder)));
+      FlipBit(path, i, bit);
+    }
+  }
+  EXPECT_TRUE(Checkpoint::Open(saved->folder).ok());
+}
+
+TEST(CheckpointTest, FindsWhatIsMissingOrCut) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  for (const std::string& name : FilesOf(*saved)) {
+    const std::string path = saved->folder + "/" + name;
+    const std::string whole = ReadFile(path);
+    for (size_t size : {size_t{0}, size_t{7}, whole.size() / 2, whole.size() - 1}) {
+      WriteFile(path, whole.substr(0, size));
+      EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
+                  HasSubstr(name == "manifest.json" ? "the manifest is damaged" : name));
+      EXPECT_FALSE(LooksWhole(saved->folder));
+    }
+    WriteFile(path, whole + " ");
+    EXPECT_FALSE(Checkpoint::Open(saved->folder).ok()) << name;
+    ASSERT_TRUE(RemoveTree(path).ok());
+    if (name == "manifest.json") {
+      EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kInvalidArgument),
+                  HasSubstr("this is no checkpoint, which would have a manifest.json"));
+    } else {
+      EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
+                  HasSubstr("the file " + name + " is missing"));
+    }
+    EXPECT_FALSE(LooksWhole(saved->folder));
+    WriteFile(path, whole);
+  }
+  EXPECT_TRUE(LooksWhole(saved->folder));
+}
+
+// What only the header of a file says differently from the manifest, with right checksums.
+TEST(CheckpointTest, FindsAManifestThatDoesNotFitItsFiles) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  const std::string path = saved->folder + "/manifest.json";
+  const std::string whole = ReadFile(path);
+  const auto error = [&](auto change) {
+    auto manifest = ParseManifest(whole);
+    EXPECT_TRUE(manifest.ok());
+    change(*manifest);
+    WriteFile(path, ManifestToText(*manifest));
+    return OpenError(saved->folder, absl::StatusCode::kDataLoss);
+  };
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.state[0].path = "other"; }),
+              HasSubstr("parameters.safetensors has no tensor 'other', and should have a f32"));
+  EXPECT_THAT(error([](Manifest& manifest) {
+                manifest.state[0].type.shape = {150, 7};
+              }),
+              HasSubstr("has f32[7, 150] 'blocks.0.w', and should have a f32[150, 7]"));
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.state_files[0] = "a"; }),
+              HasSubstr("is in the file 'a', which is not listed"));
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.state_files[0] = "plan.textproto"; }),
+              HasSubstr("plan.textproto"));
+}
+
+TEST(CheckpointTest, PassesOverATornOne) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20, 30}) ASSERT_TRUE(SaveForTest(run, step).ok());
+  const std::string folder = run + "/checkpoints/";
+  FlipBit(folder + "step_00000030/parameters.safetensors", 900, 3);
+  ASSERT_TRUE(RemoveTree(folder + "step_00000020/manifest.json").ok());
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->checkpoint->step(), 10);
+  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  ASSERT_THAT(opened->skipped, SizeIs(2));
+  EXPECT_THAT(opened->skipped[0], HasSubstr("step_00000030: the file parameters.safetensors has "
+                                            "changed: its XXH3-128 is "));
+  EXPECT_THAT(opened->skipped[1], HasSubstr("step_00000020: this is no checkpoint"));
+
+  // Whoever does not look at checksums is told by the one who did.
+  OpenOptions options;
+  options.verify_checksums = false;
+  EXPECT_EQ(OpenCheckpoint(run, options)->checkpoint->step(), 30);
+
+  WriteFile(folder + "step_00000010/plan.textproto", "");
+  EXPECT_THAT(OpenError(run, absl::StatusCode::kDataLoss),
+              AllOf(HasSubstr("none of 3 checkpoints is whole"), HasSubstr("step_00000010")));
+}
+
+TEST(CheckpointTest, DoesNotPassOverANewerVersion) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20}) ASSERT_TRUE(SaveForTest(run, step).ok());
+  const std::string path = run + "/checkpoints/step_00000020/manifest.json";
+  std::string text = ReadFile(path);
+  const std::string version = "\"format_version\": ";
+  text[text.find(version) + version.size()] = '2';
+  const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
+  text.replace(at, 32, std::string(32, '0'));
+  text.replace(at, 32, ChecksumOf(text));
+  WriteFile(path, text);
+  EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
+              HasSubstr("step_00000020: the checkpoint has version 2, and this Tessera reads "
+                        "version 1"));
+  // Nor does a save take it for torn.
+  ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));
+}
+
+TEST(CheckpointTest, NamesWhatIsNoCheckpoint) {
+  const std::string run = NewFolder("run");
+  EXPECT_THAT(OpenError(run + "/none", absl::StatusCode::kNotFound),
+              HasSubstr("/none: there is no such folder"));
+  EXPECT_THAT(OpenError("", absl::StatusCode::kNotFound), HasSubstr("no such folder"));
+  EXPECT_THAT(OpenError(run, absl::StatusCode::kInvalidArgument),
+              HasSubstr("no run, which would have a folder checkpoints"));
+  ASSERT_TRUE(MakeFolders(run + "/checkpoints").ok());
+  for (const std::string& path : {run, run + "/checkpoints"}) {
+    EXPECT_THAT(OpenError(path, absl::StatusCode::kNotFound),
+                HasSubstr("there is no checkpoint in it yet"));
+  }
+  ASSERT_TRUE(MakeFolders(run + "/app").ok());
+  WriteFile(run + "/app/manifest.json", R"({"name": "a web app"})");
+  EXPECT_THAT(OpenError(run + "/app", absl::StatusCode::kInvalidArgument),
+              HasSubstr("/app: this is no checkpoint of Tessera"));
+  WriteFile(run + "/file", "");
+  EXPECT_EQ(OpenCheckpoint(run + "/file").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,114 @@
+#include "core/train/checkpoint/durable_file.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "core/train/checkpoint/test_state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(DurableFileTest, ReadsWhatWasWritten) {
+  const std::string path = NewFolder("durable") + "/file";
+  auto writer = DurableWriter::Create(path);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  ASSERT_TRUE((*writer)->Write(std::string("hello, ")).ok());
+  ASSERT_TRUE((*writer)->Write({}).ok());
+  ASSERT_TRUE((*writer)->Write(std::string("world")).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(DurableWriter::Create(path).status().code(), absl::StatusCode::kAlreadyExists);
+
+  auto reader = FileReader::Open(path);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->bytes(), 12);
+  std::string bytes(5, ' ');
+  EXPECT_TRUE((*reader)->Read(7, absl::MakeSpan(&bytes[0], 5)).ok());
+  EXPECT_EQ(bytes, "world");
+  const absl::Status status = (*reader)->Read(8, absl::MakeSpan(&bytes[0], 5));
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ends at byte 12: 1 more bytes"));
+}
+
+TEST(DurableFileTest, OpensRegularFilesOnly) {
+  const std::string folder = NewFolder("durable");
+  EXPECT_EQ(FileReader::Open(folder).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FileReader::Open(folder + "/none").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(FileReader::Open(folder + "/pipe").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(DurableFileTest, MakesFolders) {
+  const std::string folder = NewFolder("durable");
+  EXPECT_TRUE(MakeFolders(folder + "/a/b/c").ok());
+  EXPECT_TRUE(Exists(folder + "/a/b/c"));
+  EXPECT_TRUE(MakeFolders(folder + "/a/b/c").ok());
+  EXPECT_TRUE(MakeFolders(folder + "/d/e//f/").ok());
+  EXPECT_TRUE(Exists(folder + "/d/e/f"));
+  WriteFile(folder + "/file", "");
+  EXPECT_FALSE(MakeFolders(folder + "/file").ok());
+  EXPECT_FALSE(MakeFolders(folder + "/file/a").ok());
+  EXPECT_THAT(*ListFolder(folder), ElementsAre("a", "d", "file"));
+  EXPECT_TRUE(RemoveTree(folder + "/a").ok());
+  EXPECT_TRUE(RemoveTree(folder + "/a").ok());
+  EXPECT_THAT(*ListFolder(folder), ElementsAre("d", "file"));
+  EXPECT_EQ(ListFolder(folder + "/a").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(DurableFileTest, ReplacesAFolder) {
+  for (bool may_exchange : {true, false}) {
+    const std::string folder = NewFolder("durable");
+    for (const std::string name : {"/new", "/now"}) {
+      ASSERT_TRUE(MakeFolders(folder + name).ok());
+      WriteFile(folder + name + "/file", name);
+    }
+    const absl::Status status =
+        ReplaceFolder(folder + "/new", folder + "/now", folder + "/aside", may_exchange);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(ReadFile(folder + "/now/file"), "/new");
+    const std::string old = Exists(folder + "/aside") ? "/aside" : "/new";
+    EXPECT_TRUE(may_exchange || old == "/aside");
+    EXPECT_EQ(ReadFile(folder + old + "/file"), "/now");
+    EXPECT_EQ(ListFolder(folder)->size(), 2u);
+  }
+}
+
+TEST(DurableFileTest, LeavesAFolderThatItCannotReplace) {
+  for (bool may_exchange : {true, false}) {
+    const std::string folder = NewFolder("durable");
+    ASSERT_TRUE(MakeFolders(folder + "/now").ok());
+    EXPECT_FALSE(
+        ReplaceFolder(folder + "/none", folder + "/now", folder + "/aside", may_exchange).ok());
+    EXPECT_THAT(*ListFolder(folder), ElementsAre("now"));
+  }
+}
+
+TEST(DurableFileTest, LocksAFolderForOneProcess) {
+  const std::string folder = NewFolder("durable");
+  auto lock = FolderLock::Take(folder);
+  ASSERT_TRUE(lock.ok()) << lock.status();
+  EXPECT_EQ(FolderLock::Take(folder).status().code(), absl::StatusCode::kUnavailable);
+  lock->reset();
+  EXPECT_TRUE(FolderLock::Take(folder).ok());
+
+  // The system lets go of it for a process that is gone.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    auto held = FolderLock::Take(folder);
+    kill(getpid(), SIGKILL);
+  }
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_TRUE(FolderLock::Take(folder).ok());
+}
+
+}  // namespace
+}  // namespace tessera

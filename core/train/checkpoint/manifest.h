@@ -1,0 +1,65 @@
+// manifest.json: what a checkpoint is. It is the last file to be written, and names all others.
+//
+//   {
+//     "format": "tessera-checkpoint",
+//     "format_version": 1,
+//     "step": 120,
+//     "batches": 120,
+//     "plan": "plan.textproto",
+//     "config": "config.textproto",
+//     "files": [
+//       {"name": "parameters.safetensors", "bytes": 1234, "xxh3_128": "..."}, ...
+//     ],
+//     "state": [
+//       {"path": "blocks.0.w", "role": "parameter", "dtype": "f32", "shape": [2, 3],
+//        "file": "parameters.safetensors"}, ...
+//     ],
+//     "xxh3_128": "..."
+//   }
+//
+// The last line is the checksum of this text itself, with 32 zeros in the place of the checksum. In
+// every later version "format", "format_version" and that last line keep their meaning, so that a
+// newer version can be told from a damaged file.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_TRAIN_CHECKPOINT_MANIFEST_H_
+#define TESSERA_CORE_TRAIN_CHECKPOINT_MANIFEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/train/checkpoint/state_entry.h"
+
+namespace tessera {
+
+inline constexpr int64_t kCheckpointVersion = 1;
+
+struct Manifest {
+  struct File {
+    std::string name;
+    int64_t bytes = 0;
+    std::string checksum;  // XXH3-128, 32 hexadecimal digits
+  };
+
+  int64_t step = 0;
+  int64_t batches = 0;  // position in the data: global batches that training has taken
+  std::string plan_file;
+  std::string config_file;
+  std::vector<File> files;
+  std::vector<StateEntry> state;
+  std::vector<std::string> state_files;  // of each entry of `state`, one of `files`
+};
+
+// All strings must be UTF-8.
+std::string ManifestToText(const Manifest& manifest);
+
+// InvalidArgument for JSON that is no manifest of ours, Unimplemented for a version that is not
+// known, DataLoss for a damaged one.
+absl::StatusOr<Manifest> ParseManifest(absl::string_view text);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_CHECKPOINT_MANIFEST_H_

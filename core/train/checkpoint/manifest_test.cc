@@ -1,0 +1,153 @@
+#include "core/train/checkpoint/manifest.h"
+
+#include <string>
+
+#include "absl/strings/str_replace.h"
+#include "core/tensor/random.h"
+#include "core/train/checkpoint/checksum.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Manifest ManifestForTest() {
+  Manifest manifest;
+  manifest.step = 120;
+  manifest.batches = 121;
+  manifest.plan_file = "plan.textproto";
+  manifest.config_file = "config.textproto";
+  manifest.files = {{"a.safetensors", 1234, std::string(32, 'a')},
+                    {"plan.textproto", 0, std::string(32, 'b')},
+                    {"config.textproto", 5, std::string(32, 'c')}};
+  manifest.state = {{"blocks.0.w", "parameter", {DType::kBF16, {2, 3}}},
+                    {"step", "optimizer", {DType::kI64, {}}}};
+  manifest.state_files = {"a.safetensors", "a.safetensors"};
+  return manifest;
+}
+
+// A text as somebody would write it who knows the rule for the last line.
+std::string WithRightChecksum(std::string text) {
+  const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
+  text.replace(at, 32, std::string(32, '0'));
+  return text.replace(at, 32, ChecksumOf(text));
+}
+
+TEST(ManifestTest, HasAFormThatPeopleCanRead) {
+  const std::string expected = R"({
+  "format": "tessera-checkpoint",
+  "format_version": 1,
+  "step": 120,
+  "batches": 121,
+  "plan": "plan.textproto",
+  "config": "config.textproto",
+  "files": [
+    {"name":"a.safetensors","bytes":1234,"xxh3_128":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"},
+    {"name":"plan.textproto","bytes":0,"xxh3_128":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"},
+    {"name":"config.textproto","bytes":5,"xxh3_128":"cccccccccccccccccccccccccccccccc"}
+  ],
+  "state": [
+    {"path":"blocks.0.w","role":"parameter","dtype":"bf16","shape":[2,3],"file":"a.safetensors"},
+    {"path":"step","role":"optimizer","dtype":"i64","shape":[],"file":"a.safetensors"}
+  ],
+  "xxh3_128": "00000000000000000000000000000000"
+}
+)";
+  EXPECT_EQ(ManifestToText(ManifestForTest()), WithRightChecksum(expected));
+}
+
+TEST(ManifestTest, ReadsWhatItWrote) {
+  const std::string text = ManifestToText(ManifestForTest());
+  auto manifest = ParseManifest(text);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(ManifestToText(*manifest), text);
+  Manifest empty = ManifestForTest();
+  empty.state.clear();
+  empty.state_files.clear();
+  EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
+}
+
+TEST(ManifestTest, FindsEveryFlippedBitAndEveryCut) {
+  const std::string text = ManifestToText(ManifestForTest());
+  for (size_t i = 0; i < text.size(); ++i) {
+    EXPECT_FALSE(ParseManifest(text.substr(0, i)).ok()) << "cut at " << i;
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string damaged = text;
+      damaged[i] ^= static_cast<char>(1 << bit);
+      EXPECT_FALSE(ParseManifest(damaged).ok()) << "bit " << bit << " of byte " << i;
+    }
+  }
+}
+
+std::string Error(const std::string& text, absl::StatusCode code) {
+  auto manifest = ParseManifest(text);
+  EXPECT_EQ(manifest.status().code(), code) << manifest.status();
+  const std::string message(manifest.status().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+TEST(ManifestTest, TellsForeignFromDamagedFromNewer) {
+  const std::string text = ManifestToText(ManifestForTest());
+  EXPECT_THAT(Error(R"({"name": "my app"})", absl::StatusCode::kInvalidArgument),
+              HasSubstr("no checkpoint of Tessera"));
+  EXPECT_THAT(Error("[1, 2]", absl::StatusCode::kInvalidArgument),
+              HasSubstr("no checkpoint of Tessera"));
+  EXPECT_THAT(Error("", absl::StatusCode::kDataLoss), HasSubstr("not JSON at byte 1"));
+  EXPECT_THAT(Error(absl::StrReplaceAll(text, {{"120", "121"}}), absl::StatusCode::kDataLoss),
+              HasSubstr("its checksum is not that of its text"));
+  const std::string newer =
+      absl::StrReplaceAll(text, {{"\"format_version\": 1", "\"format_version\": 7"}});
+  EXPECT_THAT(Error(newer, absl::StatusCode::kDataLoss), HasSubstr("checksum"));
+  EXPECT_EQ(Error(WithRightChecksum(newer), absl::StatusCode::kUnimplemented),
+            "the checkpoint has version 7, and this Tessera reads version 1");
+}
+
+TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
+  const std::string text = ManifestToText(ManifestForTest());
+  const auto error = [&](absl::string_view from, absl::string_view to) {
+    const std::string changed = absl::StrReplaceAll(text, {{from, to}});
+    EXPECT_NE(changed, text);
+    const std::string message = Error(WithRightChecksum(changed), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(message, StartsWith("the manifest is damaged: "));
+    return message;
+  };
+  EXPECT_THAT(error("\"step\": 120", "\"step\": -1"), HasSubstr("\"step\" is not an integer"));
+  EXPECT_THAT(error("\"step\": 120", "\"stop\": 120"), HasSubstr("\"step\" is missing"));
+  EXPECT_THAT(error("\"step\": 120", "\"step\": 1, \"step\": 2"), HasSubstr("twice"));
+  EXPECT_THAT(error("\"name\":\"plan.textproto\"", "\"name\":\"../../etc/passwd\""),
+              HasSubstr("the file name '../../etc/passwd' is not right"));
+  EXPECT_THAT(error("\"name\":\"plan.textproto\"", "\"name\":\"a.safetensors\""),
+              HasSubstr("the file name 'a.safetensors' is not right"));
+  EXPECT_THAT(error("\"plan\": \"plan.", "\"plan\": \"plane."),
+              HasSubstr("'plane.textproto' is not listed"));
+  EXPECT_THAT(error("\"path\":\"step\"", "\"path\":\"blocks.0.w\""), HasSubstr("listed twice"));
+  EXPECT_THAT(error("bf16", "bf17"), HasSubstr("unknown dtype 'bf17'"));
+  EXPECT_THAT(error("[2,3]", "[2,4611686018427387904]"), HasSubstr("more than 2^63 bytes"));
+  EXPECT_THAT(error("\"bytes\":1234", "\"bytes\":1e4"), HasSubstr("\"bytes\" is not an integer"));
+}
+
+// Damage that leaves the checksum right must not crash either.
+TEST(ManifestTest, SurvivesDamage) {
+  const std::string text = ManifestToText(ManifestForTest());
+  const RandomStream stream = MakeStream(12, "damage");
+  for (uint64_t turn = 0; turn < 20000; ++turn) {
+    std::string damaged = text;
+    const size_t changeable = text.size() - 60;  // what lies before the last line
+    for (uint64_t i = 0; i < 1 + turn % 3; ++i) {
+      const PhiloxBlock random = RandomBlock(stream, turn, i);
+      if (random[0] % 2 == 0) {
+        damaged[random[1] % changeable] ^= static_cast<char>(1u << (random[2] % 8));
+      } else {
+        damaged[random[1] % changeable] = "{}[],:\"0123456789e-"[random[2] % 19];
+      }
+    }
+    ParseManifest(WithRightChecksum(damaged)).status().IgnoreError();
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,258 @@
+#include "core/train/checkpoint/save_checkpoint.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "core/tensor/check.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/manifest.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/state_files.h"
+#include "core/train/checkpoint/strict_json.h"
+
+namespace tessera {
+namespace {
+
+// A multiple of the largest element.
+int64_t WholeElements(int64_t chunk_bytes) { return std::max<int64_t>(chunk_bytes / 8 * 8, 8); }
+
+// Calls `visit(entry, byte_offset, bytes)` for each chunk of a file, in order.
+template <typename Visit>
+absl::Status ForEachChunk(const StateFile& file, int64_t chunk_bytes, Visit visit) {
+  for (size_t i = 0; i < file.entries.size(); ++i) {
+    const int64_t bytes = file.header.tensors[i].end - file.header.tensors[i].begin;
+    for (int64_t offset = 0; offset < bytes; offset += chunk_bytes) {
+      RETURN_IF_ERROR(visit(file.entries[i], offset, std::min(chunk_bytes, bytes - offset)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// One save.
+class Saver {
+ public:
+  Saver(std::string folder, const CheckpointContents& contents, const ReadState& read_state,
+        const SaveOptions& options)
+      : folder_(std::move(folder)),
+        final_(absl::StrCat(folder_, "/", StepFolderName(contents.step))),
+        temporary_(InFolder(kTemporaryPrefix, final_)),
+        replaced_(InFolder(kReplacedPrefix, final_)),
+        contents_(contents),
+        read_state_(read_state),
+        options_(options) {}
+
+  absl::StatusOr<SavedCheckpoint> Run() {
+    ASSIGN_OR_RETURN(const std::vector<StateFile> files, ArrangeStateFiles(contents_.state));
+    BeforeChange("make folders");
+    RETURN_IF_ERROR(MakeFolders(folder_));
+    ASSIGN_OR_RETURN(const std::unique_ptr<FolderLock> lock, FolderLock::Take(folder_));
+    RETURN_IF_ERROR(CleanUp());
+    const absl::Status status = WriteAndRename(files);
+    if (!status.ok()) {
+      // The first error is the one to tell; what stays now goes at the next save.
+      RemoveTree(temporary_).IgnoreError();
+      return absl::Status(status.code(),
+                          absl::StrCat(status.message(), "; earlier checkpoints are as they were"));
+    }
+    BeforeChange("sync the folder of checkpoints");
+    RETURN_IF_ERROR(SyncFolder(folder_));
+    saved_.folder = final_;
+    RemoveReplaced();
+    Prune();
+    return std::move(saved_);
+  }
+
+ private:
+  // The path of a folder of checkpoints, with a prefix before its name.
+  std::string InFolder(absl::string_view prefix, absl::string_view path) const {
+    return absl::StrCat(folder_, "/", prefix, path.substr(folder_.size() + 1));
+  }
+
+  void BeforeChange(absl::string_view what) const {
+    if (options_.before_change) options_.before_change(what);
+  }
+
+  void WarnIfError(const absl::Status& status) {
+    if (!status.ok()) saved_.warnings.push_back(std::string(status.message()));
+  }
+
+  // Removes what killed saves have left, and brings back what one of them was about to replace.
+  absl::Status CleanUp() {
+    ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder_));
+    for (const std::string& name : names) {
+      const std::string path = absl::StrCat(folder_, "/", name);
+      absl::string_view replaced = name;
+      if (absl::StartsWith(name, kTemporaryPrefix)) {
+        BeforeChange(absl::StrCat("remove ", name));
+        WarnIfError(RemoveTree(path));
+      } else if (absl::ConsumePrefix(&replaced, kReplacedPrefix)) {
+        BeforeChange(absl::StrCat("settle ", name));
+        const std::string place = absl::StrCat(folder_, "/", replaced);
+        RETURN_IF_ERROR(Exists(place) ? Discard(path) : RenameFolder(path, place));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status WriteAndRename(const std::vector<StateFile>& files) {
+    BeforeChange("make the temporary folder");
+    RETURN_IF_ERROR(MakeFolders(temporary_));
+    Manifest manifest;
+    manifest.step = contents_.step;
+    manifest.batches = contents_.batches;
+    manifest.plan_file = std::string(kPlanFile);
+    manifest.config_file = std::string(kConfigFile);
+    manifest.state = contents_.state;
+    manifest.state_files.resize(contents_.state.size());
+    for (const StateFile& file : files) {
+      ASSIGN_OR_RETURN(Manifest::File written, WriteState(file));
+      manifest.files.push_back(std::move(written));
+      for (int entry : file.entries) manifest.state_files[entry] = file.name;
+    }
+    ASSIGN_OR_RETURN(Manifest::File plan, WriteText(kPlanFile, contents_.plan));
+    manifest.files.push_back(std::move(plan));
+    ASSIGN_OR_RETURN(Manifest::File config, WriteText(kConfigFile, contents_.config));
+    manifest.files.push_back(std::move(config));
+    RETURN_IF_ERROR(WriteText(kManifestFile, ManifestToText(manifest)).status());
+    BeforeChange("sync the temporary folder");
+    RETURN_IF_ERROR(SyncFolder(temporary_));
+    if (Exists(final_)) {
+      BeforeChange("replace the checkpoint of this step");
+      return ReplaceFolder(temporary_, final_, replaced_);
+    }
+    BeforeChange("rename the temporary folder");
+    return RenameFolder(temporary_, final_);
+  }
+
+  // Writes a file by `write(append)`, where append takes a span and returns a Status.
+  template <typename Write>
+  absl::StatusOr<Manifest::File> WriteFile(absl::string_view name, Write write) {
+    BeforeChange(absl::StrCat("create ", name));
+    ASSIGN_OR_RETURN(const std::unique_ptr<DurableWriter> writer,
+                     DurableWriter::Create(absl::StrCat(temporary_, "/", name)));
+    Checksum checksum;
+    Manifest::File file;
+    file.name = std::string(name);
+    RETURN_IF_ERROR(write([&](absl::Span<const char> bytes) {
+      BeforeChange(absl::StrCat("write ", name));
+      checksum.Update(bytes);
+      file.bytes += static_cast<int64_t>(bytes.size());
+      return writer->Write(bytes);
+    }));
+    BeforeChange(absl::StrCat("sync ", name));
+    RETURN_IF_ERROR(writer->Finish());
+    file.checksum = checksum.Hex();
+    saved_.bytes += file.bytes;
+    return file;
+  }
+
+  absl::StatusOr<Manifest::File> WriteText(absl::string_view name, absl::string_view text) {
+    return WriteFile(name, [&](auto append) { return append(text); });
+  }
+
+  absl::StatusOr<Manifest::File> WriteState(const StateFile& file) {
+    const int64_t chunk_bytes = WholeElements(options_.chunk_bytes);
+    return WriteFile(file.name, [&](auto append) {
+      RETURN_IF_ERROR(append(file.header.bytes));
+      buffer_.resize(std::min(chunk_bytes, file.header.data_bytes));
+      return ForEachChunk(file, chunk_bytes, [&](int entry, int64_t offset, int64_t bytes) {
+        const absl::Span<char> chunk = absl::MakeSpan(buffer_).first(bytes);
+        const absl::Status status = read_state_(entry, offset, chunk);
+        if (!status.ok()) {
+          return absl::Status(
+              status.code(),
+              absl::StrCat("cannot get bytes ", offset, " to ", offset + bytes, " of ",
+                           Quote(contents_.state[entry].path), ": ", status.message()));
+        }
+        return append(chunk);
+      });
+    });
+  }
+
+  // Renamed first: a checkpoint of which half is removed must not have a checkpoint's name.
+  absl::Status Discard(const std::string& path) const {
+    const std::string doomed = InFolder(kTemporaryPrefix, path);
+    BeforeChange("rename an old checkpoint");
+    RETURN_IF_ERROR(RenameFolder(path, doomed));
+    BeforeChange("remove an old checkpoint");
+    return RemoveTree(doomed);
+  }
+
+  // Not before the new one is sure to stay.
+  void RemoveReplaced() {
+    for (const std::string& path : {temporary_, replaced_}) {
+      if (!Exists(path)) continue;
+      BeforeChange("remove what was replaced");
+      WarnIfError(RemoveTree(path));
+    }
+  }
+
+  void Prune() {
+    if (options_.keep <= 0) return;
+    const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(folder_);
+    if (!found.ok()) return WarnIfError(found.status());
+    int kept = 1;  // the new one, whichever step it is of
+    for (const FoundCheckpoint& old : *found) {
+      if (old.folder == final_) continue;
+      if (kept >= options_.keep) {
+        WarnIfError(Discard(old.folder));
+      } else if (LooksWhole(old.folder)) {
+        ++kept;
+      }
+    }
+  }
+
+  const std::string folder_;     // of all checkpoints
+  const std::string final_;      // of this one
+  const std::string temporary_;  // where it is written
+  const std::string replaced_;   // where one of the same step may be put
+  const CheckpointContents& contents_;
+  const ReadState& read_state_;
+  const SaveOptions& options_;
+  SavedCheckpoint saved_;
+  std::vector<char> buffer_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<StateChunk>> ChunksInOrder(const std::vector<StateEntry>& state,
+                                                      int64_t chunk_bytes) {
+  ASSIGN_OR_RETURN(const std::vector<StateFile> files, ArrangeStateFiles(state));
+  std::vector<StateChunk> chunks;
+  for (const StateFile& file : files) {
+    RETURN_IF_ERROR(ForEachChunk(file, WholeElements(chunk_bytes),
+                                 [&](int entry, int64_t offset, int64_t bytes) {
+                                   chunks.push_back({entry, offset, bytes});
+                                   return absl::OkStatus();
+                                 }));
+  }
+  return chunks;
+}
+
+absl::StatusOr<SavedCheckpoint> SaveCheckpoint(absl::string_view run_folder,
+                                               const CheckpointContents& contents,
+                                               const ReadState& read_state,
+                                               const SaveOptions& options) {
+  if (contents.step < 0 || contents.batches < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot save a checkpoint of step ",
+                                                   contents.step, " after ", contents.batches,
+                                                   " batches: both must be 0 or more"));
+  }
+  if (run_folder.empty()) {
+    return absl::InvalidArgumentError("cannot save a checkpoint: the run's folder has no name");
+  }
+  const std::string folder = CheckpointsFolder(run_folder);
+  absl::StatusOr<SavedCheckpoint> saved = Saver(folder, contents, read_state, options).Run();
+  if (saved.ok()) return saved;
+  return absl::Status(saved.status().code(),
+                      absl::StrCat("cannot save the checkpoint of step ", contents.step, ": ",
+                                   saved.status().message()));
+}
+
+}  // namespace tessera

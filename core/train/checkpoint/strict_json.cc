@@ -1,0 +1,143 @@
+#include "core/train/checkpoint/strict_json.h"
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::json;
+
+// Nothing that we read is deeper than {"state": [{"shape": [2, 3]}]}.
+constexpr size_t kMaxDepth = 8;
+// More dimensions than any tensor has.
+constexpr size_t kMaxDimensions = 64;
+
+// Thrown inside of the parser, caught around it.
+class Refusal : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Refuses while the parser reads, before anything large is built.
+class Watcher {
+ public:
+  bool operator()(int, Json::parse_event_t event, Json& parsed) {
+    switch (event) {
+      case Json::parse_event_t::object_start:
+      case Json::parse_event_t::array_start:
+        if (keys_.size() >= kMaxDepth) throw Refusal("it is nested too deeply");
+        keys_.emplace_back();
+        break;
+      case Json::parse_event_t::object_end:
+      case Json::parse_event_t::array_end:
+        keys_.pop_back();
+        break;
+      case Json::parse_event_t::key:
+        if (!keys_.back().insert(parsed.get<std::string>()).second) {
+          throw Refusal(absl::StrCat("the key ", Quote(parsed.get_ref<const std::string&>()),
+                                     " stands in one object twice"));
+        }
+        break;
+      case Json::parse_event_t::value:
+        break;
+    }
+    return true;
+  }
+
+ private:
+  std::vector<absl::flat_hash_set<std::string>> keys_;  // of the objects that are open
+};
+
+absl::StatusOr<const Json*> Member(const Json& object, const char* key) {
+  if (!object.is_object()) return absl::DataLossError("a JSON object is missing");
+  const auto member = object.find(key);
+  if (member == object.end()) return absl::DataLossError(absl::StrCat("\"", key, "\" is missing"));
+  return &*member;
+}
+
+bool IsSize(const Json& value) {
+  return value.is_number_unsigned() &&
+         value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+}
+
+absl::Status NotA(const char* key, const char* kind) {
+  return absl::DataLossError(absl::StrCat("\"", key, "\" is not ", kind));
+}
+
+}  // namespace
+
+absl::StatusOr<Json> ParseStrictJson(absl::string_view text) {
+  try {
+    Watcher watcher;
+    return Json::parse(text.begin(), text.end(),
+                       [&](int depth, Json::parse_event_t event, Json& parsed) {
+                         return watcher(depth, event, parsed);
+                       });
+  } catch (const Json::parse_error& error) {
+    return absl::DataLossError(absl::StrCat("it is not JSON at byte ", error.byte));
+  } catch (const std::exception& error) {
+    return absl::DataLossError(error.what());
+  }
+}
+
+absl::StatusOr<std::string> StringMember(const Json& object, const char* key) {
+  ASSIGN_OR_RETURN(const Json* member, Member(object, key));
+  if (!member->is_string()) return NotA(key, "a string");
+  return member->get<std::string>();
+}
+
+absl::StatusOr<int64_t> IntegerMember(const Json& object, const char* key) {
+  ASSIGN_OR_RETURN(const Json* member, Member(object, key));
+  if (!IsSize(*member)) return NotA(key, "an integer from 0 to 2^63 - 1");
+  return member->get<int64_t>();
+}
+
+absl::StatusOr<Shape> ShapeMember(const Json& object, const char* key) {
+  ASSIGN_OR_RETURN(const Json* member, ArrayMember(object, key));
+  if (member->size() > kMaxDimensions) return NotA(key, "a shape: it has too many dimensions");
+  Shape shape;
+  for (const Json& size : *member) {
+    if (!IsSize(size)) return NotA(key, "a list of integers from 0 to 2^63 - 1");
+    shape.push_back(size.get<int64_t>());
+  }
+  return shape;
+}
+
+absl::StatusOr<const Json*> ArrayMember(const Json& object, const char* key) {
+  ASSIGN_OR_RETURN(const Json* member, Member(object, key));
+  if (!member->is_array()) return NotA(key, "a list");
+  return member;
+}
+
+absl::StatusOr<int64_t> CheckedNumBytes(const TensorType& type) {
+  int64_t bytes = SizeOf(type.dtype);
+  bool empty = false;
+  for (int64_t size : type.shape) {
+    if (size < 0)
+      return absl::DataLossError(absl::StrCat(TypeToString(type), " has a size below 0"));
+    // Sizes beside a 0 must be in bounds too, for whoever multiplies them in another order.
+    empty = empty || size == 0;
+    if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) {
+      return absl::DataLossError(absl::StrCat(TypeToString(type), " has more than 2^63 bytes"));
+    }
+  }
+  return empty ? 0 : bytes;
+}
+
+std::string Quote(absl::string_view text) {
+  constexpr size_t kMost = 120;
+  return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kMost)),
+                      text.size() > kMost ? "..." : "", "'");
+}
+
+}  // namespace tessera

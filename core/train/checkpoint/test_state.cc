@@ -1,0 +1,107 @@
+#include "core/train/checkpoint/test_state.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+char ByteOf(int64_t step, int entry, int64_t offset) {
+  return static_cast<char>(step * 31 + entry * 101 + offset * 7 + offset / 251);
+}
+
+}  // namespace
+
+CheckpointContents ContentsForTest(int64_t step) {
+  const std::string parameter(kParameterRole), optimizer(kOptimizerRole);
+  CheckpointContents contents;
+  contents.step = step;
+  contents.batches = 2 * step;
+  contents.state = {
+      {"blocks.0.w", parameter, {DType::kF32, {7, 150}}},
+      {"blocks.0.b", parameter, {DType::kBF16, {7}}},
+      {"embedding", parameter, {DType::kF16, {3, 5, 2}}},
+      {"nothing", parameter, {DType::kF32, {0, 4}}},
+      {"mean \"of\" \xc3\xa4", parameter, {DType::kF64, {1}}},
+      {"blocks.0.w.adam_m", optimizer, {DType::kF32, {7, 150}}},
+      {"blocks.0.b.adam_m", optimizer, {DType::kF64, {7}}},
+      {"bytes", optimizer, {DType::kU8, {13}}},
+      {"ints", optimizer, {DType::kI32, {3}}},
+      {"step", optimizer, {DType::kI64, {}}},
+  };
+  contents.plan = absl::StrCat("plan of step ", step, "\n");
+  contents.config = "model: \"mlp\"\n";
+  return contents;
+}
+
+ReadState ReadStateForTest(int64_t step) {
+  return [step](int entry, int64_t byte_offset, absl::Span<char> out) {
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = ByteOf(step, entry, byte_offset + static_cast<int64_t>(i));
+    }
+    return absl::OkStatus();
+  };
+}
+
+SaveOptions OptionsForTest(int keep) {
+  SaveOptions options;
+  options.keep = keep;
+  options.chunk_bytes = 1000;
+  return options;
+}
+
+absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step, int keep) {
+  return SaveCheckpoint(run, ContentsForTest(step), ReadStateForTest(step), OptionsForTest(keep));
+}
+
+std::string WhatIsWrong(const Checkpoint& checkpoint) {
+  const int64_t step = checkpoint.step();
+  const CheckpointContents expected = ContentsForTest(step);
+  if (checkpoint.batches() != expected.batches) return "batches";
+  if (checkpoint.plan() != expected.plan || checkpoint.config() != expected.config) return "texts";
+  if (checkpoint.state().size() != expected.state.size()) return "number of states";
+  for (size_t i = 0; i < expected.state.size(); ++i) {
+    const StateEntry& entry = expected.state[i];
+    const StateEntry& found = checkpoint.state()[i];
+    if (found.path != entry.path || found.role != entry.role || found.type != entry.type) {
+      return absl::StrCat("entry ", i);
+    }
+    std::vector<char> bytes(NumBytes(entry.type));
+    const absl::Status status = checkpoint.ReadRange(entry.path, 0, absl::MakeSpan(bytes));
+    if (!status.ok()) return std::string(status.message());
+    for (size_t j = 0; j < bytes.size(); ++j) {
+      if (bytes[j] != ByteOf(step, static_cast<int>(i), static_cast<int64_t>(j))) {
+        return absl::StrCat("byte ", j, " of ", entry.path);
+      }
+    }
+  }
+  return "";
+}
+
+std::string NewFolder(const std::string& name) {
+  const std::string path = absl::StrCat(::testing::TempDir(), "/tessera_", getpid(), "_", name);
+  TESSERA_CHECK(RemoveTree(path).ok() && MakeFolders(path).ok()) << path;
+  return path;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  TESSERA_CHECK(file.good()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+void WriteFile(const std::string& path, absl::string_view bytes) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  TESSERA_CHECK(file.good()) << path;
+}
+
+}  // namespace tessera
