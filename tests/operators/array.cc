@@ -17,6 +17,10 @@ template <typename Body>
 void ForEachElement(const Array& array, Body body) {
   const Shape& shape = array.type.shape;
   const int64_t count = NumElements(shape);
+  if (IsRowMajor(shape, array.strides)) {
+    for (int64_t i = 0; i < count; ++i) body(array.offset + i);
+    return;
+  }
   const Strides row_major = RowMajorStrides(shape);
   for (int64_t i = 0; i < count; ++i) {
     int64_t offset = array.offset;
@@ -107,6 +111,7 @@ Array MakeArray(const TensorType& type, absl::Span<const double> values) {
 std::vector<double> Values(const Array& array) {
   const int64_t size = SizeOf(array.type.dtype);
   std::vector<double> values;
+  values.reserve(NumElements(array.type.shape));
   ForEachElement(array, [&](int64_t at) {
     values.push_back(ReadElement(array.type.dtype, &array.bytes[at * size]));
   });
@@ -138,6 +143,7 @@ Array RowMajor(const Array& array) { return WithStrides(array, RowMajorStrides(a
 std::vector<char> Bits(const Array& array) {
   const int64_t size = SizeOf(array.type.dtype);
   std::vector<char> bits;
+  bits.reserve(NumElements(array.type.shape) * size);
   ForEachElement(array, [&](int64_t at) {
     bits.insert(bits.end(), &array.bytes[at * size], &array.bytes[at * size] + size);
   });
