@@ -1,0 +1,36 @@
+// One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a slice for each
+// instruction with what it computed and moved, and a counter of the bytes that are alive.
+//
+// The format is Chrome's trace events ("Trace Event Format", docs of the Catapult project).
+#ifndef TESSERA_CORE_TRAIN_TRACE_H_
+#define TESSERA_CORE_TRAIN_TRACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "core/program/program.h"
+#include "core/runtime/executor.h"
+
+namespace tessera {
+
+// When a step ran, in nanoseconds of one clock.
+struct StepTimes {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  absl::Span<const InstructionTime> instructions;  // one for each of the Program's
+};
+
+// The JSON text. Slices are on a thread named "compute"; times count from the step's begin.
+std::string TraceToJson(const Program& program, const StepTimes& times);
+
+// The share of the step in which no kernel ran, in [0, 1].
+double ShareOutsideKernels(const StepTimes& times);
+
+// Replaces the file. Errors name it.
+absl::Status WriteTrace(const Program& program, const StepTimes& times, const std::string& path);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_TRACE_H_

@@ -1,0 +1,23 @@
+// The one list of backends.
+#ifndef TESSERA_TOOLS_BACKENDS_BACKENDS_H_
+#define TESSERA_TOOLS_BACKENDS_BACKENDS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/kernels/interface/backend.h"
+
+namespace tessera {
+
+// The default first.
+std::vector<std::string> BackendNames();
+
+// `threads` = 0: as many as this process may use. InvalidArgument for a name that is not in the list.
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_BACKENDS_BACKENDS_H_

@@ -1,0 +1,147 @@
+#include "tools/train/report.h"
+
+#include <algorithm>
+#include <fstream>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "core/cost/limits.h"
+#include "core/program/memory_plan.h"
+#include "core/train/human_units.h"
+#include "core/train/programs.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kLabelFormat[] = "%-18s";
+constexpr char kCellFormat[] = "%12s";
+
+// A row of a table; cells beyond the label are right-aligned.
+std::string Row(absl::string_view label, const std::vector<std::string>& cells) {
+  std::string row = absl::StrFormat(kLabelFormat, label);
+  for (const std::string& cell : cells) absl::StrAppendFormat(&row, kCellFormat, cell);
+  return absl::StrCat(row, "\n");
+}
+
+// The number that stands alone in a file, or behind `key` in one of its lines; 0 if there is none.
+int64_t NumberInFile(const std::string& path, absl::string_view key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    absl::string_view text = line;
+    if (!absl::ConsumePrefix(&text, key)) continue;
+    const std::vector<absl::string_view> words = absl::StrSplit(text, ' ', absl::SkipWhitespace());
+    int64_t number;
+    if (!words.empty() && absl::SimpleAtoi(words[0], &number)) return number;
+  }
+  return 0;
+}
+
+// What the two versions of Linux's control groups say of the group of this process, where it is
+// mounted as a container's own. 0 if there is no limit.
+int64_t AvailableInControlGroup() {
+  const std::string v2 = "/sys/fs/cgroup/";
+  if (const int64_t limit = NumberInFile(v2 + "memory.max", ""); limit > 0) {
+    return std::max<int64_t>(1, limit - NumberInFile(v2 + "memory.current", ""));
+  }
+  const std::string v1 = v2 + "memory/memory.";
+  // Without a limit it is a number near 2^63.
+  const int64_t limit = NumberInFile(v1 + "limit_in_bytes", "");
+  if (limit > 0 && limit < int64_t{1} << 60) {
+    return std::max<int64_t>(1, limit - NumberInFile(v1 + "usage_in_bytes", ""));
+  }
+  return 0;
+}
+
+std::string TrainWork(const CompiledRun& run) {
+  const Program* train = run.FindProgram(kTrain);
+  if (train == nullptr) return "";
+  const ProgramWork work = WorkOf(*train);
+  std::string text =
+      absl::StrFormat("a step computes %sFLOP and moves %s in %d instructions",
+                      FormatCount(work.model_flops),
+                      FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
+  if (work.executed_flops > work.model_flops) {
+    absl::StrAppendFormat(&text, "; recomputing adds %sFLOP (%.1f%%)",
+                          FormatCount(work.executed_flops - work.model_flops),
+                          100 * (work.executed_flops / work.model_flops - 1));
+  }
+  return absl::StrCat(text, "\n");
+}
+
+}  // namespace
+
+int64_t ParameterCount(const CompiledRun& run) {
+  int64_t most = 0;
+  for (const Program& program : run.programs) {
+    int64_t count = 0;
+    for (const ProgramState& state : program.states) {
+      if (state.role != Role::kParameter) continue;
+      const int32_t value = state.given != kNone ? state.given : state.left;
+      count += NumElements(program.value(value).type.shape);
+    }
+    most = std::max(most, count);
+  }
+  return most;
+}
+
+std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run) {
+  std::string turns;
+  if (config.micro_batches() > 1) turns = absl::StrCat(" in ", config.micro_batches(), " turns");
+  return absl::StrFormat("%s: %s parameters, %d sequences of %d tokens a step%s, %s, %d steps",
+                         model, FormatCount(static_cast<double>(ParameterCount(run))),
+                         config.batch(), config.sequence(), turns, config.optimizer().kind(),
+                         config.steps());
+}
+
+std::string MemoryTable(const CompiledRun& run) {
+  std::vector<std::string> names, fullest, planned;
+  std::vector<MemoryReport> reports;
+  for (const Program& program : run.programs) {
+    names.push_back(program.name);
+    reports.push_back(ReportMemory(program));
+    fullest.push_back(FormatBytes(reports.back().live_bytes));
+    planned.push_back(FormatBytes(reports.back().arena_bytes));
+  }
+  std::string table = Row("memory", names);
+  for (Category category : kAllCategories) {
+    std::vector<std::string> cells;
+    bool any = false;
+    for (const MemoryReport& report : reports) {
+      const int64_t bytes = report.bytes_at_peak[static_cast<size_t>(category)];
+      cells.push_back(bytes == 0 ? "-" : FormatBytes(bytes));
+      any = any || bytes != 0;
+    }
+    if (any) table += Row(CategoryName(category), cells);
+  }
+  table += Row("alive at the peak", fullest);
+  table += Row("planned", planned);
+  absl::StrAppendFormat(&table, "peak %s (%d bytes), of which %s is kept from step to step\n",
+                        FormatBytes(run.arena_bytes), run.arena_bytes,
+                        FormatBytes(run.state_bytes));
+  return table;
+}
+
+int64_t AvailableMemory() {
+  const int64_t kibibytes = NumberInFile("/proc/meminfo", "MemAvailable:");
+  const int64_t machine = kibibytes * 1024;
+  const int64_t group = AvailableInControlGroup();
+  if (machine == 0 || group == 0) return std::max(machine, group);
+  return std::min(machine, group);
+}
+
+std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
+                       int64_t available) {
+  std::string text = absl::StrCat(ModelLine(model, config, run), "\n", TrainWork(run), "\n",
+                                  MemoryTable(run));
+  if (available > 0) {
+    const bool fits = run.arena_bytes <= available;
+    absl::StrAppend(&text, fits ? "fits" : "does not fit", " in this machine: ",
+                    FormatBytes(available), " are available\n");
+  }
+  return text;
+}
+
+}  // namespace tessera

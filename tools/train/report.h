@@ -1,0 +1,41 @@
+// What a run takes, as text: a line for the model, and a table of its memory.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_TOOLS_TRAIN_REPORT_H_
+#define TESSERA_TOOLS_TRAIN_REPORT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "core/program/compile.h"
+#include "core/train/config/run_config.pb.h"
+
+namespace tessera {
+
+// Elements of all parameters of a run.
+int64_t ParameterCount(const CompiledRun& run);
+
+// "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw, 1000 steps"
+std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run);
+
+// Bytes at the fullest moment of each Program, by category, and the peak:
+//
+//   memory            initialise      train   evaluate   generate
+//   parameters          3.16 MiB   3.16 MiB   3.16 MiB   3.16 MiB
+//   ...
+//   peak                                        45.1 MiB
+std::string MemoryTable(const CompiledRun& run);
+
+// Memory that this machine could give to a process now, in bytes: what the system calls available,
+// or what the process's control group still allows, if that is less. 0 if neither is known.
+int64_t AvailableMemory();
+
+// What --plan_only prints: the model, FLOPs and bytes of a step, the memory table, and whether it
+// fits in `available` bytes (0: not known).
+std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
+                       int64_t available);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_REPORT_H_

@@ -1,0 +1,111 @@
+#include "tools/train/run_folder.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kConfigName[] = "config.textproto";
+constexpr char kMetricsName[] = "metrics.jsonl";
+
+std::string UserFolder() {
+  const char* const bazel = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (bazel != nullptr && bazel[0] == '/') return bazel;
+  std::error_code error;
+  const fs::path here = fs::current_path(error);
+  return error ? "." : here.string();
+}
+
+}  // namespace
+
+std::string UserPath(absl::string_view path) {
+  if (path.empty()) return "";
+  const fs::path whole = fs::path(UserFolder()) / std::string(path.data(), path.size());
+  std::string normal = whole.lexically_normal().string();
+  while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
+  return normal;
+}
+
+std::string NewRunPath(absl::string_view model, std::time_t now) {
+  std::tm local = {};
+  localtime_r(&now, &local);
+  char time[32];
+  std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &local);
+  const std::string path = UserPath(absl::StrCat("runs/", model, "-", time));
+  std::string free = path;
+  for (int i = 2; Exists(free); ++i) free = absl::StrCat(path, "-", i);
+  return free;
+}
+
+RunPath RunOf(const std::string& path) {
+  const fs::path given = path;
+  const std::string checkpoints = fs::path(CheckpointsFolder("x")).filename().string();
+  if (given.filename() == checkpoints) return {given.parent_path().string(), false};
+  if (given.parent_path().filename() == checkpoints) {
+    return {given.parent_path().parent_path().string(), true};
+  }
+  // A checkpoint that was moved elsewhere has no run.
+  return {path, Exists(absl::StrCat(path, "/", kManifestFile))};
+}
+
+bool HoldsRun(const std::string& path) {
+  return Exists(absl::StrCat(path, "/", kConfigName)) ||
+         Exists(absl::StrCat(path, "/", kMetricsName)) || Exists(CheckpointsFolder(path)) ||
+         Exists(absl::StrCat(path, "/", kManifestFile));
+}
+
+bool SameFolder(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return fs::equivalent(a, b, error) && !error;
+}
+
+absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& path, bool resuming) {
+  if (!resuming && HoldsRun(path)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        path, " already holds a run: choose another --out, or go on with --resume=", path));
+  }
+  const auto unwritable = [&](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat("cannot make the run folder ", path, ": ",
+                                                    status.message()));
+  };
+  absl::Status status = MakeFolders(path);
+  if (!status.ok()) return unwritable(status);
+  absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Take(path);
+  if (absl::IsUnavailable(lock.status())) {
+    return absl::UnavailableError(absl::StrCat("another process is training in ", path));
+  }
+  if (!lock.ok()) return unwritable(lock.status());
+  return std::unique_ptr<RunFolder>(new RunFolder(path, *std::move(lock)));
+}
+
+absl::Status RunFolder::WriteText(const std::string& name, absl::string_view text) {
+  const std::string path = absl::StrCat(path_, "/", name);
+  RETURN_IF_ERROR(MakeFolders(fs::path(path).parent_path().string()));
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  std::remove(temporary.c_str());
+  absl::StatusOr<std::unique_ptr<DurableWriter>> writer = DurableWriter::Create(temporary);
+  if (!writer.ok()) return writer.status();
+  absl::Status status = (*writer)->Write(absl::MakeConstSpan(text.data(), text.size()));
+  if (status.ok()) status = (*writer)->Finish();
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
+    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  }
+  if (!status.ok()) std::remove(temporary.c_str());
+  return status;
+}
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+// The folder of a run:
+//
+//   config.textproto     the effective configuration
+//   metrics.jsonl        core/train/metrics.h
+//   checkpoints/         core/train/checkpoint
+//   dump/                what --dump asked for
+#ifndef TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
+#define TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
+
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/train/checkpoint/durable_file.h"
+
+namespace tessera {
+
+// A path as the user meant it: relative ones are below the folder in which the user called us, which
+// under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
+std::string UserPath(absl::string_view path);
+
+// "<the user's folder>/runs/gpt-20250131-235959", with "-2", "-3", ... where that is taken.
+std::string NewRunPath(absl::string_view model, std::time_t now);
+
+// The run folder that a path belongs to: itself, or where it is a checkpoint or a folder of them,
+// the folder above.
+struct RunPath {
+  std::string run;
+  bool is_checkpoint = false;  // of one checkpoint
+};
+RunPath RunOf(const std::string& path);
+
+bool HoldsRun(const std::string& path);
+
+// Whether two paths lead to one folder.
+bool SameFolder(const std::string& a, const std::string& b);
+
+// Not thread-safe. While it lives, no other process can open the folder.
+class RunFolder {
+ public:
+  // Makes the folder where it is missing. AlreadyExists if it holds a run and `resuming` is false;
+  // Unavailable if another process trains there; else the system's error, which names the path.
+  static absl::StatusOr<std::unique_ptr<RunFolder>> Open(const std::string& path, bool resuming);
+
+  const std::string& path() const { return path_; }
+  std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
+
+  // Replaces the file at once, or leaves it as it was. `name` may have folders in it.
+  absl::Status WriteText(const std::string& name, absl::string_view text);
+
+ private:
+  RunFolder(std::string path, std::unique_ptr<FolderLock> lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+
+  const std::string path_;
+  const std::unique_ptr<FolderLock> lock_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
