@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-// InvalidArgument if the part names another graph, was made for a Graph with another fingerprint (the
-// recorded one's, before any rewriting), names blocks that are not there, or asks for fewer turns
-// than one. What the part leaves open (no fingerprint, 0 micro_batches) always fits.
+// InvalidArgument if the part names another graph, was made for a Graph with another fingerprint
+// (the recorded one's, before any rewriting), names blocks that are not there, or asks for fewer
+// turns than one. What the part leaves open (no fingerprint, 0 micro_batches) always fits.
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part);
 
 }  // namespace tessera

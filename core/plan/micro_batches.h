@@ -11,9 +11,9 @@
 
 namespace tessera {
 
-// Gives the Graph in which the batch is cut into `turns` equal parts; it computes the same, up to the
-// rounding of sums. What is cut is decided by LayOutOverTurns (turn_layouts.h); its errors are this
-// function's, and turns < 1 is one. One turn gives the Graph as it is.
+// Gives the Graph in which the batch is cut into `turns` equal parts; it computes the same, up to
+// the rounding of sums. What is cut is decided by LayOutOverTurns (turn_layouts.h); its errors are
+// this function's, and turns < 1 is one. One turn gives the Graph as it is.
 //
 // Order: what the turns need of the whole batch (the count of valid targets), then turn after turn,
 // each forward and backward in the Graph's order, then what runs once (the update).

@@ -22,24 +22,19 @@ bool CutsEvenly(const AxisLayout& layout, const TensorType& type, int64_t turns)
   return !layout.split() || type.shape[layout.dim] % (turns * layout.unit) == 0;
 }
 
-// `signature` with the units that fit, or nothing if it does not take what arrives.
-std::optional<Signature> Fit(Signature signature, absl::Span<const AxisLayout> arriving,
-                             const OpTypes& types, int64_t turns) {
-  int64_t factor = 0;
-  for (size_t i = 0; i < arriving.size(); ++i) {
-    const AxisLayout& wanted = signature.inputs[i];
-    if (arriving[i].broadcast()) {
-      if (wanted.partial()) return std::nullopt;
-    } else if (arriving[i].partial()) {
-      if (wanted != arriving[i]) return std::nullopt;
-    } else {
-      if (!wanted.split() || wanted.dim != arriving[i].dim) return std::nullopt;
-      if (arriving[i].unit % wanted.unit != 0) return std::nullopt;
-      const int64_t times = arriving[i].unit / wanted.unit;
-      if (factor != 0 && times != factor) return std::nullopt;
-      factor = times;
-    }
-  }
+// Whether `named`, of a signature, is `actual` with units multiplied by `factor`, which is set if
+// it is still 0.
+bool TakeFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
+  if (!named.split() || !actual.split() || named.dim != actual.dim) return false;
+  if (actual.unit % named.unit != 0) return false;
+  if (factor == 0) factor = actual.unit / named.unit;
+  return factor == actual.unit / named.unit;
+}
+
+// `signature` with units multiplied by `factor` (0: 1), or nothing if turns do not divide all of
+// it.
+std::optional<Signature> Scaled(Signature signature, int64_t factor, const OpTypes& types,
+                                int64_t turns) {
   factor = std::max<int64_t>(factor, 1);
   for (size_t i = 0; i < signature.inputs.size(); ++i) {
     signature.inputs[i] = WithUnitTimes(signature.inputs[i], factor);
@@ -50,6 +45,23 @@ std::optional<Signature> Fit(Signature signature, absl::Span<const AxisLayout> a
     if (!CutsEvenly(signature.outputs[i], types.outputs[i], turns)) return std::nullopt;
   }
   return signature;
+}
+
+// `signature` with the units that arrive, or nothing if it does not take what arrives.
+std::optional<Signature> Fit(const Signature& signature, absl::Span<const AxisLayout> arriving,
+                             const OpTypes& types, int64_t turns) {
+  int64_t factor = 0;
+  for (size_t i = 0; i < arriving.size(); ++i) {
+    const AxisLayout& wanted = signature.inputs[i];
+    if (arriving[i].broadcast()) {
+      if (wanted.partial()) return std::nullopt;
+    } else if (arriving[i].partial()) {
+      if (wanted != arriving[i]) return std::nullopt;
+    } else if (!TakeFactor(wanted, arriving[i], factor)) {
+      return std::nullopt;
+    }
+  }
+  return Scaled(signature, factor, types, turns);
 }
 
 std::optional<Signature> BestSignature(const Op& op, absl::Span<const AxisLayout> arriving,
@@ -81,6 +93,7 @@ class TurnPlanner {
     for (const Op& op : graph_.ops()) result_.ops.push_back(Assign(op));
     for (const State& state : graph_.states()) NeedWhole(state.left);
     for (const GraphOutput& output : graph_.outputs()) NeedWhole(output.value);
+    MoveIntoTurns();
     RETURN_IF_ERROR(AssignStages());
     return std::move(result_);
   }
@@ -152,6 +165,74 @@ class TurnPlanner {
       result_.values[op.outputs[i]] = signature->outputs[i];
     }
     return OpTurns{TurnStage::kTurn, false, signature->inputs};
+  }
+
+  // How an op's output is read.
+  struct Reads {
+    bool whole = false;              // some reader needs all of it, or readers want different parts
+    std::optional<AxisLayout> part;  // what turns read of it
+  };
+
+  // An op that could run once, on whole values, but of which each turn reads a part only, runs in
+  // turns after all, so that the whole (such as a gradient that is the same for all rows) is never
+  // in memory. Readers come before what they read.
+  void MoveIntoTurns() {
+    std::vector<Reads> reads(graph_.values().size());
+    for (const State& state : graph_.states()) reads[state.left].whole = true;
+    for (const GraphOutput& output : graph_.outputs()) reads[output.value].whole = true;
+    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+      const Op& op = graph_.op(id);
+      if (result_.ops[id].whole) MoveIntoTurns(op, reads, result_.ops[id]);
+      const OpTurns& turns = result_.ops[id];
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        Reads& input = reads[op.inputs[i]];
+        if (turns.whole || !turns.inputs[i].split()) {
+          input.whole = true;
+        } else if (!input.part.has_value()) {
+          input.part = turns.inputs[i];
+        } else if (*input.part != turns.inputs[i]) {
+          input.whole = true;
+        }
+      }
+    }
+  }
+
+  void MoveIntoTurns(const Op& op, const std::vector<Reads>& reads, OpTurns& turns) {
+    for (ValueId input : op.inputs) {
+      if (!result_.values[input].broadcast()) return;
+    }
+    bool any = false;
+    for (ValueId output : op.outputs) {
+      if (reads[output].whole) return;
+      any = any || reads[output].part.has_value();
+    }
+    if (!any) return;
+    const std::vector<TensorType> inputs = graph_.TypesOf(op.inputs);
+    const std::vector<TensorType> outputs = graph_.TypesOf(op.outputs);
+    const OpTypes types = {inputs, outputs, op.attributes};
+    for (const Signature& signature : op.kind->Signatures(types)) {
+      const std::optional<Signature> fit = FitOutputs(signature, op, reads, types);
+      if (!fit.has_value()) continue;
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        result_.values[op.outputs[i]] = fit->outputs[i];
+      }
+      turns = {TurnStage::kTurn, false, fit->inputs};
+      return;
+    }
+  }
+
+  // `signature` with the units that are read, or nothing if it does not make what is read.
+  std::optional<Signature> FitOutputs(const Signature& signature, const Op& op,
+                                      const std::vector<Reads>& reads, const OpTypes& types) const {
+    int64_t factor = 0;
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const std::optional<AxisLayout>& read = reads[op.outputs[i]].part;
+      if (read.has_value() && !TakeFactor(signature.outputs[i], *read, factor)) return std::nullopt;
+    }
+    for (const AxisLayout& input : signature.inputs) {
+      if (input.partial()) return std::nullopt;
+    }
+    return Scaled(signature, factor, types, turns_);
   }
 
   // Why an op must run before the turns: the op `reader`, which runs in turns, needs all of
