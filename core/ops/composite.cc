@@ -1,4 +1,6 @@
 // Functions that record several operators.
+#include <numeric>
+
 #include "core/ops/ops.h"
 
 namespace tessera {
@@ -8,8 +10,8 @@ namespace {
 Tensor ConstantLike(Tensor x, double value) { return Fill(*x.graph(), {x.dtype(), {}}, value); }
 
 std::vector<int64_t> AllAxes(Tensor x) {
-  std::vector<int64_t> axes;
-  for (int d = 0; d < x.rank(); ++d) axes.push_back(d);
+  std::vector<int64_t> axes(x.rank());
+  std::iota(axes.begin(), axes.end(), 0);
   return axes;
 }
 

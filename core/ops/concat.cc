@@ -38,6 +38,7 @@ class ConcatOp : public Operator {
   absl::Status Gradient(GradientBuilder& builder) const override {
     const int axis = static_cast<int>(builder.attributes().GetInt("axis"));
     std::vector<int64_t> sizes;
+    sizes.reserve(builder.num_inputs());
     for (int i = 0; i < builder.num_inputs(); ++i) sizes.push_back(builder.input(i).dim(axis));
     const std::vector<Tensor> parts = Split(builder.output_gradient(0), axis, sizes);
     for (int i = 0; i < builder.num_inputs(); ++i) builder.SetInputGradient(i, parts[i]);

@@ -38,7 +38,7 @@ std::vector<Signature> SplitEveryDim(const OpTypes& types) {
   return signatures;
 }
 
-Tensor SumToShape(Tensor gradient, const Shape& shape) {
+Tensor SumToShape(Tensor gradient, Shape shape) {
   if (!gradient.valid() || gradient.shape() == shape) return gradient;
   const int extra = gradient.rank() - static_cast<int>(shape.size());
   std::vector<int64_t> axes;

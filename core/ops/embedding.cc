@@ -52,6 +52,7 @@ class EmbeddingOp : public Operator {
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const int rank = static_cast<int>(types.inputs[1].shape.size());
     std::vector<Signature> signatures;
+    signatures.reserve(rank + 2);
     for (int d = 0; d < rank; ++d) signatures.push_back({{B(), S(d)}, {S(d)}});
     signatures.push_back({{S(1), B()}, {S(rank)}});
     signatures.push_back({{P(), B()}, {P()}});
@@ -82,6 +83,7 @@ class EmbeddingGradOp : public Operator {
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const int rank = static_cast<int>(types.inputs[1].shape.size());
     std::vector<Signature> signatures;
+    signatures.reserve(rank + 2);
     for (int d = 0; d < rank; ++d) signatures.push_back({{S(d), S(d)}, {P()}});
     signatures.push_back({{S(rank), B()}, {S(1)}});
     signatures.push_back({{P(), B()}, {P()}});

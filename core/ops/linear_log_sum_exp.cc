@@ -74,8 +74,10 @@ class LinearLogSumExpOp : public Operator {
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const int rank = static_cast<int>(types.inputs[2].shape.size());
     std::vector<Signature> signatures;
-    for (int d = 0; d < static_cast<int>(types.inputs[2].shape.size()); ++d) {
+    signatures.reserve(rank);
+    for (int d = 0; d < rank; ++d) {
       signatures.push_back({{S(d), B(), S(d)}, {S(d), S(d)}});
     }
     return signatures;
@@ -106,8 +108,10 @@ class LinearLogSumExpGradOp : public Operator {
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const int rank = static_cast<int>(types.inputs[4].shape.size());
     std::vector<Signature> signatures;
-    for (int d = 0; d < static_cast<int>(types.inputs[4].shape.size()); ++d) {
+    signatures.reserve(rank);
+    for (int d = 0; d < rank; ++d) {
       signatures.push_back({{S(d), S(d), S(d), B(), S(d), S(d)}, {S(d), P()}});
     }
     return signatures;

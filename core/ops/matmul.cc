@@ -104,6 +104,7 @@ class MatMulOp : public Operator {
     const Dims dims(types.inputs, types.attributes);
     const int y_rank = dims.a_rank;
     std::vector<Signature> signatures;
+    signatures.reserve(y_rank + 3);
     for (int d = 0; d < y_rank - 2; ++d) {
       signatures.push_back({{S(d), dims.rows() ? B() : S(d)}, {S(d)}});
     }

@@ -46,6 +46,7 @@ class ReduceMaxOp : public Operator {
     const std::vector<int> output_dims =
         OutputDims(static_cast<int>(types.inputs[0].shape.size()), types.attributes);
     std::vector<Signature> signatures;
+    signatures.reserve(output_dims.size() + 1);
     for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
       signatures.push_back({{S(d)}, {output_dims[d] < 0 ? PMax() : S(output_dims[d])}});
     }

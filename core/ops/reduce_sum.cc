@@ -29,10 +29,15 @@ class ReduceSumOp : public Operator {
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    const Shape& shape = builder.input(0).shape();
-    const Shape kept = ReducedShape(shape, builder.attributes(), /*keep_dims=*/true);
+    // A copy: recording moves what a handle's shape() refers to.
+    const Shape shape = builder.input(0).shape();
+    const std::vector<int64_t>& axes = builder.attributes().GetInts("axes");
+    const bool leading = axes.back() + 1 == static_cast<int64_t>(axes.size());
     Tensor dy = builder.output_gradient(0);
-    if (dy.shape() != kept) dy = Reshape(dy, kept);
+    // Broadcasting by itself supplies leading dimensions only.
+    if (!leading && !builder.attributes().GetBool("keep_dims")) {
+      dy = Reshape(dy, ReducedShape(shape, builder.attributes(), /*keep_dims=*/true));
+    }
     builder.SetInputGradient(0, Expand(dy, shape));
     return absl::OkStatus();
   }
@@ -45,6 +50,7 @@ class ReduceSumOp : public Operator {
     const std::vector<int> output_dims =
         OutputDims(static_cast<int>(types.inputs[0].shape.size()), types.attributes);
     std::vector<Signature> signatures;
+    signatures.reserve(output_dims.size() + 1);
     for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
       signatures.push_back({{S(d)}, {output_dims[d] < 0 ? P() : S(output_dims[d])}});
     }

@@ -96,9 +96,8 @@ class ReshapeOp : public Operator {
       for (const Block& block : CommonBlocks(x, y)) {
         for (const Cut& of_x : CutsOf(x, block.x_begin, block.x_end)) {
           for (const Cut& of_y : CutsOf(y, block.y_begin, block.y_end)) {
-            const int64_t run = std::lcm(of_x.inner, of_y.inner);
-            const int64_t x_unit = run / of_x.inner, y_unit = run / of_y.inner;
-            if (x[of_x.dim] % x_unit != 0) continue;
+            const int64_t common = std::gcd(of_x.inner, of_y.inner);
+            const int64_t x_unit = of_y.inner / common, y_unit = of_x.inner / common;
             // All of the block in one unit is no cut, unless the dimension has one element.
             const bool one = x_unit == x[of_x.dim] && x_unit > 1;
             if (one && !(y_unit == y[of_y.dim] && y_unit == 1)) continue;

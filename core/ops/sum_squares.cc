@@ -31,10 +31,10 @@ class SumSquaresOp : public Operator {
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
+    const int rank = static_cast<int>(types.inputs[0].shape.size());
     std::vector<Signature> signatures;
-    for (int d = 0; d < static_cast<int>(types.inputs[0].shape.size()); ++d) {
-      signatures.push_back({{sbp::S(d)}, {sbp::P()}});
-    }
+    signatures.reserve(rank);
+    for (int d = 0; d < rank; ++d) signatures.push_back({{sbp::S(d)}, {sbp::P()}});
     return signatures;
   }
 };

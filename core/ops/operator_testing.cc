@@ -1,0 +1,108 @@
+#include "core/ops/operator_testing.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+std::string TypesToString(absl::Span<const TensorType> types) {
+  return absl::StrJoin(types, ", ", [](std::string* out, const TensorType& type) {
+    absl::StrAppend(out, TypeToString(type));
+  });
+}
+
+// Cuts the type of a whole tensor down to one part, and says which part that is.
+Region Cut(const AxisLayout& layout, int part, int parts, TensorType& type) {
+  Region region{std::vector<int64_t>(type.shape.size(), 0),
+                std::vector<int64_t>(type.shape.begin(), type.shape.end())};
+  if (!layout.split()) return region;
+  int64_t& size = type.shape[layout.dim];
+  const int64_t units = (size + layout.unit - 1) / layout.unit;
+  const int64_t largest = (units + parts - 1) / parts * layout.unit;
+  const int64_t start = std::min(size, part * largest);
+  region.start[layout.dim] = start;
+  size = std::min(largest, size - start);
+  return region;
+}
+
+std::string PartThatDoesNotFit(const Use& use, const Signature& signature, int part, int parts) {
+  std::vector<TensorType> inputs = use.inputs, outputs = use.outputs;
+  if (inputs.size() != signature.inputs.size() || outputs.size() != signature.outputs.size()) {
+    return "another number of inputs or outputs";
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) Cut(signature.inputs[i], part, parts, inputs[i]);
+  std::vector<Region> regions;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    regions.push_back(Cut(signature.outputs[i], part, parts, outputs[i]));
+  }
+  const Attributes attributes = use.kind->LocalAttributes(use.attributes, outputs, regions);
+  const auto inferred = use.kind->InferTypes(inputs, attributes);
+  if (!inferred.ok()) return std::string(inferred.status().message());
+  if (*inferred == outputs) return "";
+  return absl::StrCat(TypesToString(*inferred), " instead of ", TypesToString(outputs));
+}
+
+}  // namespace
+
+TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
+TensorType I32(const Shape& shape) { return {DType::kI32, shape}; }
+TensorType I64(const Shape& shape) { return {DType::kI64, shape}; }
+TensorType U8(const Shape& shape) { return {DType::kU8, shape}; }
+
+Use::Use(absl::string_view name, std::vector<TensorType> inputs, Attributes attributes)
+    : kind(FindOperator(name)), inputs(std::move(inputs)), attributes(std::move(attributes)) {
+  TESSERA_CHECK(kind != nullptr) << name;
+  auto inferred = kind->InferTypes(this->inputs, this->attributes);
+  status = inferred.status();
+  if (inferred.ok()) outputs = *std::move(inferred);
+}
+
+std::string Inferred(const Use& use) {
+  return use.status.ok() ? TypesToString(use.outputs) : std::string(use.status.message());
+}
+
+std::string SignaturesOf(const Use& use) {
+  std::string text;
+  for (const Signature& signature : use.kind->Signatures(use.types())) {
+    absl::StrAppend(&text, signature.ToString(), "\n");
+  }
+  return text;
+}
+
+std::string SignatureThatDoesNotFit(const Use& use) {
+  if (!use.status.ok()) return std::string(use.status.message());
+  for (const Signature& signature : use.kind->Signatures(use.types())) {
+    for (int parts : {2, 7}) {
+      for (int part = 0; part < parts; ++part) {
+        const std::string why = PartThatDoesNotFit(use, signature, part, parts);
+        if (!why.empty()) {
+          return absl::StrCat(use.kind->name(), " ", signature.ToString(), ", part ", part, " of ",
+                              parts, ": ", why);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+std::string ViewOf(const Use& use, int output, const Strides& input_strides) {
+  const auto placement = use.kind->View(use.types(), output, input_strides);
+  if (!placement.has_value()) return "none";
+  return absl::StrCat("offset ", placement->offset, " strides ", ShapeToString(placement->strides));
+}
+
+std::string BackwardOps(const Graph& graph) {
+  std::string text;
+  for (const Op& op : graph.ops()) {
+    if (op.phase != Phase::kBackward) continue;
+    absl::StrAppend(&text, op.kind->name(), "(", TypesToString(graph.TypesOf(op.inputs)), ") -> ",
+                    TypesToString(graph.TypesOf(op.outputs)), "\n");
+  }
+  return text;
+}
+
+}  // namespace tessera
