@@ -1,0 +1,56 @@
+// all_finite: an element is finite if not all bits of its exponent are set.
+#include <atomic>
+#include <cstdint>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/all_finite.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+bool AllFiniteRun(const float* x, int64_t count) {
+  const hn::RebindToSigned<FloatTag> d;
+  const auto exponent = hn::Set(d, 0x7f800000);
+  auto found = hn::FirstN(d, 0);
+  ForEachVector(count, [&, x](auto access, int64_t i) HWY_ATTR {
+    const auto bits = hn::And(hn::BitCast(d, access.Load(x + i)), exponent);
+    found = hn::Or(found, hn::Eq(bits, exponent));
+  });
+  return hn::AllFalse(d, found);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+HWY_EXPORT(AllFiniteRun);
+}  // namespace
+
+absl::Status AllFinite(const KernelCall& call) {
+  std::atomic<bool> all{true};
+  for (const TensorView& x : call.inputs) {
+    ParallelFor(call.request.threads, x.elements(), 16384, [&](int64_t begin, int64_t end) {
+      if (!HWY_DYNAMIC_DISPATCH(AllFiniteRun)(x.As<float>() + begin, end - begin)) {
+        all.store(false, std::memory_order_relaxed);
+      }
+    });
+  }
+  *call.outputs[0].As<uint8_t>() = all.load() ? 1 : 0;
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,312 @@
+// attention and its gradient, one head of one sequence at a time.
+//
+// A vector's lanes are neighbouring queries. So scores lie transposed, [keys, queries]: the running
+// maximum and sum of a query stay in its lane, nothing is ever added across lanes, and any head_dim
+// is as good as another. A block of queries goes over the keys block by block; keys and values are
+// copied to contiguous rows first, because rows that are a power of two apart in memory would fall
+// into the same few sets of the cache. No matrix of size seq x seq is kept.
+//
+// Sources: Milakov, Gimelshein, "Online normalizer calculation for softmax" (2018); Dao et al.,
+// "FlashAttention" (2022).
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/attention.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/attention_blocks.h"
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/math-inl.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// to[d][l] = factor * rows[l][d] for `count` rows; lanes behind them are 0.
+void TransposeRows(const float* rows, int64_t row, int64_t count, int64_t dim, float factor,
+                   float* to) {
+  for (int64_t d = 0; d < dim; ++d) {
+    for (int64_t l = 0; l < kQueries; ++l) {
+      to[d * kQueries + l] = l < count ? factor * rows[l * row + d] : 0.0f;
+    }
+  }
+}
+
+// rows[l][d] = from[d][l] * factors[l]
+void TransposeBack(const float* from, const float* factors, int64_t count, int64_t dim, float* rows,
+                   int64_t row) {
+  for (int64_t l = 0; l < count; ++l) {
+    for (int64_t d = 0; d < dim; ++d) rows[l * row + d] = from[d * kQueries + l] * factors[l];
+  }
+}
+
+// scores[j][l] = keys[j] . queries[l], for `count` keys; both sums over head_dim.
+HWY_INLINE void Scores(const float* keys, const float* queries, int64_t count, int64_t dim,
+                       float* scores) {
+  Product({keys, dim, 1, queries, kQueries, scores, kQueries, dim, false}, count, kQueries);
+}
+
+// result[d][l] += sum over j of rows[j][d] * weights[j][l]
+HWY_INLINE void AddWeighted(const float* rows, const float* weights, int64_t count, int64_t dim,
+                            float* result) {
+  Product({rows, 1, dim, weights, kQueries, result, kQueries, count, true}, dim, kQueries);
+}
+
+// Where key `first_key` + j comes after query `first_query` + l, `scores[j][l]` becomes `value`.
+void MaskLaterKeys(int64_t first_key, int64_t first_query, int64_t count, float value,
+                   float* scores) {
+  const FloatTag d;
+  const Floats masked = hn::Set(d, value);
+  for (int64_t j = 0; j < count; ++j) {
+    // Lanes below this number belong to queries before the key.
+    const int64_t before = std::min(first_key + j - first_query, kQueries);
+    for (int64_t l = 0; l < before; l += kLanes) {
+      float* const at = scores + j * kQueries + l;
+      FirstLanes(std::min(before - l, kLanes)).Store(masked, at);
+    }
+  }
+}
+
+// One block of queries against the keys [0, keys).
+struct Softmax {
+  alignas(64) float max[kQueries];
+  alignas(64) float sum[kQueries];
+
+  void Start() {
+    std::fill_n(max, kQueries, -kInfinity);
+    std::fill_n(sum, kQueries, 0.0f);
+  }
+
+  // Turns scores into weights relative to the new maximum, and brings `output` [dim][kQueries] to
+  // it.
+  void Add(int64_t count, int64_t dim, float* scores, float* output) {
+    const FloatTag d;
+    for (int64_t l = 0; l < kQueries; l += kLanes) {
+      const Floats old_max = hn::Load(d, max + l);
+      Floats new_max = old_max;
+      for (int64_t j = 0; j < count; ++j) {
+        new_max = hn::Max(new_max, hn::LoadU(d, scores + j * kQueries + l));
+      }
+      Floats part = hn::Zero(d);
+      for (int64_t j = 0; j < count; ++j) {
+        float* const at = scores + j * kQueries + l;
+        const Floats weight = ExpOfNegative(hn::Sub(hn::LoadU(d, at), new_max));
+        part = hn::Add(part, weight);
+        hn::StoreU(weight, d, at);
+      }
+      const Floats correction = ExpOfNegative(hn::Sub(old_max, new_max));
+      hn::Store(hn::MulAdd(hn::Load(d, sum + l), correction, part), d, sum + l);
+      hn::Store(new_max, d, max + l);
+      if (hn::AllTrue(d, hn::Eq(correction, hn::Set(d, 1.0f)))) continue;
+      for (int64_t i = 0; i < dim; ++i) {
+        float* const at = output + i * kQueries + l;
+        hn::StoreU(hn::Mul(hn::LoadU(d, at), correction), d, at);
+      }
+    }
+  }
+
+  // The factors that make `output` the mean of values, and the log-sum-exps.
+  void Finish(float* factors, float* lse) const {
+    const FloatTag d;
+    const Floats zero = hn::Zero(d);
+    for (int64_t l = 0; l < kQueries; l += kLanes) {
+      const Floats total = hn::Load(d, sum + l);
+      // Without a single key the mean is 0.
+      const Floats inverse = hn::Div(hn::Set(d, 1.0f), total);
+      hn::StoreU(hn::IfThenElse(hn::Eq(total, zero), zero, inverse), d, factors + l);
+      hn::StoreU(hn::Add(hn::Load(d, max + l), Log(total)), d, lse + l);
+    }
+  }
+};
+
+void AttentionChunk(const AttentionHead& head, int64_t begin, int64_t end,
+                    const ForwardScratch& scratch) {
+  const int64_t dim = head.dim;
+  const int64_t key_count = head.causal ? end : head.keys;
+  head.k.Read(0, key_count, dim, scratch.keys, dim);
+  head.v.Read(0, key_count, dim, scratch.values, dim);
+  for (int64_t first = begin; first < end; first += kQueries) {
+    const int64_t count = std::min(kQueries, end - first);
+    head.q.Read(first, count, dim, scratch.rows, dim);
+    TransposeRows(scratch.rows, dim, count, dim, head.scale, scratch.queries);
+    std::fill_n(scratch.output, dim * kQueries, 0.0f);
+    Softmax softmax;
+    softmax.Start();
+    const int64_t last_key = head.causal ? first + count : head.keys;
+    for (int64_t j = 0; j < last_key; j += kKeys) {
+      const int64_t keys = std::min(kKeys, last_key - j);
+      Scores(scratch.keys + j * dim, scratch.queries, keys, dim, scratch.scores);
+      if (head.causal && j + keys > first) {
+        MaskLaterKeys(j, first, keys, -kInfinity, scratch.scores);
+      }
+      softmax.Add(keys, dim, scratch.scores, scratch.output);
+      AddWeighted(scratch.values + j * dim, scratch.scores, keys, dim, scratch.output);
+    }
+    float factors[kQueries], lse[kQueries];
+    softmax.Finish(factors, lse);
+    TransposeBack(scratch.output, factors, count, dim, scratch.rows, dim);
+    head.o.Write(first, count, dim, scratch.rows, dim);
+    for (int64_t l = 0; l < count; ++l) head.lse[(first + l) * head.lse_stride] = lse[l];
+  }
+}
+
+// From scores and from products of output gradients and values: weights, and gradients of scores.
+void ScoreGradients(int64_t count, const float* lse, const float* delta, float* scores,
+                    float* gradients) {
+  const FloatTag d;
+  for (int64_t l = 0; l < kQueries; l += kLanes) {
+    const Floats row_lse = hn::LoadU(d, lse + l), row_delta = hn::LoadU(d, delta + l);
+    for (int64_t j = 0; j < count; ++j) {
+      float* const score = scores + j * kQueries + l;
+      float* const gradient = gradients + j * kQueries + l;
+      const Floats weight = ExpOfNegative(hn::Sub(hn::LoadU(d, score), row_lse));
+      hn::StoreU(weight, d, score);
+      hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, gradient), row_delta)), d, gradient);
+    }
+  }
+}
+
+// What a block of queries needs of its own besides tensors: lse of each query, and the sum over
+// head_dim of output times output gradient. Lanes without a query get weights of 0.
+struct QueryTerms {
+  float lse[kQueries], delta[kQueries];
+
+  void Read(const AttentionHead& head, int64_t first, int64_t count, const float* gradients,
+            int64_t row, float* outputs) {
+    head.o.Read(first, count, head.dim, outputs, head.dim);
+    for (int64_t l = 0; l < kQueries; ++l) {
+      lse[l] = kInfinity;
+      delta[l] = 0;
+      if (l >= count) continue;
+      lse[l] = head.lse[(first + l) * head.lse_stride];
+      double sum = 0;
+      for (int64_t d = 0; d < head.dim; ++d) {
+        sum += double{gradients[l * row + d]} * double{outputs[l * head.dim + d]};
+      }
+      delta[l] = static_cast<float>(sum);
+    }
+  }
+};
+
+void AttentionGradHead(const AttentionHead& head, const BackwardScratch& scratch) {
+  const int64_t dim = head.dim, row = PaddedDim(dim);
+  head.k.Read(0, head.keys, dim, scratch.keys, dim);
+  head.v.Read(0, head.keys, dim, scratch.values, dim);
+  std::fill_n(scratch.dkeys, head.keys * row, 0.0f);
+  std::fill_n(scratch.dvalues, head.keys * row, 0.0f);
+  std::fill_n(scratch.query_rows, kQueries * row, 0.0f);
+  std::fill_n(scratch.gradient_rows, kQueries * row, 0.0f);
+  for (int64_t first = 0; first < head.queries; first += kQueries) {
+    const int64_t count = std::min(kQueries, head.queries - first);
+    head.q.Read(first, count, dim, scratch.query_rows, row);
+    head.d_o.Read(first, count, dim, scratch.gradient_rows, row);
+    QueryTerms terms;
+    terms.Read(head, first, count, scratch.gradient_rows, row, scratch.rows);
+    TransposeRows(scratch.query_rows, row, count, dim, head.scale, scratch.queries);
+    TransposeRows(scratch.gradient_rows, row, count, dim, 1.0f, scratch.gradients);
+    std::fill_n(scratch.dqueries, dim * kQueries, 0.0f);
+    const int64_t last_key = head.causal ? first + count : head.keys;
+    for (int64_t j = 0; j < last_key; j += kKeys) {
+      const int64_t keys = std::min(kKeys, last_key - j);
+      Scores(scratch.keys + j * dim, scratch.queries, keys, dim, scratch.scores);
+      if (head.causal && j + keys > first) {
+        MaskLaterKeys(j, first, keys, -kInfinity, scratch.scores);
+      }
+      Scores(scratch.values + j * dim, scratch.gradients, keys, dim, scratch.dscores);
+      ScoreGradients(keys, terms.lse, terms.delta, scratch.scores, scratch.dscores);
+      AddWeighted(scratch.keys + j * dim, scratch.dscores, keys, dim, scratch.dqueries);
+      // Sums over queries; the width is head_dim, in whole vectors.
+      Product({scratch.scores, kQueries, 1, scratch.gradient_rows, row, scratch.dvalues + j * row,
+               row, count, true},
+              keys, row);
+      Product({scratch.dscores, kQueries, 1, scratch.query_rows, row, scratch.dkeys + j * row, row,
+               count, true},
+              keys, row);
+    }
+    float factors[kQueries];
+    std::fill_n(factors, kQueries, head.scale);
+    TransposeBack(scratch.dqueries, factors, count, dim, scratch.rows, dim);
+    head.dq.Write(first, count, dim, scratch.rows, dim);
+  }
+  for (int64_t i = 0; i < head.keys * row; ++i) scratch.dkeys[i] *= head.scale;
+  head.dk.Write(0, head.keys, dim, scratch.dkeys, row);
+  head.dv.Write(0, head.keys, dim, scratch.dvalues, row);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+
+HWY_EXPORT(AttentionChunk);
+HWY_EXPORT(AttentionGradHead);
+
+// Queries of one task of the forward pass.
+constexpr int64_t kChunk = 8 * kQueries;
+
+}  // namespace
+
+int64_t AttentionWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  const Shape &q = request.inputs[0].shape, &k = request.inputs[1].shape;
+  return request.threads * ForwardScratch::Floats(k[1], q[3]) * static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status Attention(const KernelCall& call) {
+  const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
+  const TensorView &o = call.outputs[0], &lse = call.outputs[1];
+  const int64_t heads = q.shape[2], queries = q.shape[1];
+  const int64_t chunks = (queries + kChunk - 1) / kChunk;
+  const int64_t scratch_floats = ForwardScratch::Floats(k.shape[1], q.shape[3]);
+  ParallelTasks(call.request.threads, q.shape[0] * heads * chunks, [&](int64_t task, int worker) {
+    const int64_t b = task / chunks / heads, h = task / chunks % heads;
+    const AttentionHead head(call.request.attributes, b, h, q, k, v, o, lse);
+    const ForwardScratch scratch(static_cast<float*>(call.workspace) + worker * scratch_floats,
+                                 head.keys, head.dim);
+    // Of a causal sequence the last chunks take longest, so they are begun first.
+    const int64_t begin = (chunks - 1 - task % chunks) * kChunk;
+    HWY_DYNAMIC_DISPATCH(AttentionChunk)
+    (head, begin, std::min(queries, begin + kChunk), scratch);
+  });
+  return absl::OkStatus();
+}
+
+int64_t AttentionGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  const Shape &q = request.inputs[1].shape, &k = request.inputs[2].shape;
+  return request.threads * BackwardScratch::Floats(k[1], q[3]) *
+         static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status AttentionGrad(const KernelCall& call) {
+  const TensorView &q = call.inputs[1], &k = call.inputs[2], &v = call.inputs[3];
+  const int64_t heads = q.shape[2];
+  const int64_t scratch_floats = BackwardScratch::Floats(k.shape[1], q.shape[3]);
+  ParallelTasks(call.request.threads, q.shape[0] * heads, [&](int64_t task, int worker) {
+    const int64_t b = task / heads, h = task % heads;
+    AttentionHead head(call.request.attributes, b, h, q, k, v, call.inputs[4], call.inputs[5]);
+    head.d_o = HeadView(call.inputs[0], b, h);
+    head.dq = HeadView(call.outputs[0], b, h);
+    head.dk = HeadView(call.outputs[1], b, h);
+    head.dv = HeadView(call.outputs[2], b, h);
+    const BackwardScratch scratch(static_cast<float*>(call.workspace) + worker * scratch_floats,
+                                  head.keys, head.dim);
+    HWY_DYNAMIC_DISPATCH(AttentionGradHead)(head, scratch);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

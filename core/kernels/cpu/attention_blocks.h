@@ -1,0 +1,112 @@
+// How attention is cut into blocks, and where the blocks lie in a worker's part of the workspace,
+// which is linear in the length of a sequence.
+#ifndef TESSERA_CORE_KERNELS_CPU_ATTENTION_BLOCKS_H_
+#define TESSERA_CORE_KERNELS_CPU_ATTENTION_BLOCKS_H_
+
+#include <cstdint>
+
+#include "core/graph/attributes.h"
+#include "core/kernels/cpu/head_view.h"
+
+namespace tessera::cpu {
+
+inline constexpr int64_t kQueries = 32;  // of a block: two vectors of the widest target
+inline constexpr int64_t kKeys = 64;     // of a block
+
+// head_dim in whole vectors of the widest target.
+constexpr int64_t PaddedDim(int64_t dim) { return (dim + 15) / 16 * 16; }
+
+// The tensors of one head, and what is computed with them.
+struct AttentionHead {
+  HeadView q, k, v, o;
+  float* lse;
+  int64_t lse_stride;
+  int64_t queries, keys, dim;
+  float scale;
+  bool causal;
+  HeadView d_o, dq, dk, dv;  // of the gradient only
+
+  AttentionHead(const Attributes& attributes, int64_t batch, int64_t head, const TensorView& q,
+                const TensorView& k, const TensorView& v, const TensorView& o,
+                const TensorView& lse)
+      : q(q, batch, head),
+        k(k, batch, head),
+        v(v, batch, head),
+        o(o, batch, head),
+        lse(lse.As<float>() + batch * lse.strides[0] + head * lse.strides[1]),
+        lse_stride(lse.strides[2]),
+        queries(q.shape[1]),
+        keys(k.shape[1]),
+        dim(q.shape[3]),
+        scale(static_cast<float>(attributes.GetDouble("scale"))),
+        causal(attributes.GetBool("causal")) {}
+};
+
+// Cuts a worker's memory into arrays that begin at cache lines.
+class ScratchCutter {
+ public:
+  explicit ScratchCutter(float* memory) : next_(memory) {}
+  float* Take(int64_t floats) {
+    float* const taken = next_;
+    next_ += PaddedDim(floats);
+    return taken;
+  }
+
+ private:
+  float* next_;
+};
+
+struct ForwardScratch {
+  float *keys, *values;     // [keys, dim]
+  float* rows;              // [kQueries, dim]
+  float *queries, *output;  // [dim, kQueries]
+  float* scores;            // [kKeys, kQueries]
+
+  ForwardScratch(float* memory, int64_t key_count, int64_t dim) {
+    ScratchCutter cutter(memory);
+    keys = cutter.Take(key_count * dim);
+    values = cutter.Take(key_count * dim);
+    rows = cutter.Take(kQueries * dim);
+    queries = cutter.Take(kQueries * dim);
+    output = cutter.Take(kQueries * dim);
+    scores = cutter.Take(kKeys * kQueries);
+  }
+  static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
+    return 2 * PaddedDim(key_count * dim) + 3 * kQueries * dim + kKeys * kQueries;
+  }
+};
+
+struct BackwardScratch {
+  float *keys, *values;                   // [keys, dim]
+  float *dkeys, *dvalues;                 // [keys, PaddedDim(dim)]
+  float* rows;                            // [kQueries, dim]
+  float *query_rows, *gradient_rows;      // [kQueries, PaddedDim(dim)]
+  float *queries, *gradients, *dqueries;  // [dim, kQueries]
+  float *scores, *dscores;                // [kKeys, kQueries]
+
+  BackwardScratch(float* memory, int64_t key_count, int64_t dim) {
+    ScratchCutter cutter(memory);
+    const int64_t row = PaddedDim(dim);
+    keys = cutter.Take(key_count * dim);
+    values = cutter.Take(key_count * dim);
+    dkeys = cutter.Take(key_count * row);
+    dvalues = cutter.Take(key_count * row);
+    rows = cutter.Take(kQueries * dim);
+    query_rows = cutter.Take(kQueries * row);
+    gradient_rows = cutter.Take(kQueries * row);
+    queries = cutter.Take(kQueries * dim);
+    gradients = cutter.Take(kQueries * dim);
+    dqueries = cutter.Take(kQueries * dim);
+    scores = cutter.Take(kKeys * kQueries);
+    dscores = cutter.Take(kKeys * kQueries);
+  }
+  static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
+    const int64_t row = PaddedDim(dim);
+    return 2 * PaddedDim(key_count * dim) + 2 * key_count * row + 4 * kQueries * dim +
+           2 * kQueries * row + 2 * kKeys * kQueries;
+  }
+};
+
+}  // namespace tessera::cpu
+
+#endif  // TESSERA_CORE_KERNELS_CPU_ATTENTION_BLOCKS_H_

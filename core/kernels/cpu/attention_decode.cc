@@ -1,0 +1,121 @@
+// Attention of one new token over the keys and values that are kept: bound by reading them once.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/attention_decode.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/head_view.h"
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/math-inl.h"
+#include "core/kernels/cpu/parallel.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+// `count` keys and values of `dim` elements, `row` elements apart. `scores` has room for `count`.
+void DecodeHead(const float* query, const float* keys, const float* values, int64_t row,
+                int64_t count, int64_t dim, float scale, float* scores, float* output) {
+  double sum[1];
+  for (int64_t j = 0; j < count; ++j) {
+    const float* const key = keys + j * row;
+    SumVectors<1>(
+        dim,
+        [=](auto access, int64_t i, Floats* terms)
+            HWY_ATTR { terms[0] = hn::Mul(access.Load(query + i), access.Load(key + i)); },
+        sum);
+    scores[j] = scale * static_cast<float>(sum[0]);
+  }
+  const Floats max = SetF(MaxOfFloats(scores, count));
+  SumVectors<1>(
+      count,
+      [=](auto access, int64_t i, Floats* terms) HWY_ATTR {
+        terms[0] = ExpOfNegative(hn::Sub(access.Load(scores + i), max));
+        access.Store(terms[0], scores + i);
+      },
+      sum);
+  std::fill_n(output, dim, 0.0f);
+  for (int64_t j = 0; j < count; ++j) {
+    const float* const value = values + j * row;
+    const Floats weight = SetF(scores[j]);
+    ForEachVector(dim, [=](auto access, int64_t i) HWY_ATTR {
+      access.Store(hn::MulAdd(weight, access.Load(value + i), access.Load(output + i)), output + i);
+    });
+  }
+  const Floats total = SetF(static_cast<float>(sum[0]));
+  ForEachVector(dim, [=](auto access, int64_t i) HWY_ATTR {
+    access.Store(hn::Div(access.Load(output + i), total), output + i);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+
+HWY_EXPORT(DecodeHead);
+
+// new_cache = cache, but for the row `position`, which becomes `row` [batch, 1, heads, head_dim].
+void WriteRow(int threads, const TensorView& row, const TensorView& cache,
+              const TensorView& new_cache, int64_t position) {
+  const int64_t heads = cache.shape[2], dim = cache.shape[3];
+  if (new_cache.data != cache.data) {
+    ParallelFor(threads, cache.elements(), 16384, [&](int64_t begin, int64_t end) {
+      std::memcpy(new_cache.As<float>() + begin, cache.As<float>() + begin,
+                  (end - begin) * sizeof(float));
+    });
+  }
+  for (int64_t b = 0; b < cache.shape[0]; ++b) {
+    for (int64_t h = 0; h < heads; ++h) {
+      HeadView(row, b, h).Read(
+          0, 1, dim, HeadView(new_cache, b, h).data + position * new_cache.strides[1], dim);
+    }
+  }
+}
+
+}  // namespace
+
+int64_t AttentionDecodeWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  const Shape& cache = request.inputs[3].shape;
+  return request.threads * (cache[1] + 2 * cache[3]) * static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status AttentionDecode(const KernelCall& call) {
+  const TensorView& q = call.inputs[0];
+  const TensorView &o = call.outputs[0], &k = call.outputs[1], &v = call.outputs[2];
+  const int64_t position = *call.inputs[5].As<int64_t>();
+  const int64_t rows = k.shape[1], heads = k.shape[2], dim = k.shape[3];
+  if (position < 0 || position >= rows) {
+    return absl::OutOfRangeError(
+        absl::StrCat("position ", position, " is not in the cache: it has rows [0, ", rows, ")"));
+  }
+  const int threads = call.request.threads;
+  WriteRow(threads, call.inputs[1], call.inputs[3], k, position);
+  WriteRow(threads, call.inputs[2], call.inputs[4], v, position);
+  const auto scale = static_cast<float>(call.request.attributes.GetDouble("scale"));
+  ParallelTasks(threads, k.shape[0] * heads, [&](int64_t task, int worker) {
+    const int64_t b = task / heads, h = task % heads;
+    float* const scores = static_cast<float*>(call.workspace) + worker * (rows + 2 * dim);
+    float *const query = scores + rows, *const output = query + dim;
+    HeadView(q, b, h).Read(0, 1, dim, query, dim);
+    HWY_DYNAMIC_DISPATCH(DecodeHead)
+    (query, HeadView(k, b, h).data, HeadView(v, b, h).data, heads * dim, position + 1, dim, scale,
+     scores, output);
+    HeadView(o, b, h).Write(0, 1, dim, output, dim);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,75 @@
+#include "core/kernels/cpu/backend.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/targets.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/host/host_memory.h"
+#include "hwy/highway.h"
+
+namespace tessera {
+namespace {
+
+// "AMD EPYC" of /proc/cpuinfo's "model name : AMD EPYC".
+std::string ModelName() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    const size_t colon = line.find(':');
+    if (absl::StartsWith(line, "model name") && colon != std::string::npos) {
+      const absl::string_view name =
+          absl::StripAsciiWhitespace(absl::string_view(line).substr(colon + 1));
+      return std::string(name.data(), name.size());
+    }
+  }
+  return "unknown processor";
+}
+
+// The best of the targets that the vector kernels are compiled for; lower bits are better.
+const char* VectorTarget() {
+  const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  return hwy::TargetName(targets & -targets);
+}
+
+class CpuBackend : public Backend {
+ public:
+  explicit CpuBackend(int threads)
+      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()), std::max(1, threads)} {}
+
+  absl::string_view name() const override { return "cpu"; }
+  absl::Span<const Kernel* const> kernels() const override { return cpu::Kernels(); }
+  Processor processor() const override { return processor_; }
+
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) override {
+    return AllocateHostMemory(bytes, guarded);
+  }
+
+  // Kernels and copies have ended when they return.
+  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(device, host, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
+    if (bytes > 0) std::memcpy(host, device, bytes);
+    return absl::OkStatus();
+  }
+  absl::Status Synchronize() override { return absl::OkStatus(); }
+
+ private:
+  Processor processor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> MakeCpuBackend(int threads) {
+  return std::make_unique<CpuBackend>(threads);
+}
+
+}  // namespace tessera

@@ -1,0 +1,96 @@
+// The conversion of one element from any dtype to any other, rounded once.
+//
+// To floating dtypes: to nearest, ties to even. From floating dtypes to integers: truncated toward
+// zero; what does not fit becomes the nearest integer that does, and NaN becomes 0. Between
+// integers: the low bits.
+#ifndef TESSERA_CORE_KERNELS_CPU_CONVERT_H_
+#define TESSERA_CORE_KERNELS_CPU_CONVERT_H_
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "core/tensor/dtype.h"
+#include "core/tensor/half.h"
+
+namespace tessera::cpu {
+
+template <typename T>
+inline constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
+
+// `value` as a float that a second rounding, to fewer bits, takes where it would have taken
+// `value`: what is between two floats goes to the one whose last bit is odd.
+inline float RoundToOdd(double value) {
+  float rounded = static_cast<float>(value);
+  if (static_cast<double>(rounded) == value || !std::isfinite(rounded)) return rounded;
+  uint32_t bits;
+  std::memcpy(&bits, &rounded, sizeof(bits));
+  if (std::abs(static_cast<double>(rounded)) > std::abs(value)) --bits;
+  bits |= 1;
+  std::memcpy(&rounded, &bits, sizeof(bits));
+  return rounded;
+}
+
+// The same from an integer, which a double may not hold: the bits that it cannot hold are gathered
+// in one that it can.
+inline double RoundToOdd(int64_t value) {
+  if (value > -(int64_t{1} << 53) && value < (int64_t{1} << 53)) return static_cast<double>(value);
+  return static_cast<double>((value >> 11 | ((value & 0x7ff) != 0 ? 1 : 0))) * 2048.0;
+}
+
+template <typename To, typename From>
+To TruncateToInteger(From value) {
+  // The bounds are exact: powers of two.
+  constexpr From kEnd = std::is_same_v<To, uint8_t>   ? From(256)
+                        : std::is_same_v<To, int32_t> ? From(2147483648.0)
+                                                      : From(9223372036854775808.0);
+  constexpr From kBegin = std::is_same_v<To, uint8_t> ? From(0) : -kEnd;
+  if (value >= kEnd) return std::numeric_limits<To>::max();
+  if (value <= kBegin) return std::numeric_limits<To>::min();
+  return value == value ? static_cast<To>(value) : To{0};
+}
+
+template <typename To, typename From>
+To Convert(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (kIsHalf<From>) {
+    return Convert<To>(static_cast<float>(value));
+  } else if constexpr (kIsHalf<To>) {
+    if constexpr (std::is_same_v<From, float>) return To(value);
+    if constexpr (std::is_same_v<From, double>) return To(RoundToOdd(value));
+    if constexpr (std::is_integral_v<From>) return To(RoundToOdd(RoundToOdd(int64_t{value})));
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    return TruncateToInteger<To>(value);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+// Calls body(T{}) with the type T of a dtype's elements.
+template <typename Body>
+auto WithElementType(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kF64:
+      return body(double{});
+    case DType::kBF16:
+      return body(BFloat16{});
+    case DType::kF16:
+      return body(Float16{});
+    case DType::kI32:
+      return body(int32_t{});
+    case DType::kI64:
+      return body(int64_t{});
+    case DType::kU8:
+      return body(uint8_t{});
+    case DType::kF32:
+      break;
+  }
+  return body(float{});
+}
+
+}  // namespace tessera::cpu
+
+#endif  // TESSERA_CORE_KERNELS_CPU_CONVERT_H_

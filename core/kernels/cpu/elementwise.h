@@ -1,0 +1,30 @@
+// The loop of all elementwise operators: it cuts an output into runs and hands each operand of a
+// run over as contiguous elements, whatever its strides and broadcasting. So one vector loop serves
+// every layout, and gives an element the same bits in each.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_KERNELS_CPU_ELEMENTWISE_H_
+#define TESSERA_CORE_KERNELS_CPU_ELEMENTWISE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "core/kernels/interface/kernel.h"
+
+namespace tessera::cpu {
+
+inline constexpr int kMaxElementwiseInputs = 3;
+
+// What is called for each run: inputs[i] and `output` are contiguous arrays of `count` elements. If
+// an input lies where the output lies, so does its run.
+using ElementwiseRun = void (*)(const void* context, const void* const* inputs, void* output,
+                                int64_t count);
+
+// Calls `run` for parts that together are `output` (row-major). The inputs, at most
+// kMaxElementwiseInputs at any strides, are broadcast to its shape.
+void RunElementwise(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
+                    const void* context, ElementwiseRun run);
+
+}  // namespace tessera::cpu
+
+#endif  // TESSERA_CORE_KERNELS_CPU_ELEMENTWISE_H_

@@ -1,0 +1,61 @@
+// embedding copies rows; its gradient adds rows in the order of ids, each thread in columns of its
+// own, so no sum depends on the number of threads and none is shared.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/tensor/check.h"
+
+namespace tessera::cpu {
+namespace {
+
+absl::Status CheckIds(const TensorView& ids, int64_t rows) {
+  const int32_t* const data = ids.As<int32_t>();
+  const int64_t count = ids.elements();
+  for (int64_t i = 0; i < count; ++i) {
+    if (data[i] < 0 || data[i] >= rows) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "id ", data[i], " at position ", i, " is not in the table: ids are in [0, ", rows, ")"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Embedding(const KernelCall& call) {
+  const TensorView &table = call.inputs[0], &ids = call.inputs[1], &y = call.outputs[0];
+  const int64_t columns = table.shape[1];
+  RETURN_IF_ERROR(CheckIds(ids, table.shape[0]));
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
+  ParallelFor(call.request.threads, ids.elements(), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t row = ids.As<int32_t>()[i];
+      std::copy_n(table.As<float>() + row * columns, columns, y.As<float>() + i * columns);
+    }
+  });
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingGrad(const KernelCall& call) {
+  const TensorView &dy = call.inputs[0], &ids = call.inputs[1], &dtable = call.outputs[0];
+  const int64_t columns = dtable.shape[1], count = ids.elements();
+  RETURN_IF_ERROR(CheckIds(ids, dtable.shape[0]));
+  ParallelFor(call.request.threads, dtable.elements(), 16384, [&](int64_t begin, int64_t end) {
+    std::memset(dtable.As<float>() + begin, 0, (end - begin) * sizeof(float));
+  });
+  // Columns by cache lines.
+  ParallelFor(call.request.threads, columns, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float* const from = dy.As<float>() + i * columns;
+      float* const to = dtable.As<float>() + int64_t{ids.As<int32_t>()[i]} * columns;
+      for (int64_t c = begin; c < end; ++c) to[c] += from[c];
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu

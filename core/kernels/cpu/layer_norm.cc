@@ -1,0 +1,178 @@
+// layer_norm and its gradient, over the last dimension. Mean and variance are two passes over a
+// row, which stays in the first cache.
+//
+// The gradients of weight and bias are sums over rows: fp32 over groups of rows, double over
+// groups; blocks of groups, cut by the number of rows alone, are what threads share.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/layer_norm.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+void LayerNormRow(const float* x, const float* weight, const float* bias, double eps, int64_t count,
+                  float* y, float* mean_of_row, float* rstd_of_row) {
+  const FloatTag d;
+  double sum[1], squares[1];
+  SumVectors<1>(
+      count, [=](auto access, int64_t i, Floats* terms) HWY_ATTR { terms[0] = access.Load(x + i); },
+      sum);
+  *mean_of_row = static_cast<float>(sum[0] / static_cast<double>(count));
+  const Floats mean = hn::Set(d, *mean_of_row);
+  SumVectors<1>(
+      count,
+      [=](auto access, int64_t i, Floats* terms) HWY_ATTR {
+        const Floats distance = hn::Sub(access.Load(x + i), mean);
+        terms[0] = hn::Mul(distance, distance);
+      },
+      squares);
+  const double variance = squares[0] / static_cast<double>(count);
+  *rstd_of_row = static_cast<float>(1 / std::sqrt(variance + eps));
+  const Floats rstd = hn::Set(d, *rstd_of_row);
+  ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
+    const Floats normal = hn::Mul(hn::Sub(access.Load(x + i), mean), rstd);
+    access.Store(hn::MulAdd(normal, access.Load(weight + i), access.Load(bias + i)), y + i);
+  });
+}
+
+// Adds the row's part of the gradients of weight and bias to `dweight` and `dbias`.
+void LayerNormGradRow(const float* dy, const float* x, const float* weight, float mean_of_row,
+                      float rstd_of_row, int64_t count, float* dx, float* dweight, float* dbias) {
+  const FloatTag d;
+  const Floats mean = hn::Set(d, mean_of_row), rstd = hn::Set(d, rstd_of_row);
+  double sums[2];
+  SumVectors<2>(
+      count,
+      [=](auto access, int64_t i, Floats* terms) HWY_ATTR {
+        const Floats change = access.Load(dy + i);
+        const Floats normal = hn::Mul(hn::Sub(access.Load(x + i), mean), rstd);
+        access.Store(hn::MulAdd(change, normal, access.Load(dweight + i)), dweight + i);
+        access.Store(hn::Add(change, access.Load(dbias + i)), dbias + i);
+        terms[0] = hn::Mul(change, access.Load(weight + i));
+        terms[1] = hn::Mul(terms[0], normal);
+      },
+      sums);
+  const Floats mean_change = hn::Set(d, static_cast<float>(sums[0] / static_cast<double>(count)));
+  const Floats along = hn::Set(d, static_cast<float>(sums[1] / static_cast<double>(count)));
+  ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
+    const Floats change = hn::Mul(access.Load(dy + i), access.Load(weight + i));
+    const Floats normal = hn::Mul(hn::Sub(access.Load(x + i), mean), rstd);
+    const Floats rest = hn::NegMulAdd(normal, along, hn::Sub(change, mean_change));
+    access.Store(hn::Mul(rest, rstd), dx + i);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+
+HWY_EXPORT(LayerNormRow);
+HWY_EXPORT(LayerNormGradRow);
+
+// How rows are shared for the gradients of weight and bias.
+struct RowBlocks {
+  static constexpr int64_t kGroup = 64;  // rows
+  static constexpr int64_t kMaxBlocks = 64;
+  int64_t rows, columns, block_rows, blocks;
+
+  RowBlocks(int64_t rows, int64_t columns) : rows(rows), columns(columns) {
+    const int64_t groups = (rows + kGroup - 1) / kGroup;
+    block_rows = std::max<int64_t>(1, (groups + kMaxBlocks - 1) / kMaxBlocks) * kGroup;
+    blocks = (rows + block_rows - 1) / block_rows;
+  }
+  // Of weight and bias, one after the other: a block's sums, and those of one group.
+  int64_t block_bytes() const {
+    return 2 * columns * static_cast<int64_t>(sizeof(double) + sizeof(float));
+  }
+};
+
+RowBlocks BlocksOf(const Shape& shape) {
+  const int64_t columns = shape.back();
+  return {NumElements(absl::MakeConstSpan(shape).first(shape.size() - 1)), columns};
+}
+
+void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double* sums) {
+  const float *const dy = call.inputs[0].As<float>(), *const x = call.inputs[1].As<float>();
+  const float *const mean = call.inputs[3].As<float>(), *const rstd = call.inputs[4].As<float>();
+  float* const dx = call.outputs[0].As<float>();
+  float* const group = reinterpret_cast<float*>(sums + 2 * of.columns);
+  std::fill_n(sums, 2 * of.columns, 0.0);
+  const int64_t end = std::min(of.rows, (block + 1) * of.block_rows);
+  for (int64_t begin = block * of.block_rows; begin < end; begin += RowBlocks::kGroup) {
+    std::fill_n(group, 2 * of.columns, 0.0f);
+    for (int64_t r = begin; r < std::min(end, begin + RowBlocks::kGroup); ++r) {
+      HWY_DYNAMIC_DISPATCH(LayerNormGradRow)
+      (dy + r * of.columns, x + r * of.columns, call.inputs[2].As<float>(), mean[r], rstd[r],
+       of.columns, dx + r * of.columns, group, group + of.columns);
+    }
+    for (int64_t c = 0; c < 2 * of.columns; ++c) sums[c] += double{group[c]};
+  }
+}
+
+}  // namespace
+
+absl::Status LayerNorm(const KernelCall& call) {
+  const RowBlocks of = BlocksOf(call.inputs[0].shape);
+  const double eps = call.request.attributes.GetDouble("eps");
+  if (of.columns == 0) return absl::OkStatus();
+  const float* const x = call.inputs[0].As<float>();
+  const int64_t grain = std::max<int64_t>(1, 8192 / of.columns);
+  ParallelFor(call.request.threads, of.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      HWY_DYNAMIC_DISPATCH(LayerNormRow)
+      (x + r * of.columns, call.inputs[1].As<float>(), call.inputs[2].As<float>(), eps, of.columns,
+       call.outputs[0].As<float>() + r * of.columns, call.outputs[1].As<float>() + r,
+       call.outputs[2].As<float>() + r);
+    }
+  });
+  return absl::OkStatus();
+}
+
+int64_t LayerNormGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  const RowBlocks of = BlocksOf(request.inputs[0].shape);
+  return of.blocks * of.block_bytes();
+}
+
+absl::Status LayerNormGrad(const KernelCall& call) {
+  const RowBlocks of = BlocksOf(call.inputs[0].shape);
+  char* const workspace = static_cast<char*>(call.workspace);
+  const auto block_sums = [&](int64_t block) {
+    return reinterpret_cast<double*>(workspace + block * of.block_bytes());
+  };
+  ParallelFor(call.request.threads, of.blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t block = begin; block < end; ++block) SumBlock(call, of, block, block_sums(block));
+  });
+  float *const dweight = call.outputs[1].As<float>(), *const dbias = call.outputs[2].As<float>();
+  ParallelFor(call.request.threads, of.columns, 256, [&](int64_t begin, int64_t end) {
+    for (int64_t c = begin; c < end; ++c) {
+      double weight_sum = 0, bias_sum = 0;
+      for (int64_t block = 0; block < of.blocks; ++block) {
+        weight_sum += block_sums(block)[c];
+        bias_sum += block_sums(block)[of.columns + c];
+      }
+      dweight[c] = static_cast<float>(weight_sum);
+      dbias[c] = static_cast<float>(bias_sum);
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

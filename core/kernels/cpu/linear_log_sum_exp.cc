@@ -1,0 +1,426 @@
+// The head of a language model with cross-entropy: logits = x w^T are made in chunks, looked at and
+// dropped.
+//
+// A chunk is a block of rows by a block of the vocabulary, 8 MiB at most. Blocks of rows are long
+// (all rows, as a rule) and the vocabulary is what is cut: so each row of w, the largest tensor by
+// far, is read once, and of dw written once, where chunks of whole rows of logits would go through
+// both once for every forty rows. Over chunks a row keeps its running maximum and sum.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/linear_log_sum_exp.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/math-inl.h"
+#include "core/kernels/cpu/onednn_product.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/tensor/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+// The sum of exp(logit - max) over a row of a chunk, where `max` is raised to the row's maximum.
+double SumOfExps(const float* logits, int64_t count, float* max) {
+  *max = HWY_MAX(*max, MaxOfFloats(logits, count));
+  const Floats shift = SetF(*max);
+  double sum[1];
+  SumVectors<1>(
+      count,
+      [=](auto access, int64_t i, Floats* terms)
+          HWY_ATTR { terms[0] = ExpOfNegative(hn::Sub(access.Load(logits + i), shift)); },
+      sum);
+  return sum[0];
+}
+
+// Turns a row of logits into its gradient with respect to the log-sum-exp.
+void ExpsInPlace(float lse, float factor, float* logits, int64_t count) {
+  const Floats shift = SetF(lse), by = SetF(factor);
+  ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
+    const Floats share = Exp(hn::Sub(access.Load(logits + i), shift));
+    access.Store(hn::Mul(by, share), logits + i);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+
+HWY_EXPORT(SumOfExps);
+HWY_EXPORT(ExpsInPlace);
+
+// How [rows, vocabulary] logits are cut: a function of the shapes alone.
+struct Chunks {
+  static constexpr int64_t kChunkFloats = (8 << 20) / sizeof(float);
+  static constexpr int64_t kMaxRows = 2048;
+
+  int64_t rows, vocabulary, columns;
+  int64_t block_rows, block_words;
+
+  Chunks(const Shape& x, const Shape& w)
+      : rows(NumElements(absl::MakeConstSpan(x).first(x.size() - 1))),
+        vocabulary(w[0]),
+        columns(w[1]),
+        block_rows(std::min(rows, kMaxRows)) {
+    const int64_t words = kChunkFloats / std::max<int64_t>(1, block_rows) / 64 * 64;
+    block_words = std::min(vocabulary, words);
+  }
+  bool empty() const { return rows == 0 || vocabulary == 0 || columns == 0; }
+  int64_t logits_bytes() const { return Aligned(block_rows * block_words * 4); }
+
+  static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+};
+
+// The products of one kind for each size that chunks have: whole and last block of rows, whole and
+// last block of the vocabulary.
+class ChunkProducts {
+ public:
+  // `shape(rows, words)` is that of the product for a chunk of this size.
+  template <typename ShapeOf>
+  static absl::StatusOr<ChunkProducts> Make(const Chunks& chunks, int threads,
+                                            const ShapeOf& shape) {
+    ChunkProducts products(chunks);
+    for (int last_rows = 0; last_rows < 2; ++last_rows) {
+      for (int last_words = 0; last_words < 2; ++last_words) {
+        const int64_t rows = last_rows ? chunks.rows % chunks.block_rows : chunks.block_rows;
+        const int64_t words =
+            last_words ? chunks.vocabulary % chunks.block_words : chunks.block_words;
+        if (rows == 0 || words == 0) continue;
+        ASSIGN_OR_RETURN(OnednnProduct product,
+                         OnednnProduct::Make(shape(rows, words), {}, threads));
+        products.scratch_bytes_ = std::max(products.scratch_bytes_, product.scratch_bytes());
+        products.products_[last_rows][last_words].emplace(std::move(product));
+      }
+    }
+    return products;
+  }
+
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  OnednnProduct& For(int64_t rows, int64_t words) {
+    return *products_[rows == block_rows_ ? 0 : 1][words == block_words_ ? 0 : 1];
+  }
+
+ private:
+  explicit ChunkProducts(const Chunks& chunks)
+      : block_rows_(chunks.block_rows), block_words_(chunks.block_words) {}
+
+  int64_t block_rows_, block_words_;
+  int64_t scratch_bytes_ = 0;
+  std::optional<OnednnProduct> products_[2][2];
+};
+
+absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, int threads) {
+  return ChunkProducts::Make(chunks, threads, [&](int64_t rows, int64_t words) {
+    return ProductShape{
+        .rows = rows, .columns = words, .depth = chunks.columns, .transpose_b = true};
+  });
+}
+
+// A part of the rows, or of the vocabulary.
+struct Part {
+  int64_t begin, count;
+};
+
+// --- Forward ---
+
+class BoundForward : public BoundKernel {
+ public:
+  BoundForward(const Chunks& chunks, ChunkProducts logits)
+      : chunks_(chunks), logits_(std::move(logits)) {}
+
+  // Logits of a chunk, state of each row (maximum and sum), scratch of oneDNN.
+  static int64_t WorkspaceBytes(const Chunks& chunks, const ChunkProducts& logits) {
+    return chunks.logits_bytes() + StateBytes(chunks) + logits.scratch_bytes();
+  }
+
+  absl::Status Run(const KernelCall& call) override {
+    const float *const x = call.inputs[0].As<float>(), *const w = call.inputs[1].As<float>();
+    char* const workspace = static_cast<char*>(call.workspace);
+    float* const logits = reinterpret_cast<float*>(workspace);
+    sums_ = reinterpret_cast<double*>(workspace + chunks_.logits_bytes());
+    maxima_ = reinterpret_cast<float*>(sums_ + chunks_.block_rows);
+    void* const scratch = workspace + chunks_.logits_bytes() + StateBytes(chunks_);
+    for (int64_t r = 0; r < chunks_.rows; r += chunks_.block_rows) {
+      const Part rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
+      std::fill_n(sums_, rows.count, 0.0);
+      std::fill_n(maxima_, rows.count, -std::numeric_limits<float>::infinity());
+      std::fill_n(call.outputs[1].As<float>() + r, rows.count, 0.0f);
+      for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
+        const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
+        RETURN_IF_ERROR(
+            logits_.For(rows.count, words.count)
+                .Run(x + r * chunks_.columns, w + v * chunks_.columns, logits, scratch));
+        AddChunk(call, rows, words, logits);
+      }
+      for (int64_t i = 0; i < rows.count; ++i) {
+        call.outputs[0].As<float>()[r + i] =
+            static_cast<float>(double{maxima_[i]} + std::log(sums_[i]));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static int64_t StateBytes(const Chunks& chunks) {
+    return Chunks::Aligned(chunks.block_rows * (sizeof(double) + sizeof(float)));
+  }
+
+  void AddChunk(const KernelCall& call, Part rows, Part words, const float* logits) {
+    ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const float* const row = logits + i * words.count;
+        float max = maxima_[i];
+        const double sum = HWY_DYNAMIC_DISPATCH(SumOfExps)(row, words.count, &max);
+        sums_[i] = sums_[i] * std::exp(double{maxima_[i]} - double{max}) + sum;
+        maxima_[i] = max;
+        const int64_t target = call.inputs[2].As<int32_t>()[rows.begin + i] - words.begin;
+        if (target >= 0 && target < words.count) {
+          call.outputs[1].As<float>()[rows.begin + i] = row[target];
+        }
+      }
+    });
+  }
+
+  Chunks chunks_;
+  ChunkProducts logits_;
+  double* sums_ = nullptr;
+  float* maxima_ = nullptr;
+};
+
+// --- Gradient ---
+
+struct GradientProducts {
+  ChunkProducts logits, first_dx, more_dx, first_dw, more_dw;
+
+  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, int threads) {
+    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, threads));
+    const auto dx = [&](bool accumulate) {
+      return ChunkProducts::Make(chunks, threads, [&](int64_t rows, int64_t words) {
+        return ProductShape{
+            .rows = rows, .columns = chunks.columns, .depth = words, .accumulate = accumulate};
+      });
+    };
+    const auto dw = [&](bool accumulate) {
+      return ChunkProducts::Make(chunks, threads, [&](int64_t rows, int64_t words) {
+        return ProductShape{.rows = words,
+                            .columns = chunks.columns,
+                            .depth = rows,
+                            .transpose_a = true,
+                            .accumulate = accumulate};
+      });
+    };
+    ASSIGN_OR_RETURN(ChunkProducts first_dx, dx(false));
+    ASSIGN_OR_RETURN(ChunkProducts more_dx, dx(true));
+    ASSIGN_OR_RETURN(ChunkProducts first_dw, dw(false));
+    ASSIGN_OR_RETURN(ChunkProducts more_dw, dw(true));
+    return GradientProducts{std::move(logits), std::move(first_dx), std::move(more_dx),
+                            std::move(first_dw), std::move(more_dw)};
+  }
+  int64_t scratch_bytes() const {
+    return std::max({logits.scratch_bytes(), first_dx.scratch_bytes(), more_dx.scratch_bytes(),
+                     first_dw.scratch_bytes(), more_dw.scratch_bytes()});
+  }
+};
+
+class BoundGradient : public BoundKernel {
+ public:
+  BoundGradient(const Chunks& chunks, GradientProducts products)
+      : chunks_(chunks), products_(std::move(products)) {}
+
+  // Logits of a chunk, rows of x, scratch of oneDNN.
+  static int64_t WorkspaceBytes(const Chunks& chunks, const GradientProducts& products) {
+    return chunks.logits_bytes() + RowsBytes(chunks) + products.scratch_bytes();
+  }
+
+  absl::Status Run(const KernelCall& call) override {
+    char* const workspace = static_cast<char*>(call.workspace);
+    float* const copy = reinterpret_cast<float*>(workspace + chunks_.logits_bytes());
+    void* const scratch = workspace + chunks_.logits_bytes() + RowsBytes(chunks_);
+    for (int64_t r = 0; r < chunks_.rows; r += chunks_.block_rows) {
+      const Part rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
+      const float* const x = LiveRows(call, rows, copy);
+      for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
+        const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
+        RETURN_IF_ERROR(
+            AddChunk(call, rows, words, x, reinterpret_cast<float*>(workspace), scratch));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static int64_t RowsBytes(const Chunks& chunks) {
+    return Chunks::Aligned(chunks.block_rows * chunks.columns * 4);
+  }
+
+  static bool IsDead(const KernelCall& call, int64_t row) {
+    return call.inputs[0].As<float>()[row] == 0 && call.inputs[1].As<float>()[row] == 0;
+  }
+
+  // x, or a copy of it in which the rows that must not contribute are 0, whatever they hold.
+  const float* LiveRows(const KernelCall& call, Part rows, float* copy) const {
+    const int64_t columns = chunks_.columns;
+    const float* const x = call.inputs[2].As<float>() + rows.begin * columns;
+    bool all_live = true;
+    for (int64_t i = 0; i < rows.count; ++i) all_live &= !IsDead(call, rows.begin + i);
+    if (all_live) return x;
+    ParallelFor(call.request.threads, rows.count, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (IsDead(call, rows.begin + i)) {
+          std::fill_n(copy + i * columns, columns, 0.0f);
+        } else {
+          std::copy_n(x + i * columns, columns, copy + i * columns);
+        }
+      }
+    });
+    return copy;
+  }
+
+  absl::Status AddChunk(const KernelCall& call, Part rows, Part words, const float* x,
+                        float* logits, void* scratch) {
+    const int64_t columns = chunks_.columns;
+    const float* const w = call.inputs[3].As<float>() + words.begin * columns;
+    float* const dx = call.outputs[0].As<float>() + rows.begin * columns;
+    float* const dw = call.outputs[1].As<float>() + words.begin * columns;
+    RETURN_IF_ERROR(products_.logits.For(rows.count, words.count).Run(x, w, logits, scratch));
+    ToGradient(call, rows, words, logits);
+    ChunkProducts& dx_product = words.begin == 0 ? products_.first_dx : products_.more_dx;
+    RETURN_IF_ERROR(dx_product.For(rows.count, words.count).Run(logits, w, dx, scratch));
+    ChunkProducts& dw_product = rows.begin == 0 ? products_.first_dw : products_.more_dw;
+    return dw_product.For(rows.count, words.count).Run(logits, x, dw, scratch);
+  }
+
+  static void ToGradient(const KernelCall& call, Part rows, Part words, float* logits) {
+    ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t r = rows.begin + i;
+        float* const row = logits + i * words.count;
+        if (IsDead(call, r)) {
+          std::fill_n(row, words.count, 0.0f);
+          continue;
+        }
+        HWY_DYNAMIC_DISPATCH(ExpsInPlace)
+        (call.inputs[5].As<float>()[r], call.inputs[0].As<float>()[r], row, words.count);
+        const int64_t target = call.inputs[4].As<int32_t>()[r] - words.begin;
+        if (target >= 0 && target < words.count) row[target] += call.inputs[1].As<float>()[r];
+      }
+    });
+  }
+
+  Chunks chunks_;
+  GradientProducts products_;
+};
+
+// Without rows, words or columns: sums over nothing.
+class BoundEmpty : public BoundKernel {
+ public:
+  explicit BoundEmpty(const Chunks& chunks) : chunks_(chunks) {}
+
+  absl::Status Run(const KernelCall& call) override {
+    for (const TensorView& y : call.outputs) {
+      std::fill_n(y.As<float>(), y.elements(), 0.0f);
+    }
+    if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
+    // Each of the logits is 0, as are the target's.
+    std::fill_n(call.outputs[0].As<float>(), chunks_.rows,
+                std::log(static_cast<float>(chunks_.vocabulary)));
+    return absl::OkStatus();
+  }
+
+ private:
+  Chunks chunks_;
+};
+
+bool AllF32(const KernelRequest& request) {
+  for (const auto* types : {&request.inputs, &request.outputs}) {
+    for (const TensorType& type : *types) {
+      if (type.dtype != DType::kF32 && type.dtype != DType::kI32) return false;
+    }
+  }
+  return request.epilogues.empty();
+}
+
+class ForwardKernel : public Kernel {
+ public:
+  absl::string_view op() const override { return "linear_log_sum_exp"; }
+  absl::string_view name() const override { return "onednn"; }
+  bool Accepts(const KernelRequest& request) const override { return AllF32(request); }
+  bool LibraryWorkspace() const override { return true; }
+
+  int64_t WorkspaceBytes(const KernelRequest& request,
+                         const Processor& /*processor*/) const override {
+    const Chunks chunks = ChunksOf(request);
+    if (chunks.empty()) return 0;
+    const absl::StatusOr<ChunkProducts> logits = MakeLogits(chunks, request.threads);
+    return logits.ok() ? BoundForward::WorkspaceBytes(chunks, *logits) : 0;  // Bind will say why.
+  }
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
+    const Chunks chunks = ChunksOf(request);
+    if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
+    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, request.threads));
+    return std::make_unique<BoundForward>(chunks, std::move(logits));
+  }
+
+ private:
+  static Chunks ChunksOf(const KernelRequest& request) {
+    return Chunks(request.inputs[0].shape, request.inputs[1].shape);
+  }
+};
+
+class GradientKernel : public Kernel {
+ public:
+  absl::string_view op() const override { return "linear_log_sum_exp_grad"; }
+  absl::string_view name() const override { return "onednn"; }
+  bool Accepts(const KernelRequest& request) const override { return AllF32(request); }
+  bool LibraryWorkspace() const override { return true; }
+
+  int64_t WorkspaceBytes(const KernelRequest& request,
+                         const Processor& /*processor*/) const override {
+    const Chunks chunks = ChunksOf(request);
+    if (chunks.empty()) return 0;
+    const absl::StatusOr<GradientProducts> products =
+        GradientProducts::Make(chunks, request.threads);
+    return products.ok() ? BoundGradient::WorkspaceBytes(chunks, *products) : 0;
+  }
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
+    const Chunks chunks = ChunksOf(request);
+    if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
+    ASSIGN_OR_RETURN(GradientProducts products, GradientProducts::Make(chunks, request.threads));
+    return std::make_unique<BoundGradient>(chunks, std::move(products));
+  }
+
+ private:
+  static Chunks ChunksOf(const KernelRequest& request) {
+    return Chunks(request.inputs[2].shape, request.inputs[3].shape);
+  }
+};
+
+}  // namespace
+
+const Kernel& LinearLogSumExp() {
+  static const auto* const kernel = new ForwardKernel();
+  return *kernel;
+}
+
+const Kernel& LinearLogSumExpGrad() {
+  static const auto* const kernel = new GradientKernel();
+  return *kernel;
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,244 @@
+// matmul: by oneDNN, and, where a product is so small that calling a library costs more than the
+// product, by a loop of our own.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/matmul.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/onednn_product.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/product-inl.h"
+#include "core/tensor/check.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+// `b` [depth, columns] has rows of `width` elements, whole vectors; `padded` has room for as many
+// rows of y and is used if y's rows are shorter.
+void SmallProduct(const ProductShape& shape, const float* a, const float* b, int64_t width,
+                  float* padded, float* y) {
+  const bool direct = width == shape.columns;
+  const ProductArguments arguments = {
+      .a = a,
+      .a_row = shape.transpose_a ? 1 : shape.depth,
+      .a_depth = shape.transpose_a ? shape.rows : 1,
+      .b = b,
+      .b_row = width,
+      .c = direct ? y : padded,
+      .c_row = width,
+      .depth = shape.depth,
+      .accumulate = false,
+  };
+  Product(arguments, shape.rows, width);
+  if (direct) return;
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    std::memcpy(y + r * shape.columns, padded + r * width, shape.columns * sizeof(float));
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+
+HWY_EXPORT(SmallProduct);
+
+ProductShape ShapeOf(const KernelRequest& request) {
+  const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
+  const Shape& y = request.outputs[0].shape;
+  const size_t rank = y.size();
+  ProductShape shape;
+  shape.transpose_a = request.attributes.GetBool("transpose_a");
+  shape.transpose_b = request.attributes.GetBool("transpose_b");
+  shape.rows = y[rank - 2];
+  shape.columns = y[rank - 1];
+  shape.depth = a[shape.transpose_a ? rank - 2 : rank - 1];
+  const int64_t leading = NumElements(absl::MakeConstSpan(y).first(rank - 2));
+  // With one b for all, the leading dimensions count as rows.
+  (b.size() == 2 ? shape.rows : shape.batch) *= leading;
+  return shape;
+}
+
+// --- oneDNN ---
+
+bool ToEpilogues(const KernelRequest& request, std::vector<ProductEpilogue>* epilogues) {
+  size_t operand = 2;
+  const Shape& y = request.outputs[0].shape;
+  for (const Epilogue& epilogue : request.epilogues) {
+    if (epilogue.op == "relu") {
+      epilogues->push_back({ProductEpilogue::kRelu});
+    } else if (epilogue.op == "gelu") {
+      epilogues->push_back({epilogue.attributes.GetString("approximate") == "tanh"
+                                ? ProductEpilogue::kGeluTanh
+                                : ProductEpilogue::kGeluErf});
+    } else if (epilogue.op == "add" && epilogue.extra_inputs == 1 &&
+               operand < request.inputs.size()) {
+      const Shape& shape = request.inputs[operand++].shape;
+      if (shape == y) {
+        epilogues->push_back({ProductEpilogue::kAddFull});
+      } else if (shape.size() == 1 && shape[0] == y.back()) {
+        epilogues->push_back({ProductEpilogue::kAddRow});
+      } else {
+        return false;
+      }
+    } else {
+      return false;
+    }
+  }
+  return operand == request.inputs.size();
+}
+
+class BoundProduct : public BoundKernel {
+ public:
+  explicit BoundProduct(OnednnProduct product) : product_(std::move(product)) {}
+
+  absl::Status Run(const KernelCall& call) override {
+    const float* operands[kMaxOperands];
+    const size_t count = call.inputs.size() - 2;
+    for (size_t i = 0; i < count; ++i) operands[i] = call.inputs[2 + i].As<float>();
+    return product_.Run(call.inputs[0].As<float>(), call.inputs[1].As<float>(),
+                        call.outputs[0].As<float>(), call.workspace, {operands, count});
+  }
+
+  static constexpr size_t kMaxOperands = 8;
+
+ private:
+  OnednnProduct product_;
+};
+
+// A product without elements, or of a depth of 0.
+class BoundZero : public BoundKernel {
+ public:
+  absl::Status Run(const KernelCall& call) override {
+    const TensorView& y = call.outputs[0];
+    std::fill_n(y.As<float>(), y.elements(), 0.0f);
+    return absl::OkStatus();
+  }
+};
+
+bool IsEmpty(const ProductShape& shape) {
+  return shape.batch * shape.rows * shape.columns * shape.depth == 0;
+}
+
+class OnednnMatMulKernel : public Kernel {
+ public:
+  absl::string_view op() const override { return "matmul"; }
+  absl::string_view name() const override { return "onednn"; }
+
+  bool Accepts(const KernelRequest& request) const override {
+    for (const TensorType& type : request.inputs) {
+      if (type.dtype != DType::kF32) return false;
+    }
+    std::vector<ProductEpilogue> epilogues;
+    if (!ToEpilogues(request, &epilogues)) return false;
+    if (request.inputs.size() > 2 + BoundProduct::kMaxOperands) return false;
+    return epilogues.empty() || !IsEmpty(ShapeOf(request));
+  }
+
+  bool LibraryWorkspace() const override { return true; }
+  int64_t WorkspaceBytes(const KernelRequest& request,
+                         const Processor& /*processor*/) const override {
+    if (IsEmpty(ShapeOf(request))) return 0;
+    const absl::StatusOr<OnednnProduct> product = Prepare(request);
+    return product.ok() ? product->scratch_bytes() : 0;  // Bind will say why.
+  }
+
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
+    if (IsEmpty(ShapeOf(request))) return std::make_unique<BoundZero>();
+    ASSIGN_OR_RETURN(OnednnProduct product, Prepare(request));
+    return std::make_unique<BoundProduct>(std::move(product));
+  }
+
+ private:
+  static absl::StatusOr<OnednnProduct> Prepare(const KernelRequest& request) {
+    std::vector<ProductEpilogue> epilogues;
+    ToEpilogues(request, &epilogues);
+    return OnednnProduct::Make(ShapeOf(request), epilogues, request.threads);
+  }
+};
+
+// --- Our own ---
+
+// Multiplications of a product that is called small.
+constexpr int64_t kSmall = 1 << 18;
+
+int64_t PaddedWidth(const ProductShape& shape) { return (shape.columns + 15) / 16 * 16; }
+
+// A worker's copy of b, and of y where its rows are not whole vectors.
+int64_t ScratchFloats(const ProductShape& shape) {
+  return (shape.depth + shape.rows) * PaddedWidth(shape);
+}
+
+void PackB(const ProductShape& shape, const float* b, int64_t width, float* packed) {
+  for (int64_t k = 0; k < shape.depth; ++k) {
+    float* const row = packed + k * width;
+    if (shape.transpose_b) {
+      for (int64_t n = 0; n < shape.columns; ++n) row[n] = b[n * shape.depth + k];
+    } else {
+      std::memcpy(row, b + k * shape.columns, shape.columns * sizeof(float));
+    }
+    std::fill(row + shape.columns, row + width, 0.0f);
+  }
+}
+
+}  // namespace
+
+const Kernel& OnednnMatMul() {
+  static const auto* const kernel = new OnednnMatMulKernel();
+  return *kernel;
+}
+
+bool IsSmallMatMul(const KernelRequest& request) {
+  for (const TensorType& type : request.inputs) {
+    if (type.dtype != DType::kF32) return false;
+  }
+  const ProductShape shape = ShapeOf(request);
+  return shape.rows * shape.columns * shape.depth <= kSmall;
+}
+
+int64_t SmallMatMulWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  return request.threads * ScratchFloats(ShapeOf(request)) * static_cast<int64_t>(sizeof(float));
+}
+
+absl::Status SmallMatMul(const KernelCall& call) {
+  const ProductShape shape = ShapeOf(call.request);
+  const float *const a = call.inputs[0].As<float>(), *const b = call.inputs[1].As<float>();
+  float* const y = call.outputs[0].As<float>();
+  const int64_t width = PaddedWidth(shape);
+  const bool packs = shape.transpose_b || width != shape.columns;
+  // A worker takes a dozen products or so at a time.
+  const int64_t work = std::max<int64_t>(1, shape.rows * shape.columns * shape.depth);
+  const int64_t together = std::max<int64_t>(1, kSmall / work);
+  ParallelTasks(
+      call.request.threads, (shape.batch + together - 1) / together, [&](int64_t task, int worker) {
+        float* const packed = static_cast<float*>(call.workspace) + worker * ScratchFloats(shape);
+        const int64_t end = std::min(shape.batch, (task + 1) * together);
+        for (int64_t i = task * together; i < end; ++i) {
+          const float* b_of_it = b + i * shape.depth * shape.columns;
+          if (packs) {
+            PackB(shape, b_of_it, width, packed);
+            b_of_it = packed;
+          }
+          HWY_DYNAMIC_DISPATCH(SmallProduct)
+          (shape, a + i * shape.rows * shape.depth, b_of_it, width, packed + shape.depth * width,
+           y + i * shape.rows * shape.columns);
+        }
+      });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

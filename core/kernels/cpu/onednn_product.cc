@@ -1,0 +1,173 @@
+#include "core/kernels/cpu/onednn_product.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/tensor/check.h"
+#include "dnnl.hpp"
+
+namespace tessera::cpu {
+namespace {
+
+using dnnl::memory;
+
+const dnnl::engine& Engine() {
+  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
+  return *engine;
+}
+
+// A matrix of each of a batch, one after another.
+memory::desc Matrices(int64_t batch, int64_t rows, int64_t columns, bool transposed) {
+  const int64_t row = transposed ? 1 : columns, column = transposed ? rows : 1;
+  if (batch == 1) {
+    return memory::desc({rows, columns}, memory::data_type::f32, memory::dims{row, column});
+  }
+  return memory::desc({batch, rows, columns}, memory::data_type::f32,
+                      memory::dims{rows * columns, row, column});
+}
+
+memory::desc Row(int64_t batch, int64_t columns) {
+  return batch == 1 ? memory::desc({1, columns}, memory::data_type::f32, memory::dims{columns, 1})
+                    : memory::desc({1, 1, columns}, memory::data_type::f32,
+                                   memory::dims{columns, columns, 1});
+}
+
+std::string Describe(const ProductShape& s) {
+  return absl::StrCat(s.batch, " x [", s.rows, ", ", s.depth, "] x [", s.depth, ", ", s.columns,
+                      "]");
+}
+
+absl::Status Failed(const ProductShape& shape, absl::string_view why) {
+  return absl::InternalError(absl::StrCat("oneDNN, product ", Describe(shape), ": ", why));
+}
+
+}  // namespace
+
+struct OnednnProduct::Prepared {
+  struct Argument {
+    int index;
+    memory value;
+  };
+  ProductShape shape;
+  int threads;
+  dnnl::stream stream;
+  dnnl::matmul primitive;
+  int64_t scratch_bytes = 0;
+  std::vector<Argument> operands;          // of epilogues
+  std::vector<memory> memories;            // a, b, y, scratch, then the operands
+  std::vector<dnnl_exec_arg_t> arguments;  // the same, as the primitive takes them
+
+  Prepared(const ProductShape& shape, absl::Span<const ProductEpilogue> epilogues, int threads)
+      : shape(shape), threads(threads), stream(Engine()) {
+    const memory::desc a = Matrices(shape.batch, shape.rows, shape.depth, shape.transpose_a);
+    const memory::desc b = Matrices(shape.batch, shape.depth, shape.columns, shape.transpose_b);
+    const memory::desc y = Matrices(shape.batch, shape.rows, shape.columns, false);
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    dnnl::post_ops post;
+    memory::desc bias;
+    if (shape.accumulate) post.append_sum(1.0f);
+    for (const ProductEpilogue& epilogue : epilogues) {
+      switch (epilogue.kind) {
+        case ProductEpilogue::kAddRow:
+          // The first of all is oneDNN's own bias.
+          if (post.len() == 0 && bias.is_zero()) {
+            bias = Row(shape.batch, shape.columns);
+            operands.push_back({DNNL_ARG_BIAS, Unbound(bias)});
+          } else {
+            AddOperand(Row(shape.batch, shape.columns), post);
+          }
+          break;
+        case ProductEpilogue::kAddFull:
+          AddOperand(y, post);
+          break;
+        case ProductEpilogue::kRelu:
+          post.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+          break;
+        case ProductEpilogue::kGeluErf:
+          post.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
+          break;
+        case ProductEpilogue::kGeluTanh:
+          post.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
+          break;
+      }
+    }
+    attributes.set_post_ops(post);
+    const dnnl::matmul::desc description =
+        bias.is_zero() ? dnnl::matmul::desc(a, b, y) : dnnl::matmul::desc(a, b, bias, y);
+    const dnnl::matmul::primitive_desc chosen(description, attributes, Engine());
+    scratch_bytes = static_cast<int64_t>(chosen.scratchpad_desc().get_size());
+    primitive = dnnl::matmul(chosen);
+
+    Add(DNNL_ARG_SRC, Unbound(a));
+    Add(DNNL_ARG_WEIGHTS, Unbound(b));
+    Add(DNNL_ARG_DST, Unbound(y));
+    Add(DNNL_ARG_SCRATCHPAD, Unbound(chosen.scratchpad_desc()));
+    for (const Argument& operand : operands) Add(operand.index, operand.value);
+  }
+
+  static memory Unbound(const memory::desc& desc) { return memory(desc, Engine(), nullptr); }
+
+  void AddOperand(const memory::desc& desc, dnnl::post_ops& post) {
+    operands.push_back(
+        {DNNL_ARG_ATTR_MULTIPLE_POST_OP(post.len()) | DNNL_ARG_SRC_1, Unbound(desc)});
+    post.append_binary(dnnl::algorithm::binary_add, desc);
+  }
+
+  void Add(int index, memory value) {
+    memories.push_back(std::move(value));
+    arguments.push_back({index, memories.back().get()});
+  }
+
+  // The C interface, which throws nothing.
+  bool Place(size_t i, const void* data) {
+    return dnnl_memory_set_data_handle_v2(memories[i].get(), const_cast<void*>(data),
+                                          stream.get()) == dnnl_success;
+  }
+};
+
+OnednnProduct::OnednnProduct(std::unique_ptr<Prepared> prepared) : prepared_(std::move(prepared)) {}
+OnednnProduct::OnednnProduct(OnednnProduct&&) noexcept = default;
+OnednnProduct& OnednnProduct::operator=(OnednnProduct&&) noexcept = default;
+OnednnProduct::~OnednnProduct() = default;
+
+absl::StatusOr<OnednnProduct> OnednnProduct::Make(const ProductShape& shape,
+                                                  absl::Span<const ProductEpilogue> epilogues,
+                                                  int threads) {
+  // How oneDNN cuts its work follows from the number of threads that it finds.
+  const ThreadCount count(threads);
+  try {
+    return OnednnProduct(std::make_unique<Prepared>(shape, epilogues, threads));
+  } catch (const std::exception& error) {
+    return Failed(shape, error.what());
+  }
+}
+
+int64_t OnednnProduct::scratch_bytes() const { return prepared_->scratch_bytes; }
+
+absl::Status OnednnProduct::Run(const float* a, const float* b, float* y, void* scratch,
+                                absl::Span<const float* const> operands) {
+  Prepared& p = *prepared_;
+  TESSERA_CHECK(operands.size() == p.operands.size())
+      << operands.size() << " operands for " << p.operands.size();
+  bool placed = p.Place(0, a) && p.Place(1, b) && p.Place(2, y) && p.Place(3, scratch);
+  for (size_t i = 0; i < operands.size(); ++i) placed = placed && p.Place(4 + i, operands[i]);
+  if (!placed) return Failed(p.shape, "cannot place its operands");
+  const ThreadCount count(p.threads);
+  try {
+    if (dnnl_primitive_execute(p.primitive.get(), p.stream.get(),
+                               static_cast<int>(p.arguments.size()),
+                               p.arguments.data()) != dnnl_success ||
+        dnnl_stream_wait(p.stream.get()) != dnnl_success) {
+      return Failed(p.shape, "cannot run");
+    }
+  } catch (const std::exception& error) {
+    return Failed(p.shape, error.what());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu

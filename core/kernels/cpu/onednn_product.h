@@ -1,0 +1,56 @@
+// One matrix product by oneDNN, made once and run many times. No exception of oneDNN's leaves here.
+#ifndef TESSERA_CORE_KERNELS_CPU_ONEDNN_PRODUCT_H_
+#define TESSERA_CORE_KERNELS_CPU_ONEDNN_PRODUCT_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace tessera::cpu {
+
+// y = a b for each of a batch: a is [rows, depth], b [depth, columns], y [rows, columns], all fp32
+// and nothing empty.
+struct ProductShape {
+  int64_t batch = 1;
+  int64_t rows = 0, columns = 0, depth = 0;
+  // Where an operand lies as the transpose of that, row-major, [depth, rows] or [columns, depth].
+  bool transpose_a = false, transpose_b = false;
+  // y += a b.
+  bool accumulate = false;
+};
+
+// What is done to y before it is stored, in order.
+struct ProductEpilogue {
+  enum Kind { kAddRow, kAddFull, kRelu, kGeluErf, kGeluTanh } kind;
+  // kAddRow adds a vector [columns] to each row, kAddFull a tensor of y's shape.
+  bool has_operand() const { return kind == kAddRow || kind == kAddFull; }
+};
+
+// Not thread-safe.
+class OnednnProduct {
+ public:
+  static absl::StatusOr<OnednnProduct> Make(const ProductShape& shape,
+                                            absl::Span<const ProductEpilogue> epilogues,
+                                            int threads);
+  OnednnProduct(OnednnProduct&&) noexcept;
+  OnednnProduct& operator=(OnednnProduct&&) noexcept;
+  ~OnednnProduct();
+
+  int64_t scratch_bytes() const;
+  // `operands` are those of the epilogues that have one, in their order.
+  absl::Status Run(const float* a, const float* b, float* y, void* scratch,
+                   absl::Span<const float* const> operands = {});
+
+ private:
+  struct Prepared;
+  explicit OnednnProduct(std::unique_ptr<Prepared> prepared);
+  std::unique_ptr<Prepared> prepared_;
+};
+
+}  // namespace tessera::cpu
+
+#endif  // TESSERA_CORE_KERNELS_CPU_ONEDNN_PRODUCT_H_

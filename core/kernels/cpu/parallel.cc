@@ -1,0 +1,34 @@
+#include "core/kernels/cpu/parallel.h"
+
+#include <omp.h>
+
+namespace tessera::cpu {
+namespace {
+
+// ThreadSanitizer does not see how OpenMP's threads wait for each other, and would report every
+// result that is read after a parallel loop.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kSerial = true;
+#else
+constexpr bool kSerial = false;
+#endif
+
+}  // namespace
+
+void RunWorkers(int threads, void (*function)(const void* context, int worker, int workers),
+                const void* context) {
+  if (kSerial || threads <= 1) {
+    function(context, 0, 1);
+    return;
+  }
+#pragma omp parallel num_threads(threads)
+  function(context, omp_get_thread_num(), omp_get_num_threads());
+}
+
+ThreadCount::ThreadCount(int threads) : before_(omp_get_max_threads()) {
+  if (threads != before_) omp_set_num_threads(threads);
+}
+
+ThreadCount::~ThreadCount() { omp_set_num_threads(before_); }
+
+}  // namespace tessera::cpu

@@ -1,0 +1,96 @@
+// reduce_max, where NaN wins, and its gradient. Plain loops: no model spends time here.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/reduction.h"
+
+namespace tessera::cpu {
+namespace {
+
+double Larger(double a, double b) { return a > b || a != a ? a : b; }
+
+double MaxOfRow(const float* x, int64_t count) {
+  double max = -std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < count; ++i) max = Larger(max, x[i]);
+  return max;
+}
+
+void MaxOfColumns(const float* x, int64_t rows, int64_t stride, int64_t width, double* result) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < width; ++c) result[c] = Larger(result[c], x[r * stride + c]);
+  }
+}
+
+void CombineMax(const double* from, int64_t count, double* result) {
+  for (int64_t i = 0; i < count; ++i) result[i] = Larger(result[i], from[i]);
+}
+
+// Calls body(offset) for every index of `sizes`.
+template <typename Body>
+void ForEachOffset(const Shape& sizes, const Strides& strides, const Body& body) {
+  const int64_t count = NumElements(sizes);
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t offset = 0, rest = i;
+    for (int d = static_cast<int>(sizes.size()) - 1; d >= 0; --d) {
+      offset += rest % sizes[d] * strides[d];
+      rest /= sizes[d];
+    }
+    body(offset);
+  }
+}
+
+}  // namespace
+
+int64_t ReduceMaxWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  return ReductionWorkspace(request);
+}
+
+absl::Status ReduceMax(const KernelCall& call) {
+  Reduce(call, {.identity = -std::numeric_limits<double>::infinity(),
+                .row = MaxOfRow,
+                .columns = MaxOfColumns,
+                .combine = CombineMax});
+  return absl::OkStatus();
+}
+
+absl::Status ReduceMaxGrad(const KernelCall& call) {
+  const TensorView &dy = call.inputs[0], &x = call.inputs[1], &y = call.inputs[2];
+  const TensorView& dx = call.outputs[0];
+  if (x.elements() == 0) return absl::OkStatus();
+  const auto& axes = call.request.attributes.GetInts("axes");
+  const Strides all_strides = RowMajorStrides(x.shape);
+  Shape kept, reduced;
+  Strides kept_strides, reduced_strides;
+  for (size_t d = 0; d < x.shape.size(); ++d) {
+    const bool is_reduced =
+        std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+    (is_reduced ? reduced : kept).push_back(x.shape[d]);
+    (is_reduced ? reduced_strides : kept_strides).push_back(all_strides[d]);
+  }
+  const int64_t outputs = NumElements(kept);
+  const int64_t grain = std::max<int64_t>(16, 4096 / NumElements(reduced));
+  ParallelFor(call.request.threads, outputs, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t first = 0, rest = i;
+      for (int d = static_cast<int>(kept.size()) - 1; d >= 0; --d) {
+        first += rest % kept[d] * kept_strides[d];
+        rest /= kept[d];
+      }
+      const float* const from = x.As<float>() + first;
+      float* const to = dx.As<float>() + first;
+      const float max = y.As<float>()[i];
+      int64_t equal = 0;
+      ForEachOffset(reduced, reduced_strides,
+                    [&](int64_t at) { equal += from[at] == max ? 1 : 0; });
+      const float share = dy.As<float>()[i] / static_cast<float>(equal);
+      ForEachOffset(reduced, reduced_strides,
+                    [&](int64_t at) { to[at] = from[at] == max ? share : 0.0f; });
+    }
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu

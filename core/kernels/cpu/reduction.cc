@@ -1,0 +1,167 @@
+#include "core/kernels/cpu/reduction.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/kernels/cpu/parallel.h"
+
+namespace tessera::cpu {
+namespace {
+
+constexpr int64_t kRowPiece = 16384;   // elements
+constexpr int64_t kColumnPiece = 256;  // rows
+constexpr int64_t kStrip = 1024;       // columns
+
+struct Dimension {
+  int64_t size, stride;
+};
+using Dimensions = absl::InlinedVector<Dimension, 6>;
+
+// A row-major tensor's dimensions, neighbours of one kind merged.
+struct Plan {
+  Dimensions kept, reduced;  // all but the innermost of each
+  Dimension inner_kept{1, 0}, inner_reduced{1, 0};
+  bool by_rows = false;  // the innermost dimension is a reduced one
+  int64_t strips = 1;    // of the innermost kept dimension
+  int64_t units = 1;     // parts of the output
+  int64_t piece_length = 1;
+  int64_t inner_pieces = 1;
+  int64_t pieces = 1;         // of each unit
+  bool shares_units = false;  // threads share the pieces of a unit
+
+  int64_t strip_width() const { return std::min(inner_kept.size, kStrip); }
+};
+
+int64_t CountOf(const Dimensions& dimensions) {
+  int64_t count = 1;
+  for (const Dimension& d : dimensions) count *= d.size;
+  return count;
+}
+
+Plan MakePlan(const Shape& shape, const std::vector<int64_t>& axes, int threads) {
+  Plan plan;
+  const Strides strides = RowMajorStrides(shape);
+  bool last_is_reduced = false;
+  bool first = true;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    const bool is_reduced =
+        std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+    Dimensions& dimensions = is_reduced ? plan.reduced : plan.kept;
+    if (!first && is_reduced == last_is_reduced) {
+      dimensions.back() = {dimensions.back().size * shape[d], strides[d]};
+    } else {
+      dimensions.push_back({shape[d], strides[d]});
+    }
+    last_is_reduced = is_reduced;
+    first = false;
+  }
+  plan.by_rows = last_is_reduced;
+  if (!plan.reduced.empty()) {
+    plan.inner_reduced = plan.reduced.back();
+    plan.reduced.pop_back();
+  }
+  if (!plan.by_rows && !plan.kept.empty()) {
+    plan.inner_kept = plan.kept.back();
+    plan.kept.pop_back();
+    plan.strips = (plan.inner_kept.size + kStrip - 1) / kStrip;
+  }
+  plan.units = CountOf(plan.kept) * plan.strips;
+  plan.piece_length = plan.by_rows ? kRowPiece : kColumnPiece;
+  plan.inner_pieces = (plan.inner_reduced.size + plan.piece_length - 1) / plan.piece_length;
+  plan.pieces = CountOf(plan.reduced) * plan.inner_pieces;
+  plan.shares_units = threads > 1 && plan.pieces > 1 && plan.units < 4 * int64_t{threads};
+  return plan;
+}
+
+int64_t OffsetOf(const Dimensions& dimensions, int64_t i) {
+  int64_t offset = 0;
+  for (int d = static_cast<int>(dimensions.size()) - 1; d >= 0; --d) {
+    offset += i % dimensions[d].size * dimensions[d].stride;
+    i /= dimensions[d].size;
+  }
+  return offset;
+}
+
+// The columns of a unit: where they are in the output, and how many.
+struct Columns {
+  int64_t first, count;
+};
+
+Columns ColumnsOf(const Plan& plan, int64_t unit) {
+  if (plan.by_rows) return {unit, 1};
+  const int64_t begin = unit % plan.strips * kStrip;
+  return {unit / plan.strips * plan.inner_kept.size + begin,
+          std::min(kStrip, plan.inner_kept.size - begin)};
+}
+
+void ReducePiece(const Plan& plan, const Reducer& reducer, const float* x, int64_t unit,
+                 int64_t piece, double* result) {
+  const int64_t begin = piece % plan.inner_pieces * plan.piece_length;
+  const int64_t length = std::min(plan.piece_length, plan.inner_reduced.size - begin);
+  x += OffsetOf(plan.reduced, piece / plan.inner_pieces) + begin * plan.inner_reduced.stride;
+  x += OffsetOf(plan.kept, unit / plan.strips) + unit % plan.strips * kStrip;
+  if (plan.by_rows) {
+    *result = reducer.row(x, length);
+    return;
+  }
+  const int64_t width = ColumnsOf(plan, unit).count;
+  std::fill_n(result, width, reducer.identity);
+  reducer.columns(x, length, plan.inner_reduced.stride, width, result);
+}
+
+void WriteFloats(const double* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+}  // namespace
+
+void Reduce(const KernelCall& call, const Reducer& reducer) {
+  const TensorView &x = call.inputs[0], &y = call.outputs[0];
+  if (y.elements() == 0) return;
+  if (x.elements() == 0) {
+    std::fill_n(y.As<float>(), y.elements(), static_cast<float>(reducer.identity));
+    return;
+  }
+  const int threads = call.request.threads;
+  const Plan plan = MakePlan(x.shape, call.request.attributes.GetInts("axes"), threads);
+  const int64_t width = plan.strip_width();
+  double* const partial = static_cast<double*>(call.workspace);
+  if (plan.shares_units) {
+    ParallelFor(threads, plan.units * plan.pieces, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        ReducePiece(plan, reducer, x.As<float>(), i / plan.pieces, i % plan.pieces,
+                    partial + i * width);
+      }
+    });
+  }
+  const int64_t unit_elements = x.elements() / plan.units;
+  const int64_t grain = plan.shares_units
+                            ? plan.units
+                            : std::max<int64_t>(1, 16384 / std::max<int64_t>(1, unit_elements));
+  ParallelFor(threads, plan.units, grain, [&](int64_t begin, int64_t end) {
+    double total[kStrip], piece_result[kStrip];
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const Columns columns = ColumnsOf(plan, unit);
+      std::fill_n(total, columns.count, reducer.identity);
+      for (int64_t piece = 0; piece < plan.pieces; ++piece) {
+        const double* result = partial + (unit * plan.pieces + piece) * width;
+        if (!plan.shares_units) {
+          ReducePiece(plan, reducer, x.As<float>(), unit, piece, piece_result);
+          result = piece_result;
+        }
+        reducer.combine(result, columns.count, total);
+      }
+      WriteFloats(total, columns.count, y.As<float>() + columns.first);
+    }
+  });
+}
+
+int64_t ReductionWorkspace(const KernelRequest& request) {
+  const Plan plan =
+      MakePlan(request.inputs[0].shape, request.attributes.GetInts("axes"), request.threads);
+  if (!plan.shares_units) return 0;
+  return plan.units * plan.pieces * plan.strip_width() * static_cast<int64_t>(sizeof(double));
+}
+
+}  // namespace tessera::cpu

@@ -1,0 +1,73 @@
+// sgd_update: one pass over parameter, gradient and momentum.
+#include <cstdint>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/sgd_update.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/update_steps.h"
+#include "core/kernels/cpu/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+// `m` and `new_m` are nullptr where there is no momentum.
+void SgdRun(const SgdStep& step, const float* p, const float* gradient, const float* m,
+            float* new_p, float* new_m, int64_t count) {
+  const FloatTag d;
+  const Floats lr = hn::Set(d, step.lr), scale = hn::Set(d, step.scale);
+  const Floats momentum = hn::Set(d, step.momentum), decay = hn::Set(d, step.weight_decay);
+  ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
+    const Floats old_p = access.Load(p + i);
+    Floats g = hn::MulAdd(decay, old_p, hn::Mul(access.Load(gradient + i), scale));
+    if (m != nullptr) {
+      g = hn::MulAdd(momentum, access.Load(m + i), g);
+      access.Store(g, new_m + i);
+    }
+    access.Store(hn::NegMulAdd(lr, g, old_p), new_p + i);
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+HWY_EXPORT(SgdRun);
+}  // namespace
+
+absl::Status SgdUpdate(const KernelCall& call) {
+  const Attributes& attributes = call.request.attributes;
+  const bool has_momentum = call.outputs.size() > 1;
+  const absl::Span<const TensorView> scalars = call.inputs.subspan(has_momentum ? 3 : 2);
+  const TensorView &p = call.inputs[0], &new_p = call.outputs[0];
+  if (*scalars[2].As<uint8_t>() == 0) {
+    KeepState(p, new_p);
+    if (has_momentum) KeepState(call.inputs[2], call.outputs[1]);
+    return absl::OkStatus();
+  }
+  const SgdStep step = {*scalars[0].As<float>(), *scalars[1].As<float>(),
+                        static_cast<float>(attributes.GetDouble("momentum")),
+                        static_cast<float>(attributes.GetDouble("weight_decay"))};
+  const float* const gradient = call.inputs[1].As<float>();
+  const float* const m = has_momentum ? call.inputs[2].As<float>() : nullptr;
+  float* const new_m = has_momentum ? call.outputs[1].As<float>() : nullptr;
+  ParallelFor(call.request.threads, p.elements(), 16384, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(SgdRun)
+    (step, p.As<float>() + begin, gradient + begin, has_momentum ? m + begin : nullptr,
+     new_p.As<float>() + begin, has_momentum ? new_m + begin : nullptr, end - begin);
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

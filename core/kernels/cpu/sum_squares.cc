@@ -1,0 +1,80 @@
+// sum_squares: in double, over blocks of a fixed length, whose sums are added in their order.
+#include <cstdint>
+
+#include "core/kernels/cpu/targets.h"
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "core/kernels/cpu/sum_squares.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+double SquaresOfBlock(const float* x, int64_t count) {
+  const DoubleTag d;
+  const HalfTag dh;
+  constexpr int64_t kStep = hn::MaxLanes(DoubleTag());
+  constexpr int kChains = 4;
+  Doubles chains[kChains];
+  for (Doubles& chain : chains) chain = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + kChains * kStep <= count; i += kChains * kStep) {
+    for (int c = 0; c < kChains; ++c) {
+      const Doubles v = hn::PromoteTo(d, hn::LoadU(dh, x + i + c * kStep));
+      chains[c] = hn::MulAdd(v, v, chains[c]);
+    }
+  }
+  for (; i < count; i += kStep) {
+    const auto mask = hn::FirstN(dh, static_cast<size_t>(HWY_MIN(count - i, kStep)));
+    const Doubles v = hn::PromoteTo(d, hn::MaskedLoad(mask, dh, x + i));
+    chains[0] = hn::MulAdd(v, v, chains[0]);
+  }
+  const Doubles sum = hn::Add(hn::Add(chains[0], chains[1]), hn::Add(chains[2], chains[3]));
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::cpu {
+namespace {
+
+HWY_EXPORT(SquaresOfBlock);
+
+constexpr int64_t kBlock = 16384;
+
+int64_t Blocks(int64_t elements) { return (elements + kBlock - 1) / kBlock; }
+
+}  // namespace
+
+int64_t SumSquaresWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  return Blocks(NumElements(request.inputs[0].shape)) * static_cast<int64_t>(sizeof(double));
+}
+
+absl::Status SumSquares(const KernelCall& call) {
+  const TensorView& x = call.inputs[0];
+  const int64_t elements = x.elements(), blocks = Blocks(elements);
+  double* const sums = static_cast<double*>(call.workspace);
+  ParallelFor(call.request.threads, blocks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) {
+      sums[b] = HWY_DYNAMIC_DISPATCH(SquaresOfBlock)(x.As<float>() + b * kBlock,
+                                                     std::min(kBlock, elements - b * kBlock));
+    }
+  });
+  double sum = 0;
+  for (int64_t b = 0; b < blocks; ++b) sum += sums[b];
+  *call.outputs[0].As<float>() = static_cast<float>(sum);
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,12 @@
+// For which processors the vector kernels are compiled. Each file of kernels includes this before
+// anything of Highway; which of the targets runs is decided when the program runs.
+//
+// AVX-512 ("AVX3"), AVX2 with FMA, and one lane at a time for what is older. Targets whose vectors
+// have no fixed size are left out: kernels keep arrays of vectors in registers.
+#ifndef TESSERA_CORE_KERNELS_CPU_TARGETS_H_
+#define TESSERA_CORE_KERNELS_CPU_TARGETS_H_
+
+#define HWY_DISABLED_TARGETS \
+  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+
+#endif  // TESSERA_CORE_KERNELS_CPU_TARGETS_H_

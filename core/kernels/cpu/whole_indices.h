@@ -1,0 +1,57 @@
+// Which elements of a whole tensor a random draw makes: the attributes `start` and `whole`.
+#ifndef TESSERA_CORE_KERNELS_CPU_WHOLE_INDICES_H_
+#define TESSERA_CORE_KERNELS_CPU_WHOLE_INDICES_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/graph/attributes.h"
+#include "core/tensor/shape.h"
+
+namespace tessera::cpu {
+
+// From an element of a part to its row-major index in the whole tensor. A tensor without the
+// attributes is whole.
+class WholeIndices {
+ public:
+  WholeIndices(const Attributes& attributes, const Shape& shape) : shape_(shape) {
+    if (!attributes.Has("whole")) {  // One long row.
+      shape_ = {NumElements(shape)};
+      strides_ = {1};
+      return;
+    }
+    strides_ = RowMajorStrides(attributes.GetInts("whole"));
+    const auto& start = attributes.GetInts("start");
+    for (size_t d = 0; d < start.size(); ++d) first_ += start[d] * strides_[d];
+    if (shape_.empty()) {
+      shape_ = {1};
+      strides_ = {1};
+    }
+  }
+
+  // Calls body(i, count, index) for runs of elements [i, i + count) of the part, together
+  // [begin, end), which have the indices index, index + 1, ... in the whole tensor.
+  template <typename Body>
+  void ForEachRun(int64_t begin, int64_t end, const Body& body) const {
+    const int64_t row = shape_.back();
+    while (begin < end) {
+      const int64_t count = std::min(end - begin, row - begin % row);
+      int64_t index = first_, rest = begin;
+      for (int d = static_cast<int>(shape_.size()) - 1; d >= 0; --d) {
+        index += rest % shape_[d] * strides_[d];
+        rest /= shape_[d];
+      }
+      body(begin, count, index);
+      begin += count;
+    }
+  }
+
+ private:
+  Shape shape_;
+  Strides strides_;
+  int64_t first_ = 0;
+};
+
+}  // namespace tessera::cpu
+
+#endif  // TESSERA_CORE_KERNELS_CPU_WHOLE_INDICES_H_
