@@ -53,7 +53,7 @@ struct DivideOp {
 struct MaximumOp {
   // NaN wins.
   HWY_INLINE Floats operator()(Floats a, Floats b) const {
-    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::Ne(a, a)), a, b);
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
   }
   template <typename T>
   T operator()(T a, T b) const {
