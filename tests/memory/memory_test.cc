@@ -1,0 +1,205 @@
+// The memory plan of every model, with and without recomputation and micro-batches, held against what
+// memory shows.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/program/memory_plan.h"
+#include "core/runtime/memory_check.h"
+#include "core/train/programs.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "models/mlp/mlp.h"
+#include "tools/backends/backends.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kBatch = 4;
+constexpr int64_t kSequence = 12;
+
+std::unique_ptr<Model> MakeModel(const std::string& name) {
+  if (name == "mlp") {
+    MlpConfig config;
+    config.set_window(kSequence);
+    config.set_channels(10);
+    config.add_hidden(33);
+    config.add_hidden(21);
+    config.set_vocabulary(61);
+    return *CreateMlp(config);
+  }
+  GptConfig config;
+  config.set_layers(3);
+  config.set_heads(2);
+  config.set_channels(18);
+  config.set_vocabulary(61);
+  config.set_context(kSequence);
+  config.set_untied_head(name == "gpt_untied");
+  config.set_dropout(name == "gpt_dropout" ? 0.1 : 0);
+  return *CreateGpt(config);
+}
+
+struct Case {
+  std::string model;
+  std::string device;
+  bool recompute;
+  int64_t micro_batches;
+};
+
+RunConfig ConfigOf(const Case& c) {
+  RunConfig config;
+  config.set_steps(10);
+  config.set_batch(kBatch);
+  config.set_sequence(kSequence);
+  config.set_micro_batches(c.micro_batches);
+  config.set_recompute(c.recompute ? "block" : "none");
+  config.mutable_sample()->set_tokens(5);
+  OptimizerConfig& optimizer = *config.mutable_optimizer();
+  optimizer.set_kind("adamw");
+  optimizer.set_lr(1e-3);
+  optimizer.set_schedule("constant");
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_eps(1e-8);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_clip_norm(1);
+  return config;
+}
+
+// A run with its state initialised and a step of training done.
+struct Started {
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Engine> engine;
+};
+
+absl::Status SetBatch(Engine& engine, const std::string& program, int64_t step) {
+  std::vector<int32_t> tokens, targets;
+  for (int64_t i = 0; i < kBatch * kSequence; ++i) {
+    tokens.push_back(static_cast<int32_t>((i * 7 + step * 13) % 61));
+    targets.push_back(i % 11 == 3 ? -100 : static_cast<int32_t>((i * 5 + step) % 61));
+  }
+  absl::Status status = engine.SetInput(program, "tokens", tokens);
+  if (status.ok()) status = engine.SetInput(program, "targets", targets);
+  if (status.ok() && program == kTrain) {
+    status = engine.SetInput(program, "lr", std::vector<double>{1e-3});
+  }
+  if (status.ok()) status = engine.SetScalarIfRead(program, "seed", 5);
+  if (status.ok()) status = engine.SetScalarIfRead(program, "step", step);
+  return status;
+}
+
+absl::Status SetToken(Engine& engine) {
+  absl::Status status = engine.SetInput(kGenerate, "token", std::vector<int32_t>{17});
+  if (status.ok()) status = engine.SetInput(kGenerate, "position", std::vector<int32_t>{3});
+  return status;
+}
+
+Started Start(const Case& c) {
+  Started run;
+  run.backend = *MakeBackend(c.device, 2);
+  run.model = MakeModel(c.model);
+  const RunConfig config = ConfigOf(c);
+  auto graphs = RecordRun(*run.model, config, RunParts::kAll);
+  EXPECT_TRUE(graphs.ok()) << graphs.status();
+  const Plan plan = MakePlan(config, *graphs);
+  auto compiled = CompileRun(*std::move(graphs), plan, *run.backend, {});
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  auto engine = Engine::Create(*std::move(compiled), run.backend.get());
+  EXPECT_TRUE(engine.ok()) << engine.status();
+  run.engine = *std::move(engine);
+  EXPECT_TRUE(run.engine->SetScalarIfRead(kInitialise, "seed", 5).ok());
+  EXPECT_TRUE(run.engine->Run(kInitialise).ok());
+  EXPECT_TRUE(SetBatch(*run.engine, kTrain, 0).ok());
+  EXPECT_TRUE(run.engine->Run(kTrain).ok());
+  return run;
+}
+
+class MemoryTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(MemoryTest, EveryProgramStaysWhereItWasPlanned) {
+  const Started run = Start(GetParam());
+  for (const std::string program : {kTrain, kEvaluate}) {
+    const absl::Status status = CheckMemory(
+        *run.engine, program, [&](Engine& engine) { return SetBatch(engine, program, 1); });
+    EXPECT_TRUE(status.ok()) << program << ": " << status;
+  }
+  ASSERT_TRUE(run.engine->ClearCaches(kGenerate).ok());
+  EXPECT_TRUE(CheckMemory(*run.engine, kGenerate, SetToken).ok())
+      << CheckMemory(*run.engine, kGenerate, SetToken);
+  const absl::Status initialise = CheckMemory(*run.engine, kInitialise, [](Engine& engine) {
+    return engine.SetScalarIfRead(kInitialise, "seed", 6);
+  });
+  EXPECT_TRUE(initialise.ok()) << initialise;
+}
+
+TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfWhatIsAliveAtOnce) {
+  const Started run = Start(GetParam());
+  for (const Program& program : run.engine->run().programs) {
+    const MemoryReport report = ReportMemory(program);
+    // The plan keeps room for all states of the run, of which a Program may touch a part.
+    int64_t untouched = run.engine->run().state_bytes;
+    for (const Buffer& buffer : program.buffers) {
+      if (buffer.state) untouched -= (buffer.bytes + 63) / 64 * 64;
+    }
+    EXPECT_LE(report.arena_bytes, 1.05 * (report.live_bytes + untouched))
+        << program.name << ": " << report.live_bytes << " bytes alive at once";
+  }
+}
+
+std::vector<Case> AllCases() {
+  std::vector<Case> cases;
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp"}) {
+    for (const char* device : {"cpu", "reference"}) {
+      for (bool recompute : {false, true}) {
+        for (int64_t micro_batches : {1, 2}) {
+          cases.push_back({model, device, recompute, micro_batches});
+        }
+      }
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MemoryTest, ::testing::ValuesIn(AllCases()),
+                         [](const ::testing::TestParamInfo<Case>& info) {
+                           return info.param.model + "_" + info.param.device +
+                                  (info.param.recompute ? "_recompute" : "") + "_turns" +
+                                  std::to_string(info.param.micro_batches);
+                         });
+
+// The states after two steps, as bits.
+std::vector<char> StatesAfterTwoSteps(const Case& c) {
+  const Started run = Start(c);
+  EXPECT_TRUE(SetBatch(*run.engine, kTrain, 1).ok());
+  EXPECT_TRUE(run.engine->Run(kTrain).ok());
+  std::vector<char> bits;
+  for (const StateInfo& state : run.engine->states()) {
+    std::vector<char> bytes(NumBytes(state.type));
+    EXPECT_TRUE(run.engine->ReadState(state, 0, absl::MakeSpan(bytes)).ok());
+    bits.insert(bits.end(), bytes.begin(), bytes.end());
+  }
+  return bits;
+}
+
+TEST(Recomputation, GivesTheSameBits) {
+  for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp"}) {
+    for (const char* device : {"cpu", "reference"}) {
+      for (int64_t turns : {1, 2}) {
+        EXPECT_EQ(StatesAfterTwoSteps({model, device, false, turns}),
+                  StatesAfterTwoSteps({model, device, true, turns}))
+            << model << " on " << device << " in " << turns << " turns";
+      }
+    }
+  }
+}
+
+TEST(Recomputation, TakesLessMemory) {
+  const Started with = Start({"gpt_tied", "cpu", true, 1});
+  const Started without = Start({"gpt_tied", "cpu", false, 1});
+  EXPECT_LT(ReportMemory(*with.engine->run().FindProgram(kTrain)).live_bytes,
+            ReportMemory(*without.engine->run().FindProgram(kTrain)).live_bytes);
+}
+
+}  // namespace
+}  // namespace tessera
