@@ -1,0 +1,240 @@
+#include "core/graph/graph.h"
+
+#include <string>
+
+#include "core/graph/testing_operators.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using testing_operators::Halve;
+using testing_operators::Plus;
+using testing_operators::Round;
+using testing_operators::Times;
+
+const TensorType& Four() {
+  static const TensorType* const type = new TensorType{DType::kF32, {4}};
+  return *type;
+}
+
+std::string PathOf(Tensor tensor) { return tensor.graph()->value(tensor.id()).path; }
+
+// --- Recording -----------------------------------------------------------------------------------
+
+TEST(GraphTest, PathsComeFromScopes) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", Four(), 0);
+  {
+    Scope outer(&graph, "blocks.0", Scope::kBlock);
+    EXPECT_EQ(PathOf(Round(x)), "blocks.0.round");
+    {
+      Scope inner(&graph, "mlp");
+      EXPECT_EQ(PathOf(graph.Parameter("weight", {4}, Initializer::Constant(0))),
+                "blocks.0.mlp.weight");
+      EXPECT_EQ(PathOf(Round(x)), "blocks.0.mlp.round");
+    }
+    EXPECT_EQ(PathOf(Round(x)), "blocks.0.round_1");
+    EXPECT_EQ(PathOf(Round(x)), "blocks.0.round_2");
+  }
+  EXPECT_EQ(PathOf(Round(x)), "round");
+  EXPECT_THAT(graph.blocks(), ElementsAre("blocks.0"));
+}
+
+TEST(GraphTest, OutputsHaveNames) {
+  Graph graph("g");
+  const std::vector<Tensor> halves = Halve(graph.Input("x", Four()));
+  EXPECT_EQ(PathOf(halves[0]), "halve.low");
+  EXPECT_EQ(PathOf(halves[1]), "halve.high");
+  EXPECT_EQ(graph.op(0).path, "halve");
+  EXPECT_EQ(graph.value(halves[1].id()).output_index, 1);
+  EXPECT_EQ(graph.value(halves[1].id()).producer, 0);
+  EXPECT_EQ(graph.FindValue("halve.high"), halves[1].id());
+  EXPECT_EQ(graph.FindValue("halve"), kNone);
+}
+
+TEST(GraphTest, AnOperatorTakesTheNameThatItIsGiven) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", Four());
+  const Operator& kind = *graph.op(graph.value(Round(x).id()).producer).kind;
+  EXPECT_EQ(PathOf(graph.Record1(kind, {x}, {}, "nearest")), "nearest");
+}
+
+TEST(GraphTest, RolesAndPhasesFollowTheRecording) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", Four());
+  const Tensor forward = Round(x);
+  graph.set_phase(Phase::kBackward);
+  const Tensor backward = Round(x);
+  graph.set_phase(Phase::kUpdate);
+  const Tensor update = Round(x);
+  EXPECT_EQ(graph.value(x.id()).role, Role::kInput);
+  EXPECT_EQ(graph.value(forward.id()).role, Role::kActivation);
+  EXPECT_EQ(graph.value(backward.id()).role, Role::kGradient);
+  EXPECT_EQ(graph.value(update.id()).role, Role::kActivation);
+  EXPECT_EQ(graph.op(0).phase, Phase::kForward);
+  EXPECT_EQ(graph.op(1).phase, Phase::kBackward);
+  EXPECT_EQ(graph.op(2).phase, Phase::kUpdate);
+}
+
+TEST(GraphTest, HandlesTellTheirType) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", {DType::kI32, {2, 3}});
+  EXPECT_EQ(x.rank(), 2);
+  EXPECT_EQ(x.dtype(), DType::kI32);
+  EXPECT_EQ(x.dim(1), 3);
+  EXPECT_EQ(x.dim(-2), 2);
+  EXPECT_EQ(x.dim(2), 1);
+  const Tensor invalid;
+  EXPECT_FALSE(invalid.valid());
+  EXPECT_EQ(invalid.rank(), 0);
+  EXPECT_EQ(invalid.dim(0), 1);
+}
+
+TEST(GraphTest, ACopyIsAGraphOfItsOwn) {
+  Graph graph("g");
+  Round(graph.Input("x", Four()));
+  Graph copy = graph;
+  copy.set_name("copy");
+  Round(copy.tensor(copy.FindValue("x")));
+  EXPECT_EQ(graph.ops().size(), 1u);
+  EXPECT_EQ(copy.ops().size(), 2u);
+  EXPECT_EQ(copy.value(copy.op(1).outputs[0]).path, "round_1");
+}
+
+// --- State ---------------------------------------------------------------------------------------
+
+TEST(GraphStateTest, ATiedWeightIsOneValue) {
+  Graph graph("g");
+  const Tensor first = graph.Parameter("wte.weight", {5, 4}, Initializer::Normal(0, 0.02));
+  const Tensor again = graph.Parameter("wte.weight", {5, 4}, Initializer::Normal(0, 0.02));
+  EXPECT_EQ(first.id(), again.id());
+  EXPECT_EQ(graph.states().size(), 1u);
+  EXPECT_TRUE(graph.status().ok());
+}
+
+TEST(GraphStateTest, OfTwoShapesItIsAnError) {
+  Graph graph("g");
+  graph.Parameter("wte.weight", {5, 4}, Initializer::Constant(0));
+  EXPECT_FALSE(graph.Parameter("wte.weight", {4, 5}, Initializer::Constant(0)).valid());
+  EXPECT_EQ(graph.status().message(),
+            "state 'wte.weight' is declared as f32[5, 4] and again as f32[4, 5]");
+}
+
+TEST(GraphStateTest, IsWhatItWasUnlessSet) {
+  Graph graph("g");
+  const Tensor w = graph.Parameter("w", {4}, Initializer::Constant(1));
+  EXPECT_EQ(graph.FindState("w")->left, w.id());
+  const Tensor next = Plus(w, w);
+  graph.SetState("w", next);
+  EXPECT_EQ(graph.FindState("w")->given, w.id());
+  EXPECT_EQ(graph.FindState("w")->left, next.id());
+  EXPECT_EQ(graph.value(next.id()).role, Role::kParameter);
+  EXPECT_EQ(graph.FindState("v"), nullptr);
+}
+
+TEST(GraphStateTest, MayBeWrittenOnly) {
+  Graph graph("initialize");
+  const State like{"w", Four(), Role::kParameter, Initializer::Constant(2), true, 0, 0};
+  graph.WriteState(like, testing_operators::Constant(graph, Four(), 2));
+  const State* state = graph.FindState("w");
+  ASSERT_NE(state, nullptr);
+  EXPECT_EQ(state->given, kNone);
+  EXPECT_EQ(state->left, graph.FindValue("constant"));
+}
+
+// --- Errors --------------------------------------------------------------------------------------
+
+TEST(GraphErrorsTest, TheFirstOneStaysAndLaterUsesPassItOn) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", Four());
+  Tensor bad;
+  {
+    Scope scope(&graph, "mlp");
+    bad = Plus(x, graph.Parameter("bias", {5}, Initializer::Constant(0)));
+  }
+  EXPECT_FALSE(bad.valid());
+  EXPECT_FALSE(Times(x, bad).valid());
+  EXPECT_FALSE(Times(bad, x).valid());
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(graph.status().message(), "mlp.plus (plus): a is f32[4], b f32[5]");
+  graph.SetState("mlp.bias", bad);
+  graph.SetOutput("y", bad);
+  EXPECT_TRUE(graph.ops().empty());
+  EXPECT_TRUE(graph.outputs().empty());
+}
+
+TEST(GraphErrorsTest, NameWhatIsDeclaredTwice) {
+  Graph graph("g");
+  graph.Input("x", Four());
+  EXPECT_FALSE(graph.Input("x", Four()).valid());
+  EXPECT_EQ(graph.status().message(), "input 'x' is declared twice");
+  Graph other("other");
+  other.Input("x", Four());
+  EXPECT_FALSE(other.Parameter("x", {4}, Initializer::Constant(0)).valid());
+  EXPECT_EQ(other.status().message(), "state 'x' has the path of another value");
+}
+
+TEST(GraphErrorsTest, AStateKeepsItsType) {
+  Graph graph("g");
+  const Tensor w = graph.Parameter("w", {4}, Initializer::Constant(0));
+  graph.SetState("w", Halve(w)[0]);
+  EXPECT_EQ(graph.status().message(), "state 'w' is f32[4], what is left of it f32[2]");
+  Graph other("other");
+  other.SetState("w", other.Input("x", Four()));
+  EXPECT_EQ(other.status().message(), "no state 'w' to set");
+}
+
+// --- Rewriting -----------------------------------------------------------------------------------
+
+TEST(GraphRewritingTest, ValuesGetOtherPaths) {
+  Graph graph("g");
+  const Tensor y = Round(graph.Input("x", Four()));
+  graph.Rename(y.id(), "y");
+  EXPECT_EQ(PathOf(y), "y");
+  EXPECT_TRUE(graph.PathIsFree("round"));
+  EXPECT_EQ(graph.FindValue("y"), y.id());
+  graph.Rename(y.id(), "y");
+  EXPECT_EQ(graph.FindValue("y"), y.id());
+}
+
+TEST(GraphRewritingDeathTest, APathHasOneOwner) {
+  Graph graph("g");
+  const Tensor y = Round(graph.Input("x", Four()));
+  EXPECT_DEATH(graph.Rename(y.id(), "x"), "path taken: x");
+}
+
+TEST(GraphRewritingDeathTest, OrderEdgesPointBack) {
+  Graph graph("g");
+  const Tensor y = Round(graph.Input("x", Four()));
+  Round(y);
+  graph.AddOrderEdge(1, 0);
+  EXPECT_THAT(graph.op(1).after, ElementsAre(0));
+  EXPECT_DEATH(graph.AddOrderEdge(0, 1), "round after round_1");
+}
+
+TEST(GraphRewritingTest, AppendsWithoutAskingTheShapeRule) {
+  Graph from("from"), to("to");
+  Round(from.Input("x", Four(), 0));
+  from.Parameter("w", {4}, Initializer::Constant(0));
+  const ValueId x = to.AppendInput(from.value(from.FindValue("x")), 0);
+  const ValueId w = to.AppendState(*from.FindState("w"));
+  Op op = from.op(0);
+  op.inputs = {w};
+  const OpId id = to.AppendOp(op, {Value{"y", Four(), Role::kActivation}});
+  EXPECT_EQ(to.FindValue("y"), to.op(id).outputs[0]);
+  EXPECT_EQ(to.inputs()[0].value, x);
+  EXPECT_EQ(to.FindState("w")->given, w);
+}
+
+TEST(InScopeTest, KnowsWholeNames) {
+  EXPECT_TRUE(InScope("blocks.1.ln1", "blocks.1"));
+  EXPECT_TRUE(InScope("blocks.1.ln1.weight", "blocks.1"));
+  EXPECT_FALSE(InScope("blocks.10.ln1", "blocks.1"));
+  EXPECT_FALSE(InScope("blocks.1", "blocks.1"));
+}
+
+}  // namespace
+}  // namespace tessera
