@@ -77,8 +77,7 @@ TEST(MicroBatchesTest, AccumulatesGradientsOverTurns) {
 %divide: f32[] = divide(%reduce_sum, %reduce_sum_1)
 %divide.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
 %reduce_sum.grad: f32[] = divide(%divide.grad, %reduce_sum_1)
-%reduce_sum.backward.reshape: f32[1] = reshape(%reduce_sum.grad) {shape=[1]}
-%multiply.grad: f32[4] = expand(%reduce_sum.backward.reshape) {shape=[4]}
+%multiply.grad: f32[4] = expand(%reduce_sum.grad) {shape=[4]}
 %square.grad: f32[4] = multiply(%multiply.grad, %valid_mask)
 %square.backward.fill: f32[] = fill() {dtype=f32, shape=[], value=2.0}
 %square.backward.multiply: f32[4] = multiply(%square.grad, %square.backward.fill)
@@ -102,7 +101,6 @@ parameter %w: f32[1, 3] {constant=1.0}
 %reduce_sum_1: f32[] = add(%reduce_sum_1@0, %reduce_sum_1@1)
 %divide.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
 %reduce_sum.grad: f32[] = divide(%divide.grad, %reduce_sum_1)
-%reduce_sum.backward.reshape: f32[1] = reshape(%reduce_sum.grad) {shape=[1]}
 %square.backward.fill: f32[] = fill() {dtype=f32, shape=[], value=2.0}
 %x@0: f32[2, 3], %x@1: f32[2, 3] = split(%x) {axis=0, sizes=[2, 2]}
 %matmul@0: f32[2, 1] = matmul(%x@0, %w) {transpose_a=false, transpose_b=true}
@@ -111,7 +109,7 @@ parameter %w: f32[1, 3] {constant=1.0}
 %multiply@0: f32[2] = multiply(%square@0, %valid_mask@0)
 %reduce_sum@0: f32[] = reduce_sum(%multiply@0) {axes=[0], keep_dims=false}
 %divide@0: f32[] = divide(%reduce_sum@0, %reduce_sum_1)
-%multiply.grad@0: f32[2] = expand(%reduce_sum.backward.reshape) {shape=[2]}
+%multiply.grad@0: f32[2] = expand(%reduce_sum.grad) {shape=[2]}
 %square.grad@0: f32[2] = multiply(%multiply.grad@0, %valid_mask@0)
 %square.backward.multiply@0: f32[2] = multiply(%square.grad@0, %square.backward.fill)
 %reshape.grad@0: f32[2] = multiply(%square.backward.multiply@0, %reshape@0)
@@ -124,7 +122,7 @@ parameter %w: f32[1, 3] {constant=1.0}
 %reduce_sum@1: f32[] = reduce_sum(%multiply@1) {axes=[0], keep_dims=false}
 %divide@1: f32[] = divide(%reduce_sum@1, %reduce_sum_1)
 %divide: f32[] = add(%divide@0, %divide@1)
-%multiply.grad@1: f32[2] = expand(%reduce_sum.backward.reshape) {shape=[2]}
+%multiply.grad@1: f32[2] = expand(%reduce_sum.grad) {shape=[2]}
 %square.grad@1: f32[2] = multiply(%multiply.grad@1, %valid_mask@1)
 %square.backward.multiply@1: f32[2] = multiply(%square.grad@1, %square.backward.fill)
 %reshape.grad@1: f32[2] = multiply(%square.backward.multiply@1, %reshape@1)

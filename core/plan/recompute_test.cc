@@ -65,8 +65,7 @@ parameter %blocks.1.w: f32[9] {constant=1.0}
 %blocks.1.add: f32[4, 3] = add(%blocks.0.add, %blocks.1.dropout)
 %reduce_sum: f32[] = reduce_sum(%blocks.1.add) {axes=[0, 1], keep_dims=false}
 %reduce_sum.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
-%reduce_sum.backward.reshape: f32[1, 1] = reshape(%reduce_sum.grad) {shape=[1, 1]}
-%blocks.1.dropout.grad: f32[4, 3] = expand(%reduce_sum.backward.reshape) {shape=[4, 3]}
+%blocks.1.dropout.grad: f32[4, 3] = expand(%reduce_sum.grad) {shape=[4, 3]}
 %blocks.1.gelu.grad: f32[4, 3] = dropout(%blocks.1.dropout.grad, %seed, %step) {probability=0.5, random_path="blocks.1.dropout"}
 %blocks.1.matmul.grad: f32[4, 3] = gelu_grad(%blocks.1.gelu.grad, %blocks.1.matmul) {approximate="tanh"}
 %blocks.1.matmul.backward.matmul: f32[4, 3] = matmul(%blocks.1.matmul.grad, %blocks.1.reshape) {transpose_a=false, transpose_b=true}
@@ -99,8 +98,7 @@ parameter %blocks.1.w: f32[9] {constant=1.0}
 %blocks.1.add: f32[4, 3] = add(%blocks.0.add, %blocks.1.dropout)
 %reduce_sum: f32[] = reduce_sum(%blocks.1.add) {axes=[0, 1], keep_dims=false}
 %reduce_sum.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
-%reduce_sum.backward.reshape: f32[1, 1] = reshape(%reduce_sum.grad) {shape=[1, 1]}
-%blocks.1.dropout.grad: f32[4, 3] = expand(%reduce_sum.backward.reshape) {shape=[4, 3]}
+%blocks.1.dropout.grad: f32[4, 3] = expand(%reduce_sum.grad) {shape=[4, 3]}
 %blocks.1.gelu.grad: f32[4, 3] = dropout(%blocks.1.dropout.grad, %seed, %step) {probability=0.5, random_path="blocks.1.dropout"}
 %blocks.1.matmul.recomputed: f32[4, 3] = matmul(%blocks.0.add, %blocks.1.reshape) {transpose_a=false, transpose_b=false} after reduce_sum.backward.expand
 %blocks.1.matmul.grad: f32[4, 3] = gelu_grad(%blocks.1.gelu.grad, %blocks.1.matmul.recomputed) {approximate="tanh"}

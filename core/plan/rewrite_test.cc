@@ -54,7 +54,6 @@ TEST(RewriteTest, RecomputesWithinEachTurn) {
 input %x: f32[4, 3] batch_dim=0
 parameter %blocks.0.w: f32[3, 2] {constant=1.0}
 %reduce_sum.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
-%reduce_sum.backward.reshape: f32[1, 1] = reshape(%reduce_sum.grad) {shape=[1, 1]}
 %square.backward.fill: f32[] = fill() {dtype=f32, shape=[], value=2.0}
 %blocks.0.square.backward.fill: f32[] = fill() {dtype=f32, shape=[], value=2.0}
 %x@0: f32[2, 3], %x@1: f32[2, 3] = split(%x) {axis=0, sizes=[2, 2]}
@@ -63,7 +62,7 @@ parameter %blocks.0.w: f32[3, 2] {constant=1.0}
 %blocks.0.negate@0: f32[2, 2] = negate(%blocks.0.square@0)
 %square@0: f32[2, 2] = square(%blocks.0.negate@0)
 %reduce_sum@0: f32[] = reduce_sum(%square@0) {axes=[0, 1], keep_dims=false}
-%square.grad@0: f32[2, 2] = expand(%reduce_sum.backward.reshape) {shape=[2, 2]}
+%square.grad@0: f32[2, 2] = expand(%reduce_sum.grad) {shape=[2, 2]}
 %square.backward.multiply@0: f32[2, 2] = multiply(%square.grad@0, %square.backward.fill)
 %blocks.0.negate.grad@0: f32[2, 2] = multiply(%square.backward.multiply@0, %blocks.0.negate@0)
 %blocks.0.square.grad@0: f32[2, 2] = negate(%blocks.0.negate.grad@0)
@@ -76,7 +75,7 @@ parameter %blocks.0.w: f32[3, 2] {constant=1.0}
 %blocks.0.negate@1: f32[2, 2] = negate(%blocks.0.square@1)
 %square@1: f32[2, 2] = square(%blocks.0.negate@1)
 %reduce_sum@1: f32[] = reduce_sum(%square@1) {axes=[0, 1], keep_dims=false}
-%square.grad@1: f32[2, 2] = expand(%reduce_sum.backward.reshape) {shape=[2, 2]}
+%square.grad@1: f32[2, 2] = expand(%reduce_sum.grad) {shape=[2, 2]}
 %square.backward.multiply@1: f32[2, 2] = multiply(%square.grad@1, %square.backward.fill)
 %blocks.0.negate.grad@1: f32[2, 2] = multiply(%square.backward.multiply@1, %blocks.0.negate@1)
 %blocks.0.square.grad@1: f32[2, 2] = negate(%blocks.0.negate.grad@1)
