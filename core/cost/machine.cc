@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -80,27 +81,27 @@ struct Sized {
 };
 using AtSize = std::function<Sized(int size)>;
 
-// The most work per second in any run of the largest size for which there is time.
+// The most work per second in any run of the largest size for which there is time. A single run says
+// little about that: other processes may have been in its way.
 absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int sizes,
                                 double seconds) {
-  double best = 0;
+  constexpr int kRunsToJudgeBy = 3;
   const double end = Now() + seconds;
-  for (int size = 0; size < sizes; ++size) {
+  for (int size = 0;; ++size) {
     Sized sized = at_size(size);
     ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial,
                      Trial::Create(backend, std::move(sized.request)));
     RETURN_IF_ERROR(trial->Run());  // the first touches memory and wakes threads
-    best = 0;
-    double taken;
-    do {
+    double shortest = std::numeric_limits<double>::infinity();
+    bool larger = false;
+    for (int runs = 0; !larger && (runs < kRunsToJudgeBy || Now() < end); ++runs) {
       const double begin = Now();
       RETURN_IF_ERROR(trial->Run());
-      taken = Now() - begin;
-      best = std::max(best, sized.work / taken);
-    } while (Now() < end && (size + 1 == sizes || taken > seconds / 16));
-    if (Now() >= end) break;
+      shortest = std::min(shortest, Now() - begin);
+      larger = runs + 1 == kRunsToJudgeBy && size + 1 < sizes && shortest < seconds / 16;
+    }
+    if (!larger) return sized.work / shortest;
   }
-  return best;
 }
 
 }  // namespace

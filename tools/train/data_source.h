@@ -1,0 +1,27 @@
+// Which dataset a configuration asks for.
+#ifndef TESSERA_TOOLS_TRAIN_DATA_SOURCE_H_
+#define TESSERA_TOOLS_TRAIN_DATA_SOURCE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/train/config/run_config.pb.h"
+#include "core/train/data/dataset.h"
+
+namespace tessera {
+
+// What data.file says for random tokens.
+inline constexpr char kSyntheticData[] = "synthetic";
+
+// config.data.file, which is absolute, or the corpus that comes with the program `argv0`: among
+// Bazel's runfiles, or beside the program. InvalidArgument if the data has tokens that a model of
+// `vocabulary` tokens does not know.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+                                                     const std::string& argv0);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_DATA_SOURCE_H_

@@ -1,0 +1,156 @@
+#include "tools/train/setup.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/tensor/check.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/human_units.h"
+#include "core/train/programs.h"
+#include "google/protobuf/text_format.h"
+#include "tools/backends/backends.h"
+#include "tools/train/data_source.h"
+#include "tools/train/run_config.h"
+#include "tools/train/run_folder.h"
+
+namespace tessera {
+namespace {
+
+// Where neither the run nor the user says how long a sample is to be.
+constexpr int64_t kTokensOfASample = 200;
+
+bool MayChangeState(const std::string& path) {
+  return absl::StartsWith(path, "model.") || path == "optimizer.kind" ||
+         path == "optimizer.momentum";
+}
+
+// A note of what a resumed run does otherwise than before.
+void NoteChanges(const std::vector<ConfigChange>& changes, Setup* setup) {
+  std::vector<std::string> texts;
+  for (const ConfigChange& change : changes) {
+    const std::string text = absl::StrCat(change.path, " ", change.before.empty() ? "(none)" : change.before,
+                                          " -> ", change.after.empty() ? "(none)" : change.after);
+    texts.push_back(text);
+    if (MayChangeState(change.path)) setup->shape_changes.push_back(text);
+  }
+  if (!texts.empty()) {
+    setup->notes.push_back(absl::StrCat("overridden: ", absl::StrJoin(texts, ", ")));
+  }
+}
+
+// What comes before files and flags: a preset, or what the resumed run was.
+absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, Setup* setup) {
+  if (line.resume.empty()) return PresetConfig(*setup->definition, line.preset);
+  ASSIGN_OR_RETURN(OpenedCheckpoint opened, OpenCheckpoint(UserPath(line.resume)));
+  for (const std::string& skipped : opened.skipped) {
+    setup->notes.push_back(absl::StrCat("passed over: ", skipped));
+  }
+  setup->checkpoint = std::move(opened.checkpoint);
+  return SavedConfig(*setup->definition, setup->checkpoint->config(),
+                     absl::StrCat(setup->checkpoint->folder(), "/", kConfigFile));
+}
+
+absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
+  ASSIGN_OR_RETURN(ConfigEditor config, BaseConfig(line, setup));
+  const ConfigEditor* before = nullptr;
+  std::unique_ptr<ConfigEditor> saved;
+  if (setup->checkpoint != nullptr) {
+    saved = std::make_unique<ConfigEditor>(config.config(), config.model());
+    before = saved.get();
+  }
+  if (!line.config.empty()) RETURN_IF_ERROR(MergeFile(UserPath(line.config), &config));
+  RETURN_IF_ERROR(ApplySettings(line.settings, &config));
+  const std::string file = config.Get("data.file");
+  if (!file.empty() && file != kSyntheticData) {
+    RETURN_IF_ERROR(config.Set("data.file", UserPath(file)));
+  }
+  if (before != nullptr) NoteChanges(ChangesBetween(*before, config), setup);
+  setup->config = config.config();
+  setup->config_text = absl::StrCat(
+      "# The effective configuration of a run: every field, also those that nobody set.\n",
+      config.ToText());
+  RETURN_IF_ERROR(CheckRunConfig(setup->config));
+  ASSIGN_OR_RETURN(setup->model, setup->definition->create(config.model()));
+  return absl::OkStatus();
+}
+
+RunParts PartsOf(Mode mode) {
+  switch (mode) {
+    case Mode::kEvaluate:
+      return RunParts::kEvaluate;
+    case Mode::kSample:
+      return RunParts::kGenerate;
+    case Mode::kTrain:
+      break;
+  }
+  return RunParts::kAll;
+}
+
+// The kernels that a resumed run has used stay: with others it would not go on bit for bit.
+absl::Status TakeKernels(const Checkpoint& checkpoint, Plan* plan) {
+  Plan saved;
+  if (!google::protobuf::TextFormat::ParseFromString(checkpoint.plan(), &saved)) {
+    return absl::DataLossError(absl::StrCat(checkpoint.folder(), "/", kPlanFile, ": is no plan"));
+  }
+  *plan->mutable_kernels() = saved.kernels();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config, RunParts parts) {
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(*setup.model, config, parts));
+  Plan plan = MakePlan(config, graphs);
+  if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
+  // The limit is held against the peak below, where there is more to say.
+  return CompileRun(std::move(graphs), plan, *setup.backend, CompileOptions());
+}
+
+absl::Status CheckMemoryLimit(const Setup& setup, RunParts parts) {
+  const int64_t limit = MemoryLimit(setup.config);
+  const int64_t peak = setup.compiled.arena_bytes;
+  if (limit == 0 || peak <= limit) return absl::OkStatus();
+  std::string message = absl::StrCat(
+      "memory_limit is ", setup.config.memory_limit(), ", and the run needs ", FormatBytes(peak),
+      ": the smallest limit that could be met is ", peak);
+  if (parts == RunParts::kAll && setup.config.recompute() == "none") {
+    RunConfig recomputing = setup.config;
+    recomputing.set_recompute("block");
+    const absl::StatusOr<CompiledRun> compiled = Compile(setup, recomputing, parts);
+    if (compiled.ok() && compiled->arena_bytes < peak) {
+      absl::StrAppend(&message, ", or with --recompute=block ", compiled->arena_bytes);
+    }
+  }
+  return absl::ResourceExhaustedError(message);
+}
+
+}  // namespace
+
+absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
+                                 const std::string& argv0) {
+  Setup setup;
+  setup.definition = &definition;
+  RETURN_IF_ERROR(BuildConfig(line, &setup));
+  const RunParts parts = PartsOf(line.mode);
+  if (parts == RunParts::kGenerate && setup.config.sample().tokens() == 0) {
+    setup.config.mutable_sample()->set_tokens(kTokensOfASample);
+  }
+  const bool synthetic = setup.config.data().file() == kSyntheticData;
+  if (synthetic && setup.config.sample().tokens() > 0) {
+    if (parts == RunParts::kGenerate) {
+      return absl::InvalidArgumentError("a model of synthetic data writes no text to sample");
+    }
+    setup.config.mutable_sample()->set_tokens(0);
+    setup.notes.push_back("no sample: a model of synthetic data writes no text");
+  }
+  ASSIGN_OR_RETURN(setup.backend, MakeBackend(setup.config.device(), setup.config.threads()));
+  if (parts != RunParts::kGenerate) {
+    ASSIGN_OR_RETURN(setup.dataset, OpenDataset(setup.config, setup.model->vocabulary(), argv0));
+  }
+  ASSIGN_OR_RETURN(setup.compiled, Compile(setup, setup.config, parts));
+  RETURN_IF_ERROR(CheckMemoryLimit(setup, parts));
+  setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());
+  return setup;
+}
+
+}  // namespace tessera

@@ -1,0 +1,223 @@
+#include "tools/train/train_loop.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "core/cost/limits.h"
+#include "core/tensor/check.h"
+#include "core/train/human_units.h"
+#include "core/train/programs.h"
+#include "core/train/sampling.h"
+#include "core/train/trace.h"
+#include "tools/train/interrupt.h"
+#include "tools/train/text_stream.h"
+
+namespace tessera {
+namespace {
+
+// Tokens that are bytes.
+constexpr int64_t kByteTokens = 256;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A word of a command, for a shell.
+std::string Quoted(const std::string& word) {
+  const bool plain = word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                            "0123456789_-+=./:,@%") == std::string::npos;
+  if (plain && !word.empty()) return word;
+  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
+}
+
+bool Due(int64_t step, int64_t every, int64_t last) {
+  return step == last || (every > 0 && step % every == 0);
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
+                     Engine* engine, Trainer* trainer, RunFolder* folder)
+    : setup_(setup),
+      rates_(rates),
+      options_(options),
+      engine_(engine),
+      trainer_(trainer),
+      folder_(folder),
+      scale_(Scale()),
+      first_step_(trainer->step() + 1) {
+  if (setup.checkpoint == nullptr) return;
+  saved_step_ = setup.checkpoint->step();
+  saved_folder_ = setup.checkpoint->folder();
+  saved_here_ = SameFolder(RunOf(saved_folder_).run, folder->path());
+}
+
+StepScale TrainLoop::Scale() const {
+  const Program& program = engine_->executor(kTrain).program();
+  StepScale scale;
+  scale.total_steps = setup_.config.steps();
+  scale.tokens = setup_.config.batch() * setup_.config.sequence();
+  scale.best_seconds = WorkOf(program).model_flops / rates_.flops_per_second;
+  scale.limit_seconds = LimitSeconds(program, rates_);
+  scale.memory_bytes = engine_->run().arena_bytes;
+  return scale;
+}
+
+std::string TrainLoop::ResumeCommand() const {
+  return absl::StrCat(Quoted(options_.program), " ",
+                      Quoted(absl::StrCat("--resume=", folder_->path())));
+}
+
+std::string TrainLoop::LastCheckpoint() const {
+  if (saved_step_ < 0) return "there is no checkpoint yet";
+  return absl::StrCat("the last checkpoint is of step ", saved_step_, ", ", saved_folder_);
+}
+
+absl::Status TrainLoop::NotFinite(const StepResult& result) const {
+  const bool loss = !std::isfinite(result.loss);
+  return absl::OutOfRangeError(absl::StrFormat(
+      "%s of step %d is %f, so the step was not taken; %s; try a lower --lr, or --clip_norm=1",
+      loss ? "the loss" : "the norm of the gradients", result.step,
+      loss ? result.loss : result.grad_norm, LastCheckpoint()));
+}
+
+absl::Status TrainLoop::Save(Progress* progress) {
+  const double begin = Now();
+  absl::StatusOr<SavedCheckpoint> saved = trainer_->Save(folder_->path(), setup_.config_text);
+  if (!saved.ok()) {
+    return absl::Status(saved.status().code(),
+                        absl::StrCat("cannot save step ", trainer_->step(), ": ",
+                                     saved.status().message(), "; ", LastCheckpoint()));
+  }
+  saved_step_ = trainer_->step();
+  saved_folder_ = saved->folder;
+  saved_here_ = true;
+  for (const std::string& warning : saved->warnings) {
+    progress->Line(absl::StrCat("note: ", warning));
+  }
+  progress->Line(absl::StrFormat("step %d: saved %s (%s, %s)", saved_step_, saved->folder,
+                                 FormatBytes(saved->bytes), FormatSeconds(Now() - begin)));
+  return absl::OkStatus();
+}
+
+absl::Status TrainLoop::TraceStep(const StepResult& result, Progress& progress) {
+  const Executor& executor = engine_->executor(kTrain);
+  const StepTimes times = {executor.step_begin_ns(), executor.step_end_ns(), executor.times()};
+  RETURN_IF_ERROR(WriteTrace(executor.program(), times, options_.trace));
+  progress.Line(absl::StrFormat(
+      "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",
+      result.step, options_.trace, 100 * ShareOutsideKernels(times)));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
+  // The first steps touch memory for the first time.
+  const int64_t traced = std::min(first_step_ + 2, setup_.config.steps());
+  const bool trace = !options_.trace.empty() && trainer_->step() + 1 == traced;
+  ASSIGN_OR_RETURN(const StepResult result,
+                   trainer_->Step(trace ? Timing::kInstructions : Timing::kNone));
+  if (!result.finite) return NotFinite(result);
+  progress.Step({result.step, result.loss, result.grad_norm, result.lr, result.seconds});
+  if (trace) RETURN_IF_ERROR(TraceStep(result, progress));
+  return result;
+}
+
+absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
+                                  MetricsLog& metrics) {
+  const RunConfig& config = setup_.config;
+  StepMetrics line;
+  line.step = result.step;
+  line.loss = result.loss;
+  line.grad_norm = result.grad_norm;
+  line.lr = result.lr;
+  line.step_seconds = result.seconds;
+  line.tokens_per_second = static_cast<double>(scale_.tokens) / result.seconds;
+  line.mfu = scale_.best_seconds / result.seconds;
+  line.peak_bytes = scale_.memory_bytes;
+  if (Due(result.step, config.eval_every(), config.steps())) {
+    ASSIGN_OR_RETURN(const EvaluationResult evaluated,
+                     trainer_->Evaluate([] { return Interrupted() != 0; }));
+    if (!Interrupted()) {
+      line.eval_loss = evaluated.loss;
+      progress.Line(absl::StrFormat("step %d: eval_loss %.4f (%d batches, %s)", result.step,
+                                    evaluated.loss, evaluated.batches,
+                                    FormatSeconds(evaluated.seconds)));
+    }
+  }
+  RETURN_IF_ERROR(metrics.Append(line));
+  if (Due(result.step, config.save_every(), config.steps())) RETURN_IF_ERROR(Save(&progress));
+  return absl::OkStatus();
+}
+
+absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog& metrics) {
+  while (trainer_->step() < setup_.config.steps() && !Interrupted()) {
+    ASSIGN_OR_RETURN(const StepResult result, TakeStep(progress));
+    RETURN_IF_ERROR(AfterStep(result, progress, metrics));
+  }
+  // An interrupted step is saved too, unless it just was.
+  const bool saved = saved_here_ && saved_step_ == trainer_->step();
+  if (Interrupted() && !saved) RETURN_IF_ERROR(Save(&progress));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> TrainLoop::Run() {
+  const int64_t steps = setup_.config.steps();
+  const double begin = Now();
+  ASSIGN_OR_RETURN(const std::unique_ptr<MetricsLog> metrics,
+                   MetricsLog::Open(folder_->metrics_path(), trainer_->step()));
+  {
+    Progress progress(stdout, isatty(STDOUT_FILENO) != 0, first_step_, scale_, Now);
+    RETURN_IF_ERROR(RunSteps(progress, *metrics));
+  }
+  if (trainer_->step() < steps) {
+    absl::PrintF("stopped after step %d of %d; go on with\n  %s\n", trainer_->step(), steps,
+                 ResumeCommand());
+    std::fflush(stdout);
+    return 128 + Interrupted();
+  }
+  absl::PrintF("%d steps in %s\n", steps - first_step_ + 1, FormatSeconds(Now() - begin));
+  if (engine_->HasProgram(kGenerate)) RETURN_IF_ERROR(PrintSample(setup_, *engine_));
+  absl::PrintF("run folder: %s\n", folder_->path());
+  std::fflush(stdout);
+  return 0;
+}
+
+absl::Status PrintSample(const Setup& setup, Engine& engine) {
+  const SampleConfig& sample = setup.config.sample();
+  // A text has to go on from something.
+  const std::string prompt = sample.prompt().empty() ? "\n" : sample.prompt();
+  std::vector<int32_t> tokens;
+  for (char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
+  GenerationRequest request;
+  request.prompt = tokens;
+  request.tokens = sample.tokens();
+  request.temperature = sample.temperature();
+  request.top_k = sample.top_k();
+  request.seed = setup.config.seed();
+  request.allowed_tokens = kByteTokens;
+  request.max_sequence = setup.model->max_sequence();
+
+  TextStream stream;
+  absl::PrintF("%s", stream.Add(sample.prompt()));
+  const absl::Status status = Generate(engine, request, [&stream](int32_t token) {
+    const char byte = static_cast<char>(token);
+    absl::PrintF("%s", stream.Add(absl::string_view(&byte, 1)));
+    std::fflush(stdout);
+    return Interrupted() == 0;
+  });
+  absl::PrintF("%s\n", stream.Finish());
+  std::fflush(stdout);
+  return status;
+}
+
+}  // namespace tessera

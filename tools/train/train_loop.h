@@ -1,0 +1,63 @@
+// A run: steps, and what happens between them.
+#ifndef TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
+#define TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/cost/machine.h"
+#include "core/runtime/engine.h"
+#include "core/train/metrics.h"
+#include "core/train/progress.h"
+#include "core/train/trainer.h"
+#include "tools/train/run_folder.h"
+#include "tools/train/setup.h"
+
+namespace tessera {
+
+struct LoopOptions {
+  std::string trace;    // a file, or ""
+  std::string program;  // how the user called us
+};
+
+// Not thread-safe. All arguments must outlive it.
+class TrainLoop {
+ public:
+  TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
+            Engine* engine, Trainer* trainer, RunFolder* folder);
+
+  // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
+  // the end. The result is the process's exit code: 0, or after Ctrl-C 128 + the signal. Errors: a
+  // loss that is not finite, a checkpoint or line that cannot be written.
+  absl::StatusOr<int> Run();
+
+ private:
+  absl::Status RunSteps(Progress& progress, MetricsLog& metrics);
+  absl::StatusOr<StepResult> TakeStep(Progress& progress);
+  absl::Status AfterStep(const StepResult& result, Progress& progress, MetricsLog& metrics);
+  absl::Status Save(Progress* progress);
+  absl::Status TraceStep(const StepResult& result, Progress& progress);
+  absl::Status NotFinite(const StepResult& result) const;
+  StepScale Scale() const;
+  std::string ResumeCommand() const;
+  std::string LastCheckpoint() const;
+
+  const Setup& setup_;
+  const MachineRates rates_;
+  const LoopOptions options_;
+  Engine* const engine_;
+  Trainer* const trainer_;
+  RunFolder* const folder_;
+  const StepScale scale_;
+  const int64_t first_step_;
+  int64_t saved_step_ = -1;   // of the newest checkpoint of this run; -1 if there is none
+  std::string saved_folder_;  // its own
+  bool saved_here_ = false;   // whether it lies in folder_
+};
+
+// Writes the sample that the configuration asks for to stdout as it is drawn.
+absl::Status PrintSample(const Setup& setup, Engine& engine);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_

@@ -1,0 +1,214 @@
+#include "tools/train/train_main.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "core/cost/machine.h"
+#include "core/runtime/engine.h"
+#include "core/runtime/memory_check.h"
+#include "core/tensor/check.h"
+#include "core/train/human_units.h"
+#include "core/train/programs.h"
+#include "core/train/trainer.h"
+#include "google/protobuf/text_format.h"
+#include "tools/train/flags.h"
+#include "tools/train/interrupt.h"
+#include "tools/train/report.h"
+#include "tools/train/run_folder.h"
+#include "tools/train/setup.h"
+#include "tools/train/train_loop.h"
+
+namespace tessera {
+namespace {
+
+void Say(absl::string_view text) {
+  absl::PrintF("%s\n", text);
+  std::fflush(stdout);
+}
+
+void SayNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) Say(absl::StrCat("note: ", note));
+}
+
+// How the user calls this program.
+std::string ProgramName(const std::string& argv0, const ModelDefinition& definition) {
+  if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return argv0;
+  return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
+}
+
+// Where a run writes. A run folder that is resumed goes on; a single checkpoint begins a new run,
+// so that what came after it stays.
+absl::StatusOr<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandLine& line,
+                                                         const Setup& setup) {
+  const RunPath resumed = RunOf(UserPath(line.resume));
+  std::string path = UserPath(line.out);
+  if (path.empty()) {
+    path = !line.resume.empty() && !resumed.is_checkpoint
+               ? resumed.run
+               : NewRunPath(setup.definition->name, std::time(nullptr));
+  }
+  const bool same = !line.resume.empty() && SameFolder(path, resumed.run);
+  if (same && resumed.is_checkpoint) {
+    const auto newest = OpenCheckpoint(path);
+    if (newest.ok() && newest->checkpoint->step() > setup.checkpoint->step()) {
+      return absl::AlreadyExistsError(absl::StrCat(
+          path, " holds a newer checkpoint, of step ", newest->checkpoint->step(),
+          ": choose another --out, or none for a new run folder"));
+    }
+  }
+  return RunFolder::Open(path, same);
+}
+
+absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& run,
+                        RunFolder* folder) {
+  if (dump.count("graph") > 0) {
+    for (const Graph& graph : run.graphs) {
+      RETURN_IF_ERROR(
+          folder->WriteText(absl::StrCat("dump/graph-", graph.name(), ".txt"), graph.ToString()));
+    }
+  }
+  if (dump.count("program") > 0) {
+    for (const Program& program : run.programs) {
+      RETURN_IF_ERROR(folder->WriteText(absl::StrCat("dump/program-", program.name, ".txt"),
+                                        program.ToString()));
+    }
+  }
+  if (dump.count("plan") > 0) {
+    std::string text;
+    google::protobuf::TextFormat::PrintToString(run.plan, &text);
+    RETURN_IF_ERROR(folder->WriteText("dump/plan.textproto", text));
+  }
+  if (dump.count("memory") > 0) {
+    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run)));
+  }
+  return absl::OkStatus();
+}
+
+// Loads the checkpoint, if there is one. A state of another shape is explained by what was
+// overridden, where that is the reason.
+absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
+  absl::StatusOr<std::string> note = trainer->Load(*setup.checkpoint, extra);
+  if (absl::IsFailedPrecondition(note.status()) && !setup.shape_changes.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a run cannot be resumed with another shape of its state (",
+        absl::StrJoin(setup.shape_changes, ", "), "): ", note.status().message()));
+  }
+  RETURN_IF_ERROR(note.status());
+  if (!note->empty()) SayNotes({*note});
+  return absl::OkStatus();
+}
+
+absl::Status Begin(const Setup& setup, Trainer* trainer) {
+  return setup.checkpoint == nullptr ? trainer->Initialise()
+                                     : LoadCheckpoint(setup, Extra::kRefuse, trainer);
+}
+
+// A step in fenced memory; afterwards the state is what it was.
+absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
+  RETURN_IF_ERROR(CheckMemory(*engine, kTrain,
+                              [trainer](Engine& each) { return trainer->SetTrainInputs(each); }));
+  Say(absl::StrCat("memory checked: every buffer of a step stays in its place, and the peak is ",
+                   FormatBytes(engine->run().arena_bytes), " as planned"));
+  return Begin(setup, trainer);
+}
+
+absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
+  Say(absl::StrCat("run folder: ", folder->path()));
+  Say(ModelLine(setup.definition->name, setup.config, setup.compiled));
+  SayNotes(setup.notes);
+  RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
+  ASSIGN_OR_RETURN(const MachineRates rates, MeasureMachine(*setup.backend));
+  const Processor processor = setup.backend->processor();
+  Say(absl::StrFormat("%s: %s, %d thread%s; a matmul reaches %sFLOP/s, memory %s/s",
+                      setup.backend->name(), processor.name, processor.threads,
+                      processor.threads == 1 ? "" : "s", FormatCount(rates.flops_per_second),
+                      FormatBytes(static_cast<int64_t>(rates.bytes_per_second))));
+  absl::PrintF("%s", MemoryTable(setup.compiled));
+
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   Engine::Create(std::move(setup.compiled), setup.backend.get()));
+  Trainer trainer(setup.config, engine.get(), setup.dataset.get());
+  RETURN_IF_ERROR(Begin(setup, &trainer));
+  RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
+  if (setup.checkpoint != nullptr) {
+    Say(absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
+  }
+  if (trainer.step() >= setup.config.steps()) {
+    Say(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
+                        trainer.step(), setup.config.steps()));
+    return 0;
+  }
+  if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
+  TrainLoop loop(setup, rates, {UserPath(line.trace), argv0}, engine.get(), &trainer,
+                 folder.get());
+  return loop.Run();
+}
+
+// Evaluates or samples.
+absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
+  SayNotes(setup.notes);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   Engine::Create(std::move(setup.compiled), setup.backend.get()));
+  Trainer trainer(setup.config, engine.get(), setup.dataset.get());
+  RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
+  if (line.mode == Mode::kSample) {
+    RETURN_IF_ERROR(PrintSample(setup, *engine));
+  } else {
+    ASSIGN_OR_RETURN(const EvaluationResult result,
+                     trainer.Evaluate([] { return Interrupted() != 0; }));
+    if (!Interrupted()) {
+      Say(absl::StrFormat("step %d: eval_loss %.4f (%d batches, %s)", trainer.step(), result.loss,
+                          result.batches, FormatSeconds(result.seconds)));
+    }
+  }
+  return Interrupted() ? 128 + Interrupted() : 0;
+}
+
+absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
+  SayNotes(setup.notes);
+  absl::PrintF("%s", PlanReport(setup.definition->name, setup.config, setup.compiled,
+                                AvailableMemory()));
+  if (!line.dump.empty()) {
+    ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
+    RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
+    Say(absl::StrCat("dumped to ", folder->path(), "/dump"));
+  }
+  return 0;
+}
+
+absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
+                        const ModelDefinition& definition) {
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
+  if (line.help) {
+    absl::PrintF("%s", HelpText(ProgramName(argv0, definition), definition));
+    return 0;
+  }
+  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0));
+  if (line.plan_only) return ShowPlan(line, setup);
+  CatchInterrupts();
+  return line.mode == Mode::kTrain ? Train(line, argv0, std::move(setup))
+                                   : UseModel(line, std::move(setup));
+}
+
+}  // namespace
+
+int TrainMain(const std::string& argv0, const std::vector<std::string>& arguments,
+              const ModelDefinition& definition) {
+  const absl::StatusOr<int> code = Run(argv0, arguments, definition);
+  std::fflush(stdout);
+  if (code.ok()) return *code;
+  // One line, whatever a library put into its message.
+  const std::string message(code.status().message());
+  absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
+  return 1;
+}
+
+}  // namespace tessera
