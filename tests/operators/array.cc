@@ -181,7 +181,8 @@ double UnitRoundoff(DType dtype) {
   return 0;
 }
 
-std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance) {
+std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance,
+                       double magnitude) {
   const std::vector<double> values = Values(actual);
   if (values.size() != expected.size()) {
     return absl::StrCat(values.size(), " elements instead of ", expected.size());
@@ -192,7 +193,7 @@ std::string Difference(const Array& actual, absl::Span<const double> expected, d
   for (size_t i = 0; i < values.size(); ++i) {
     const double wanted = Rounded(expected[i], actual.type.dtype);
     if (values[i] == wanted || (std::isnan(values[i]) && std::isnan(wanted))) continue;
-    const double allowed = tolerance * (std::abs(wanted) + rms);
+    const double allowed = tolerance * (std::abs(wanted) + rms + magnitude);
     if (std::isfinite(wanted) && std::abs(values[i] - wanted) <= allowed) continue;
     return absl::StrCat("element ", i, " of ", TypeToString(actual.type), " is ", values[i],
                         " instead of ", wanted, ", off by ", std::abs(values[i] - wanted),

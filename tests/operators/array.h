@@ -42,9 +42,10 @@ bool MarginsAreUntouched(const Array& array);
 double Rounded(double value, DType dtype);
 
 // "" if every element of `actual` is near its expected value, rounded to the dtype: no further than
-// `tolerance` times the sum of its own magnitude and of the root mean square of all. Else the first
-// one that is not.
-std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance);
+// `tolerance` times the sum of its own magnitude, of the root mean square of all, and of
+// `magnitude`, that of what they were computed from. Else the first one that is not.
+std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance,
+                       double magnitude = 0);
 
 // Distance between 1 and the next number, halved: what rounding costs.
 double UnitRoundoff(DType dtype);

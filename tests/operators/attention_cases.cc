@@ -19,7 +19,7 @@ void AddAttention(std::vector<Case>& cases, const Sizes& s, bool causal, double 
   Case forward =
       MakeCase("attention", detail, {Normal(q, 0, spread), Normal(k), Normal(k)}, attributes);
   forward.differentiable_outputs = {0};
-  forward.condition = spread;
+  forward.condition = 2 * spread;
   cases.push_back(forward);
 
   Case backward = MakeCase("attention_grad", detail,
@@ -63,6 +63,21 @@ std::vector<Case> AttentionCases() {
   AddAttention(cases, {2, 7, 3, 2, 4}, false, 0.5);
   AddAttention(cases, {1, 1, 9, 2, 4}, false, 0.5);
   AddAttention(cases, {1, 65, 129, 2, 16}, false, 0.25);
+
+  for (bool causal : {false, true}) {
+    cases.push_back(SpecialCase("attention",
+                                {SomeNaN({1, 9, 2, 4}), Normal({1, 9, 2, 4}), Normal({1, 9, 2, 4})},
+                                {{"causal", causal}, {"scale", 0.5}}));
+  }
+  cases.push_back(SpecialCase("attention",
+                              {Normal({1, 9, 2, 4}), Normal({1, 9, 2, 4}), SomeNaN({1, 9, 2, 4})},
+                              {{"causal", false}, {"scale", 1.0}}));
+  // Rows of the caches that lie behind the position are not read: here all that are not finite.
+  cases.push_back(
+      SpecialCase("attention_decode",
+                  {Normal({1, 1, 1, 4}), Normal({1, 1, 1, 4}), Normal({1, 1, 1, 4}),
+                   SomeNaN({1, 8, 1, 4}), SomeNaN({1, 8, 1, 4}), Scalar(DType::kI64, 1)},
+                  {{"scale", 0.5}}));
 
   for (int64_t position : {0, 3, 7}) AddDecode(cases, 2, 8, 3, 4, position);
   AddDecode(cases, 1, 1, 1, 1, 0);
@@ -115,6 +130,13 @@ std::vector<Case> LinearLogSumExpCases() {
   add({6}, 8, 20, false, /*spread=*/10);
   add({70}, 33, 131, false);
   add({3, 100}, 16, 50, false);
+  cases.push_back(
+      SpecialCase("linear_log_sum_exp", {SomeNaN({9, 6}), Normal({40, 6}), Labels({9}, 40)}));
+  // Rows that count for nothing count for nothing whatever they are.
+  const CaseInput zeros = Integers(DType::kF32, {9}, 0, 1);
+  cases.push_back(
+      SpecialCase("linear_log_sum_exp_grad",
+                  {zeros, zeros, SomeNaN({9, 6}), Normal({40, 6}), Labels({9}, 40), SomeNaN({9})}));
   return cases;
 }
 

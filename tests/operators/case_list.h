@@ -23,12 +23,16 @@ CaseInput Uniform(const Shape& shape, double low, double high);
 CaseInput AwayFromZero(const Shape& shape);
 CaseInput Distinct(const Shape& shape);
 CaseInput Special(const Shape& shape);
+CaseInput SomeNaN(const Shape& shape);
 CaseInput Integers(DType dtype, const Shape& shape, double low, double high);
 CaseInput Ids(const Shape& shape, int64_t count);
 CaseInput Labels(const Shape& shape, int64_t count);
 CaseInput Conditions(const Shape& shape);  // 0, 1 and 2
 CaseInput Scalar(double value);
 CaseInput Scalar(DType dtype, int64_t value);
+
+// A case in which NaN or infinities come in. What is not finite must stay so that it is noticed.
+Case SpecialCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes = {});
 
 // Named for its operator, attributes and types.
 Case MakeCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes = {});

@@ -16,6 +16,7 @@ namespace tessera::operator_tests {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kSpecialValues[] = {
     0.0,        -0.0, 1.0,  -1.0,  kInfinity, 0.5,  std::numeric_limits<double>::quiet_NaN(),
     -kInfinity, 20.0, -3.0, -90.0, 90.0,      1e-20};
@@ -45,6 +46,8 @@ double DrawElement(const CaseInput& spec, RandomStream stream, int input, int64_
       return std::floor(low + (high - low) * uniform);
     case Draw::Kind::kLabels:
       return i % 3 == 2 ? -100 : std::floor(low + (high - low) * uniform);
+    case Draw::Kind::kSomeNaN:
+      return i % 23 == 9 ? kNaN : low + high * RandomNormal(stream, 0, i);
     case Draw::Kind::kSpecial:
       return kSpecialValues[(i + 5 * input) % std::size(kSpecialValues)];
   }
@@ -104,6 +107,7 @@ CaseInput AwayFromZero(const Shape& shape) {
   return {{DType::kF32, shape}, {Draw::Kind::kAwayFromZero}};
 }
 CaseInput Distinct(const Shape& shape) { return {{DType::kF32, shape}, {Draw::Kind::kDistinct}}; }
+CaseInput SomeNaN(const Shape& shape) { return {{DType::kF32, shape}, {Draw::Kind::kSomeNaN}}; }
 CaseInput Special(const Shape& shape) { return {{DType::kF32, shape}, {Draw::Kind::kSpecial}}; }
 CaseInput Integers(DType dtype, const Shape& shape, double low, double high) {
   return {{dtype, shape}, {Draw::Kind::kInteger, low, high}};
@@ -126,6 +130,12 @@ Case MakeCase(std::string op, absl::string_view detail, std::vector<CaseInput> i
   use.name = absl::StrCat(op, attributes.ToString());
   for (const CaseInput& input : inputs) absl::StrAppend(&use.name, " ", TypeToString(input.type));
   if (!detail.empty()) absl::StrAppend(&use.name, " (", detail, ")");
+  for (const CaseInput& input : inputs) {
+    const Draw::Kind kind = input.draw.kind;
+    if (kind == Draw::Kind::kSpecial || kind == Draw::Kind::kSomeNaN) {
+      use.finite = use.smooth = false;
+    }
+  }
   use.op = std::move(op);
   use.inputs = std::move(inputs);
   use.attributes = std::move(attributes);
@@ -134,6 +144,10 @@ Case MakeCase(std::string op, absl::string_view detail, std::vector<CaseInput> i
 
 Case MakeCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes) {
   return MakeCase(std::move(op), "", std::move(inputs), std::move(attributes));
+}
+
+Case SpecialCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes) {
+  return MakeCase(std::move(op), "special values", std::move(inputs), std::move(attributes));
 }
 
 const std::vector<Case>& AllCases() {

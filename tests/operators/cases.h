@@ -26,6 +26,7 @@ struct Draw {
     kInteger,       // in [low, high)
     kLabels,        // kInteger, but for every third, which is -100
     kSpecial,       // zeros, infinities, NaN, ...
+    kSomeNaN,       // kNormal, but for a few
   };
   Kind kind = Kind::kNormal;
   double low = 0;
@@ -58,6 +59,8 @@ struct Case {
   std::vector<int> differentiable_outputs;
   // False where numeric differences say nothing: where values are equal, or not finite.
   bool smooth = true;
+  // False where NaN or infinities come in.
+  bool finite = true;
   // How many times more than rounding a result may be off: where inputs that are much larger than
   // the result cancel.
   double condition = 1;

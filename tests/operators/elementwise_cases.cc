@@ -65,8 +65,7 @@ void AddBinaryCases(std::vector<Case>& cases) {
                                       Integers(dtype, pair.b, divides ? 1 : -100, 100)}));
       }
     }
-    cases.push_back(MakeCase(op, "special values", {Special({65}), Special({65})}));
-    cases.back().smooth = false;
+    cases.push_back(SpecialCase(op, {Special({65}), Special({65})}));
   }
   cases.push_back(MakeCase("maximum", "equal values",
                            {Integers(DType::kF32, {50}, 0, 3), Integers(DType::kF32, {50}, 0, 3)}));
@@ -90,8 +89,7 @@ void AddUnaryCases(std::vector<Case>& cases) {
     for (const Shape& shape : SomeShapes()) {
       cases.push_back(MakeCase(function.op, {function.input(shape)}));
     }
-    cases.push_back(MakeCase(function.op, "special values", {Special({65})}));
-    cases.back().smooth = false;
+    cases.push_back(SpecialCase(function.op, {Special({65})}));
   }
   for (const Shape& shape : SomeShapes()) {
     cases.push_back(MakeCase("relu_grad", {Normal(shape), AwayFromZero(shape)}));
@@ -105,6 +103,8 @@ void AddUnaryCases(std::vector<Case>& cases) {
       cases.push_back(MakeCase("gelu_grad", {Normal(shape), Normal(shape, 0, 2)}, attributes));
     }
     cases.push_back(MakeCase("gelu", "far from 0", {Normal({200}, 0, 30)}, attributes));
+    cases.push_back(SpecialCase("gelu", {SomeNaN({50})}, attributes));
+    cases.push_back(SpecialCase("gelu_grad", {Normal({50}), SomeNaN({50})}, attributes));
     cases.push_back(
         MakeCase("gelu_grad", "far from 0", {Normal({200}), Normal({200}, 0, 30)}, attributes));
   }
@@ -134,9 +134,7 @@ void AddSelectCases(std::vector<Case>& cases) {
                                         Integers(dtype, {7}, 0, 100)}));
   }
   // What is not chosen does not count, whatever it is.
-  cases.push_back(
-      MakeCase("select", "special values", {Conditions({65}), Special({65}), Special({65})}));
-  cases.back().smooth = false;
+  cases.push_back(SpecialCase("select", {Conditions({65}), Special({65}), Special({65})}));
 }
 
 void AddCastCases(std::vector<Case>& cases) {
@@ -156,8 +154,7 @@ void AddCastCases(std::vector<Case>& cases) {
   }
   for (DType to : {DType::kBF16, DType::kF64, DType::kF16}) {
     cases.push_back(MakeCase("cast", {Normal(kLarge)}, {{"dtype", to}}));
-    cases.push_back(MakeCase("cast", "special values", {Special({65})}, {{"dtype", to}}));
-    cases.back().smooth = false;
+    cases.push_back(SpecialCase("cast", {Special({65})}, {{"dtype", to}}));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "tests/operators/cases.h"
 #include "tests/operators/interpreter.h"
+#include "tests/operators/loss_graph.h"
 
 namespace tessera::operator_tests {
 namespace {
@@ -49,73 +50,6 @@ constexpr int64_t kMostElements = 1200;  // Cases larger than this are for speed
 constexpr int kMostPerturbed = 8;        // elements of one input by themselves
 constexpr double kStep = 1e-3;
 constexpr double kTolerance = 1e-7;
-
-using Elements = std::map<std::string, std::vector<double>>;
-
-// loss = the sum over the outputs of sum(output * weights).
-struct LossGraph {
-  Graph graph{"case"};
-  std::vector<Tensor> declared;  // the inputs, before what stands in front of the operator
-  Tensor loss;
-  Elements given;
-};
-
-// How the operator gets its inputs: as they are given, or as views of something larger.
-enum class Front { kNone, kViews };
-
-// Declares an input that holds `values` where the operator reads it.
-Tensor DeclareInput(LossGraph& loss, const std::string& name, const TensorType& type,
-                    const std::vector<double>& values, Front front) {
-  const int rank = static_cast<int>(type.shape.size());
-  if (front == Front::kNone || rank == 0) {
-    loss.declared.push_back(loss.graph.Input(name, type));
-    loss.given[name] = values;
-    return loss.declared.back();
-  }
-  // One element more along the last dimension, and all dimensions in reverse.
-  TensorType larger = type;
-  larger.shape.back() += 1;
-  std::reverse(larger.shape.begin(), larger.shape.end());
-  const Tensor whole = loss.graph.Input(name, larger);
-  loss.declared.push_back(whole);
-  std::vector<int64_t> reversed;
-  for (int d = rank - 1; d >= 0; --d) reversed.push_back(d);
-  const Tensor view = Split(Transpose(whole, reversed), rank - 1, {1, type.shape.back()})[1];
-
-  std::vector<double>& given = loss.given[name];
-  given.assign(NumElements(larger.shape), 0.5);
-  const Strides strides = RowMajorStrides(larger.shape), own = RowMajorStrides(type.shape);
-  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
-    int64_t at = strides[0];  // past the element that is split off
-    for (int d = 0; d < rank; ++d) at += i / own[d] % type.shape[d] * strides[rank - 1 - d];
-    given[at] = values[i];
-  }
-  return view;
-}
-
-void RecordLoss(LossGraph& loss, const Case& use, const PreparedCase& prepared, Front front) {
-  std::vector<Tensor> inputs;
-  for (size_t i = 0; i < prepared.inputs.size(); ++i) {
-    inputs.push_back(DeclareInput(loss, absl::StrCat("input", i), prepared.inputs[i],
-                                  prepared.values[i], front));
-  }
-  const std::vector<Tensor> outputs = loss.graph.Record(*prepared.op, inputs, prepared.attributes);
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const auto& only = use.differentiable_outputs;
-    if (!only.empty() && std::count(only.begin(), only.end(), static_cast<int>(i)) == 0) continue;
-    const std::string name = absl::StrCat("weight", i);
-    const Tensor output = Cast(outputs[i], DType::kF64);
-    const Tensor weights = loss.graph.Input(name, output.type());
-    for (int64_t j = 0; j < NumElements(output.shape()); ++j) {
-      loss.given[name].push_back(RandomNormal(MakeStream(2, name), 0, j));
-    }
-    loss.given[name].resize(NumElements(output.shape()));
-    std::vector<int64_t> axes;
-    for (int d = 0; d < output.rank(); ++d) axes.push_back(d);
-    const Tensor term = ReduceSum(Multiply(output, weights), axes);
-    loss.loss = loss.loss.valid() ? Add(loss.loss, term) : term;
-  }
-}
 
 class GradientsTest : public ::testing::TestWithParam<const Operator*> {
  protected:
@@ -169,16 +103,10 @@ class GradientsTest : public ::testing::TestWithParam<const Operator*> {
 
   void CheckCase(const Case& use, const PreparedCase& prepared, Front front) {
     LossGraph forward;
-    RecordLoss(forward, use, prepared, front);
+    RecordLoss(use, prepared, front, forward);
     LossGraph whole;
-    RecordLoss(whole, use, prepared, front);
-    std::vector<Tensor> targets;
-    for (size_t i = 0; i < prepared.inputs.size(); ++i) {
-      if (IsFloating(prepared.inputs[i].dtype) &&
-          prepared.op->Differentiable(static_cast<int>(i))) {
-        targets.push_back(whole.declared[i]);
-      }
-    }
+    RecordLoss(use, prepared, front, whole);
+    const std::vector<Tensor> targets = whole.Targets(prepared);
     ASSERT_FALSE(targets.empty());
     const auto gradients = RecordGradients(whole.graph, whole.loss, targets);
     ASSERT_TRUE(gradients.ok()) << gradients.status();
@@ -248,13 +176,8 @@ TEST(Gradients, WhatIsLeftOutHasNoRule) {
       const auto prepared = Prepare(use, *reference, DType::kF64);
       ASSERT_TRUE(prepared.ok()) << prepared.status();
       LossGraph loss;
-      RecordLoss(loss, use, *prepared, Front::kNone);
-      std::vector<Tensor> targets;
-      for (size_t i = 0; i < prepared->inputs.size(); ++i) {
-        if (op->Differentiable(static_cast<int>(i)) && IsFloating(prepared->inputs[i].dtype)) {
-          targets.push_back(loss.declared[i]);
-        }
-      }
+      RecordLoss(use, *prepared, Front::kNone, loss);
+      const std::vector<Tensor> targets = loss.Targets(*prepared);
       if (targets.empty()) break;
       EXPECT_EQ(RecordGradients(loss.graph, loss.loss, targets).status().code(),
                 absl::StatusCode::kUnimplemented)

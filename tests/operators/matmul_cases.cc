@@ -48,6 +48,11 @@ std::vector<Case> MatMulCases() {
       add({2, 17}, {}, 3, 65, 34);
     }
   }
+  for (bool transpose : {false, true}) {
+    const Attributes attributes = {{"transpose_a", transpose}, {"transpose_b", transpose}};
+    cases.push_back(SpecialCase("matmul", {SomeNaN({12, 12}), Normal({12, 12})}, attributes));
+    cases.push_back(SpecialCase("matmul", {Normal({40, 40}), SomeNaN({40, 40})}, attributes));
+  }
   return cases;
 }
 

@@ -16,6 +16,11 @@ void AddSoftmaxCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("softmax", {Normal(shape, 0, 2)}, attributes));
     cases.push_back(MakeCase("softmax_grad", {Normal(shape), Uniform(shape, 0, 1)}, attributes));
   }
+  for (int64_t axis : {0, 1}) {
+    cases.push_back(SpecialCase("softmax", {SomeNaN({6, 40})}, {{"axis", axis}}));
+    cases.push_back(
+        SpecialCase("softmax_grad", {SomeNaN({6, 40}), Uniform({6, 40}, 0, 1)}, {{"axis", axis}}));
+  }
   cases.push_back(
       MakeCase("softmax", "far from 0", {Normal({9, 20}, 1000, 50)}, {{"axis", int64_t{1}}}));
   // Neither exponentials of 1000 nor differences of such numbers must hurt.
@@ -52,6 +57,10 @@ void AddLayerNormCases(std::vector<Case>& cases) {
   }
   add("", {4, 8}, 0, 0.5);
   add("mean 50", {6, 300}, 50, 1e-5);
+  cases.push_back(
+      SpecialCase("layer_norm", {SomeNaN({9, 20}), Normal({20}), Normal({20})}, {{"eps", 1e-5}}));
+  cases.push_back(SpecialCase("layer_norm_grad", {SomeNaN({9, 20}), Normal({9, 20}), Normal({20}),
+                                                  Normal({9}), Uniform({9}, 0.5, 2)}));
 }
 
 void AddReductionCases(std::vector<Case>& cases) {
@@ -100,11 +109,10 @@ void AddReductionCases(std::vector<Case>& cases) {
   }
   for (const char* op : {"reduce_sum", "reduce_max"}) {
     for (const Ints& axes : {Ints{0}, Ints{1}}) {
-      cases.push_back(MakeCase(op, "special values", {Special({5, 26})},
-                               {{"axes", axes}, {"keep_dims", false}}));
-      cases.back().smooth = false;
+      cases.push_back(SpecialCase(op, {Special({5, 26})}, {{"axes", axes}, {"keep_dims", false}}));
     }
   }
+  cases.push_back(SpecialCase("sum_squares", {SomeNaN({5, 26})}));
   // A sum over nothing.
   for (const Ints& axes : {Ints{0}, Ints{0, 1}}) {
     cases.push_back(
@@ -131,6 +139,9 @@ void AddEmbeddingCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("embedding_grad", {Normal(out), Ids(ids, rows)}, {{"rows", rows}}));
     cases.back().condition = 4;
   }
+  cases.push_back(SpecialCase("embedding", {SomeNaN({9, 12}), Ids({20}, 9)}));
+  cases.push_back(
+      SpecialCase("embedding_grad", {SomeNaN({20, 12}), Ids({20}, 9)}, {{"rows", int64_t{9}}}));
 }
 
 }  // namespace
