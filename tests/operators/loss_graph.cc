@@ -39,10 +39,9 @@ Tensor DeclareInput(const std::string& name, const TensorType& type,
   return view;
 }
 
-// sum(output * weights)
+// sum(output * weights), in the dtype that every backend has all kernels for.
 Tensor Weighed(Tensor output, const std::string& name, LossGraph& loss) {
-  const bool narrow = output.dtype() == DType::kBF16 || output.dtype() == DType::kF16;
-  const Tensor wide = narrow ? Cast(output, DType::kF32) : output;
+  const Tensor wide = output.dtype() == DType::kF32 ? output : Cast(output, DType::kF32);
   const Tensor weights = loss.graph.Input(name, wide.type());
   std::vector<double>& values = loss.given[name];
   for (int64_t i = 0; i < NumElements(wide.shape()); ++i) {

@@ -10,24 +10,54 @@
 namespace tessera::operator_tests {
 namespace {
 
-// An array's copy on the device.
-struct OnDevice {
-  std::unique_ptr<DeviceMemory> memory;
-  TensorView view;
+// The device memory of one call.
+class CallMemory {
+ public:
+  CallMemory(Backend* backend, Guard guard) : backend_(backend), guard_(guard) {}
+
+  // Needed with Guard::kNone: room for all that follows.
+  absl::Status Reserve(int64_t bytes) {
+    if (guard_ == Guard::kNone) {
+      ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, backend_->Allocate(bytes));
+      next_ = static_cast<char*>(memory->data());
+      all_.push_back(std::move(memory));
+    }
+    return absl::OkStatus();
+  }
+
+  static int64_t RoundedUp(int64_t bytes) {
+    return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+  }
+
+  absl::StatusOr<char*> Place(absl::Span<const char> bytes) {
+    const auto size = static_cast<int64_t>(bytes.size());
+    char* at = next_;
+    if (guard_ == Guard::kEach) {
+      ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory,
+                       backend_->Allocate(size, /*guarded=*/true));
+      at = static_cast<char*>(memory->data());
+      all_.push_back(std::move(memory));
+    } else {
+      next_ += RoundedUp(size);
+    }
+    RETURN_IF_ERROR(backend_->CopyToDevice(at, bytes.data(), size));
+    return at;
+  }
+
+ private:
+  Backend* backend_;
+  Guard guard_;
+  std::vector<std::unique_ptr<DeviceMemory>> all_;
+  char* next_ = nullptr;
 };
 
-absl::StatusOr<OnDevice> ToDevice(Backend& backend, const Array& array) {
-  const auto bytes = static_cast<int64_t>(array.bytes.size());
-  ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, backend.Allocate(bytes, /*guarded=*/true));
-  RETURN_IF_ERROR(backend.CopyToDevice(memory->data(), array.bytes.data(), bytes));
-  char* const first = static_cast<char*>(memory->data()) + array.offset * SizeOf(array.type.dtype);
-  TensorView view{first, array.type.dtype, array.type.shape, array.strides};
-  return OnDevice{std::move(memory), std::move(view)};
+TensorView ViewOf(const Array& array, char* memory) {
+  return {memory + array.offset * SizeOf(array.type.dtype), array.type.dtype, array.type.shape,
+          array.strides};
 }
 
-absl::Status FromDevice(Backend& backend, const OnDevice& device, Array& array) {
-  return backend.CopyToHost(array.bytes.data(), device.memory->data(),
-                            static_cast<int64_t>(array.bytes.size()));
+absl::Status FromDevice(Backend& backend, const char* memory, Array& array) {
+  return backend.CopyToHost(array.bytes.data(), memory, static_cast<int64_t>(array.bytes.size()));
 }
 
 int InputUnder(int output, absl::Span<const std::pair<int, int>> in_place) {
@@ -39,15 +69,14 @@ int InputUnder(int output, absl::Span<const std::pair<int, int>> in_place) {
 
 // Nothing but the outputs may have changed.
 absl::Status CheckUntouched(Backend& backend, absl::Span<const Array> inputs,
-                            const std::vector<OnDevice>& input_devices,
-                            absl::Span<const Array> outputs,
+                            const std::vector<char*>& input_memory, absl::Span<const Array> outputs,
                             absl::Span<const std::pair<int, int>> in_place) {
   std::vector<bool> overwritten(inputs.size(), false);
   for (const auto& [input, output] : in_place) overwritten[input] = true;
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (overwritten[i]) continue;
     Array after = inputs[i];
-    RETURN_IF_ERROR(FromDevice(backend, input_devices[i], after));
+    RETURN_IF_ERROR(FromDevice(backend, input_memory[i], after));
     if (after.bytes != inputs[i].bytes) {
       return absl::InternalError(absl::StrCat("input ", i, " was written"));
     }
@@ -118,43 +147,46 @@ KernelRequest RequestFor(const Backend& backend, const Operator& op, const Attri
 
 absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                        absl::Span<const Array> inputs, absl::Span<Array> outputs,
-                       absl::Span<const std::pair<int, int>> in_place) {
-  std::vector<OnDevice> input_devices, output_devices(outputs.size());
+                       absl::Span<const std::pair<int, int>> in_place, Guard guard) {
+  Processor processor = backend.processor();
+  processor.threads = request.threads;
+  const std::vector<char> poison(kernel.WorkspaceBytes(request, processor), kPoison);
+
+  CallMemory memory(&backend, guard);
+  int64_t bytes = CallMemory::RoundedUp(static_cast<int64_t>(poison.size()));
+  for (const Array& array : inputs) bytes += CallMemory::RoundedUp(array.bytes.size());
+  for (const Array& array : outputs) bytes += CallMemory::RoundedUp(array.bytes.size());
+  RETURN_IF_ERROR(memory.Reserve(bytes));
+
+  std::vector<char*> input_memory, output_memory;
   std::vector<TensorView> input_views, output_views;
   for (const Array& input : inputs) {
-    ASSIGN_OR_RETURN(OnDevice device, ToDevice(backend, input));
-    input_views.push_back(device.view);
-    input_devices.push_back(std::move(device));
+    ASSIGN_OR_RETURN(char* at, memory.Place(input.bytes));
+    input_memory.push_back(at);
+    input_views.push_back(ViewOf(input, at));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int input = InputUnder(static_cast<int>(i), in_place);
     if (input >= 0) {
       outputs[i] = inputs[input];
-      output_views.push_back(input_views[input]);
-      continue;
+      output_memory.push_back(input_memory[input]);
+    } else {
+      ASSIGN_OR_RETURN(char* at, memory.Place(outputs[i].bytes));
+      output_memory.push_back(at);
     }
-    ASSIGN_OR_RETURN(output_devices[i], ToDevice(backend, outputs[i]));
-    output_views.push_back(output_devices[i].view);
+    output_views.push_back(ViewOf(outputs[i], output_memory[i]));
   }
-  Processor processor = backend.processor();
-  processor.threads = request.threads;
-  const int64_t workspace_bytes = kernel.WorkspaceBytes(request, processor);
-  ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> workspace,
-                   backend.Allocate(workspace_bytes, /*guarded=*/true));
-  const std::vector<char> poison(workspace_bytes, kPoison);
-  RETURN_IF_ERROR(backend.CopyToDevice(workspace->data(), poison.data(), workspace_bytes));
+  ASSIGN_OR_RETURN(char* workspace, memory.Place(poison));
 
   ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> bound, kernel.Bind(request));
-  RETURN_IF_ERROR(
-      bound->Run({request, input_views, output_views, workspace->data(), workspace_bytes}));
+  RETURN_IF_ERROR(bound->Run(
+      {request, input_views, output_views, workspace, static_cast<int64_t>(poison.size())}));
   RETURN_IF_ERROR(backend.Synchronize());
 
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const int input = InputUnder(static_cast<int>(i), in_place);
-    RETURN_IF_ERROR(
-        FromDevice(backend, input >= 0 ? input_devices[input] : output_devices[i], outputs[i]));
+    RETURN_IF_ERROR(FromDevice(backend, output_memory[i], outputs[i]));
   }
-  return CheckUntouched(backend, inputs, input_devices, outputs, in_place);
+  return CheckUntouched(backend, inputs, input_memory, outputs, in_place);
 }
 
 absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator& op,
@@ -175,7 +207,8 @@ absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator&
     if (!kernel->StridedInput(static_cast<int>(i))) given[i] = RowMajor(given[i]);
   }
   for (const TensorType& type : output_types) results.push_back(MakeArray(type));
-  RETURN_IF_ERROR(RunKernel(backend, *kernel, request, given, absl::MakeSpan(results)));
+  RETURN_IF_ERROR(
+      RunKernel(backend, *kernel, request, given, absl::MakeSpan(results), {}, Guard::kNone));
   return results;
 }
 

@@ -21,12 +21,19 @@ std::vector<TensorType> Realized(const Backend& backend, absl::Span<const Tensor
 KernelRequest RequestFor(const Backend& backend, const Operator& op, const Attributes& attributes,
                          absl::Span<const TensorType> inputs, absl::Span<const TensorType> outputs);
 
-// Runs `kernel` on device memory behind which nothing can be touched, with a poisoned workspace,
-// and leaves in `outputs` what it wrote. Pairs (input, output) of `in_place` share memory, and have
-// the same strides. Internal if anything was written that is neither an output nor the workspace.
+// How much care is taken to see what a kernel should not touch.
+enum class Guard {
+  kEach,  // behind each array lies a page that cannot be touched
+  kNone,  // arrays lie in one piece of memory: faster
+};
+
+// Runs `kernel` on device memory, with a poisoned workspace, and leaves in `outputs` what it wrote.
+// Pairs (input, output) of `in_place` share memory, and have the same strides. Internal if anything
+// was written that is neither an output nor the workspace.
 absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                        absl::Span<const Array> inputs, absl::Span<Array> outputs,
-                       absl::Span<const std::pair<int, int>> in_place = {});
+                       absl::Span<const std::pair<int, int>> in_place = {},
+                       Guard guard = Guard::kEach);
 
 // The outputs of one use of an operator by the backend's default kernel; of a view or an assembly
 // as the operator says that they lie. Inputs have the types as realized; so do the outputs, whose
