@@ -2,6 +2,8 @@
 // numeric gradients of every operator, in tests/operators.
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
 
@@ -12,16 +14,16 @@ namespace {
 // those of the sum.
 class GradientsTest : public testing::Test {
  protected:
-  Tensor Parameter(const char* name, TensorType type) {
+  Tensor Parameter(const char* name, const TensorType& type) {
     parameters_.push_back(graph_.DeclareState(name, type, Role::kParameter, {}));
     return parameters_.back();
   }
 
   std::string GradientOps(Tensor y) {
-    std::vector<int64_t> axes;
-    for (int d = 0; d < y.rank(); ++d) axes.push_back(d);
+    std::vector<int64_t> axes(y.rank());
+    std::iota(axes.begin(), axes.end(), 0);
     const auto gradients = RecordGradients(graph_, ReduceSum(y, axes), parameters_);
-    if (!gradients.ok()) return std::string(gradients.status().message());
+    if (!gradients.ok()) return MessageOf(gradients.status());
     for (size_t i = 0; i < parameters_.size(); ++i) {
       EXPECT_EQ((*gradients)[i].type(), parameters_[i].type());
     }

@@ -7,6 +7,11 @@
 #include "core/tensor/check.h"
 
 namespace tessera {
+
+std::string MessageOf(const absl::Status& status) {
+  return std::string(status.message().data(), status.message().size());
+}
+
 namespace {
 
 std::string TypesToString(absl::Span<const TensorType> types) {
@@ -41,7 +46,7 @@ std::string PartThatDoesNotFit(const Use& use, const Signature& signature, int p
   }
   const Attributes attributes = use.kind->LocalAttributes(use.attributes, outputs, regions);
   const auto inferred = use.kind->InferTypes(inputs, attributes);
-  if (!inferred.ok()) return std::string(inferred.status().message());
+  if (!inferred.ok()) return MessageOf(inferred.status());
   if (*inferred == outputs) return "";
   return absl::StrCat(TypesToString(*inferred), " instead of ", TypesToString(outputs));
 }
@@ -62,7 +67,7 @@ Use::Use(absl::string_view name, std::vector<TensorType> inputs, Attributes attr
 }
 
 std::string Inferred(const Use& use) {
-  return use.status.ok() ? TypesToString(use.outputs) : std::string(use.status.message());
+  return use.status.ok() ? TypesToString(use.outputs) : MessageOf(use.status);
 }
 
 std::string SignaturesOf(const Use& use) {
@@ -74,7 +79,7 @@ std::string SignaturesOf(const Use& use) {
 }
 
 std::string SignatureThatDoesNotFit(const Use& use) {
-  if (!use.status.ok()) return std::string(use.status.message());
+  if (!use.status.ok()) return MessageOf(use.status);
   for (const Signature& signature : use.kind->Signatures(use.types())) {
     for (int parts : {2, 7}) {
       for (int part = 0; part < parts; ++part) {

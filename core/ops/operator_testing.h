@@ -39,6 +39,9 @@ std::string SignaturesOf(const Use& use);
 // are elements.
 std::string SignatureThatDoesNotFit(const Use& use);
 
+// The message of an error.
+std::string MessageOf(const absl::Status& status);
+
 // "offset 6 strides [12, 1]" or "none".
 std::string ViewOf(const Use& use, int output, const Strides& input_strides);
 

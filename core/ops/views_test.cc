@@ -27,7 +27,7 @@ TEST(Reshape, OneSizeMayFollowFromTheOthers) {
   EXPECT_EQ(TypeToString(Reshape(x, {-1, 3}).type()), "f32[8, 3]");
   EXPECT_EQ(TypeToString(Reshape(x, {-1}).type()), "f32[24]");
   EXPECT_FALSE(Reshape(x, {-1, 5}).valid());
-  EXPECT_EQ(std::string(graph.status().message()),
+  EXPECT_EQ(MessageOf(graph.status()),
             "reshape (reshape): attribute shape=[-1, 5] must be sizes of 0 or more");
 }
 
@@ -136,7 +136,7 @@ TEST(Slice, IsOnePartOfASplit) {
   EXPECT_EQ(TypeToString(Slice(x, 1, 0, 7).type()), "f32[2, 7]");
   EXPECT_TRUE(graph.status().ok());
   EXPECT_FALSE(Slice(x, 1, 5, 4).valid());
-  EXPECT_EQ(std::string(graph.status().message()),
+  EXPECT_EQ(MessageOf(graph.status()),
             "split (split): attribute sizes=[5, 4, -2] must be sizes of 0 or more");
 }
 

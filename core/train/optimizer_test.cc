@@ -1,0 +1,169 @@
+#include "core/train/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/runtime/run_graph.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+// loss = sum of (w * x)^2 / 2 over all parameters: its gradient is w * x^2.
+// Parameters: matrix [2, 2], matrix.bias [2, 2] and vector [3].
+class OptimizerTest : public ::testing::Test {
+ protected:
+  using Values = std::map<std::string, HostTensor>;
+
+  Graph Record(const OptimizerConfig& config) {
+    Graph graph("train");
+    Tensor loss;
+    const auto add = [&](absl::string_view name, Shape shape) {
+      const Tensor w = graph.Parameter(name, shape, Initializer::Constant(0));
+      const Tensor x = graph.Input(std::string(name) + "_x", {DType::kF32, shape});
+      const Tensor half = Scale(SumSquares(Multiply(w, x)), 0.5);
+      loss = loss.valid() ? Add(loss, half) : half;
+    };
+    add("matrix", {2, 2});
+    add("matrix.bias", {2, 2});
+    add("vector", {3});
+    graph.DeclareState("frozen", {DType::kF32, {2}}, Role::kParameter, Initializer::Constant(1),
+                       /*trainable=*/false);
+    const absl::Status status = RecordUpdate(graph, loss, config);
+    EXPECT_TRUE(status.ok()) << status;
+    return graph;
+  }
+
+  // The first state of a run, and its inputs.
+  Values First() {
+    Values given;
+    given["matrix"] = {{2, 2}, {1, -2, 3, -4}};
+    given["matrix.bias"] = {{2, 2}, {1, 1, 1, 1}};
+    given["vector"] = {{3}, {0.5, 0.25, -1}};
+    given["frozen"] = {{2}, {7, 8}};
+    given["matrix_x"] = {{2, 2}, {1, 1, 1, 1}};
+    given["matrix.bias_x"] = {{2, 2}, {1, 2, 1, 1}};
+    given["vector_x"] = {{3}, {1, 1, 2}};
+    for (const char* path : {"matrix", "matrix.bias", "vector"}) {
+      for (const char* moment : {".momentum", ".adam_m", ".adam_v"}) {
+        given[std::string(path) + moment] = {
+            given[path].shape, std::vector<double>(given[path].values.size(), 0)};
+      }
+    }
+    given["optimizer.step"] = {{}, {0}};
+    given["lr"] = {{}, {0.1}};
+    return given;
+  }
+
+  Values RunStep(const Graph& graph, const Values& given) {
+    auto result = RunGraph(graph, *backend_, given);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return *std::move(result);
+  }
+
+  const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+};
+
+OptimizerConfig Sgd() {
+  OptimizerConfig config;
+  config.set_kind("sgd");
+  return config;
+}
+
+// gradients: matrix {1, -2, 3, -4}, matrix.bias {1, 4, 1, 1}, vector {0.5, 0.25, -4}
+const double kNorm = std::sqrt(1.0 + 4 + 9 + 16 + 1 + 16 + 1 + 1 + 0.25 + 0.0625 + 16);
+
+TEST_F(OptimizerTest, SgdWithoutClipping) {
+  const Values after = RunStep(Record(Sgd()), First());
+  EXPECT_NEAR(after.at("grad_norm").values[0], kNorm, 1e-12);
+  EXPECT_EQ(after.at("finite").values[0], 1);
+  EXPECT_EQ(after.at("optimizer.step").values[0], 1);
+  EXPECT_NEAR(after.at("matrix").values[1], -2 + 0.1 * 2, 1e-12);
+  EXPECT_NEAR(after.at("vector").values[2], -1 + 0.1 * 4, 1e-12);
+  EXPECT_EQ(after.count("matrix.momentum"), 0);
+}
+
+TEST_F(OptimizerTest, ClippingIsThatOfTorch) {
+  OptimizerConfig config = Sgd();
+  config.set_clip_norm(1.5);
+  const Values after = RunStep(Record(config), First());
+  const double scale = 1.5 / (kNorm + 1e-6);
+  EXPECT_NEAR(after.at("grad_norm").values[0], kNorm, 1e-12) << "before clipping";
+  EXPECT_NEAR(after.at("matrix").values[3], -4 + 0.1 * scale * 4, 1e-12);
+  config.set_clip_norm(100);
+  EXPECT_NEAR(RunStep(Record(config), First()).at("matrix").values[3], -4 + 0.1 * 4, 1e-12);
+}
+
+TEST_F(OptimizerTest, DecayAppliesToMatricesThatAreNoBiases) {
+  OptimizerConfig config = Sgd();
+  config.set_momentum(0.9);
+  config.set_weight_decay(0.5);
+  const Values after = RunStep(Record(config), First());
+  EXPECT_NEAR(after.at("matrix").values[0], 1 - 0.1 * (1 + 0.5 * 1), 1e-12);
+  EXPECT_NEAR(after.at("matrix.momentum").values[0], 1.5, 1e-12);
+  EXPECT_NEAR(after.at("matrix.bias").values[0], 1 - 0.1 * 1, 1e-12);
+  EXPECT_NEAR(after.at("vector").values[0], 0.5 - 0.1 * 0.5, 1e-12);
+}
+
+TEST_F(OptimizerTest, AdamwCountsItsSteps) {
+  OptimizerConfig config;
+  config.set_kind("adamw");
+  config.set_beta1(0.9);
+  config.set_beta2(0.99);
+  config.set_eps(1e-8);
+  config.set_weight_decay(0.1);
+  const Graph graph = Record(config);
+  Values given = First();
+  const Values after = RunStep(graph, given);
+  // The first step moves every element by lr in its gradient's direction, and decays.
+  EXPECT_NEAR(after.at("matrix").values[0], 1 * (1 - 0.1 * 0.1) - 0.1, 1e-6);
+  EXPECT_NEAR(after.at("vector").values[2], -1 + 0.1, 1e-6);
+  EXPECT_NEAR(after.at("matrix.adam_m").values[1], 0.1 * -2, 1e-12);
+  EXPECT_NEAR(after.at("matrix.adam_v").values[1], 0.01 * 4, 1e-12);
+  for (const auto& [name, tensor] : after) given[name] = tensor;
+  EXPECT_EQ(RunStep(graph, given).at("optimizer.step").values[0], 2);
+}
+
+TEST_F(OptimizerTest, AStepThatIsNotFiniteChangesNothing) {
+  for (const char* kind : {"sgd", "adamw"}) {
+    OptimizerConfig config = Sgd();
+    config.set_kind(kind);
+    config.set_momentum(0.9);
+    config.set_clip_norm(1);
+    config.set_beta2(0.9);
+    Values given = First();
+    given["optimizer.step"].values = {5};
+    given["vector_x"].values = {1, INFINITY, 1};
+    const Graph graph = Record(config);
+    const Values after = RunStep(graph, given);
+    EXPECT_EQ(after.at("finite").values[0], 0);
+    for (const State& state : graph.states()) {
+      EXPECT_EQ(after.at(state.path).values, given.at(state.path).values) << state.path;
+    }
+  }
+}
+
+TEST_F(OptimizerTest, WhatDoesNotFitIsNamed) {
+  OptimizerConfig config = Sgd();
+  config.set_kind("lion");
+  EXPECT_THAT(std::string(CheckOptimizer(config).message()),
+              HasSubstr("optimizer.kind is 'lion': it must be \"sgd\" or \"adamw\""));
+  config = Sgd();
+  config.set_clip_norm(-1);
+  EXPECT_THAT(std::string(CheckOptimizer(config).message()), HasSubstr("optimizer.clip_norm"));
+  Graph graph("train");
+  EXPECT_THAT(std::string(RecordUpdate(graph, Fill(graph, {DType::kF32, {}}, 1), Sgd()).message()),
+              HasSubstr("no parameter"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,343 @@
+// A small model through all the Programs of a run, on the reference backend.
+#include "core/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/program/compile.h"
+#include "core/train/data/synthetic_dataset.h"
+#include "core/train/model.h"
+#include "core/train/programs.h"
+#include "core/train/sampling.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kVocabulary = 11;
+
+// Predicts each token from the one before it: a table. It learns what follows what.
+class BigramModel : public Model {
+ public:
+  explicit BigramModel(int64_t channels = 4, bool reads_position = false)
+      : channels_(channels), reads_position_(reads_position) {}
+
+  int64_t vocabulary() const override { return kVocabulary; }
+  int64_t max_sequence() const override { return 4; }
+
+  Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+    const TensorType type = {DType::kI32, {batch, sequence}};
+    const Tensor tokens = graph.Input("tokens", type, 0);
+    const Tensor targets = graph.Input("targets", type, 0);
+    Tensor x = Embed(graph, tokens);
+    if (training) x = Dropout(x, 0.1);
+    return LinearCrossEntropy(x, Head(graph), targets);
+  }
+  Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const override {
+    const Tensor tokens = graph.Input("tokens", {DType::kI32, {batch, sequence}}, 0);
+    return Linear(Embed(graph, tokens), Head(graph));
+  }
+  Tensor RecordNextToken(Graph& graph, int64_t length) const override {
+    const Tensor token = graph.Input("token", {DType::kI32, {1}});
+    const Tensor position = graph.Input("position", {DType::kI64, {}});
+    Tensor logits = Reshape(Linear(Embed(graph, token), Head(graph)), {kVocabulary});
+    if (!reads_position_) return logits;
+    // The position as logit of the last token, so that a test sees it.
+    const Tensor last = Reshape(Cast(position, DType::kF32), {1});
+    return Concat({Slice(logits, 0, 0, kVocabulary - 1), last}, 0);
+  }
+
+ private:
+  Tensor Embed(Graph& graph, Tensor tokens) const {
+    return Embedding(
+        graph.Parameter("table", {kVocabulary, channels_}, Initializer::Normal(0, 0.5)), tokens);
+  }
+  Tensor Head(Graph& graph) const {
+    return graph.Parameter("head", {kVocabulary, channels_}, Initializer::Normal(0, 0.5));
+  }
+
+  int64_t channels_;
+  bool reads_position_;
+};
+
+RunConfig Config() {
+  RunConfig config;
+  config.set_steps(20);
+  config.set_batch(3);
+  config.set_sequence(4);
+  config.set_micro_batches(1);
+  config.set_seed(5);
+  config.set_keep_checkpoints(2);
+  config.mutable_sample()->set_tokens(5);
+  OptimizerConfig& optimizer = *config.mutable_optimizer();
+  optimizer.set_kind("adamw");
+  optimizer.set_lr(0.05);
+  optimizer.set_schedule("cosine");
+  optimizer.set_warmup_steps(3);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_eps(1e-8);
+  optimizer.set_clip_norm(1);
+  return config;
+}
+
+// An engine and a trainer for a model.
+struct TestRun {
+  explicit TestRun(const Model& model, const RunConfig& config = Config(),
+               RunParts parts = RunParts::kAll) {
+    auto graphs = RecordRun(model, config, parts);
+    EXPECT_TRUE(graphs.ok()) << graphs.status();
+    const Plan plan = MakePlan(config, *graphs);
+    auto compiled = CompileRun(*std::move(graphs), plan, *backend, {});
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    auto created = Engine::Create(*std::move(compiled), backend.get());
+    EXPECT_TRUE(created.ok()) << created.status();
+    engine = *std::move(created);
+    dataset = *SyntheticDataset::Create(kVocabulary, config.seed());
+    trainer = std::make_unique<Trainer>(config, engine.get(), dataset.get());
+  }
+
+  std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Trainer> trainer;
+};
+
+// All state, as bytes.
+std::vector<char> StateOf(Engine& engine) {
+  std::vector<char> all;
+  for (const StateInfo& state : engine.states()) {
+    std::vector<char> bytes(NumBytes(state.type));
+    EXPECT_TRUE(engine.ReadState(state, 0, absl::MakeSpan(bytes)).ok());
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+std::vector<double> Steps(Trainer& trainer, int count) {
+  std::vector<double> losses;
+  for (int i = 0; i < count; ++i) {
+    const auto result = trainer.Step();
+    EXPECT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->finite);
+    losses.push_back(result->loss);
+  }
+  return losses;
+}
+
+bool Never() { return false; }
+
+TEST(TrainerTest, StepsUseTheirOwnBatchAndRate) {
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  const auto first = run.trainer->Step();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->step, 1);
+  EXPECT_NEAR(first->lr, 0.05 / 3, 1e-12);
+  EXPECT_GT(first->grad_norm, 0);
+  const auto second = run.trainer->Step(Timing::kInstructions);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->step, 2);
+  EXPECT_NE(first->loss, second->loss);
+  EXPECT_EQ(run.trainer->step(), 2);
+  EXPECT_EQ(run.trainer->batches(), 2);
+}
+
+TEST(TrainerTest, InitialValuesAreKeyedBySeedAndPath) {
+  TestRun a{BigramModel()}, b{BigramModel()};
+  RunConfig other = Config();
+  other.set_seed(6);
+  TestRun c{BigramModel(), other};
+  ASSERT_TRUE(a.trainer->Initialise().ok());
+  ASSERT_TRUE(b.trainer->Initialise().ok());
+  ASSERT_TRUE(c.trainer->Initialise().ok());
+  EXPECT_EQ(StateOf(*a.engine), StateOf(*b.engine));
+  EXPECT_NE(StateOf(*a.engine), StateOf(*c.engine));
+}
+
+TEST(TrainerTest, EvaluationDrawsNothingAndChangesNothing) {
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  Steps(*run.trainer, 2);
+  const std::vector<char> before = StateOf(*run.engine);
+  const auto first = run.trainer->Evaluate(Never);
+  const auto second = run.trainer->Evaluate(Never);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(first->loss, second->loss);
+  EXPECT_NEAR(first->loss, std::log(kVocabulary), 1);
+  EXPECT_EQ(first->batches, 8);
+  EXPECT_EQ(StateOf(*run.engine), before);
+  EXPECT_EQ(run.trainer->Evaluate([] { return true; })->batches, 0);
+}
+
+TEST(TrainerTest, ALoadedRunGoesOnBitForBit) {
+  const std::string folder = ::testing::TempDir() + "/bit_for_bit";
+  TestRun whole{BigramModel()}, first{BigramModel()}, second{BigramModel()};
+  ASSERT_TRUE(whole.trainer->Initialise().ok());
+  const std::vector<double> losses = Steps(*whole.trainer, 6);
+
+  ASSERT_TRUE(first.trainer->Initialise().ok());
+  Steps(*first.trainer, 3);
+  const auto saved = first.trainer->Save(folder, "a config");
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const auto opened = OpenCheckpoint(folder);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->checkpoint->config(), "a config");
+  const auto note = second.trainer->Load(*opened->checkpoint, Extra::kRefuse);
+  ASSERT_TRUE(note.ok()) << note.status();
+  EXPECT_EQ(*note, "");
+  EXPECT_EQ(second.trainer->step(), 3);
+  EXPECT_EQ(Steps(*second.trainer, 3),
+            std::vector<double>(losses.begin() + 3, losses.end()));
+  EXPECT_EQ(StateOf(*second.engine), StateOf(*whole.engine));
+}
+
+TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {
+  const std::string folder = ::testing::TempDir() + "/another_model";
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  ASSERT_TRUE(run.trainer->Save(folder, "").ok());
+  const auto opened = OpenCheckpoint(folder);
+  ASSERT_TRUE(opened.ok());
+  const auto error = [&](TestRun& other, Extra extra) {
+    const auto note = other.trainer->Load(*opened->checkpoint, extra);
+    EXPECT_TRUE(absl::IsFailedPrecondition(note.status())) << note.status();
+    return std::string(note.status().message());
+  };
+  TestRun wider{BigramModel(5)};
+  EXPECT_THAT(error(wider, Extra::kRefuse), HasSubstr("'table' as f64[11, 4], this run as"));
+  RunConfig sgd = Config();
+  sgd.mutable_optimizer()->set_kind("sgd");
+  TestRun without_moments{BigramModel(), sgd};
+  EXPECT_THAT(error(without_moments, Extra::kRefuse), HasSubstr(".adam_"));
+  sgd.mutable_optimizer()->set_momentum(0.9);
+  TestRun with_momentum{BigramModel(), sgd};
+  EXPECT_THAT(error(with_momentum, Extra::kRefuse), HasSubstr(".momentum', which this run has as"));
+
+  TestRun evaluating{BigramModel(), Config(), RunParts::kEvaluate};
+  EXPECT_TRUE(evaluating.trainer->Load(*opened->checkpoint, Extra::kLeaveOptimizer).ok());
+  EXPECT_EQ(evaluating.trainer->Evaluate(Never)->loss, run.trainer->Evaluate(Never)->loss);
+}
+
+TEST(TrainerTest, ANumberThatIsNotFiniteTakesNoStep) {
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  Steps(*run.trainer, 1);
+  const StateInfo& state = run.engine->states().front();
+  const double nan = std::nan("");
+  ASSERT_TRUE(run.engine
+                  ->WriteState(state, 0,
+                               absl::MakeConstSpan(reinterpret_cast<const char*>(&nan), 8))
+                  .ok());
+  // One element of the table: some batch reads it.
+  for (int i = 0; i < 50; ++i) {
+    const std::vector<char> before = StateOf(*run.engine);
+    const int64_t step = run.trainer->step();
+    const auto result = run.trainer->Step();
+    ASSERT_TRUE(result.ok()) << result.status();
+    if (result->finite) continue;
+    EXPECT_EQ(result->step, step + 1);
+    EXPECT_FALSE(std::isfinite(result->loss));
+    EXPECT_EQ(run.trainer->step(), step);
+    EXPECT_EQ(StateOf(*run.engine), before);
+    return;
+  }
+  FAIL() << "no batch had the token";
+}
+
+TEST(TrainerTest, MicroBatchesGiveTheSameLoss) {
+  RunConfig config = Config();
+  config.set_batch(4);
+  config.set_micro_batches(4);
+  TestRun cut{BigramModel(), config};
+  config.set_micro_batches(1);
+  TestRun whole{BigramModel(), config};
+  ASSERT_TRUE(cut.trainer->Initialise().ok());
+  ASSERT_TRUE(whole.trainer->Initialise().ok());
+  const std::vector<double> a = Steps(*cut.trainer, 5), b = Steps(*whole.trainer, 5);
+  for (int i = 0; i < 5; ++i) EXPECT_NEAR(a[i], b[i], 1e-12);
+  EXPECT_NEAR(cut.trainer->Evaluate(Never)->loss, whole.trainer->Evaluate(Never)->loss, 1e-12);
+}
+
+std::vector<int32_t> Generated(TestRun& run, int64_t tokens, double temperature = 0) {
+  const std::vector<int32_t> prompt = {1, 2};
+  GenerationRequest request;
+  request.prompt = prompt;
+  request.tokens = tokens;
+  request.temperature = temperature;
+  request.seed = 9;
+  request.allowed_tokens = kVocabulary;
+  request.max_sequence = 4;
+  std::vector<int32_t> result;
+  const absl::Status status = Generate(*run.engine, request, [&result](int32_t token) {
+    result.push_back(token);
+    return true;
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  return result;
+}
+
+TEST(TrainerTest, GenerationIsRepeatable) {
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  const std::vector<int32_t> text = Generated(run, 20, 1.0);
+  EXPECT_EQ(text.size(), 20);
+  EXPECT_EQ(Generated(run, 20, 1.0), text);
+}
+
+TEST(TrainerTest, GenerationGoesOnBeyondTheLongestSequence) {
+  TestRun run{BigramModel(4, /*reads_position=*/true)};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  // All other logits are 0, and the last token's is the position that was fed last: at position 0
+  // token 0 wins the tie, and from then on the last token wins.
+  for (const StateInfo& state : run.engine->states()) {
+    const std::vector<char> zeros(NumBytes(state.type), 0);
+    ASSERT_TRUE(run.engine->WriteState(state, 0, zeros).ok());
+  }
+  EXPECT_EQ(Generated(run, 9), std::vector<int32_t>(9, kVocabulary - 1));
+}
+
+TEST(TrainerTest, EveryStateOfTrainingIsInitialised) {
+  auto graphs = RecordRun(BigramModel(), Config(), RunParts::kAll);
+  ASSERT_TRUE(graphs.ok());
+  ASSERT_EQ(graphs->size(), 4);
+  const Graph& initialise = (*graphs)[0];
+  const Graph& train = (*graphs)[1];
+  EXPECT_EQ(initialise.states().size(), train.states().size());
+  for (const State& state : train.states()) {
+    EXPECT_NE(initialise.FindState(state.path), nullptr) << state.path;
+  }
+}
+
+TEST(TrainerTest, ThePlanRecomputesEveryBlock) {
+  RunConfig config = Config();
+  config.set_recompute("block");
+  config.set_micro_batches(3);
+  Graph graph(kTrain);
+  {
+    Scope scope(&graph, "blocks.0", Scope::kBlock);
+  }
+  {
+    Scope scope(&graph, "blocks.1", Scope::kBlock);
+  }
+  const std::vector<Graph> graphs = {graph, Graph(kGenerate)};
+  const Plan plan = MakePlan(config, graphs);
+  ASSERT_EQ(plan.stages(0).parts_size(), 2);
+  EXPECT_EQ(plan.stages(0).parts(0).recompute_size(), 2);
+  EXPECT_EQ(plan.stages(0).parts(0).recompute(1), "blocks.1");
+  EXPECT_EQ(plan.stages(0).parts(0).micro_batches(), 3);
+  EXPECT_EQ(plan.stages(0).parts(1).micro_batches(), 1);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,98 @@
+#include "tools/train/flags.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/flags/reflection.h"
+#include "core/train/config/run_config.pb.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class FlagsTest : public ::testing::Test {
+ protected:
+  static CommandLine Parse(const std::vector<std::string>& arguments) {
+    const auto line = ParseCommandLine(arguments);
+    EXPECT_TRUE(line.ok()) << line.status();
+    return line.ok() ? *line : CommandLine();
+  }
+  static std::string Error(const std::vector<std::string>& arguments) {
+    const auto line = ParseCommandLine(arguments);
+    EXPECT_FALSE(line.ok());
+    return std::string(line.status().message());
+  }
+
+ private:
+  absl::FlagSaver saver_;  // each test starts with the defaults
+};
+
+TEST_F(FlagsTest, AllWaysToWriteAFlag) {
+  const CommandLine line = Parse({"--preset=tiny", "--out", "a folder", "-trace=t.json",
+                                  "--plan_only", "--nocheck_memory", "--dump=graph,memory"});
+  EXPECT_EQ(line.preset, "tiny");
+  EXPECT_EQ(line.out, "a folder");
+  EXPECT_EQ(line.trace, "t.json");
+  EXPECT_TRUE(line.plan_only);
+  EXPECT_FALSE(line.check_memory);
+  EXPECT_THAT(line.dump, ElementsAre("graph", "memory"));
+  EXPECT_EQ(line.mode, Mode::kTrain);
+}
+
+TEST_F(FlagsTest, FlagsThatAreFieldsComeBehindSet) {
+  const CommandLine line =
+      Parse({"--lr=1e-3", "--set=model.hidden=[64;32],steps=4", "--steps=5", "--set=batch=2"});
+  std::vector<std::string> settings;
+  for (const FieldSetting& setting : line.settings) {
+    settings.push_back(setting.source + " " + setting.path + " " + setting.value);
+  }
+  EXPECT_THAT(settings, ElementsAre("--set model.hidden [64;32]", "--set steps 4", "--set batch 2",
+                                    "--lr optimizer.lr 1e-3", "--steps steps 5"));
+}
+
+TEST_F(FlagsTest, ModesNeedARun) {
+  EXPECT_EQ(Parse({"--mode=sample", "--resume=x"}).mode, Mode::kSample);
+  EXPECT_THAT(Error({"--mode=evaluate", "--resume="}), HasSubstr("--mode=evaluate needs --resume"));
+}
+
+TEST_F(FlagsTest, ErrorsNameTheFlag) {
+  EXPECT_EQ(Error({"--stepps=3"}),
+            "there is no flag '--stepps'; did you mean 'steps'? (see --help)");
+  EXPECT_THAT(Error({"train"}), HasSubstr("'train' is no flag"));
+  EXPECT_THAT(Error({"--steps"}), HasSubstr("--steps needs a value: --steps=N"));
+  EXPECT_EQ(Error({"--steps=many"}), "--steps: 'many' is not a whole number that fits");
+  EXPECT_EQ(Error({"--lr=fast"}), "--lr: 'fast' is not a number");
+  EXPECT_EQ(Error({"--plan_only=perhaps"}), "--plan_only: 'perhaps' is not true or false");
+  EXPECT_THAT(Error({"--mode=dream"}), HasSubstr("none of train, evaluate and sample"));
+  EXPECT_THAT(Error({"--dump=grap"}), HasSubstr("did you mean 'graph'?"));
+  EXPECT_THAT(Error({"--set=steps"}), HasSubstr("--set: 'steps' is not FIELD=VALUE"));
+  EXPECT_THAT(Error({"--dump=plan", "--preset=a", "--resume=b"}), HasSubstr("exclude each other"));
+}
+
+TEST_F(FlagsTest, HelpKnowsEveryFlagAndOnlyOurs) {
+  ModelDefinition model;
+  model.name = "test";
+  model.default_config = &OptimizerConfig::default_instance();
+  model.presets = {{"small", ""}, {"large", ""}};
+  const std::string help = HelpText("train", model);
+  int ours = 0;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    const bool of_this_tool = flag->Filename().find("tools/train/flags.cc") != std::string::npos;
+    ours += of_this_tool ? 1 : 0;
+    EXPECT_EQ(help.find("  --" + std::string(name) + " ") != std::string::npos ||
+                  help.find("  --" + std::string(name) + "=") != std::string::npos,
+              of_this_tool)
+        << name;
+  }
+  EXPECT_GT(ours, 25);
+  EXPECT_THAT(help, HasSubstr("small, large"));
+  EXPECT_TRUE(Parse({"--steps=3", "--help", "--nonsense"}).help);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -26,14 +26,17 @@ bool MayChangeState(const std::string& path) {
          path == "optimizer.momentum";
 }
 
-// A note of what a resumed run does otherwise than before.
-void NoteChanges(const std::vector<ConfigChange>& changes, Setup* setup) {
+std::string OrNone(const std::string& value) { return value.empty() ? "(none)" : value; }
+
+// A note of what a resumed run does otherwise than before. What is to be sampled is no part of that
+// where sampling is all that is asked for.
+void NoteChanges(const std::vector<ConfigChange>& changes, Mode mode, Setup* setup) {
   std::vector<std::string> texts;
   for (const ConfigChange& change : changes) {
-    const std::string text = absl::StrCat(change.path, " ", change.before.empty() ? "(none)" : change.before,
-                                          " -> ", change.after.empty() ? "(none)" : change.after);
-    texts.push_back(text);
-    if (MayChangeState(change.path)) setup->shape_changes.push_back(text);
+    if (mode == Mode::kSample && absl::StartsWith(change.path, "sample.")) continue;
+    texts.push_back(
+        absl::StrCat(change.path, " ", OrNone(change.before), " -> ", OrNone(change.after)));
+    if (MayChangeState(change.path)) setup->shape_changes.push_back(texts.back());
   }
   if (!texts.empty()) {
     setup->notes.push_back(absl::StrCat("overridden: ", absl::StrJoin(texts, ", ")));
@@ -66,7 +69,7 @@ absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   if (!file.empty() && file != kSyntheticData) {
     RETURN_IF_ERROR(config.Set("data.file", UserPath(file)));
   }
-  if (before != nullptr) NoteChanges(ChangesBetween(*before, config), setup);
+  if (before != nullptr) NoteChanges(ChangesBetween(*before, config), line.mode, setup);
   setup->config = config.config();
   setup->config_text = absl::StrCat(
       "# The effective configuration of a run: every field, also those that nobody set.\n",

@@ -120,6 +120,12 @@ absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
 }
 
 absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup) {
+  if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
+    SayNotes(setup.notes);
+    Say(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
+                        setup.checkpoint->step(), setup.config.steps()));
+    return 0;
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
   Say(absl::StrCat("run folder: ", folder->path()));
   Say(ModelLine(setup.definition->name, setup.config, setup.compiled));
@@ -140,11 +146,6 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
   RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
   if (setup.checkpoint != nullptr) {
     Say(absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
-  }
-  if (trainer.step() >= setup.config.steps()) {
-    Say(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
-                        trainer.step(), setup.config.steps()));
-    return 0;
   }
   if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
   TrainLoop loop(setup, rates, {UserPath(line.trace), argv0}, engine.get(), &trainer,

@@ -24,6 +24,7 @@
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/product-inl.h"
+#include "core/kernels/cpu/transpose-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -32,21 +33,21 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// to[d][l] = factor * rows[l][d] for `count` rows; lanes behind them are 0.
-void TransposeRows(const float* rows, int64_t row, int64_t count, int64_t dim, float factor,
-                   float* to) {
-  for (int64_t d = 0; d < dim; ++d) {
-    for (int64_t l = 0; l < kQueries; ++l) {
-      to[d * kQueries + l] = l < count ? factor * rows[l * row + d] : 0.0f;
-    }
-  }
+// to[d][l] = rows[l][d] for `count` rows; lanes behind them are 0.
+void RowsToLanes(const float* rows, int64_t row, int64_t count, int64_t dim, float* to) {
+  if (count < kQueries) std::fill_n(to, dim * kQueries, 0.0f);
+  Transpose(rows, row, count, dim, to, kQueries);
 }
 
-// rows[l][d] = from[d][l] * factors[l]
-void TransposeBack(const float* from, const float* factors, int64_t count, int64_t dim, float* rows,
-                   int64_t row) {
-  for (int64_t l = 0; l < count; ++l) {
-    for (int64_t d = 0; d < dim; ++d) rows[l * row + d] = from[d * kQueries + l] * factors[l];
+// Multiplies lane l of each of `count` vectors of all queries by factors[l].
+void ScaleLanes(const float* factors, int64_t count, float* lanes) {
+  const FloatTag d;
+  for (int64_t l = 0; l < kQueries; l += kLanes) {
+    const Floats factor = hn::LoadU(d, factors + l);
+    for (int64_t i = 0; i < count; ++i) {
+      float* const at = lanes + i * kQueries + l;
+      hn::StoreU(hn::Mul(hn::LoadU(d, at), factor), d, at);
+    }
   }
 }
 
@@ -135,10 +136,13 @@ void AttentionChunk(const AttentionHead& head, int64_t begin, int64_t end,
   const int64_t key_count = head.causal ? end : head.keys;
   head.k.Read(0, key_count, dim, scratch.keys, dim);
   head.v.Read(0, key_count, dim, scratch.values, dim);
+  float scales[kQueries];
+  std::fill_n(scales, kQueries, head.scale);
   for (int64_t first = begin; first < end; first += kQueries) {
     const int64_t count = std::min(kQueries, end - first);
     head.q.Read(first, count, dim, scratch.rows, dim);
-    TransposeRows(scratch.rows, dim, count, dim, head.scale, scratch.queries);
+    RowsToLanes(scratch.rows, dim, count, dim, scratch.queries);
+    ScaleLanes(scales, dim, scratch.queries);
     std::fill_n(scratch.output, dim * kQueries, 0.0f);
     Softmax softmax;
     softmax.Start();
@@ -154,7 +158,8 @@ void AttentionChunk(const AttentionHead& head, int64_t begin, int64_t end,
     }
     float factors[kQueries], lse[kQueries];
     softmax.Finish(factors, lse);
-    TransposeBack(scratch.output, factors, count, dim, scratch.rows, dim);
+    ScaleLanes(factors, dim, scratch.output);
+    Transpose(scratch.output, kQueries, dim, count, scratch.rows, dim);
     head.o.Write(first, count, dim, scratch.rows, dim);
     for (int64_t l = 0; l < count; ++l) head.lse[(first + l) * head.lse_stride] = lse[l];
   }
@@ -200,6 +205,8 @@ struct QueryTerms {
 
 void AttentionGradHead(const AttentionHead& head, const BackwardScratch& scratch) {
   const int64_t dim = head.dim, row = PaddedDim(dim);
+  float scales[kQueries];
+  std::fill_n(scales, kQueries, head.scale);
   head.k.Read(0, head.keys, dim, scratch.keys, dim);
   head.v.Read(0, head.keys, dim, scratch.values, dim);
   std::fill_n(scratch.dkeys, head.keys * row, 0.0f);
@@ -212,8 +219,9 @@ void AttentionGradHead(const AttentionHead& head, const BackwardScratch& scratch
     head.d_o.Read(first, count, dim, scratch.gradient_rows, row);
     QueryTerms terms;
     terms.Read(head, first, count, scratch.gradient_rows, row, scratch.rows);
-    TransposeRows(scratch.query_rows, row, count, dim, head.scale, scratch.queries);
-    TransposeRows(scratch.gradient_rows, row, count, dim, 1.0f, scratch.gradients);
+    RowsToLanes(scratch.query_rows, row, count, dim, scratch.queries);
+    ScaleLanes(scales, dim, scratch.queries);
+    RowsToLanes(scratch.gradient_rows, row, count, dim, scratch.gradients);
     std::fill_n(scratch.dqueries, dim * kQueries, 0.0f);
     const int64_t last_key = head.causal ? first + count : head.keys;
     for (int64_t j = 0; j < last_key; j += kKeys) {
@@ -233,9 +241,8 @@ void AttentionGradHead(const AttentionHead& head, const BackwardScratch& scratch
                count, true},
               keys, row);
     }
-    float factors[kQueries];
-    std::fill_n(factors, kQueries, head.scale);
-    TransposeBack(scratch.dqueries, factors, count, dim, scratch.rows, dim);
+    ScaleLanes(scales, dim, scratch.dqueries);
+    Transpose(scratch.dqueries, kQueries, dim, count, scratch.rows, dim);
     head.dq.Write(first, count, dim, scratch.rows, dim);
   }
   for (int64_t i = 0; i < head.keys * row; ++i) scratch.dkeys[i] *= head.scale;

@@ -1,5 +1,5 @@
-// dropout: whole Philox blocks, sixteen at a time, in integer arithmetic: the mask is the same on
-// every backend.
+// dropout: whole Philox blocks, a vector of them at a time, in integer arithmetic: the mask is the
+// same on every backend.
 #include <cmath>
 #include <cstdint>
 
@@ -20,37 +20,53 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr int kBlocks = 16;
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+using Words = hn::Vec<WordTag>;
 
-// The words of blocks [first, first + kBlocks), in order. Plain loops over the blocks, which the
-// compiler makes vectors of with this target's instructions.
+// The high and low halves of 64-bit products.
+HWY_INLINE void Multiply(Words a, uint32_t factor, Words& high, Words& low) {
+  const WordTag d;
+#if HWY_TARGET == HWY_SCALAR
+  const uint64_t product = uint64_t{hn::GetLane(a)} * factor;
+  high = hn::Set(d, static_cast<uint32_t>(product >> 32));
+  low = hn::Set(d, static_cast<uint32_t>(product));
+#else
+  const hn::RepartitionToWide<WordTag> dw;
+  const Words factors = hn::Set(d, factor);
+  const auto even = hn::MulEven(a, factors);
+  const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(dw, a))), factors);
+  const auto upper = hn::Set(dw, 0xffffffff00000000u);
+  high = hn::BitCast(d, hn::Or(hn::ShiftRight<32>(even), hn::And(odd, upper)));
+  low = hn::BitCast(d, hn::Or(hn::AndNot(upper, even), hn::ShiftLeft<32>(odd)));
+#endif
+}
+
+// Blocks that are drawn together: one a lane.
+constexpr int64_t kBlocks = kLanes;
+
+// The words of blocks [first, first + kBlocks), in order: Philox4x32-10 (core/tensor/philox.h).
 void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
-  uint32_t c0[kBlocks], c1[kBlocks], c2[kBlocks], c3[kBlocks];
-  for (int b = 0; b < kBlocks; ++b) {
-    c0[b] = static_cast<uint32_t>(first + b);
-    c1[b] = static_cast<uint32_t>((first + b) >> 32);
-    c2[b] = static_cast<uint32_t>(step);
-    c3[b] = static_cast<uint32_t>(step >> 32);
+  const WordTag d;
+  HWY_ALIGN uint32_t high_of_index[kBlocks];
+  for (int64_t b = 0; b < kBlocks; ++b) {
+    high_of_index[b] = static_cast<uint32_t>((first + b) >> 32);
   }
+  Words c0 = hn::Iota(d, static_cast<uint32_t>(first)), c1 = hn::Load(d, high_of_index);
+  Words c2 = hn::Set(d, static_cast<uint32_t>(step));
+  Words c3 = hn::Set(d, static_cast<uint32_t>(step >> 32));
   uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
-    for (int b = 0; b < kBlocks; ++b) {
-      const uint64_t product0 = uint64_t{0xD2511F53} * c0[b];
-      const uint64_t product1 = uint64_t{0xCD9E8D57} * c2[b];
-      c0[b] = static_cast<uint32_t>(product1 >> 32) ^ c1[b] ^ key0;
-      c1[b] = static_cast<uint32_t>(product1);
-      c2[b] = static_cast<uint32_t>(product0 >> 32) ^ c3[b] ^ key1;
-      c3[b] = static_cast<uint32_t>(product0);
-    }
+    Words high0, low0, high1, low1;
+    Multiply(c0, 0xD2511F53, high0, low0);
+    Multiply(c2, 0xCD9E8D57, high1, low1);
+    c0 = hn::Xor(hn::Xor(high1, c1), hn::Set(d, key0));
+    c1 = low1;
+    c2 = hn::Xor(hn::Xor(high0, c3), hn::Set(d, key1));
+    c3 = low0;
     key0 += 0x9E3779B9u;
     key1 += 0xBB67AE85u;
   }
-  for (int b = 0; b < kBlocks; ++b) {
-    words[4 * b] = c0[b];
-    words[4 * b + 1] = c1[b];
-    words[4 * b + 2] = c2[b];
-    words[4 * b + 3] = c3[b];
-  }
+  hn::StoreInterleaved4(c0, c1, c2, c3, d, words);
 }
 
 // Elements x[0, count) have the indices index, index + 1, ... in the whole tensor. An element is
@@ -58,7 +74,7 @@ void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
 void DropoutRun(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold, float kept_share,
                 const float* x, float* y, int64_t count) {
   const FloatTag d;
-  const hn::RebindToUnsigned<FloatTag> du;
+  const WordTag du;
   const Floats divisor = hn::Set(d, kept_share);
   // Room for a vector that begins at the last word.
   HWY_ALIGN uint32_t words[4 * kBlocks + kLanes] = {};

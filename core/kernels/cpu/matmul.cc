@@ -15,6 +15,7 @@
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/product-inl.h"
+#include "core/kernels/cpu/transpose-inl.h"
 #include "core/tensor/check.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,11 +23,26 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// `b` [depth, columns] has rows of `width` elements, whole vectors; `padded` has room for as many
-// rows of y and is used if y's rows are shorter.
+// b as [depth, columns], in rows of `width` elements.
+void PackB(const ProductShape& shape, const float* b, int64_t width, float* packed) {
+  if (shape.transpose_b) Transpose(b, shape.depth, shape.columns, shape.depth, packed, width);
+  for (int64_t k = 0; k < shape.depth; ++k) {
+    float* const row = packed + k * width;
+    if (!shape.transpose_b) std::memcpy(row, b + k * shape.columns, shape.columns * sizeof(float));
+    std::fill(row + shape.columns, row + width, 0.0f);
+  }
+}
+
+// `width` is that of whole vectors; `scratch` has room for a copy of b and one of y with rows of
+// this width.
 void SmallProduct(const ProductShape& shape, const float* a, const float* b, int64_t width,
-                  float* padded, float* y) {
+                  float* scratch, float* y) {
   const bool direct = width == shape.columns;
+  float* const padded = scratch + shape.depth * width;
+  if (!direct || shape.transpose_b) {
+    PackB(shape, b, width, scratch);
+    b = scratch;
+  }
   const ProductArguments arguments = {
       .a = a,
       .a_row = shape.transpose_a ? 1 : shape.depth,
@@ -182,18 +198,6 @@ int64_t ScratchFloats(const ProductShape& shape) {
   return (shape.depth + shape.rows) * PaddedWidth(shape);
 }
 
-void PackB(const ProductShape& shape, const float* b, int64_t width, float* packed) {
-  for (int64_t k = 0; k < shape.depth; ++k) {
-    float* const row = packed + k * width;
-    if (shape.transpose_b) {
-      for (int64_t n = 0; n < shape.columns; ++n) row[n] = b[n * shape.depth + k];
-    } else {
-      std::memcpy(row, b + k * shape.columns, shape.columns * sizeof(float));
-    }
-    std::fill(row + shape.columns, row + width, 0.0f);
-  }
-}
-
 }  // namespace
 
 const Kernel& OnednnMatMul() {
@@ -218,23 +222,17 @@ absl::Status SmallMatMul(const KernelCall& call) {
   const float *const a = call.inputs[0].As<float>(), *const b = call.inputs[1].As<float>();
   float* const y = call.outputs[0].As<float>();
   const int64_t width = PaddedWidth(shape);
-  const bool packs = shape.transpose_b || width != shape.columns;
   // A worker takes a dozen products or so at a time.
   const int64_t work = std::max<int64_t>(1, shape.rows * shape.columns * shape.depth);
   const int64_t together = std::max<int64_t>(1, kSmall / work);
   ParallelTasks(
       call.request.threads, (shape.batch + together - 1) / together, [&](int64_t task, int worker) {
-        float* const packed = static_cast<float*>(call.workspace) + worker * ScratchFloats(shape);
+        float* const scratch = static_cast<float*>(call.workspace) + worker * ScratchFloats(shape);
         const int64_t end = std::min(shape.batch, (task + 1) * together);
         for (int64_t i = task * together; i < end; ++i) {
-          const float* b_of_it = b + i * shape.depth * shape.columns;
-          if (packs) {
-            PackB(shape, b_of_it, width, packed);
-            b_of_it = packed;
-          }
           HWY_DYNAMIC_DISPATCH(SmallProduct)
-          (shape, a + i * shape.rows * shape.depth, b_of_it, width, packed + shape.depth * width,
-           y + i * shape.rows * shape.columns);
+          (shape, a + i * shape.rows * shape.depth, b + i * shape.depth * shape.columns, width,
+           scratch, y + i * shape.rows * shape.columns);
         }
       });
   return absl::OkStatus();

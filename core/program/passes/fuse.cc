@@ -16,6 +16,7 @@ class Fuser {
   Fuser(KernelChooser& chooser, Program& program) : chooser_(chooser), program_(program) {
     readers_.resize(program.values.size());
     views_.resize(program.values.size(), 0);
+    written_.resize(program.values.size(), -1);
     for (size_t id = 0; id < program.values.size(); ++id) {
       if (program.values[id].root != static_cast<int32_t>(id)) ++views_[program.values[id].root];
     }
@@ -23,30 +24,26 @@ class Fuser {
       for (int32_t id : program.instructions[i].inputs) {
         readers_[id].push_back(static_cast<int32_t>(i));
       }
+      for (int32_t id : program.instructions[i].outputs) {
+        written_[program.values[id].root] = static_cast<int32_t>(i);
+      }
       for (int32_t id : program.instructions[i].after) fixed_.insert(id);
     }
     for (const NamedValue& output : program.outputs) fixed_.insert(output.value);
-    for (const ProgramState& state : program.states) {
-      fixed_.insert(state.left);
-      if (state.given != kNone && state.left != state.given) {
-        changed_.insert(program.values[state.given].root);
-      }
-    }
+    for (const ProgramState& state : program.states) fixed_.insert(state.left);
   }
 
   absl::Status Run() {
     std::vector<bool> gone(program_.instructions.size(), false);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       if (gone[i] || program_.instructions[i].op->name() != "matmul") continue;
-      size_t at = i;
       while (true) {
-        const int32_t next = Next(at);
+        const int32_t next = Next(i);
         if (next == kNone) break;
-        absl::StatusOr<Instruction> joined = Join(at, static_cast<size_t>(next));
+        absl::StatusOr<Instruction> joined = Join(i, static_cast<size_t>(next));
         if (!joined.ok()) break;  // no kernel does both
-        program_.instructions[next] = *std::move(joined);
-        gone[at] = true;
-        at = static_cast<size_t>(next);
+        program_.instructions[i] = *std::move(joined);
+        gone[next] = true;
       }
     }
     std::vector<Instruction> kept;
@@ -58,7 +55,8 @@ class Fuser {
   }
 
  private:
-  // The elementwise instruction that alone reads instruction i's output; kNone if there is none.
+  // The elementwise instruction that alone reads instruction i's output and whose other inputs are
+  // there before i; kNone if there is none.
   int32_t Next(size_t i) const {
     const Instruction& instruction = program_.instructions[i];
     const int32_t output = instruction.outputs[0];
@@ -69,20 +67,20 @@ class Fuser {
     }
     const int32_t reader = readers_[output][0];
     const Instruction& next = program_.instructions[reader];
-    if (!IsEpilogue(next.op->name()) || next.inputs[0] != output ||
-        program_.values[next.outputs[0]].type != value.type ||
-        next.phase != instruction.phase || next.recomputed != instruction.recomputed) {
+    if (!IsEpilogue(next.op->name()) || program_.values[next.outputs[0]].type != value.type ||
+        next.phase != instruction.phase || next.recomputed != instruction.recomputed ||
+        !next.after.empty()) {
       return kNone;
     }
-    // The product moves behind what stands in between; a state that it reads may not change there.
-    for (int32_t id : instruction.inputs) {
-      if (changed_.contains(program_.values[id].root) && instruction.phase == Phase::kUpdate) {
+    for (int32_t id : next.inputs) {
+      if (id != output && written_[program_.values[id].root] >= static_cast<int32_t>(i)) {
         return kNone;
       }
     }
     return reader;
   }
 
+  // Both in one, at the place of the first.
   absl::StatusOr<Instruction> Join(size_t first, size_t second) {
     const Instruction& a = program_.instructions[first];
     const Instruction& b = program_.instructions[second];
@@ -91,14 +89,15 @@ class Fuser {
     joined.epilogues.push_back({std::string(op.data(), op.size()), b.attributes,
                                 static_cast<int>(b.inputs.size()) - 1});
     joined.fused_paths.push_back(b.path);
-    joined.inputs.insert(joined.inputs.end(), b.inputs.begin() + 1, b.inputs.end());
+    // An addition takes its operands in either order.
+    for (int32_t id : b.inputs) {
+      if (id != a.outputs[0]) joined.inputs.push_back(id);
+    }
     joined.outputs = b.outputs;
-    joined.after.insert(joined.after.end(), b.after.begin(), b.after.end());
     joined.cost.flops += b.cost.flops;
     // What lies between is neither written nor read.
     joined.cost.bytes +=
-        b.cost.bytes -
-        2.0 * static_cast<double>(NumBytes(program_.values[a.outputs[0]].type));
+        b.cost.bytes - 2.0 * static_cast<double>(NumBytes(program_.values[a.outputs[0]].type));
     const KernelRequest request = program_.RequestOf(joined);
     if (!chooser_.CanRun(request)) return absl::NotFoundError("no kernel");
     ASSIGN_OR_RETURN(joined.kernel, chooser_.Choose(request));
@@ -120,8 +119,8 @@ class Fuser {
   Program& program_;
   std::vector<std::vector<int32_t>> readers_;  // by value
   std::vector<int> views_;                     // by root: how many share its memory
+  std::vector<int32_t> written_;               // by root: the last instruction that writes it
   absl::flat_hash_set<int32_t> fixed_;         // outputs, states left, ends of order edges
-  absl::flat_hash_set<int32_t> changed_;       // roots of states that the Program changes
 };
 
 }  // namespace

@@ -74,6 +74,20 @@ TEST_F(PassesTest, FuseKeepsWhatIsReadElsewhere) {
             "gelu = gelu(add)\n");
 }
 
+TEST_F(PassesTest, FuseJoinsASumThatIsThereBefore) {
+  Tensor x = graph_.Input("x", F32({64, 64}));
+  Tensor w = graph_.Input("w", F32({64, 64}));
+  Tensor first = MatMul(x, w);
+  Tensor second = MatMul(x, w, true);
+  // Turn by turn: the second product is added to the first, which waits for nothing.
+  graph_.SetOutput("sum", Add(first, second));
+  Program program = Lowered();
+  ASSERT_TRUE(FusePass({}, chooser_, program).ok());
+  EXPECT_EQ(Lines(program),
+            "matmul = matmul(x, w)\n"
+            "add = matmul+add(x, w, matmul)\n");
+}
+
 TEST_F(PassesTest, OrderMovesWhatFreesMemoryForward) {
   Tensor x = graph_.Input("x", F32({1000}));
   Tensor a = Exp(x);

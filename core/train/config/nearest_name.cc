@@ -30,7 +30,8 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
   std::string nearest;
-  size_t least = std::max<size_t>(1, name.size() / 3) + 1;
+  // Two letters that changed places are two edits.
+  size_t least = (name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3)) + 1;
   for (const std::string& candidate : candidates) {
     const bool inner = name.size() >= 2 && absl::EndsWith(candidate, absl::StrCat(".", name));
     const size_t distance = inner ? 1 : EditDistance(name, candidate);
