@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/kernels/reference/backend.h"
@@ -43,24 +45,31 @@ class OptimizerTest : public ::testing::Test {
     return graph;
   }
 
+  static void Set(Values& values, const std::string& name, Shape shape,
+                  std::vector<double> elements) {
+    values[name].shape = std::move(shape);
+    values[name].values = std::move(elements);
+  }
+
   // The first state of a run, and its inputs.
   Values First() {
     Values given;
-    given["matrix"] = {{2, 2}, {1, -2, 3, -4}};
-    given["matrix.bias"] = {{2, 2}, {1, 1, 1, 1}};
-    given["vector"] = {{3}, {0.5, 0.25, -1}};
-    given["frozen"] = {{2}, {7, 8}};
-    given["matrix_x"] = {{2, 2}, {1, 1, 1, 1}};
-    given["matrix.bias_x"] = {{2, 2}, {1, 2, 1, 1}};
-    given["vector_x"] = {{3}, {1, 1, 2}};
+    Set(given, "matrix", {2, 2}, {1, -2, 3, -4});
+    Set(given, "matrix.bias", {2, 2}, {1, 1, 1, 1});
+    Set(given, "vector", {3}, {0.5, 0.25, -1});
+    Set(given, "frozen", {2}, {7, 8});
+    Set(given, "matrix_x", {2, 2}, {1, 1, 1, 1});
+    Set(given, "matrix.bias_x", {2, 2}, {1, 2, 1, 1});
+    Set(given, "vector_x", {3}, {1, 1, 2});
     for (const char* path : {"matrix", "matrix.bias", "vector"}) {
       for (const char* moment : {".momentum", ".adam_m", ".adam_v"}) {
-        given[std::string(path) + moment] = {
-            given[path].shape, std::vector<double>(given[path].values.size(), 0)};
+        HostTensor& zeros = given[std::string(path) + moment];
+        zeros = given[path];
+        std::fill(zeros.values.begin(), zeros.values.end(), 0.0);
       }
     }
-    given["optimizer.step"] = {{}, {0}};
-    given["lr"] = {{}, {0.1}};
+    given["optimizer.step"].values = {0};
+    given["lr"].values = {0.1};
     return given;
   }
 

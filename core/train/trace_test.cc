@@ -55,7 +55,7 @@ TEST_F(TraceTest, HasASliceForEachInstruction) {
   EXPECT_EQ(slices[0]["args"]["inputs"], (std::vector<std::string>{"f64[2, 3]", "f64[4, 3]"}));
   EXPECT_EQ(slices[0]["args"]["outputs"], (std::vector<std::string>{"f64[2, 4]"}));
   EXPECT_EQ(slices[0]["args"]["flops"], 2 * 2 * 3 * 4);
-  EXPECT_EQ(slices[0]["args"]["kernel"], "reference");
+  EXPECT_EQ(slices[0]["args"]["kernel"], "loops");
   EXPECT_GT(slices[0]["args"]["bytes"], 0);
   EXPECT_EQ(slices[1]["name"], "exp");
   ASSERT_EQ(counters.size(), 2);

@@ -47,7 +47,7 @@ absl::StatusOr<std::string> Trainer::Load(const Checkpoint& checkpoint, Extra ex
   return note;
 }
 
-absl::Status Trainer::SetBatch(Engine& engine, const std::string& program, Split split,
+absl::Status Trainer::SetBatch(Engine& engine, const std::string& program, DataSplit split,
                                int64_t index) {
   const BatchShape shape = {config_.batch(), config_.sequence()};
   tokens_.resize(shape.batch * shape.sequence);
@@ -59,7 +59,7 @@ absl::Status Trainer::SetBatch(Engine& engine, const std::string& program, Split
 }
 
 absl::Status Trainer::SetTrainInputs(Engine& engine) {
-  RETURN_IF_ERROR(SetBatch(engine, kTrain, Split::kTrain, batches_));
+  RETURN_IF_ERROR(SetBatch(engine, kTrain, DataSplit::kTrain, batches_));
   const double lr = LearningRate(config_.optimizer(), step_ + 1, config_.steps());
   RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
   RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", AsSigned(config_.seed())));
@@ -94,7 +94,7 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const std::function<bool()>& 
   EvaluationResult result;
   double sum = 0, targets = 0;
   for (; result.batches < batches && !stop(); ++result.batches) {
-    RETURN_IF_ERROR(SetBatch(*engine_, kEvaluate, Split::kEvaluate, result.batches));
+    RETURN_IF_ERROR(SetBatch(*engine_, kEvaluate, DataSplit::kEvaluate, result.batches));
     RETURN_IF_ERROR(engine_->Run(kEvaluate));
     ASSIGN_OR_RETURN(const double loss, ReadScalar(*engine_, kEvaluate, "loss"));
     ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));

@@ -67,7 +67,7 @@ class Trainer {
                                        const std::string& config_text);
 
  private:
-  absl::Status SetBatch(Engine& engine, const std::string& program, Split split, int64_t index);
+  absl::Status SetBatch(Engine& engine, const std::string& program, DataSplit split, int64_t index);
 
   const RunConfig config_;
   Engine* const engine_;

@@ -32,8 +32,8 @@ std::string CheckpointsFolder(absl::string_view run_folder) {
 }
 
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view checkpoints_folder) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names,
-                   ListFolder(std::string(checkpoints_folder)));
+  const std::string path(checkpoints_folder);
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(path));
   std::vector<FoundCheckpoint> found;
   // From the last name to the first: "step_" before ".old-".
   for (auto name = names.rbegin(); name != names.rend(); ++name) {

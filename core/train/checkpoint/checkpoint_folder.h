@@ -23,14 +23,14 @@
 
 namespace tessera {
 
-inline constexpr absl::string_view kManifestFile = "manifest.json";
-inline constexpr absl::string_view kParametersFile = "parameters.safetensors";
-inline constexpr absl::string_view kOptimizerFile = "optimizer.safetensors";
-inline constexpr absl::string_view kPlanFile = "plan.textproto";
-inline constexpr absl::string_view kConfigFile = "config.textproto";
+inline constexpr char kManifestFile[] = "manifest.json";
+inline constexpr char kParametersFile[] = "parameters.safetensors";
+inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
+inline constexpr char kPlanFile[] = "plan.textproto";
+inline constexpr char kConfigFile[] = "config.textproto";
 
-inline constexpr absl::string_view kTemporaryPrefix = ".tmp-";
-inline constexpr absl::string_view kReplacedPrefix = ".old-";
+inline constexpr char kTemporaryPrefix[] = ".tmp-";
+inline constexpr char kReplacedPrefix[] = ".old-";
 
 // "step_00000120"; more digits where eight are too few.
 std::string StepFolderName(int64_t step);

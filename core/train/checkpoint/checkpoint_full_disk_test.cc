@@ -25,7 +25,6 @@
 namespace tessera {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // Runs `body` in a child and returns what it returned, at most a pipe's buffer of text.
@@ -53,10 +52,10 @@ std::string InChild(const std::function<std::string()>& body) {
 // "" if step 10 is as it was and nothing else is there.
 std::string WhatIsLeftIsWrong(const std::string& run) {
   const auto names = ListFolder(run + "/checkpoints");
-  if (!names.ok()) return std::string(names.status().message());
+  if (!names.ok()) return absl::StrCat(names.status().message());
   if (*names != std::vector<std::string>{"step_00000010"}) return "something was left behind";
   const auto opened = OpenCheckpoint(run);
-  if (!opened.ok()) return std::string(opened.status().message());
+  if (!opened.ok()) return absl::StrCat(opened.status().message());
   return WhatIsWrong(*opened->checkpoint);
 }
 
@@ -69,7 +68,7 @@ TEST(CheckpointFullDiskTest, NamesAFileThatMayNotGrow) {
       signal(SIGXFSZ, SIG_IGN);
       const rlimit limit = {bytes, bytes};
       if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return strerror(errno);
-      return std::string(SaveForTest(run, 20).status().ToString());
+      return SaveForTest(run, 20).status().ToString();
     });
     EXPECT_THAT(result, HasSubstr("RESOURCE_EXHAUSTED: cannot save the checkpoint of step 20: "
                                   "cannot write "));

@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "core/tensor/random.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/open_checkpoint.h"
@@ -52,7 +53,7 @@ void ExpectClean(const std::string& run, size_t count) {
   ASSERT_TRUE(names.ok());
   EXPECT_EQ(names->size(), count);
   for (const std::string& name : *names) {
-    auto checkpoint = Checkpoint::Open(run + "/checkpoints/" + name);
+    auto checkpoint = Checkpoint::Open(absl::StrCat(run, "/checkpoints/", name));
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
     EXPECT_EQ(WhatIsWrong(**checkpoint), "");
   }

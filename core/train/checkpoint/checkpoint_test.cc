@@ -35,7 +35,7 @@ void FlipBit(const std::string& path, size_t byte, int bit) {
 std::string OpenError(const std::string& path, absl::StatusCode code) {
   auto opened = OpenCheckpoint(path);
   EXPECT_EQ(opened.status().code(), code) << opened.status();
-  const std::string message(opened.status().message());
+  std::string message(opened.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }
@@ -178,7 +178,7 @@ TEST(CheckpointTest, LeavesAloneWhatIsNotACheckpoint) {
   const std::vector<std::string> foreign = {"best", "notes.txt", "step_12", "step_00000012x",
                                             "step_-0000012"};
   for (const std::string& name : foreign)
-    ASSERT_TRUE(MakeFolders(run + "/checkpoints/" + name).ok());
+    ASSERT_TRUE(MakeFolders(absl::StrCat(run, "/checkpoints/", name)).ok());
   ASSERT_TRUE(SaveForTest(run, 10, 1).ok());
   ASSERT_TRUE(SaveForTest(run, 20, 1).ok());
   EXPECT_THAT(Names(run), SizeIs(foreign.size() + 1));
@@ -218,7 +218,7 @@ TEST(CheckpointTest, RefusesWhatItCannotSave) {
   const auto error = [&](const CheckpointContents& contents, absl::StatusCode code) {
     auto saved = SaveCheckpoint(run, contents, ReadStateForTest(1));
     EXPECT_EQ(saved.status().code(), code) << saved.status();
-    return std::string(saved.status().message());
+    return absl::StrCat(saved.status().message());
   };
   const auto invalid = absl::StatusCode::kInvalidArgument;
   CheckpointContents contents = ContentsForTest(1);

@@ -138,7 +138,7 @@ absl::Status ReplaceFolder(const std::string& from, const std::string& to, const
     }
   }
   RETURN_IF_ERROR(RenameFolder(to, aside));
-  const absl::Status status = RenameFolder(from, to);
+  absl::Status status = RenameFolder(from, to);
   // The first error is the one to tell.
   if (!status.ok()) RenameFolder(aside, to).IgnoreError();
   return status;

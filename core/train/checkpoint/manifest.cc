@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
-constexpr absl::string_view kFormat = "tessera-checkpoint";
+constexpr char kFormat[] = "tessera-checkpoint";
 constexpr char kNoChecksum[] = "00000000000000000000000000000000";
 
 std::string LastLine(absl::string_view checksum) {
@@ -36,7 +36,7 @@ std::string Lines(const std::vector<std::string>& records) {
   return absl::StrCat("[\n    ", absl::StrJoin(records, ",\n    "), "\n  ]");
 }
 
-std::string Quoted(absl::string_view text) { return Json(std::string(text)).dump(); }
+std::string Quoted(const std::string& text) { return Json(text).dump(); }
 
 // Only a name: what a manifest says must not lead out of its folder.
 bool IsPlainName(absl::string_view name) {
@@ -119,7 +119,7 @@ std::string ManifestToText(const Manifest& manifest) {
     OrderedJson record;
     record["path"] = entry.path;
     record["role"] = entry.role;
-    record["dtype"] = std::string(DTypeName(entry.type.dtype));
+    record["dtype"] = absl::StrCat(DTypeName(entry.type.dtype));
     record["shape"] = std::vector<int64_t>(entry.type.shape.begin(), entry.type.shape.end());
     record["file"] = manifest.state_files[i];
     state.push_back(record.dump());

@@ -85,7 +85,7 @@ TEST(ManifestTest, FindsEveryFlippedBitAndEveryCut) {
 std::string Error(const std::string& text, absl::StatusCode code) {
   auto manifest = ParseManifest(text);
   EXPECT_EQ(manifest.status().code(), code) << manifest.status();
-  const std::string message(manifest.status().message());
+  std::string message(manifest.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }
@@ -111,7 +111,7 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
   const auto error = [&](absl::string_view from, absl::string_view to) {
     const std::string changed = absl::StrReplaceAll(text, {{from, to}});
     EXPECT_NE(changed, text);
-    const std::string message = Error(WithRightChecksum(changed), absl::StatusCode::kDataLoss);
+    std::string message = Error(WithRightChecksum(changed), absl::StatusCode::kDataLoss);
     EXPECT_THAT(message, StartsWith("the manifest is damaged: "));
     return message;
   };

@@ -79,11 +79,11 @@ absl::Status VerifyChecksum(const FileReader& reader, const Manifest::File& file
 // what is none of these.
 std::string FindCheckpointsFolder(absl::string_view folder) {
   if (folder.empty() || Exists(absl::StrCat(folder, "/", kManifestFile))) return "";
-  const std::string below = CheckpointsFolder(folder);
+  std::string below = CheckpointsFolder(folder);
   if (Exists(below)) return below;
-  const absl::string_view itself = absl::StripSuffix(folder, "/");
+  std::string itself(absl::StripSuffix(folder, "/"));
   const bool named = itself == "checkpoints" || absl::EndsWith(itself, "/checkpoints");
-  return named && Exists(std::string(itself)) ? std::string(itself) : "";
+  return named && Exists(itself) ? itself : "";
 }
 
 struct TensorsOfFile {
@@ -108,10 +108,11 @@ absl::StatusOr<TensorsOfFile> ReadTensors(const FileReader& file) {
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(absl::string_view folder,
                                                              const OpenOptions& options) {
-  if (!Exists(std::string(folder))) {
+  std::string path(folder);
+  if (!Exists(path)) {
     return absl::NotFoundError(absl::StrCat(folder, ": there is no such folder"));
   }
-  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(std::string(folder)));
+  std::unique_ptr<Checkpoint> checkpoint(new Checkpoint(std::move(path)));
   const absl::Status status = checkpoint->Load(options);
   if (status.ok()) return checkpoint;
   return absl::Status(status.code(), absl::StrCat(folder, ": ", status.message()));
@@ -245,7 +246,7 @@ absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
       return opened;
     }
     if (absl::IsUnimplemented(checkpoint.status())) return checkpoint.status();
-    opened.skipped.push_back(std::string(checkpoint.status().message()));
+    opened.skipped.emplace_back(checkpoint.status().message());
   }
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(checkpoints, ": there is no checkpoint in it yet"));

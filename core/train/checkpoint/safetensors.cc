@@ -16,11 +16,11 @@ namespace {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data is written as it lies in memory");
 
-constexpr absl::string_view kMetadata = "__metadata__";
+constexpr char kMetadata[] = "__metadata__";
 
 struct Spelling {
   DType dtype;
-  absl::string_view name;
+  const char* name;
 };
 
 // In the order in which Python's safetensors lays tensors out: rank 0 lies first.
@@ -46,8 +46,8 @@ absl::StatusOr<DType> ParseSpelling(absl::string_view name) {
       absl::StrCat("the dtype ", Quote(name), " is none of F64, F32, BF16, F16, I64, I32, U8"));
 }
 
-absl::Status CheckNames(const std::vector<SafetensorsTensor>& sorted) {
-  for (const SafetensorsTensor& tensor : sorted) {
+absl::Status CheckNames(const std::vector<SafetensorsTensor>& tensors) {
+  for (const SafetensorsTensor& tensor : tensors) {
     const char* wrong = nullptr;
     if (tensor.name.empty()) wrong = "is empty";
     if (tensor.name == kMetadata) wrong = "means something else in safetensors files";
@@ -58,7 +58,8 @@ absl::Status CheckNames(const std::vector<SafetensorsTensor>& sorted) {
     }
   }
   std::vector<absl::string_view> names;
-  for (const SafetensorsTensor& tensor : sorted) names.push_back(tensor.name);
+  names.reserve(tensors.size());
+  for (const SafetensorsTensor& tensor : tensors) names.push_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice == names.end()) return absl::OkStatus();
@@ -122,7 +123,7 @@ absl::StatusOr<SafetensorsHeader> MakeSafetensorsHeader(std::vector<SafetensorsT
     }
     header.data_bytes = tensor.end;
     nlohmann::ordered_json entry;
-    entry["dtype"] = std::string(kSpellings[Rank(tensor.type.dtype)].name);
+    entry["dtype"] = kSpellings[Rank(tensor.type.dtype)].name;
     entry["shape"] = std::vector<int64_t>(tensor.type.shape.begin(), tensor.type.shape.end());
     entry["data_offsets"] = {tensor.begin, tensor.end};
     // Not json[name]: that looks through all that came before.
@@ -166,7 +167,7 @@ absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensorsJson(absl::string
 
   std::vector<SafetensorsTensor> tensors;
   for (const auto& [name, value] : parsed->items()) {
-    if (name == std::string(kMetadata)) {
+    if (name == kMetadata) {
       const absl::Status status = CheckMetadata(value);
       if (!status.ok()) return About(subject, status);
       continue;

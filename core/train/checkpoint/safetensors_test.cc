@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/tensor/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,7 +19,7 @@ SafetensorsTensor Named(const std::string& name, DType dtype, Shape shape) {
 }
 
 // What `serialize` of Python's safetensors 0.5.3 writes for these tensors, up to the data.
-constexpr absl::string_view kGoldenJson =
+constexpr char kGoldenJson[] =
     R"({"z.step":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
     R"("wide":{"dtype":"F64","shape":[1],"data_offsets":[8,16]},)"
     R"("blocks.0.w":{"dtype":"F32","shape":[2,3],"data_offsets":[16,40]},)"
@@ -79,7 +80,7 @@ TEST(SafetensorsTest, RefusesNamesAndShapesThatTheFormatCannotHold) {
   const auto error = [](std::vector<SafetensorsTensor> tensors) {
     auto header = MakeSafetensorsHeader(std::move(tensors));
     EXPECT_EQ(header.status().code(), absl::StatusCode::kInvalidArgument) << header.status();
-    return std::string(header.status().message());
+    return absl::StrCat(header.status().message());
   };
   EXPECT_THAT(error({Named("", DType::kF32, {})}), HasSubstr("is empty"));
   EXPECT_THAT(error({Named("__metadata__", DType::kF32, {})}), HasSubstr("__metadata__"));
@@ -99,7 +100,7 @@ TEST(SafetensorsTest, SaysWhatIsWrongWithAHeader) {
   const auto error = [](absl::string_view json, int64_t data_bytes = 4) {
     auto tensors = ParseSafetensorsJson(json, data_bytes);
     EXPECT_FALSE(tensors.ok()) << json;
-    const std::string message(tensors.status().message());
+    std::string message(tensors.status().message());
     EXPECT_EQ(message.find('\n'), std::string::npos) << message;
     return message;
   };

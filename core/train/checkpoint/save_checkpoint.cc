@@ -79,7 +79,7 @@ class Saver {
   }
 
   void WarnIfError(const absl::Status& status) {
-    if (!status.ok()) saved_.warnings.push_back(std::string(status.message()));
+    if (!status.ok()) saved_.warnings.emplace_back(status.message());
   }
 
   // Removes what killed saves have left, and brings back what one of them was about to replace.
@@ -106,8 +106,8 @@ class Saver {
     Manifest manifest;
     manifest.step = contents_.step;
     manifest.batches = contents_.batches;
-    manifest.plan_file = std::string(kPlanFile);
-    manifest.config_file = std::string(kConfigFile);
+    manifest.plan_file = kPlanFile;
+    manifest.config_file = kConfigFile;
     manifest.state = contents_.state;
     manifest.state_files.resize(contents_.state.size());
     for (const StateFile& file : files) {
@@ -138,7 +138,7 @@ class Saver {
                      DurableWriter::Create(absl::StrCat(temporary_, "/", name)));
     Checksum checksum;
     Manifest::File file;
-    file.name = std::string(name);
+    file.name = absl::StrCat(name);
     RETURN_IF_ERROR(write([&](absl::Span<const char> bytes) {
       BeforeChange(absl::StrCat("write ", name));
       checksum.Update(bytes);

@@ -4,15 +4,14 @@
 
 #include <string>
 
-#include "absl/strings/string_view.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
 
 // What the model computes with, and what only training needs: each has its own file, so that the
 // model can be handed on without its optimizer.
-inline constexpr absl::string_view kParameterRole = "parameter";
-inline constexpr absl::string_view kOptimizerRole = "optimizer";
+inline constexpr char kParameterRole[] = "parameter";
+inline constexpr char kOptimizerRole[] = "optimizer";
 
 struct StateEntry {
   std::string path;  // of the Graph: "blocks.3.attn.qkv"

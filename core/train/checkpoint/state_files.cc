@@ -26,14 +26,14 @@ absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<State
     }
   }
   std::vector<StateFile> files;
-  for (const auto& [role, name] : {std::make_pair(kParameterRole, kParametersFile),
-                                   std::make_pair(kOptimizerRole, kOptimizerFile)}) {
+  for (const auto& [role, name] :
+       {std::pair(kParameterRole, kParametersFile), std::pair(kOptimizerRole, kOptimizerFile)}) {
     std::vector<SafetensorsTensor> tensors;
     for (const StateEntry& entry : state) {
       if (entry.role == role) tensors.push_back({entry.path, entry.type, 0, 0});
     }
     StateFile file;
-    file.name = std::string(name);
+    file.name = name;
     ASSIGN_OR_RETURN(file.header, MakeSafetensorsHeader(std::move(tensors)));
     for (const SafetensorsTensor& tensor : file.header.tensors) {
       file.entries.push_back(entry_of_path.at(tensor.name));

@@ -76,7 +76,7 @@ std::string WhatIsWrong(const Checkpoint& checkpoint) {
     }
     std::vector<char> bytes(NumBytes(entry.type));
     const absl::Status status = checkpoint.ReadRange(entry.path, 0, absl::MakeSpan(bytes));
-    if (!status.ok()) return std::string(status.message());
+    if (!status.ok()) return absl::StrCat(status.message());
     for (size_t j = 0; j < bytes.size(); ++j) {
       if (bytes[j] != ByteOf(step, static_cast<int>(i), static_cast<int64_t>(j))) {
         return absl::StrCat("byte ", j, " of ", entry.path);
@@ -87,7 +87,7 @@ std::string WhatIsWrong(const Checkpoint& checkpoint) {
 }
 
 std::string NewFolder(const std::string& name) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/tessera_", getpid(), "_", name);
+  std::string path = absl::StrCat(::testing::TempDir(), "/tessera_", getpid(), "_", name);
   TESSERA_CHECK(RemoveTree(path).ok() && MakeFolders(path).ok()) << path;
   return path;
 }

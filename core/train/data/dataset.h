@@ -16,7 +16,7 @@ namespace tessera {
 // The target of a position that must not count in the loss.
 inline constexpr int32_t kIgnoredTarget = -100;
 
-enum class Split { kTrain, kEvaluate };
+enum class DataSplit { kTrain, kEvaluate };
 
 // Of one global batch.
 struct BatchShape {
@@ -44,12 +44,12 @@ class Dataset {
   // [rows.size(), columns.size()]. The target of a position is the token that follows it.
   // InvalidArgument for a shape that the dataset cannot give, ranges that lie outside of it or
   // spans of another size; OutOfRange for a batch that does not exist (training has all of them).
-  virtual absl::Status Read(Split split, int64_t batch_index, BatchShape shape, IndexRange rows,
+  virtual absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                             IndexRange columns, absl::Span<int32_t> tokens,
                             absl::Span<int32_t> targets) const = 0;
 
-  // How many global batches of this shape Split::kEvaluate has, a short last one included. The rows
-  // that the short one lacks are token 0 with target kIgnoredTarget.
+  // How many global batches of this shape DataSplit::kEvaluate has, a short last one included. The
+  // rows that the short one lacks are token 0 with target kIgnoredTarget.
   virtual int64_t EvaluationBatches(BatchShape shape) const = 0;
 
  protected:

@@ -13,7 +13,8 @@ constexpr int kRounds = 8;
 
 Shuffle::Shuffle(RandomStream stream, uint64_t epoch, int64_t count)
     : stream_(stream), epoch_(epoch), count_(static_cast<uint64_t>(count)), half_bits_(1) {
-  TESSERA_CHECK(count >= 1 && count <= int64_t{1} << 62) << "count " << count;
+  // One comparison: counts below 1 wrap around.
+  TESSERA_CHECK(count_ - 1 < uint64_t{1} << 62) << "count " << count;
   while ((uint64_t{1} << (2 * half_bits_)) < count_) ++half_bits_;
 }
 

@@ -23,15 +23,15 @@ absl::StatusOr<std::unique_ptr<SyntheticDataset>> SyntheticDataset::Create(int64
 
 int64_t SyntheticDataset::EvaluationBatches(BatchShape) const { return 8; }
 
-absl::Status SyntheticDataset::Read(Split split, int64_t batch_index, BatchShape shape,
+absl::Status SyntheticDataset::Read(DataSplit split, int64_t batch_index, BatchShape shape,
                                     IndexRange rows, IndexRange columns, absl::Span<int32_t> tokens,
                                     absl::Span<int32_t> targets) const {
   RETURN_IF_ERROR(CheckRead(batch_index, shape, rows, columns, tokens, targets));
-  if (split == Split::kEvaluate && batch_index >= EvaluationBatches(shape)) {
+  if (split == DataSplit::kEvaluate && batch_index >= EvaluationBatches(shape)) {
     return absl::OutOfRangeError(absl::StrCat("there is no evaluation batch ", batch_index,
                                               ": synthetic data has ", EvaluationBatches(shape)));
   }
-  const RandomStream stream = split == Split::kTrain ? training_ : evaluation_;
+  const RandomStream stream = split == DataSplit::kTrain ? training_ : evaluation_;
   const uint64_t window = static_cast<uint64_t>(shape.sequence) + 1;
   int32_t* token = tokens.data();
   int32_t* target = targets.data();

@@ -24,7 +24,7 @@ class SyntheticDataset : public Dataset {
 
   // Any shape. Row r of batch k has sequence + 1 tokens: words r * (sequence + 1) and following of
   // step k of the split's stream, brought from 2^32 to the vocabulary by multiplication.
-  absl::Status Read(Split split, int64_t batch_index, BatchShape shape, IndexRange rows,
+  absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
 

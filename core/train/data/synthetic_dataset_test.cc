@@ -13,7 +13,7 @@ struct Batch {
   std::vector<int32_t> targets;
 };
 
-Batch ReadPart(const Dataset& dataset, Split split, int64_t index, BatchShape shape,
+Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape,
                IndexRange rows, IndexRange columns) {
   Batch batch;
   batch.tokens.resize(rows.size() * columns.size());
@@ -29,11 +29,11 @@ TEST(SyntheticDatasetTest, PartsAreTheWhole) {
   auto dataset = SyntheticDataset::Create(1000, 3);
   ASSERT_TRUE(dataset.ok());
   const BatchShape shape{5, 10};
-  const Batch whole = ReadPart(**dataset, Split::kTrain, 2, shape, {0, 5}, {0, 10});
+  const Batch whole = ReadPart(**dataset, DataSplit::kTrain, 2, shape, {0, 5}, {0, 10});
   for (int64_t row = 0; row < 5; ++row) {
     for (int64_t column = 0; column < 10; ++column) {
       const Batch one =
-          ReadPart(**dataset, Split::kTrain, 2, shape, {row, row + 1}, {column, column + 1});
+          ReadPart(**dataset, DataSplit::kTrain, 2, shape, {row, row + 1}, {column, column + 1});
       EXPECT_EQ(one.tokens[0], whole.tokens[row * 10 + column]);
       EXPECT_EQ(one.targets[0], whole.targets[row * 10 + column]);
       if (column > 0) {
@@ -41,13 +41,13 @@ TEST(SyntheticDatasetTest, PartsAreTheWhole) {
       }
     }
   }
-  EXPECT_TRUE(ReadPart(**dataset, Split::kTrain, 2, shape, {0, 5}, {3, 3}).tokens.empty());
+  EXPECT_TRUE(ReadPart(**dataset, DataSplit::kTrain, 2, shape, {0, 5}, {3, 3}).tokens.empty());
 }
 
 TEST(SyntheticDatasetTest, FillsTheVocabularyEvenly) {
   auto dataset = SyntheticDataset::Create(50, 3);
   ASSERT_TRUE(dataset.ok());
-  const Batch batch = ReadPart(**dataset, Split::kTrain, 0, {100, 500}, {0, 100}, {0, 500});
+  const Batch batch = ReadPart(**dataset, DataSplit::kTrain, 0, {100, 500}, {0, 100}, {0, 500});
   std::vector<int> counts(50);
   for (int32_t token : batch.tokens) {
     ASSERT_TRUE(token >= 0 && token < 50);
@@ -59,13 +59,13 @@ TEST(SyntheticDatasetTest, FillsTheVocabularyEvenly) {
 TEST(SyntheticDatasetTest, DependsOnSeedSplitAndBatch) {
   auto a = SyntheticDataset::Create(50000, 3), b = SyntheticDataset::Create(50000, 4);
   ASSERT_TRUE(a.ok() && b.ok());
-  const auto tokens = [](const Dataset& dataset, Split split, int64_t index) {
+  const auto tokens = [](const Dataset& dataset, DataSplit split, int64_t index) {
     return ReadPart(dataset, split, index, {2, 8}, {0, 2}, {0, 8}).tokens;
   };
-  EXPECT_EQ(tokens(**a, Split::kTrain, 1), tokens(**a, Split::kTrain, 1));
-  EXPECT_NE(tokens(**a, Split::kTrain, 1), tokens(**a, Split::kTrain, 2));
-  EXPECT_NE(tokens(**a, Split::kTrain, 1), tokens(**a, Split::kEvaluate, 1));
-  EXPECT_NE(tokens(**a, Split::kTrain, 1), tokens(**b, Split::kTrain, 1));
+  EXPECT_EQ(tokens(**a, DataSplit::kTrain, 1), tokens(**a, DataSplit::kTrain, 1));
+  EXPECT_NE(tokens(**a, DataSplit::kTrain, 1), tokens(**a, DataSplit::kTrain, 2));
+  EXPECT_NE(tokens(**a, DataSplit::kTrain, 1), tokens(**a, DataSplit::kEvaluate, 1));
+  EXPECT_NE(tokens(**a, DataSplit::kTrain, 1), tokens(**b, DataSplit::kTrain, 1));
 }
 
 TEST(SyntheticDatasetTest, RefusesWhatItCannotGive) {
@@ -76,9 +76,9 @@ TEST(SyntheticDatasetTest, RefusesWhatItCannotGive) {
   auto dataset = SyntheticDataset::Create(10, 1);
   ASSERT_TRUE(dataset.ok());
   EXPECT_EQ((*dataset)->EvaluationBatches({4, 4}), 8);
-  EXPECT_EQ((*dataset)->Read(Split::kEvaluate, 8, {4, 4}, {0, 0}, {0, 0}, {}, {}).code(),
+  EXPECT_EQ((*dataset)->Read(DataSplit::kEvaluate, 8, {4, 4}, {0, 0}, {0, 0}, {}, {}).code(),
             absl::StatusCode::kOutOfRange);
-  EXPECT_TRUE((*dataset)->Read(Split::kTrain, 8, {4, 4}, {0, 0}, {0, 0}, {}, {}).ok());
+  EXPECT_TRUE((*dataset)->Read(DataSplit::kTrain, 8, {4, 4}, {0, 0}, {0, 0}, {}, {}).ok());
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ int64_t TextDataset::EvaluationBatches(BatchShape shape) const {
   return (evaluation_windows() - 1) / shape.batch + 1;
 }
 
-absl::Status TextDataset::Read(Split split, int64_t batch_index, BatchShape shape, IndexRange rows,
-                               IndexRange columns, absl::Span<int32_t> tokens,
+absl::Status TextDataset::Read(DataSplit split, int64_t batch_index, BatchShape shape,
+                               IndexRange rows, IndexRange columns, absl::Span<int32_t> tokens,
                                absl::Span<int32_t> targets) const {
   RETURN_IF_ERROR(CheckRead(batch_index, shape, rows, columns, tokens, targets));
   if (shape.sequence != sequence_) {
@@ -105,7 +105,7 @@ absl::Status TextDataset::Read(Split split, int64_t batch_index, BatchShape shap
                                                    shape.sequence,
                                                    " tokens: the file was opened for ", sequence_));
   }
-  if (split == Split::kEvaluate && batch_index >= EvaluationBatches(shape)) {
+  if (split == DataSplit::kEvaluate && batch_index >= EvaluationBatches(shape)) {
     return absl::OutOfRangeError(absl::StrCat(file_->path(), ": there is no evaluation batch ",
                                               batch_index, ": in batches of ", shape.batch,
                                               " there are ", EvaluationBatches(shape)));
@@ -116,7 +116,7 @@ absl::Status TextDataset::Read(Split split, int64_t batch_index, BatchShape shap
   int32_t* target = targets.data();
   for (int64_t i = rows.begin; i < rows.end; ++i) {
     const int64_t row = batch_index * shape.batch + i;
-    const int64_t start = split == Split::kTrain ? TrainingWindow(row) : EvaluationWindow(row);
+    const int64_t start = split == DataSplit::kTrain ? TrainingWindow(row) : EvaluationWindow(row);
     if (start < 0) {
       token = std::fill_n(token, columns.size(), 0);
       target = std::fill_n(target, columns.size(), kIgnoredTarget);

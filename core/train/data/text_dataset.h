@@ -42,7 +42,7 @@ class TextDataset : public Dataset {
 
   // shape.sequence must be the sequence that the file was opened with. FailedPrecondition if the
   // file has another size by now.
-  absl::Status Read(Split split, int64_t batch_index, BatchShape shape, IndexRange rows,
+  absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
 

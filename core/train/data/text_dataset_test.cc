@@ -22,7 +22,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 
 std::string WriteText(const std::string& name, const std::string& text) {
-  const std::string path = ::testing::TempDir() + "/" + name;
+  std::string path = ::testing::TempDir() + "/" + name;
   std::ofstream(path, std::ios::binary) << text;
   return path;
 }
@@ -48,7 +48,7 @@ struct Batch {
   std::vector<int32_t> targets;
 };
 
-Batch ReadPart(const Dataset& dataset, Split split, int64_t index, BatchShape shape,
+Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape,
                IndexRange rows, IndexRange columns) {
   Batch batch;
   batch.tokens.resize(rows.size() * columns.size(), -7);
@@ -60,7 +60,7 @@ Batch ReadPart(const Dataset& dataset, Split split, int64_t index, BatchShape sh
   return batch;
 }
 
-Batch ReadWhole(const Dataset& dataset, Split split, int64_t index, BatchShape shape) {
+Batch ReadWhole(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape) {
   return ReadPart(dataset, split, index, shape, {0, shape.batch}, {0, shape.sequence});
 }
 
@@ -92,7 +92,7 @@ TEST(TextDatasetTest, HoldsBackAWindowOfAShortText) {
   EXPECT_EQ(dataset->training_bytes(), 8);
   EXPECT_EQ(dataset->training_windows(), 1);
   EXPECT_EQ(dataset->evaluation_windows(), 1);
-  const Batch batch = ReadWhole(*dataset, Split::kTrain, 3, {2, 7});
+  const Batch batch = ReadWhole(*dataset, DataSplit::kTrain, 3, {2, 7});
   EXPECT_EQ(FindWindow(MixedText(16), batch, 0, 7), 0u);
   EXPECT_EQ(FindWindow(MixedText(16), batch, 1, 7), 0u);
 }
@@ -109,7 +109,8 @@ TEST(TextDatasetTest, ReadsEveryWindowOnceInAnEpoch) {
     std::vector<size_t> starts;
     for (int64_t i = 0; i < windows; ++i) {
       // One row a batch: its number is the batch's.
-      const Batch batch = ReadWhole(*dataset, Split::kTrain, epoch * windows + i, {1, sequence});
+      const Batch batch =
+          ReadWhole(*dataset, DataSplit::kTrain, epoch * windows + i, {1, sequence});
       starts.push_back(FindWindow(text, batch, 0, sequence));
     }
     std::vector<size_t> sorted = starts;
@@ -132,9 +133,9 @@ TEST(TextDatasetTest, BatchesCrossEpochs) {
   const int64_t windows = dataset->training_windows();
   ASSERT_NE(windows % 4, 0);
   for (int64_t index = 0; index < 3 * windows; ++index) {
-    const Batch batch = ReadWhole(*dataset, Split::kTrain, index, {4, 9});
+    const Batch batch = ReadWhole(*dataset, DataSplit::kTrain, index, {4, 9});
     for (int64_t row = 0; row < 4; ++row) {
-      const Batch alone = ReadWhole(*dataset, Split::kTrain, index * 4 + row, {1, 9});
+      const Batch alone = ReadWhole(*dataset, DataSplit::kTrain, index * 4 + row, {1, 9});
       EXPECT_EQ(FindWindow(text, batch, row, 9), FindWindow(text, alone, 0, 9));
     }
   }
@@ -143,7 +144,7 @@ TEST(TextDatasetTest, BatchesCrossEpochs) {
 TEST(TextDatasetTest, PartsAreTheWhole) {
   auto dataset = OpenText(MixedText(3000), 12);
   const BatchShape shape{6, 12};
-  for (Split split : {Split::kTrain, Split::kEvaluate}) {
+  for (DataSplit split : {DataSplit::kTrain, DataSplit::kEvaluate}) {
     for (int64_t index : {0, 1, 3}) {
       const Batch whole = ReadWhole(*dataset, split, index, shape);
       for (IndexRange rows : {IndexRange{0, 6}, {0, 3}, {3, 6}, {2, 3}, {4, 4}}) {
@@ -165,7 +166,7 @@ TEST(TextDatasetTest, PartsAreTheWhole) {
 TEST(TextDatasetTest, OrderDependsOnTheSeedOnly) {
   const std::string text = MixedText(3000);
   const auto first = [&](uint64_t seed) {
-    return ReadWhole(*OpenText(text, 12, seed), Split::kTrain, 5, {8, 12}).tokens;
+    return ReadWhole(*OpenText(text, 12, seed), DataSplit::kTrain, 5, {8, 12}).tokens;
   };
   EXPECT_EQ(first(1), first(1));
   EXPECT_NE(first(1), first(2));
@@ -179,7 +180,7 @@ TEST(TextDatasetTest, EvaluatesTheHeldBackPartInOrder) {
   EXPECT_EQ(dataset->EvaluationBatches({11, 8}), 2);
   EXPECT_EQ(dataset->EvaluationBatches({100, 8}), 1);
   for (int64_t index = 0; index < 6; ++index) {
-    const Batch batch = ReadWhole(*dataset, Split::kEvaluate, index, {4, 8});
+    const Batch batch = ReadWhole(*dataset, DataSplit::kEvaluate, index, {4, 8});
     for (int64_t row = 0; row < 4; ++row) {
       if (index * 4 + row < 22) {
         EXPECT_EQ(FindWindow(text, batch, row, 8), 1800u + (index * 4 + row) * 9);
@@ -194,11 +195,11 @@ TEST(TextDatasetTest, EvaluatesTheHeldBackPartInOrder) {
 TEST(TextDatasetTest, BytesAbove127StayPositive) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "\xc3\xa4\xe2\x82\xac";  // "ä€"
-  const Batch batch = ReadWhole(*OpenText(text, 10), Split::kTrain, 0, {4, 10});
+  const Batch batch = ReadWhole(*OpenText(text, 10), DataSplit::kTrain, 0, {4, 10});
   for (int32_t token : batch.tokens) EXPECT_TRUE(token >= 0x82 && token <= 0xe2) << token;
 }
 
-absl::Status ReadStatus(const Dataset& dataset, Split split, int64_t index, BatchShape shape,
+absl::Status ReadStatus(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape,
                         IndexRange rows, IndexRange columns, size_t tokens, size_t targets) {
   std::vector<int32_t> token(tokens), target(targets);
   return dataset.Read(split, index, shape, rows, columns, absl::MakeSpan(token),
@@ -208,7 +209,7 @@ absl::Status ReadStatus(const Dataset& dataset, Split split, int64_t index, Batc
 TEST(TextDatasetTest, RefusesWrongReads) {
   auto dataset = OpenText(MixedText(1000), 9);
   const auto status = [&](int64_t index, BatchShape shape, IndexRange rows, IndexRange columns,
-                          size_t tokens, size_t targets, Split split = Split::kTrain) {
+                          size_t tokens, size_t targets, DataSplit split = DataSplit::kTrain) {
     return ReadStatus(*dataset, split, index, shape, rows, columns, tokens, targets);
   };
   EXPECT_TRUE(status(0, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
@@ -221,9 +222,10 @@ TEST(TextDatasetTest, RefusesWrongReads) {
   }
   EXPECT_THAT(std::string(status(0, {2, 8}, {0, 2}, {0, 8}, 16, 16).message()),
               HasSubstr("cannot read sequences of 8 tokens: the file was opened for 9"));
-  for (const absl::Status& wrong : {status(-1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
-                                    status(INT64_MAX / 2, {2, 9}, {0, 2}, {0, 9}, 18, 18),
-                                    status(5, {2, 9}, {0, 2}, {0, 9}, 18, 18, Split::kEvaluate)}) {
+  for (const absl::Status& wrong :
+       {status(-1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
+        status(INT64_MAX / 2, {2, 9}, {0, 2}, {0, 9}, 18, 18),
+        status(5, {2, 9}, {0, 2}, {0, 9}, 18, 18, DataSplit::kEvaluate)}) {
     EXPECT_EQ(wrong.code(), absl::StatusCode::kOutOfRange) << wrong;
   }
   // The very last batch that can be numbered.
@@ -236,7 +238,7 @@ TEST(TextDatasetTest, NoticesThatTheFileWasCut) {
   ASSERT_TRUE(dataset.ok());
   ASSERT_EQ(truncate(path.c_str(), 100), 0);
   const absl::Status status =
-      ReadStatus(**dataset, Split::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
+      ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("had 100000 bytes"));
 }
@@ -244,7 +246,7 @@ TEST(TextDatasetTest, NoticesThatTheFileWasCut) {
 std::string OpenError(const std::string& path, absl::StatusCode code, int64_t sequence = 16) {
   auto dataset = TextDataset::Open(path, sequence, 1);
   EXPECT_EQ(dataset.status().code(), code) << dataset.status();
-  const std::string message(dataset.status().message());
+  std::string message(dataset.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos);
   return message;
 }
