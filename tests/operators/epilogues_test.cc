@@ -47,7 +47,7 @@ std::vector<Chain> Chains() {
       {"bias, gelu", {AddOf(), Activation("none")}, Row},
       {"bias, gelu by tanh", {AddOf(), Activation("tanh")}, Row},
       {"bias, residual", {AddOf(), AddOf()}, RowAndSame},
-      {"bias, gelu, residual", {AddOf(), Activation("tanh"), AddOf()}, RowAndSame},
+      {"bias, residual, gelu", {AddOf(), AddOf(), Activation("tanh")}, RowAndSame},
   };
 }
 
@@ -120,8 +120,6 @@ TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
       ASSERT_TRUE(prepared.ok()) << prepared.status();
       if (prepared->elements() > kMostElements) continue;
       for (const Chain& chain : Chains()) {
-        // oneDNN's relu, alone among them, makes 0 of NaN.
-        if (!use.finite && chain.name.find("relu") != std::string::npos) continue;
         SCOPED_TRACE(absl::StrCat(use.name, " + ", chain.name));
         taken += CheckChain(*backend, *prepared, chain);
       }

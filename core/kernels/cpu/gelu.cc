@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/gelu.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/activations.h"
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/math-inl.h"
@@ -128,6 +129,14 @@ absl::Status Gelu(const KernelCall& call) {
       call.request.threads, call.inputs, call.outputs[0], nullptr,
       IsTanh(call) ? HWY_DYNAMIC_DISPATCH(GeluTanhRun) : HWY_DYNAMIC_DISPATCH(GeluErfRun));
   return absl::OkStatus();
+}
+
+void GeluErfInPlace(int threads, const TensorView& y) {
+  RunElementwise(threads, {y}, y, nullptr, HWY_DYNAMIC_DISPATCH(GeluErfRun));
+}
+
+void GeluTanhInPlace(int threads, const TensorView& y) {
+  RunElementwise(threads, {y}, y, nullptr, HWY_DYNAMIC_DISPATCH(GeluTanhRun));
 }
 
 absl::Status GeluGrad(const KernelCall& call) {

@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/matmul.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/activations.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
@@ -90,23 +91,33 @@ ProductShape ShapeOf(const KernelRequest& request) {
 
 // --- oneDNN ---
 
-bool ToEpilogues(const KernelRequest& request, std::vector<ProductEpilogue>* epilogues) {
+// What oneDNN does in the product, and the activation that we do to its result. oneDNN has
+// activations too, but they round otherwise than our operators, and its relu makes 0 of NaN: whether
+// operators were fused would show in the results.
+struct Epilogues {
+  std::vector<ProductEpilogue> of_product;
+  void (*activation)(int threads, const TensorView& y) = nullptr;
+};
+
+// False if there is anything else than additions and, last, an activation.
+bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
   size_t operand = 2;
   const Shape& y = request.outputs[0].shape;
   for (const Epilogue& epilogue : request.epilogues) {
+    if (epilogues->activation != nullptr) return false;
     if (epilogue.op == "relu") {
-      epilogues->push_back({ProductEpilogue::kRelu});
+      epilogues->activation = ReluInPlace;
     } else if (epilogue.op == "gelu") {
-      epilogues->push_back({epilogue.attributes.GetString("approximate") == "tanh"
-                                ? ProductEpilogue::kGeluTanh
-                                : ProductEpilogue::kGeluErf});
+      epilogues->activation = epilogue.attributes.GetString("approximate") == "tanh"
+                                  ? GeluTanhInPlace
+                                  : GeluErfInPlace;
     } else if (epilogue.op == "add" && epilogue.extra_inputs == 1 &&
                operand < request.inputs.size()) {
       const Shape& shape = request.inputs[operand++].shape;
       if (shape == y) {
-        epilogues->push_back({ProductEpilogue::kAddFull});
+        epilogues->of_product.push_back({ProductEpilogue::kAddFull});
       } else if (shape.size() == 1 && shape[0] == y.back()) {
-        epilogues->push_back({ProductEpilogue::kAddRow});
+        epilogues->of_product.push_back({ProductEpilogue::kAddRow});
       } else {
         return false;
       }
@@ -119,20 +130,25 @@ bool ToEpilogues(const KernelRequest& request, std::vector<ProductEpilogue>* epi
 
 class BoundProduct : public BoundKernel {
  public:
-  explicit BoundProduct(OnednnProduct product) : product_(std::move(product)) {}
+  using Activation = void (*)(int threads, const TensorView& y);
+  BoundProduct(OnednnProduct product, Activation activation)
+      : product_(std::move(product)), activation_(activation) {}
 
   absl::Status Run(const KernelCall& call) override {
     const float* operands[kMaxOperands];
     const size_t count = call.inputs.size() - 2;
     for (size_t i = 0; i < count; ++i) operands[i] = call.inputs[2 + i].As<float>();
-    return product_.Run(call.inputs[0].As<float>(), call.inputs[1].As<float>(),
-                        call.outputs[0].As<float>(), call.workspace, {operands, count});
+    RETURN_IF_ERROR(product_.Run(call.inputs[0].As<float>(), call.inputs[1].As<float>(),
+                                 call.outputs[0].As<float>(), call.workspace, {operands, count}));
+    if (activation_ != nullptr) activation_(call.request.threads, call.outputs[0]);
+    return absl::OkStatus();
   }
 
   static constexpr size_t kMaxOperands = 8;
 
  private:
   OnednnProduct product_;
+  Activation activation_;
 };
 
 // A product without elements, or of a depth of 0.
@@ -158,10 +174,10 @@ class OnednnMatMulKernel : public Kernel {
     for (const TensorType& type : request.inputs) {
       if (type.dtype != DType::kF32) return false;
     }
-    std::vector<ProductEpilogue> epilogues;
+    Epilogues epilogues;
     if (!ToEpilogues(request, &epilogues)) return false;
     if (request.inputs.size() > 2 + BoundProduct::kMaxOperands) return false;
-    return epilogues.empty() || !IsEmpty(ShapeOf(request));
+    return request.epilogues.empty() || !IsEmpty(ShapeOf(request));
   }
 
   bool LibraryWorkspace() const override { return true; }
@@ -175,14 +191,16 @@ class OnednnMatMulKernel : public Kernel {
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     if (IsEmpty(ShapeOf(request))) return std::make_unique<BoundZero>();
     ASSIGN_OR_RETURN(OnednnProduct product, Prepare(request));
-    return std::make_unique<BoundProduct>(std::move(product));
+    Epilogues epilogues;
+    ToEpilogues(request, &epilogues);
+    return std::make_unique<BoundProduct>(std::move(product), epilogues.activation);
   }
 
  private:
   static absl::StatusOr<OnednnProduct> Prepare(const KernelRequest& request) {
-    std::vector<ProductEpilogue> epilogues;
+    Epilogues epilogues;
     ToEpilogues(request, &epilogues);
-    return OnednnProduct::Make(ShapeOf(request), epilogues, request.threads);
+    return OnednnProduct::Make(ShapeOf(request), epilogues.of_product, request.threads);
   }
 };
 

@@ -84,15 +84,6 @@ struct OnednnProduct::Prepared {
         case ProductEpilogue::kAddFull:
           AddOperand(y, post);
           break;
-        case ProductEpilogue::kRelu:
-          post.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-          break;
-        case ProductEpilogue::kGeluErf:
-          post.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_erf, 0.0f, 0.0f);
-          break;
-        case ProductEpilogue::kGeluTanh:
-          post.append_eltwise(1.0f, dnnl::algorithm::eltwise_gelu_tanh, 0.0f, 0.0f);
-          break;
       }
     }
     attributes.set_post_ops(post);

@@ -25,9 +25,8 @@ struct ProductShape {
 
 // What is done to y before it is stored, in order.
 struct ProductEpilogue {
-  enum Kind { kAddRow, kAddFull, kRelu, kGeluErf, kGeluTanh } kind;
   // kAddRow adds a vector [columns] to each row, kAddFull a tensor of y's shape.
-  bool has_operand() const { return kind == kAddRow || kind == kAddFull; }
+  enum Kind { kAddRow, kAddFull } kind;
 };
 
 // Not thread-safe.
@@ -41,7 +40,7 @@ class OnednnProduct {
   ~OnednnProduct();
 
   int64_t scratch_bytes() const;
-  // `operands` are those of the epilogues that have one, in their order.
+  // `operands` are those of the epilogues, in their order.
   absl::Status Run(const float* a, const float* b, float* y, void* scratch,
                    absl::Span<const float* const> operands = {});
 

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/relu.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/activations.h"
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/vectors-inl.h"
@@ -51,6 +52,10 @@ absl::Status Relu(const KernelCall& call) {
   RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr,
                  HWY_DYNAMIC_DISPATCH(ReluRun));
   return absl::OkStatus();
+}
+
+void ReluInPlace(int threads, const TensorView& y) {
+  RunElementwise(threads, {y}, y, nullptr, HWY_DYNAMIC_DISPATCH(ReluRun));
 }
 
 absl::Status ReluGrad(const KernelCall& call) {
