@@ -1,0 +1,191 @@
+#include "tests/train/program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string NewPath(const std::string& name) {
+  static std::atomic<int> count{0};
+  return ::testing::TempDir() + name + "_" + std::to_string(getpid()) + "_" +
+         std::to_string(count++);
+}
+
+// In the child, between fork and exec.
+[[noreturn]] void Become(const std::string& program, const std::vector<std::string>& arguments,
+                         const RunOptions& options, int out, int err) {
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+  if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
+  if (options.file_limit > 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit = {static_cast<rlim_t>(options.file_limit),
+                          static_cast<rlim_t>(options.file_limit)};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  std::vector<char*> argv = {const_cast<char*>(program.c_str())};
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  _exit(127);
+}
+
+std::string ProgramPath(const std::string& name) {
+  return fs::absolute("tests/train/" + name).string();
+}
+
+}  // namespace
+
+std::string GptProgram() { return ProgramPath("train_gpt"); }
+std::string MlpProgram() { return ProgramPath("train_mlp"); }
+
+std::vector<std::string> TinyFlags() {
+  return {"--set=model.layers=1,model.heads=2,model.channels=8,model.context=16",
+          "--set=optimizer.schedule=constant,optimizer.warmup_steps=0,keep_checkpoints=3",
+          "--sequence=16",
+          "--batch=4",
+          "--threads=1",
+          "--sample_tokens=0",
+          "--save_every=0",
+          "--eval_every=0",
+          "--steps=20"};
+}
+
+std::vector<std::string> Tiny(const std::vector<std::string>& more) {
+  std::vector<std::string> flags = TinyFlags();
+  flags.push_back("--data=" + TextFile());
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+std::string NewFolder() {
+  const std::string path = NewPath("folder");
+  fs::remove_all(path);
+  fs::create_directories(path);
+  return path;
+}
+
+void WriteFile(const std::string& path, const std::string& contents) {
+  std::ofstream file(path, std::ios::binary);
+  file << contents;
+  ASSERT_TRUE(file.flush().good()) << path;
+}
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file.good()) << path;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::string TextFile() {
+  static const std::string* const path = [] {
+    std::string text;
+    for (int i = 0; i < 400; ++i) {
+      text += "Line " + std::to_string(i) + " of a small text; its square is " +
+              std::to_string(i * i) + ".\n";
+    }
+    auto* result = new std::string(NewPath("text") + ".txt");
+    WriteFile(*result, text);
+    return result;
+  }();
+  return *path;
+}
+
+RunningProgram::RunningProgram(const std::string& program,
+                               const std::vector<std::string>& arguments,
+                               const RunOptions& options)
+    : out_path_(NewPath("out")), err_path_(NewPath("err")) {
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+  const int out = open(out_path_.c_str(), flags, 0600);
+  const int err = open(err_path_.c_str(), flags, 0600);
+  pid_ = fork();
+  if (pid_ == 0) Become(program, arguments, options, out, err);
+  close(out);
+  close(err);
+}
+
+RunningProgram::~RunningProgram() {
+  if (ended_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, &status_, 0);
+}
+
+std::string RunningProgram::Out() const { return ReadFile(out_path_); }
+std::string RunningProgram::Err() const { return ReadFile(err_path_); }
+
+void RunningProgram::Signal(int signal) { kill(pid_, signal); }
+
+bool RunningProgram::WaitFor(const std::function<bool()>& done) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!done()) {
+    if (!ended_ && waitpid(pid_, &status_, WNOHANG) == pid_) ended_ = true;
+    if (ended_ || std::chrono::steady_clock::now() > end) return done();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+Result RunningProgram::Wait() {
+  if (!ended_) waitpid(pid_, &status_, 0);
+  ended_ = true;
+  Result result;
+  result.code = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
+  result.signal = WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
+  result.out = Out();
+  result.err = Err();
+  return result;
+}
+
+Result RunProgram(const std::string& program, const std::vector<std::string>& arguments,
+           const RunOptions& options) {
+  return RunningProgram(program, arguments, options).Wait();
+}
+
+Result Shell(const std::string& command) { return RunProgram("/bin/sh", {"-c", command}); }
+
+std::vector<nlohmann::json> Metrics(const std::string& run_folder) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream text(ReadFile(run_folder + "/metrics.jsonl"));
+  for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+std::vector<std::string> Checkpoints(const std::string& run_folder) {
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(run_folder + "/checkpoints", missing)) {
+    const std::string name = entry.path().filename().string();
+    if (name[0] != '.') names.push_back(name);
+  }
+  std::sort(names.rbegin(), names.rend());
+  return names;
+}
+
+std::map<std::string, std::string> FilesIn(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    files[entry.path().filename().string()] = ReadFile(entry.path().string());
+  }
+  return files;
+}
+
+}  // namespace tessera

@@ -1,0 +1,200 @@
+// Runs that stop and go on: killed, interrupted, ended; from a folder and from one checkpoint.
+#include <signal.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+std::string Name(int64_t step) {
+  const std::string digits = std::to_string(step);
+  return "step_" + std::string(8 - digits.size(), '0') + digits;
+}
+
+// What a run of so many steps leaves at its end, without a stop.
+std::map<std::string, std::string> WithoutAStop(int64_t steps,
+                                                const std::vector<std::string>& more) {
+  const std::string folder = NewFolder();
+  std::vector<std::string> flags = more;
+  flags.insert(flags.end(), {"--out=" + folder, "--steps=" + std::to_string(steps)});
+  const Result result = RunProgram(GptProgram(), Tiny(flags));
+  EXPECT_EQ(result.code, 0) << result.err;
+  return FilesIn(folder + "/checkpoints/" + Name(steps));
+}
+
+// Metrics have every step up to the last once.
+void ExpectStepsTo(int64_t last, const std::string& folder) {
+  const std::vector<nlohmann::json> metrics = Metrics(folder);
+  ASSERT_EQ(metrics.size(), last);
+  for (int64_t i = 0; i < last; ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
+}
+
+TEST(ResumeTest, TwentyStepsAreTenAndTen) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=10"})).code, 0);
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=20"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("note: overridden: steps 10 -> 20\n"));
+  EXPECT_THAT(result.out, HasSubstr("going on from step 10, "));
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {}));
+  ExpectStepsTo(20, folder);
+}
+
+// Dropout is drawn by step, and AdamW counts its own: both must be kept.
+TEST(ResumeTest, AKilledRunGoesOnBitForBit) {
+  const std::string folder = NewFolder();
+  const std::vector<std::string> common = {"--set=model.dropout=0.2", "--save_every=10"};
+  {
+    std::vector<std::string> flags = common;
+    flags.insert(flags.end(), {"--out=" + folder, "--steps=1000000"});
+    RunningProgram running(GptProgram(), Tiny(flags));
+    ASSERT_TRUE(running.WaitFor([&] { return Checkpoints(folder).size() >= 2; })) << running.Err();
+    running.Signal(SIGKILL);
+    EXPECT_EQ(running.Wait().signal, SIGKILL);
+  }
+  ASSERT_FALSE(Checkpoints(folder).empty());
+  const int64_t stopped = std::stoll(Checkpoints(folder)[0].substr(5));
+  const int64_t steps = stopped + 10;
+  const Result result =
+      RunProgram(GptProgram(), {"--resume=" + folder, "--steps=" + std::to_string(steps)});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(steps)), WithoutAStop(steps, common));
+  ExpectStepsTo(steps, folder);
+}
+
+TEST(ResumeTest, CtrlCSavesAndSaysHowToGoOn) {
+  for (int signal : {SIGINT, SIGTERM}) {
+    const std::string folder = NewFolder() + "/a folder";
+    RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000"}));
+    ASSERT_TRUE(running.WaitFor([&] {
+      return running.Out().find("step       1/1000000") != std::string::npos;
+    })) << running.Err();
+    running.Signal(signal);
+    const Result stopped = running.Wait();
+    EXPECT_EQ(stopped.code, 128 + signal);
+    EXPECT_THAT(stopped.err, HasSubstr("once more stops at once"));
+    const size_t command_at = stopped.out.find("go on with\n  ");
+    ASSERT_NE(command_at, std::string::npos) << stopped.out;
+    std::string command = stopped.out.substr(command_at + 13);
+    command.resize(command.find('\n'));
+
+    const std::vector<std::string> checkpoints = Checkpoints(folder);
+    ASSERT_EQ(checkpoints.size(), 1);
+    const int64_t step = std::stoll(checkpoints[0].substr(5));
+    EXPECT_GE(step, 1);
+    ExpectStepsTo(step, folder);
+    const Result result = Shell(command + " --steps=" + std::to_string(step + 3));
+    ASSERT_EQ(result.code, 0) << command << "\n" << result.err;
+    EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(step + 3)), WithoutAStop(step + 3, {}));
+  }
+}
+
+TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
+  const std::string folder = NewFolder();
+  // One step of this takes long.
+  RunningProgram running(GptProgram(),
+                         Tiny({"--out=" + folder, "--device=reference", "--batch=4096"}));
+  ASSERT_TRUE(running.WaitFor([&] { return fs::exists(folder + "/metrics.jsonl"); }));
+  running.Signal(SIGINT);
+  ASSERT_TRUE(running.WaitFor([&] { return running.Err().find("stopping") != std::string::npos; }));
+  running.Signal(SIGINT);
+  EXPECT_EQ(running.Wait().code, 130);
+  EXPECT_THAT(Checkpoints(folder), ElementsAre());
+}
+
+TEST(ResumeTest, ACheckpointBeginsANewRunAndTheOldOneStays) {
+  const std::string folder = NewFolder();
+  const std::string old_run = folder + "/old";
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + old_run, "--save_every=10"})).code, 0);
+  const std::string checkpoint = old_run + "/checkpoints/" + Name(10);
+  RunOptions options;
+  options.environment["BUILD_WORKING_DIRECTORY"] = folder;
+  const Result result = RunProgram(GptProgram(), {"--resume=old/checkpoints/" + Name(10)}, options);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("run folder: " + folder + "/runs/gpt-"));
+  ExpectStepsTo(20, old_run);
+
+  const std::string other = folder + "/other";
+  ASSERT_EQ(RunProgram(GptProgram(), {"--resume=" + checkpoint, "--out=" + other, "--lr=0.5"}).code, 0);
+  EXPECT_EQ(Metrics(other).front()["step"], 11);
+  EXPECT_EQ(Metrics(other).front()["lr"], 0.5);
+
+  const Result into_itself = RunProgram(GptProgram(), {"--resume=" + checkpoint, "--out=" + old_run});
+  EXPECT_EQ(into_itself.code, 1);
+  EXPECT_THAT(into_itself.err, HasSubstr("holds a newer checkpoint, of step 20"));
+  const Result other_run = RunProgram(GptProgram(), {"--resume=" + old_run, "--out=" + other, "--steps=30"});
+  EXPECT_EQ(other_run.code, 1);
+  EXPECT_THAT(other_run.err, HasSubstr("already holds a run"));
+}
+
+TEST(ResumeTest, ADamagedCheckpointIsPassedOver) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);
+  const std::string damaged = folder + "/checkpoints/" + Name(20) + "/parameters.safetensors";
+  std::string bytes = ReadFile(damaged);
+  bytes[bytes.size() - 5] ^= 1;
+  WriteFile(damaged, bytes);
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("note: passed over: "));
+  EXPECT_THAT(result.out, HasSubstr("going on from step 10, "));
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)),
+            WithoutAStop(20, {"--save_every=10"}));
+  ExpectStepsTo(20, folder);
+}
+
+TEST(ResumeTest, ARunThatIsDoneHasNothingToDo) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder})).code, 0);
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("nothing is left to do: step 20 of 20 is done"));
+}
+
+TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);
+  const auto before = FilesIn(folder + "/checkpoints/" + Name(20));
+  const Result evaluated = RunProgram(GptProgram(), {"--resume=" + folder, "--mode=evaluate"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  char expected[64];
+  snprintf(expected, sizeof(expected), "step 20: eval_loss %.4f",
+           Metrics(folder).back()["eval_loss"].get<double>());
+  EXPECT_THAT(evaluated.out, HasSubstr(expected));
+
+  const std::vector<std::string> sample = {"--resume=" + folder, "--mode=sample",
+                                           "--prompt=Line 12", "--sample_tokens=50",
+                                           "--temperature=0.7", "--top_k=20"};
+  const Result sampled = RunProgram(GptProgram(), sample);
+  EXPECT_EQ(sampled.code, 0) << sampled.err;
+  EXPECT_THAT(sampled.out, ::testing::StartsWith("Line 12"));
+  EXPECT_EQ(RunProgram(GptProgram(), sample).out, sampled.out) << "it draws the same again";
+  std::vector<std::string> other_seed = sample;
+  other_seed.push_back("--seed=77");
+  EXPECT_THAT(RunProgram(GptProgram(), other_seed).out, Not(HasSubstr(sampled.out)));
+
+  // One checkpoint will do, and so will the other device.
+  const Result older =
+      RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + Name(10), "--mode=evaluate",
+                         "--device=reference"});
+  EXPECT_EQ(older.code, 0) << older.err;
+  EXPECT_THAT(older.out, HasSubstr("step 10: eval_loss "));
+  EXPECT_THAT(older.out, HasSubstr("note: the checkpoint holds f32, this device keeps f64"));
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), before);
+  ExpectStepsTo(20, folder);
+}
+
+}  // namespace
+}  // namespace tessera
