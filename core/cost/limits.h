@@ -16,8 +16,8 @@ struct ProgramWork {
 };
 ProgramWork WorkOf(const Program& program);
 
-// Seconds that an instruction takes if it runs at its own limit: its FLOPs at the machine's rate, or
-// its bytes at the machine's bandwidth, whichever is longer.
+// Seconds that an instruction takes if it runs at its own limit: its FLOPs at the machine's rate,
+// or its bytes at the machine's bandwidth, whichever is longer.
 double LimitSeconds(const Instruction& instruction, const MachineRates& rates);
 // The sum over all instructions, recomputed ones included.
 double LimitSeconds(const Program& program, const MachineRates& rates);

@@ -14,7 +14,8 @@ Instruction WithCost(OpCost cost, bool recomputed) {
 
 TEST(LimitsTest, CountsWhatIsRecomputedOnlyOnce) {
   Program program;
-  program.instructions.push_back(WithCost({.flops = 100, .recomputed_flops = 30, .bytes = 8}, false));
+  program.instructions.push_back(
+      WithCost({.flops = 100, .recomputed_flops = 30, .bytes = 8}, false));
   program.instructions.push_back(WithCost({.flops = 10, .recomputed_flops = 0, .bytes = 40}, true));
   const ProgramWork work = WorkOf(program);
   EXPECT_EQ(work.model_flops, 70);
@@ -24,7 +25,8 @@ TEST(LimitsTest, CountsWhatIsRecomputedOnlyOnce) {
 
 TEST(LimitsTest, EachInstructionHasItsOwnLimit) {
   Program program;
-  program.instructions.push_back(WithCost({.flops = 100, .recomputed_flops = 0, .bytes = 8}, false));
+  program.instructions.push_back(
+      WithCost({.flops = 100, .recomputed_flops = 0, .bytes = 8}, false));
   program.instructions.push_back(WithCost({.flops = 10, .recomputed_flops = 0, .bytes = 40}, true));
   const MachineRates rates = {.flops_per_second = 50, .bytes_per_second = 8};
   EXPECT_DOUBLE_EQ(LimitSeconds(program.instructions[0], rates), 2);

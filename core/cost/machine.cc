@@ -81,8 +81,8 @@ struct Sized {
 };
 using AtSize = std::function<Sized(int size)>;
 
-// The most work per second in any run of the largest size for which there is time. A single run says
-// little about that: other processes may have been in its way.
+// The most work per second in any run of the largest size for which there is time. A single run
+// says little about that: other processes may have been in its way.
 absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int sizes,
                                 double seconds) {
   constexpr int kRunsToJudgeBy = 3;

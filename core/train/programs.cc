@@ -95,8 +95,7 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
     ASSIGN_OR_RETURN(Graph evaluate, RecordEvaluate(model, config));
     graphs.push_back(std::move(evaluate));
   }
-  if (parts == RunParts::kGenerate ||
-      (parts == RunParts::kAll && config.sample().tokens() > 0)) {
+  if (parts == RunParts::kGenerate || (parts == RunParts::kAll && config.sample().tokens() > 0)) {
     ASSIGN_OR_RETURN(Graph generate, RecordGenerate(model));
     graphs.push_back(std::move(generate));
   }

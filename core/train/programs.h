@@ -24,16 +24,16 @@ inline constexpr char kTrain[] = "train";
 inline constexpr char kEvaluate[] = "evaluate";
 inline constexpr char kGenerate[] = "generate";
 
-// What RecordUpdate says, over the loss with dropout. Inputs: tokens, targets, lr, and seed and step
-// where the model draws.
+// What RecordUpdate says, over the loss with dropout. Inputs: tokens, targets, lr, and seed and
+// step where the model draws.
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
                                   const DecayRule& decays = DecaysByDefault);
 
 // Writes the first value of every state of `train`. Input: seed, where one is random.
 absl::StatusOr<Graph> RecordInitialise(const Graph& train);
 
-// The loss without dropout. Inputs: tokens, targets. Outputs: loss, and count, the number of targets
-// that it is the mean of, by which the losses of several batches are weighed.
+// The loss without dropout. Inputs: tokens, targets. Outputs: loss, and count, the number of
+// targets that it is the mean of, by which the losses of several batches are weighed.
 absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config);
 
 // One token. Inputs: token, position (0 to model.max_sequence() - 1). Output: logits.

@@ -48,8 +48,8 @@ std::string ProgressBar(double share, double seconds_left) {
   std::string bar(filled, '=');
   if (filled < kBarWidth) bar += '>';
   bar.resize(kBarWidth, ' ');
-  const std::string left = seconds_left < 59.5 ? absl::StrFormat("%.0f s", seconds_left)
-                                               : FormatSeconds(seconds_left);
+  const std::string left =
+      seconds_left < 59.5 ? absl::StrFormat("%.0f s", seconds_left) : FormatSeconds(seconds_left);
   return absl::StrFormat("[%s] %3.0f%%  %s left", bar, std::floor(100 * share), left);
 }
 

@@ -17,10 +17,10 @@ namespace tessera {
 // What all steps of a run have in common.
 struct StepScale {
   int64_t total_steps = 0;
-  int64_t tokens = 0;          // of one step, over the whole batch
-  double best_seconds = 0;     // one step's model FLOPs at the machine's matmul rate
-  double limit_seconds = 0;    // one step, if every operator ran at its own limit
-  int64_t memory_bytes = 0;    // the peak
+  int64_t tokens = 0;        // of one step, over the whole batch
+  double best_seconds = 0;   // one step's model FLOPs at the machine's matmul rate
+  double limit_seconds = 0;  // one step, if every operator ran at its own limit
+  int64_t memory_bytes = 0;  // the peak
 };
 
 struct StepReport {

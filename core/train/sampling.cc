@@ -90,8 +90,7 @@ absl::Status Generate(Engine& engine, const GenerationRequest& request,
                       const std::function<bool(int32_t token)>& give) {
   TESSERA_CHECK(!request.prompt.empty());
   const Program& program = engine.executor(kGenerate).program();
-  const int64_t vocabulary =
-      NumElements(program.value(program.FindOutput("logits")).type.shape);
+  const int64_t vocabulary = NumElements(program.value(program.FindOutput("logits")).type.shape);
   const size_t allowed = static_cast<size_t>(std::min(vocabulary, request.allowed_tokens));
   const bool bounded = ReadsPosition(program);
   const RandomStream stream = MakeStream(request.seed, "sample");
@@ -106,8 +105,8 @@ absl::Status Generate(Engine& engine, const GenerationRequest& request,
   }
   size_t fed = 0;
   for (int64_t n = 0; n < request.tokens; ++n) {
-    if (bounded && static_cast<int64_t>(context.size() - fed) + feeder.position() >
-                       request.max_sequence) {
+    if (bounded &&
+        static_cast<int64_t>(context.size() - fed) + feeder.position() > request.max_sequence) {
       RETURN_IF_ERROR(feeder.Clear());
       fed = context.size() - static_cast<size_t>((request.max_sequence + 1) / 2);
     }

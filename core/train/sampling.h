@@ -32,8 +32,8 @@ struct GenerationRequest {
 // Runs the generate Program (programs.h) of `engine` token by token, and hands each new token to
 // `give`, until there are enough or `give` returns false. Where the text becomes longer than the
 // model's longest sequence, the last half of the context is given anew and the text goes on; a
-// model whose Program reads no position has no such limit, and is first given the first token of the
-// prompt as often as fills its sequence. The n-th new token is drawn from Philox by seed and n.
+// model whose Program reads no position has no such limit, and is first given the first token of
+// the prompt as often as fills its sequence. The n-th new token is drawn from Philox by seed and n.
 absl::Status Generate(Engine& engine, const GenerationRequest& request,
                       const std::function<bool(int32_t token)>& give);
 

@@ -38,8 +38,8 @@ absl::Status CheckSchedule(const OptimizerConfig& config) {
                                                    config.lr()));
   }
   if (config.warmup_steps() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer.warmup_steps is ",
-                                                   config.warmup_steps(), ": it must be 0 or more"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "optimizer.warmup_steps is ", config.warmup_steps(), ": it must be 0 or more"));
   }
   return absl::OkStatus();
 }

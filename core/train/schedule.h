@@ -9,8 +9,9 @@
 
 namespace tessera {
 
-// Steps count from 1 to `total_steps`. Up to config.warmup_steps the rate is lr * step / warmup_steps;
-// from there it stays ("constant") or goes to min_lr, reached at the last step, along a line
+// Steps count from 1 to `total_steps`. Up to config.warmup_steps the rate is lr * step /
+// warmup_steps; from there it stays ("constant") or goes to min_lr, reached at the last step, along
+// a line
 // ("linear") or half a cosine ("cosine").
 // Thread safety: a pure function. `config` must have passed CheckSchedule.
 double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_steps);

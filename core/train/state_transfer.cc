@@ -27,8 +27,8 @@ double ToDouble(const char* from) {
 template <typename T>
 void FromDouble(double value, char* to) {
   // Through float: bf16 and f16 are rounded from that, as everywhere.
-  const T converted = static_cast<T>(static_cast<std::conditional_t<
-                                         std::is_class_v<T>, float, T>>(value));
+  const T converted =
+      static_cast<T>(static_cast<std::conditional_t<std::is_class_v<T>, float, T>>(value));
   std::memcpy(to, &converted, sizeof(T));
 }
 
@@ -99,8 +99,7 @@ absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& req
   contents.config = request.config;
   const std::vector<StateInfo>& states = engine.states();
   for (const StateInfo& state : states) {
-    const absl::string_view role =
-        state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
+    const absl::string_view role = state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
     contents.state.push_back({state.path, std::string(role.data(), role.size()), state.type});
   }
   SaveOptions options;
@@ -147,9 +146,9 @@ absl::StatusOr<std::string> LoadState(const Checkpoint& checkpoint, Engine& engi
   for (const StateInfo& state : engine.states()) {
     ASSIGN_OR_RETURN(const StateEntry* saved, checkpoint.Find(state.path));
     if (saved->type.dtype != state.type.dtype && note.empty()) {
-      note = absl::StrCat("the checkpoint holds ", DTypeName(saved->type.dtype),
-                          ", this device keeps ", DTypeName(state.type.dtype),
-                          ": state is converted");
+      note =
+          absl::StrCat("the checkpoint holds ", DTypeName(saved->type.dtype),
+                       ", this device keeps ", DTypeName(state.type.dtype), ": state is converted");
     }
     RETURN_IF_ERROR(LoadOne(checkpoint, *saved, state, engine));
   }

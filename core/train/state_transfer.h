@@ -26,7 +26,8 @@ struct SaveRequest {
   int keep = 3;  // checkpoints that stay
 };
 
-// Saves every state of the engine, in the dtypes that the backend keeps. Errors are SaveCheckpoint's.
+// Saves every state of the engine, in the dtypes that the backend keeps. Errors are
+// SaveCheckpoint's.
 absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request);
 
 enum class Extra { kRefuse, kLeaveOptimizer };

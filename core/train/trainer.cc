@@ -89,8 +89,7 @@ absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
 absl::StatusOr<EvaluationResult> Trainer::Evaluate(const std::function<bool()>& stop) {
   const double begin = Now();
   const int64_t all = dataset_->EvaluationBatches({config_.batch(), config_.sequence()});
-  const int64_t batches =
-      config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
+  const int64_t batches = config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
   EvaluationResult result;
   double sum = 0, targets = 0;
   for (; result.batches < batches && !stop(); ++result.batches) {

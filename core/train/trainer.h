@@ -55,8 +55,8 @@ class Trainer {
   // Takes the next step. With kInstructions, engine->executor(kTrain).times() are its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
 
-  // The loss on the held-back part of the data: up to config.eval_batches batches, all if that is 0.
-  // Asks `stop` before each batch.
+  // The loss on the held-back part of the data: up to config.eval_batches batches, all if that is
+  // 0. Asks `stop` before each batch.
   absl::StatusOr<EvaluationResult> Evaluate(const std::function<bool()>& stop);
 
   // Gives a Program its inputs for the step after step(); for tools that run it themselves.

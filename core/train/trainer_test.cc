@@ -93,7 +93,7 @@ RunConfig Config() {
 // An engine and a trainer for a model.
 struct TestRun {
   explicit TestRun(const Model& model, const RunConfig& config = Config(),
-               RunParts parts = RunParts::kAll) {
+                   RunParts parts = RunParts::kAll) {
     auto graphs = RecordRun(model, config, parts);
     EXPECT_TRUE(graphs.ok()) << graphs.status();
     const Plan plan = MakePlan(config, *graphs);
@@ -197,8 +197,7 @@ TEST(TrainerTest, ALoadedRunGoesOnBitForBit) {
   ASSERT_TRUE(note.ok()) << note.status();
   EXPECT_EQ(*note, "");
   EXPECT_EQ(second.trainer->step(), 3);
-  EXPECT_EQ(Steps(*second.trainer, 3),
-            std::vector<double>(losses.begin() + 3, losses.end()));
+  EXPECT_EQ(Steps(*second.trainer, 3), std::vector<double>(losses.begin() + 3, losses.end()));
   EXPECT_EQ(StateOf(*second.engine), StateOf(*whole.engine));
 }
 
@@ -235,10 +234,9 @@ TEST(TrainerTest, ANumberThatIsNotFiniteTakesNoStep) {
   Steps(*run.trainer, 1);
   const StateInfo& state = run.engine->states().front();
   const double nan = std::nan("");
-  ASSERT_TRUE(run.engine
-                  ->WriteState(state, 0,
-                               absl::MakeConstSpan(reinterpret_cast<const char*>(&nan), 8))
-                  .ok());
+  ASSERT_TRUE(
+      run.engine->WriteState(state, 0, absl::MakeConstSpan(reinterpret_cast<const char*>(&nan), 8))
+          .ok());
   // One element of the table: some batch reads it.
   for (int i = 0; i < 50; ++i) {
     const std::vector<char> before = StateOf(*run.engine);
@@ -324,12 +322,8 @@ TEST(TrainerTest, ThePlanRecomputesEveryBlock) {
   config.set_recompute("block");
   config.set_micro_batches(3);
   Graph graph(kTrain);
-  {
-    Scope scope(&graph, "blocks.0", Scope::kBlock);
-  }
-  {
-    Scope scope(&graph, "blocks.1", Scope::kBlock);
-  }
+  { Scope scope(&graph, "blocks.0", Scope::kBlock); }
+  { Scope scope(&graph, "blocks.1", Scope::kBlock); }
   const std::vector<Graph> graphs = {graph, Graph(kGenerate)};
   const Plan plan = MakePlan(config, graphs);
   ASSERT_EQ(plan.stages(0).parts_size(), 2);

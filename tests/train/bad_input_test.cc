@@ -94,7 +94,8 @@ TEST(BadInputTest, ConfigurationFiles) {
   for (const auto& each : cases) {
     SCOPED_TRACE(each.text);
     WriteFile(folder + "/c.textproto", each.text);
-    ExpectOneLine(RunProgram(GptProgram(), Tiny({"--config=" + folder + "/c.textproto"})), each.part);
+    ExpectOneLine(RunProgram(GptProgram(), Tiny({"--config=" + folder + "/c.textproto"})),
+                  each.part);
   }
 }
 
@@ -102,8 +103,8 @@ TEST(BadInputTest, Data) {
   const std::string folder = NewFolder();
   WriteFile(folder + "/empty.txt", "");
   WriteFile(folder + "/short.txt", "0123456789abcdef0123456789");
-  WriteFile(folder + "/latin1.txt", "Na\xefve text that goes on for long enough.\n\n\n" +
-                                        std::string(200, 'x'));
+  WriteFile(folder + "/latin1.txt",
+            "Na\xefve text that goes on for long enough.\n\n\n" + std::string(200, 'x'));
   const struct {
     std::string name;
     const char* part;
@@ -117,8 +118,7 @@ TEST(BadInputTest, Data) {
   for (const auto& each : cases) {
     SCOPED_TRACE(each.name);
     std::vector<std::string> flags = TinyFlags();
-    flags.insert(flags.end(),
-                 {"--data=" + folder + "/" + each.name, "--out=" + folder + "/run"});
+    flags.insert(flags.end(), {"--data=" + folder + "/" + each.name, "--out=" + folder + "/run"});
     ExpectOneLine(RunProgram(GptProgram(), flags), each.part);
     EXPECT_FALSE(fs::exists(folder + "/run"));
   }
@@ -176,7 +176,8 @@ TEST(BadInputTest, WhatIsNoCheckpoint) {
   ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder}), folder);
   ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + TextFile()}), TextFile());
   fs::create_directories(folder + "/checkpoints");
-  ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder}), "there is no checkpoint in it yet");
+  ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder}),
+                "there is no checkpoint in it yet");
 }
 
 TEST(BadInputTest, ACheckpointOfAnotherModel) {
@@ -191,7 +192,8 @@ TEST(BadInputTest, ACheckpointOfAnotherModel) {
     EXPECT_THAT(result.err, HasSubstr(" -> "));
     EXPECT_EQ(Metrics(folder).size(), 10);
   }
-  ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder, "--preset=tiny"}), "exclude each other");
+  ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder, "--preset=tiny"}),
+                "exclude each other");
 }
 
 TEST(BadInputTest, RunFoldersThatCannotBeUsed) {
@@ -199,7 +201,8 @@ TEST(BadInputTest, RunFoldersThatCannotBeUsed) {
   ExpectOneLine(RunProgram(GptProgram(), Tiny({"--out=" + folder})),
                 folder + " already holds a run: choose another --out, or go on with --resume=");
   EXPECT_EQ(Metrics(folder).size(), 10);
-  ExpectOneLine(RunProgram(GptProgram(), Tiny({"--out=" + TextFile() + "/run"})), TextFile() + "/run");
+  ExpectOneLine(RunProgram(GptProgram(), Tiny({"--out=" + TextFile() + "/run"})),
+                TextFile() + "/run");
   ExpectOneLine(RunProgram(GptProgram(), Tiny({"--out=/proc/tessera/run"})), "/proc/tessera");
   ExpectOneLine(RunProgram(GptProgram(), Tiny({"--out=" + NewFolder(), "--trace=/nowhere/t.json"})),
                 "/nowhere/t.json");
@@ -220,9 +223,9 @@ TEST(BadInputTest, ALimitThatCannotBeMetNamesTheSmallestThatCould) {
 
 TEST(BadInputTest, ALossThatIsNotFiniteEndsTheRun) {
   const std::string folder = NewFolder();
-  const Result result = RunProgram(
-      GptProgram(), Tiny({"--out=" + folder, "--optimizer=sgd", "--lr=1e5", "--clip_norm=0",
-                          "--steps=500", "--save_every=1"}));
+  const Result result =
+      RunProgram(GptProgram(), Tiny({"--out=" + folder, "--optimizer=sgd", "--lr=1e5",
+                                     "--clip_norm=0", "--steps=500", "--save_every=1"}));
   ExpectOneLine(result, " so the step was not taken; the last checkpoint is of step ");
   const std::vector<nlohmann::json> metrics = Metrics(folder);
   ASSERT_GE(metrics.size(), 1);
@@ -269,10 +272,11 @@ TEST(BadInputTest, AFullDiskOfItsOwn) {
 
 TEST(BadInputTest, TwoRunsDoNotWriteToOneFolder) {
   const std::string folder = NewFolder();
-  RunningProgram first(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000",
-                                           "--save_every=100"}));
+  RunningProgram first(GptProgram(),
+                       Tiny({"--out=" + folder, "--steps=1000000", "--save_every=100"}));
   ASSERT_TRUE(first.WaitFor([&] { return !Checkpoints(folder).empty(); })) << first.Err();
-  ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder}), "another process is training in ");
+  ExpectOneLine(RunProgram(GptProgram(), {"--resume=" + folder}),
+                "another process is training in ");
 }
 
 }  // namespace

@@ -111,8 +111,7 @@ std::string TextFile() {
 }
 
 RunningProgram::RunningProgram(const std::string& program,
-                               const std::vector<std::string>& arguments,
-                               const RunOptions& options)
+                               const std::vector<std::string>& arguments, const RunOptions& options)
     : out_path_(NewPath("out")), err_path_(NewPath("err")) {
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
   const int out = open(out_path_.c_str(), flags, 0600);
@@ -156,7 +155,7 @@ Result RunningProgram::Wait() {
 }
 
 Result RunProgram(const std::string& program, const std::vector<std::string>& arguments,
-           const RunOptions& options) {
+                  const RunOptions& options) {
   return RunningProgram(program, arguments, options).Wait();
 }
 

@@ -48,7 +48,7 @@ struct RunOptions {
 
 // Runs a program to its end.
 Result RunProgram(const std::string& program, const std::vector<std::string>& arguments,
-           const RunOptions& options = {});
+                  const RunOptions& options = {});
 // A shell command.
 Result Shell(const std::string& command);
 

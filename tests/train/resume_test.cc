@@ -127,14 +127,17 @@ TEST(ResumeTest, ACheckpointBeginsANewRunAndTheOldOneStays) {
   ExpectStepsTo(20, old_run);
 
   const std::string other = folder + "/other";
-  ASSERT_EQ(RunProgram(GptProgram(), {"--resume=" + checkpoint, "--out=" + other, "--lr=0.5"}).code, 0);
+  ASSERT_EQ(RunProgram(GptProgram(), {"--resume=" + checkpoint, "--out=" + other, "--lr=0.5"}).code,
+            0);
   EXPECT_EQ(Metrics(other).front()["step"], 11);
   EXPECT_EQ(Metrics(other).front()["lr"], 0.5);
 
-  const Result into_itself = RunProgram(GptProgram(), {"--resume=" + checkpoint, "--out=" + old_run});
+  const Result into_itself =
+      RunProgram(GptProgram(), {"--resume=" + checkpoint, "--out=" + old_run});
   EXPECT_EQ(into_itself.code, 1);
   EXPECT_THAT(into_itself.err, HasSubstr("holds a newer checkpoint, of step 20"));
-  const Result other_run = RunProgram(GptProgram(), {"--resume=" + old_run, "--out=" + other, "--steps=30"});
+  const Result other_run =
+      RunProgram(GptProgram(), {"--resume=" + old_run, "--out=" + other, "--steps=30"});
   EXPECT_EQ(other_run.code, 1);
   EXPECT_THAT(other_run.err, HasSubstr("already holds a run"));
 }
@@ -150,8 +153,7 @@ TEST(ResumeTest, ADamagedCheckpointIsPassedOver) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: passed over: "));
   EXPECT_THAT(result.out, HasSubstr("going on from step 10, "));
-  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)),
-            WithoutAStop(20, {"--save_every=10"}));
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {"--save_every=10"}));
   ExpectStepsTo(20, folder);
 }
 
@@ -175,8 +177,8 @@ TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   EXPECT_THAT(evaluated.out, HasSubstr(expected));
 
   const std::vector<std::string> sample = {"--resume=" + folder, "--mode=sample",
-                                           "--prompt=Line 12", "--sample_tokens=50",
-                                           "--temperature=0.7", "--top_k=20"};
+                                           "--prompt=Line 12",   "--sample_tokens=50",
+                                           "--temperature=0.7",  "--top_k=20"};
   const Result sampled = RunProgram(GptProgram(), sample);
   EXPECT_EQ(sampled.code, 0) << sampled.err;
   EXPECT_THAT(sampled.out, ::testing::StartsWith("Line 12"));
@@ -186,9 +188,8 @@ TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   EXPECT_THAT(RunProgram(GptProgram(), other_seed).out, Not(HasSubstr(sampled.out)));
 
   // One checkpoint will do, and so will the other device.
-  const Result older =
-      RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + Name(10), "--mode=evaluate",
-                         "--device=reference"});
+  const Result older = RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + Name(10),
+                                                 "--mode=evaluate", "--device=reference"});
   EXPECT_EQ(older.code, 0) << older.err;
   EXPECT_THAT(older.out, HasSubstr("step 10: eval_loss "));
   EXPECT_THAT(older.out, HasSubstr("note: the checkpoint holds f32, this device keeps f64"));

@@ -21,9 +21,9 @@ using ::testing::Not;
 
 TEST(TrainTest, ARunTrainsEvaluatesSavesAndSamples) {
   const std::string folder = NewFolder() + "/run";
-  const Result result =
-      RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=60", "--lr=0.01", "--save_every=20",
-                              "--eval_every=30", "--sample_tokens=24", "--prompt=Line "}));
+  const Result result = RunProgram(
+      GptProgram(), Tiny({"--out=" + folder, "--steps=60", "--lr=0.01", "--save_every=20",
+                          "--eval_every=30", "--sample_tokens=24", "--prompt=Line "}));
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("run folder: " + folder + "\n"));
@@ -38,15 +38,14 @@ TEST(TrainTest, ARunTrainsEvaluatesSavesAndSamples) {
   EXPECT_THAT(result.out.substr(result.out.size() - folder.size() - 14),
               HasSubstr("run folder: " + folder));
 
-  EXPECT_THAT(Checkpoints(folder),
-              ElementsAre("step_00000060", "step_00000040", "step_00000020"));
+  EXPECT_THAT(Checkpoints(folder), ElementsAre("step_00000060", "step_00000040", "step_00000020"));
   const std::vector<nlohmann::json> metrics = Metrics(folder);
   ASSERT_EQ(metrics.size(), 60);
   for (int i = 0; i < 60; ++i) {
     const nlohmann::json& line = metrics[i];
     EXPECT_EQ(line["step"], i + 1);
-    for (const char* field : {"loss", "grad_norm", "lr", "step_seconds", "tokens_per_second",
-                              "mfu", "peak_bytes"}) {
+    for (const char* field :
+         {"loss", "grad_norm", "lr", "step_seconds", "tokens_per_second", "mfu", "peak_bytes"}) {
       EXPECT_TRUE(line[field].is_number()) << field;
       EXPECT_GT(line[field], 0) << field;
     }
@@ -112,8 +111,8 @@ TEST(TrainTest, FieldsAreSetByNameAndWrittenOut) {
                     HasSubstr("  prompt: \"Well\"\n"), HasSubstr("memory_limit: \"\"\n")));
 
   // The same configuration again gives the same run.
-  const Result again = RunProgram(GptProgram(), {"--config=" + folder + "/run/config.textproto",
-                                          "--out=" + folder + "/again"});
+  const Result again = RunProgram(
+      GptProgram(), {"--config=" + folder + "/run/config.textproto", "--out=" + folder + "/again"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(FilesIn(folder + "/run/checkpoints/step_00000002"),
             FilesIn(folder + "/again/checkpoints/step_00000002"));
@@ -152,10 +151,10 @@ TEST(TrainTest, PlanOnlyRunsNothing) {
   options.environment["BUILD_WORKING_DIRECTORY"] = folder;
   const Result result = RunProgram(GptProgram(), Tiny({"--plan_only"}), options);
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("3.06K parameters"), HasSubstr("FLOP"),
-                                HasSubstr("\nactivations "), HasSubstr("\nworkspace "),
-                                ContainsRegex("peak .* \\([0-9]+ bytes\\)"),
-                                HasSubstr("fits in this machine")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("3.06K parameters"), HasSubstr("FLOP"), HasSubstr("\nactivations "),
+                    HasSubstr("\nworkspace "), ContainsRegex("peak .* \\([0-9]+ bytes\\)"),
+                    HasSubstr("fits in this machine")));
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 
   // 13 billion parameters are planned on a machine that could not hold them.

@@ -15,7 +15,8 @@ namespace tessera {
 // The default first.
 std::vector<std::string> BackendNames();
 
-// `threads` = 0: as many as this process may use. InvalidArgument for a name that is not in the list.
+// `threads` = 0: as many as this process may use. InvalidArgument for a name that is not in the
+// list.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads);
 
 }  // namespace tessera

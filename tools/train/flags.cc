@@ -204,9 +204,8 @@ absl::StatusOr<Given> TakeApart(const std::vector<std::string>& arguments, size_
   } else if (*next < arguments.size()) {
     given.value = arguments[(*next)++];
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", given.entry->name, " needs a value: --", given.entry->name, "=",
-                     given.entry->value));
+    return absl::InvalidArgumentError(absl::StrCat("--", given.entry->name, " needs a value: --",
+                                                   given.entry->name, "=", given.entry->value));
   }
   return given;
 }
@@ -226,8 +225,8 @@ absl::Status SetFlag(const Given& given) {
   TESSERA_CHECK(flag != nullptr) << given.entry->name;
   std::string error;
   if (flag->ParseFrom(given.value, &error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--", given.entry->name, ": '", given.value,
-                                                 "' is ", Expected(*given.entry)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", given.entry->name, ": '", given.value, "' is ", Expected(*given.entry)));
 }
 
 absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::string>& texts) {
@@ -235,8 +234,8 @@ absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::s
   for (const std::string& text : texts) {
     const std::vector<std::string> halves = absl::StrSplit(text, absl::MaxSplits('=', 1));
     if (halves.size() != 2 || halves[0].empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--set: '", text, "' is not FIELD=VALUE, such as optimizer.lr=1e-3"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set: '", text, "' is not FIELD=VALUE, such as optimizer.lr=1e-3"));
     }
     settings.push_back({"--set", halves[0], halves[1]});
   }
@@ -326,8 +325,8 @@ std::string HelpText(absl::string_view program, const ModelDefinition& model) {
       {{"$program", program},
        {"$model", model.name},
        {"$preset", presets.empty() ? "" : presets.front()},
-       {"$field", absl::StrCat("model.", model.default_config->GetDescriptor()->field(0)->name(),
-                               "=6")}});
+       {"$field",
+        absl::StrCat("model.", model.default_config->GetDescriptor()->field(0)->name(), "=6")}});
   for (const FlagGroup& group : Groups()) {
     absl::StrAppend(&text, "\n", group.title, "\n");
     for (const FlagEntry& entry : group.flags) {

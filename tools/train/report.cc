@@ -59,10 +59,9 @@ std::string TrainWork(const CompiledRun& run) {
   const Program* train = run.FindProgram(kTrain);
   if (train == nullptr) return "";
   const ProgramWork work = WorkOf(*train);
-  std::string text =
-      absl::StrFormat("a step computes %sFLOP and moves %s in %d instructions",
-                      FormatCount(work.model_flops),
-                      FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
+  std::string text = absl::StrFormat(
+      "a step computes %sFLOP and moves %s in %d instructions", FormatCount(work.model_flops),
+      FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
   if (work.executed_flops > work.model_flops) {
     absl::StrAppendFormat(&text, "; recomputing adds %sFLOP (%.1f%%)",
                           FormatCount(work.executed_flops - work.model_flops),
@@ -134,12 +133,12 @@ int64_t AvailableMemory() {
 
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
                        int64_t available) {
-  std::string text = absl::StrCat(ModelLine(model, config, run), "\n", TrainWork(run), "\n",
-                                  MemoryTable(run));
+  std::string text =
+      absl::StrCat(ModelLine(model, config, run), "\n", TrainWork(run), "\n", MemoryTable(run));
   if (available > 0) {
     const bool fits = run.arena_bytes <= available;
-    absl::StrAppend(&text, fits ? "fits" : "does not fit", " in this machine: ",
-                    FormatBytes(available), " are available\n");
+    absl::StrAppend(&text, fits ? "fits" : "does not fit",
+                    " in this machine: ", FormatBytes(available), " are available\n");
   }
   return text;
 }

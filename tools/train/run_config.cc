@@ -57,8 +57,8 @@ absl::Status CheckSample(const SampleConfig& sample) {
   RETURN_IF_ERROR(AtLeast("sample.tokens", sample.tokens(), 0));
   RETURN_IF_ERROR(AtLeast("sample.top_k", sample.top_k(), 0));
   if (!std::isfinite(sample.temperature()) || sample.temperature() < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("sample.temperature is ", sample.temperature(),
-                                                   ": it must be 0 or more"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("sample.temperature is ", sample.temperature(), ": it must be 0 or more"));
   }
   return absl::OkStatus();
 }
@@ -101,10 +101,9 @@ absl::StatusOr<ConfigEditor> PresetConfig(const ModelDefinition& model, absl::st
     }
     names.push_back(candidate.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("there is no preset '", preset, "' of ",
-                                                 model.name, ": presets are ",
-                                                 absl::StrJoin(names, ", "),
-                                                 DidYouMean(preset, names)));
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no preset '", preset, "' of ", model.name, ": presets are ",
+                   absl::StrJoin(names, ", "), DidYouMean(preset, names)));
 }
 
 absl::StatusOr<ConfigEditor> SavedConfig(const ModelDefinition& model, absl::string_view text,
@@ -150,8 +149,7 @@ absl::Status CheckRunConfig(const RunConfig& config) {
   if (!config.memory_limit().empty()) {
     const absl::StatusOr<int64_t> limit = ParseBytes(config.memory_limit());
     if (!limit.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("memory_limit: ", limit.status().message()));
+      return absl::InvalidArgumentError(absl::StrCat("memory_limit: ", limit.status().message()));
     }
     if (*limit == 0) {
       return absl::InvalidArgumentError("memory_limit is 0: leave it out for no limit");
@@ -164,8 +162,8 @@ absl::Status CheckRunConfig(const RunConfig& config) {
   RETURN_IF_ERROR(AtLeast("threads", config.threads(), 0));
   constexpr int kMostThreads = 4096;
   if (config.threads() > kMostThreads) {
-    return absl::InvalidArgumentError(absl::StrCat("threads is ", config.threads(),
-                                                   ": it must be at most ", kMostThreads));
+    return absl::InvalidArgumentError(
+        absl::StrCat("threads is ", config.threads(), ": it must be at most ", kMostThreads));
   }
   RETURN_IF_ERROR(CheckSample(config.sample()));
   RETURN_IF_ERROR(CheckOptimizer(config.optimizer()));

@@ -1,5 +1,5 @@
-// The configuration of a run, from what a user said: defaults, then a preset or the configuration of
-// the run that is resumed, then a file, then single fields.
+// The configuration of a run, from what a user said: defaults, then a preset or the configuration
+// of the run that is resumed, then a file, then single fields.
 #ifndef TESSERA_TOOLS_TRAIN_RUN_CONFIG_H_
 #define TESSERA_TOOLS_TRAIN_RUN_CONFIG_H_
 
@@ -25,7 +25,8 @@ struct FieldSetting {
   std::string value;
 };
 
-// Defaults and the preset of that name, the first one if it is "". InvalidArgument lists the presets.
+// Defaults and the preset of that name, the first one if it is "". InvalidArgument lists the
+// presets.
 absl::StatusOr<ConfigEditor> PresetConfig(const ModelDefinition& model, absl::string_view preset);
 
 // The configuration that a checkpoint holds. `source` names it in messages.

@@ -18,9 +18,9 @@ ModelDefinition Definition() {
   ModelDefinition model;
   model.name = "test";
   model.default_config = &SampleConfig::default_instance();
-  model.presets = {{"small",
-                    "steps: 7 model { [type.googleapis.com/tessera.SampleConfig] { tokens: 5 } }"},
-                   {"broken", "steps: x"}};
+  model.presets = {
+      {"small", "steps: 7 model { [type.googleapis.com/tessera.SampleConfig] { tokens: 5 } }"},
+      {"broken", "steps: x"}};
   return model;
 }
 
@@ -35,8 +35,8 @@ TEST(RunConfigTest, EachLayerLiesOverTheOneBefore) {
   const std::string path = ::testing::TempDir() + "/layer.textproto";
   std::ofstream(path) << "steps: 8 batch: 2";
   ASSERT_TRUE(MergeFile(path, &*config).ok());
-  ASSERT_TRUE(ApplySettings({{"--set", "batch", "3"}, {"--lr", "optimizer.lr", "0.25"}}, &*config)
-                  .ok());
+  ASSERT_TRUE(
+      ApplySettings({{"--set", "batch", "3"}, {"--lr", "optimizer.lr", "0.25"}}, &*config).ok());
   EXPECT_EQ(config->config().steps(), 8);
   EXPECT_EQ(config->config().batch(), 3);
   EXPECT_EQ(config->config().optimizer().lr(), 0.25);

@@ -79,8 +79,8 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& pa
         path, " already holds a run: choose another --out, or go on with --resume=", path));
   }
   const auto unwritable = [&](const absl::Status& status) {
-    return absl::Status(status.code(), absl::StrCat("cannot make the run folder ", path, ": ",
-                                                    status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat("cannot make the run folder ", path, ": ", status.message()));
   };
   absl::Status status = MakeFolders(path);
   if (!status.ok()) return unwritable(status);

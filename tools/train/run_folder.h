@@ -18,8 +18,8 @@
 
 namespace tessera {
 
-// A path as the user meant it: relative ones are below the folder in which the user called us, which
-// under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
+// A path as the user meant it: relative ones are below the folder in which the user called us,
+// which under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
 std::string UserPath(absl::string_view path);
 
 // "<the user's folder>/runs/gpt-20250131-235959", with "-2", "-3", ... where that is taken.

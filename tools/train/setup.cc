@@ -113,9 +113,9 @@ absl::Status CheckMemoryLimit(const Setup& setup, RunParts parts) {
   const int64_t limit = MemoryLimit(setup.config);
   const int64_t peak = setup.compiled.arena_bytes;
   if (limit == 0 || peak <= limit) return absl::OkStatus();
-  std::string message = absl::StrCat(
-      "memory_limit is ", setup.config.memory_limit(), ", and the run needs ", FormatBytes(peak),
-      ": the smallest limit that could be met is ", peak);
+  std::string message =
+      absl::StrCat("memory_limit is ", setup.config.memory_limit(), ", and the run needs ",
+                   FormatBytes(peak), ": the smallest limit that could be met is ", peak);
   if (parts == RunParts::kAll && setup.config.recompute() == "none") {
     RunConfig recomputing = setup.config;
     recomputing.set_recompute("block");

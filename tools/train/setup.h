@@ -22,8 +22,8 @@ namespace tessera {
 struct Setup {
   const ModelDefinition* definition = nullptr;
   RunConfig config;
-  std::string config_text;               // the effective configuration, as it is saved
-  std::vector<std::string> notes;        // for the user, in order
+  std::string config_text;                 // the effective configuration, as it is saved
+  std::vector<std::string> notes;          // for the user, in order
   std::unique_ptr<Checkpoint> checkpoint;  // that it goes on from; nullptr for a new run
   // Fields of the saved configuration that were overridden and may change the shape of the state.
   std::vector<std::string> shape_changes;

@@ -30,8 +30,10 @@ TEST(TextStreamTest, ACharacterIsShownWhenItIsWhole) {
 
 TEST(TextStreamTest, WhatIsNoTextIsReplaced) {
   const std::string bad = "\xEF\xBF\xBD";
-  EXPECT_EQ(Shown("a\xFF""b"), "a" + bad + "b");
-  EXPECT_EQ(Shown("\xC3(") , bad + "(") << "a start with nothing behind it";
+  EXPECT_EQ(Shown("a\xFF"
+                  "b"),
+            "a" + bad + "b");
+  EXPECT_EQ(Shown("\xC3("), bad + "(") << "a start with nothing behind it";
   EXPECT_EQ(Shown("\xE2\x82"), bad) << "an end in a character's middle";
   EXPECT_EQ(Shown("\xC0\x80"), bad + bad) << "longer than it need be";
   EXPECT_EQ(Shown("\xED\xA0\x80"), bad + bad + bad) << "a surrogate";
@@ -40,7 +42,9 @@ TEST(TextStreamTest, WhatIsNoTextIsReplaced) {
 TEST(TextStreamTest, ATerminalIsNotCommanded) {
   const std::string bad = "\xEF\xBF\xBD";
   EXPECT_EQ(Shown("\x1b[2J\r"), bad + "[2J" + bad);
-  EXPECT_EQ(Shown("\xC2\x9B""2J"), bad + "2J");
+  EXPECT_EQ(Shown("\xC2\x9B"
+                  "2J"),
+            bad + "2J");
 }
 
 }  // namespace

@@ -58,9 +58,9 @@ absl::StatusOr<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandLine& line
   if (same && resumed.is_checkpoint) {
     const auto newest = OpenCheckpoint(path);
     if (newest.ok() && newest->checkpoint->step() > setup.checkpoint->step()) {
-      return absl::AlreadyExistsError(absl::StrCat(
-          path, " holds a newer checkpoint, of step ", newest->checkpoint->step(),
-          ": choose another --out, or none for a new run folder"));
+      return absl::AlreadyExistsError(
+          absl::StrCat(path, " holds a newer checkpoint, of step ", newest->checkpoint->step(),
+                       ": choose another --out, or none for a new run folder"));
     }
   }
   return RunFolder::Open(path, same);
@@ -96,9 +96,9 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
 absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
   absl::StatusOr<std::string> note = trainer->Load(*setup.checkpoint, extra);
   if (absl::IsFailedPrecondition(note.status()) && !setup.shape_changes.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "a run cannot be resumed with another shape of its state (",
-        absl::StrJoin(setup.shape_changes, ", "), "): ", note.status().message()));
+    return absl::FailedPreconditionError(
+        absl::StrCat("a run cannot be resumed with another shape of its state (",
+                     absl::StrJoin(setup.shape_changes, ", "), "): ", note.status().message()));
   }
   RETURN_IF_ERROR(note.status());
   if (!note->empty()) SayNotes({*note});
@@ -148,8 +148,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
     Say(absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
   }
   if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
-  TrainLoop loop(setup, rates, {UserPath(line.trace), argv0}, engine.get(), &trainer,
-                 folder.get());
+  TrainLoop loop(setup, rates, {UserPath(line.trace), argv0}, engine.get(), &trainer, folder.get());
   return loop.Run();
 }
 
@@ -175,8 +174,8 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
 
 absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
   SayNotes(setup.notes);
-  absl::PrintF("%s", PlanReport(setup.definition->name, setup.config, setup.compiled,
-                                AvailableMemory()));
+  absl::PrintF("%s",
+               PlanReport(setup.definition->name, setup.config, setup.compiled, AvailableMemory()));
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
     RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));

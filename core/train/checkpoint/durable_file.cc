@@ -104,7 +104,8 @@ absl::Status MakeFolders(const std::string& path) {
     return absl::OkStatus();
   }
   const std::string parent = std::filesystem::path(path).parent_path();
-  if (error == ENOENT && !parent.empty() && parent != path) {
+  // Some file systems (/proc) say ENOENT to whatever is new.
+  if (error == ENOENT && !parent.empty() && parent != path && !Exists(parent)) {
     RETURN_IF_ERROR(MakeFolders(parent));
     // "a/" is there once "a" is.
     return Exists(path) ? absl::OkStatus() : MakeFolders(path);

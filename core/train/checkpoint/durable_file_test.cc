@@ -56,6 +56,7 @@ TEST(DurableFileTest, MakesFolders) {
   WriteFile(folder + "/file", "");
   EXPECT_FALSE(MakeFolders(folder + "/file").ok());
   EXPECT_FALSE(MakeFolders(folder + "/file/a").ok());
+  EXPECT_FALSE(MakeFolders("/proc/none/a").ok()) << "where nothing can be made";
   EXPECT_THAT(*ListFolder(folder), ElementsAre("a", "d", "file"));
   EXPECT_TRUE(RemoveTree(folder + "/a").ok());
   EXPECT_TRUE(RemoveTree(folder + "/a").ok());

@@ -211,9 +211,8 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
         }
         return Unfit(text, absl::StrCat("one of ", absl::StrJoin(names, ", ")));
       }
-      Store<const google::protobuf::EnumValueDescriptor*>(message, field, value,
-                                                          &Reflection::SetEnum,
-                                                          &Reflection::AddEnum);
+      Store<const google::protobuf::EnumValueDescriptor*>(
+          message, field, value, &Reflection::SetEnum, &Reflection::AddEnum);
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_STRING:
@@ -267,18 +266,17 @@ absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view s
 
 absl::Status ConfigEditor::Find(absl::string_view path, Place* place) const {
   const auto no_such_field = [&] {
-    return absl::NotFoundError(absl::StrCat("there is no field '", path, "'",
-                                            DidYouMean(path, FieldPaths())));
+    return absl::NotFoundError(
+        absl::StrCat("there is no field '", path, "'", DidYouMean(path, FieldPaths())));
   };
   place->message = run_.get();
   place->field = nullptr;
   for (absl::string_view name : absl::StrSplit(path, '.')) {
     if (place->field != nullptr) {
       if (!IsMessage(*place->field) || place->field->is_repeated()) return no_such_field();
-      place->message = IsAny(*place->field)
-                           ? model_.get()
-                           : place->message->GetReflection()->MutableMessage(place->message,
-                                                                             place->field);
+      place->message = IsAny(*place->field) ? model_.get()
+                                            : place->message->GetReflection()->MutableMessage(
+                                                  place->message, place->field);
     }
     place->field = place->message->GetDescriptor()->FindFieldByName(ToStdString(name));
     if (place->field == nullptr) return no_such_field();

@@ -37,11 +37,12 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 TEST(ConfigEditorTest, ATextSetsWhatItNamesAndNothingElse) {
   ConfigEditor editor = Editor();
-  ASSERT_TRUE(editor
-                  .MergeText("batch: 3 optimizer { kind: 'sgd' } "
-                             "model { [type.googleapis.com/tessera.TestModelConfig] { tied: true } }",
-                             "test")
-                  .ok());
+  ASSERT_TRUE(
+      editor
+          .MergeText("batch: 3 optimizer { kind: 'sgd' } "
+                     "model { [type.googleapis.com/tessera.TestModelConfig] { tied: true } }",
+                     "test")
+          .ok());
   EXPECT_EQ(editor.config().steps(), 100);
   EXPECT_EQ(editor.config().batch(), 3);
   EXPECT_EQ(editor.config().optimizer().lr(), 0.5);
@@ -85,15 +86,15 @@ TEST(ConfigEditorTest, AListIsReplacedNotAppendedTo) {
 
 TEST(ConfigEditorTest, SetsEveryKindOfField) {
   ConfigEditor editor = Editor();
-  for (const auto& [path, value] : std::vector<std::pair<std::string, std::string>>{
-           {"steps", "12"},
-           {"seed", "18446744073709551615"},
-           {"threads", "3"},
-           {"optimizer.lr", "1e-3"},
-           {"sample.prompt", "a = \"b\""},
-           {"model.tied", "true"},
-           {"model.kind", "FANCY"},
-           {"model.dropout", "0.25"}}) {
+  for (const auto& [path, value] :
+       std::vector<std::pair<std::string, std::string>>{{"steps", "12"},
+                                                        {"seed", "18446744073709551615"},
+                                                        {"threads", "3"},
+                                                        {"optimizer.lr", "1e-3"},
+                                                        {"sample.prompt", "a = \"b\""},
+                                                        {"model.tied", "true"},
+                                                        {"model.kind", "FANCY"},
+                                                        {"model.dropout", "0.25"}}) {
     const absl::Status status = editor.Set(path, value);
     EXPECT_TRUE(status.ok()) << status;
   }
