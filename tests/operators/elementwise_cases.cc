@@ -49,8 +49,8 @@ std::vector<Pair> BroadcastPairs() {
 }
 
 void AddBinaryCases(std::vector<Case>& cases) {
-  for (const char* op : {"add", "subtract", "multiply", "divide", "maximum"}) {
-    const bool divides = std::string(op) == "divide", compares = std::string(op) == "maximum";
+  for (const std::string op : {"add", "subtract", "multiply", "divide", "maximum", "minimum"}) {
+    const bool divides = op == "divide", compares = op == "maximum" || op == "minimum";
     for (const Pair& pair : BroadcastPairs()) {
       if (compares) {
         cases.push_back(MakeCase(op, {Distinct(pair.a), Distinct(pair.b)}));
@@ -66,10 +66,11 @@ void AddBinaryCases(std::vector<Case>& cases) {
       }
     }
     cases.push_back(SpecialCase(op, {Special({65}), Special({65})}));
+    if (!compares) continue;
+    const CaseInput small = Integers(DType::kF32, {50}, 0, 3);
+    cases.push_back(MakeCase(op, "equal values", {small, small}));
+    cases.back().smooth = false;
   }
-  cases.push_back(MakeCase("maximum", "equal values",
-                           {Integers(DType::kF32, {50}, 0, 3), Integers(DType::kF32, {50}, 0, 3)}));
-  cases.back().smooth = false;
 }
 
 void AddUnaryCases(std::vector<Case>& cases) {
