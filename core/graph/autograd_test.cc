@@ -56,12 +56,12 @@ TEST_F(AutogradTest, AddsUpTheGradientsOfAValueThatIsUsedTwice) {
 %plus: f32[4] = plus(%times_1, %w)
 %score: f32[] = score(%plus, %labels)
 %score.grad: f32[] = constant() {dtype=f32, shape=[], value=1.0}
-%times_1.grad: f32[4] = spread(%score.grad, %plus)
-%times_1.backward.times: f32[4] = times(%times_1.grad, %times)
-%times_1.backward.times_1: f32[4] = times(%times_1.grad, %times)
+%plus.grad: f32[4] = spread(%score.grad, %plus)
+%times_1.backward.times: f32[4] = times(%plus.grad, %times)
+%times_1.backward.times_1: f32[4] = times(%plus.grad, %times)
 %times.grad: f32[4] = plus(%times_1.backward.times, %times_1.backward.times_1)
 %times.backward.times: f32[4] = times(%times.grad, %x)
-%w.grad: f32[4] = plus(%times_1.grad, %times.backward.times)
+%w.grad: f32[4] = plus(%plus.grad, %times.backward.times)
 )");
 }
 

@@ -129,6 +129,7 @@ class TurnWriter {
       const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
       if (role == Role::kGradient) op.phase = Phase::kBackward;
       std::vector<Value> outputs;
+      outputs.reserve(turns_);
       for (int64_t k = 0; k < turns_; ++k) {
         outputs.push_back(Value{FreePath(OfTurn(value.path, k)), type, role});
       }
@@ -155,6 +156,7 @@ class TurnWriter {
     op.after = std::move(after);
     const std::vector<ValueId> old_outputs = op.outputs;
     std::vector<Value> outputs;
+    outputs.reserve(old_outputs.size());
     for (ValueId output : old_outputs) outputs.push_back(graph_.value(output));
     const OpId id = out_.AppendOp(std::move(op), outputs);
     ops_[old] = {id};

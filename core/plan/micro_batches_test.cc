@@ -15,7 +15,6 @@ namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
@@ -30,7 +29,8 @@ std::string Error(const Graph& graph, int64_t turns) {
   EXPECT_TRUE(graph.status().ok()) << graph.status();
   const auto cut = CutIntoMicroBatches(graph, turns);
   EXPECT_EQ(cut.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(cut.status().message());
+  const absl::string_view message = cut.status().message();
+  return {message.data(), message.size()};
 }
 
 // The lines of operators, states left and outputs.

@@ -65,14 +65,14 @@ parameter %blocks.1.w: f32[9] {constant=1.0}
 %blocks.1.add: f32[4, 3] = add(%blocks.0.add, %blocks.1.dropout)
 %reduce_sum: f32[] = reduce_sum(%blocks.1.add) {axes=[0, 1], keep_dims=false}
 %reduce_sum.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
-%blocks.1.dropout.grad: f32[4, 3] = expand(%reduce_sum.grad) {shape=[4, 3]}
-%blocks.1.gelu.grad: f32[4, 3] = dropout(%blocks.1.dropout.grad, %seed, %step) {probability=0.5, random_path="blocks.1.dropout"}
+%blocks.1.add.grad: f32[4, 3] = expand(%reduce_sum.grad) {shape=[4, 3]}
+%blocks.1.gelu.grad: f32[4, 3] = dropout(%blocks.1.add.grad, %seed, %step) {probability=0.5, random_path="blocks.1.dropout"}
 %blocks.1.matmul.grad: f32[4, 3] = gelu_grad(%blocks.1.gelu.grad, %blocks.1.matmul) {approximate="tanh"}
 %blocks.1.matmul.backward.matmul: f32[4, 3] = matmul(%blocks.1.matmul.grad, %blocks.1.reshape) {transpose_a=false, transpose_b=true}
 %blocks.1.reshape.grad: f32[3, 3] = matmul(%blocks.0.add, %blocks.1.matmul.grad) {transpose_a=true, transpose_b=false}
-%blocks.0.dropout.grad: f32[4, 3] = add(%blocks.1.dropout.grad, %blocks.1.matmul.backward.matmul)
+%blocks.0.add.grad: f32[4, 3] = add(%blocks.1.add.grad, %blocks.1.matmul.backward.matmul)
 %blocks.1.w.grad: f32[9] = reshape(%blocks.1.reshape.grad) {shape=[9]}
-%blocks.0.gelu.grad: f32[4, 3] = dropout(%blocks.0.dropout.grad, %seed, %step) {probability=0.5, random_path="blocks.0.dropout"}
+%blocks.0.gelu.grad: f32[4, 3] = dropout(%blocks.0.add.grad, %seed, %step) {probability=0.5, random_path="blocks.0.dropout"}
 %blocks.0.matmul.grad: f32[4, 3] = gelu_grad(%blocks.0.gelu.grad, %blocks.0.matmul) {approximate="tanh"}
 %blocks.0.reshape.grad: f32[3, 3] = matmul(%x, %blocks.0.matmul.grad) {transpose_a=true, transpose_b=false}
 %blocks.0.w.grad: f32[9] = reshape(%blocks.0.reshape.grad) {shape=[9]}
@@ -98,15 +98,15 @@ parameter %blocks.1.w: f32[9] {constant=1.0}
 %blocks.1.add: f32[4, 3] = add(%blocks.0.add, %blocks.1.dropout)
 %reduce_sum: f32[] = reduce_sum(%blocks.1.add) {axes=[0, 1], keep_dims=false}
 %reduce_sum.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
-%blocks.1.dropout.grad: f32[4, 3] = expand(%reduce_sum.grad) {shape=[4, 3]}
-%blocks.1.gelu.grad: f32[4, 3] = dropout(%blocks.1.dropout.grad, %seed, %step) {probability=0.5, random_path="blocks.1.dropout"}
+%blocks.1.add.grad: f32[4, 3] = expand(%reduce_sum.grad) {shape=[4, 3]}
+%blocks.1.gelu.grad: f32[4, 3] = dropout(%blocks.1.add.grad, %seed, %step) {probability=0.5, random_path="blocks.1.dropout"}
 %blocks.1.matmul.recomputed: f32[4, 3] = matmul(%blocks.0.add, %blocks.1.reshape) {transpose_a=false, transpose_b=false} after reduce_sum.backward.expand
 %blocks.1.matmul.grad: f32[4, 3] = gelu_grad(%blocks.1.gelu.grad, %blocks.1.matmul.recomputed) {approximate="tanh"}
 %blocks.1.matmul.backward.matmul: f32[4, 3] = matmul(%blocks.1.matmul.grad, %blocks.1.reshape) {transpose_a=false, transpose_b=true}
 %blocks.1.reshape.grad: f32[3, 3] = matmul(%blocks.0.add, %blocks.1.matmul.grad) {transpose_a=true, transpose_b=false}
-%blocks.0.dropout.grad: f32[4, 3] = add(%blocks.1.dropout.grad, %blocks.1.matmul.backward.matmul)
+%blocks.0.add.grad: f32[4, 3] = add(%blocks.1.add.grad, %blocks.1.matmul.backward.matmul)
 %blocks.1.w.grad: f32[9] = reshape(%blocks.1.reshape.grad) {shape=[9]}
-%blocks.0.gelu.grad: f32[4, 3] = dropout(%blocks.0.dropout.grad, %seed, %step) {probability=0.5, random_path="blocks.0.dropout"}
+%blocks.0.gelu.grad: f32[4, 3] = dropout(%blocks.0.add.grad, %seed, %step) {probability=0.5, random_path="blocks.0.dropout"}
 %blocks.0.matmul.recomputed: f32[4, 3] = matmul(%x, %blocks.0.reshape) {transpose_a=false, transpose_b=false} after blocks.1.matmul.backward.add
 %blocks.0.matmul.grad: f32[4, 3] = gelu_grad(%blocks.0.gelu.grad, %blocks.0.matmul.recomputed) {approximate="tanh"}
 %blocks.0.reshape.grad: f32[3, 3] = matmul(%x, %blocks.0.matmul.grad) {transpose_a=true, transpose_b=false}

@@ -32,7 +32,8 @@ Graph OneBlock() {
 std::string Error(const PlanPart& part) {
   const auto result = RewriteGraph(OneBlock(), part);
   EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
-  return std::string(result.status().message());
+  const absl::string_view message = result.status().message();
+  return {message.data(), message.size()};
 }
 
 TEST(RewriteTest, AnOpenPartChangesNothing) {

@@ -186,13 +186,9 @@ class TurnPlanner {
       const OpTurns& turns = result_.ops[id];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
         Reads& input = reads[op.inputs[i]];
-        if (turns.whole || !turns.inputs[i].split()) {
-          input.whole = true;
-        } else if (!input.part.has_value()) {
-          input.part = turns.inputs[i];
-        } else if (*input.part != turns.inputs[i]) {
-          input.whole = true;
-        }
+        const bool part = !turns.whole && turns.inputs[i].split();
+        if (part && !input.part.has_value()) input.part = turns.inputs[i];
+        if (!part || *input.part != turns.inputs[i]) input.whole = true;
       }
     }
   }

@@ -1,5 +1,5 @@
-// GPT-2 and its kin (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"), with
-// parameters at the paths and in the shapes of tests/parity:
+// GPT-2 and its kin (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"),
+// with parameters at the paths and in the shapes of tests/parity:
 //
 //   wte.weight [vocabulary, C], wpe.weight [context, C]
 //   blocks.{i}.ln1.{weight,bias} [C]

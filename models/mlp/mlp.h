@@ -1,6 +1,6 @@
 // The neural language model of Bengio et al. 2003 ("A Neural Probabilistic Language Model"): the
-// embeddings of a window of tokens, one beside the other, through hidden layers; it predicts the token
-// behind the window. Parameters, at the paths and in the shapes of tests/parity:
+// embeddings of a window of tokens, one beside the other, through hidden layers; it predicts the
+// token behind the window. Parameters, at the paths and in the shapes of tests/parity:
 //
 //   embed.weight [vocabulary, channels]
 //   layers.{i}.weight [hidden[i], inputs], .bias [hidden[i]]
