@@ -1,5 +1,6 @@
 #include "core/graph/autograd.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace tessera {
@@ -22,6 +23,21 @@ std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets
   return depends;
 }
 
+// While it lives, what is recorded belongs to the backward pass.
+class BackwardPhase {
+ public:
+  explicit BackwardPhase(Graph* graph) : graph_(graph), outer_(graph->phase()) {
+    graph_->set_phase(Phase::kBackward);
+  }
+  ~BackwardPhase() { graph_->set_phase(outer_); }
+  BackwardPhase(const BackwardPhase&) = delete;
+  BackwardPhase& operator=(const BackwardPhase&) = delete;
+
+ private:
+  Graph* graph_;
+  Phase outer_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
@@ -32,16 +48,18 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
     return absl::InvalidArgumentError(absl::StrCat("a loss is a floating scalar, not ",
                                                    TypeToString(loss.type())));
   }
-  const Phase outer_phase = graph.phase();
-  graph.set_phase(Phase::kBackward);
+  const BackwardPhase phase(&graph);
   const std::vector<bool> depends = DependsOn(graph, targets);
   const OpId forward_ops = static_cast<OpId>(graph.ops().size());
   std::vector<Tensor> gradients(graph.values().size());
 
-  // The sum of all contributions gets the value's path; the contributions keep their operators'.
-  const auto name_gradient = [&graph](ValueId value, Tensor gradient) {
+  // The sum of all contributions gets the value's path; the contributions keep their operators'. One
+  // gradient may be that of several values (of both terms of a sum): the first names it.
+  absl::flat_hash_set<ValueId> named;
+  const auto name_gradient = [&](ValueId value, Tensor gradient) {
     const std::string path = absl::StrCat(graph.value(value).path, ".grad");
-    if (graph.value(gradient.id()).role == Role::kGradient && graph.PathIsFree(path)) {
+    if (graph.value(gradient.id()).role == Role::kGradient && graph.PathIsFree(path) &&
+        named.insert(gradient.id()).second) {
       graph.Rename(gradient.id(), path);
     }
   };
@@ -100,7 +118,6 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
     name_gradient(target.id(), gradient);
     result.push_back(gradient);
   }
-  graph.set_phase(outer_phase);
   if (!graph.status().ok()) return graph.status();
   return result;
 }

@@ -109,7 +109,7 @@ class Tensor {
   bool valid() const { return graph_ != nullptr && id_ != kNone; }
   Graph* graph() const { return graph_; }
   ValueId id() const { return id_; }
-  // Of an invalid handle: f32[].
+  // Of an invalid handle: f32[]. The reference is good until something is recorded.
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }

@@ -1,4 +1,4 @@
-// add, subtract, multiply, divide, maximum.
+// add, subtract, multiply, divide, maximum, minimum.
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -95,14 +95,22 @@ void DivideGradient(GradientBuilder& builder) {
   }
 }
 
-// Equal elements share the gradient equally.
-void MaximumGradient(GradientBuilder& builder) {
-  const Tensor dy = builder.output_gradient(0), a = builder.input(0), b = builder.input(1);
+// Gives dy to the larger of two values; equal ones share it equally.
+void GiveToLarger(GradientBuilder& builder, Tensor a, Tensor b) {
+  const Tensor dy = builder.output_gradient(0);
   const Tensor to_a = RecordUse1(ReluGradOperator(), {dy, Subtract(a, b)});
   const Tensor to_b = RecordUse1(ReluGradOperator(), {dy, Subtract(b, a)});
   const Tensor half_of_ties = Scale(Subtract(Subtract(dy, to_a), to_b), 0.5);
   if (builder.needed(0)) Set(builder, 0, Add(to_a, half_of_ties));
   if (builder.needed(1)) Set(builder, 1, Add(to_b, half_of_ties));
+}
+
+void MaximumGradient(GradientBuilder& builder) {
+  GiveToLarger(builder, builder.input(0), builder.input(1));
+}
+
+void MinimumGradient(GradientBuilder& builder) {
+  GiveToLarger(builder, Negate(builder.input(0)), Negate(builder.input(1)));
 }
 
 }  // namespace
@@ -136,10 +144,16 @@ const Operator& MaximumOperator() {
   return op;
 }
 
+const Operator& MinimumOperator() {
+  static const BinaryOperator op("minimum", {}, MinimumGradient);
+  return op;
+}
+
 Tensor Add(Tensor a, Tensor b) { return RecordUse1(AddOperator(), {a, b}); }
 Tensor Subtract(Tensor a, Tensor b) { return RecordUse1(SubtractOperator(), {a, b}); }
 Tensor Multiply(Tensor a, Tensor b) { return RecordUse1(MultiplyOperator(), {a, b}); }
 Tensor Divide(Tensor a, Tensor b) { return RecordUse1(DivideOperator(), {a, b}); }
 Tensor Maximum(Tensor a, Tensor b) { return RecordUse1(MaximumOperator(), {a, b}); }
+Tensor Minimum(Tensor a, Tensor b) { return RecordUse1(MinimumOperator(), {a, b}); }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@ absl::Span<const Operator* const> AllOperators() {
       &MultiplyOperator(),
       &DivideOperator(),
       &MaximumOperator(),
+      &MinimumOperator(),
       &ExpOperator(),
       &LogOperator(),
       &SqrtOperator(),

@@ -12,6 +12,7 @@ const Operator& SubtractOperator();
 const Operator& MultiplyOperator();
 const Operator& DivideOperator();
 const Operator& MaximumOperator();
+const Operator& MinimumOperator();
 const Operator& ExpOperator();
 const Operator& LogOperator();
 const Operator& SqrtOperator();

@@ -21,6 +21,7 @@ Tensor Subtract(Tensor a, Tensor b);
 Tensor Multiply(Tensor a, Tensor b);
 Tensor Divide(Tensor a, Tensor b);
 Tensor Maximum(Tensor a, Tensor b);
+Tensor Minimum(Tensor a, Tensor b);
 Tensor Exp(Tensor x);
 Tensor Log(Tensor x);
 Tensor Sqrt(Tensor x);

@@ -1,6 +1,8 @@
 #include "core/program/compile.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -77,6 +79,30 @@ absl::StatusOr<Program> CompileProgram(const Graph& graph, const PlanPart& part,
   return program;
 }
 
+// The kernels that the Programs use, sorted by request.
+KernelChoices ChoicesOf(const std::vector<Program>& programs, const Backend& backend) {
+  const auto to_string = [](absl::string_view text) {
+    return std::string(text.data(), text.size());
+  };
+  std::map<std::string, std::string> chosen;
+  for (const Program& program : programs) {
+    for (const Instruction& instruction : program.instructions) {
+      chosen[program.RequestOf(instruction).Key()] = to_string(instruction.kernel->name());
+    }
+  }
+  const Processor processor = backend.processor();
+  KernelChoices choices;
+  choices.set_backend(to_string(backend.name()));
+  choices.set_processor(processor.name);
+  choices.set_threads(processor.threads);
+  for (const auto& [request, kernel] : chosen) {
+    KernelChoice* choice = choices.add_choices();
+    choice->set_request(request);
+    choice->set_kernel(kernel);
+  }
+  return choices;
+}
+
 }  // namespace
 
 const Program* CompiledRun::FindProgram(absl::string_view name) const {
@@ -106,7 +132,7 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
     RETURN_IF_ERROR(VerifyProgram(program));
     run.arena_bytes = std::max(run.arena_bytes, program.arena_bytes);
   }
-  *run.plan.mutable_kernels() = chooser.Choices();
+  *run.plan.mutable_kernels() = ChoicesOf(run.programs, backend);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());
   if (options.memory_limit_bytes > 0 && run.arena_bytes > options.memory_limit_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(

@@ -50,17 +50,4 @@ bool KernelChooser::CanRun(const KernelRequest& request) const {
   return DefaultKernel(*backend_, request).ok();
 }
 
-KernelChoices KernelChooser::Choices() const {
-  KernelChoices choices;
-  choices.set_backend(ToStdString(backend_->name()));
-  choices.set_processor(processor_.name);
-  choices.set_threads(processor_.threads);
-  for (const auto& [key, kernel] : chosen_) {
-    KernelChoice* choice = choices.add_choices();
-    choice->set_request(key);
-    choice->set_kernel(ToStdString(kernel->name()));
-  }
-  return choices;
-}
-
 }  // namespace tessera

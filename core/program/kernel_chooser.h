@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// Remembers every choice, so that the completed Plan can hold them. Not thread-safe.
+// Asks the backend once for each request. Not thread-safe.
 class KernelChooser {
  public:
   // Choices that were made for another backend, processor or number of threads are not used, and
@@ -23,8 +23,6 @@ class KernelChooser {
   // Whether some kernel accepts the request; remembers nothing.
   bool CanRun(const KernelRequest& request) const;
 
-  // Every choice made so far, sorted by request.
-  KernelChoices Choices() const;
   // "" or a line for the user.
   const std::string& note() const { return note_; }
 

@@ -44,9 +44,10 @@ class Verifier {
       const ProgramValue& root = program_.values[value.root];
       if (root.root != value.root) return Error(value.path, "its root is a view");
       if (root.type.dtype != value.type.dtype) return Error(value.path, "a view of another dtype");
-      const int64_t end =
-          value.root_offset + ExtentInElements(value.type.shape, value.strides);
-      if (value.root_offset < 0 || end > NumElements(root.type.shape)) {
+      const int64_t extent = ExtentInElements(value.type.shape, value.strides);
+      const bool fits = value.root_offset >= 0 &&
+                        (extent == 0 || value.root_offset + extent <= NumElements(root.type.shape));
+      if (!fits) {
         return Error(value.path, absl::StrCat("reaches outside of ", root.path));
       }
       if (program_.buffers[value.buffer].bytes < NumBytes(root.type)) {
@@ -144,7 +145,8 @@ class Verifier {
         const ProgramValue& input = program_.values[instruction.inputs[k]];
         if (input.buffer != value.buffer) continue;
         if (input.root_offset != value.root_offset || input.type != value.type ||
-            input.strides != value.strides || !Allowed(instruction, static_cast<int>(k), j)) {
+            !IsRowMajor(input.type.shape, input.strides) ||
+            !IsRowMajor(value.type.shape, value.strides) || !Allowed(instruction, static_cast<int>(k), j)) {
           return Error(instruction.path,
                        absl::StrCat("may not write ", value.path, " over ", input.path));
         }

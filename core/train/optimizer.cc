@@ -25,12 +25,12 @@ Tensor Norm(absl::Span<const Tensor> gradients) {
   return Sqrt(sum);
 }
 
-// min(1, clip_norm / (norm + 1e-6)). There is no minimum: it is the maximum of the negated values.
+// min(1, clip_norm / (norm + 1e-6)).
 Tensor ClippingScale(Graph& graph, Tensor norm, double clip_norm) {
   const TensorType scalar = {DType::kF32, {}};
   if (clip_norm == 0) return Fill(graph, scalar, 1);
   const Tensor factor = Divide(Fill(graph, scalar, clip_norm), AddConstant(norm, 1e-6));
-  return Negate(Maximum(Negate(factor), Fill(graph, scalar, -1)));
+  return Minimum(factor, Fill(graph, scalar, 1));
 }
 
 // Operators and moments lie below their parameter's path, which is the current scope.
@@ -75,8 +75,8 @@ bool DecaysByDefault(const State& parameter) {
 
 absl::Status CheckOptimizer(const OptimizerConfig& config) {
   if (config.kind() != "sgd" && config.kind() != "adamw") {
-    return absl::InvalidArgumentError(absl::StrCat("optimizer.kind is '", config.kind(),
-                                                   "': it must be \"sgd\" or \"adamw\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.kind is '", config.kind(), "': it must be \"sgd\" or \"adamw\""));
   }
   RETURN_IF_ERROR(CheckRange("optimizer.weight_decay", config.weight_decay(), false));
   RETURN_IF_ERROR(CheckRange("optimizer.clip_norm", config.clip_norm(), false));
@@ -106,9 +106,8 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
 
   graph.set_phase(Phase::kUpdate);
   const Tensor lr = graph.Input("lr", {DType::kF32, {}});
-  const Tensor step =
-      graph.DeclareState(kStepPath, {DType::kI64, {}}, Role::kOptimizerState,
-                         Initializer::Constant(0));
+  const Tensor step = graph.DeclareState(kStepPath, {DType::kI64, {}}, Role::kOptimizerState,
+                                         Initializer::Constant(0));
   CommonInputs common;
   common.lr = lr;
   Tensor norm;

@@ -281,8 +281,9 @@ absl::Status Attention(const KernelCall& call) {
   ParallelTasks(call.request.threads, q.shape[0] * heads * chunks, [&](int64_t task, int worker) {
     const int64_t b = task / chunks / heads, h = task / chunks % heads;
     const AttentionHead head(call.request.attributes, b, h, q, k, v, o, lse);
-    const ForwardScratch scratch(static_cast<float*>(call.workspace) + worker * scratch_floats,
-                                 head.keys, head.dim);
+    const ForwardScratch scratch(
+        static_cast<float*>(call.workspace) + PartOf(worker, call.request.threads) * scratch_floats,
+        head.keys, head.dim);
     // Of a causal sequence the last chunks take longest, so they are begun first.
     const int64_t begin = (chunks - 1 - task % chunks) * kChunk;
     HWY_DYNAMIC_DISPATCH(AttentionChunk)
@@ -308,8 +309,9 @@ absl::Status AttentionGrad(const KernelCall& call) {
     head.dq = HeadView(call.outputs[0], b, h);
     head.dk = HeadView(call.outputs[1], b, h);
     head.dv = HeadView(call.outputs[2], b, h);
-    const BackwardScratch scratch(static_cast<float*>(call.workspace) + worker * scratch_floats,
-                                  head.keys, head.dim);
+    const BackwardScratch scratch(
+        static_cast<float*>(call.workspace) + PartOf(worker, call.request.threads) * scratch_floats,
+        head.keys, head.dim);
     HWY_DYNAMIC_DISPATCH(AttentionGradHead)(head, scratch);
   });
   return absl::OkStatus();

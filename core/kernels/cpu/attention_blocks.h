@@ -67,9 +67,9 @@ struct ForwardScratch {
     keys = cutter.Take(key_count * dim);
     values = cutter.Take(key_count * dim);
     rows = cutter.Take(kQueries * dim);
-    queries = cutter.Take(kQueries * dim);
     output = cutter.Take(kQueries * dim);
     scores = cutter.Take(kKeys * kQueries);
+    queries = cutter.Take(kQueries * dim);  // the last: every task fills it
   }
   static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
     return 2 * PaddedDim(key_count * dim) + 3 * kQueries * dim + kKeys * kQueries;
@@ -94,11 +94,11 @@ struct BackwardScratch {
     rows = cutter.Take(kQueries * dim);
     query_rows = cutter.Take(kQueries * row);
     gradient_rows = cutter.Take(kQueries * row);
-    queries = cutter.Take(kQueries * dim);
     gradients = cutter.Take(kQueries * dim);
     dqueries = cutter.Take(kQueries * dim);
     scores = cutter.Take(kKeys * kQueries);
     dscores = cutter.Take(kKeys * kQueries);
+    queries = cutter.Take(kQueries * dim);  // the last: every task fills it
   }
   static constexpr int64_t Floats(int64_t key_count, int64_t dim) {
     const int64_t row = PaddedDim(dim);

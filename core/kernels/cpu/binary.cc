@@ -1,4 +1,4 @@
-// add, subtract, multiply, divide, maximum: with numpy's broadcasting.
+// add, subtract, multiply, divide, maximum, minimum: with numpy's broadcasting.
 #include <cstdint>
 #include <type_traits>
 
@@ -62,6 +62,17 @@ struct MaximumOp {
   }
 };
 
+struct MinimumOp {
+  HWY_INLINE Floats operator()(Floats a, Floats b) const {
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  }
+  template <typename T>
+  T operator()(T a, T b) const {
+    using Signed = std::make_signed_t<T>;
+    return static_cast<Signed>(a) < static_cast<Signed>(b) ? a : b;
+  }
+};
+
 template <typename Op>
 void RunFloats(const float* a, const float* b, float* y, int64_t count) {
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
@@ -101,6 +112,9 @@ void DivideRun(DType dtype, const void* a, const void* b, void* y, int64_t count
 void MaximumRun(DType dtype, const void* a, const void* b, void* y, int64_t count) {
   RunAny<MaximumOp>(dtype, a, b, y, count);
 }
+void MinimumRun(DType dtype, const void* a, const void* b, void* y, int64_t count) {
+  RunAny<MinimumOp>(dtype, a, b, y, count);
+}
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
@@ -116,6 +130,7 @@ HWY_EXPORT(SubtractRun);
 HWY_EXPORT(MultiplyRun);
 HWY_EXPORT(DivideRun);
 HWY_EXPORT(MaximumRun);
+HWY_EXPORT(MinimumRun);
 
 using BinaryRun = void (*)(DType dtype, const void* a, const void* b, void* y, int64_t count);
 
@@ -143,6 +158,7 @@ absl::Status Multiply(const KernelCall& call) {
 }
 absl::Status Divide(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(DivideRun)); }
 absl::Status Maximum(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(MaximumRun)); }
+absl::Status Minimum(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(MinimumRun)); }
 
 }  // namespace tessera::cpu
 #endif  // HWY_ONCE

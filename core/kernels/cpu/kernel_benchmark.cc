@@ -3,10 +3,10 @@
 //   ./bazelw run //core/kernels/cpu:kernel_benchmark -- [--threads=2] [--processor_time]
 //       [--benchmark_filter=attention]
 //
-// A kernel that computes is held against the fastest product of large square matrices, one that
-// moves data against the fastest copy of a large array, both measured in the same run: "of_ceiling"
-// is the share that it reaches. Rates are those of the fastest of all runs, because other work on
-// the machine can only make a run slower.
+// A kernel that computes is held against the product of large square matrices, one that moves data
+// against a large array read and written in place, both measured in the same run: "of_ceiling" is
+// the share that it reaches (what fits the caches can reach more than the whole). Rates are those
+// of the fastest of all runs, because other work on the machine can only make a run slower.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -142,9 +142,15 @@ Use Product(const std::string& name, int64_t m, int64_t n, int64_t k, bool trans
 // A linear layer's product, and those of its gradients.
 void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out,
                std::vector<Use>& uses) {
-  uses.push_back(Product(name, rows, out, in, false, true));
-  uses.push_back(Product(name + "/dx", rows, in, out, false, false));
-  uses.push_back(Product(name + "/dw", out, in, rows, true, false));
+  for (absl::string_view kernel : {"onednn", "onednn_gemm"}) {
+    const std::string by = absl::StrCat(name, "/", kernel);
+    for (Use use :
+         {Product(by, rows, out, in, false, true), Product(by + "/dx", rows, in, out, false, false),
+          Product(by + "/dw", out, in, rows, true, false)}) {
+      use.kernel = kernel;
+      uses.push_back(use);
+    }
+  }
 }
 
 void AddProducts(std::vector<Use>& uses) {
@@ -152,10 +158,13 @@ void AddProducts(std::vector<Use>& uses) {
   AddLinear("projection", 1024, 768, 768, uses);
   AddLinear("fc1", 1024, 768, 3072, uses);
   AddLinear("fc2", 1024, 3072, 768, uses);
-  Use fused = Product("fc1+bias+gelu", 1024, 3072, 768, false, true);
-  fused.request.epilogues = {{"add", {}, 1}, {"gelu", {{"approximate", std::string("tanh")}}, 0}};
-  fused.request.inputs.push_back(F32({3072}));
-  uses.push_back(fused);
+  for (absl::string_view kernel : {"onednn", "onednn_gemm"}) {
+    Use fused = Product(absl::StrCat("fc1+bias+gelu/", kernel), 1024, 3072, 768, false, true);
+    fused.kernel = kernel;
+    fused.request.epilogues = {{"add", {}, 1}, {"gelu", {{"approximate", std::string("tanh")}}, 0}};
+    fused.request.inputs.push_back(F32({3072}));
+    uses.push_back(fused);
+  }
   for (absl::string_view kernel : {"onednn", "highway"}) {
     Use small = Product(absl::StrCat("small/", std::string(kernel)), 16, 64, 64, false, true);
     small.kernel = kernel;
@@ -167,12 +176,21 @@ void AddHead(std::vector<Use>& uses) {
   constexpr int64_t kRows = 1024, kColumns = 768, kWords = 50257;
   const TensorType x = F32({kRows, kColumns}), w = F32({kWords, kColumns}), row = F32({kRows});
   const double product = 2.0 * kRows * kColumns * kWords;
-  uses.push_back({"linear_log_sum_exp",
-                  Request("linear_log_sum_exp", {}, {x, w, I32({kRows})}, {row, row}), product});
-  uses.push_back(
-      {"linear_log_sum_exp_grad",
-       Request("linear_log_sum_exp_grad", {}, {row, row, x, w, I32({kRows}), row}, {x, w}),
-       3 * product});
+  for (absl::string_view kernel : {"onednn", "onednn_gemm"}) {
+    uses.push_back({absl::StrCat("linear_log_sum_exp/", kernel),
+                    Request("linear_log_sum_exp", {}, {x, w, I32({kRows})}, {row, row}),
+                    product,
+                    {},
+                    {},
+                    kernel});
+    uses.push_back(
+        {absl::StrCat("linear_log_sum_exp_grad/", kernel),
+         Request("linear_log_sum_exp_grad", {}, {row, row, x, w, I32({kRows}), row}, {x, w}),
+         3 * product,
+         {},
+         {},
+         kernel});
+  }
 }
 
 void AddAttention(int64_t batch, int64_t seq, std::vector<Use>& uses) {
@@ -225,7 +243,6 @@ void AddRows(std::vector<Use>& uses) {
 
 void AddParameters(std::vector<Use>& uses) {
   const TensorType table = F32({50257, 768}), scalar = F32({});
-  uses.push_back({"embedding", Request("embedding", {}, {table, I32({1024})}, {F32({1024, 768})})});
   uses.push_back({"embedding_grad", Request("embedding_grad", {{"rows", int64_t{50257}}},
                                             {F32({1024, 768}), I32({1024})}, {table})});
   uses.push_back({"sum_squares", Request("sum_squares", {}, {table}, {scalar})});
@@ -281,10 +298,12 @@ void RegisterAll(Backend& backend) {
   const double flops = 2.0 * 2048 * 2048 * 2048 /
                        BestSeconds(backend, Product("", 2048, 2048, 2048, false, false), 20) / 1e9;
   const TensorType large = F32({64 << 20});
-  const double bytes = 2.0 * static_cast<double>(NumBytes(large)) /
-                       BestSeconds(backend, {"", Request("copy", {}, {large}, {large})}, 10) / 1e9;
-  std::printf("%s, %d threads: product of 2048 x 2048 %.0f GFLOP/s, copy of 256 MiB %.1f GB/s\n",
-              backend.processor().name.c_str(), backend.processor().threads, flops, bytes);
+  const Use negate = {"", Request("negate", {}, {large}, {large}), 0, {{0, 0}}};
+  const double bytes =
+      2.0 * static_cast<double>(NumBytes(large)) / BestSeconds(backend, negate, 10) / 1e9;
+  std::printf(
+      "%s, %d threads: product of 2048 x 2048 %.0f GFLOP/s, 256 MiB negated in place %.1f GB/s\n",
+      backend.processor().name.c_str(), backend.processor().threads, flops, bytes);
   std::vector<Use> uses;
   AddProducts(uses);
   AddHead(uses);

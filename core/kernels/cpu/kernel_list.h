@@ -22,6 +22,7 @@ absl::Status Subtract(const KernelCall& call);
 absl::Status Multiply(const KernelCall& call);
 absl::Status Divide(const KernelCall& call);
 absl::Status Maximum(const KernelCall& call);
+absl::Status Minimum(const KernelCall& call);
 // unary.cc
 absl::Status Exp(const KernelCall& call);
 absl::Status Log(const KernelCall& call);
@@ -50,6 +51,7 @@ absl::Status Dropout(const KernelCall& call);
 absl::Status Copy(const KernelCall& call);
 // matmul.cc
 const Kernel& OnednnMatMul();
+const Kernel& OnednnGemmMatMul();
 absl::Status SmallMatMul(const KernelCall& call);
 bool IsSmallMatMul(const KernelRequest& request);
 int64_t SmallMatMulWorkspace(const KernelRequest& request, const Processor& processor);
@@ -82,8 +84,10 @@ int64_t AttentionGradWorkspace(const KernelRequest& request, const Processor& pr
 absl::Status AttentionDecode(const KernelCall& call);
 int64_t AttentionDecodeWorkspace(const KernelRequest& request, const Processor& processor);
 // linear_log_sum_exp.cc
-const Kernel& LinearLogSumExp();
-const Kernel& LinearLogSumExpGrad();
+const Kernel& OnednnLinearLogSumExp();
+const Kernel& OnednnGemmLinearLogSumExp();
+const Kernel& OnednnLinearLogSumExpGrad();
+const Kernel& OnednnGemmLinearLogSumExpGrad();
 // fill.cc
 absl::Status Fill(const KernelCall& call);
 // random_normal.cc

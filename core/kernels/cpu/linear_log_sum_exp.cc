@@ -92,7 +92,7 @@ class ChunkProducts {
  public:
   // `shape(rows, words)` is that of the product for a chunk of this size.
   template <typename ShapeOf>
-  static absl::StatusOr<ChunkProducts> Make(const Chunks& chunks, int threads,
+  static absl::StatusOr<ChunkProducts> Make(const Chunks& chunks, ProductMethod method, int threads,
                                             const ShapeOf& shape) {
     ChunkProducts products(chunks);
     for (int last_rows = 0; last_rows < 2; ++last_rows) {
@@ -102,7 +102,7 @@ class ChunkProducts {
             last_words ? chunks.vocabulary % chunks.block_words : chunks.block_words;
         if (rows == 0 || words == 0) continue;
         ASSIGN_OR_RETURN(OnednnProduct product,
-                         OnednnProduct::Make(shape(rows, words), {}, threads));
+                         OnednnProduct::Make(method, shape(rows, words), {}, threads));
         products.scratch_bytes_ = std::max(products.scratch_bytes_, product.scratch_bytes());
         products.products_[last_rows][last_words].emplace(std::move(product));
       }
@@ -124,8 +124,8 @@ class ChunkProducts {
   std::optional<OnednnProduct> products_[2][2];
 };
 
-absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, int threads) {
-  return ChunkProducts::Make(chunks, threads, [&](int64_t rows, int64_t words) {
+absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, ProductMethod method, int threads) {
+  return ChunkProducts::Make(chunks, method, threads, [&](int64_t rows, int64_t words) {
     return ProductShape{
         .rows = rows, .columns = words, .depth = chunks.columns, .transpose_b = true};
   });
@@ -207,16 +207,17 @@ class BoundForward : public BoundKernel {
 struct GradientProducts {
   ChunkProducts logits, first_dx, more_dx, first_dw, more_dw;
 
-  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, int threads) {
-    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, threads));
+  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, ProductMethod method,
+                                               int threads) {
+    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, method, threads));
     const auto dx = [&](bool accumulate) {
-      return ChunkProducts::Make(chunks, threads, [&](int64_t rows, int64_t words) {
+      return ChunkProducts::Make(chunks, method, threads, [&](int64_t rows, int64_t words) {
         return ProductShape{
             .rows = rows, .columns = chunks.columns, .depth = words, .accumulate = accumulate};
       });
     };
     const auto dw = [&](bool accumulate) {
-      return ChunkProducts::Make(chunks, threads, [&](int64_t rows, int64_t words) {
+      return ChunkProducts::Make(chunks, method, threads, [&](int64_t rows, int64_t words) {
         return ProductShape{.rows = words,
                             .columns = chunks.columns,
                             .depth = rows,
@@ -357,8 +358,10 @@ bool AllF32(const KernelRequest& request) {
 
 class ForwardKernel : public Kernel {
  public:
+  ForwardKernel(absl::string_view name, ProductMethod method) : name_(name), method_(method) {}
+
   absl::string_view op() const override { return "linear_log_sum_exp"; }
-  absl::string_view name() const override { return "onednn"; }
+  absl::string_view name() const override { return name_; }
   bool Accepts(const KernelRequest& request) const override { return AllF32(request); }
   bool LibraryWorkspace() const override { return true; }
 
@@ -366,13 +369,13 @@ class ForwardKernel : public Kernel {
                          const Processor& /*processor*/) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
-    const absl::StatusOr<ChunkProducts> logits = MakeLogits(chunks, request.threads);
+    const absl::StatusOr<ChunkProducts> logits = MakeLogits(chunks, method_, request.threads);
     return logits.ok() ? BoundForward::WorkspaceBytes(chunks, *logits) : 0;  // Bind will say why.
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
-    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, request.threads));
+    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, method_, request.threads));
     return std::make_unique<BoundForward>(chunks, std::move(logits));
   }
 
@@ -380,12 +383,17 @@ class ForwardKernel : public Kernel {
   static Chunks ChunksOf(const KernelRequest& request) {
     return Chunks(request.inputs[0].shape, request.inputs[1].shape);
   }
+
+  absl::string_view name_;
+  ProductMethod method_;
 };
 
 class GradientKernel : public Kernel {
  public:
+  GradientKernel(absl::string_view name, ProductMethod method) : name_(name), method_(method) {}
+
   absl::string_view op() const override { return "linear_log_sum_exp_grad"; }
-  absl::string_view name() const override { return "onednn"; }
+  absl::string_view name() const override { return name_; }
   bool Accepts(const KernelRequest& request) const override { return AllF32(request); }
   bool LibraryWorkspace() const override { return true; }
 
@@ -394,13 +402,14 @@ class GradientKernel : public Kernel {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
     const absl::StatusOr<GradientProducts> products =
-        GradientProducts::Make(chunks, request.threads);
+        GradientProducts::Make(chunks, method_, request.threads);
     return products.ok() ? BoundGradient::WorkspaceBytes(chunks, *products) : 0;
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
-    ASSIGN_OR_RETURN(GradientProducts products, GradientProducts::Make(chunks, request.threads));
+    ASSIGN_OR_RETURN(GradientProducts products,
+                     GradientProducts::Make(chunks, method_, request.threads));
     return std::make_unique<BoundGradient>(chunks, std::move(products));
   }
 
@@ -408,17 +417,30 @@ class GradientKernel : public Kernel {
   static Chunks ChunksOf(const KernelRequest& request) {
     return Chunks(request.inputs[2].shape, request.inputs[3].shape);
   }
+
+  absl::string_view name_;
+  ProductMethod method_;
 };
 
 }  // namespace
 
-const Kernel& LinearLogSumExp() {
-  static const auto* const kernel = new ForwardKernel();
+const Kernel& OnednnLinearLogSumExp() {
+  static const auto* const kernel = new ForwardKernel("onednn", ProductMethod::kPrimitive);
   return *kernel;
 }
 
-const Kernel& LinearLogSumExpGrad() {
-  static const auto* const kernel = new GradientKernel();
+const Kernel& OnednnGemmLinearLogSumExp() {
+  static const auto* const kernel = new ForwardKernel("onednn_gemm", ProductMethod::kGemm);
+  return *kernel;
+}
+
+const Kernel& OnednnLinearLogSumExpGrad() {
+  static const auto* const kernel = new GradientKernel("onednn", ProductMethod::kPrimitive);
+  return *kernel;
+}
+
+const Kernel& OnednnGemmLinearLogSumExpGrad() {
+  static const auto* const kernel = new GradientKernel("onednn_gemm", ProductMethod::kGemm);
   return *kernel;
 }
 

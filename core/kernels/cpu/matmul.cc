@@ -1,5 +1,5 @@
-// matmul: by oneDNN, and, where a product is so small that calling a library costs more than the
-// product, by a loop of our own.
+// matmul: by oneDNN in two ways, and, where a product is so small that calling a library costs more
+// than the product, by a loop of our own.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -92,8 +92,8 @@ ProductShape ShapeOf(const KernelRequest& request) {
 // --- oneDNN ---
 
 // What oneDNN does in the product, and the activation that we do to its result. oneDNN has
-// activations too, but they round otherwise than our operators, and its relu makes 0 of NaN: whether
-// operators were fused would show in the results.
+// activations too, but they round otherwise than our operators, and its relu makes 0 of NaN:
+// whether operators were fused would show in the results.
 struct Epilogues {
   std::vector<ProductEpilogue> of_product;
   void (*activation)(int threads, const TensorView& y) = nullptr;
@@ -108,9 +108,8 @@ bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
     if (epilogue.op == "relu") {
       epilogues->activation = ReluInPlace;
     } else if (epilogue.op == "gelu") {
-      epilogues->activation = epilogue.attributes.GetString("approximate") == "tanh"
-                                  ? GeluTanhInPlace
-                                  : GeluErfInPlace;
+      epilogues->activation =
+          epilogue.attributes.GetString("approximate") == "tanh" ? GeluTanhInPlace : GeluErfInPlace;
     } else if (epilogue.op == "add" && epilogue.extra_inputs == 1 &&
                operand < request.inputs.size()) {
       const Shape& shape = request.inputs[operand++].shape;
@@ -131,16 +130,23 @@ bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
 class BoundProduct : public BoundKernel {
  public:
   using Activation = void (*)(int threads, const TensorView& y);
-  BoundProduct(OnednnProduct product, Activation activation)
-      : product_(std::move(product)), activation_(activation) {}
+  // `adds`: the product itself adds the operands of epilogues.
+  BoundProduct(OnednnProduct product, bool adds, Activation activation)
+      : product_(std::move(product)), adds_(adds), activation_(activation) {}
 
   absl::Status Run(const KernelCall& call) override {
+    const TensorView& y = call.outputs[0];
     const float* operands[kMaxOperands];
-    const size_t count = call.inputs.size() - 2;
-    for (size_t i = 0; i < count; ++i) operands[i] = call.inputs[2 + i].As<float>();
+    const absl::Span<const TensorView> added = call.inputs.subspan(2);
+    for (size_t i = 0; i < added.size(); ++i) operands[i] = added[i].As<float>();
     RETURN_IF_ERROR(product_.Run(call.inputs[0].As<float>(), call.inputs[1].As<float>(),
-                                 call.outputs[0].As<float>(), call.workspace, {operands, count}));
-    if (activation_ != nullptr) activation_(call.request.threads, call.outputs[0]);
+                                 y.As<float>(), call.workspace,
+                                 {operands, adds_ ? added.size() : 0}));
+    for (size_t i = 0; i < added.size() && !adds_; ++i) {
+      const TensorView terms[] = {y, added[i]};
+      RETURN_IF_ERROR(Add({call.request, terms, call.outputs}));
+    }
+    if (activation_ != nullptr) activation_(call.request.threads, y);
     return absl::OkStatus();
   }
 
@@ -148,6 +154,7 @@ class BoundProduct : public BoundKernel {
 
  private:
   OnednnProduct product_;
+  bool adds_;
   Activation activation_;
 };
 
@@ -167,8 +174,10 @@ bool IsEmpty(const ProductShape& shape) {
 
 class OnednnMatMulKernel : public Kernel {
  public:
+  OnednnMatMulKernel(absl::string_view name, ProductMethod method) : name_(name), method_(method) {}
+
   absl::string_view op() const override { return "matmul"; }
-  absl::string_view name() const override { return "onednn"; }
+  absl::string_view name() const override { return name_; }
 
   bool Accepts(const KernelRequest& request) const override {
     for (const TensorType& type : request.inputs) {
@@ -193,15 +202,20 @@ class OnednnMatMulKernel : public Kernel {
     ASSIGN_OR_RETURN(OnednnProduct product, Prepare(request));
     Epilogues epilogues;
     ToEpilogues(request, &epilogues);
-    return std::make_unique<BoundProduct>(std::move(product), epilogues.activation);
+    return std::make_unique<BoundProduct>(std::move(product), method_ == ProductMethod::kPrimitive,
+                                          epilogues.activation);
   }
 
  private:
-  static absl::StatusOr<OnednnProduct> Prepare(const KernelRequest& request) {
+  absl::StatusOr<OnednnProduct> Prepare(const KernelRequest& request) const {
     Epilogues epilogues;
     ToEpilogues(request, &epilogues);
-    return OnednnProduct::Make(ShapeOf(request), epilogues.of_product, request.threads);
+    if (method_ == ProductMethod::kGemm) epilogues.of_product.clear();
+    return OnednnProduct::Make(method_, ShapeOf(request), epilogues.of_product, request.threads);
   }
+
+  absl::string_view name_;
+  ProductMethod method_;
 };
 
 // --- Our own ---
@@ -211,15 +225,29 @@ constexpr int64_t kSmall = 1 << 18;
 
 int64_t PaddedWidth(const ProductShape& shape) { return (shape.columns + 15) / 16 * 16; }
 
-// A worker's copy of b, and of y where its rows are not whole vectors.
+// Whether b is copied into whole vectors, and whether y's rows are whole vectors already.
+bool PacksB(const ProductShape& shape) {
+  return shape.transpose_b || PaddedWidth(shape) != shape.columns;
+}
+bool WritesDirectly(const ProductShape& shape) { return PaddedWidth(shape) == shape.columns; }
+
+// A worker's y, where it is not written directly, and then its copy of b, which is filled whole.
+int64_t PaddedYFloats(const ProductShape& shape) {
+  return WritesDirectly(shape) ? 0 : shape.rows * PaddedWidth(shape);
+}
 int64_t ScratchFloats(const ProductShape& shape) {
-  return (shape.depth + shape.rows) * PaddedWidth(shape);
+  return PaddedYFloats(shape) + (PacksB(shape) ? shape.depth * PaddedWidth(shape) : 0);
 }
 
 }  // namespace
 
 const Kernel& OnednnMatMul() {
-  static const auto* const kernel = new OnednnMatMulKernel();
+  static const auto* const kernel = new OnednnMatMulKernel("onednn", ProductMethod::kPrimitive);
+  return *kernel;
+}
+
+const Kernel& OnednnGemmMatMul() {
+  static const auto* const kernel = new OnednnMatMulKernel("onednn_gemm", ProductMethod::kGemm);
   return *kernel;
 }
 

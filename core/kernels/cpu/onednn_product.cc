@@ -51,8 +51,10 @@ struct OnednnProduct::Prepared {
     int index;
     memory value;
   };
+  ProductMethod method;
   ProductShape shape;
   int threads;
+  // Of a primitive only:
   dnnl::stream stream;
   dnnl::matmul primitive;
   int64_t scratch_bytes = 0;
@@ -60,8 +62,12 @@ struct OnednnProduct::Prepared {
   std::vector<memory> memories;            // a, b, y, scratch, then the operands
   std::vector<dnnl_exec_arg_t> arguments;  // the same, as the primitive takes them
 
+  // A product by sgemm.
+  Prepared(const ProductShape& shape, int threads)
+      : method(ProductMethod::kGemm), shape(shape), threads(threads) {}
+
   Prepared(const ProductShape& shape, absl::Span<const ProductEpilogue> epilogues, int threads)
-      : shape(shape), threads(threads), stream(Engine()) {
+      : method(ProductMethod::kPrimitive), shape(shape), threads(threads), stream(Engine()) {
     const memory::desc a = Matrices(shape.batch, shape.rows, shape.depth, shape.transpose_a);
     const memory::desc b = Matrices(shape.batch, shape.depth, shape.columns, shape.transpose_b);
     const memory::desc y = Matrices(shape.batch, shape.rows, shape.columns, false);
@@ -114,9 +120,33 @@ struct OnednnProduct::Prepared {
   }
 
   // The C interface, which throws nothing.
+  bool RunGemm(const float* a, const float* b, float* y) const {
+    const ProductShape& s = shape;
+    for (int64_t i = 0; i < s.batch; ++i) {
+      if (dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.rows, s.columns,
+                     s.depth, 1.0f, a + i * s.rows * s.depth, s.transpose_a ? s.rows : s.depth,
+                     b + i * s.depth * s.columns, s.transpose_b ? s.depth : s.columns,
+                     s.accumulate ? 1.0f : 0.0f, y + i * s.rows * s.columns,
+                     s.columns) != dnnl_success) {
+        return false;
+      }
+    }
+    return true;
+  }
+
   bool Place(size_t i, const void* data) {
     return dnnl_memory_set_data_handle_v2(memories[i].get(), const_cast<void*>(data),
                                           stream.get()) == dnnl_success;
+  }
+
+  bool RunPrimitive(const float* a, const float* b, float* y, void* scratch,
+                    absl::Span<const float* const> extra) {
+    bool placed = Place(0, a) && Place(1, b) && Place(2, y) && Place(3, scratch);
+    for (size_t i = 0; i < extra.size(); ++i) placed = placed && Place(4 + i, extra[i]);
+    return placed &&
+           dnnl_primitive_execute(primitive.get(), stream.get(), static_cast<int>(arguments.size()),
+                                  arguments.data()) == dnnl_success &&
+           dnnl_stream_wait(stream.get()) == dnnl_success;
   }
 };
 
@@ -125,9 +155,13 @@ OnednnProduct::OnednnProduct(OnednnProduct&&) noexcept = default;
 OnednnProduct& OnednnProduct::operator=(OnednnProduct&&) noexcept = default;
 OnednnProduct::~OnednnProduct() = default;
 
-absl::StatusOr<OnednnProduct> OnednnProduct::Make(const ProductShape& shape,
+absl::StatusOr<OnednnProduct> OnednnProduct::Make(ProductMethod method, const ProductShape& shape,
                                                   absl::Span<const ProductEpilogue> epilogues,
                                                   int threads) {
+  if (method == ProductMethod::kGemm) {
+    if (!epilogues.empty()) return Failed(shape, "sgemm takes no epilogues");
+    return OnednnProduct(std::make_unique<Prepared>(shape, threads));
+  }
   // How oneDNN cuts its work follows from the number of threads that it finds.
   const ThreadCount count(threads);
   try {
@@ -144,21 +178,14 @@ absl::Status OnednnProduct::Run(const float* a, const float* b, float* y, void* 
   Prepared& p = *prepared_;
   TESSERA_CHECK(operands.size() == p.operands.size())
       << operands.size() << " operands for " << p.operands.size();
-  bool placed = p.Place(0, a) && p.Place(1, b) && p.Place(2, y) && p.Place(3, scratch);
-  for (size_t i = 0; i < operands.size(); ++i) placed = placed && p.Place(4 + i, operands[i]);
-  if (!placed) return Failed(p.shape, "cannot place its operands");
   const ThreadCount count(p.threads);
   try {
-    if (dnnl_primitive_execute(p.primitive.get(), p.stream.get(),
-                               static_cast<int>(p.arguments.size()),
-                               p.arguments.data()) != dnnl_success ||
-        dnnl_stream_wait(p.stream.get()) != dnnl_success) {
-      return Failed(p.shape, "cannot run");
-    }
+    const bool ran = p.method == ProductMethod::kGemm ? p.RunGemm(a, b, y)
+                                                      : p.RunPrimitive(a, b, y, scratch, operands);
+    return ran ? absl::OkStatus() : Failed(p.shape, "cannot run");
   } catch (const std::exception& error) {
     return Failed(p.shape, error.what());
   }
-  return absl::OkStatus();
 }
 
 }  // namespace tessera::cpu

@@ -29,10 +29,19 @@ struct ProductEpilogue {
   enum Kind { kAddRow, kAddFull } kind;
 };
 
+// Which of oneDNN's ways is taken. Which is faster differs between processors and shapes by a
+// tenth.
+enum class ProductMethod {
+  kPrimitive,  // its matmul primitive
+  // Its sgemm, which takes no epilogues. It allocates memory of its own for the packed operands,
+  // some MB for as long as it runs.
+  kGemm,
+};
+
 // Not thread-safe.
 class OnednnProduct {
  public:
-  static absl::StatusOr<OnednnProduct> Make(const ProductShape& shape,
+  static absl::StatusOr<OnednnProduct> Make(ProductMethod method, const ProductShape& shape,
                                             absl::Span<const ProductEpilogue> epilogues,
                                             int threads);
   OnednnProduct(OnednnProduct&&) noexcept;

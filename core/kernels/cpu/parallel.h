@@ -57,9 +57,9 @@ void ParallelFor(int threads, int64_t size, int64_t grain, const Body& body) {
       &context);
 }
 
-// Calls body(task, worker) for each task in [0, tasks). Each of the workers, numbered from 0 and
-// fewer than `threads`, takes the next task when it has done one: for tasks of unequal length. A
-// worker does one task at a time, so it may have scratch memory of its own.
+// Calls body(task, worker) for each task in [0, tasks). Each of the workers, numbered from 0, at most
+// `threads` and at most as many as there are tasks, does one and then takes the next that is left: for
+// tasks of unequal length. A worker does one task at a time, so it may have scratch memory of its own.
 template <typename Body>
 void ParallelTasks(int threads, int64_t tasks, const Body& body) {
   if (threads <= 1 || tasks <= 1) {
@@ -69,18 +69,24 @@ void ParallelTasks(int threads, int64_t tasks, const Body& body) {
   struct Context {
     const Body& body;
     int64_t tasks;
+    int64_t first;  // tasks that are given out by number: every worker gets one
     mutable std::atomic<int64_t> next;
-  } context{body, tasks, {0}};
+  } context{body, tasks, std::min<int64_t>(threads, tasks), {std::min<int64_t>(threads, tasks)}};
   RunWorkers(
-      static_cast<int>(std::min<int64_t>(threads, tasks)),
-      [](const void* opaque, int worker, int) {
+      static_cast<int>(context.first),
+      [](const void* opaque, int worker, int workers) {
         const Context& c = *static_cast<const Context*>(opaque);
+        for (int64_t task = worker; task < c.first; task += workers) c.body(task, worker);
         for (int64_t task; (task = c.next.fetch_add(1, std::memory_order_relaxed)) < c.tasks;) {
           c.body(task, worker);
         }
       },
       &context);
 }
+
+// Which of `threads` equal parts of a workspace is a worker's. Worker 0, which there always is, has
+// the last: so a workspace is used to its end.
+inline int64_t PartOf(int worker, int threads) { return threads - 1 - worker; }
 
 }  // namespace tessera::cpu
 

@@ -1,4 +1,4 @@
-// add, subtract, multiply, divide, maximum: with numpy's broadcasting.
+// add, subtract, multiply, divide, maximum, minimum: with numpy's broadcasting.
 #include <cmath>
 #include <type_traits>
 
@@ -55,6 +55,14 @@ struct Larger {
   }
 };
 
+struct Smaller {
+  double operator()(double a, double b) const { return a < b || std::isnan(a) ? a : b; }
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a < b ? a : b;
+  }
+};
+
 }  // namespace
 
 absl::Status Add(const KernelCall& call) {
@@ -71,5 +79,6 @@ absl::Status Multiply(const KernelCall& call) {
 }
 absl::Status Divide(const KernelCall& call) { return ForEachPair(call, Quotient()); }
 absl::Status Maximum(const KernelCall& call) { return ForEachPair(call, Larger()); }
+absl::Status Minimum(const KernelCall& call) { return ForEachPair(call, Smaller()); }
 
 }  // namespace tessera::reference

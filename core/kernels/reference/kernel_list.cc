@@ -34,6 +34,7 @@ const Loops kKernels[] = {
     {"multiply", Multiply},
     {"divide", Divide},
     {"maximum", Maximum},
+    {"minimum", Minimum},
     {"exp", Exp},
     {"log", Log},
     {"sqrt", Sqrt},

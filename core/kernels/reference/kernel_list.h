@@ -23,6 +23,7 @@ absl::Status Subtract(const KernelCall& call);
 absl::Status Multiply(const KernelCall& call);
 absl::Status Divide(const KernelCall& call);
 absl::Status Maximum(const KernelCall& call);
+absl::Status Minimum(const KernelCall& call);
 // unary.cc
 absl::Status Exp(const KernelCall& call);
 absl::Status Log(const KernelCall& call);
