@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "core/kernels/cpu/backend.h"
+#include "core/kernels/cpu/targets.h"
 #include "gtest/gtest.h"
+#include "hwy/targets.h"
 
 namespace tessera {
 namespace {
@@ -124,9 +126,25 @@ std::vector<float> RunFloats(const Use& use, int threads = 2, absl::string_view 
 
 TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 
+// With one of the targets that the vector kernels are compiled for and this processor has.
+class CpuTest : public ::testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { Choose(GetParam()); }
+  void TearDown() override { Choose(0); }
+
+ private:
+  static void Choose(int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Targets, CpuTest, ::testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& info) { return std::string(hwy::TargetName(info.param)); });
+
 // --- Values by hand ------------------------------------------------------------------------------
 
-TEST(CpuTest, ArithmeticBroadcasts) {
+TEST_P(CpuTest, ArithmeticBroadcasts) {
   const TestTensor a = Floats({2, 3}, {1, 2, 3, 4, 5, 6}), b = Floats({3}, {10, 20, 30});
   const TestTensor column = Floats({2, 1}, {2, 4});
   EXPECT_EQ(RunFloats({"add", {}, {&a, &b}, {F32({2, 3})}}),
@@ -137,7 +155,7 @@ TEST(CpuTest, ArithmeticBroadcasts) {
             (std::vector<float>{-8, -18, -28, -6, -16, -26}));
 }
 
-TEST(CpuTest, IntegersWrapAndNeverTrap) {
+TEST_P(CpuTest, IntegersWrapAndNeverTrap) {
   const int32_t lowest = std::numeric_limits<int32_t>::min();
   const TestTensor a = Ints({4}, {7, -7, 5, lowest}), b = Ints({4}, {2, 2, 0, -1});
   const auto quotient = RunKernels({"divide", {}, {&a, &b}, {{DType::kI32, {4}}}});
@@ -146,7 +164,7 @@ TEST(CpuTest, IntegersWrapAndNeverTrap) {
   EXPECT_EQ(sum[0].values<int32_t>()[3], std::numeric_limits<int32_t>::max());
 }
 
-TEST(CpuTest, FunctionsKnowTheirLimits) {
+TEST_P(CpuTest, FunctionsKnowTheirLimits) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::nanf("");
   const TestTensor x = Floats({8}, {0, 1, -1, 89, -110, inf, -inf, nan});
   const auto e = RunFloats({"exp", {}, {&x}, {F32({8})}});
@@ -168,7 +186,7 @@ TEST(CpuTest, FunctionsKnowTheirLimits) {
   EXPECT_TRUE(std::isnan(log[6]));
 }
 
-TEST(CpuTest, CastsRoundOnce) {
+TEST_P(CpuTest, CastsRoundOnce) {
   // Between two bf16 (1 and 1 + 2^-7): the tie goes to even, and a bit above it does not.
   const TestTensor x = Of<double>(
       DType::kF64, {4}, {1 + std::exp2(-8), 1 + std::exp2(-8) + std::exp2(-40), -2.75, 300.5});
@@ -180,7 +198,7 @@ TEST(CpuTest, CastsRoundOnce) {
   EXPECT_EQ(u8[0].values<uint8_t>(), (std::vector<uint8_t>{1, 1, 0, 255}));
 }
 
-TEST(CpuTest, MatMulOfEveryForm) {
+TEST_P(CpuTest, MatMulOfEveryForm) {
   const TestTensor a = Floats({2, 3}, {1, 2, 3, 4, 5, 6});
   const TestTensor at = Floats({3, 2}, {1, 4, 2, 5, 3, 6});
   const TestTensor b = Floats({3, 2}, {1, 0, 0, 1, 2, -1});
@@ -206,7 +224,7 @@ TEST(CpuTest, MatMulOfEveryForm) {
             (std::vector<float>{0, 0, 0, 0}));
 }
 
-TEST(CpuTest, MatMulWithEpilogues) {
+TEST_P(CpuTest, MatMulWithEpilogues) {
   const TestTensor a = Floats({2, 1}, {1, -1}), b = Floats({1, 3}, {1, 2, 3});
   const TestTensor bias = Floats({3}, {1, 1, -4}), full = Floats({2, 3}, {0, 0, 0, 0, 5, 0});
   const Attributes plain = {{"transpose_a", false}, {"transpose_b", false}};
@@ -222,7 +240,7 @@ TEST(CpuTest, MatMulWithEpilogues) {
             (std::vector<float>{2, 3, -1, 0, 4, -7}));
 }
 
-TEST(CpuTest, AttentionOfTwoTokens) {
+TEST_P(CpuTest, AttentionOfTwoTokens) {
   // Equal scores: the second token sees the mean of both values, the first only its own.
   const TestTensor q = Floats({1, 2, 1, 2}, {0, 0, 0, 0}), v = Floats({1, 2, 1, 2}, {1, 2, 3, 6});
   const auto result = RunKernels({"attention",
@@ -234,7 +252,7 @@ TEST(CpuTest, AttentionOfTwoTokens) {
   EXPECT_FLOAT_EQ(result[1].values<float>()[1], std::log(2.0f));
 }
 
-TEST(CpuTest, LinearLogSumExpIgnoresTargetsOutside) {
+TEST_P(CpuTest, LinearLogSumExpIgnoresTargetsOutside) {
   const TestTensor x = Floats({2, 1}, {1, 2}), w = Floats({3, 1}, {0, 0, 1});
   const TestTensor targets = Ints({2}, {2, -100});
   const auto result =
@@ -244,7 +262,7 @@ TEST(CpuTest, LinearLogSumExpIgnoresTargetsOutside) {
   EXPECT_EQ(result[1].values<float>(), (std::vector<float>{1, 0}));
 }
 
-TEST(CpuTest, ARowWithoutWeightContributesNothingWhateverItHolds) {
+TEST_P(CpuTest, ARowWithoutWeightContributesNothingWhateverItHolds) {
   const float nan = std::nanf("");
   const TestTensor dlse = Floats({2}, {1, 0}), dtarget = Floats({2}, {-1, 0});
   const TestTensor x = Floats({2, 2}, {1, 2, nan, nan}), w = Floats({2, 2}, {1, 0, 0, 0});
@@ -263,7 +281,7 @@ TEST(CpuTest, ARowWithoutWeightContributesNothingWhateverItHolds) {
   EXPECT_NEAR(dw[3], 2 * p, 1e-6);
 }
 
-TEST(CpuTest, UpdatesKeepTheirStateWhereThePredicateSaysSo) {
+TEST_P(CpuTest, UpdatesKeepTheirStateWhereThePredicateSaysSo) {
   const TestTensor p = Floats({2}, {1, -1}), g = Floats({2}, {0.5, std::nanf("")});
   const TestTensor m = Floats({2}, {0, 0.25}), v = Floats({2}, {0, 1});
   const TestTensor lr = Scalar(DType::kF32, 0.1f), one = Scalar(DType::kF32, 1.0f);
@@ -285,7 +303,7 @@ TEST(CpuTest, UpdatesKeepTheirStateWhereThePredicateSaysSo) {
   EXPECT_FLOAT_EQ(sgd[0].values<float>()[0], 0.95f);
 }
 
-TEST(CpuTest, IdsOutsideOfTheTableAreAnError) {
+TEST_P(CpuTest, IdsOutsideOfTheTableAreAnError) {
   const TestTensor table = Floats({2, 2}, {1, 2, 3, 4}), ids = Ints({2}, {1, 2});
   const KernelRequest request{.op = "embedding",
                               .attributes = {},
@@ -314,7 +332,7 @@ void ExpectSameBitsAtAnyThreads(const Use& use, absl::string_view name = "") {
   }
 }
 
-TEST(CpuTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
+TEST_P(CpuTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
   const TestTensor x = Random({333, 211}, 1), y = Random({333, 211}, 2), row = Random({211}, 3);
   const TestTensor tall = Random({3001, 5}, 4), line = Random({200003}, 5);
   const std::vector<int64_t> rows = {0}, columns = {1};
@@ -362,7 +380,7 @@ TEST(CpuTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
 }
 
 // The last elements of an array go through masked vectors.
-TEST(CpuTest, AnElementHasTheSameBitsWhereverItLies) {
+TEST_P(CpuTest, AnElementHasTheSameBitsWhereverItLies) {
   const TestTensor x = Random({67}, 20, -6, 6), dy = Random({67}, 21);
   const std::vector<float> values = x.values<float>(), changes = dy.values<float>();
   struct Case {
@@ -388,7 +406,7 @@ TEST(CpuTest, AnElementHasTheSameBitsWhereverItLies) {
   }
 }
 
-TEST(CpuTest, TheProcessorIsNamed) {
+TEST_P(CpuTest, TheProcessorIsNamed) {
   EXPECT_EQ(Cpu().processor().threads, 2);
   EXPECT_NE(Cpu().processor().name.find(", "), std::string::npos) << Cpu().processor().name;
 }
