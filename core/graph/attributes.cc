@@ -45,8 +45,7 @@ template <typename T>
 const T& Get(const Attributes& attributes, absl::string_view name) {
   const AttributeValue* value = attributes.Find(name);
   TESSERA_CHECK(value != nullptr && std::holds_alternative<T>(*value))
-      << "attribute '" << std::string(name.data(), name.size()) << "' in "
-      << attributes.ToString();
+      << "attribute '" << std::string(name.data(), name.size()) << "' in " << attributes.ToString();
   return std::get<T>(*value);
 }
 

@@ -45,16 +45,16 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
                                                     const AutogradOperators& operators) {
   if (!graph.status().ok()) return graph.status();
   if (!loss.valid() || !loss.shape().empty() || !IsFloating(loss.dtype())) {
-    return absl::InvalidArgumentError(absl::StrCat("a loss is a floating scalar, not ",
-                                                   TypeToString(loss.type())));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a loss is a floating scalar, not ", TypeToString(loss.type())));
   }
   const BackwardPhase phase(&graph);
   const std::vector<bool> depends = DependsOn(graph, targets);
   const OpId forward_ops = static_cast<OpId>(graph.ops().size());
   std::vector<Tensor> gradients(graph.values().size());
 
-  // The sum of all contributions gets the value's path; the contributions keep their operators'. One
-  // gradient may be that of several values (of both terms of a sum): the first names it.
+  // The sum of all contributions gets the value's path; the contributions keep their operators'.
+  // One gradient may be that of several values (of both terms of a sum): the first names it.
   absl::flat_hash_set<ValueId> named;
   const auto name_gradient = [&](ValueId value, Tensor gradient) {
     const std::string path = absl::StrCat(graph.value(value).path, ".grad");
@@ -100,10 +100,10 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         if (!needed[i] || !contribution.valid()) continue;
         const ValueId input = graph.op(id).inputs[i];
         if (contribution.type() != graph.value(input).type) {
-          return absl::InternalError(
-              absl::StrCat("the gradient of input ", i, " of '", graph.op(id).path, "' is ",
-                           TypeToString(contribution.type()), ", the input ",
-                           TypeToString(graph.value(input).type)));
+          return absl::InternalError(absl::StrCat("the gradient of input ", i, " of '",
+                                                  graph.op(id).path, "' is ",
+                                                  TypeToString(contribution.type()), ", the input ",
+                                                  TypeToString(graph.value(input).type)));
         }
         Tensor& sum = gradients[input];
         sum = sum.valid() ? operators.add(sum, contribution) : contribution;

@@ -56,9 +56,10 @@ struct AutogradOperators {
 
 // Appends to `graph` the gradients of `loss` (a scalar) with respect to each of `targets`, seeded
 // with d loss = 1, and returns them in order, at the paths "<target>.grad" (one gradient may serve
-// several targets; then it has one's path). A target that the loss does not depend on gets zeros. Contributions to one value are added in the order in which the
-// reverse walk meets them, which depends on nothing but the Graph.
-// Call RecordGradients of core/ops/ops.h, which fills in the operators.
+// several targets; then it has one's path). A target that the loss does not depend on gets zeros.
+// Contributions to one value are added in the order in which the reverse walk meets them, which
+// depends on nothing but the Graph. Call RecordGradients of core/ops/ops.h, which fills in the
+// operators.
 absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
                                                     absl::Span<const Tensor> targets,
                                                     const AutogradOperators& operators);

@@ -109,9 +109,9 @@ Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
   const std::string path = ScopedPath(name);
   if (const State* known = FindState(path)) {
     if (known->type != type || known->role != role || known->given == kNone) {
-      Fail(absl::InvalidArgumentError(
-          absl::StrCat("state '", path, "' is declared as ", TypeToString(known->type),
-                       " and again as ", TypeToString(type))));
+      Fail(absl::InvalidArgumentError(absl::StrCat("state '", path, "' is declared as ",
+                                                   TypeToString(known->type), " and again as ",
+                                                   TypeToString(type))));
       return {};
     }
     return tensor(known->given);
@@ -141,8 +141,8 @@ void Graph::SetState(absl::string_view path, Tensor left) {
   if (!left.valid()) return;
   State& state = states_[it->second];
   if (left.type() != state.type) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("state '", path, "' is ",
-                                                 TypeToString(state.type), ", what is left of it ",
+    Fail(absl::InvalidArgumentError(absl::StrCat("state '", path, "' is ", TypeToString(state.type),
+                                                 ", what is left of it ",
                                                  TypeToString(left.type()))));
     return;
   }
@@ -185,8 +185,8 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
   auto outputs = kind.InferTypes(types, op.attributes);
   if (!outputs.ok()) {
     Fail(absl::Status(outputs.status().code(),
-                      absl::StrCat(ScopedPath(name.empty() ? kind.name() : name), " (",
-                                   kind.name(), "): ", outputs.status().message())));
+                      absl::StrCat(ScopedPath(name.empty() ? kind.name() : name), " (", kind.name(),
+                                   "): ", outputs.status().message())));
     return std::vector<Tensor>(8);
   }
   op.path = FreePath(ScopedPath(name.empty() ? kind.name() : name));
@@ -195,10 +195,10 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
   for (int i = 0; i < static_cast<int>(outputs->size()); ++i) {
     const absl::string_view output_name = kind.OutputName(i);
     std::string path =
-        i == 0 && output_name.empty() ? op.path
-                                      : FreePath(output_name.empty()
-                                                     ? absl::StrCat(op.path, ".", i)
-                                                     : absl::StrCat(op.path, ".", output_name));
+        i == 0 && output_name.empty()
+            ? op.path
+            : FreePath(output_name.empty() ? absl::StrCat(op.path, ".", i)
+                                           : absl::StrCat(op.path, ".", output_name));
     const Role role = phase_ == Phase::kBackward ? Role::kGradient : Role::kActivation;
     op.outputs.push_back(AddValue(std::move(path), (*outputs)[i], role, id, i));
     result.push_back(tensor(op.outputs.back()));

@@ -16,10 +16,10 @@ std::string HashOf(absl::string_view text) {
 }
 
 std::string InitializerToString(const Initializer& initializer) {
-  const Attributes value = initializer.kind == Initializer::Kind::kConstant
-                               ? Attributes{{"constant", initializer.value}}
-                               : Attributes{{"mean", initializer.value},
-                                            {"stddev", initializer.stddev}};
+  const Attributes value =
+      initializer.kind == Initializer::Kind::kConstant
+          ? Attributes{{"constant", initializer.value}}
+          : Attributes{{"mean", initializer.value}, {"stddev", initializer.stddev}};
   return value.ToString();
 }
 

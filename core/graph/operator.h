@@ -1,4 +1,5 @@
-// What an operator is: its shape rule, gradient, cost, layout signatures, and which outputs are views.
+// What an operator is: its shape rule, gradient, cost, layout signatures, and which outputs are
+// views.
 //
 // One object of static lifetime for each operator; all methods are const and thread-safe. How an
 // operator runs is not said here but in core/kernels, under the same name.
@@ -50,8 +51,8 @@ class Operator {
 
   // The shape rule: the outputs' types, or InvalidArgument saying which input or attribute does not
   // fit and what would.
-  virtual absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
-                                                             const Attributes& attributes) const = 0;
+  virtual absl::StatusOr<std::vector<TensorType>> InferTypes(
+      absl::Span<const TensorType> inputs, const Attributes& attributes) const = 0;
 
   // What output i is called below the op's path; "" for an only or main output.
   virtual absl::string_view OutputName(int i) const { return ""; }
@@ -86,8 +87,8 @@ class Operator {
     return std::nullopt;
   }
   // For an operator whose inputs are parts of output 0's memory (concat): where input i lies in a
-  // row-major output. An operator with is_assembly() has no kernel: its inputs are written in place,
-  // or copied there.
+  // row-major output. An operator with is_assembly() has no kernel: its inputs are written in
+  // place, or copied there.
   virtual bool is_assembly() const { return false; }
   virtual ViewPlacement Part(const OpTypes& types, int input) const { return {}; }
 

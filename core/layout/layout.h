@@ -18,9 +18,9 @@ struct AxisLayout {
   enum class Reduction : uint8_t { kSum, kMax, kLogSumExp };
 
   Kind kind = Kind::kBroadcast;
-  int dim = 0;                             // of a split
-  int64_t unit = 1;                        // of a split, in elements
-  Reduction reduction = Reduction::kSum;   // of a partial
+  int dim = 0;                            // of a split
+  int64_t unit = 1;                       // of a split, in elements
+  Reduction reduction = Reduction::kSum;  // of a partial
 
   static AxisLayout Broadcast() { return {}; }
   static AxisLayout Split(int dim, int64_t unit = 1) { return {Kind::kSplit, dim, unit}; }

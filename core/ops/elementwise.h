@@ -35,7 +35,8 @@ OpCost WithFlops(OpCost cost, double flops);
 double Elements(const TensorType& type);
 
 // The gradient of broadcasting: sums `gradient` over the dimensions that `shape` lacks or has with
-// size 1, and gives the sum that shape. By value: recording moves what a handle's shape() refers to.
+// size 1, and gives the sum that shape. By value: recording moves what a handle's shape() refers
+// to.
 Tensor SumToShape(Tensor gradient, Shape shape);
 
 }  // namespace tessera

@@ -1,8 +1,11 @@
-// The functions with which a model is recorded. Each records one or a few operators (docs/operators.md
-// says what each computes) on Tensor handles and returns the result's handle; what does not fit is
-// noted in the Graph (Graph::status) and gives an invalid handle.
+// The functions with which a model is recorded. Each records one or a few operators
+// (docs/operators.md says what each computes) on Tensor handles and returns the result's handle;
+// what does not fit is noted in the Graph (Graph::status) and gives an invalid handle.
 //
 // Broadcasting is numpy's. Thread safety: as the Graph's, one thread records.
+//
+// Record at most one operator in an argument list: C++ leaves the order of arguments to the compiler,
+// and paths and fingerprints follow the order of recording.
 #ifndef TESSERA_CORE_OPS_OPS_H_
 #define TESSERA_CORE_OPS_OPS_H_
 

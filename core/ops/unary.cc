@@ -43,7 +43,8 @@ Tensor LogGradient(Tensor dy, Tensor x, Tensor y) { return Divide(dy, x); }
 Tensor SqrtGradient(Tensor dy, Tensor x, Tensor y) { return Divide(Scale(dy, 0.5), y); }
 // -1/2 x^(-3/2)
 Tensor RsqrtGradient(Tensor dy, Tensor x, Tensor y) {
-  return Multiply(Scale(dy, -0.5), Multiply(Square(y), y));
+  const Tensor half = Scale(dy, -0.5);
+  return Multiply(half, Multiply(Square(y), y));
 }
 Tensor ReciprocalGradient(Tensor dy, Tensor x, Tensor y) { return Negate(Multiply(dy, Square(y))); }
 Tensor NegateGradient(Tensor dy, Tensor x, Tensor y) { return Negate(dy); }
@@ -52,7 +53,8 @@ Tensor TanhGradient(Tensor dy, Tensor x, Tensor y) {
   return Multiply(dy, AddConstant(Negate(Square(y)), 1));
 }
 Tensor SigmoidGradient(Tensor dy, Tensor x, Tensor y) {
-  return Multiply(Multiply(dy, y), AddConstant(Negate(y), 1));
+  const Tensor share = Multiply(dy, y);
+  return Multiply(share, AddConstant(Negate(y), 1));
 }
 
 }  // namespace

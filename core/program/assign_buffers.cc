@@ -53,8 +53,8 @@ class Assignment {
     for (const NamedValue& output : program_.outputs) last_[Root(output.value)] = count();
   }
 
-  // Whether what is left of a state can be computed in the bytes of what was given: no one reads the
-  // given value later, and the instruction that reads it last allows it.
+  // Whether what is left of a state can be computed in the bytes of what was given: no one reads
+  // the given value later, and the instruction that reads it last allows it.
   bool CanLeaveInPlace(const ProgramState& state) const {
     return Root(state.left) == state.left && !claimed_.contains(state.left) &&
            writers_[state.left] == 1 && CanOverwrite(state);
@@ -214,8 +214,8 @@ class Assignment {
   void AssignWorkspaces() {
     for (int32_t i = 0; i < count(); ++i) {
       Instruction& instruction = program_.instructions[i];
-      instruction.workspace_bytes = instruction.kernel->WorkspaceBytes(
-          program_.RequestOf(instruction), chooser_.processor());
+      instruction.workspace_bytes =
+          instruction.kernel->WorkspaceBytes(program_.RequestOf(instruction), chooser_.processor());
       if (instruction.workspace_bytes == 0) continue;
       Buffer buffer;
       buffer.path = absl::StrCat(instruction.path, ".workspace");
@@ -229,8 +229,8 @@ class Assignment {
 
   KernelChooser& chooser_;
   Program& program_;
-  std::vector<int32_t> first_, last_;  // by root: instructions
-  std::vector<int32_t> writers_;       // by root: how many instructions write it
+  std::vector<int32_t> first_, last_;     // by root: instructions
+  std::vector<int32_t> writers_;          // by root: how many instructions write it
   absl::flat_hash_set<int32_t> claimed_;  // values that lie in a state's buffer
   absl::flat_hash_set<std::string> parameters_;
 };

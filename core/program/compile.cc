@@ -23,8 +23,8 @@ constexpr int kPlanFormat = 1;
 // The Plan with a part for every Graph, and every part whole.
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, const std::vector<Graph>& graphs) {
   if (plan.format() != 0 && plan.format() != kPlanFormat) {
-    return absl::InvalidArgumentError(absl::StrCat("the plan has format ", plan.format(),
-                                                   "; this program reads ", kPlanFormat));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the plan has format ", plan.format(), "; this program reads ", kPlanFormat));
   }
   if (plan.stages_size() > 1 || (plan.stages_size() == 1 && plan.stages(0).mesh_size() > 0)) {
     return absl::InvalidArgumentError("the plan is for more than one device");
@@ -58,8 +58,8 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, const std::vector<Graph>& gr
         return graph.name() == given.graph();
       });
       if (!known) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the plan has a part for a graph '", given.graph(), "' that is not there"));
+        return absl::InvalidArgumentError(absl::StrCat("the plan has a part for a graph '",
+                                                       given.graph(), "' that is not there"));
       }
     }
   }
@@ -135,10 +135,10 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   *run.plan.mutable_kernels() = ChoicesOf(run.programs, backend);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());
   if (options.memory_limit_bytes > 0 && run.arena_bytes > options.memory_limit_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "the run needs ", run.arena_bytes, " bytes, more than the memory limit of ",
-        options.memory_limit_bytes, " bytes; the smallest limit that it meets is ",
-        run.arena_bytes, " bytes"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the run needs ", run.arena_bytes, " bytes, more than the memory limit of ",
+                     options.memory_limit_bytes, " bytes; the smallest limit that it meets is ",
+                     run.arena_bytes, " bytes"));
   }
   return run;
 }

@@ -42,7 +42,8 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
       for (int32_t part : written[value.root]) {
         // A value without elements lies nowhere, but its root must have been made.
         const bool empty = NumElements(value.type.shape) == 0;
-        if (empty || RangesMeet(program.values[part], value)) predecessors[i].push_back(producer[part]);
+        if (empty || RangesMeet(program.values[part], value))
+          predecessors[i].push_back(producer[part]);
       }
     };
     for (int32_t id : instruction.inputs) add_writers(id);

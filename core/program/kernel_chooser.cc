@@ -34,9 +34,9 @@ absl::StatusOr<const Kernel*> KernelChooser::Choose(const KernelRequest& request
     for (const Kernel* kernel : CandidateKernels(*backend_, request)) {
       if (ToStdString(kernel->name()) == recorded->second) return it->second = kernel;
     }
-    note_ = absl::StrCat("the plan names kernel '", recorded->second, "' for ", key,
-                         ", which backend '", backend_->name(),
-                         "' does not have; the default is used");
+    note_ =
+        absl::StrCat("the plan names kernel '", recorded->second, "' for ", key,
+                     ", which backend '", backend_->name(), "' does not have; the default is used");
   }
   absl::StatusOr<const Kernel*> kernel = DefaultKernel(*backend_, request);
   if (!kernel.ok()) {

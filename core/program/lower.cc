@@ -209,9 +209,8 @@ class Lowering {
       if (fixed_.count(op.inputs[i]) == 0 && CanPlace(part, placement)) {
         Place(part, whole, placement);
       } else {
-        const int32_t target =
-            AddView(absl::StrCat(output.path, ".part", i), program_.values[part].type, output.role,
-                    whole, placement);
+        const int32_t target = AddView(absl::StrCat(output.path, ".part", i),
+                                       program_.values[part].type, output.role, whole, placement);
         RETURN_IF_ERROR(EmitCopy(part, target));
       }
     }
@@ -255,12 +254,12 @@ class Lowering {
   KernelChooser& chooser_;
   Program program_;
   Phase phase_ = Phase::kForward;
-  std::vector<int32_t> value_of_;                              // by ValueId
-  absl::flat_hash_map<ValueId, bool> fixed_;                   // outputs and states left
-  absl::flat_hash_map<int32_t, int32_t> copies_;               // row-major copies
-  std::vector<std::vector<std::pair<int32_t, int>>> uses_;     // by value: instruction, input
-  std::vector<std::vector<int32_t>> views_;                    // by root
-  std::vector<int32_t> producer_;                              // by value: instruction
+  std::vector<int32_t> value_of_;                           // by ValueId
+  absl::flat_hash_map<ValueId, bool> fixed_;                // outputs and states left
+  absl::flat_hash_map<int32_t, int32_t> copies_;            // row-major copies
+  std::vector<std::vector<std::pair<int32_t, int>>> uses_;  // by value: instruction, input
+  std::vector<std::vector<int32_t>> views_;                 // by root
+  std::vector<int32_t> producer_;                           // by value: instruction
 };
 
 }  // namespace

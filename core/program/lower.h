@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// Operators that neither an output nor a state left behind needs are left out. Instructions stand in
-// the Graph's order.
+// Operators that neither an output nor a state left behind needs are left out. Instructions stand
+// in the Graph's order.
 absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
 
 }  // namespace tessera

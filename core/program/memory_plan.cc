@@ -65,10 +65,9 @@ Placement PlaceInTime(absl::Span<const Lifetime> lifetimes) {
     return lifetimes[a].first != lifetimes[b].first ? lifetimes[a].first < lifetimes[b].first
                                                     : lifetimes[a].bytes > lifetimes[b].bytes;
   });
-  std::stable_sort(ends.begin(), ends.end(), [&](int32_t a, int32_t b) {
-    return lifetimes[a].last < lifetimes[b].last;
-  });
-  std::map<int64_t, int64_t> gaps;              // offset -> bytes
+  std::stable_sort(ends.begin(), ends.end(),
+                   [&](int32_t a, int32_t b) { return lifetimes[a].last < lifetimes[b].last; });
+  std::map<int64_t, int64_t> gaps;               // offset -> bytes
   std::multimap<int64_t, int64_t> gaps_by_size;  // bytes -> offset
   const auto remove_by_size = [&](int64_t offset, int64_t bytes) {
     for (auto it = gaps_by_size.lower_bound(bytes); it != gaps_by_size.end(); ++it) {

@@ -17,9 +17,8 @@ void ExpectValid(const std::vector<Lifetime>& lifetimes, const Placement& placem
     for (size_t j = 0; j < i; ++j) {
       const bool in_time =
           lifetimes[i].first <= lifetimes[j].last && lifetimes[j].first <= lifetimes[i].last;
-      const bool in_space =
-          placement.offsets[i] < placement.offsets[j] + lifetimes[j].bytes &&
-          placement.offsets[j] < placement.offsets[i] + lifetimes[i].bytes;
+      const bool in_space = placement.offsets[i] < placement.offsets[j] + lifetimes[j].bytes &&
+                            placement.offsets[j] < placement.offsets[i] + lifetimes[i].bytes;
       ASSERT_FALSE(in_time && in_space) << i << " and " << j;
     }
   }

@@ -77,8 +77,8 @@ std::string Program::ToString() const {
       absl::StrAppend(out, "%", values[id].path);
     });
   };
-  std::string text = absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes,
-                                  "\n");
+  std::string text =
+      absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes, "\n");
   for (const NamedValue& input : inputs) {
     absl::StrAppend(&text, "input ", describe(input.value), "\n");
   }
@@ -92,12 +92,11 @@ std::string Program::ToString() const {
   }
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
-    absl::StrAppend(&text, "[", i, "] ",
-                    absl::StrJoin(instruction.outputs, ", ",
-                                  [&](std::string* out, int32_t id) {
-                                    absl::StrAppend(out, describe(id));
-                                  }),
-                    " = ", instruction.op->name());
+    absl::StrAppend(
+        &text, "[", i, "] ",
+        absl::StrJoin(instruction.outputs, ", ",
+                      [&](std::string* out, int32_t id) { absl::StrAppend(out, describe(id)); }),
+        " = ", instruction.op->name());
     for (size_t k = 0; k < instruction.epilogues.size(); ++k) {
       absl::StrAppend(&text, "+", instruction.epilogues[k].op,
                       instruction.epilogues[k].attributes.ToString());

@@ -27,9 +27,8 @@ enum class Category : uint8_t {
   kWorkspace,
 };
 inline constexpr Category kAllCategories[] = {
-    Category::kParameters,  Category::kGradients, Category::kOptimizerState,
-    Category::kActivations, Category::kInputs,    Category::kCache,
-    Category::kWorkspace};
+    Category::kParameters, Category::kGradients, Category::kOptimizerState, Category::kActivations,
+    Category::kInputs,     Category::kCache,     Category::kWorkspace};
 absl::string_view CategoryName(Category category);
 
 // A stretch of the arena. Alive from before instruction `first` runs until after `last` has run;
@@ -47,26 +46,26 @@ struct Buffer {
 // A value is written once. A view shares the memory of its root.
 struct ProgramValue {
   std::string path;
-  TensorType type;   // as it is kept on the backend
-  Strides strides;   // elements
+  TensorType type;  // as it is kept on the backend
+  Strides strides;  // elements
   Role role = Role::kActivation;
-  int32_t root = kNone;       // the value whose memory it shares; itself if it is no view
-  int64_t root_offset = 0;    // elements from the root's first
-  int32_t buffer = kNone;     // of the root; filled in when buffers are assigned
+  int32_t root = kNone;     // the value whose memory it shares; itself if it is no view
+  int64_t root_offset = 0;  // elements from the root's first
+  int32_t buffer = kNone;   // of the root; filled in when buffers are assigned
 };
 
 struct Instruction {
   std::string path;
   const Operator* op = nullptr;
   Attributes attributes;
-  std::vector<Epilogue> epilogues;   // operators fused behind `op`
+  std::vector<Epilogue> epilogues;       // operators fused behind `op`
   std::vector<std::string> fused_paths;  // theirs
-  std::vector<int32_t> inputs;       // values; epilogues' extra inputs come last
-  std::vector<int32_t> outputs;      // values
-  std::vector<int32_t> after;        // values whose producers must have run, though it reads none
+  std::vector<int32_t> inputs;           // values; epilogues' extra inputs come last
+  std::vector<int32_t> outputs;          // values
+  std::vector<int32_t> after;  // values whose producers must have run, though it reads none
   const Kernel* kernel = nullptr;
   int64_t workspace_bytes = 0;
-  int32_t workspace = kNone;         // buffer
+  int32_t workspace = kNone;  // buffer
   Phase phase = Phase::kForward;
   bool recomputed = false;
   OpCost cost;

@@ -33,8 +33,7 @@ class Verifier {
 
  private:
   absl::Status Error(absl::string_view where, absl::string_view what) const {
-    return absl::InternalError(
-        absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
   }
 
   absl::Status CheckValues() const {
@@ -105,9 +104,7 @@ class Verifier {
   }
 
   // Whether a root is written part by part.
-  bool IsAssembled(int32_t root) const {
-    return part_writes_.count(root) > 0;
-  }
+  bool IsAssembled(int32_t root) const { return part_writes_.count(root) > 0; }
 
   absl::Status CheckShapes(const Instruction& instruction) const {
     size_t extra = 0;
@@ -146,7 +143,8 @@ class Verifier {
         if (input.buffer != value.buffer) continue;
         if (input.root_offset != value.root_offset || input.type != value.type ||
             !IsRowMajor(input.type.shape, input.strides) ||
-            !IsRowMajor(value.type.shape, value.strides) || !Allowed(instruction, static_cast<int>(k), j)) {
+            !IsRowMajor(value.type.shape, value.strides) ||
+            !Allowed(instruction, static_cast<int>(k), j)) {
           return Error(instruction.path,
                        absl::StrCat("may not write ", value.path, " over ", input.path));
         }
@@ -208,15 +206,14 @@ class Verifier {
         if (buffer.bytes == 0) continue;
         auto [it, inserted] = alive.emplace(buffer.offset, b);
         auto next = std::next(it);
-        const bool meets_next =
-            next != alive.end() && next->first < buffer.offset + buffer.bytes;
+        const bool meets_next = next != alive.end() && next->first < buffer.offset + buffer.bytes;
         const bool meets_previous =
-            it != alive.begin() && std::prev(it)->first +
-                                           program_.buffers[std::prev(it)->second].bytes >
-                                       buffer.offset;
+            it != alive.begin() &&
+            std::prev(it)->first + program_.buffers[std::prev(it)->second].bytes > buffer.offset;
         if (!inserted || meets_next || meets_previous) {
-          const int32_t other =
-              !inserted ? it->second : meets_next ? next->second : std::prev(it)->second;
+          const int32_t other = !inserted    ? it->second
+                                : meets_next ? next->second
+                                             : std::prev(it)->second;
           return Error(absl::StrCat("buffer #", b, " (", buffer.path, ")"),
                        absl::StrCat("shares bytes with buffer #", other, " (",
                                     program_.buffers[other].path, ") while both are alive"));

@@ -65,8 +65,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   auto engine = absl::WrapUnique(new Engine());
   engine->run_ = std::move(run);
   engine->backend_ = backend;
-  ASSIGN_OR_RETURN(engine->arena_,
-                   backend->Allocate(engine->run_.arena_bytes, options.guarded));
+  ASSIGN_OR_RETURN(engine->arena_, backend->Allocate(engine->run_.arena_bytes, options.guarded));
   if (options.fill >= 0) {
     const std::vector<char> piece(kPiece, static_cast<char>(options.fill));
     for (int64_t at = 0; at < engine->run_.arena_bytes; at += kPiece) {
@@ -78,8 +77,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   for (const Program& program : engine->run_.programs) {
     for (const ProgramState& state : program.states) {
       if (state.role == Role::kCache || !seen.emplace(state.path, true).second) continue;
-      const ProgramValue& value =
-          program.value(state.given != kNone ? state.given : state.left);
+      const ProgramValue& value = program.value(state.given != kNone ? state.given : state.left);
       engine->states_.push_back(
           {state.path, state.role, value.type, program.buffers[value.buffer].offset});
     }
@@ -113,8 +111,7 @@ absl::StatusOr<DType> Engine::InputDType(absl::string_view program, absl::string
   const Program& p = executor(program).program();
   const int32_t value = p.FindInput(input);
   if (value == kNone) {
-    return absl::NotFoundError(
-        absl::StrCat("program '", program, "' has no input '", input, "'"));
+    return absl::NotFoundError(absl::StrCat("program '", program, "' has no input '", input, "'"));
   }
   return p.value(value).type.dtype;
 }
@@ -167,9 +164,8 @@ absl::Status Engine::SetStateValues(absl::string_view program, absl::string_view
   Executor& exec = executor(program);
   const TensorType& type = exec.program().value(id).type;
   if (NumElements(type.shape) != static_cast<int64_t>(values.size())) {
-    return absl::InvalidArgumentError(absl::StrCat("state '", path, "' has ",
-                                                   NumElements(type.shape), " elements, not ",
-                                                   values.size()));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "state '", path, "' has ", NumElements(type.shape), " elements, not ", values.size()));
   }
   ToDevice(values, type.dtype, staging_);
   return backend_->CopyToDevice(exec.AddressOf(id), staging_.data(), NumBytes(type));
@@ -230,9 +226,9 @@ absl::Status Engine::ClearCaches(absl::string_view program) {
   for (const Buffer& buffer : exec.program().buffers) {
     if (buffer.category != Category::kCache) continue;
     for (int64_t at = 0; at < buffer.bytes; at += kPiece) {
-      RETURN_IF_ERROR(WriteArena(buffer.offset + at,
-                                 absl::MakeConstSpan(staging_.data(),
-                                                     std::min(kPiece, buffer.bytes - at))));
+      RETURN_IF_ERROR(
+          WriteArena(buffer.offset + at,
+                     absl::MakeConstSpan(staging_.data(), std::min(kPiece, buffer.bytes - at))));
     }
   }
   return absl::OkStatus();

@@ -32,8 +32,8 @@ Executor::~Executor() = default;
 
 void* Executor::AddressOf(int32_t value) const { return arena_ + program_->OffsetOf(value); }
 
-absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program,
-                                                           Backend* backend, void* arena) {
+absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program, Backend* backend,
+                                                           void* arena) {
   auto executor = absl::WrapUnique(new Executor());
   executor->program_ = program;
   executor->backend_ = backend;
@@ -64,9 +64,9 @@ absl::Status Executor::RunInstruction(int i) {
   absl::Status status = bound.kernel->Run(
       {bound.request, bound.inputs, bound.outputs, bound.workspace, bound.workspace_bytes});
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat("instruction ", i, " (",
-                                                    program_->instructions[i].path, ", ",
-                                                    bound.request.op, "): ", status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat("instruction ", i, " (", program_->instructions[i].path, ", ",
+                                     bound.request.op, "): ", status.message()));
   }
   return status;
 }

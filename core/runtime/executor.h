@@ -1,5 +1,5 @@
-// Runs one Program: every kernel is made ready once, every address is known, and a step is a walk over
-// an array.
+// Runs one Program: every kernel is made ready once, every address is known, and a step is a walk
+// over an array.
 #ifndef TESSERA_CORE_RUNTIME_EXECUTOR_H_
 #define TESSERA_CORE_RUNTIME_EXECUTOR_H_
 

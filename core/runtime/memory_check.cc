@@ -137,8 +137,8 @@ absl::Status CompareBytes(Engine& a, int64_t a_offset, Engine& b, int64_t b_offs
     RETURN_IF_ERROR(a.ReadArena(a_offset + at, absl::MakeSpan(from_a)));
     RETURN_IF_ERROR(b.ReadArena(b_offset + at, absl::MakeSpan(from_b)));
     if (from_a != from_b) {
-      const int64_t first = std::mismatch(from_a.begin(), from_a.end(), from_b.begin()).first -
-                            from_a.begin();
+      const int64_t first =
+          std::mismatch(from_a.begin(), from_a.end(), from_b.begin()).first - from_a.begin();
       return absl::DataLossError(absl::StrCat(what, " differs from byte ", at + first));
     }
   }

@@ -1,5 +1,5 @@
-// The memory check finds what is planted: a kernel that writes too far, a life that ends too soon, a
-// planned end that nothing reaches.
+// The memory check finds what is planted: a kernel that writes too far, a life that ends too soon,
+// a planned end that nothing reaches.
 #include "core/runtime/memory_check.h"
 
 #include <memory>
@@ -167,8 +167,8 @@ TEST(MemoryCheckDeathTest, WhatIsWrittenBehindTheArenaIsCaughtByThePageBehindIt)
   ASSERT_TRUE(run.ok()) << run.status();
   auto engine = Engine::Create(*std::move(run), &backend);
   ASSERT_TRUE(engine.ok()) << engine.status();
-  EXPECT_DEATH(
-      { (void)RunGuarded(**engine, "step", [](Engine&) { return absl::OkStatus(); }); }, "");
+  EXPECT_DEATH({ (void)RunGuarded(**engine, "step", [](Engine&) { return absl::OkStatus(); }); },
+               "");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What the engine itself costs: a step of 10,000 instructions whose kernels do nothing, on one stream.
+// What the engine itself costs: a step of 10,000 instructions whose kernels do nothing, on one
+// stream.
 //
 //   ./bazelw run //core/runtime:overhead_benchmark
 #include <algorithm>

@@ -19,8 +19,8 @@ struct HostTensor {
   std::vector<double> values;
 };
 
-// Compiles `graph` with `plan` (empty: the default one), gives it `given` (inputs by name, states by
-// path; all of them), runs it, and returns its outputs by name and the states that it leaves by
+// Compiles `graph` with `plan` (empty: the default one), gives it `given` (inputs by name, states
+// by path; all of them), runs it, and returns its outputs by name and the states that it leaves by
 // path.
 absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
     const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& given,

@@ -1,5 +1,5 @@
-// TESSERA_CHECK(condition) << "more": for a broken invariant of our own, never for bad input. Prints
-// one line to standard error and ends the program.
+// TESSERA_CHECK(condition) << "more": for a broken invariant of our own, never for bad input.
+// Prints one line to standard error and ends the program.
 //
 // RETURN_IF_ERROR and ASSIGN_OR_RETURN pass an absl::Status on to the caller.
 #ifndef TESSERA_CORE_TENSOR_CHECK_H_

@@ -32,7 +32,8 @@ class Model {
   virtual Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const = 0;
 
   // Records the logits of every position of a batch, from the input "tokens" alone: f32
-  // [batch, sequence, vocabulary], or [batch, vocabulary] where only the last position is predicted.
+  // [batch, sequence, vocabulary], or [batch, vocabulary] where only the last position is
+  // predicted.
   virtual Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const = 0;
 
   // Records the generation of one token: declares the inputs "token" (i32 [1]) and "position" (i64
@@ -48,9 +49,9 @@ struct Preset {
 
 // What a model's library offers to tools. The library of models/X defines ThisModel().
 struct ModelDefinition {
-  std::string name;                                // "gpt"
-  const google::protobuf::Message* default_config; // of the model's own message type
-  std::vector<Preset> presets;                     // the first is the default
+  std::string name;                                 // "gpt"
+  const google::protobuf::Message* default_config;  // of the model's own message type
+  std::vector<Preset> presets;                      // the first is the default
   // `config` is of default_config's type; InvalidArgument names the field that does not fit.
   absl::StatusOr<std::unique_ptr<Model>> (*create)(const google::protobuf::Message& config);
 };

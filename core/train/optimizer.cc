@@ -29,7 +29,8 @@ Tensor Norm(absl::Span<const Tensor> gradients) {
 Tensor ClippingScale(Graph& graph, Tensor norm, double clip_norm) {
   const TensorType scalar = {DType::kF32, {}};
   if (clip_norm == 0) return Fill(graph, scalar, 1);
-  const Tensor factor = Divide(Fill(graph, scalar, clip_norm), AddConstant(norm, 1e-6));
+  const Tensor limit = Fill(graph, scalar, clip_norm);
+  const Tensor factor = Divide(limit, AddConstant(norm, 1e-6));
   return Minimum(factor, Fill(graph, scalar, 1));
 }
 

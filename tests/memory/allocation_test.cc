@@ -146,8 +146,7 @@ TEST(Allocation, AStepAllocatesNothing) {
     counting = false;
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(allocations, library_allocations)
-        << "step " << step << ": allocations outside of " << kLibraries[0] << ", "
-        << kLibraries[1];
+        << "step " << step << ": allocations outside of " << kLibraries[0] << ", " << kLibraries[1];
     if (step > 1) {
       std::printf("step %d: %d allocations, all of them inside %s or %s\n", step,
                   allocations.load(), kLibraries[0], kLibraries[1]);

@@ -1,5 +1,5 @@
-// The memory plan of every model, with and without recomputation and micro-batches, held against what
-// memory shows.
+// The memory plan of every model, with and without recomputation and micro-batches, held against
+// what memory shows.
 #include <memory>
 #include <string>
 #include <vector>

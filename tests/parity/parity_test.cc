@@ -1,5 +1,5 @@
-// Holds the engine against PyTorch: the reference backend against PyTorch's float64, the cpu backend
-// against PyTorch's own float32 distance from it.
+// Holds the engine against PyTorch: the reference backend against PyTorch's float64, the cpu
+// backend against PyTorch's own float32 distance from it.
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -164,8 +164,7 @@ TEST_P(ParityTest, LossAndEveryGradient) {
   for (const std::string& path : paths) {
     squares += std::pow(Norm(state_.values("grad/" + path)), 2);
   }
-  const double floor =
-      state_.config.at("grad_floor").get<double>() * std::sqrt(squares);
+  const double floor = state_.config.at("grad_floor").get<double>() * std::sqrt(squares);
   for (const std::string& path : paths) {
     EXPECT_LE(Distance(result->at("grad/" + path).values, state_.values("grad/" + path), floor),
               Bound("fp32/grad/" + path))

@@ -205,15 +205,22 @@ TEST(TrainTest, WithoutDataItReadsTheCorpusThatComesWithIt) {
   flags.insert(flags.end(), {"--out=" + folder, "--steps=1"});
   const Result result = RunProgram(GptProgram(), flags);
   EXPECT_EQ(result.code, 0) << result.err;
-  // From any folder, and without Bazel's words.
+
+  // A program that was moved finds it beside itself, without Bazel's words.
+  const std::string elsewhere = NewFolder();
+  std::filesystem::copy_file(GptProgram(), elsewhere + "/train");
   RunOptions options;
   options.folder = folder;
   for (const char* name : {"RUNFILES_DIR", "RUNFILES_MANIFEST_FILE", "TEST_SRCDIR"}) {
     options.environment[name] = "";
   }
   flags.back() = "--plan_only";
-  const Result elsewhere = RunProgram(GptProgram(), flags, options);
-  EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+  const Result without = RunProgram(elsewhere + "/train", flags, options);
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.err, HasSubstr("name a text with --data=FILE"));
+  std::filesystem::copy_file("third_party/bible_kjv/bible_kjv.txt", elsewhere + "/bible_kjv.txt");
+  const Result with = RunProgram(elsewhere + "/train", flags, options);
+  EXPECT_EQ(with.code, 0) << with.err;
 }
 
 TEST(TrainTest, HelpTeaches) {

@@ -106,7 +106,8 @@ absl::Status AttentionDecode(const KernelCall& call) {
   const auto scale = static_cast<float>(call.request.attributes.GetDouble("scale"));
   ParallelTasks(threads, k.shape[0] * heads, [&](int64_t task, int worker) {
     const int64_t b = task / heads, h = task % heads;
-    float* const scores = static_cast<float*>(call.workspace) + PartOf(worker, threads) * (rows + 2 * dim);
+    float* const scores =
+        static_cast<float*>(call.workspace) + PartOf(worker, threads) * (rows + 2 * dim);
     float *const query = scores + rows, *const output = query + dim;
     HeadView(q, b, h).Read(0, 1, dim, query, dim);
     HWY_DYNAMIC_DISPATCH(DecodeHead)

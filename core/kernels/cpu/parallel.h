@@ -57,9 +57,10 @@ void ParallelFor(int threads, int64_t size, int64_t grain, const Body& body) {
       &context);
 }
 
-// Calls body(task, worker) for each task in [0, tasks). Each of the workers, numbered from 0, at most
-// `threads` and at most as many as there are tasks, does one and then takes the next that is left: for
-// tasks of unequal length. A worker does one task at a time, so it may have scratch memory of its own.
+// Calls body(task, worker) for each task in [0, tasks). Each of the workers, numbered from 0, at
+// most `threads` and at most as many as there are tasks, does one and then takes the next that is
+// left: for tasks of unequal length. A worker does one task at a time, so it may have scratch
+// memory of its own.
 template <typename Body>
 void ParallelTasks(int threads, int64_t tasks, const Body& body) {
   if (threads <= 1 || tasks <= 1) {

@@ -38,13 +38,14 @@ struct Epilogue {
   }
 };
 
-// What is asked of a kernel. Its text is the key of a kernel choice, of a price, of a trace's entry.
+// What is asked of a kernel. Its text is the key of a kernel choice, of a price, of a trace's
+// entry.
 struct KernelRequest {
   std::string op;
   Attributes attributes;
-  std::vector<TensorType> inputs;    // local shapes; with epilogues, their extra inputs too
+  std::vector<TensorType> inputs;  // local shapes; with epilogues, their extra inputs too
   std::vector<TensorType> outputs;
-  std::vector<Epilogue> epilogues;   // empty unless instructions were fused
+  std::vector<Epilogue> epilogues;  // empty unless instructions were fused
   int threads = 1;
 
   // "matmul{transpose_b=true} f32[1024, 768] f32[2304, 768] -> f32[1024, 2304] threads=2"

@@ -1,5 +1,5 @@
-// Why here and not in the Graph: a bias or an activation must come after a partial sum is whole, and
-// which sums are partial is known only after layouts.
+// Why here and not in the Graph: a bias or an activation must come after a partial sum is whole,
+// and which sums are partial is known only after layouts.
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -86,8 +86,8 @@ class Fuser {
     const Instruction& b = program_.instructions[second];
     Instruction joined = a;
     const absl::string_view op = b.op->name();
-    joined.epilogues.push_back({std::string(op.data(), op.size()), b.attributes,
-                                static_cast<int>(b.inputs.size()) - 1});
+    joined.epilogues.push_back(
+        {std::string(op.data(), op.size()), b.attributes, static_cast<int>(b.inputs.size()) - 1});
     joined.fused_paths.push_back(b.path);
     // An addition takes its operands in either order.
     for (int32_t id : b.inputs) {

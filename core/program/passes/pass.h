@@ -1,5 +1,5 @@
-// Passes: what changes when and where something is done, Program -> Program. They run after lowering
-// and before buffers are assigned, in the order that the Plan lists.
+// Passes: what changes when and where something is done, Program -> Program. They run after
+// lowering and before buffers are assigned, in the order that the Plan lists.
 #ifndef TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 #define TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 

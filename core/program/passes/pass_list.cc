@@ -20,9 +20,8 @@ absl::StatusOr<const Pass*> FindPass(absl::string_view name) {
   }
   return absl::NotFoundError(absl::StrCat(
       "no pass '", name, "'; there are ",
-      absl::StrJoin(kPasses, ", ", [](std::string* out, const Pass& pass) {
-        absl::StrAppend(out, pass.name);
-      })));
+      absl::StrJoin(kPasses, ", ",
+                    [](std::string* out, const Pass& pass) { absl::StrAppend(out, pass.name); })));
 }
 
 std::vector<std::string> DefaultPasses() { return {"fuse", "order"}; }
