@@ -25,7 +25,7 @@ constexpr Unit kDecimalUnits[] = {{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB",
 // At least three digits, and no more behind the point than that takes.
 std::string ThreeDigits(double value) {
   const double magnitude = std::fabs(value);
-  return absl::StrFormat(magnitude < 9.995 ? "%.2f" : magnitude < 99.95 ? "%.1f" : "%.0f", value);
+  return absl::StrFormat("%.*f", magnitude < 9.995 ? 2 : magnitude < 99.95 ? 1 : 0, value);
 }
 
 double BytesOfUnit(absl::string_view name) {
@@ -36,6 +36,22 @@ double BytesOfUnit(absl::string_view name) {
     if (absl::EqualsIgnoreCase(unit.name, name)) return unit.bytes;
   }
   return name.empty() ? 1 : 0;
+}
+
+struct ScaledCount {
+  std::string digits;
+  const char* prefix;  // "", "K", "M", ...
+};
+
+ScaledCount Scaled(double count) {
+  constexpr const char* kPrefixes[] = {"", "K", "M", "G", "T", "P", "E"};
+  int i = 0;
+  while (std::fabs(count) >= 999.5 && i < 6) {
+    count /= 1000;
+    ++i;
+  }
+  if (i == 0 && count == std::floor(count)) return {absl::StrFormat("%.0f", count), ""};
+  return {ThreeDigits(count), kPrefixes[i]};
 }
 
 }  // namespace
@@ -78,14 +94,13 @@ std::string FormatSeconds(double seconds) {
 }
 
 std::string FormatCount(double count) {
-  constexpr const char* kSuffixes[] = {"", "K", "M", "G", "T", "P", "E"};
-  int i = 0;
-  while (std::fabs(count) >= 999.5 && i < 6) {
-    count /= 1000;
-    ++i;
-  }
-  if (i == 0 && count == std::floor(count)) return absl::StrFormat("%.0f", count);
-  return absl::StrCat(ThreeDigits(count), kSuffixes[i]);
+  const ScaledCount scaled = Scaled(count);
+  return absl::StrCat(scaled.digits, scaled.prefix);
+}
+
+std::string FormatCount(double count, absl::string_view unit) {
+  const ScaledCount scaled = Scaled(count);
+  return absl::StrCat(scaled.digits, " ", scaled.prefix, unit);
 }
 
 }  // namespace tessera

@@ -24,6 +24,8 @@ std::string FormatSeconds(double seconds);
 
 // "123", "4.57K", "124M", "8.01G": powers of 1000, for counts of things.
 std::string FormatCount(double count);
+// "123 FLOP", "11.1 GFLOP/s": the same before a unit.
+std::string FormatCount(double count, absl::string_view unit);
 
 }  // namespace tessera
 

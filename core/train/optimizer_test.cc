@@ -29,9 +29,9 @@ class OptimizerTest : public ::testing::Test {
   Graph Record(const OptimizerConfig& config) {
     Graph graph("train");
     Tensor loss;
-    const auto add = [&](absl::string_view name, Shape shape) {
+    const auto add = [&](const std::string& name, const Shape& shape) {
       const Tensor w = graph.Parameter(name, shape, Initializer::Constant(0));
-      const Tensor x = graph.Input(std::string(name) + "_x", {DType::kF32, shape});
+      const Tensor x = graph.Input(name + "_x", {DType::kF32, shape});
       const Tensor half = Scale(SumSquares(Multiply(w, x)), 0.5);
       loss = loss.valid() ? Add(loss, half) : half;
     };

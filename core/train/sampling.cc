@@ -75,6 +75,7 @@ int32_t SampleToken(absl::Span<const double> logits, double temperature, int64_t
     std::sort(tokens.begin(), tokens.end());
   }
   std::vector<double> weights;
+  weights.reserve(tokens.size());
   for (int32_t token : tokens) {
     weights.push_back(std::exp((logits[token] - logits[best]) / temperature));
   }

@@ -89,7 +89,7 @@ TEST(BadInputTest, ConfigurationFiles) {
       {"this is no configuration", "c.textproto:1: "},
       {"model { [type.googleapis.com/tessera.MlpConfig] { } }",
        "This program's model has the type type.googleapis.com/tessera.GptConfig"},
-      {"\x01\x02\xff", "c.textproto:1: "},
+      {"\x01\x02\xff", "c.textproto: is not UTF-8 text"},
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.text);

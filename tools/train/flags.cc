@@ -254,6 +254,22 @@ absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& 
   return std::set<std::string>(names.begin(), names.end());
 }
 
+// A flag and what it is for, in columns of a terminal of 100 characters.
+std::string HelpLines(absl::string_view left, absl::string_view right) {
+  constexpr size_t kColumn = 27, kWidth = 100;
+  std::string text = absl::StrFormat("  %-24s", left);
+  size_t used = kColumn - 1;
+  for (absl::string_view word : absl::StrSplit(right, ' ')) {
+    if (used + 1 + word.size() > kWidth) {
+      absl::StrAppend(&text, "\n", std::string(kColumn - 1, ' '));
+      used = kColumn - 1;
+    }
+    absl::StrAppend(&text, " ", word);
+    used += 1 + word.size();
+  }
+  return absl::StrCat(text, "\n");
+}
+
 absl::Status CheckCombination(const CommandLine& line) {
   if (line.mode != Mode::kTrain && line.resume.empty()) {
     return absl::InvalidArgumentError(
@@ -334,10 +350,10 @@ std::string HelpText(absl::string_view program, const ModelDefinition& model) {
       TESSERA_CHECK(flag != nullptr) << entry.name;
       const std::string left =
           absl::StrCat("--", entry.name, IsBool(entry) ? "" : "=", entry.value);
-      absl::StrAppendFormat(&text, "  %-24s %s\n", left, flag->Help());
-      if (entry.name == absl::string_view("preset")) {
-        absl::StrAppendFormat(&text, "  %-24s %s\n", "", absl::StrJoin(presets, ", "));
-      }
+      const bool lists_presets = entry.name == absl::string_view("preset");
+      text += HelpLines(left, lists_presets
+                                  ? absl::StrCat(flag->Help(), ": ", absl::StrJoin(presets, ", "))
+                                  : flag->Help());
     }
   }
   absl::StrAppend(&text,

@@ -60,11 +60,11 @@ std::string TrainWork(const CompiledRun& run) {
   if (train == nullptr) return "";
   const ProgramWork work = WorkOf(*train);
   std::string text = absl::StrFormat(
-      "a step computes %sFLOP and moves %s in %d instructions", FormatCount(work.model_flops),
+      "a step computes %s and moves %s in %d instructions", FormatCount(work.model_flops, "FLOP"),
       FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
   if (work.executed_flops > work.model_flops) {
-    absl::StrAppendFormat(&text, "; recomputing adds %sFLOP (%.1f%%)",
-                          FormatCount(work.executed_flops - work.model_flops),
+    absl::StrAppendFormat(&text, "; recomputing adds %s (%.1f%%)",
+                          FormatCount(work.executed_flops - work.model_flops, "FLOP"),
                           100 * (work.executed_flops / work.model_flops - 1));
   }
   return absl::StrCat(text, "\n");

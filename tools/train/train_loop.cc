@@ -187,7 +187,9 @@ absl::StatusOr<int> TrainLoop::Run() {
     return 128 + Interrupted();
   }
   absl::PrintF("%d steps in %s\n", steps - first_step_ + 1, FormatSeconds(Now() - begin));
-  if (engine_->HasProgram(kGenerate)) RETURN_IF_ERROR(PrintSample(setup_, *engine_));
+  if (engine_->HasProgram(kGenerate) && !Interrupted()) {
+    RETURN_IF_ERROR(PrintSample(setup_, *engine_));
+  }
   absl::PrintF("run folder: %s\n", folder_->path());
   std::fflush(stdout);
   return 0;

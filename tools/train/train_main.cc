@@ -1,5 +1,6 @@
 #include "tools/train/train_main.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -119,6 +120,21 @@ absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
   return Begin(setup, trainer);
 }
 
+// Before a run begins: whether a file can be written, which is made if it is not there.
+absl::Status CheckWritable(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "ab");
+  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  std::fclose(file);
+  return absl::OkStatus();
+}
+
+void WarnOfMemory(int64_t needed) {
+  const int64_t available = AvailableMemory();
+  if (available == 0 || needed <= available) return;
+  SayNotes({absl::StrCat("the run needs ", FormatBytes(needed), " of memory, and only ",
+                         FormatBytes(available), " are available")});
+}
+
 absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup) {
   if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
     SayNotes(setup.notes);
@@ -126,16 +142,19 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
                         setup.checkpoint->step(), setup.config.steps()));
     return 0;
   }
+  if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
   ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
   Say(absl::StrCat("run folder: ", folder->path()));
   Say(ModelLine(setup.definition->name, setup.config, setup.compiled));
   SayNotes(setup.notes);
+  WarnOfMemory(setup.compiled.arena_bytes);
   RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureMachine(*setup.backend));
   const Processor processor = setup.backend->processor();
-  Say(absl::StrFormat("%s: %s, %d thread%s; a matmul reaches %sFLOP/s, memory %s/s",
+  Say(absl::StrFormat("%s: %s, %d thread%s; a matmul reaches %s, memory %s/s",
                       setup.backend->name(), processor.name, processor.threads,
-                      processor.threads == 1 ? "" : "s", FormatCount(rates.flops_per_second),
+                      processor.threads == 1 ? "" : "s",
+                      FormatCount(rates.flops_per_second, "FLOP/s"),
                       FormatBytes(static_cast<int64_t>(rates.bytes_per_second))));
   absl::PrintF("%s", MemoryTable(setup.compiled));
 

@@ -1,5 +1,7 @@
 #include "core/train/config/config_editor.h"
 
+#include <utf8.h>
+
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -98,8 +100,10 @@ std::string ValueText(const Message& message, const FieldDescriptor& field, int 
 }
 
 std::vector<std::string> ListTexts(const Message& message, const FieldDescriptor& field) {
+  const int size = message.GetReflection()->FieldSize(message, &field);
   std::vector<std::string> texts;
-  for (int i = 0; i < message.GetReflection()->FieldSize(message, &field); ++i) {
+  texts.reserve(size);
+  for (int i = 0; i < size; ++i) {
     texts.push_back(ValueText(message, field, i));
   }
   return texts;
@@ -144,6 +148,8 @@ void AppendPaths(const Descriptor& descriptor, const std::string& scope, const D
     }
   }
 }
+
+bool IsUtf8(absl::string_view text) { return utf8::is_valid(text.begin(), text.end()); }
 
 // Sets a scalar field, or adds to a list, by one of the two.
 template <typename T>
@@ -206,6 +212,7 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
       const auto* value = field.enum_type()->FindValueByName(ToStdString(text));
       if (value == nullptr) {
         std::vector<std::string> names;
+        names.reserve(field.enum_type()->value_count());
         for (int i = 0; i < field.enum_type()->value_count(); ++i) {
           names.push_back(field.enum_type()->value(i)->name());
         }
@@ -216,6 +223,7 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
       return absl::OkStatus();
     }
     case FieldDescriptor::CPPTYPE_STRING:
+      if (!IsUtf8(text)) return absl::InvalidArgumentError("this is not UTF-8 text");
       Store<std::string>(message, field, ToStdString(text), &Reflection::SetString,
                          &Reflection::AddString);
       return absl::OkStatus();
@@ -239,6 +247,7 @@ ConfigEditor::ConfigEditor(RunConfig defaults, const Message& default_model)
 }
 
 absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view source) {
+  if (!IsUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(source, ": is not UTF-8 text"));
   RunConfig parsed;
   TextFormat::Parser parser;
   TextFormat::ParseInfoTree named;

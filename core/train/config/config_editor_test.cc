@@ -129,6 +129,7 @@ TEST(ConfigEditorTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(message("threads", "99999999999"), HasSubstr("that fits"));
   EXPECT_EQ(message("optimizer.lr", "fast"), "optimizer.lr: 'fast' is not a number");
   EXPECT_THAT(message("model.tied", "maybe"), HasSubstr("true or false"));
+  EXPECT_EQ(message("sample.prompt", "\xff"), "sample.prompt: this is not UTF-8 text");
   EXPECT_THAT(message("model.kind", "ODD"), HasSubstr("one of PLAIN, FANCY"));
   EXPECT_THAT(message("model.hidden", "[1;x]"), HasSubstr("'x' is not a whole number"));
   EXPECT_THAT(message("model.hidden", "[1;2"), HasSubstr("a list such as [64;32]"));
@@ -144,6 +145,7 @@ TEST(ConfigEditorTest, RefusesTextsThatAreNoConfiguration) {
     return Message(status);
   };
   EXPECT_THAT(message("batch: 3\nstepps: 4"), HasSubstr("my.textproto:2: "));
+  EXPECT_EQ(message("data { file: '\xff' }"), "my.textproto: is not UTF-8 text");
   EXPECT_THAT(message("batch: three"), HasSubstr("my.textproto:1: "));
   EXPECT_THAT(message("model { [type.googleapis.com/tessera.Nothing] { } }"),
               HasSubstr("This program's model has the type "
