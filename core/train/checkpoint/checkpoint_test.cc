@@ -267,8 +267,8 @@ TEST(CheckpointTest, FindsAFlippedBitAnywhereInEveryFile) {
   for (const std::string& name : FilesOf(*saved)) {
     const std::string path = saved->folder + "/" + name;
     const size_t bytes = ReadFile(path).size();
-    // Every byte of a header, and samples of the data.
-    for (size_t i = 0; i < bytes; i += i < 800 ? 1 : 13) {
+    // Every byte of a safetensors header, and samples of what follows; manifest_test has the rest.
+    for (size_t i = 0; i < bytes; i += i < 400 ? 1 : 29) {
       const int bit = static_cast<int>((i * 5 + i / 8) % 8);
       FlipBit(path, i, bit);
       const auto checkpoint = Checkpoint::Open(saved->folder);
