@@ -1,6 +1,7 @@
 // Values checked by hand, and what holds for all kernels: the same bits at any number of threads
 // and wherever an element lies. How close each operator is to its definition is tests/operators'
 // matter.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -29,7 +30,7 @@ struct TestTensor {
   template <typename T>
   std::vector<T> values() const {
     std::vector<T> result(NumElements(type.shape));
-    std::memcpy(result.data(), memory->data(), result.size() * sizeof(T));
+    std::copy_n(static_cast<const T*>(memory->data()), result.size(), result.begin());
     return result;
   }
 };
@@ -50,7 +51,7 @@ template <typename T>
 TestTensor Of(DType dtype, const Shape& shape, const std::vector<T>& values) {
   TestTensor tensor = Empty(dtype, shape);
   EXPECT_EQ(NumBytes(tensor.type), static_cast<int64_t>(values.size() * sizeof(T)));
-  std::memcpy(tensor.memory->data(), values.data(), values.size() * sizeof(T));
+  std::copy(values.begin(), values.end(), static_cast<T*>(tensor.memory->data()));
   return tensor;
 }
 
@@ -279,6 +280,54 @@ TEST_P(CpuTest, ARowWithoutWeightContributesNothingWhateverItHolds) {
   EXPECT_EQ(dx[3], 0.0f);
   EXPECT_NEAR(dw[0], -p, 1e-6);
   EXPECT_NEAR(dw[3], 2 * p, 1e-6);
+}
+
+// Of more rows and words than one chunk of logits holds.
+TEST_P(CpuTest, LogitsInChunksAreLogits) {
+  constexpr int64_t kRows = 2101, kWords = 2203, kColumns = 5;
+  const TestTensor x = Random({kRows, kColumns}, 30), w = Random({kWords, kColumns}, 31);
+  const TestTensor dlse = Random({kRows}, 32), dtarget = Random({kRows}, 33);
+  std::vector<int32_t> words(kRows);
+  for (int64_t r = 0; r < kRows; ++r) words[r] = static_cast<int32_t>(r * 31 % (kWords + 100));
+  const TestTensor targets = Ints({kRows}, words);
+  const auto forward =
+      RunKernels({"linear_log_sum_exp", {}, {&x, &w, &targets}, {F32({kRows}), F32({kRows})}});
+  const auto backward = RunKernels({"linear_log_sum_exp_grad",
+                                    {},
+                                    {&dlse, &dtarget, &x, &w, &targets, &forward[0]},
+                                    {x.type, w.type}});
+  const auto xs = x.values<float>(), ws = w.values<float>();
+  const auto dlses = dlse.values<float>(), dtargets = dtarget.values<float>();
+  const auto lse = forward[0].values<float>(), logits = forward[1].values<float>();
+  const auto dx = backward[0].values<float>(), dw = backward[1].values<float>();
+  std::vector<double> expected_dw(kWords * kColumns), row(kWords);
+  for (int64_t r = 0; r < kRows; ++r) {
+    double sum = 0;
+    for (int64_t v = 0; v < kWords; ++v) {
+      row[v] = 0;
+      for (int64_t c = 0; c < kColumns; ++c) {
+        row[v] += double{xs[r * kColumns + c]} * ws[v * kColumns + c];
+      }
+      sum += std::exp(row[v]);
+    }
+    ASSERT_NEAR(lse[r], std::log(sum), 2e-5) << "row " << r;
+    ASSERT_NEAR(logits[r], words[r] < kWords ? row[words[r]] : 0, 1e-5) << "row " << r;
+    double expected_dx[kColumns] = {};
+    for (int64_t v = 0; v < kWords; ++v) {
+      const double dlogit =
+          dlses[r] * std::exp(row[v]) / sum + (v == words[r] ? double{dtargets[r]} : 0);
+      for (int64_t c = 0; c < kColumns; ++c) {
+        expected_dx[c] += dlogit * ws[v * kColumns + c];
+        expected_dw[v * kColumns + c] += dlogit * xs[r * kColumns + c];
+      }
+    }
+    for (int64_t c = 0; c < kColumns; ++c) {
+      ASSERT_NEAR(dx[r * kColumns + c], expected_dx[c], 2e-5) << "row " << r;
+    }
+  }
+  for (size_t i = 0; i < expected_dw.size(); ++i) {
+    ASSERT_NEAR(dw[i], expected_dw[i], 2e-4) << "word " << i / kColumns;
+  }
 }
 
 TEST_P(CpuTest, UpdatesKeepTheirStateWhereThePredicateSaysSo) {

@@ -1,0 +1,83 @@
+// How the logits of a language model's head are cut into chunks, and the products that each chunk
+// takes.
+#ifndef TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
+#define TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "core/kernels/cpu/onednn_product.h"
+#include "core/tensor/check.h"
+#include "core/tensor/shape.h"
+
+namespace tessera::cpu {
+
+// How [rows, vocabulary] logits are cut: a function of the shapes alone.
+struct Chunks {
+  static constexpr int64_t kChunkFloats = (8 << 20) / sizeof(float);
+  static constexpr int64_t kMaxRows = 2048;
+
+  int64_t rows, vocabulary, columns;
+  int64_t block_rows, block_words;
+
+  Chunks(const Shape& x, const Shape& w)
+      : rows(NumElements(absl::MakeConstSpan(x).first(x.size() - 1))),
+        vocabulary(w[0]),
+        columns(w[1]),
+        block_rows(rows) {
+    // Blocks of nearly the same length: a short last one would read all of w for a few rows.
+    const int64_t blocks = (rows + kMaxRows - 1) / kMaxRows;
+    if (blocks > 1) block_rows = (rows + blocks - 1) / blocks;
+    const int64_t words = kChunkFloats / std::max<int64_t>(1, block_rows) / 64 * 64;
+    block_words = std::min(vocabulary, words);
+  }
+  bool empty() const { return rows == 0 || vocabulary == 0 || columns == 0; }
+  int64_t logits_bytes() const { return Aligned(block_rows * block_words * 4); }
+
+  static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+};
+
+// The products of one kind for each size that chunks have: whole and last block of rows, whole and
+// last block of the vocabulary.
+class ChunkProducts {
+ public:
+  // `shape(rows, words)` is that of the product for a chunk of this size.
+  template <typename ShapeOf>
+  static absl::StatusOr<ChunkProducts> Make(const Chunks& chunks, ProductMethod method, int threads,
+                                            const ShapeOf& shape) {
+    ChunkProducts products(chunks);
+    for (int last_rows = 0; last_rows < 2; ++last_rows) {
+      for (int last_words = 0; last_words < 2; ++last_words) {
+        const int64_t rows = last_rows ? chunks.rows % chunks.block_rows : chunks.block_rows;
+        const int64_t words =
+            last_words ? chunks.vocabulary % chunks.block_words : chunks.block_words;
+        if (rows == 0 || words == 0) continue;
+        ASSIGN_OR_RETURN(OnednnProduct product,
+                         OnednnProduct::Make(method, shape(rows, words), {}, threads));
+        products.scratch_bytes_ = std::max(products.scratch_bytes_, product.scratch_bytes());
+        products.products_[last_rows][last_words].emplace(std::move(product));
+      }
+    }
+    return products;
+  }
+
+  int64_t scratch_bytes() const { return scratch_bytes_; }
+  OnednnProduct& For(int64_t rows, int64_t words) {
+    return *products_[rows == block_rows_ ? 0 : 1][words == block_words_ ? 0 : 1];
+  }
+
+ private:
+  explicit ChunkProducts(const Chunks& chunks)
+      : block_rows_(chunks.block_rows), block_words_(chunks.block_words) {}
+
+  int64_t block_rows_, block_words_;
+  int64_t scratch_bytes_ = 0;
+  std::optional<OnednnProduct> products_[2][2];
+};
+
+}  // namespace tessera::cpu
+
+#endif  // TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
