@@ -1,4 +1,5 @@
 // Saving and opening together; kills and full disks have tests of their own.
+#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -26,10 +27,14 @@ std::vector<std::string> Names(const std::string& run) { return *ListFolder(run 
 
 std::vector<std::string> FilesOf(const SavedCheckpoint& saved) { return *ListFolder(saved.folder); }
 
+// In place: where a file is cut and written again, ext4 waits for the disk.
 void FlipBit(const std::string& path, size_t byte, int bit) {
-  std::string bytes = ReadFile(path);
-  bytes[byte] ^= static_cast<char>(1 << bit);
-  WriteFile(path, bytes);
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  const auto offset = static_cast<std::streamoff>(byte);
+  const int now = file.seekg(offset).get();
+  file.seekp(offset).put(static_cast<char>(now ^ (1 << bit)));
+  file.close();
+  ASSERT_TRUE(file.good()) << path;
 }
 
 std::string OpenError(const std::string& path, absl::StatusCode code) {
