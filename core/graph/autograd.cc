@@ -54,12 +54,14 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
   std::vector<Tensor> gradients(graph.values().size());
 
   // The sum of all contributions gets the value's path; the contributions keep their operators'.
-  // One gradient may be that of several values (of both terms of a sum): the first names it.
-  absl::flat_hash_set<ValueId> named;
-  const auto name_gradient = [&](ValueId value, Tensor gradient) {
+  // One gradient may be that of several values (of both terms of a sum): a target names it, or else
+  // the first that is met.
+  absl::flat_hash_set<ValueId> named, named_by_target;
+  const auto name_gradient = [&](ValueId value, Tensor gradient, bool is_target) {
     const std::string path = absl::StrCat(graph.value(value).path, ".grad");
-    if (graph.value(gradient.id()).role == Role::kGradient && graph.PathIsFree(path) &&
-        named.insert(gradient.id()).second) {
+    if (graph.value(gradient.id()).role != Role::kGradient || !graph.PathIsFree(path)) return;
+    const bool first = named.insert(gradient.id()).second;
+    if (is_target ? named_by_target.insert(gradient.id()).second : first) {
       graph.Rename(gradient.id(), path);
     }
   };
@@ -74,7 +76,8 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
     }
     if (!any) continue;
     for (size_t i = 0; i < output_gradients.size(); ++i) {
-      if (output_gradients[i].valid()) name_gradient(graph.op(id).outputs[i], output_gradients[i]);
+      if (output_gradients[i].valid())
+        name_gradient(graph.op(id).outputs[i], output_gradients[i], /*is_target=*/false);
     }
     std::vector<bool> needed;
     bool any_needed = false;
@@ -115,7 +118,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
   for (const Tensor& target : targets) {
     Tensor gradient = gradients[target.id()];
     if (!gradient.valid()) gradient = operators.fill(graph, target.type(), 0.0);
-    name_gradient(target.id(), gradient);
+    name_gradient(target.id(), gradient, /*is_target=*/true);
     result.push_back(gradient);
   }
   if (!graph.status().ok()) return graph.status();

@@ -175,9 +175,9 @@ parameter %w: f32[9, 4] {constant=0.0}
 %divide.grad: f32[] = fill() {dtype=f32, shape=[], value=1.0}
 %reduce_sum.grad: f32[] = divide(%divide.grad, %maximum)
 %multiply.grad: f32[2, 3] = expand(%reduce_sum.grad) {shape=[2, 3]}
-%linear_log_sum_exp.lse.grad: f32[2, 3] = multiply(%multiply.grad, %valid_mask)
-%linear_log_sum_exp.target_logit.grad: f32[2, 3] = negate(%linear_log_sum_exp.lse.grad)
-%x.grad: f32[2, 3, 4], %w.grad: f32[9, 4] = linear_log_sum_exp_grad(%linear_log_sum_exp.lse.grad, %linear_log_sum_exp.target_logit.grad, %x, %w, %targets, %linear_log_sum_exp.lse)
+%subtract.grad: f32[2, 3] = multiply(%multiply.grad, %valid_mask)
+%linear_log_sum_exp.target_logit.grad: f32[2, 3] = negate(%subtract.grad)
+%x.grad: f32[2, 3, 4], %w.grad: f32[9, 4] = linear_log_sum_exp_grad(%subtract.grad, %linear_log_sum_exp.target_logit.grad, %x, %w, %targets, %linear_log_sum_exp.lse)
 )");
 }
 

@@ -4,8 +4,8 @@
 //
 // Broadcasting is numpy's. Thread safety: as the Graph's, one thread records.
 //
-// Record at most one operator in an argument list: C++ leaves the order of arguments to the compiler,
-// and paths and fingerprints follow the order of recording.
+// Record at most one operator in an argument list: C++ leaves the order of arguments to the
+// compiler, and paths and fingerprints follow the order of recording.
 #ifndef TESSERA_CORE_OPS_OPS_H_
 #define TESSERA_CORE_OPS_OPS_H_
 
