@@ -98,7 +98,7 @@ absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int siz
       const double begin = Now();
       RETURN_IF_ERROR(trial->Run());
       shortest = std::min(shortest, Now() - begin);
-      larger = runs + 1 == kRunsToJudgeBy && size + 1 < sizes && shortest < seconds / 16;
+      larger = runs + 1 >= kRunsToJudgeBy && size + 1 < sizes && shortest < seconds / 16;
     }
     if (!larger) return sized.work / shortest;
   }
@@ -110,7 +110,7 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
   const DType dtype = backend.Realize(DType::kF32);
   const int threads = backend.processor().threads;
   const auto matmul = [&](int size) {
-    const int64_t n = int64_t{64} << size;
+    const int64_t n = int64_t{256} << size;
     const TensorType square = {dtype, {n, n}};
     const double edge = static_cast<double>(n);
     return Sized{{.op = "matmul",
@@ -122,7 +122,7 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
                  2 * edge * edge * edge};
   };
   const auto add = [&](int size) {
-    const int64_t bytes = std::max<int64_t>(3 * 1024, options.memory_bytes >> (12 - 3 * size));
+    const int64_t bytes = std::max<int64_t>(3 * 1024, options.memory_bytes >> (6 - 3 * size));
     const TensorType vector = {dtype, {bytes / 3 / SizeOf(dtype)}};
     return Sized{{.op = "add",
                   .attributes = {},
@@ -133,8 +133,8 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
                  3 * static_cast<double>(NumBytes(vector))};
   };
   MachineRates rates;
-  ASSIGN_OR_RETURN(rates.flops_per_second, BestRate(backend, matmul, 6, options.matmul_seconds));
-  ASSIGN_OR_RETURN(rates.bytes_per_second, BestRate(backend, add, 5, options.memory_seconds));
+  ASSIGN_OR_RETURN(rates.flops_per_second, BestRate(backend, matmul, 4, options.matmul_seconds));
+  ASSIGN_OR_RETURN(rates.bytes_per_second, BestRate(backend, add, 3, options.memory_seconds));
   return rates;
 }
 
