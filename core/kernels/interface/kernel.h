@@ -112,8 +112,12 @@ class FunctionKernel : public Kernel {
   bool Accepts(const KernelRequest& request) const override {
     return request.epilogues.empty() && (traits_.accepts == nullptr || traits_.accepts(request));
   }
-  bool StridedInput(int i) const override { return (traits_.strided_inputs >> i) & 1; }
-  bool StridedOutput(int i) const override { return (traits_.strided_outputs >> i) & 1; }
+  bool StridedInput(int i) const override {
+    return i < 32 && ((traits_.strided_inputs >> i) & 1) != 0;
+  }
+  bool StridedOutput(int i) const override {
+    return i < 32 && ((traits_.strided_outputs >> i) & 1) != 0;
+  }
   int64_t WorkspaceBytes(const KernelRequest& request, const Processor& processor) const override {
     return traits_.workspace_bytes == nullptr ? 0 : traits_.workspace_bytes(request, processor);
   }
