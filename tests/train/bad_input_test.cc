@@ -31,7 +31,7 @@ std::string TenSteps() {
     EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + *path, "--steps=10"})).code, 0);
     return path;
   }();
-  const std::string copy = NewFolder();
+  std::string copy = NewFolder();
   fs::copy(*folder, copy, fs::copy_options::recursive);
   return copy;
 }

@@ -78,7 +78,7 @@ std::vector<std::string> Tiny(const std::vector<std::string>& more) {
 }
 
 std::string NewFolder() {
-  const std::string path = NewPath("folder");
+  std::string path = NewPath("folder");
   fs::remove_all(path);
   fs::create_directories(path);
   return path;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/flags/reflection.h"
+#include "absl/strings/str_cat.h"
 #include "core/train/config/run_config.pb.h"
 
 namespace tessera {
@@ -25,7 +26,7 @@ class FlagsTest : public ::testing::Test {
   static std::string Error(const std::vector<std::string>& arguments) {
     const auto line = ParseCommandLine(arguments);
     EXPECT_FALSE(line.ok());
-    return std::string(line.status().message());
+    return absl::StrCat(line.status().message());
   }
 
  private:

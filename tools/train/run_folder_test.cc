@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string Fresh(const std::string& name) {
-  const std::string path = ::testing::TempDir() + "/" + name;
+  std::string path = ::testing::TempDir() + "/" + name;
   EXPECT_TRUE(RemoveTree(path).ok());
   return path;
 }

@@ -212,7 +212,7 @@ absl::Status PrintSample(const Setup& setup, Engine& engine) {
 
   TextStream stream;
   absl::PrintF("%s", stream.Add(sample.prompt()));
-  const absl::Status status = Generate(engine, request, [&stream](int32_t token) {
+  absl::Status status = Generate(engine, request, [&stream](int32_t token) {
     const char byte = static_cast<char>(token);
     absl::PrintF("%s", stream.Add(absl::string_view(&byte, 1)));
     std::fflush(stdout);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/train/config/nearest_name.h"
 #include "core/train/config/test_model.pb.h"
 
@@ -33,7 +34,7 @@ ConfigEditor Editor() {
   return ConfigEditor(defaults, model);
 }
 
-std::string Message(const absl::Status& status) { return std::string(status.message()); }
+std::string Message(const absl::Status& status) { return absl::StrCat(status.message()); }
 
 TEST(ConfigEditorTest, ATextSetsWhatItNamesAndNothingElse) {
   ConfigEditor editor = Editor();
