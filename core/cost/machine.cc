@@ -46,7 +46,7 @@ class Trial {
     int64_t bytes = RoundUp(workspace_bytes_);
     for (const TensorType& type : request_.inputs) bytes += RoundUp(NumBytes(type));
     for (const TensorType& type : request_.outputs) bytes += RoundUp(NumBytes(type));
-    ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes));
+    ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes, /*guarded=*/false));
     const std::vector<char> zeros(int64_t{1} << 20);
     for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size())) {
       RETURN_IF_ERROR(

@@ -18,7 +18,8 @@ class CallMemory {
   // Needed with Guard::kNone: room for all that follows.
   absl::Status Reserve(int64_t bytes) {
     if (guard_ == Guard::kNone) {
-      ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory, backend_->Allocate(bytes));
+      ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory,
+                       backend_->Allocate(bytes, /*guarded=*/false));
       next_ = static_cast<char*>(memory->data());
       all_.push_back(std::move(memory));
     }

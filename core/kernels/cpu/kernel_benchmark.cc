@@ -84,7 +84,7 @@ class Ready {
 
  private:
   void* Memory(Backend& backend, int64_t bytes) {
-    auto memory = backend.Allocate(bytes);
+    auto memory = backend.Allocate(bytes, /*guarded=*/false);
     TESSERA_CHECK(memory.ok()) << memory.status();
     owned_.push_back(*std::move(memory));
     return owned_.back()->data();

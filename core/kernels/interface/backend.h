@@ -45,8 +45,7 @@ class Backend {
   // counted as resident before it is touched where the device can say so. With `guarded`, the
   // byte after the last one (rounded up to `kBufferAlignment`) cannot be touched, where the device
   // can do that; Unimplemented elsewhere. ResourceExhausted if there is not so much.
-  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes,
-                                                                 bool guarded = false) = 0;
+  virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) = 0;
 
   virtual absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status CopyToHost(void* host, const void* device, int64_t bytes) = 0;

@@ -67,7 +67,8 @@ absl::Status RunKernel(absl::string_view op, const Attributes& attributes,
   if (!kernel.ok()) return kernel.status();
   auto bound = (*kernel)->Bind(request);
   if (!bound.ok()) return bound.status();
-  auto workspace = backend->Allocate((*kernel)->WorkspaceBytes(request, backend->processor()));
+  auto workspace = backend->Allocate((*kernel)->WorkspaceBytes(request, backend->processor()),
+                                     /*guarded=*/false);
   if (!workspace.ok()) return workspace.status();
   return (*bound)->Run({request, inputs, outputs, (*workspace)->data(), (*workspace)->bytes()});
 }

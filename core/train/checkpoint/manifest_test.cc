@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "core/tensor/random.h"
 #include "core/train/checkpoint/checksum.h"
@@ -68,6 +69,18 @@ TEST(ManifestTest, ReadsWhatItWrote) {
   empty.state.clear();
   empty.state_files.clear();
   EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
+}
+
+// In quadratic time this would not end before the test is killed.
+TEST(ManifestTest, ReadsManyStates) {
+  Manifest manifest = ManifestForTest();
+  for (int i = 0; i < 200000; ++i) {
+    manifest.state.push_back({absl::StrCat("slices.", i), "parameter", {DType::kF32, {2, 3}}});
+    manifest.state_files.push_back("a.safetensors");
+  }
+  auto parsed = ParseManifest(ManifestToText(manifest));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->state.size(), 200002u);
 }
 
 TEST(ManifestTest, FindsEveryFlippedBitAndEveryCut) {

@@ -131,7 +131,7 @@ TEST(SafetensorsTest, SaysWhatIsWrongWithAHeader) {
               HasSubstr("the key 'w' stands in one object twice"));
   EXPECT_THAT(error(R"({"__metadata__":{"a":1}})"), HasSubstr("not an object of strings"));
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested too deeply"));
-  EXPECT_THAT(error(R"({"w":1e999})"), HasSubstr("number overflow"));
+  EXPECT_THAT(error(R"({"w":1e999})"), HasSubstr("it is not JSON at byte"));
 }
 
 TEST(SafetensorsTest, BelievesNoLengthBeyondTheFile) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -22,40 +21,53 @@ constexpr size_t kMaxDepth = 8;
 // More dimensions than any tensor has.
 constexpr size_t kMaxDimensions = 64;
 
-// Thrown inside of the parser, caught around it.
-class Refusal : public std::runtime_error {
+// Refuses while the parser reads, before anything is built. (The parser that builds and asks a
+// callback on the way takes quadratic time: it looks through all of a list after each entry.)
+class Watcher : public nlohmann::json_sax<Json> {
  public:
-  using std::runtime_error::runtime_error;
-};
+  const std::string& error() const { return error_; }
 
-// Refuses while the parser reads, before anything large is built.
-class Watcher {
- public:
-  bool operator()(int, Json::parse_event_t event, Json& parsed) {
-    switch (event) {
-      case Json::parse_event_t::object_start:
-      case Json::parse_event_t::array_start:
-        if (keys_.size() >= kMaxDepth) throw Refusal("it is nested too deeply");
-        keys_.emplace_back();
-        break;
-      case Json::parse_event_t::object_end:
-      case Json::parse_event_t::array_end:
-        keys_.pop_back();
-        break;
-      case Json::parse_event_t::key:
-        if (!keys_.back().insert(parsed.get<std::string>()).second) {
-          throw Refusal(absl::StrCat("the key ", Quote(parsed.get_ref<const std::string&>()),
-                                     " stands in one object twice"));
-        }
-        break;
-      case Json::parse_event_t::value:
-        break;
-    }
-    return true;
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+  bool start_object(size_t) override { return Open(); }
+  bool start_array(size_t) override { return Open(); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& key) override {
+    if (keys_.back().insert(key).second) return true;
+    error_ = absl::StrCat("the key ", Quote(key), " stands in one object twice");
+    return false;
+  }
+
+  bool parse_error(size_t position, const std::string&, const Json::exception&) override {
+    error_ = absl::StrCat("it is not JSON at byte ", position);
+    return false;
   }
 
  private:
-  std::vector<absl::flat_hash_set<std::string>> keys_;  // of the objects that are open
+  bool Open() {
+    if (keys_.size() == kMaxDepth) {
+      error_ = "it is nested too deeply";
+      return false;
+    }
+    keys_.emplace_back();
+    return true;
+  }
+
+  bool Close() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::vector<absl::flat_hash_set<std::string>> keys_;  // of the objects and lists that are open
+  std::string error_;
 };
 
 absl::StatusOr<const Json*> Member(const Json& object, const char* key) {
@@ -79,12 +91,10 @@ absl::Status NotA(const char* key, const char* kind) {
 absl::StatusOr<Json> ParseStrictJson(absl::string_view text) {
   try {
     Watcher watcher;
-    return Json::parse(text.begin(), text.end(),
-                       [&](int depth, Json::parse_event_t event, Json& parsed) {
-                         return watcher(depth, event, parsed);
-                       });
-  } catch (const Json::parse_error& error) {
-    return absl::DataLossError(absl::StrCat("it is not JSON at byte ", error.byte));
+    if (!Json::sax_parse(text.begin(), text.end(), &watcher)) {
+      return absl::DataLossError(watcher.error());
+    }
+    return Json::parse(text.begin(), text.end());
   } catch (const std::exception& error) {
     return absl::DataLossError(error.what());
   }
