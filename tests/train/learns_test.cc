@@ -42,9 +42,9 @@ TEST(DefaultRun, BeatsBytePairsBeforeASixthOfItIsOver) {
 
   const std::string folder = NewFolder() + "/run";
   // One thread: where cores are shared with other tests, two would wait for each other.
-  const Result run = RunProgram(
-      GptProgram(), {"--steps=250", "--eval_every=0", "--save_every=0", "--sample_tokens=20",
-                     "--threads=1", "--out=" + folder});
+  const Result run =
+      RunProgram(GptProgram(), {"--steps=250", "--eval_every=0", "--save_every=0",
+                                "--sample_tokens=20", "--threads=1", "--out=" + folder});
   ASSERT_EQ(run.code, 0) << run.err;
   const nlohmann::json last = Metrics(folder).back();
   ASSERT_TRUE(last.contains("eval_loss")) << last;

@@ -1,0 +1,219 @@
+// Checkpoints that something has happened to, and folders that are none.
+#include <cstdint>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "core/tensor/random.h"
+#include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/manifest.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/test_state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+std::vector<std::string> Names(const std::string& run) { return *ListFolder(run + "/checkpoints"); }
+
+std::vector<std::string> FilesOf(const SavedCheckpoint& saved) { return *ListFolder(saved.folder); }
+
+// In place: where a file is cut and written again, ext4 waits for the disk.
+void FlipBit(const std::string& path, size_t byte, int bit) {
+  std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
+  const auto offset = static_cast<std::streamoff>(byte);
+  const int now = file.seekg(offset).get();
+  file.seekp(offset).put(static_cast<char>(now ^ (1 << bit)));
+  file.close();
+  ASSERT_TRUE(file.good()) << path;
+}
+
+std::string OpenError(const std::string& path, absl::StatusCode code) {
+  auto opened = OpenCheckpoint(path);
+  EXPECT_EQ(opened.status().code(), code) << opened.status();
+  std::string message(opened.status().message());
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+// Headers that no checksum vouches for: they open or are refused, and what opens can be read.
+TEST(CheckpointDamageTest, SurvivesDamagedHeaders) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  const std::string path = saved->folder + "/parameters.safetensors";
+  const std::string whole = ReadFile(path);
+  const size_t header_bytes = 8 + static_cast<unsigned char>(whole[0]) +
+                              256 * static_cast<size_t>(static_cast<unsigned char>(whole[1]));
+  ASSERT_LT(header_bytes, whole.size());
+  OpenOptions options;
+  options.verify_checksums = false;
+  const RandomStream stream = MakeStream(13, "damage");
+  for (uint64_t turn = 0; turn < 2000; ++turn) {
+    const PhiloxBlock random = RandomBlock(stream, turn, 0);
+    // The length, which is in the first eight bytes, more often than its share.
+    const size_t byte = random[0] % (random[1] % 4 == 0 ? 8 : header_bytes);
+    const int bit = static_cast<int>(random[2] % 8);
+    FlipBit(path, byte, bit);
+    auto checkpoint = Checkpoint::Open(saved->folder, options);
+    if (checkpoint.ok()) {
+      for (const StateEntry& entry : (*checkpoint)->state()) {
+        std::vector<char> bytes(NumBytes(entry.type));
+        EXPECT_TRUE((*checkpoint)->ReadRange(entry.path, 0, absl::MakeSpan(bytes)).ok());
+      }
+    }
+    FlipBit(path, byte, bit);
+  }
+  EXPECT_TRUE(Checkpoint::Open(saved->folder).ok());
+}
+
+TEST(CheckpointDamageTest, FindsAFlippedBitAnywhereInEveryFile) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  for (const std::string& name : FilesOf(*saved)) {
+    const std::string path = saved->folder + "/" + name;
+    const size_t bytes = ReadFile(path).size();
+    // Every byte of a safetensors header, and samples of what follows; manifest_test has the rest.
+    for (size_t i = 0; i < bytes; i += i < 400 ? 1 : 29) {
+      const int bit = static_cast<int>((i * 5 + i / 8) % 8);
+      FlipBit(path, i, bit);
+      const auto checkpoint = Checkpoint::Open(saved->folder);
+      ASSERT_FALSE(checkpoint.ok()) << "byte " << i << " of " << name;
+      ASSERT_THAT(std::string(checkpoint.status().message()),
+                  AllOf(HasSubstr(name == "manifest.json" ? "" : name), HasSubstr(saved->folder)));
+      FlipBit(path, i, bit);
+    }
+  }
+  EXPECT_TRUE(Checkpoint::Open(saved->folder).ok());
+}
+
+TEST(CheckpointDamageTest, FindsWhatIsMissingOrCut) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  for (const std::string& name : FilesOf(*saved)) {
+    const std::string path = saved->folder + "/" + name;
+    const std::string whole = ReadFile(path);
+    for (size_t size : {size_t{0}, size_t{7}, whole.size() / 2, whole.size() - 1}) {
+      WriteFile(path, whole.substr(0, size));
+      EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
+                  HasSubstr(name == "manifest.json" ? "the manifest is damaged" : name));
+      EXPECT_FALSE(LooksWhole(saved->folder));
+    }
+    WriteFile(path, whole + " ");
+    EXPECT_FALSE(Checkpoint::Open(saved->folder).ok()) << name;
+    ASSERT_TRUE(RemoveTree(path).ok());
+    if (name == "manifest.json") {
+      EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kInvalidArgument),
+                  HasSubstr("this is no checkpoint, which would have a manifest.json"));
+    } else {
+      EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
+                  HasSubstr("the file " + name + " is missing"));
+    }
+    EXPECT_FALSE(LooksWhole(saved->folder));
+    WriteFile(path, whole);
+  }
+  EXPECT_TRUE(LooksWhole(saved->folder));
+}
+
+// What only the header of a file says differently from the manifest, with right checksums.
+TEST(CheckpointDamageTest, FindsAManifestThatDoesNotFitItsFiles) {
+  const std::string run = NewFolder("run");
+  auto saved = SaveForTest(run, 1);
+  ASSERT_TRUE(saved.ok());
+  const std::string path = saved->folder + "/manifest.json";
+  const std::string whole = ReadFile(path);
+  const auto error = [&](auto change) {
+    auto manifest = ParseManifest(whole);
+    EXPECT_TRUE(manifest.ok());
+    change(*manifest);
+    WriteFile(path, ManifestToText(*manifest));
+    return OpenError(saved->folder, absl::StatusCode::kDataLoss);
+  };
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.state[0].path = "other"; }),
+              HasSubstr("parameters.safetensors has no tensor 'other', and should have a f32"));
+  EXPECT_THAT(error([](Manifest& manifest) {
+                manifest.state[0].type.shape = {150, 7};
+              }),
+              HasSubstr("has f32[7, 150] 'blocks.0.w', and should have a f32[150, 7]"));
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.state_files[0] = "a"; }),
+              HasSubstr("is in the file 'a', which is not listed"));
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.state_files[0] = "plan.textproto"; }),
+              HasSubstr("plan.textproto"));
+}
+
+TEST(CheckpointDamageTest, PassesOverATornOne) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20, 30}) ASSERT_TRUE(SaveForTest(run, step).ok());
+  const std::string folder = run + "/checkpoints/";
+  FlipBit(folder + "step_00000030/parameters.safetensors", 900, 3);
+  ASSERT_TRUE(RemoveTree(folder + "step_00000020/manifest.json").ok());
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->checkpoint->step(), 10);
+  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  ASSERT_THAT(opened->skipped, SizeIs(2));
+  EXPECT_THAT(opened->skipped[0], HasSubstr("step_00000030: the file parameters.safetensors has "
+                                            "changed: its XXH3-128 is "));
+  EXPECT_THAT(opened->skipped[1], HasSubstr("step_00000020: this is no checkpoint"));
+
+  // Whoever does not look at checksums is told by the one who did.
+  OpenOptions options;
+  options.verify_checksums = false;
+  EXPECT_EQ(OpenCheckpoint(run, options)->checkpoint->step(), 30);
+
+  WriteFile(folder + "step_00000010/plan.textproto", "");
+  EXPECT_THAT(OpenError(run, absl::StatusCode::kDataLoss),
+              AllOf(HasSubstr("none of 3 checkpoints is whole"), HasSubstr("step_00000010")));
+}
+
+TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20}) ASSERT_TRUE(SaveForTest(run, step).ok());
+  const std::string path = run + "/checkpoints/step_00000020/manifest.json";
+  std::string text = ReadFile(path);
+  const std::string version = "\"format_version\": ";
+  text[text.find(version) + version.size()] = '2';
+  const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
+  text.replace(at, 32, std::string(32, '0'));
+  text.replace(at, 32, ChecksumOf(text));
+  WriteFile(path, text);
+  EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
+              HasSubstr("step_00000020: the checkpoint has version 2, and this Tessera reads "
+                        "version 1"));
+  // Nor does a save take it for torn.
+  ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
+  EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));
+}
+
+TEST(CheckpointDamageTest, NamesWhatIsNoCheckpoint) {
+  const std::string run = NewFolder("run");
+  EXPECT_THAT(OpenError(run + "/none", absl::StatusCode::kNotFound),
+              HasSubstr("/none: there is no such folder"));
+  EXPECT_THAT(OpenError("", absl::StatusCode::kNotFound), HasSubstr("no such folder"));
+  EXPECT_THAT(OpenError(run, absl::StatusCode::kInvalidArgument),
+              HasSubstr("no run, which would have a folder checkpoints"));
+  ASSERT_TRUE(MakeFolders(run + "/checkpoints").ok());
+  for (const std::string& path : {run, run + "/checkpoints"}) {
+    EXPECT_THAT(OpenError(path, absl::StatusCode::kNotFound),
+                HasSubstr("there is no checkpoint in it yet"));
+  }
+  ASSERT_TRUE(MakeFolders(run + "/app").ok());
+  WriteFile(run + "/app/manifest.json", R"({"name": "a web app"})");
+  EXPECT_THAT(OpenError(run + "/app", absl::StatusCode::kInvalidArgument),
+              HasSubstr("/app: this is no checkpoint of Tessera"));
+  WriteFile(run + "/file", "");
+  EXPECT_EQ(OpenCheckpoint(run + "/file").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace tessera
