@@ -81,6 +81,9 @@ class Engine {
   absl::Status ReadArena(int64_t offset, absl::Span<char> bytes);
   absl::Status WriteArena(int64_t offset, absl::Span<const char> bytes);
 
+  // Bytes of the arena that the host's memory holds now.
+  int64_t ResidentArenaBytes() const { return arena_->host_resident_bytes(); }
+
   // Zeroes the caches of a Program: before a new text is generated.
   absl::Status ClearCaches(absl::string_view program);
 

@@ -1,8 +1,5 @@
 #include "tools/backends/backends.h"
 
-#include <algorithm>
-#include <thread>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/cpu/backend.h"
@@ -30,10 +27,8 @@ std::vector<std::string> BackendNames() {
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads) {
-  // Counts the cores that this process is bound to.
-  const int available = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   for (const Entry& entry : kBackends) {
-    if (entry.name == name) return entry.make(threads > 0 ? threads : available);
+    if (entry.name == name) return entry.make(threads);
   }
   return absl::InvalidArgumentError(absl::StrCat("there is no device '", name, "': devices are ",
                                                  absl::StrJoin(BackendNames(), ", ")));

@@ -64,7 +64,7 @@ ABSL_FLAG(double, clip_norm, 0, "the largest norm of all gradients together; 0: 
 ABSL_FLAG(uint64_t, seed, 0, "of initial values, order of the data, dropout, samples");
 
 ABSL_FLAG(std::string, device, "", "cpu, or reference: the plainest loops, in double");
-ABSL_FLAG(int32_t, threads, 0, "0: all cores");
+ABSL_FLAG(int32_t, threads, 0, "0: OMP_NUM_THREADS, or all cores");
 ABSL_FLAG(int64_t, micro_batches, 0, "turns that a batch is cut into, to save memory");
 ABSL_FLAG(std::string, recompute, "",
           "none, or block: compute every block's activations again, to save memory");

@@ -1,13 +1,10 @@
 #include "tools/train/report.h"
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "core/cost/limits.h"
 #include "core/program/memory_plan.h"
 #include "core/train/human_units.h"
@@ -24,35 +21,6 @@ std::string Row(absl::string_view label, const std::vector<std::string>& cells) 
   std::string row = absl::StrFormat(kLabelFormat, label);
   for (const std::string& cell : cells) absl::StrAppendFormat(&row, kCellFormat, cell);
   return absl::StrCat(row, "\n");
-}
-
-// The number that stands alone in a file, or behind `key` in one of its lines; 0 if there is none.
-int64_t NumberInFile(const std::string& path, absl::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    absl::string_view text = line;
-    if (!absl::ConsumePrefix(&text, key)) continue;
-    const std::vector<absl::string_view> words = absl::StrSplit(text, ' ', absl::SkipWhitespace());
-    int64_t number;
-    if (!words.empty() && absl::SimpleAtoi(words[0], &number)) return number;
-  }
-  return 0;
-}
-
-// What the two versions of Linux's control groups say of the group of this process, where it is
-// mounted as a container's own. 0 if there is no limit.
-int64_t AvailableInControlGroup() {
-  const std::string v2 = "/sys/fs/cgroup/";
-  if (const int64_t limit = NumberInFile(v2 + "memory.max", ""); limit > 0) {
-    return std::max<int64_t>(1, limit - NumberInFile(v2 + "memory.current", ""));
-  }
-  const std::string v1 = v2 + "memory/memory.";
-  // Without a limit it is a number near 2^63.
-  const int64_t limit = NumberInFile(v1 + "limit_in_bytes", "");
-  if (limit > 0 && limit < int64_t{1} << 60) {
-    return std::max<int64_t>(1, limit - NumberInFile(v1 + "usage_in_bytes", ""));
-  }
-  return 0;
 }
 
 std::string TrainWork(const CompiledRun& run) {
@@ -121,14 +89,6 @@ std::string MemoryTable(const CompiledRun& run) {
                         FormatBytes(run.arena_bytes), run.arena_bytes,
                         FormatBytes(run.state_bytes));
   return table;
-}
-
-int64_t AvailableMemory() {
-  const int64_t kibibytes = NumberInFile("/proc/meminfo", "MemAvailable:");
-  const int64_t machine = kibibytes * 1024;
-  const int64_t group = AvailableInControlGroup();
-  if (machine == 0 || group == 0) return std::max(machine, group);
-  return std::min(machine, group);
 }
 
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,

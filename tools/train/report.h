@@ -27,10 +27,6 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
 //   peak                                        45.1 MiB
 std::string MemoryTable(const CompiledRun& run);
 
-// Memory that this machine could give to a process now, in bytes: what the system calls available,
-// or what the process's control group still allows, if that is less. 0 if neither is known.
-int64_t AvailableMemory();
-
 // What --plan_only prints: the model, FLOPs and bytes of a step, the memory table, and whether it
 // fits in `available` bytes (0: not known).
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,

@@ -20,6 +20,7 @@
 #include "core/train/sampling.h"
 #include "core/train/trace.h"
 #include "tools/train/interrupt.h"
+#include "tools/train/process_memory.h"
 #include "tools/train/text_stream.h"
 
 namespace tessera {
@@ -187,6 +188,7 @@ absl::StatusOr<int> TrainLoop::Run() {
     return 128 + Interrupted();
   }
   absl::PrintF("%d steps in %s\n", steps - first_step_ + 1, FormatSeconds(Now() - begin));
+  absl::PrintF("%s\n", ResidentMemoryLine(ReadResidentMemory(), engine_->ResidentArenaBytes()));
   if (engine_->HasProgram(kGenerate) && !Interrupted()) {
     RETURN_IF_ERROR(PrintSample(setup_, *engine_));
   }

@@ -21,6 +21,7 @@
 #include "google/protobuf/text_format.h"
 #include "tools/train/flags.h"
 #include "tools/train/interrupt.h"
+#include "tools/train/process_memory.h"
 #include "tools/train/report.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/setup.h"

@@ -1,5 +1,7 @@
 #include "core/kernels/cpu/backend.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -38,10 +40,14 @@ const char* VectorTarget() {
   return hwy::TargetName(targets & -targets);
 }
 
+int ThreadsOf(int wanted) {
+  return std::clamp(wanted > 0 ? wanted : omp_get_max_threads(), 1, omp_get_thread_limit());
+}
+
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads)
-      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()), std::max(1, threads)} {}
+      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()), ThreadsOf(threads)} {}
 
   absl::string_view name() const override { return "cpu"; }
   absl::Span<const Kernel* const> kernels() const override { return cpu::Kernels(); }

@@ -3,21 +3,10 @@
 #include <omp.h>
 
 namespace tessera::cpu {
-namespace {
-
-// ThreadSanitizer does not see how OpenMP's threads wait for each other, and would report every
-// result that is read after a parallel loop.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kSerial = true;
-#else
-constexpr bool kSerial = false;
-#endif
-
-}  // namespace
 
 void RunWorkers(int threads, void (*function)(const void* context, int worker, int workers),
                 const void* context) {
-  if (kSerial || threads <= 1) {
+  if (threads <= 1) {
     function(context, 0, 1);
     return;
   }

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -24,6 +25,19 @@ absl::Status OutOfMemory(int64_t bytes) {
 }  // namespace
 
 HostMemory::~HostMemory() { munmap(mapping_, mapped_bytes_); }
+
+int64_t HostMemory::host_resident_bytes() const {
+  const size_t page = sysconf(_SC_PAGESIZE);
+  std::array<unsigned char, 4096> resident;  // a byte a page
+  int64_t pages = 0;
+  for (size_t begin = 0; begin < mapped_bytes_; begin += resident.size() * page) {
+    const size_t bytes = std::min(mapped_bytes_ - begin, resident.size() * page);
+    if (mincore(static_cast<char*>(mapping_) + begin, bytes, resident.data()) != 0) return 0;
+    pages += std::count_if(resident.begin(), resident.begin() + (bytes + page - 1) / page,
+                           [](unsigned char byte) { return (byte & 1) != 0; });
+  }
+  return pages * static_cast<int64_t>(page);
+}
 
 absl::StatusOr<std::unique_ptr<HostMemory>> AllocateHostMemory(int64_t bytes, bool guarded) {
   const int64_t page = std::max<int64_t>(kAlignment, sysconf(_SC_PAGESIZE));

@@ -25,6 +25,7 @@ class HostMemory : public DeviceMemory {
 
   void* data() const override { return data_; }
   int64_t bytes() const override { return bytes_; }
+  int64_t host_resident_bytes() const override;
 
  private:
   void* mapping_;

@@ -26,6 +26,8 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   virtual void* data() const = 0;
   virtual int64_t bytes() const = 0;
+  // Bytes of it that the host's memory holds now: none where the device has its own.
+  virtual int64_t host_resident_bytes() const { return 0; }
 };
 
 class Backend {

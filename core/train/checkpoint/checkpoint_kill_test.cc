@@ -130,7 +130,7 @@ TEST(CheckpointKillTest, SurvivesKillsAtRandomMoments) {
   ASSERT_TRUE(SaveForTest(run, 1, 2).ok());
   int64_t step = 1;
   int inside = 0;  // kills that left something half-done behind
-  for (uint64_t turn = 0; turn < 60; ++turn) {
+  for (uint64_t turn = 0; turn < 100; ++turn) {
     const pid_t child = Child([&] {
       for (int64_t next = step + 1;; ++next) {
         if (!SaveForTest(run, next, 2).ok()) _exit(1);

@@ -1,0 +1,25 @@
+#!/bin/bash
+# Runs every training command of README.md, in its order and in one folder, with steps enough to see that it does
+# what it is shown for.
+set -euo pipefail
+root=$PWD
+cd "$TEST_TMPDIR"
+export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
+for ((i = 0; i < 400; i++)); do echo "Line $i of a text of one's own."; done >my.txt
+
+ran=0
+while IFS= read -r line; do
+  command=${line#*run //models/}
+  program=$root/models/${command%%:train*}/train
+  command=${command#*:train}
+  command=${command%%#*}
+  # Hundreds of steps take minutes.
+  command=$(sed -E 's/--steps=500/--steps=2/; s/--steps=1000/--steps=3/' <<<"${command#*-- }")
+  [[ $command == *--* ]] || command=--steps=2
+  echo "train $command"
+  eval "\"$program\" $command" >log 2>&1 || { tail -5 log; echo "README.md says: $line"; exit 1; }
+  ran=$((ran + 1))
+done < <(grep -E '^    \./bazelw run //models/[a-z]+:train' "$root/README.md")
+((ran >= 5)) || { echo "only $ran commands were found in README.md"; exit 1; }
+[[ $(wc -l <my_run/metrics.jsonl) == 3 ]] || { echo "my_run did not go on to step 3"; exit 1; }
+compgen -G 'runs/gpt-*/checkpoints/step_00000002' >/dev/null || { echo "the first command left no run"; exit 1; }

@@ -1,0 +1,87 @@
+// kill -9 at a hundred moments that nobody chose, of a program that does little but save.
+#include <signal.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+
+namespace tessera {
+namespace {
+
+// The step of "going on from step 12, /path".
+int64_t StepGoneOnFrom(const std::string& out) {
+  const std::string before = "going on from step ";
+  const size_t at = out.find(before);
+  return at == std::string::npos ? -1 : std::stoll(out.substr(at + before.size()));
+}
+
+int64_t NewestStep(const std::string& folder) {
+  const std::vector<std::string> checkpoints = Checkpoints(folder);
+  return checkpoints.empty() ? 0 : std::stoll(checkpoints[0].substr(5));
+}
+
+bool HoldsSomethingUnfinished(const std::string& folder) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints")) {
+    if (entry.path().filename().string()[0] == '.') return true;
+  }
+  return false;
+}
+
+TEST(KillTest, AHundredKillsLoseNothingThatWasSaved) {
+  const std::string folder = NewFolder() + "/run";
+  // Dropout is drawn by step: a step that is taken twice, or left out, shows.
+  const std::vector<std::string> config =
+      Tiny({"--set=model.dropout=0.2", "--save_every=1", "--eval_every=0"});
+  std::vector<std::string> flags = config;
+  flags.insert(flags.end(), {"--steps=1000000", "--out=" + folder});
+
+  std::mt19937 random(7);
+  int64_t saved = 0;
+  int unfinished = 0;  // kills that left a checkpoint half-written
+  for (int kill = 0; kill < 100; ++kill) {
+    RunningProgram running(GptProgram(), flags);
+    ASSERT_TRUE(running.WaitFor([&] { return NewestStep(folder) > saved; })) << running.Err();
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
+    running.Signal(SIGKILL);
+    const Result killed = running.Wait();
+    ASSERT_EQ(killed.signal, SIGKILL) << killed.err;
+    if (kill > 0) {
+      ASSERT_GE(StepGoneOnFrom(killed.out), saved) << killed.out;
+    }
+    unfinished += static_cast<int>(HoldsSomethingUnfinished(folder));
+    // What has a checkpoint's name is whole: the next run, and the last, go on from there.
+    ASSERT_GT(NewestStep(folder), saved);
+    saved = NewestStep(folder);
+    flags = {"--resume=" + folder};
+  }
+  EXPECT_GE(unfinished, 20);
+
+  const std::string steps = "--steps=" + std::to_string(saved + 3);
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder, steps});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(StepGoneOnFrom(result.out), saved);
+
+  const std::string other = NewFolder() + "/run";
+  std::vector<std::string> at_once = config;
+  at_once.insert(at_once.end(), {"--save_every=0", steps, "--out=" + other});
+  ASSERT_EQ(RunProgram(GptProgram(), at_once).code, 0);
+  ASSERT_EQ(Checkpoints(folder)[0], Checkpoints(other)[0]);
+  const std::string last = "/checkpoints/" + Checkpoints(other)[0];
+  const auto expected = FilesIn(other + last);
+  for (const auto& [name, bytes] : FilesIn(folder + last)) {
+    if (name.ends_with(".safetensors")) EXPECT_EQ(bytes, expected.at(name)) << name;
+  }
+  const std::vector<nlohmann::json> metrics = Metrics(folder);
+  ASSERT_EQ(static_cast<int64_t>(metrics.size()), saved + 3);
+  for (size_t i = 0; i < metrics.size(); ++i) EXPECT_EQ(metrics[i]["step"], i + 1);
+}
+
+}  // namespace
+}  // namespace tessera
