@@ -40,14 +40,11 @@ const char* VectorTarget() {
   return hwy::TargetName(targets & -targets);
 }
 
-int ThreadsOf(int wanted) {
-  return std::clamp(wanted > 0 ? wanted : omp_get_max_threads(), 1, omp_get_thread_limit());
-}
-
 class CpuBackend : public Backend {
  public:
   explicit CpuBackend(int threads)
-      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()), ThreadsOf(threads)} {}
+      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()),
+                   threads > 0 ? threads : omp_get_max_threads()} {}
 
   absl::string_view name() const override { return "cpu"; }
   absl::Span<const Kernel* const> kernels() const override { return cpu::Kernels(); }

@@ -9,9 +9,8 @@
 namespace tessera {
 
 // A backend whose processor has `threads` threads, or as many as OpenMP takes by itself where that
-// is 0: OMP_NUM_THREADS, else the cores that this process is bound to. OMP_THREAD_LIMIT is the most
-// there can be: given fewer threads than it planned with, oneDNN leaves work undone. A kernel runs
-// on as many threads as its request says, so several backends, of ranks that are threads of one
+// is 0: OMP_NUM_THREADS, else the cores that this process is bound to. A kernel runs on as many
+// threads as its request says, so several backends, of ranks that are threads of one
 // process, do not disturb each other.
 std::unique_ptr<Backend> MakeCpuBackend(int threads);
 

@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include <algorithm>
+
 namespace tessera::cpu {
 
 void RunWorkers(int threads, void (*function)(const void* context, int worker, int workers),
@@ -15,7 +17,8 @@ void RunWorkers(int threads, void (*function)(const void* context, int worker, i
 }
 
 ThreadCount::ThreadCount(int threads) : before_(omp_get_max_threads()) {
-  if (threads != before_) omp_set_num_threads(threads);
+  // Never more than there will be: oneDNN leaves the work undone of a thread that does not come.
+  omp_set_num_threads(std::min(threads, omp_get_thread_limit()));
 }
 
 ThreadCount::~ThreadCount() { omp_set_num_threads(before_); }
