@@ -1,4 +1,4 @@
-// Memory as the system counts it: what it could give, and what this process holds.
+// What this process holds in memory, as the system counts it.
 //
 // Thread safety: every function may be called from any thread.
 #ifndef TESSERA_TOOLS_TRAIN_PROCESS_MEMORY_H_
@@ -10,10 +10,6 @@
 #include "absl/strings/string_view.h"
 
 namespace tessera {
-
-// Memory that this machine could give to a process now, in bytes: what the system calls available,
-// or what the process's control group still allows, if that is less. 0 if neither is known.
-int64_t AvailableMemory();
 
 // What is in memory of this process, in bytes.
 struct ResidentMemory {
