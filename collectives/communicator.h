@@ -1,0 +1,155 @@
+// Communication within a group of ranks.
+//
+// An operation names its buffers, returns at once with a ticket, and is waited for. Until it has
+// been waited for, its input must not be written and its output neither read nor written. All ranks
+// of a group issue the same collectives in the same order; groups are independent of each other,
+// and so are the sends of one rank to another and the collectives of their group.
+//
+// Errors. A rank that asks for something else than the others, dies, or does not come in time gives
+// an error to all of the group, which says what each wanted or who is missing, and how far it came.
+// Afterwards the group is broken: all that is issued or waited for gives that error again. Nothing
+// ever aborts, and no wait is longer than the time-out.
+//
+// In place: all-reduce and broadcast with output == input; reduce-scatter with its output at the
+// rank's own part of the input; all-gather with its input at the rank's own part of the output.
+// Buffers that overlap otherwise are an error.
+//
+// Reductions have one order, that of collectives/reduce/reduce.h, on every CPU backend.
+//
+// Thread safety: a group is used by one thread at a time; different groups by different threads.
+#ifndef TESSERA_COLLECTIVES_COMMUNICATOR_H_
+#define TESSERA_COLLECTIVES_COMMUNICATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "collectives/exchange.h"
+#include "collectives/reduce/reduce.h"
+#include "core/tensor/dtype.h"
+
+namespace tessera {
+
+enum class Operation : uint8_t {
+  kAllReduce,
+  kReduceScatter,
+  kAllGather,
+  kAllToAll,
+  kBroadcast,
+  kBarrier,
+  kSend,
+  kReceive,
+};
+inline constexpr int kOperations = 8;
+
+// "all-reduce", ...
+absl::string_view OperationName(Operation operation);
+
+// Elements [begin, begin + size) of a buffer that is cut into parts for ranks.
+struct Part {
+  int64_t begin = 0;
+  int64_t size = 0;
+};
+// The part of a rank, where whole parts have `part` elements: the last ones are shorter, or empty.
+Part PartOf(int64_t count, int64_t part, int rank);
+
+// What a rank asks for.
+struct Request {
+  Operation operation = Operation::kBarrier;
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  int peer = 0;  // the root of a broadcast; to whom to send, from whom to receive
+  const void* input = nullptr;
+  void* output = nullptr;
+  // Elements of the whole buffer: of the input and the output of all-reduce, broadcast, send,
+  // receive and all-to-all, of the input of reduce-scatter, of the output of all-gather.
+  int64_t count = 0;
+  // Elements of a whole part, for reduce-scatter, all-gather and all-to-all. There must be a part
+  // for each rank: count <= part * size; of all-to-all, count == part * size.
+  int64_t part = 0;
+};
+
+// "all-reduce of 12 f32 (sum)", "broadcast of 3 i64 from rank 1"
+std::string Describe(const Request& request);
+
+// An operation of a group that was issued.
+struct Ticket {
+  int channel = 0;      // 0: collectives; the others are a backend's own
+  uint64_t number = 0;  // on that channel
+};
+
+struct OperationCount {
+  int64_t calls = 0;
+  int64_t bytes_sent = 0;  // by this rank, to others
+};
+using Traffic = std::array<OperationCount, kOperations>;  // by Operation
+
+class Communicator {
+ public:
+  Communicator(std::string name, int rank, int size)
+      : name_(std::move(name)), rank_(rank), size_(size) {}
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  const std::string& name() const { return name_; }
+  int rank() const { return rank_; }  // within the group
+  int size() const { return size_; }
+
+  Ticket AllReduce(const void* input, void* output, int64_t count, DType dtype,
+                   Reduction reduction = Reduction::kSum);
+  // The output is this rank's part of the sum.
+  Ticket ReduceScatter(const void* input, void* output, int64_t count, int64_t part, DType dtype,
+                       Reduction reduction = Reduction::kSum);
+  // The input is this rank's part of the output.
+  Ticket AllGather(const void* input, void* output, int64_t count, int64_t part, DType dtype);
+  // Part r of the input goes to rank r, where it becomes part `rank()` of the output.
+  Ticket AllToAll(const void* input, void* output, int64_t part, DType dtype);
+  // The input is read on the root only.
+  Ticket Broadcast(const void* input, void* output, int64_t count, DType dtype, int root);
+  Ticket Barrier();
+  Ticket Send(const void* input, int64_t count, DType dtype, int to);
+  Ticket Receive(void* output, int64_t count, DType dtype, int from);
+
+  // Starts any of the above. What is wrong with it is said by Wait.
+  Ticket Issue(const Request& request);
+
+  // Returns when the operation has ended on this rank: the output is there, and no peer will touch
+  // the buffers any more.
+  virtual absl::Status Wait(Ticket ticket) = 0;
+  // Whether Wait would return at once. Moves operations on, so polling it makes progress.
+  virtual bool Test(Ticket ticket) = 0;
+
+  // The group of those whose color is this rank's, in the order of their ranks here; null where it
+  // is negative. Collective: all ranks of this group give the same colors, one for each rank.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
+                                                              absl::Span<const int> colors) = 0;
+
+  const Traffic& traffic() const { return traffic_; }
+
+ protected:
+  // Starts what has been checked (`status`: what is wrong with it) and counted.
+  virtual Ticket Start(const Request& request, const absl::Status& status) = 0;
+  // Bytes that this rank sends to others for it.
+  virtual int64_t BytesSent(const Request& request) const = 0;
+
+ private:
+  const std::string name_;
+  const int rank_, size_;
+  Traffic traffic_ = {};
+};
+
+// An exchange among the ranks of a group. Small texts only.
+Exchange ExchangeOver(Communicator* communicator);
+
+// What is wrong with a request on this rank, by itself.
+absl::Status CheckRequest(const Request& request, int rank, int size);
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_COMMUNICATOR_H_

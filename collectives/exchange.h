@@ -1,0 +1,21 @@
+// How ranks tell each other where they are, before they can communicate.
+#ifndef TESSERA_COLLECTIVES_EXCHANGE_H_
+#define TESSERA_COLLECTIVES_EXCHANGE_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+// Gives `mine` to all ranks and returns what each rank gave, in the order of ranks; `key` is the
+// same on all of them, and another for each exchange. An error names the ranks that did not come.
+using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(absl::string_view key,
+                                                                        absl::string_view mine)>;
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_EXCHANGE_H_

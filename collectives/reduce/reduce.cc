@@ -1,0 +1,257 @@
+#include "collectives/reduce/reduce.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/tensor/half.h"
+
+// The file includes itself once for each target.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "collectives/reduce/reduce.cc"
+#include "hwy/foreach_target.h"
+// After the above.
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class V>
+HWY_INLINE V Larger(V a, V b) {
+  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  } else {
+    return hn::IfThenElse(hn::Gt(a, b), a, b);
+  }
+}
+
+// result[i] = a[i] and b[i] combined, for i below `count`. `result` may be a or b.
+template <typename T, bool kMax>
+void Combine(const void* a_data, const void* b_data, int64_t count, void* result_data) {
+  const T* const a = static_cast<const T*>(a_data);
+  const T* const b = static_cast<const T*>(b_data);
+  T* const result = static_cast<T*>(result_data);
+  const hn::ScalableTag<T> tag;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+  const auto combine = [](auto x, auto y) { return kMax ? Larger(x, y) : hn::Add(x, y); };
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(combine(hn::LoadU(tag, a + i), hn::LoadU(tag, b + i)), tag, result + i);
+  }
+  const hn::CappedTag<T, 1> one;
+  for (; i < count; ++i) {
+    hn::StoreU(combine(hn::LoadU(one, a + i), hn::LoadU(one, b + i)), one, result + i);
+  }
+}
+
+// To and from fp32. Plain integer arithmetic, which the compiler makes vectors of with this
+// target's instructions.
+void FromBFloat16(const void* from, int64_t count, float* to) {
+  const uint16_t* const bits = static_cast<const uint16_t*>(from);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t word = uint32_t{bits[i]} << 16;
+    std::memcpy(to + i, &word, sizeof(word));
+  }
+}
+
+void ToBFloat16(const float* from, int64_t count, void* to) {
+  uint16_t* const bits = static_cast<uint16_t*>(to);
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t word;
+    std::memcpy(&word, from + i, sizeof(word));
+    const uint32_t nan = word >> 16 | 0x40u;
+    const uint32_t rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
+    bits[i] = static_cast<uint16_t>((word & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+  }
+}
+
+void FromFloat16(const void* from, int64_t count, float* to) {
+  const Float16* const halves = static_cast<const Float16*>(from);
+  int64_t i = 0;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2  // which has instructions for it
+  const hn::ScalableTag<float> tag;
+  const hn::Rebind<hwy::float16_t, decltype(tag)> half_tag;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+  for (; i + lanes <= count; i += lanes) {
+    const auto* const source = reinterpret_cast<const hwy::float16_t*>(halves + i);
+    hn::StoreU(hn::PromoteTo(tag, hn::LoadU(half_tag, source)), tag, to + i);
+  }
+#endif
+  for (; i < count; ++i) to[i] = static_cast<float>(halves[i]);
+}
+
+void ToFloat16(const float* from, int64_t count, void* to) {
+  Float16* const halves = static_cast<Float16*>(to);
+  int64_t i = 0;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  const hn::ScalableTag<float> tag;
+  const hn::Rebind<hwy::float16_t, decltype(tag)> half_tag;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+  for (; i + lanes <= count; i += lanes) {
+    // All NaNs become one, as in Float16.
+    const auto x = hn::LoadU(tag, from + i);
+    const auto nan = hn::CopySign(hn::NaN(tag), x);
+    const auto half = hn::DemoteTo(half_tag, hn::IfThenElse(hn::IsNaN(x), nan, x));
+    hn::StoreU(half, half_tag, reinterpret_cast<hwy::float16_t*>(halves + i));
+  }
+#endif
+  for (; i < count; ++i) halves[i] = Float16(from[i]);
+}
+
+#define TESSERA_COMBINE(name, type)                                           \
+  void Sum##name(const void* a, const void* b, int64_t count, void* result) { \
+    Combine<type, false>(a, b, count, result);                                \
+  }                                                                           \
+  void Max##name(const void* a, const void* b, int64_t count, void* result) { \
+    Combine<type, true>(a, b, count, result);                                 \
+  }
+TESSERA_COMBINE(F32, float)
+TESSERA_COMBINE(F64, double)
+TESSERA_COMBINE(I32, int32_t)
+TESSERA_COMBINE(I64, int64_t)
+TESSERA_COMBINE(U8, uint8_t)
+#undef TESSERA_COMBINE
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera {
+namespace {
+
+HWY_EXPORT(SumF32);
+HWY_EXPORT(MaxF32);
+HWY_EXPORT(SumF64);
+HWY_EXPORT(MaxF64);
+HWY_EXPORT(SumI32);
+HWY_EXPORT(MaxI32);
+HWY_EXPORT(SumI64);
+HWY_EXPORT(MaxI64);
+HWY_EXPORT(SumU8);
+HWY_EXPORT(MaxU8);
+HWY_EXPORT(FromBFloat16);
+HWY_EXPORT(ToBFloat16);
+HWY_EXPORT(FromFloat16);
+HWY_EXPORT(ToFloat16);
+
+// How elements of a dtype are reduced.
+struct Arithmetic {
+  void (*combine)(const void* a, const void* b, int64_t count, void* result);
+  // Halves are widened first and narrowed last; others are reduced as they are.
+  void (*widen)(const void* from, int64_t count, float* to) = nullptr;
+  void (*narrow)(const float* from, int64_t count, void* to) = nullptr;
+};
+
+Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
+  const bool max = reduction == Reduction::kMax;
+  switch (dtype) {
+    case DType::kF32:
+      return {max ? HWY_DYNAMIC_DISPATCH(MaxF32) : HWY_DYNAMIC_DISPATCH(SumF32)};
+    case DType::kF64:
+      return {max ? HWY_DYNAMIC_DISPATCH(MaxF64) : HWY_DYNAMIC_DISPATCH(SumF64)};
+    case DType::kI32:
+      return {max ? HWY_DYNAMIC_DISPATCH(MaxI32) : HWY_DYNAMIC_DISPATCH(SumI32)};
+    case DType::kI64:
+      return {max ? HWY_DYNAMIC_DISPATCH(MaxI64) : HWY_DYNAMIC_DISPATCH(SumI64)};
+    case DType::kU8:
+      return {max ? HWY_DYNAMIC_DISPATCH(MaxU8) : HWY_DYNAMIC_DISPATCH(SumU8)};
+    case DType::kBF16:
+      return {ArithmeticOf(DType::kF32, reduction).combine, HWY_DYNAMIC_DISPATCH(FromBFloat16),
+              HWY_DYNAMIC_DISPATCH(ToBFloat16)};
+    case DType::kF16:
+      return {ArithmeticOf(DType::kF32, reduction).combine, HWY_DYNAMIC_DISPATCH(FromFloat16),
+              HWY_DYNAMIC_DISPATCH(ToFloat16)};
+  }
+  return {};
+}
+
+// The tree over a block of elements, small enough that what is between its levels stays in the
+// first-level cache.
+class Tree {
+ public:
+  static constexpr int64_t kBlock = 1024;  // elements
+
+  Tree(absl::Span<const void* const> inputs, DType dtype, Reduction reduction)
+      : inputs_(inputs), bytes_(SizeOf(dtype)), arithmetic_(ArithmeticOf(dtype, reduction)) {}
+
+  // Elements [begin, begin + count) of all inputs, reduced, at `result`.
+  void Run(int64_t begin, int64_t count, char* result) {
+    begin_ = begin * bytes_;
+    count_ = count;
+    const int ranks = static_cast<int>(inputs_.size());
+    if (ranks == 1) {
+      if (result != Leaf(0)) std::memcpy(result, Leaf(0), count * bytes_);
+    } else if (arithmetic_.narrow != nullptr) {
+      CombineRanks(0, ranks, 0, scratch_[0]);
+      arithmetic_.narrow(reinterpret_cast<const float*>(scratch_[0]), count, result);
+    } else {
+      CombineRanks(0, ranks, 0, result);
+    }
+  }
+
+ private:
+  // A tree over 2^31 ranks is no deeper.
+  static constexpr int kLevels = 32;
+
+  const char* Leaf(int rank) const { return static_cast<const char*>(inputs_[rank]) + begin_; }
+
+  // The ranks [first, first + ranks), reduced: one rank's own elements, or scratch_[level].
+  const void* Part(int first, int ranks, int level) {
+    char* const scratch = scratch_[level];
+    if (ranks > 1) {
+      CombineRanks(first, ranks, level, scratch);
+      return scratch;
+    }
+    if (arithmetic_.widen == nullptr) return Leaf(first);
+    arithmetic_.widen(Leaf(first), count_, reinterpret_cast<float*>(scratch));
+    return scratch;
+  }
+
+  // At least two ranks. `result` may be scratch_[level]: the left part is read before it is
+  // written.
+  void CombineRanks(int first, int ranks, int level, char* result) {
+    const int left = LeftRanks(ranks);
+    const void* const a = Part(first, left, level);
+    const void* const b = Part(first + left, ranks - left, level + 1);
+    arithmetic_.combine(a, b, count_, result);
+  }
+
+  const absl::Span<const void* const> inputs_;
+  const int64_t bytes_;  // of an element
+  const Arithmetic arithmetic_;
+  int64_t begin_ = 0;  // bytes
+  int64_t count_ = 0;
+  alignas(64) char scratch_[kLevels][kBlock * sizeof(double)];
+};
+
+}  // namespace
+
+int LeftRanks(int count) {
+  int left = 1;
+  while (2 * left < count) left *= 2;
+  return left;
+}
+
+void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
+            DType dtype, Reduction reduction) {
+  Tree tree(inputs, dtype, reduction);
+  const int64_t bytes = SizeOf(dtype);
+  for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
+    const int64_t size = std::min(Tree::kBlock, count - begin);
+    char* const result = static_cast<char*>(outputs[0]) + begin * bytes;
+    tree.Run(begin, size, result);
+    for (void* output : outputs.subspan(1)) {
+      std::memcpy(static_cast<char*>(output) + begin * bytes, result, size * bytes);
+    }
+  }
+}
+
+}  // namespace tessera
+#endif  // HWY_ONCE

@@ -1,0 +1,33 @@
+// The arithmetic of collectives: what the ranks of a group gave, reduced element by element.
+//
+// The order is that of a binary tree over the ranks in order, whose left part is the largest power
+// of two below their number: of five, ((0 + 1) + (2 + 3)) + 4. It depends on neither an element's
+// place nor the number of elements, so that all-reduce and reduce-scatter, however a buffer is cut,
+// give the same bits. bf16 and fp16 are reduced in fp32 and rounded once, to nearest even. Integers
+// wrap. The maximum of a NaN and anything is NaN.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_COLLECTIVES_REDUCE_REDUCE_H_
+#define TESSERA_COLLECTIVES_REDUCE_REDUCE_H_
+
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "core/tensor/dtype.h"
+
+namespace tessera {
+
+enum class Reduction : uint8_t { kSum, kMax };
+
+// inputs[r] has `count` elements of rank r; at least one rank. Every output gets the result, and
+// may be the very memory of an input, but not overlap one otherwise.
+void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
+            DType dtype, Reduction reduction);
+
+// Where Reduce cuts `count` ranks: the ranks before this one are the left part of the tree. At
+// least two ranks.
+int LeftRanks(int count);
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_REDUCE_REDUCE_H_

@@ -1,0 +1,676 @@
+#include "collectives/shm/group.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "collectives/reduce/reduce.h"
+#include "core/tensor/check.h"
+
+namespace tessera::shm {
+namespace {
+
+// An operation moves on by pieces of this size, so that who issues another waits for no more.
+constexpr int64_t kPieceBytes = 262144;
+
+// Parts of an all-reduce start at multiples of this many elements: no two ranks write to a line.
+constexpr int64_t kAllReduceGrain = 64;
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t AllReducePart(int64_t count, int ranks) {
+  return CeilDiv(CeilDiv(count, ranks), kAllReduceGrain) * kAllReduceGrain;
+}
+
+// Bytes that go through a slot, if they fit.
+int64_t SlotBytes(const Request& request) {
+  const int64_t elements =
+      request.operation == Operation::kAllGather ? request.part : request.count;
+  return elements * SizeOf(request.dtype);
+}
+
+bool IsEager(const Request& request) { return SlotBytes(request) <= kSlotBytes; }
+
+// Elements that a rank gives to an operation.
+int64_t InputElements(const Request& request, int rank) {
+  switch (request.operation) {
+    case Operation::kAllGather:
+      return PartOf(request.count, request.part, rank).size;
+    case Operation::kBroadcast:
+      return rank == request.peer ? request.count : 0;
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      return 0;
+    default:
+      return request.count;
+  }
+}
+
+void Copy(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
+}
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+Request RequestOf(const Wanted& wanted) {
+  Request request;
+  request.operation = wanted.operation;
+  request.dtype = wanted.dtype;
+  request.reduction = wanted.reduction;
+  request.peer = wanted.peer;
+  request.count = wanted.count;
+  request.part = wanted.part;
+  return request;
+}
+
+bool SameWish(const Wanted& a, const Wanted& b) {
+  return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
+         a.peer == b.peer && a.count == b.count && a.part == b.part;
+}
+
+}  // namespace
+
+Group::Group(Host* host, std::string name, int rank, std::vector<int> ranks,
+             std::vector<std::shared_ptr<const Segment>> memory)
+    : Communicator(std::move(name), rank, static_cast<int>(ranks.size())),
+      host_(host),
+      ranks_(std::move(ranks)),
+      memory_(std::move(memory)),
+      inputs_(ranks_.size()),
+      outputs_(ranks_.size()) {
+  for (const auto& segment : memory_)
+    members_.push_back(reinterpret_cast<Member*>(segment->data()));
+  channels_.resize(1 + 2 * ranks_.size());
+  channels_[0] = std::make_unique<Channel>();
+  host_->Add(this);
+}
+
+Group::~Group() { host_->Remove(this); }
+
+Group::Channel& Group::ChannelOf(int index) {
+  if (channels_[index] == nullptr) channels_[index] = std::make_unique<Channel>();
+  return *channels_[index];
+}
+
+Ticket Group::Start(const Request& request, const absl::Status& status) {
+  int index = 0;
+  if (request.operation == Operation::kSend) index = 1 + request.peer;
+  if (request.operation == Operation::kReceive) index = 1 + size() + request.peer;
+  if (!status.ok()) index = 0;
+  std::unique_lock<std::mutex> lock(host_->mutex_);
+  Channel& channel = ChannelOf(index);
+  if (!status.ok()) Fail(status);
+  if (!status_.ok()) return {index, channel.issued};
+  if (size() == 1) {
+    CopyAlone(request);
+    channel.done = ++channel.issued;
+    return {index, channel.issued - 1};
+  }
+  if (channel.full()) {
+    lock.unlock();
+    host_->WaitUntil([&] { return !channel.full() || !status_.ok(); });
+    lock.lock();
+  }
+  Queued& operation = channel.queue[channel.issued % Channel::kQueue];
+  operation = Queued();
+  operation.request = request;
+  operation.number = channel.issued;
+  if (channel.empty()) channel.since = std::chrono::steady_clock::now();
+  const Ticket ticket = {index, channel.issued++};
+  while (Advance()) {
+    // What peers need of this rank is done now, if it is small.
+    if (channel.empty() || !IsEager(channel.head().request)) break;
+  }
+  if (NeedsThread()) host_->WakeThread();
+  return ticket;
+}
+
+// Operations whose input is posted, and fits into a slot, can do without: only this rank waits.
+bool Group::NeedsThread() const {
+  if (!status_.ok()) return false;
+  for (const auto& channel : channels_) {
+    if (channel == nullptr || channel->empty()) continue;
+    const Queued& head = channel->queue[channel->done % Channel::kQueue];
+    if (channel->issued - channel->done > 1 || !head.posted || !IsEager(head.request)) return true;
+  }
+  return false;
+}
+
+bool Group::IsDone(Ticket ticket) const {
+  return !status_.ok() || channels_[ticket.channel] == nullptr ||
+         channels_[ticket.channel]->done > ticket.number;
+}
+
+absl::Status Group::Wait(Ticket ticket) {
+  host_->WaitUntil([&] { return IsDone(ticket); });
+  const std::lock_guard<std::mutex> lock(host_->mutex_);
+  const auto& channel = channels_[ticket.channel];
+  if (channel != nullptr && channel->done > ticket.number) return absl::OkStatus();
+  return status_;
+}
+
+bool Group::Test(Ticket ticket) {
+  const std::lock_guard<std::mutex> lock(host_->mutex_);
+  host_->AdvanceAll();
+  if (!IsDone(ticket)) Check(std::chrono::steady_clock::now());
+  return IsDone(ticket);
+}
+
+int64_t Group::BytesSent(const Request& request) const {
+  const int64_t peers = size() - 1;
+  const auto part = [&](int64_t whole) { return PartOf(request.count, whole, rank()).size; };
+  int64_t elements = 0;
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      if (IsEager(request)) {
+        elements = request.count * peers;
+      } else {
+        const int64_t own = part(AllReducePart(request.count, size()));
+        elements = request.count - own + own * peers;
+      }
+      break;
+    case Operation::kReduceScatter:
+    case Operation::kAllToAll:
+      elements = request.count - part(request.part);
+      break;
+    case Operation::kAllGather:
+      elements = part(request.part) * peers;
+      break;
+    case Operation::kBroadcast:
+      elements = rank() == request.peer ? request.count * peers : 0;
+      break;
+    case Operation::kSend:
+      elements = request.count;
+      break;
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      break;
+  }
+  return elements * SizeOf(request.dtype);
+}
+
+void Group::CopyAlone(const Request& request) {
+  Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
+}
+
+bool Group::Advance() {
+  bool moved = false;
+  for (size_t index = 0; index < channels_.size(); ++index) {
+    if (channels_[index] == nullptr || channels_[index]->empty() || !status_.ok()) continue;
+    const int peer = static_cast<int>((index - 1) % ranks_.size());
+    if (index == 0) {
+      moved = AdvanceCollective() || moved;
+    } else if (index <= ranks_.size()) {
+      moved = AdvanceSend(*channels_[index], peer) || moved;
+    } else {
+      moved = AdvanceReceive(*channels_[index], peer) || moved;
+    }
+  }
+  return moved;
+}
+
+bool Group::AdvanceCollective() {
+  Channel& channel = *channels_[0];
+  Queued& operation = channel.head();
+  if (!operation.posted) return PostCollective(operation);
+  if (!operation.agreed) return Agree(operation);
+  if (operation.meeting) {
+    if (!Met(operation)) return false;
+    operation.meeting = false;
+  }
+  switch (Work(operation)) {
+    case Next::kMore:
+      return true;
+    case Next::kMeet:
+      operation.meeting = true;
+      SlotOf(rank(), operation.number).stage.store(++operation.stage);
+      RingAll();
+      return true;
+    case Next::kEnd:
+      Mine().completed.store(operation.number + 1);
+      RingAll();
+      Complete(channel);
+      return true;
+  }
+  return true;
+}
+
+void Group::Complete(Channel& channel) {
+  ++channel.done;
+  channel.since = std::chrono::steady_clock::now();
+}
+
+// Fills a slot for peers to read: what is wanted, and the data if it fits.
+void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64_t number,
+                 Slot& slot) {
+  const int64_t size = SizeOf(request.dtype);
+  const int64_t input = InputElements(request, rank()) * size;
+  const int64_t output = request.operation == Operation::kAllReduce ? input : 0;
+  slot.wanted = {request.operation,
+                 request.dtype,
+                 request.reduction,
+                 request.peer,
+                 request.count,
+                 request.part,
+                 input > 0 ? host_->Locate(request.input, input) : 0,
+                 output > 0 ? host_->Locate(request.output, output) : 0};
+  Copy(slot.data, data, bytes);
+  slot.stage.store(0, std::memory_order_relaxed);
+  slot.posted.store(number + 1);
+}
+
+bool Group::PostCollective(Queued& operation) {
+  for (const Member* member : members_) {
+    // The slot's last operation is still being read.
+    if (member->completed.load() + kSlots <= operation.number) return false;
+  }
+  const Request& request = operation.request;
+  const int64_t bytes =
+      IsEager(request) ? InputElements(request, rank()) * SizeOf(request.dtype) : 0;
+  Fill(request, request.input, bytes, operation.number, SlotOf(rank(), operation.number));
+  operation.posted = true;
+  RingAll();
+  return true;
+}
+
+bool Group::Agree(Queued& operation) {
+  for (int r = 0; r < size(); ++r) {
+    if (SlotOf(r, operation.number).posted.load() != operation.number + 1) return false;
+  }
+  const Wanted& mine = SlotOf(rank(), operation.number).wanted;
+  bool same = true, direct = true;
+  for (int r = 0; r < size(); ++r) {
+    const Wanted& wanted = SlotOf(r, operation.number).wanted;
+    same = same && SameWish(wanted, mine);
+    direct = direct && wanted.input >= 0 && wanted.output >= 0;
+  }
+  if (!same) {
+    std::vector<std::string> wishes;
+    for (int r = 0; r < size(); ++r) {
+      wishes.push_back(absl::StrCat("rank ", r, " wants ",
+                                    Describe(RequestOf(SlotOf(r, operation.number).wanted))));
+    }
+    Fail(absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(),
+                                                 "' disagree on operation ", operation.number + 1,
+                                                 ": ", absl::StrJoin(wishes, ", "))));
+    return true;
+  }
+  operation.agreed = true;
+  operation.way = IsEager(operation.request) ? Way::kEager : direct ? Way::kDirect : Way::kStaged;
+  return true;
+}
+
+bool Group::Met(const Queued& operation) const {
+  for (int r = 0; r < size(); ++r) {
+    if (SlotOf(r, operation.number).stage.load() < operation.stage) return false;
+  }
+  return true;
+}
+
+Group::Next Group::Work(Queued& operation) {
+  switch (operation.way) {
+    case Way::kEager:
+      WorkEager(operation);
+      return Next::kEnd;
+    case Way::kDirect:
+      return WorkDirect(operation);
+    case Way::kStaged:
+      return WorkStaged(operation);
+  }
+  return Next::kEnd;
+}
+
+// Everything that is needed lies in the slots.
+void Group::WorkEager(const Queued& operation) {
+  const Request& request = operation.request;
+  const int64_t size = SizeOf(request.dtype);
+  char* const output = static_cast<char*>(request.output);
+  const auto data = [&](int r) { return SlotOf(r, operation.number).data; };
+  const Part own = PartOf(request.count, request.part, rank());
+  switch (request.operation) {
+    case Operation::kAllReduce:
+    case Operation::kReduceScatter: {
+      const bool all = request.operation == Operation::kAllReduce;
+      const int64_t begin = all ? 0 : own.begin;
+      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r) + begin * size;
+      Reduce(inputs_, {output}, all ? request.count : own.size, request.dtype, request.reduction);
+      break;
+    }
+    case Operation::kAllGather:
+      for (int r = 0; r < this->size(); ++r) {
+        const Part part = PartOf(request.count, request.part, r);
+        Copy(output + part.begin * size, data(r), part.size * size);
+      }
+      break;
+    case Operation::kAllToAll:
+      for (int r = 0; r < this->size(); ++r) {
+        Copy(output + r * request.part * size, data(r) + own.begin * size, request.part * size);
+      }
+      break;
+    case Operation::kBroadcast:
+      Copy(output, data(request.peer), request.count * size);
+      break;
+    default:
+      break;
+  }
+}
+
+// All that peers read, and of an all-reduce all that they write, lies in shared memory. Each rank
+// does its share where it lies, and then meets the others.
+Group::Next Group::WorkDirect(Queued& operation) {
+  if (operation.step == 1) return Next::kEnd;
+  const Request& request = operation.request;
+  const int64_t size = SizeOf(request.dtype);
+  const int ranks = this->size();
+  const int64_t piece = kPieceBytes / size;
+  const auto input = [&](int r) -> char* {
+    const Wanted& wanted = SlotOf(r, operation.number).wanted;
+    return host_->Find(ranks_[r], wanted.input);
+  };
+  char* const output = static_cast<char*>(request.output);
+  const int64_t begin = operation.position;
+  int64_t end = 0;  // of the work
+  switch (request.operation) {
+    case Operation::kAllReduce:
+    case Operation::kReduceScatter: {
+      const bool all = request.operation == Operation::kAllReduce;
+      const Part own =
+          PartOf(request.count, all ? AllReducePart(request.count, ranks) : request.part, rank());
+      end = own.size;
+      const int64_t now = std::min(piece, end - begin);
+      const int64_t offset = (own.begin + begin) * size;
+      for (int r = 0; r < ranks; ++r) {
+        inputs_[r] = input(r) + offset;
+        if (!all) continue;
+        const Wanted& wanted = SlotOf(r, operation.number).wanted;
+        outputs_[r] = host_->Find(ranks_[r], wanted.output) + offset;
+      }
+      if (now > 0 && all) Reduce(inputs_, outputs_, now, request.dtype, request.reduction);
+      if (now > 0 && !all) {
+        Reduce(inputs_, {output + begin * size}, now, request.dtype, request.reduction);
+      }
+      operation.position += now;
+      break;
+    }
+    case Operation::kAllGather:
+    case Operation::kAllToAll: {
+      // One peer after another, the next one first, so that not all read the same memory.
+      end = request.part * ranks;
+      const int from = static_cast<int>((rank() + 1 + begin / request.part) % ranks);
+      const Part part = PartOf(request.count, request.part, from);
+      const int64_t at = begin % request.part;
+      const int64_t now = std::min(piece, part.size - at);
+      if (now > 0) {
+        const int64_t theirs =
+            request.operation == Operation::kAllToAll ? rank() * request.part : 0;
+        Copy(output + (part.begin + at) * size, input(from) + (theirs + at) * size, now * size);
+      }
+      operation.position += now > 0 && at + now < part.size ? now : request.part - at;
+      break;
+    }
+    case Operation::kBroadcast: {
+      end = request.count;
+      const int64_t now = std::min(piece, end - begin);
+      Copy(output + begin * size, input(request.peer) + begin * size, now * size);
+      operation.position += now;
+      break;
+    }
+    default:
+      break;
+  }
+  if (operation.position < end) return Next::kMore;
+  operation.step = 1;
+  return Next::kMeet;
+}
+
+// In rounds through staging areas: copy in, meet, and take what the others have there. Areas take
+// turns: before one is filled again, all have met in the next round, and so have left this one. An
+// all-reduce reduces into the areas, meets once more, and copies out.
+Group::Next Group::WorkStaged(Queued& operation) {
+  const Request& request = operation.request;
+  const int64_t size = SizeOf(request.dtype);
+  const int ranks = this->size();
+  const bool by_parts =
+      request.operation == Operation::kReduceScatter || request.operation == Operation::kAllToAll;
+  const int64_t piece =
+      kStagingBytes / size / (by_parts ? ranks : 1) / kAllReduceGrain * kAllReduceGrain;
+  const bool is_cut = by_parts || request.operation == Operation::kAllGather;
+  const int64_t end = is_cut ? request.part : request.count;
+  const int64_t begin = operation.position;
+  const int64_t now = std::min(piece, end - begin);
+  const auto area = [&](int r) { return members_[r]->staging[staging_rounds_ % 2]; };
+  // Elements [begin, begin + now) of a rank's part, as far as there are any.
+  const auto clipped = [&](int r) {
+    const Part part = PartOf(request.count, request.part, r);
+    const int64_t count = std::max<int64_t>(0, std::min(now, part.size - begin));
+    return Part{part.begin + begin, count};
+  };
+  const char* const input = static_cast<const char*>(request.input);
+  char* const output = static_cast<char*>(request.output);
+
+  if (operation.step == 0) {
+    if (by_parts) {
+      for (int r = 0; r < ranks; ++r) {
+        const Part part = clipped(r);
+        Copy(area(rank()) + r * piece * size, input + part.begin * size, part.size * size);
+      }
+    } else if (request.operation == Operation::kAllGather) {
+      Copy(area(rank()), input + begin * size, clipped(rank()).size * size);
+    } else if (request.operation == Operation::kAllReduce || rank() == request.peer) {
+      Copy(area(rank()), input + begin * size, now * size);
+    }
+    operation.step = 1;
+    return Next::kMeet;
+  }
+  if (operation.step == 1 && request.operation == Operation::kAllReduce) {
+    const Part own = PartOf(now, AllReducePart(now, ranks), rank());
+    for (int r = 0; r < ranks; ++r) {
+      outputs_[r] = area(r) + own.begin * size;
+      inputs_[r] = outputs_[r];
+    }
+    if (own.size > 0) Reduce(inputs_, outputs_, own.size, request.dtype, request.reduction);
+    operation.step = 2;
+    return Next::kMeet;
+  }
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      Copy(output + begin * size, area(rank()), now * size);
+      break;
+    case Operation::kReduceScatter: {
+      for (int r = 0; r < ranks; ++r) inputs_[r] = area(r) + rank() * piece * size;
+      const int64_t count = clipped(rank()).size;
+      if (count > 0) {
+        Reduce(inputs_, {output + begin * size}, count, request.dtype, request.reduction);
+      }
+      break;
+    }
+    case Operation::kAllGather:
+      for (int r = 0; r < ranks; ++r) {
+        const Part part = clipped(r);
+        Copy(output + part.begin * size, area(r), part.size * size);
+      }
+      break;
+    case Operation::kAllToAll:
+      for (int r = 0; r < ranks; ++r) {
+        const Part part = clipped(r);
+        Copy(output + part.begin * size, area(r) + rank() * piece * size, part.size * size);
+      }
+      break;
+    case Operation::kBroadcast:
+      Copy(output + begin * size, area(request.peer), now * size);
+      break;
+    default:
+      break;
+  }
+  ++staging_rounds_;
+  operation.position += now;
+  operation.step = 0;
+  return operation.position < end ? Next::kMore : Next::kEnd;
+}
+
+// A message is a slot full of data, or where the data lies. A send has ended when all of it is in
+// slots, or when its data has been read where it lies.
+bool Group::AdvanceSend(Channel& channel, int peer) {
+  Queued& operation = channel.head();
+  const Request& request = operation.request;
+  const int64_t size = SizeOf(request.dtype);
+  const int64_t bytes = request.count * size;
+  const bool direct = !IsEager(request) && host_->Locate(request.input, bytes) >= 0;
+  const uint64_t taken = members_[peer]->pair(rank()).taken.load();
+  if (operation.posted) {  // direct, and not read before
+    if (taken < channel.messages) return false;
+    Complete(channel);
+    return true;
+  }
+  if (taken + kSlots <= channel.messages) return false;
+  const int64_t now = direct ? 0 : std::min(kSlotBytes, bytes - operation.position);
+  Fill(request, static_cast<const char*>(request.input) + operation.position, now, channel.messages,
+       Mine().pair(peer).slots[channel.messages % kSlots]);
+  ++channel.messages;
+  operation.position += now;
+  if (direct) operation.posted = true;
+  if (!direct && operation.position == bytes) Complete(channel);
+  Ring(peer);
+  return true;
+}
+
+bool Group::AdvanceReceive(Channel& channel, int peer) {
+  Queued& operation = channel.head();
+  const Request& request = operation.request;
+  const int64_t bytes = request.count * SizeOf(request.dtype);
+  const Slot& slot = members_[peer]->pair(rank()).slots[channel.messages % kSlots];
+  if (slot.posted.load() != channel.messages + 1) return false;
+  const Wanted& sent = slot.wanted;
+  if (sent.count != request.count || sent.dtype != request.dtype) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("the ranks of group '", name(), "' disagree: rank ", peer, " wants ",
+                     Describe(RequestOf(sent)), ", rank ", rank(), " wants ", Describe(request))));
+    return true;
+  }
+  const bool direct = !IsEager(request) && sent.input >= 0;
+  const char* const from =
+      direct ? host_->Find(ranks_[peer], sent.input) + operation.position : slot.data;
+  const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - operation.position);
+  Copy(static_cast<char*>(request.output) + operation.position, from, now);
+  operation.position += now;
+  if (!direct || operation.position == bytes) {
+    members_[rank()]->pair(peer).taken.store(++channel.messages);
+    Ring(peer);
+  }
+  if (operation.position == bytes) Complete(channel);
+  return true;
+}
+
+void Group::Ring(int rank) const { host_->BellOf(ranks_[rank]).Ring(); }
+
+void Group::RingAll() const {
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank()) Ring(r);
+  }
+}
+
+void Group::Fail(absl::Status status) {
+  if (!status_.ok()) return;
+  status_ = std::move(status);
+  if (members_.empty()) return;
+  Member& mine = Mine();
+  const std::string text = std::string(status_.message()).substr(0, sizeof(mine.failure) - 1);
+  std::memcpy(mine.failure, text.c_str(), text.size() + 1);
+  mine.failed.store(1);
+  RingAll();
+}
+
+std::string Group::RankName(int rank) const {
+  return absl::StrCat("rank ", rank, " (process ", memory_[rank]->address().process, " on ",
+                      HostName(), ", after ", members_[rank]->completed.load(), " collectives)");
+}
+
+// Which ranks the first operation of a channel waits for.
+std::vector<int> Group::Missing(int index) const {
+  const Channel& channel = *channels_[index];
+  const Queued& operation = channel.queue[channel.done % Channel::kQueue];
+  if (index > 0) return {static_cast<int>((index - 1) % ranks_.size())};
+  std::vector<int> missing;
+  for (int r = 0; r < size(); ++r) {
+    const Slot& slot = SlotOf(r, operation.number);
+    const bool there = !operation.posted ? members_[r]->completed.load() + kSlots > operation.number
+                                         : slot.posted.load() == operation.number + 1 &&
+                                               slot.stage.load() >= operation.stage;
+    if (!there && r != rank()) missing.push_back(r);
+  }
+  return missing;
+}
+
+void Group::Check(Time now) {
+  if (!status_.ok()) return;
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank() && members_[r]->failed.load() != 0) {
+      const std::string failure = members_[r]->failure;
+      status_ = absl::AbortedError(absl::StrCat(RankName(r), " gave up: ", failure));
+      return;
+    }
+  }
+  for (size_t index = 0; index < channels_.size(); ++index) {
+    const auto& channel = channels_[index];
+    if (channel == nullptr || channel->empty()) continue;
+    const Queued& operation = channel->queue[channel->done % Channel::kQueue];
+    const auto place = [&] {
+      return absl::StrCat(Describe(operation.request), ", operation ", operation.number + 1,
+                          " of group '", name(), "'");
+    };
+    std::vector<std::string> missing;
+    for (int r : Missing(static_cast<int>(index))) {
+      if (!host_->IsAlive(ranks_[r])) {
+        Fail(absl::UnavailableError(absl::StrCat(RankName(r), " died; waiting in ", place())));
+        return;
+      }
+      missing.push_back(RankName(r));
+    }
+    const double waited = std::chrono::duration<double>(now - channel->since).count();
+    if (!missing.empty() && waited > host_->options_.timeout_seconds) {
+      Fail(absl::DeadlineExceededError(
+          absl::StrCat(absl::StrJoin(missing, ", "), " did not come within ",
+                       host_->options_.timeout_seconds, " s; waiting in ", place())));
+      return;
+    }
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Group::Split(absl::string_view name,
+                                                           absl::Span<const int> colors) {
+  if (static_cast<int>(colors.size()) != size()) {
+    return absl::InvalidArgumentError(absl::StrCat("group '", this->name(), "' has ", size(),
+                                                   " ranks, and ", colors.size(),
+                                                   " colors were given"));
+  }
+  int position = 0;
+  std::vector<int> members;  // ranks here
+  for (int r = 0; r < size(); ++r) {
+    if (colors[r] != colors[rank()]) continue;
+    if (r == rank()) position = static_cast<int>(members.size());
+    members.push_back(r);
+  }
+  const bool none = colors[rank()] < 0;
+  ASSIGN_OR_RETURN(Host::Region region,
+                   Host::Share(Segment::Create(Member::Bytes(static_cast<int>(members.size()))),
+                               ExchangeOver(this), name));
+  if (none) return nullptr;
+  std::vector<int> ranks;
+  std::vector<std::shared_ptr<const Segment>> memory;
+  for (int r : members) {
+    ranks.push_back(ranks_[r]);
+    memory.push_back(std::move(region.segments[r]));
+  }
+  return std::make_unique<Group>(host_, std::string(name), position, ranks, std::move(memory));
+}
+
+}  // namespace tessera::shm

@@ -1,0 +1,172 @@
+// Ranks that are threads: values of every operation, groups, errors.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/shm/host.h"
+#include "collectives/testing/conformance.h"
+#include "collectives/testing/ranks.h"
+#include "core/tensor/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera::shm {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kArena = 4 << 20;
+
+// A rank's world, and memory that it shares.
+struct Rank {
+  std::unique_ptr<Host> host;
+  std::unique_ptr<Communicator> world;
+  char* arena = nullptr;
+};
+
+absl::StatusOr<Rank> MakeRank(int rank, int ranks, const Exchange& exchange,
+                              const HostOptions& options = {}) {
+  Rank result;
+  ASSIGN_OR_RETURN(result.host, Host::Create(rank, ranks, exchange, options));
+  ASSIGN_OR_RETURN(result.world, result.host->World());
+  ASSIGN_OR_RETURN(result.arena, result.host->Allocate(*result.world, kArena));
+  return result;
+}
+
+void ExpectOk(const std::vector<absl::Status>& results) {
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+class ShmTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, ShmTest, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(ShmTest, EveryOperationInSharedMemory) {
+  const int ranks = GetParam();
+  ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+    ConformanceOptions options;
+    options.shared = self.arena;
+    return CheckOperations(*self.world, options);
+  }));
+}
+
+TEST_P(ShmTest, EveryOperationInOtherMemory) {
+  const int ranks = GetParam();
+  ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+    ConformanceOptions options;
+    // Several rounds through the staging area, the last one short.
+    options.sizes.push_back(300001);
+    if (ranks > 4) options.dtypes = {DType::kF32, DType::kBF16, DType::kU8};
+    return CheckOperations(*self.world, options);
+  }));
+}
+
+// Where only some ranks have their buffers in shared memory.
+TEST_P(ShmTest, EveryOperationInMemoryOfBothKinds) {
+  const int ranks = GetParam();
+  ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+    ConformanceOptions options;
+    options.dtypes = {DType::kF32, DType::kI64};
+    if (rank % 2 == 1) options.shared = self.arena;
+    return CheckOperations(*self.world, options);
+  }));
+}
+
+TEST(ShmGroupsTest, GroupsOfAMesh) {
+  constexpr int kRanks = 8;  // [2, 2, 2]
+  ExpectOk(RunThreads(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, kRanks, exchange));
+    std::vector<std::unique_ptr<Communicator>> groups;
+    std::vector<Communicator*> pointers = {self.world.get()};
+    for (int axes = 1; axes < 7; ++axes) {  // each subset of axes but all
+      std::vector<int> colors(kRanks);
+      for (int r = 0; r < kRanks; ++r) colors[r] = r & ~axes;
+      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("axes", axes), colors));
+      ConformanceOptions options;
+      options.sizes = {0, 3, 5000};
+      options.dtypes = {DType::kF32};
+      options.shared = self.arena;
+      RETURN_IF_ERROR(CheckOperations(*group, options));
+      pointers.push_back(group.get());
+      groups.push_back(std::move(group));
+    }
+    return CheckOverlappingGroups(pointers, 3000, 5, /*delays=*/true);
+  }));
+}
+
+TEST(ShmGroupsTest, ARankWithANegativeColorIsInNoGroup) {
+  ExpectOk(RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+    ASSIGN_OR_RETURN(auto group, self.world->Split("pair", {0, -1, 0}));
+    if ((group == nullptr) != (rank == 1)) return absl::InternalError("another group");
+    return group == nullptr ? absl::OkStatus() : group->Wait(group->Barrier());
+  }));
+}
+
+TEST(ShmErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
+  const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+    float data[4] = {};
+    const absl::Status status =
+        rank == 1 ? self.world->Wait(self.world->AllReduce(data, data, 4, DType::kF32))
+                  : self.world->Wait(self.world->Broadcast(data, data, 4, DType::kF32, 0));
+    // The group is broken for good.
+    if (status.ok() || self.world->Wait(self.world->Barrier()).ok()) {
+      return absl::InternalError("it went on");
+    }
+    return status;
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("the ranks of group 'world' disagree on operation "),
+                      HasSubstr("rank 0 wants broadcast of 4 f32 from rank 0, rank 1 wants "
+                                "all-reduce of 4 f32 (sum), rank 2 wants broadcast")));
+  }
+}
+
+TEST(ShmErrorsTest, AnInvalidRequestIsToldToAll) {
+  const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    float data[8] = {};
+    return self.world->Wait(
+        self.world->AllReduce(data, rank == 1 ? data + 1 : data, 4, DType::kF32));
+  });
+  EXPECT_EQ(results[1].code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(results[0].message()),
+              AllOf(HasSubstr("rank 1 (process "), HasSubstr("gave up: all-reduce of 4 f32 (sum): "
+                                                             "the input and the output overlap")));
+}
+
+TEST(ShmErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
+  const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    HostOptions options;
+    options.timeout_seconds = 0.3;
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange, options));
+    if (rank == 2) return absl::OkStatus();  // and stays away
+    return self.world->Wait(self.world->Barrier());
+  });
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(std::string(results[rank].message()), HasSubstr("rank 2 (process "));
+  }
+}
+
+TEST(ShmErrorsTest, MemoryThatIsNotThereIsAnErrorOnAllRanks) {
+  const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    const auto memory = self.host->Allocate(*self.world, rank == 1 ? int64_t{1} << 55 : 4096);
+    // Afterwards the group goes on.
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    return memory.status();
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1: "));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::shm

@@ -1,0 +1,349 @@
+#include "collectives/testing/conformance.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+#include "core/tensor/half.h"
+
+namespace tessera {
+namespace {
+
+uint64_t Mix(uint64_t x) {
+  x ^= x >> 31;
+  x *= 0x7fb5d329728ea185;
+  x ^= x >> 27;
+  x *= 0x81dadef4bc2dd44d;
+  return x ^ (x >> 33);
+}
+
+template <typename T>
+constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
+template <typename T>
+using Wide = std::conditional_t<kIsHalf<T>, float, T>;
+
+// Element i of what a rank gives to the operation `tag`.
+template <typename T>
+T Value(uint64_t tag, int rank, int64_t i) {
+  const uint64_t bits = Mix((tag << 40) ^ (static_cast<uint64_t>(rank) << 34) ^
+                            static_cast<uint64_t>(i) ^ 0x9e3779b97f4a7c15);
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(bits);
+  } else {
+    // Of several magnitudes, so that another order of summation shows.
+    const double magnitude = static_cast<double>(int64_t{1} << (bits % 7));
+    const double fraction = static_cast<double>(static_cast<int64_t>(bits) >> 11) * 0x1p-52;
+    return T(static_cast<Wide<T>>(fraction * magnitude));
+  }
+}
+
+// Ranks [first, first + ranks), reduced in the order that is promised.
+template <typename T>
+Wide<T> Tree(uint64_t tag, int first, int ranks, int64_t i, Reduction reduction) {
+  if (ranks == 1) return static_cast<Wide<T>>(Value<T>(tag, first, i));
+  int left = 1;
+  while (left * 2 < ranks) left *= 2;
+  const auto a = Tree<T>(tag, first, left, i, reduction);
+  const auto b = Tree<T>(tag, first + left, ranks - left, i, reduction);
+  if (reduction == Reduction::kMax) return a > b ? a : b;
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  } else {
+    return a + b;
+  }
+}
+
+// Whether a result is as near to the sum in double as its type can be.
+template <typename T>
+bool NearSum(T result, uint64_t tag, int ranks, int64_t i) {
+  if constexpr (std::is_integral_v<T>) {
+    return true;  // exact, or not the same bits
+  } else {
+    double sum = 0, magnitude = 0;
+    for (int r = 0; r < ranks; ++r) {
+      const double value = static_cast<double>(static_cast<Wide<T>>(Value<T>(tag, r, i)));
+      sum += value;
+      magnitude += std::abs(value);
+    }
+    const double unit = std::is_same_v<T, double>     ? 0x1p-53
+                        : std::is_same_v<T, float>    ? 0x1p-24
+                        : std::is_same_v<T, BFloat16> ? 0x1p-8
+                                                      : 0x1p-11;
+    const double got = static_cast<double>(static_cast<Wide<T>>(result));
+    return std::abs(got - sum) <= (ranks + 1) * unit * magnitude;
+  }
+}
+
+template <typename T>
+class Checker {
+ public:
+  Checker(Communicator& group, DType dtype, int64_t count, const ConformanceOptions& options)
+      : group_(group), dtype_(dtype), count_(count), options_(options) {}
+
+  absl::Status Run() {
+    for (const bool in_place : {false, true}) {
+      if (in_place && !options_.in_place) continue;
+      in_place_ = in_place;
+      for (Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
+        RETURN_IF_ERROR(CheckAllReduce(reduction));
+        RETURN_IF_ERROR(CheckReduceScatter(reduction));
+      }
+      RETURN_IF_ERROR(CheckAllGather());
+      RETURN_IF_ERROR(CheckBroadcast());
+    }
+    in_place_ = false;
+    RETURN_IF_ERROR(CheckAllToAll());
+    RETURN_IF_ERROR(CheckPairs());
+    return group_.Wait(group_.Barrier());
+  }
+
+ private:
+  int ranks() const { return group_.size(); }
+
+  // Buffers by turns: whole lines in shared memory, or memory of their own.
+  T* Buffer(int index, int64_t count) {
+    const int64_t bytes = (count + 3) * static_cast<int64_t>(sizeof(T));
+    T* data;
+    if (options_.shared != nullptr) {
+      const int64_t largest =
+          *std::max_element(options_.sizes.begin(), options_.sizes.end()) * 8 + 64;
+      data = reinterpret_cast<T*>(options_.shared + index * (largest / 64 * 64 + 64));
+    } else {
+      memory_[index].resize(bytes + 64);
+      data = reinterpret_cast<T*>(memory_[index].data());
+      data += tag_ % 2;  // not always aligned
+    }
+    std::memset(static_cast<void*>(data), 0x5a, bytes - 2 * sizeof(T));
+    end_[index] = reinterpret_cast<char*>(data + count);
+    std::memset(end_[index], 0x5a, sizeof(T));
+    return data;
+  }
+
+  void Fill(T* data, int64_t begin, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) data[i] = Value<T>(tag_, group_.rank(), begin + i);
+  }
+
+  absl::Status Wrong(absl::string_view operation, int64_t i) const {
+    return absl::InternalError(absl::StrCat(
+        "rank ", group_.rank(), " of ", ranks(), " of '", group_.name(),
+        "': ", in_place_ ? "in-place " : "", operation, " of ", count_, " ", DTypeName(dtype_),
+        options_.shared != nullptr ? " in shared memory" : "", " is wrong at ", i));
+  }
+
+  template <typename Expected>
+  absl::Status Compare(absl::string_view operation, const T* data, int64_t count,
+                       const Expected& expected, int index) const {
+    for (int64_t i = 0; i < count; ++i) {
+      const T value = expected(i);
+      if (std::memcmp(&data[i], &value, sizeof(T)) != 0) return Wrong(operation, i);
+    }
+    for (size_t b = 0; b < sizeof(T); ++b) {
+      if (end_[index][b] != 0x5a) return Wrong(absl::StrCat("memory behind ", operation), count);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckReduced(absl::string_view operation, const T* data, Part part, uint64_t tag,
+                            Reduction reduction, int index) const {
+    RETURN_IF_ERROR(Compare(
+        operation, data, part.size,
+        [&](int64_t i) { return T(Tree<T>(tag, 0, ranks(), part.begin + i, reduction)); }, index));
+    for (int64_t i = 0; i < part.size && reduction == Reduction::kSum; ++i) {
+      if (!NearSum(data[i], tag, ranks(), part.begin + i)) {
+        return Wrong(absl::StrCat(operation, " (far from the sum in double)"), i);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAllReduce(Reduction reduction) {
+    ++tag_;
+    T* const input = Buffer(0, count_);
+    T* const output = in_place_ ? input : Buffer(1, count_);
+    Fill(input, 0, count_);
+    RETURN_IF_ERROR(group_.Wait(group_.AllReduce(input, output, count_, dtype_, reduction)));
+    return CheckReduced("all-reduce", output, {0, count_}, tag_, reduction, in_place_ ? 0 : 1);
+  }
+
+  absl::Status CheckReduceScatter(Reduction reduction) {
+    // Parts that fit, and parts that leave the last ranks less.
+    for (const int64_t more : {0, 1, 5}) {
+      ++tag_;
+      const int64_t part = (count_ + ranks() - 1) / ranks() + more;
+      const Part own = PartOf(count_, part, group_.rank());
+      T* const input = Buffer(0, count_);
+      T* const output = in_place_ ? input + own.begin : Buffer(1, own.size);
+      Fill(input, 0, count_);
+      RETURN_IF_ERROR(
+          group_.Wait(group_.ReduceScatter(input, output, count_, part, dtype_, reduction)));
+      if (in_place_) end_[1] = end_[0];
+      RETURN_IF_ERROR(CheckReduced("reduce-scatter", output, own, tag_, reduction, 1));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAllGather() {
+    for (const int64_t more : {0, 1, 5}) {
+      ++tag_;
+      const int64_t part = (count_ + ranks() - 1) / ranks() + more;
+      const Part own = PartOf(count_, part, group_.rank());
+      T* const output = Buffer(1, count_);
+      T* const input = in_place_ ? output + own.begin : Buffer(0, own.size);
+      Fill(input, own.begin, own.size);
+      RETURN_IF_ERROR(group_.Wait(group_.AllGather(input, output, count_, part, dtype_)));
+      RETURN_IF_ERROR(Compare(
+          "all-gather", output, count_,
+          [&](int64_t i) { return Value<T>(tag_, static_cast<int>(i / part), i); }, 1));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckBroadcast() {
+    for (int root = 0; root < ranks(); ++root) {
+      ++tag_;
+      T* const output = Buffer(1, count_);
+      T* const input = in_place_ ? output : Buffer(0, count_);
+      const bool is_root = group_.rank() == root;
+      if (is_root) Fill(input, 0, count_);
+      RETURN_IF_ERROR(
+          group_.Wait(group_.Broadcast(is_root ? input : nullptr, output, count_, dtype_, root)));
+      RETURN_IF_ERROR(Compare(
+          "broadcast", output, count_, [&](int64_t i) { return Value<T>(tag_, root, i); }, 1));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckAllToAll() {
+    ++tag_;
+    const int64_t part = count_ / ranks();
+    T* const input = Buffer(0, part * ranks());
+    T* const output = Buffer(1, part * ranks());
+    Fill(input, 0, part * ranks());
+    RETURN_IF_ERROR(group_.Wait(group_.AllToAll(input, output, part, dtype_)));
+    return Compare(
+        "all-to-all", output, part * ranks(),
+        [&](int64_t i) {
+          return Value<T>(tag_, static_cast<int>(i / part), group_.rank() * part + i % part);
+        },
+        1);
+  }
+
+  // Around a ring, all of them sending before they receive.
+  absl::Status CheckPairs() {
+    if (ranks() == 1) return absl::OkStatus();
+    ++tag_;
+    const int to = (group_.rank() + 1) % ranks();
+    const int from = (group_.rank() + ranks() - 1) % ranks();
+    T* const input = Buffer(0, count_);
+    T* const output = Buffer(1, count_);
+    Fill(input, 0, count_);
+    const Ticket send = group_.Send(input, count_, dtype_, to);
+    const Ticket receive = group_.Receive(output, count_, dtype_, from);
+    RETURN_IF_ERROR(group_.Wait(receive));
+    RETURN_IF_ERROR(group_.Wait(send));
+    return Compare(
+        "send and receive", output, count_, [&](int64_t i) { return Value<T>(tag_, from, i); }, 1);
+  }
+
+  Communicator& group_;
+  const DType dtype_;
+  const int64_t count_;
+  const ConformanceOptions& options_;
+  bool in_place_ = false;
+  uint64_t tag_ = 0;
+  std::vector<char> memory_[2];
+  char* end_[2] = {};
+};
+
+}  // namespace
+
+absl::Status CheckOperations(Communicator& group, const ConformanceOptions& options) {
+  for (const int64_t count : options.sizes) {
+    for (const DType dtype : options.dtypes) {
+      absl::Status status;
+      switch (dtype) {
+        case DType::kF32:
+          status = Checker<float>(group, dtype, count, options).Run();
+          break;
+        case DType::kF64:
+          status = Checker<double>(group, dtype, count, options).Run();
+          break;
+        case DType::kBF16:
+          status = Checker<BFloat16>(group, dtype, count, options).Run();
+          break;
+        case DType::kF16:
+          status = Checker<Float16>(group, dtype, count, options).Run();
+          break;
+        case DType::kI32:
+          status = Checker<int32_t>(group, dtype, count, options).Run();
+          break;
+        case DType::kI64:
+          status = Checker<int64_t>(group, dtype, count, options).Run();
+          break;
+        case DType::kU8:
+          status = Checker<uint8_t>(group, dtype, count, options).Run();
+          break;
+      }
+      RETURN_IF_ERROR(status);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,
+                                    uint64_t seed, bool delays) {
+  constexpr size_t kInFlight = 8;
+  struct InFlight {
+    Communicator* group = nullptr;
+    Ticket ticket;
+    uint64_t tag = 0;
+    std::vector<float> data;
+  };
+  std::vector<InFlight> ring(kInFlight);
+  const auto finish = [](InFlight& operation) -> absl::Status {
+    if (operation.group == nullptr) return absl::OkStatus();
+    RETURN_IF_ERROR(operation.group->Wait(operation.ticket));
+    const int ranks = operation.group->size();
+    for (size_t i = 0; i < operation.data.size(); ++i) {
+      const float expected =
+          Tree<float>(operation.tag, 0, ranks, static_cast<int64_t>(i), Reduction::kSum);
+      if (operation.data[i] != expected) {
+        return absl::InternalError(absl::StrCat("all-reduce ", operation.tag, " of '",
+                                                operation.group->name(), "' is wrong at ", i));
+      }
+    }
+    return absl::OkStatus();
+  };
+  for (int k = 0; k < operations; ++k) {
+    InFlight& operation = ring[k % kInFlight];
+    RETURN_IF_ERROR(finish(operation));
+    // The same on all ranks: which group, how much.
+    const uint64_t choice = Mix(seed * 1000003 + static_cast<uint64_t>(k));
+    operation.group = groups[choice % groups.size()];
+    operation.tag = static_cast<uint64_t>(k) & 0xffffff;
+    operation.data.resize(choice / 64 % 97 == 0 ? 9000 : choice / 64 % 33);
+    for (size_t i = 0; i < operation.data.size(); ++i) {
+      operation.data[i] =
+          Value<float>(operation.tag, operation.group->rank(), static_cast<int64_t>(i));
+    }
+    operation.ticket =
+        operation.group->AllReduce(operation.data.data(), operation.data.data(),
+                                   static_cast<int64_t>(operation.data.size()), DType::kF32);
+    // Another on each rank: how long it takes.
+    const uint64_t delay = Mix(choice + static_cast<uint64_t>(groups[0]->rank()));
+    if (delays && delay % 64 == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(delay / 64 % 200));
+    }
+  }
+  for (InFlight& operation : ring) RETURN_IF_ERROR(finish(operation));
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

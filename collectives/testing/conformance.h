@@ -1,0 +1,35 @@
+// Every operation of a group, against what it should give: bit for bit against the order of
+// collectives/reduce/reduce.h, and against a sum in double.
+//
+// All ranks of a group call the same function with the same options; each checks its own results.
+#ifndef TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_
+#define TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "collectives/communicator.h"
+
+namespace tessera {
+
+struct ConformanceOptions {
+  std::vector<int64_t> sizes = {0, 1, 2, 7, 63, 64, 65, 1000, 4095, 4096, 4097, 16384, 50001};
+  std::vector<DType> dtypes = {std::begin(kAllDTypes), std::end(kAllDTypes)};
+  // Of this rank, in which buffers lie by turns: three of the largest size in bytes and 192 more.
+  // Null: they are private memory.
+  char* shared = nullptr;
+  bool in_place = true;  // besides out of place
+};
+
+// The first thing that is wrong.
+absl::Status CheckOperations(Communicator& group, const ConformanceOptions& options);
+
+// Operations in flight, issued out of step on several groups.
+absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,
+                                    uint64_t seed, bool delays);
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_

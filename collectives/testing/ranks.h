@@ -1,0 +1,25 @@
+// Ranks for tests: threads of this process, or processes of their own.
+#ifndef TESSERA_COLLECTIVES_TESTING_RANKS_H_
+#define TESSERA_COLLECTIVES_TESTING_RANKS_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collectives/exchange.h"
+
+namespace tessera {
+
+using RankBody = std::function<absl::Status(int rank, const Exchange& exchange)>;
+
+// Runs body(rank, exchange) on a thread for each rank; what each returned.
+std::vector<absl::Status> RunThreads(int ranks, const RankBody& body);
+
+// The same in forked processes. A process that dies of a signal gives a Cancelled "signal 9". Call
+// it before this process has threads.
+std::vector<absl::Status> RunProcesses(int ranks, const RankBody& body);
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_TESTING_RANKS_H_
