@@ -18,6 +18,9 @@ namespace {
 // An operation moves on by pieces of this size, so that who issues another waits for no more.
 constexpr int64_t kPieceBytes = 262144;
 
+// What takes longer than to wake a thread.
+constexpr int64_t kLargeBytes = 1 << 20;
+
 // Parts of an all-reduce start at multiples of this many elements: no two ranks write to a line.
 constexpr int64_t kAllReduceGrain = 64;
 
@@ -143,6 +146,13 @@ bool Group::NeedsThread() const {
     if (channel->issued - channel->done > 1 || !head.posted || !IsEager(head.request)) return true;
   }
   return false;
+}
+
+bool Group::HasLarge() const {
+  return std::any_of(channels_.begin(), channels_.end(), [](const auto& channel) {
+    return channel != nullptr && !channel->empty() &&
+           SlotBytes(channel->queue[channel->done % Channel::kQueue].request) > kLargeBytes;
+  });
 }
 
 bool Group::IsDone(Ticket ticket) const {

@@ -115,6 +115,8 @@ class Group : public Communicator {
   bool IsDone(Ticket ticket) const;
   bool Advance();  // whether anything moved
   bool NeedsThread() const;
+  // Whether what needs it takes longer than to wake it.
+  bool HasLarge() const;
   // Fails if a peer that is waited for has died, given up, or not come in time.
   void Check(Time now);
 

@@ -24,6 +24,10 @@ constexpr int64_t kSleepNanoseconds = 100'000'000;
 // While each rank has a core to itself; otherwise a spinning rank keeps its peer from working.
 constexpr double kSpinSeconds = 100e-6;
 
+// The thread.
+constexpr auto kLookEvery = std::chrono::microseconds(500);
+constexpr auto kStayUp = std::chrono::milliseconds(20);
+
 int Cores() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -217,23 +221,37 @@ void Host::WaitUntil(const std::function<bool()>& done) {
 }
 
 void Host::WakeThread() {
-  if (callers_ > 0 || wake_thread_) return;
-  wake_thread_ = true;
+  if (callers_ > 0 || thread_wanted_) return;
+  const bool large = std::any_of(groups_.begin(), groups_.end(),
+                                 [](const Group* group) { return group->HasLarge(); });
+  if (thread_looks_ && !large) return;
+  thread_wanted_ = true;
   thread_wakes_.notify_one();
 }
 
 void Host::RunThread() {
+  using Clock = std::chrono::steady_clock;
   const auto leave = [this] { return stop_ || callers_ > 0 || !AnyNeedsThread(); };
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
-    thread_wakes_.wait(lock, [this] { return stop_ || wake_thread_; });
-    while (!leave()) {
-      const bool moved = AdvanceAll();
-      lock.unlock();
-      if (!moved) SleepUnless(leave);
-      lock.lock();
+    thread_wakes_.wait(lock, [this] { return stop_ || thread_wanted_; });
+    // Most operations are waited for soon after. So the thread stays up for a while and looks now
+    // and then: to wake it each time would take longer than many an operation.
+    thread_looks_ = true;
+    Clock::time_point busy = Clock::now();
+    while (!stop_ && Clock::now() - busy < kStayUp) {
+      thread_wanted_ = false;
+      while (!leave()) {
+        const bool moved = AdvanceAll();
+        lock.unlock();
+        if (!moved) SleepUnless(leave);
+        lock.lock();
+        busy = Clock::now();
+      }
+      if (callers_ > 0) busy = Clock::now();
+      thread_wakes_.wait_for(lock, kLookEvery, [this] { return stop_ || thread_wanted_; });
     }
-    wake_thread_ = false;
+    thread_looks_ = false;
   }
 }
 

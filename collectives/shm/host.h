@@ -103,7 +103,7 @@ class Host {
   std::mutex mutex_;  // guards what follows, and the state of all groups
   std::vector<Group*> groups_;
   int callers_ = 0;  // in WaitUntil
-  bool wake_thread_ = false, stop_ = false;
+  bool thread_wanted_ = false, thread_looks_ = false, stop_ = false;
   std::condition_variable thread_wakes_;
   std::thread thread_;
 };

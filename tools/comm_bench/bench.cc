@@ -1,0 +1,270 @@
+#include "tools/comm_bench/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/tensor/check.h"
+#include "core/tensor/half.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool IsCut(Operation operation) {
+  return operation == Operation::kReduceScatter || operation == Operation::kAllGather ||
+         operation == Operation::kAllToAll;
+}
+
+// A small whole number that every dtype holds exactly, and of which so do sums of any order.
+int64_t Value(int rank, int64_t i, int turn) { return (i + 3 * rank + turn) % 5; }
+
+template <typename T>
+T As(int64_t value) {
+  if constexpr (std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>) {
+    return T(static_cast<float>(value));
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+template <typename Body>
+auto WithType(DType dtype, const Body& body) {
+  switch (dtype) {
+    case DType::kF32:
+      return body(float());
+    case DType::kF64:
+      return body(double());
+    case DType::kBF16:
+      return body(BFloat16(0.0f));
+    case DType::kF16:
+      return body(Float16(0.0f));
+    case DType::kI32:
+      return body(int32_t());
+    case DType::kI64:
+      return body(int64_t());
+    case DType::kU8:
+      return body(uint8_t());
+  }
+  return body(uint8_t());
+}
+
+class Runner {
+ public:
+  Runner(Communicator& group, const BenchOptions& options, char* first, char* second)
+      : group_(group), options_(options), first_(first), second_(second) {}
+
+  absl::StatusOr<BenchRow> Run(Operation operation, int64_t bytes) {
+    BenchRow row;
+    row.operation = operation;
+    row.count = bytes / SizeOf(options_.dtype);
+    if (IsCut(operation)) row.count = row.count / group_.size() * group_.size();
+    row.bytes = row.count * SizeOf(options_.dtype);
+    row.has_in_place = operation != Operation::kAllToAll && operation != Operation::kSend;
+    ASSIGN_OR_RETURN(row.out_of_place, Time(operation, row.count, false));
+    if (row.has_in_place) {
+      ASSIGN_OR_RETURN(row.in_place, Time(operation, row.count, true));
+    }
+    return row;
+  }
+
+ private:
+  int64_t size() const { return SizeOf(options_.dtype); }
+  int next() const { return (group_.rank() + 1) % group_.size(); }
+  int previous() const { return (group_.rank() + group_.size() - 1) % group_.size(); }
+
+  // Once, and waited for.
+  absl::Status Once(Operation operation, int64_t count, bool in_place) {
+    const int64_t part = count / group_.size();
+    const int64_t own = group_.rank() * part * size();
+    const DType dtype = options_.dtype;
+    char* const output = in_place ? first_ : second_;
+    switch (operation) {
+      case Operation::kAllReduce:
+        return group_.Wait(group_.AllReduce(first_, output, count, dtype, options_.reduction));
+      case Operation::kReduceScatter:
+        return group_.Wait(group_.ReduceScatter(first_, in_place ? first_ + own : second_, count,
+                                                part, dtype, options_.reduction));
+      case Operation::kAllGather:
+        return group_.Wait(
+            group_.AllGather(in_place ? output + own : first_, output, count, part, dtype));
+      case Operation::kAllToAll:
+        return group_.Wait(group_.AllToAll(first_, second_, part, dtype));
+      case Operation::kBroadcast:
+        return group_.Wait(group_.Broadcast(first_, output, count, dtype, options_.root));
+      case Operation::kBarrier:
+        return group_.Wait(group_.Barrier());
+      case Operation::kSend:
+      case Operation::kReceive: {
+        if (group_.size() == 1) return absl::OkStatus();
+        const Ticket send = group_.Send(first_, count, dtype, next());
+        RETURN_IF_ERROR(group_.Wait(group_.Receive(second_, count, dtype, previous())));
+        return group_.Wait(send);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Timing> Time(Operation operation, int64_t count, bool in_place) {
+    Timing timing;
+    timing.wrong = -1;
+    if (options_.check) {
+      ASSIGN_OR_RETURN(timing.wrong, Wrong(operation, count, in_place));
+    }
+    for (int i = 0; i < options_.warmups; ++i) RETURN_IF_ERROR(Once(operation, count, in_place));
+    RETURN_IF_ERROR(group_.Wait(group_.Barrier()));
+    const Clock::time_point begin = Clock::now();
+    for (int i = 0; i < options_.iterations; ++i) {
+      RETURN_IF_ERROR(Once(operation, count, in_place));
+    }
+    double seconds =
+        std::chrono::duration<double>(Clock::now() - begin).count() / options_.iterations;
+    RETURN_IF_ERROR(
+        group_.Wait(group_.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
+    timing.seconds = seconds;
+    timing.algbw = static_cast<double>(count * size()) / seconds;
+    timing.busbw = timing.algbw * BusFactor(operation, group_.size());
+    return timing;
+  }
+
+  // Elements of all ranks that are not what they should be.
+  absl::StatusOr<int64_t> Wrong(Operation operation, int64_t count, bool in_place) {
+    ++turn_;
+    const int ranks = group_.size();
+    const int rank = group_.rank();
+    const int64_t part = count / ranks;
+    const bool gathers = operation == Operation::kAllGather;
+    int64_t wrong = 0;
+    WithType(options_.dtype, [&](auto type) {
+      using T = decltype(type);
+      T* const input = reinterpret_cast<T*>(first_);
+      const int64_t shift = gathers && in_place ? rank * part : 0;
+      for (int64_t i = 0; i < (gathers ? part : count); ++i) {
+        input[shift + i] = As<T>(Value(rank, (gathers ? rank * part : 0) + i, turn_));
+      }
+      return 0;
+    });
+    RETURN_IF_ERROR(Once(operation, count, in_place));
+    WithType(options_.dtype, [&](auto type) {
+      using T = decltype(type);
+      const auto sum = [&](int64_t i) {
+        int64_t total = Value(0, i, turn_);
+        for (int r = 1; r < ranks; ++r) {
+          const int64_t value = Value(r, i, turn_);
+          total = options_.reduction == Reduction::kSum ? total + value : std::max(total, value);
+        }
+        return total;
+      };
+      int64_t begin = 0, length = count;  // of the output
+      std::function<int64_t(int64_t)> expected = sum;
+      const char* output = in_place ? first_ : second_;
+      switch (operation) {
+        case Operation::kReduceScatter:
+          length = part;
+          if (in_place) output += rank * part * size();
+          expected = [&](int64_t i) { return sum(rank * part + i); };
+          break;
+        case Operation::kAllGather:
+          expected = [&](int64_t i) {
+            return Value(static_cast<int>(i / std::max<int64_t>(1, part)), i, turn_);
+          };
+          break;
+        case Operation::kAllToAll:
+          expected = [&](int64_t i) {
+            return Value(static_cast<int>(i / part), rank * part + i % part, turn_);
+          };
+          break;
+        case Operation::kBroadcast:
+          expected = [&](int64_t i) { return Value(options_.root, i, turn_); };
+          break;
+        case Operation::kSend:
+        case Operation::kReceive:
+          length = ranks == 1 ? 0 : count;
+          expected = [&](int64_t i) { return Value(previous(), i, turn_); };
+          break;
+        case Operation::kBarrier:
+          length = 0;
+          break;
+        case Operation::kAllReduce:
+          break;
+      }
+      const T* const values = reinterpret_cast<const T*>(output);
+      for (int64_t i = begin; i < length; ++i) {
+        const T value = As<T>(expected(i));
+        wrong += std::memcmp(&values[i], &value, sizeof(T)) != 0 ? 1 : 0;
+      }
+      return 0;
+    });
+    RETURN_IF_ERROR(group_.Wait(group_.AllReduce(&wrong, &wrong, 1, DType::kI64)));
+    return wrong;
+  }
+
+  Communicator& group_;
+  const BenchOptions& options_;
+  char* const first_;
+  char* const second_;
+  int turn_ = 0;
+};
+
+std::string TimingCells(const Timing& timing) {
+  const std::string wrong = timing.wrong < 0 ? "N/A" : absl::StrCat(timing.wrong);
+  return absl::StrFormat("%9.2f %7.2f %7.2f %6s", timing.seconds * 1e6, timing.algbw / 1e9,
+                         timing.busbw / 1e9, wrong);
+}
+
+}  // namespace
+
+int64_t BufferBytes(const BenchOptions& options, int ranks) {
+  return std::max<int64_t>(options.last_bytes, ranks * SizeOf(options.dtype));
+}
+
+double BusFactor(Operation operation, int ranks) {
+  const double share = ranks == 1 ? 1 : static_cast<double>(ranks - 1) / ranks;
+  if (operation == Operation::kAllReduce) return ranks == 1 ? 1 : 2 * share;
+  return IsCut(operation) ? share : 1;
+}
+
+absl::Status Bench(Communicator& group, const BenchOptions& options, char* first, char* second,
+                   const std::function<void(const BenchRow& row)>& seen) {
+  Runner runner(group, options, first, second);
+  for (const Operation operation : options.operations) {
+    for (double bytes = static_cast<double>(options.first_bytes);
+         bytes <= static_cast<double>(options.last_bytes); bytes *= options.factor) {
+      ASSIGN_OR_RETURN(const BenchRow row, runner.Run(operation, static_cast<int64_t>(bytes)));
+      seen(row);
+      if (operation == Operation::kBarrier) break;  // which has no size
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string TableHead() {
+  return absl::StrFormat(
+      "#%-15s %46s %35s\n#%-14s %11s %12s %6s %6s %4s %9s %7s %7s %6s  %9s %7s %7s %6s\n"
+      "#%-14s %11s %12s %6s %6s %4s %9s %7s %7s %6s  %9s %7s %7s %6s\n",
+      "", "out-of-place", "in-place", "operation", "size", "count", "type", "redop", "root", "time",
+      "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "", "(B)", "(elements)", "",
+      "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+}
+
+std::string TableRow(const BenchRow& row, const BenchOptions& options) {
+  const bool reduces =
+      row.operation == Operation::kAllReduce || row.operation == Operation::kReduceScatter;
+  const std::string reduction = !reduces                               ? "none"
+                                : options.reduction == Reduction::kSum ? "sum"
+                                                                       : "max";
+  const std::string root =
+      row.operation == Operation::kBroadcast ? absl::StrCat(options.root) : "-1";
+  const std::string name = row.operation == Operation::kSend
+                               ? "send-receive"
+                               : std::string(OperationName(row.operation));
+  return absl::StrFormat(" %-14s %11d %12d %6s %6s %4s %s  %s\n", name, row.bytes, row.count,
+                         std::string(DTypeName(options.dtype)), reduction, root,
+                         TimingCells(row.out_of_place),
+                         row.has_in_place ? TimingCells(row.in_place) : "");
+}
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+// Times operations of a group, as nccl-tests does: sizes, algbw, busbw.
+#ifndef TESSERA_TOOLS_COMM_BENCH_BENCH_H_
+#define TESSERA_TOOLS_COMM_BENCH_BENCH_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "collectives/communicator.h"
+
+namespace tessera {
+
+struct BenchOptions {
+  std::vector<Operation> operations;
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  int root = 0;
+  int64_t first_bytes = 8, last_bytes = int64_t{128} << 20;
+  double factor = 2;
+  int warmups = 5;
+  int iterations = 20;
+  bool check = true;
+};
+
+struct Timing {
+  double seconds = 0;
+  double algbw = 0, busbw = 0;  // bytes a second
+  int64_t wrong = 0;            // elements; -1: not checked
+};
+
+// A row of the table. Sizes are those of nccl-tests: of the buffer that is whole.
+struct BenchRow {
+  Operation operation;
+  int64_t bytes = 0, count = 0;
+  bool has_in_place = false;
+  Timing out_of_place, in_place;
+};
+
+// Bytes of a buffer that Bench needs: it takes two.
+int64_t BufferBytes(const BenchOptions& options, int ranks);
+
+// Collective. Times are the largest of all ranks, and wrong elements are summed. Buffers may be
+// shared memory; `seen` is called with each row as it comes.
+absl::Status Bench(Communicator& group, const BenchOptions& options, char* first, char* second,
+                   const std::function<void(const BenchRow& row)>& seen);
+
+// busbw / algbw, as nccl-tests defines them.
+double BusFactor(Operation operation, int ranks);
+
+// The table's head, and a row of it.
+std::string TableHead();
+std::string TableRow(const BenchRow& row, const BenchOptions& options);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_COMM_BENCH_BENCH_H_
