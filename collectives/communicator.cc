@@ -1,7 +1,9 @@
 #include "collectives/communicator.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -155,12 +157,14 @@ Exchange ExchangeOver(Communicator* communicator) {
 }
 
 Ticket Communicator::Issue(const Request& request) {
-  const absl::Status status = CheckRequest(request, rank_, size_);
-  if (status.ok()) {
-    OperationCount& count = traffic_[static_cast<size_t>(request.operation)];
-    ++count.calls;
-    if (size_ > 1) count.bytes_sent += BytesSent(request);
+  absl::Status status = CheckRequest(request, rank_, size_);
+  if (++issued_ == fault_.operation) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(fault_.delay_seconds));
+    if (fault_.fails && status.ok()) {
+      status = absl::AbortedError(absl::StrCat(Describe(request), ": was told to fail"));
+    }
   }
+  if (status.ok()) ++traffic_[static_cast<size_t>(request.operation)].calls;
   return Start(request, status);
 }
 

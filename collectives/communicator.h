@@ -130,18 +130,31 @@ class Communicator {
   virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                               absl::Span<const int> colors) = 0;
 
+  // Of the operations that have been waited for.
   const Traffic& traffic() const { return traffic_; }
 
+  // For tests: what this rank does instead at its n-th operation, counted from 1.
+  struct Fault {
+    int64_t operation = 0;
+    double delay_seconds = 0;  // before it issues it
+    bool fails = false;        // it gives up
+  };
+  void InjectFault(const Fault& fault) { fault_ = fault; }
+
  protected:
-  // Starts what has been checked (`status`: what is wrong with it) and counted.
+  // Starts what has been checked; `status` says what is wrong with it.
   virtual Ticket Start(const Request& request, const absl::Status& status) = 0;
-  // Bytes that this rank sends to others for it.
-  virtual int64_t BytesSent(const Request& request) const = 0;
+  // Counts what this rank sends to others.
+  void CountSent(Operation operation, int64_t bytes) {
+    traffic_[static_cast<size_t>(operation)].bytes_sent += bytes;
+  }
 
  private:
   const std::string name_;
   const int rank_, size_;
   Traffic traffic_ = {};
+  int64_t issued_ = 0;
+  Fault fault_;
 };
 
 // An exchange among the ranks of a group. Small texts only.

@@ -39,6 +39,19 @@ int64_t SlotBytes(const Request& request) {
 
 bool IsEager(const Request& request) { return SlotBytes(request) <= kSlotBytes; }
 
+// Whether a rank gives each of the others another part.
+bool HasPartForEach(const Request& request) {
+  return request.operation == Operation::kReduceScatter ||
+         request.operation == Operation::kAllToAll;
+}
+
+// Elements that go through a staging area in a round: of the buffer, or of each part.
+int64_t StagedElements(const Request& request, int ranks) {
+  const int64_t elements =
+      kStagingBytes / SizeOf(request.dtype) / (HasPartForEach(request) ? ranks : 1);
+  return std::max<int64_t>(1, elements / kAllReduceGrain * kAllReduceGrain);
+}
+
 // Elements that a rank gives to an operation.
 int64_t InputElements(const Request& request, int rank) {
   switch (request.operation) {
@@ -175,39 +188,6 @@ bool Group::Test(Ticket ticket) {
   return IsDone(ticket);
 }
 
-int64_t Group::BytesSent(const Request& request) const {
-  const int64_t peers = size() - 1;
-  const auto part = [&](int64_t whole) { return PartOf(request.count, whole, rank()).size; };
-  int64_t elements = 0;
-  switch (request.operation) {
-    case Operation::kAllReduce:
-      if (IsEager(request)) {
-        elements = request.count * peers;
-      } else {
-        const int64_t own = part(AllReducePart(request.count, size()));
-        elements = request.count - own + own * peers;
-      }
-      break;
-    case Operation::kReduceScatter:
-    case Operation::kAllToAll:
-      elements = request.count - part(request.part);
-      break;
-    case Operation::kAllGather:
-      elements = part(request.part) * peers;
-      break;
-    case Operation::kBroadcast:
-      elements = rank() == request.peer ? request.count * peers : 0;
-      break;
-    case Operation::kSend:
-      elements = request.count;
-      break;
-    case Operation::kReceive:
-    case Operation::kBarrier:
-      break;
-  }
-  return elements * SizeOf(request.dtype);
-}
-
 void Group::CopyAlone(const Request& request) {
   Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
 }
@@ -316,7 +296,48 @@ bool Group::Agree(Queued& operation) {
   }
   operation.agreed = true;
   operation.way = IsEager(operation.request) ? Way::kEager : direct ? Way::kDirect : Way::kStaged;
+  CountSent(operation.request.operation, BytesSent(operation.request, operation.way));
   return true;
+}
+
+int64_t Group::BytesSent(const Request& request, Way way) const {
+  const int64_t peers = size() - 1;
+  // This rank's part goes to all others, or all parts but its own to where they belong.
+  const auto gathered = [&](int64_t count, int64_t part) {
+    return PartOf(count, part, rank()).size * peers;
+  };
+  const auto scattered = [&](int64_t count, int64_t part) {
+    return count - PartOf(count, part, rank()).size;
+  };
+  int64_t elements = 0;
+  switch (request.operation) {
+    case Operation::kAllReduce: {
+      if (way == Way::kEager) {
+        elements = request.count * peers;
+        break;
+      }
+      const int64_t round = way == Way::kDirect ? request.count : StagedElements(request, size());
+      for (int64_t begin = 0; begin < request.count; begin += round) {
+        const int64_t count = std::min(round, request.count - begin);
+        const int64_t part = AllReducePart(count, size());
+        elements += scattered(count, part) + gathered(count, part);
+      }
+      break;
+    }
+    case Operation::kReduceScatter:
+    case Operation::kAllToAll:
+      elements = scattered(request.count, request.part);
+      break;
+    case Operation::kAllGather:
+      elements = gathered(request.count, request.part);
+      break;
+    case Operation::kBroadcast:
+      elements = rank() == request.peer ? request.count * peers : 0;
+      break;
+    default:
+      break;
+  }
+  return elements * SizeOf(request.dtype);
 }
 
 bool Group::Met(const Queued& operation) const {
@@ -449,10 +470,8 @@ Group::Next Group::WorkStaged(Queued& operation) {
   const Request& request = operation.request;
   const int64_t size = SizeOf(request.dtype);
   const int ranks = this->size();
-  const bool by_parts =
-      request.operation == Operation::kReduceScatter || request.operation == Operation::kAllToAll;
-  const int64_t piece =
-      kStagingBytes / size / (by_parts ? ranks : 1) / kAllReduceGrain * kAllReduceGrain;
+  const bool by_parts = HasPartForEach(request);
+  const int64_t piece = StagedElements(request, ranks);
   const bool is_cut = by_parts || request.operation == Operation::kAllGather;
   const int64_t end = is_cut ? request.part : request.count;
   const int64_t begin = operation.position;
@@ -535,6 +554,7 @@ bool Group::AdvanceSend(Channel& channel, int peer) {
   const int64_t size = SizeOf(request.dtype);
   const int64_t bytes = request.count * size;
   const bool direct = !IsEager(request) && host_->Locate(request.input, bytes) >= 0;
+  const bool first = !operation.posted && operation.position == 0;
   const uint64_t taken = members_[peer]->pair(rank()).taken.load();
   if (operation.posted) {  // direct, and not read before
     if (taken < channel.messages) return false;
@@ -546,6 +566,7 @@ bool Group::AdvanceSend(Channel& channel, int peer) {
   Fill(request, static_cast<const char*>(request.input) + operation.position, now, channel.messages,
        Mine().pair(peer).slots[channel.messages % kSlots]);
   ++channel.messages;
+  if (first) CountSent(Operation::kSend, bytes);
   operation.position += now;
   if (direct) operation.posted = true;
   if (!direct && operation.position == bytes) Complete(channel);

@@ -77,7 +77,6 @@ class Group : public Communicator {
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
-  int64_t BytesSent(const Request& request) const override;
 
  private:
   friend class Host;
@@ -125,6 +124,8 @@ class Group : public Communicator {
   bool AdvanceReceive(Channel& channel, int peer);
   bool PostCollective(Queued& operation);
   bool Agree(Queued& operation);
+  // What peers read of this rank's.
+  int64_t BytesSent(const Request& request, Way way) const;
   bool Met(const Queued& operation) const;
   Next Work(Queued& operation);
   void WorkEager(const Queued& operation);

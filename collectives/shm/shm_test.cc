@@ -154,6 +154,66 @@ TEST(ShmErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
   }
 }
 
+TEST(ShmErrorsTest, AFaultCanBeInjected) {
+  const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    const int64_t before = 4;  // all-gathers of Allocate
+    if (rank == 1) self.world->InjectFault({.operation = before + 3, .fails = true});
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    return self.world->Wait(self.world->Barrier());
+  });
+  EXPECT_EQ(results[1].message(), "barrier: was told to fail");
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("gave up: barrier: was told to fail"));
+}
+
+// What docs/collectives.md says of bytes.
+TEST(ShmTrafficTest, BytesAreThoseOfTheFormulas) {
+  for (const int ranks : {2, 3, 5}) {
+    ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+      Communicator& world = *self.world;
+      const auto sent = [&](Operation operation) {
+        return world.traffic()[static_cast<size_t>(operation)].bytes_sent;
+      };
+      const auto expect = [&](Operation operation, int64_t before, int64_t elements) {
+        EXPECT_EQ(sent(operation) - before, elements * 4) << OperationName(operation);
+      };
+      char* const data = self.arena;
+      char* const other = self.arena + (1 << 20);
+      for (const int64_t count : {0, 7, 4096, 4097, 100001}) {
+        const int64_t part = (count + ranks - 1) / ranks;
+        const int64_t own = PartOf(count, part, rank).size;
+        const int64_t peers = ranks - 1;
+        int64_t before = sent(Operation::kAllReduce);
+        RETURN_IF_ERROR(world.Wait(world.AllReduce(data, data, count, DType::kF32)));
+        const int64_t share = PartOf(count, (part + 63) / 64 * 64, rank).size;
+        expect(Operation::kAllReduce, before,
+               count <= 4096 ? count * peers : count - share + share * peers);
+        before = sent(Operation::kReduceScatter);
+        RETURN_IF_ERROR(world.Wait(world.ReduceScatter(data, other, count, part, DType::kF32)));
+        expect(Operation::kReduceScatter, before, count - own);
+        before = sent(Operation::kAllGather);
+        RETURN_IF_ERROR(world.Wait(world.AllGather(data, other, count, part, DType::kF32)));
+        expect(Operation::kAllGather, before, own * peers);
+        before = sent(Operation::kAllToAll);
+        RETURN_IF_ERROR(world.Wait(world.AllToAll(data, other, part, DType::kF32)));
+        expect(Operation::kAllToAll, before, part * peers);
+        before = sent(Operation::kBroadcast);
+        RETURN_IF_ERROR(world.Wait(world.Broadcast(data, data, count, DType::kF32, 1)));
+        expect(Operation::kBroadcast, before, rank == 1 ? count * peers : 0);
+        before = sent(Operation::kSend);
+        const Ticket send = world.Send(data, count, DType::kF32, (rank + 1) % ranks);
+        const int from = (rank + ranks - 1) % ranks;
+        RETURN_IF_ERROR(world.Wait(world.Receive(other, count, DType::kF32, from)));
+        RETURN_IF_ERROR(world.Wait(send));
+        expect(Operation::kSend, before, count);
+      }
+      return absl::OkStatus();
+    }));
+  }
+}
+
 TEST(ShmErrorsTest, MemoryThatIsNotThereIsAnErrorOnAllRanks) {
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
