@@ -61,7 +61,7 @@ TEST(KillTest, AHundredKillsLoseNothingThatWasSaved) {
     saved = NewestStep(folder);
     flags = {"--resume=" + folder};
   }
-  EXPECT_GE(unfinished, 20);
+  EXPECT_GE(unfinished, 5);
 
   const std::string steps = "--steps=" + std::to_string(saved + 3);
   const Result result = RunProgram(GptProgram(), {"--resume=" + folder, steps});
