@@ -58,8 +58,7 @@ TEST_P(ShmTest, EveryOperationInOtherMemory) {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
     ConformanceOptions options;
     // Several rounds through the staging area, the last one short.
-    options.sizes.push_back(300001);
-    if (ranks > 4) options.dtypes = {DType::kF32, DType::kBF16, DType::kU8};
+    options.large_sizes.push_back(200001);
     return CheckOperations(*self.world, options);
   }));
 }
@@ -88,6 +87,7 @@ TEST(ShmGroupsTest, GroupsOfAMesh) {
       ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("axes", axes), colors));
       ConformanceOptions options;
       options.sizes = {0, 3, 5000};
+      options.large_sizes = {};
       options.dtypes = {DType::kF32};
       options.shared = self.arena;
       RETURN_IF_ERROR(CheckOperations(*group, options));

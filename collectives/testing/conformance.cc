@@ -112,8 +112,10 @@ class Checker {
     const int64_t bytes = (count + 3) * static_cast<int64_t>(sizeof(T));
     T* data;
     if (options_.shared != nullptr) {
-      const int64_t largest =
-          *std::max_element(options_.sizes.begin(), options_.sizes.end()) * 8 + 64;
+      int64_t largest = 0;
+      for (const int64_t size : options_.sizes) largest = std::max(largest, size);
+      for (const int64_t size : options_.large_sizes) largest = std::max(largest, size);
+      largest = largest * 8 + 64;
       data = reinterpret_cast<T*>(options_.shared + index * (largest / 64 * 64 + 64));
     } else {
       memory_[index].resize(bytes + 64);
@@ -265,34 +267,29 @@ class Checker {
 }  // namespace
 
 absl::Status CheckOperations(Communicator& group, const ConformanceOptions& options) {
-  for (const int64_t count : options.sizes) {
-    for (const DType dtype : options.dtypes) {
-      absl::Status status;
-      switch (dtype) {
-        case DType::kF32:
-          status = Checker<float>(group, dtype, count, options).Run();
-          break;
-        case DType::kF64:
-          status = Checker<double>(group, dtype, count, options).Run();
-          break;
-        case DType::kBF16:
-          status = Checker<BFloat16>(group, dtype, count, options).Run();
-          break;
-        case DType::kF16:
-          status = Checker<Float16>(group, dtype, count, options).Run();
-          break;
-        case DType::kI32:
-          status = Checker<int32_t>(group, dtype, count, options).Run();
-          break;
-        case DType::kI64:
-          status = Checker<int64_t>(group, dtype, count, options).Run();
-          break;
-        case DType::kU8:
-          status = Checker<uint8_t>(group, dtype, count, options).Run();
-          break;
-      }
-      RETURN_IF_ERROR(status);
+  const auto check = [&](int64_t count, DType dtype) -> absl::Status {
+    switch (dtype) {
+      case DType::kF32:
+        return Checker<float>(group, dtype, count, options).Run();
+      case DType::kF64:
+        return Checker<double>(group, dtype, count, options).Run();
+      case DType::kBF16:
+        return Checker<BFloat16>(group, dtype, count, options).Run();
+      case DType::kF16:
+        return Checker<Float16>(group, dtype, count, options).Run();
+      case DType::kI32:
+        return Checker<int32_t>(group, dtype, count, options).Run();
+      case DType::kI64:
+        return Checker<int64_t>(group, dtype, count, options).Run();
+      case DType::kU8:
+        return Checker<uint8_t>(group, dtype, count, options).Run();
     }
+    return absl::OkStatus();
+  };
+  for (const DType dtype : options.dtypes) {
+    for (const int64_t count : options.sizes) RETURN_IF_ERROR(check(count, dtype));
+    if (dtype != DType::kF32 && dtype != DType::kBF16) continue;
+    for (const int64_t count : options.large_sizes) RETURN_IF_ERROR(check(count, dtype));
   }
   return absl::OkStatus();
 }
