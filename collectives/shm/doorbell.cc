@@ -19,7 +19,7 @@ void Doorbell::Ring() {
 
 void Doorbell::Sleep(uint32_t seen, int64_t nanoseconds) {
   const timespec time = {static_cast<time_t>(nanoseconds / 1000000000),
-                         static_cast<long>(nanoseconds % 1000000000)};
+                         static_cast<decltype(timespec::tv_nsec)>(nanoseconds % 1000000000)};
   syscall(SYS_futex, &rings, FUTEX_WAIT, seen, &time, nullptr, 0);
 }
 

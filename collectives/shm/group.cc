@@ -4,93 +4,23 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "collectives/reduce/reduce.h"
+#include "collectives/shm/requests.h"
 #include "core/tensor/check.h"
 
 namespace tessera::shm {
 namespace {
 
-// An operation moves on by pieces of this size, so that who issues another waits for no more.
-constexpr int64_t kPieceBytes = 262144;
-
 // What takes longer than to wake a thread.
-constexpr int64_t kLargeBytes = 1 << 20;
-
-// Parts of an all-reduce start at multiples of this many elements: no two ranks write to a line.
-constexpr int64_t kAllReduceGrain = 64;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t AllReducePart(int64_t count, int ranks) {
-  return CeilDiv(CeilDiv(count, ranks), kAllReduceGrain) * kAllReduceGrain;
-}
-
-// Bytes that go through a slot, if they fit.
-int64_t SlotBytes(const Request& request) {
-  const int64_t elements =
-      request.operation == Operation::kAllGather ? request.part : request.count;
-  return elements * SizeOf(request.dtype);
-}
-
-bool IsEager(const Request& request) { return SlotBytes(request) <= kSlotBytes; }
-
-// Whether a rank gives each of the others another part.
-bool HasPartForEach(const Request& request) {
-  return request.operation == Operation::kReduceScatter ||
-         request.operation == Operation::kAllToAll;
-}
-
-// Elements that go through a staging area in a round: of the buffer, or of each part.
-int64_t StagedElements(const Request& request, int ranks) {
-  const int64_t elements =
-      kStagingBytes / SizeOf(request.dtype) / (HasPartForEach(request) ? ranks : 1);
-  return std::max<int64_t>(1, elements / kAllReduceGrain * kAllReduceGrain);
-}
-
-// Elements that a rank gives to an operation.
-int64_t InputElements(const Request& request, int rank) {
-  switch (request.operation) {
-    case Operation::kAllGather:
-      return PartOf(request.count, request.part, rank).size;
-    case Operation::kBroadcast:
-      return rank == request.peer ? request.count : 0;
-    case Operation::kReceive:
-    case Operation::kBarrier:
-      return 0;
-    default:
-      return request.count;
-  }
-}
-
-void Copy(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
-}
+constexpr int64_t kLargeBytes = int64_t{1} << 20;
 
 std::string HostName() {
   char name[256] = "";
   gethostname(name, sizeof(name) - 1);
   return name;
-}
-
-Request RequestOf(const Wanted& wanted) {
-  Request request;
-  request.operation = wanted.operation;
-  request.dtype = wanted.dtype;
-  request.reduction = wanted.reduction;
-  request.peer = wanted.peer;
-  request.count = wanted.count;
-  request.part = wanted.part;
-  return request;
-}
-
-bool SameWish(const Wanted& a, const Wanted& b) {
-  return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.peer == b.peer && a.count == b.count && a.part == b.part;
 }
 
 }  // namespace
@@ -186,10 +116,6 @@ bool Group::Test(Ticket ticket) {
   host_->AdvanceAll();
   if (!IsDone(ticket)) Check(std::chrono::steady_clock::now());
   return IsDone(ticket);
-}
-
-void Group::CopyAlone(const Request& request) {
-  Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
 }
 
 bool Group::Advance() {
@@ -300,250 +226,11 @@ bool Group::Agree(Queued& operation) {
   return true;
 }
 
-int64_t Group::BytesSent(const Request& request, Way way) const {
-  const int64_t peers = size() - 1;
-  // This rank's part goes to all others, or all parts but its own to where they belong.
-  const auto gathered = [&](int64_t count, int64_t part) {
-    return PartOf(count, part, rank()).size * peers;
-  };
-  const auto scattered = [&](int64_t count, int64_t part) {
-    return count - PartOf(count, part, rank()).size;
-  };
-  int64_t elements = 0;
-  switch (request.operation) {
-    case Operation::kAllReduce: {
-      if (way == Way::kEager) {
-        elements = request.count * peers;
-        break;
-      }
-      const int64_t round = way == Way::kDirect ? request.count : StagedElements(request, size());
-      for (int64_t begin = 0; begin < request.count; begin += round) {
-        const int64_t count = std::min(round, request.count - begin);
-        const int64_t part = AllReducePart(count, size());
-        elements += scattered(count, part) + gathered(count, part);
-      }
-      break;
-    }
-    case Operation::kReduceScatter:
-    case Operation::kAllToAll:
-      elements = scattered(request.count, request.part);
-      break;
-    case Operation::kAllGather:
-      elements = gathered(request.count, request.part);
-      break;
-    case Operation::kBroadcast:
-      elements = rank() == request.peer ? request.count * peers : 0;
-      break;
-    default:
-      break;
-  }
-  return elements * SizeOf(request.dtype);
-}
-
 bool Group::Met(const Queued& operation) const {
   for (int r = 0; r < size(); ++r) {
     if (SlotOf(r, operation.number).stage.load() < operation.stage) return false;
   }
   return true;
-}
-
-Group::Next Group::Work(Queued& operation) {
-  switch (operation.way) {
-    case Way::kEager:
-      WorkEager(operation);
-      return Next::kEnd;
-    case Way::kDirect:
-      return WorkDirect(operation);
-    case Way::kStaged:
-      return WorkStaged(operation);
-  }
-  return Next::kEnd;
-}
-
-// Everything that is needed lies in the slots.
-void Group::WorkEager(const Queued& operation) {
-  const Request& request = operation.request;
-  const int64_t size = SizeOf(request.dtype);
-  char* const output = static_cast<char*>(request.output);
-  const auto data = [&](int r) { return SlotOf(r, operation.number).data; };
-  const Part own = PartOf(request.count, request.part, rank());
-  switch (request.operation) {
-    case Operation::kAllReduce:
-    case Operation::kReduceScatter: {
-      const bool all = request.operation == Operation::kAllReduce;
-      const int64_t begin = all ? 0 : own.begin;
-      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r) + begin * size;
-      Reduce(inputs_, {output}, all ? request.count : own.size, request.dtype, request.reduction);
-      break;
-    }
-    case Operation::kAllGather:
-      for (int r = 0; r < this->size(); ++r) {
-        const Part part = PartOf(request.count, request.part, r);
-        Copy(output + part.begin * size, data(r), part.size * size);
-      }
-      break;
-    case Operation::kAllToAll:
-      for (int r = 0; r < this->size(); ++r) {
-        Copy(output + r * request.part * size, data(r) + own.begin * size, request.part * size);
-      }
-      break;
-    case Operation::kBroadcast:
-      Copy(output, data(request.peer), request.count * size);
-      break;
-    default:
-      break;
-  }
-}
-
-// All that peers read, and of an all-reduce all that they write, lies in shared memory. Each rank
-// does its share where it lies, and then meets the others.
-Group::Next Group::WorkDirect(Queued& operation) {
-  if (operation.step == 1) return Next::kEnd;
-  const Request& request = operation.request;
-  const int64_t size = SizeOf(request.dtype);
-  const int ranks = this->size();
-  const int64_t piece = kPieceBytes / size;
-  const auto input = [&](int r) -> char* {
-    const Wanted& wanted = SlotOf(r, operation.number).wanted;
-    return host_->Find(ranks_[r], wanted.input);
-  };
-  char* const output = static_cast<char*>(request.output);
-  const int64_t begin = operation.position;
-  int64_t end = 0;  // of the work
-  switch (request.operation) {
-    case Operation::kAllReduce:
-    case Operation::kReduceScatter: {
-      const bool all = request.operation == Operation::kAllReduce;
-      const Part own =
-          PartOf(request.count, all ? AllReducePart(request.count, ranks) : request.part, rank());
-      end = own.size;
-      const int64_t now = std::min(piece, end - begin);
-      const int64_t offset = (own.begin + begin) * size;
-      for (int r = 0; r < ranks; ++r) {
-        inputs_[r] = input(r) + offset;
-        if (!all) continue;
-        const Wanted& wanted = SlotOf(r, operation.number).wanted;
-        outputs_[r] = host_->Find(ranks_[r], wanted.output) + offset;
-      }
-      if (now > 0 && all) Reduce(inputs_, outputs_, now, request.dtype, request.reduction);
-      if (now > 0 && !all) {
-        Reduce(inputs_, {output + begin * size}, now, request.dtype, request.reduction);
-      }
-      operation.position += now;
-      break;
-    }
-    case Operation::kAllGather:
-    case Operation::kAllToAll: {
-      // One peer after another, the next one first, so that not all read the same memory.
-      end = request.part * ranks;
-      const int from = static_cast<int>((rank() + 1 + begin / request.part) % ranks);
-      const Part part = PartOf(request.count, request.part, from);
-      const int64_t at = begin % request.part;
-      const int64_t now = std::min(piece, part.size - at);
-      if (now > 0) {
-        const int64_t theirs =
-            request.operation == Operation::kAllToAll ? rank() * request.part : 0;
-        Copy(output + (part.begin + at) * size, input(from) + (theirs + at) * size, now * size);
-      }
-      operation.position += now > 0 && at + now < part.size ? now : request.part - at;
-      break;
-    }
-    case Operation::kBroadcast: {
-      end = request.count;
-      const int64_t now = std::min(piece, end - begin);
-      Copy(output + begin * size, input(request.peer) + begin * size, now * size);
-      operation.position += now;
-      break;
-    }
-    default:
-      break;
-  }
-  if (operation.position < end) return Next::kMore;
-  operation.step = 1;
-  return Next::kMeet;
-}
-
-// In rounds through staging areas: copy in, meet, and take what the others have there. Areas take
-// turns: before one is filled again, all have met in the next round, and so have left this one. An
-// all-reduce reduces into the areas, meets once more, and copies out.
-Group::Next Group::WorkStaged(Queued& operation) {
-  const Request& request = operation.request;
-  const int64_t size = SizeOf(request.dtype);
-  const int ranks = this->size();
-  const bool by_parts = HasPartForEach(request);
-  const int64_t piece = StagedElements(request, ranks);
-  const bool is_cut = by_parts || request.operation == Operation::kAllGather;
-  const int64_t end = is_cut ? request.part : request.count;
-  const int64_t begin = operation.position;
-  const int64_t now = std::min(piece, end - begin);
-  const auto area = [&](int r) { return members_[r]->staging[staging_rounds_ % 2]; };
-  // Elements [begin, begin + now) of a rank's part, as far as there are any.
-  const auto clipped = [&](int r) {
-    const Part part = PartOf(request.count, request.part, r);
-    const int64_t count = std::max<int64_t>(0, std::min(now, part.size - begin));
-    return Part{part.begin + begin, count};
-  };
-  const char* const input = static_cast<const char*>(request.input);
-  char* const output = static_cast<char*>(request.output);
-
-  if (operation.step == 0) {
-    if (by_parts) {
-      for (int r = 0; r < ranks; ++r) {
-        const Part part = clipped(r);
-        Copy(area(rank()) + r * piece * size, input + part.begin * size, part.size * size);
-      }
-    } else if (request.operation == Operation::kAllGather) {
-      Copy(area(rank()), input + begin * size, clipped(rank()).size * size);
-    } else if (request.operation == Operation::kAllReduce || rank() == request.peer) {
-      Copy(area(rank()), input + begin * size, now * size);
-    }
-    operation.step = 1;
-    return Next::kMeet;
-  }
-  if (operation.step == 1 && request.operation == Operation::kAllReduce) {
-    const Part own = PartOf(now, AllReducePart(now, ranks), rank());
-    for (int r = 0; r < ranks; ++r) {
-      outputs_[r] = area(r) + own.begin * size;
-      inputs_[r] = outputs_[r];
-    }
-    if (own.size > 0) Reduce(inputs_, outputs_, own.size, request.dtype, request.reduction);
-    operation.step = 2;
-    return Next::kMeet;
-  }
-  switch (request.operation) {
-    case Operation::kAllReduce:
-      Copy(output + begin * size, area(rank()), now * size);
-      break;
-    case Operation::kReduceScatter: {
-      for (int r = 0; r < ranks; ++r) inputs_[r] = area(r) + rank() * piece * size;
-      const int64_t count = clipped(rank()).size;
-      if (count > 0) {
-        Reduce(inputs_, {output + begin * size}, count, request.dtype, request.reduction);
-      }
-      break;
-    }
-    case Operation::kAllGather:
-      for (int r = 0; r < ranks; ++r) {
-        const Part part = clipped(r);
-        Copy(output + part.begin * size, area(r), part.size * size);
-      }
-      break;
-    case Operation::kAllToAll:
-      for (int r = 0; r < ranks; ++r) {
-        const Part part = clipped(r);
-        Copy(output + part.begin * size, area(r) + rank() * piece * size, part.size * size);
-      }
-      break;
-    case Operation::kBroadcast:
-      Copy(output + begin * size, area(request.peer), now * size);
-      break;
-    default:
-      break;
-  }
-  ++staging_rounds_;
-  operation.position += now;
-  operation.step = 0;
-  return operation.position < end ? Next::kMore : Next::kEnd;
 }
 
 // A message is a slot full of data, or where the data lies. A send has ended when all of it is in

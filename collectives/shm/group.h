@@ -25,6 +25,9 @@ inline constexpr int kSlots = 4;
 // What is in neither a slot nor shared memory goes through this, in rounds.
 inline constexpr int64_t kStagingBytes = 262144;
 
+// An operation moves on by pieces of this size, so that who issues another waits for no more.
+inline constexpr int64_t kPieceBytes = 262144;
+
 // What a rank wants of an operation, for its peers to read.
 struct Wanted {
   Operation operation;
@@ -50,7 +53,7 @@ struct alignas(64) Pair {
 };
 
 // What a rank has in a group, in shared memory; Pairs for each rank of the group follow.
-struct alignas(64) Member {
+struct Member {
   std::atomic<uint64_t> completed;           // collectives
   alignas(64) std::atomic<uint32_t> failed;  // then `failure` says why
   char failure[1020];
@@ -130,7 +133,21 @@ class Group : public Communicator {
   Next Work(Queued& operation);
   void WorkEager(const Queued& operation);
   Next WorkDirect(Queued& operation);
+  char* InputOf(const Queued& operation, int rank) const;
+  bool ReduceDirect(Queued& operation);
+  bool CopyDirect(Queued& operation);
   Next WorkStaged(Queued& operation);
+
+  // Elements that go through the staging areas at once: of the buffer, or of each part.
+  struct Round {
+    int64_t begin, count;
+  };
+  char* Area(int rank) const;
+  static Part PartInRound(const Request& request, const Round& round, int rank);
+  void StageIn(const Request& request, const Round& round);
+  void ReduceStaged(const Request& request, const Round& round);
+  void StageOut(const Request& request, const Round& round);
+
   static void Complete(Channel& channel);
   void CopyAlone(const Request& request);
   void Fill(const Request& request, const void* data, int64_t bytes, uint64_t number, Slot& slot);
