@@ -4,19 +4,14 @@
 #include <cstdint>
 #include <utility>
 
-#include "absl/flags/commandlineflag.h"
 #include "absl/flags/flag.h"
-#include "absl/flags/reflection.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "core/tensor/check.h"
 #include "core/train/config/nearest_name.h"
-#include "tools/backends/backends.h"
+#include "tools/command_line/command_line.h"
 
 namespace tessera {
 
@@ -94,140 +89,64 @@ namespace tessera {
 namespace {
 
 // Every flag stands here once, in the order of --help.
-struct FlagEntry {
-  const char* name;
-  const char* value;  // what stands behind the "=" in --help; "" for a bool
-  const char* field;  // of the configuration that it sets; "" if none
-};
-struct FlagGroup {
-  const char* title;
-  std::vector<FlagEntry> flags;
-};
-
 const std::vector<FlagGroup>& Groups() {
   static const auto* const groups = new std::vector<FlagGroup>{
       {"What to train",
-       {{"preset", "NAME", ""},
-        {"config", "FILE", ""},
-        {"set", "FIELD=VALUE,...", ""},
-        {"data", "FILE", "data.file"}}},
+       {{"preset", "NAME"}, {"config", "FILE"}, {"set", "FIELD=VALUE,..."}, {"data", "FILE"}}},
       {"How to train",
-       {{"steps", "N", "steps"},
-        {"batch", "N", "batch"},
-        {"sequence", "N", "sequence"},
-        {"optimizer", "NAME", "optimizer.kind"},
-        {"lr", "X", "optimizer.lr"},
-        {"clip_norm", "X", "optimizer.clip_norm"},
-        {"seed", "N", "seed"}}},
+       {{"steps", "N"},
+        {"batch", "N"},
+        {"sequence", "N"},
+        {"optimizer", "NAME"},
+        {"lr", "X"},
+        {"clip_norm", "X"},
+        {"seed", "N"}}},
       {"The machine",
-       {{"device", "NAME", "device"},
-        {"threads", "N", "threads"},
-        {"micro_batches", "N", "micro_batches"},
-        {"recompute", "WHAT", "recompute"},
-        {"memory_limit", "SIZE", "memory_limit"}}},
+       {{"device", "NAME"},
+        {"threads", "N"},
+        {"micro_batches", "N"},
+        {"recompute", "WHAT"},
+        {"memory_limit", "SIZE"}}},
       {"The run",
-       {{"out", "DIR", ""},
-        {"resume", "DIR", ""},
-        {"save_every", "N", "save_every"},
-        {"eval_every", "N", "eval_every"},
-        {"mode", "MODE", ""}}},
+       {{"out", "DIR"},
+        {"resume", "DIR"},
+        {"save_every", "N"},
+        {"eval_every", "N"},
+        {"mode", "MODE"}}},
       {"Samples of text",
-       {{"sample_tokens", "N", "sample.tokens"},
-        {"prompt", "TEXT", "sample.prompt"},
-        {"temperature", "X", "sample.temperature"},
-        {"top_k", "N", "sample.top_k"}}},
+       {{"sample_tokens", "N"}, {"prompt", "TEXT"}, {"temperature", "X"}, {"top_k", "N"}}},
       {"Looking inside",
-       {{"plan_only", "", ""},
-        {"trace", "FILE", ""},
-        {"dump", "WHAT,...", ""},
-        {"check_memory", "", ""}}},
+       {{"plan_only", ""}, {"trace", "FILE"}, {"dump", "WHAT,..."}, {"check_memory", ""}}},
   };
   return *groups;
 }
 
-const FlagEntry* FindEntry(absl::string_view name) {
-  for (const FlagGroup& group : Groups()) {
-    for (const FlagEntry& entry : group.flags) {
-      if (entry.name == name) return &entry;
-    }
-  }
-  return nullptr;
-}
-
-std::vector<std::string> FlagNames() {
-  std::vector<std::string> names = {"help"};
-  for (const FlagGroup& group : Groups()) {
-    for (const FlagEntry& entry : group.flags) names.emplace_back(entry.name);
-  }
-  return names;
-}
-
-bool IsBool(const FlagEntry& entry) { return entry.value[0] == '\0'; }
-
-// One argument, or two, taken apart.
-struct Given {
-  const FlagEntry* entry = nullptr;
-  std::string value;
+// Flags that set a field of the configuration.
+struct FlagField {
+  const char* flag;
+  const char* field;
 };
-
-absl::StatusOr<Given> TakeApart(const std::vector<std::string>& arguments, size_t* next) {
-  const std::string& argument = arguments[(*next)++];
-  absl::string_view text = argument;
-  if (!absl::ConsumePrefix(&text, "-") || text.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("'", argument, "' is no flag; flags start with -- (see --help)"));
-  }
-  absl::ConsumePrefix(&text, "-");
-  const std::pair<absl::string_view, absl::string_view> halves =
-      absl::StrSplit(text, absl::MaxSplits('=', 1));
-  const bool has_value = absl::StrContains(text, '=');
-  Given given;
-  given.entry = FindEntry(halves.first);
-  absl::string_view positive = halves.first;
-  if (given.entry == nullptr && absl::ConsumePrefix(&positive, "no") && !has_value) {
-    given.entry = FindEntry(positive);
-    if (given.entry != nullptr && IsBool(*given.entry)) {
-      given.value = "false";
-      return given;
-    }
-    given.entry = nullptr;
-  }
-  if (given.entry == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no flag '--", halves.first, "'",
-                                                   DidYouMean(halves.first, FlagNames()),
-                                                   " (see --help)"));
-  }
-  if (has_value) {
-    given.value.assign(halves.second.data(), halves.second.size());
-  } else if (IsBool(*given.entry)) {
-    given.value = "true";
-  } else if (*next < arguments.size()) {
-    given.value = arguments[(*next)++];
-  } else {
-    return absl::InvalidArgumentError(absl::StrCat("--", given.entry->name, " needs a value: --",
-                                                   given.entry->name, "=", given.entry->value));
-  }
-  return given;
-}
-
-// What a value should have been. Abseil's own words name a C++ type or nothing.
-absl::string_view Expected(const FlagEntry& entry) {
-  const absl::string_view value = entry.value;
-  if (value.empty()) return "not true or false";
-  if (value == "N") return "not a whole number that fits";
-  if (value == "X") return "not a number";
-  if (value == "MODE") return "none of train, evaluate and sample";
-  return "not right";
-}
-
-absl::Status SetFlag(const Given& given) {
-  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(given.entry->name);
-  TESSERA_CHECK(flag != nullptr) << given.entry->name;
-  std::string error;
-  if (flag->ParseFrom(given.value, &error)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--", given.entry->name, ": '", given.value, "' is ", Expected(*given.entry)));
-}
+constexpr FlagField kFields[] = {
+    {"data", "data.file"},
+    {"steps", "steps"},
+    {"batch", "batch"},
+    {"sequence", "sequence"},
+    {"optimizer", "optimizer.kind"},
+    {"lr", "optimizer.lr"},
+    {"clip_norm", "optimizer.clip_norm"},
+    {"seed", "seed"},
+    {"device", "device"},
+    {"threads", "threads"},
+    {"micro_batches", "micro_batches"},
+    {"recompute", "recompute"},
+    {"memory_limit", "memory_limit"},
+    {"save_every", "save_every"},
+    {"eval_every", "eval_every"},
+    {"sample_tokens", "sample.tokens"},
+    {"prompt", "sample.prompt"},
+    {"temperature", "sample.temperature"},
+    {"top_k", "sample.top_k"},
+};
 
 absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::string>& texts) {
   std::vector<FieldSetting> settings;
@@ -254,22 +173,6 @@ absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& 
   return std::set<std::string>(names.begin(), names.end());
 }
 
-// A flag and what it is for, in columns of a terminal of 100 characters.
-std::string HelpLines(absl::string_view left, absl::string_view right) {
-  constexpr size_t kColumn = 27, kWidth = 100;
-  std::string text = absl::StrFormat("  %-24s", left);
-  size_t used = kColumn - 1;
-  for (absl::string_view word : absl::StrSplit(right, ' ')) {
-    if (used + 1 + word.size() > kWidth) {
-      absl::StrAppend(&text, "\n", std::string(kColumn - 1, ' '));
-      used = kColumn - 1;
-    }
-    absl::StrAppend(&text, " ", word);
-    used += 1 + word.size();
-  }
-  return absl::StrCat(text, "\n");
-}
-
 absl::Status CheckCombination(const CommandLine& line) {
   if (line.mode != Mode::kTrain && line.resume.empty()) {
     return absl::InvalidArgumentError(
@@ -287,25 +190,19 @@ absl::Status CheckCombination(const CommandLine& line) {
 
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
   CommandLine line;
+  ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kError));
+  line.help = parsed.help;
+  if (line.help) return line;
   std::vector<std::string> set_texts;
   std::vector<FieldSetting> field_flags;
-  for (size_t next = 0; next < arguments.size();) {
-    for (const char* help : {"--help", "-help", "-h", "--h", "-?"}) {
-      if (arguments[next] == help) {
-        line.help = true;
-        return line;
-      }
-    }
-    ASSIGN_OR_RETURN(const Given given, TakeApart(arguments, &next));
-    RETURN_IF_ERROR(SetFlag(given));
-    if (given.entry->name == absl::string_view("set")) {
-      // It may be given more than once.
-      const std::vector<std::string> more = absl::GetFlag(FLAGS_set);
+  for (const GivenFlag& given : parsed.given) {
+    if (given.name == "set") {  // it may be given more than once
+      const std::vector<std::string> more = absl::StrSplit(given.value, ',', absl::SkipEmpty());
       set_texts.insert(set_texts.end(), more.begin(), more.end());
     }
-    if (given.entry->field[0] != '\0') {
-      field_flags.push_back(
-          {absl::StrCat("--", given.entry->name), given.entry->field, given.value});
+    for (const FlagField& field : kFields) {
+      if (given.name != field.flag) continue;
+      field_flags.push_back({absl::StrCat("--", given.name), field.field, given.value});
     }
   }
   ASSIGN_OR_RETURN(line.settings, SplitSettings(set_texts));
@@ -343,19 +240,7 @@ std::string HelpText(absl::string_view program, const ModelDefinition& model) {
        {"$preset", presets.empty() ? "" : presets.front()},
        {"$field",
         absl::StrCat("model.", model.default_config->GetDescriptor()->field(0)->name(), "=6")}});
-  for (const FlagGroup& group : Groups()) {
-    absl::StrAppend(&text, "\n", group.title, "\n");
-    for (const FlagEntry& entry : group.flags) {
-      const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(entry.name);
-      TESSERA_CHECK(flag != nullptr) << entry.name;
-      const std::string left =
-          absl::StrCat("--", entry.name, IsBool(entry) ? "" : "=", entry.value);
-      const bool lists_presets = entry.name == absl::string_view("preset");
-      text += HelpLines(left, lists_presets
-                                  ? absl::StrCat(flag->Help(), ": ", absl::StrJoin(presets, ", "))
-                                  : flag->Help());
-    }
-  }
+  text += FlagsHelp(Groups(), "preset", absl::StrCat(": ", absl::StrJoin(presets, ", ")));
   absl::StrAppend(&text,
                   "\nEvery other field of the configuration is set by --set; a run folder's "
                   "config.textproto\nshows all of them. Ctrl-C saves, and says how to go on.\n");
