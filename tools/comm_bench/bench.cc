@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "core/tensor/check.h"
 #include "core/tensor/half.h"
+#include "tools/comm_bench/bound.h"
 
 namespace tessera {
 namespace {
@@ -209,10 +210,13 @@ class Runner {
   int turn_ = 0;
 };
 
-std::string TimingCells(const Timing& timing) {
+// The cells of a time, of which `bound` seconds are the least that is possible; 0: not known.
+std::string TimingCells(const Timing& timing, double bound) {
   const std::string wrong = timing.wrong < 0 ? "N/A" : absl::StrCat(timing.wrong);
-  return absl::StrFormat("%9.2f %7.2f %7.2f %6s", timing.seconds * 1e6, timing.algbw / 1e9,
-                         timing.busbw / 1e9, wrong);
+  std::string cells = absl::StrFormat("%10.2f %7.2f %7.2f %6s", timing.seconds * 1e6,
+                                      timing.algbw / 1e9, timing.busbw / 1e9, wrong);
+  if (bound > 0) absl::StrAppendFormat(&cells, " %6.0f%%", 100 * bound / timing.seconds);
+  return cells;
 }
 
 }  // namespace
@@ -241,16 +245,26 @@ absl::Status Bench(Communicator& group, const BenchOptions& options, char* first
   return absl::OkStatus();
 }
 
-std::string TableHead() {
-  return absl::StrFormat(
-      "#%-15s %46s %35s\n#%-14s %11s %12s %6s %6s %4s %9s %7s %7s %6s  %9s %7s %7s %6s\n"
-      "#%-14s %11s %12s %6s %6s %4s %9s %7s %7s %6s  %9s %7s %7s %6s\n",
-      "", "out-of-place", "in-place", "operation", "size", "count", "type", "redop", "root", "time",
-      "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong", "", "(B)", "(elements)", "",
-      "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "");
+std::string TableHead(bool with_bound) {
+  const auto line = [with_bound](const std::vector<const char*>& left,
+                                 const std::vector<const char*>& cells) {
+    std::string text = absl::StrFormat("#%-14s %11s %12s %6s %6s %4s", left[0], left[1], left[2],
+                                       left[3], left[4], left[5]);
+    for (int side = 0; side < 2; ++side) {
+      absl::StrAppendFormat(&text, "  %10s %7s %7s %6s", cells[0], cells[1], cells[2], cells[3]);
+      if (with_bound) absl::StrAppendFormat(&text, " %7s", cells[4]);
+    }
+    return absl::StrCat(text, "\n");
+  };
+  const int side = with_bound ? 41 : 33;
+  return absl::StrCat(
+      absl::StrFormat("#%58s  %*s  %*s\n", "", side, "out-of-place", side, "in-place"),
+      line({"operation", "size", "count", "type", "redop", "root"},
+           {"time", "algbw", "busbw", "#wrong", "bound"}),
+      line({"", "(B)", "(elements)", "", "", ""}, {"(us)", "(GB/s)", "(GB/s)", "", ""}));
 }
 
-std::string TableRow(const BenchRow& row, const BenchOptions& options) {
+std::string TableRow(const BenchRow& row, const BenchOptions& options, int ranks, double memory) {
   const bool reduces =
       row.operation == Operation::kAllReduce || row.operation == Operation::kReduceScatter;
   const std::string reduction = !reduces                               ? "none"
@@ -258,13 +272,14 @@ std::string TableRow(const BenchRow& row, const BenchOptions& options) {
                                                                        : "max";
   const std::string root =
       row.operation == Operation::kBroadcast ? absl::StrCat(options.root) : "-1";
-  const std::string name = row.operation == Operation::kSend
-                               ? "send-receive"
-                               : std::string(OperationName(row.operation));
-  return absl::StrFormat(" %-14s %11d %12d %6s %6s %4s %s  %s\n", name, row.bytes, row.count,
-                         std::string(DTypeName(options.dtype)), reduction, root,
-                         TimingCells(row.out_of_place),
-                         row.has_in_place ? TimingCells(row.in_place) : "");
+  const auto cells = [&](const Timing& timing, bool in_place) {
+    const double moved = BytesMoved(row.operation, row.bytes, ranks, in_place);
+    return TimingCells(timing, memory > 0 ? moved / memory : 0);
+  };
+  return absl::StrFormat(" %-14s %11d %12d %6s %6s %4s  %s%s\n", OperationName(row.operation),
+                         row.bytes, row.count, DTypeName(options.dtype), reduction, root,
+                         cells(row.out_of_place, false),
+                         row.has_in_place ? absl::StrCat("  ", cells(row.in_place, true)) : "");
 }
 
 }  // namespace tessera

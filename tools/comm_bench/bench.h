@@ -50,9 +50,10 @@ absl::Status Bench(Communicator& group, const BenchOptions& options, char* first
 // busbw / algbw, as nccl-tests defines them.
 double BusFactor(Operation operation, int ranks);
 
-// The table's head, and a row of it.
-std::string TableHead();
-std::string TableRow(const BenchRow& row, const BenchOptions& options);
+// The table's head, and a row of it; with the share of the bound (bound.h) that each time is, where
+// memory gives `memory` bytes a second.
+std::string TableHead(bool with_bound);
+std::string TableRow(const BenchRow& row, const BenchOptions& options, int ranks, double memory);
 
 }  // namespace tessera
 

@@ -1,0 +1,62 @@
+// The ranks of a job, and the communicator among all of them.
+//
+// Thread safety: one thread at a time; what holds of a Communicator is said there.
+#ifndef TESSERA_COLLECTIVES_WORLD_H_
+#define TESSERA_COLLECTIVES_WORLD_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/rendezvous/environment.h"
+#include "collectives/rendezvous/rendezvous.h"
+#include "collectives/shm/host.h"
+
+namespace tessera {
+
+struct WorldOptions {
+  std::string rendezvous;       // HOST:PORT of rank 0, where no launcher names it
+  std::string backend;          // "shm", ...; empty: as suits where the ranks are
+  double timeout_seconds = 60;  // the longest wait for another rank
+};
+
+class World {
+ public:
+  // Collective over the job that the environment describes (rendezvous/environment.h); a process
+  // that nobody launched is a job of one rank. Errors name the ranks that did not come.
+  static absl::StatusOr<std::unique_ptr<World>> Connect(const WorldOptions& options);
+  // Without Leave, this rank is lost to the others.
+  ~World() = default;
+
+  int rank() const { return environment_.rank; }
+  int size() const { return environment_.size; }
+  const RankEnvironment& environment() const { return environment_; }
+  const std::string& backend() const { return backend_; }
+
+  // All ranks. Its groups are made by Split.
+  Communicator& communicator() { return *communicator_; }
+
+  // Memory in which operations read and write in place where the backend can; zeros, aligned to a
+  // page, until the World goes. Collective.
+  absl::StatusOr<char*> Allocate(int64_t bytes);
+
+  // The last call: this rank is done, or cannot go on because of an error, which the others are
+  // told.
+  absl::Status Leave(const absl::Status& why = absl::OkStatus());
+
+ private:
+  World() = default;
+
+  RankEnvironment environment_;
+  std::string backend_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<shm::Host> host_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_WORLD_H_

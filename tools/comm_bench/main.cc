@@ -1,0 +1,243 @@
+// Times every operation of a communicator among the ranks of a job; prints nccl-tests' table.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "collectives/world.h"
+#include "core/tensor/check.h"
+#include "core/train/human_units.h"
+#include "nlohmann/json.hpp"
+#include "tools/comm_bench/bench.h"
+#include "tools/comm_bench/bound.h"
+#include "tools/command_line/command_line.h"
+
+ABSL_FLAG(std::string, operations, "all",
+          "which, with commas between: all-reduce, reduce-scatter, all-gather, all-to-all, "
+          "broadcast, send, barrier");
+ABSL_FLAG(std::string, b, "8", "the smallest size");
+ABSL_FLAG(std::string, e, "128M", "the largest size");
+ABSL_FLAG(double, f, 2, "from one size to the next");
+ABSL_FLAG(int32_t, n, 20, "timed runs of each");
+ABSL_FLAG(int32_t, w, 5, "runs before those");
+ABSL_FLAG(std::string, d, "f32", "the type: f32, f64, bf16, f16, i32, i64, u8");
+ABSL_FLAG(std::string, o, "sum", "how all-reduce and reduce-scatter reduce: sum or max");
+ABSL_FLAG(int32_t, r, 0, "the root of a broadcast");
+ABSL_FLAG(bool, check, true, "look at every element of a result");
+ABSL_FLAG(bool, bound, false,
+          "measure this machine's memory, and say what share of its bound each time is");
+ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
+ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
+ABSL_FLAG(std::string, backend, "", "shm; left out: as suits where the ranks are");
+ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, where no launcher names it");
+ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
+
+namespace tessera {
+namespace {
+
+const std::vector<FlagGroup>& Groups() {
+  static const auto* const groups = new std::vector<FlagGroup>{
+      {"What to time",
+       {{"operations", "NAME,..."},
+        {"b", "SIZE"},
+        {"e", "SIZE"},
+        {"f", "X"},
+        {"d", "TYPE"},
+        {"o", "NAME"},
+        {"r", "N"}}},
+      {"How",
+       {{"n", "N"}, {"w", "N"}, {"check", ""}, {"bound", ""}, {"shared", ""}, {"json", "FILE"}}},
+      {"The job", {{"backend", "NAME"}, {"rendezvous", "HOST:PORT"}, {"timeout", "X"}}},
+  };
+  return *groups;
+}
+
+std::string HelpText() {
+  return absl::StrCat(
+      "Times the operations of a communicator: one rank of a job, or all that a launcher starts.\n"
+      "\n"
+      "Examples\n"
+      "  ./bazelw run //tools/launch -- --nproc=2 bazel-bin/tools/comm_bench/comm_bench\n"
+      "  ... comm_bench --operations=all-reduce -b 4K -e 64M -f 4 --bound\n"
+      "  torchrun --no-python --nproc_per_node=2 .../comm_bench -e 1M\n",
+      FlagsHelp(Groups()),
+      "\nSizes are in bytes, of the buffer that is whole: 8, 4K, 128M. algbw is size over time;\n"
+      "busbw is what a link carries, by the factors of nccl-tests.\n");
+}
+
+absl::StatusOr<std::vector<Operation>> ParseOperations(const std::string& text) {
+  const std::vector<Operation> all = {
+      Operation::kAllReduce, Operation::kReduceScatter, Operation::kAllGather, Operation::kAllToAll,
+      Operation::kBroadcast, Operation::kSend,          Operation::kBarrier};
+  if (text == "all") return all;
+  std::vector<Operation> chosen;
+  for (const std::string& word : std::vector<std::string>(absl::StrSplit(text, ','))) {
+    const auto found = std::find_if(all.begin(), all.end(), [&](Operation operation) {
+      return OperationName(operation) == absl::StrReplaceAll(word, {{"_", "-"}});
+    });
+    if (found == all.end()) {
+      std::vector<std::string> names;
+      for (Operation operation : all) names.emplace_back(OperationName(operation));
+      return absl::InvalidArgumentError(absl::StrCat("--operations: there is no '", word,
+                                                     "': it is ", absl::StrJoin(names, ", ")));
+    }
+    chosen.push_back(*found);
+  }
+  return chosen;
+}
+
+absl::StatusOr<int64_t> ParseSize(const char* flag, const std::string& text) {
+  const auto bytes = ParseBytes(text);
+  if (bytes.ok()) return *bytes;
+  return absl::InvalidArgumentError(absl::StrCat("-", flag, ": ", bytes.status().message()));
+}
+
+absl::StatusOr<BenchOptions> ReadOptions() {
+  BenchOptions options;
+  ASSIGN_OR_RETURN(options.operations, ParseOperations(absl::GetFlag(FLAGS_operations)));
+  ASSIGN_OR_RETURN(options.first_bytes, ParseSize("b", absl::GetFlag(FLAGS_b)));
+  ASSIGN_OR_RETURN(options.last_bytes, ParseSize("e", absl::GetFlag(FLAGS_e)));
+  ASSIGN_OR_RETURN(options.dtype, ParseDType(absl::GetFlag(FLAGS_d)));
+  options.factor = absl::GetFlag(FLAGS_f);
+  options.iterations = absl::GetFlag(FLAGS_n);
+  options.warmups = absl::GetFlag(FLAGS_w);
+  options.root = absl::GetFlag(FLAGS_r);
+  options.check = absl::GetFlag(FLAGS_check);
+  const std::string reduction = absl::GetFlag(FLAGS_o);
+  if (reduction != "sum" && reduction != "max") {
+    return absl::InvalidArgumentError(absl::StrCat("-o: '", reduction, "' is neither sum nor max"));
+  }
+  options.reduction = reduction == "max" ? Reduction::kMax : Reduction::kSum;
+  if (options.factor <= 1) return absl::InvalidArgumentError("-f must be more than 1");
+  if (options.iterations < 1) return absl::InvalidArgumentError("-n must be 1 or more");
+  if (options.warmups < 0) return absl::InvalidArgumentError("-w must be 0 or more");
+  if (options.first_bytes < 1 || options.first_bytes > options.last_bytes) {
+    return absl::InvalidArgumentError("-b must be 1 or more, and at most -e");
+  }
+  return options;
+}
+
+nlohmann::json ToJson(const Timing& timing) {
+  return {{"seconds", timing.seconds},
+          {"algbw", timing.algbw},
+          {"busbw", timing.busbw},
+          {"wrong", timing.wrong}};
+}
+
+// What is printed, and kept for --json; on rank 0 only.
+class Report {
+ public:
+  Report(const World& world, const BenchOptions& options) : world_(world), options_(options) {
+    if (world.rank() != 0) return;
+    json_["ranks"] = world.size();
+    json_["backend"] = world.backend();
+    json_["dtype"] = std::string(DTypeName(options.dtype));
+    json_["rows"] = nlohmann::json::array();
+  }
+
+  void Begin(double memory) {
+    memory_ = memory;
+    if (world_.rank() != 0) return;
+    std::printf("# %d ranks, %s\n", world_.size(), world_.backend().c_str());
+    if (memory_ > 0) {
+      std::printf("# memory: %.1f GB/s, read and written, on all ranks at once\n", memory_ / 1e9);
+      json_["memory_bytes_per_second"] = memory_;
+    }
+    std::printf("%s", TableHead(memory_ > 0).c_str());
+    std::fflush(stdout);
+  }
+
+  void Add(const BenchRow& row) {
+    wrong_ +=
+        std::max<int64_t>(0, row.out_of_place.wrong) + std::max<int64_t>(0, row.in_place.wrong);
+    if (world_.rank() != 0) return;
+    std::printf("%s", TableRow(row, options_, world_.size(), memory_).c_str());
+    std::fflush(stdout);
+    nlohmann::json line = {{"operation", std::string(OperationName(row.operation))},
+                           {"bytes", row.bytes},
+                           {"count", row.count},
+                           {"out_of_place", ToJson(row.out_of_place)}};
+    if (row.has_in_place) line["in_place"] = ToJson(row.in_place);
+    json_["rows"].push_back(std::move(line));
+  }
+
+  absl::Status End(const std::string& path) {
+    if (world_.rank() == 0 && !path.empty()) {
+      std::FILE* const file = std::fopen(path.c_str(), "w");
+      if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+      const std::string text = json_.dump(1) + "\n";
+      const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+      if (std::fclose(file) != 0 || !written) {
+        return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+      }
+    }
+    if (wrong_ == 0) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(wrong_, " elements are wrong"));
+  }
+
+ private:
+  const World& world_;
+  const BenchOptions& options_;
+  double memory_ = 0;
+  int64_t wrong_ = 0;
+  nlohmann::json json_;
+};
+
+absl::Status RunBench(World& world, const BenchOptions& options) {
+  if (options.root < 0 || options.root >= world.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("-r: there are ranks 0 to ", world.size() - 1));
+  }
+  const int64_t bytes = BufferBytes(options, world.size());
+  std::vector<char> own;
+  char* first = nullptr;
+  if (absl::GetFlag(FLAGS_shared)) {
+    ASSIGN_OR_RETURN(first, world.Allocate(2 * bytes));
+  } else {
+    own.resize(2 * bytes);
+    first = own.data();
+  }
+  double memory = 0;
+  if (absl::GetFlag(FLAGS_bound)) {
+    ASSIGN_OR_RETURN(memory, MeasureMemory(world.communicator()));
+  }
+  Report report(world, options);
+  report.Begin(memory);
+  RETURN_IF_ERROR(Bench(world.communicator(), options, first, first + bytes,
+                        [&](const BenchRow& row) { report.Add(row); }));
+  return report.End(absl::GetFlag(FLAGS_json));
+}
+
+absl::Status Run(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kError));
+  if (parsed.help) {
+    std::printf("%s", HelpText().c_str());
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const BenchOptions options, ReadOptions());
+  WorldOptions world_options;
+  world_options.backend = absl::GetFlag(FLAGS_backend);
+  world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
+  world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
+  ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(world_options));
+  const absl::Status status = RunBench(*world, options);
+  const absl::Status left = world->Leave(status);
+  return status.ok() ? left : status;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  const absl::Status status = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
+  std::fflush(stdout);
+  if (status.ok()) return 0;
+  // One line, whatever a library put into its message.
+  const std::string message(status.message());
+  std::fprintf(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}).c_str());
+  return 1;
+}
