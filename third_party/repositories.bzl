@@ -33,6 +33,7 @@ def tessera_repositories():
     simple_system_library("nlohmann_json", "json", "nlohmann-json3-dev", "nlohmann/json.hpp")
     simple_system_library("xxhash", "xxhash", "libxxhash-dev", "xxhash.h", ["-lxxhash"])
     simple_system_library("utfcpp", "utfcpp", "libutfcpp-dev", "utf8.h")
+    simple_system_library("openssl", "crypto", "libssl-dev", "openssl/opensslv.h", ["-lcrypto"])
     native.local_repository(name = "openmp", path = "third_party/openmp")
     cuda_repository(name = "cuda")
 

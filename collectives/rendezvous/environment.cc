@@ -1,0 +1,309 @@
+#include "collectives/rendezvous/environment.h"
+
+#include <climits>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/rendezvous/slurm.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kMaxRanks = 1 << 16;
+constexpr int kMaxPort = 65535;
+
+// A port outside of those that the system hands out (from 32768 on), and not near to `number`, in
+// case that is a port: the next job's may be the next one.
+int PortThatFollows(int64_t number) {
+  return static_cast<int>(16384 + (static_cast<uint64_t>(number) + 1013) % 16384);
+}
+
+bool IsLoopback(absl::string_view host) {
+  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
+class Variables {
+ public:
+  explicit Variables(const EnvironmentLookup& lookup) : lookup_(lookup) {}
+
+  // "" if it is not set.
+  std::string Text(const char* name) const {
+    const char* const value = lookup_(name);
+    return value == nullptr ? "" : value;
+  }
+  bool Has(const char* name) const { return !Text(name).empty(); }
+  std::string NameAndValue(const char* name) const { return absl::StrCat(name, "=", Text(name)); }
+
+  absl::StatusOr<int> Number(const char* name, int lowest, int highest) const {
+    int number = 0;
+    if (!Has(name)) return absl::InvalidArgumentError(absl::StrCat(name, " is not set"));
+    if (!absl::SimpleAtoi(Text(name), &number) || number < lowest || number > highest) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          NameAndValue(name), " is not a whole number from ", lowest, " to ", highest));
+    }
+    return number;
+  }
+
+ private:
+  const EnvironmentLookup& lookup_;
+};
+
+// What a launcher calls its variables.
+struct RankNames {
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+absl::Status ReadRankAndSize(const Variables& variables, const RankNames& names,
+                             RankEnvironment* environment) {
+  if (variables.Has(names.rank) != variables.Has(names.size)) {
+    const bool has_rank = variables.Has(names.rank);
+    return absl::InvalidArgumentError(
+        absl::StrCat(variables.NameAndValue(has_rank ? names.rank : names.size), " is set and ",
+                     has_rank ? names.size : names.rank, " is not: set both, or neither"));
+  }
+  ASSIGN_OR_RETURN(environment->size, variables.Number(names.size, 1, kMaxRanks));
+  ASSIGN_OR_RETURN(environment->rank, variables.Number(names.rank, 0, kMaxRanks));
+  if (environment->rank < environment->size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      variables.NameAndValue(names.rank), " is not below ", variables.NameAndValue(names.size)));
+}
+
+// After the four numbers are read.
+absl::Status CheckLocal(const Variables& variables, const RankNames& names,
+                        const RankEnvironment& environment) {
+  const std::string local_rank = absl::StrCat(names.local_rank, "=", environment.local_rank);
+  const std::string local_size = absl::StrCat(names.local_size, "=", environment.local_size);
+  if (environment.local_rank >= environment.local_size) {
+    return absl::InvalidArgumentError(absl::StrCat(local_rank, " is not below ", local_size));
+  }
+  if (environment.local_size > environment.size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(local_size, " is more than ", variables.NameAndValue(names.size)));
+  }
+  if (environment.local_rank > environment.rank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(local_rank, " is more than ", variables.NameAndValue(names.rank)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTorchrun(const Variables& variables, RankEnvironment* environment) {
+  constexpr RankNames kNames = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+  environment->launcher = variables.Has("TESSERA_LAUNCH") ? "tessera" : "torchrun";
+  RETURN_IF_ERROR(ReadRankAndSize(variables, kNames, environment));
+  if (variables.Has(kNames.local_rank) || variables.Has(kNames.local_size)) {
+    ASSIGN_OR_RETURN(environment->local_rank, variables.Number(kNames.local_rank, 0, kMaxRanks));
+    ASSIGN_OR_RETURN(environment->local_size, variables.Number(kNames.local_size, 1, kMaxRanks));
+    RETURN_IF_ERROR(CheckLocal(variables, kNames, *environment));
+  } else if (IsLoopback(variables.Text("MASTER_ADDR"))) {
+    environment->local_rank = environment->rank;
+    environment->local_size = environment->size;
+  }
+  environment->job = absl::StrCat(environment->launcher, "-", variables.Text("TORCHELASTIC_RUN_ID"),
+                                  "-", variables.Text("MASTER_PORT"));
+  if (variables.Has("TESSERA_LISTEN_FD")) {
+    ASSIGN_OR_RETURN(environment->listen_fd, variables.Number("TESSERA_LISTEN_FD", 0, INT_MAX));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadOpenMpi(const Variables& variables, RankEnvironment* environment) {
+  constexpr RankNames kNames = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
+                                "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
+  environment->launcher = "open mpi";
+  RETURN_IF_ERROR(ReadRankAndSize(variables, kNames, environment));
+  ASSIGN_OR_RETURN(environment->local_rank, variables.Number(kNames.local_rank, 0, kMaxRanks));
+  ASSIGN_OR_RETURN(environment->local_size, variables.Number(kNames.local_size, 1, kMaxRanks));
+  RETURN_IF_ERROR(CheckLocal(variables, kNames, *environment));
+  for (const char* name : {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}) {
+    if (environment->job.empty() && variables.Has(name)) {
+      environment->job = absl::StrCat("open mpi-", variables.Text(name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// srun gives each task the number of its step. A batch script and the shell of an interactive job
+// have SLURM_PROCID=0 too, and they are no tasks of a step that ranks could be in: their step has a
+// number that Slurm reserves (from 0xfffffff0 on, in some places negative), or none.
+bool IsSlurmTask(const Variables& variables) {
+  if (!variables.Has("SLURM_PROCID")) return false;
+  int64_t step = 0;
+  if (variables.Has("SLURM_STEP_ID") && absl::SimpleAtoi(variables.Text("SLURM_STEP_ID"), &step)) {
+    return step >= 0 && step < 0xfffffff0;
+  }
+  return variables.Has("SLURM_STEP_NODELIST") || variables.Text("ENVIRONMENT") != "BATCH";
+}
+
+absl::StatusOr<int> SlurmLocalSize(const Variables& variables, const RankEnvironment& environment) {
+  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+    if (!variables.Has(name)) continue;
+    int node = 0;
+    if (variables.Has("SLURM_NODEID")) {
+      ASSIGN_OR_RETURN(node, variables.Number("SLURM_NODEID", 0, kMaxRanks));
+    }
+    const absl::StatusOr<int64_t> tasks = SlurmTasksOfNode(variables.Text(name), node);
+    if (!tasks.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", tasks.status().message()));
+    }
+    if (*tasks >= 1 && *tasks <= environment.size) return static_cast<int>(*tasks);
+    return absl::InvalidArgumentError(absl::StrCat(variables.NameAndValue(name), ": ", *tasks,
+                                                   " tasks on node ", node, " of a job with ",
+                                                   environment.size));
+  }
+  if (variables.Has("SLURM_NTASKS_PER_NODE")) {
+    return variables.Number("SLURM_NTASKS_PER_NODE", 1, kMaxRanks);
+  }
+  if (environment.size == 1) return 1;
+  return absl::InvalidArgumentError(
+      "neither SLURM_STEP_TASKS_PER_NODE nor SLURM_NTASKS_PER_NODE is set, which srun does");
+}
+
+absl::Status ReadSlurm(const Variables& variables, RankEnvironment* environment) {
+  const RankNames names = {
+      "SLURM_PROCID",
+      variables.Has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
+      "SLURM_LOCALID", "tasks on this node"};
+  environment->launcher = "slurm";
+  RETURN_IF_ERROR(ReadRankAndSize(variables, names, environment));
+  ASSIGN_OR_RETURN(environment->local_rank, variables.Number(names.local_rank, 0, kMaxRanks));
+  ASSIGN_OR_RETURN(environment->local_size, SlurmLocalSize(variables, *environment));
+  RETURN_IF_ERROR(CheckLocal(variables, names, *environment));
+  ASSIGN_OR_RETURN(const int job, variables.Number("SLURM_JOB_ID", 0, INT_MAX));
+  int step = 0;
+  if (variables.Has("SLURM_STEP_ID")) {
+    ASSIGN_OR_RETURN(step, variables.Number("SLURM_STEP_ID", 0, INT_MAX));
+  }
+  environment->job = absl::StrCat("slurm-", job, ".", step);
+  environment->master_port = PortThatFollows(job + int64_t{step} * 101);
+  for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+    if (!environment->master_host.empty() || !variables.Has(name)) continue;
+    const absl::StatusOr<std::string> host = FirstSlurmHost(variables.Text(name));
+    if (!host.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(name, ": ", host.status().message()));
+    }
+    environment->master_host = *host;
+  }
+  return absl::OkStatus();
+}
+
+struct Address {
+  std::string host;  // empty: not given
+  int port = 0;      // 0: not given
+};
+
+absl::StatusOr<Address> ParseRendezvous(absl::string_view text) {
+  Address address;
+  const size_t colon = text.rfind(':');
+  absl::string_view host = text.substr(0, colon);
+  const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  if (colon == absl::string_view::npos || host.empty() ||
+      (!bracketed && absl::StrContains(host, ':')) ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &address.port) || address.port < 1 ||
+      address.port > kMaxPort) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--rendezvous: '", text, "' is not HOST:PORT, such as node1:29500 or [fe80::1]:29500"));
+  }
+  address.host = std::string(host);
+  return address;
+}
+
+// What the user or the launcher says of rank 0's address, in words.
+absl::StatusOr<Address> GivenAddress(const Variables& variables, absl::string_view rendezvous) {
+  Address address;
+  address.host = variables.Text("MASTER_ADDR");
+  if (variables.Has("MASTER_PORT")) {
+    ASSIGN_OR_RETURN(address.port, variables.Number("MASTER_PORT", 1, kMaxPort));
+  }
+  const std::string agent = variables.Text("TORCHELASTIC_USE_AGENT_STORE");
+  const bool is_agents = agent == "True" || agent == "true" || agent == "1";
+  if (is_agents && address.port != 0) address.port = PortThatFollows(address.port);
+  if (rendezvous.empty()) return address;
+  ASSIGN_OR_RETURN(const Address flag, ParseRendezvous(rendezvous));
+  if (!is_agents && ((!address.host.empty() && address.host != flag.host) ||
+                     (address.port != 0 && address.port != flag.port))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--rendezvous=", rendezvous, " contradicts ", variables.NameAndValue("MASTER_ADDR"), " ",
+        variables.NameAndValue("MASTER_PORT"), ": give one of them"));
+  }
+  return flag;
+}
+
+absl::Status NoAddress(const RankEnvironment& environment) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", environment.rank, " of ", environment.size, ", started by ",
+                   environment.launcher, ", is not told where rank 0 is: give every rank ",
+                   "--rendezvous=HOST:PORT with rank 0's host and a free port of it, or set ",
+                   "MASTER_ADDR and MASTER_PORT"));
+}
+
+absl::Status ChooseMeeting(const Variables& variables, absl::string_view rendezvous,
+                           RankEnvironment* environment) {
+  ASSIGN_OR_RETURN(const Address given, GivenAddress(variables, rendezvous));
+  if (!given.host.empty()) environment->master_host = given.host;
+  if (given.port != 0) environment->master_port = given.port;
+  environment->secret = variables.Text("TESSERA_SECRET");
+  environment->one_host = environment->local_size == environment->size || IsLoopback(given.host);
+  const bool has_secret = !environment->secret.empty();
+  if (environment->one_host) {
+    environment->master_host = "127.0.0.1";
+    environment->local_meeting =
+        environment->size > 1 && (!has_secret || environment->master_port == 0);
+    if (!environment->local_meeting || !environment->job.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("PMIX_NAMESPACE is not set, by which ranks that ", environment->launcher,
+                     " started on one host find each other: set TESSERA_SECRET, and give ",
+                     "--rendezvous=127.0.0.1:PORT with a free port"));
+  }
+  if (environment->master_host.empty() || environment->master_port == 0) {
+    return NoAddress(*environment);
+  }
+  if (!has_secret) {
+    environment->note =
+        absl::StrCat("TESSERA_SECRET is not set: whoever reaches ", environment->master_host, ":",
+                     environment->master_port, " can join this job");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& lookup,
+                                                    absl::string_view rendezvous) {
+  const Variables variables(lookup);
+  RankEnvironment environment;
+  environment.master_host.clear();
+  if (variables.Has("RANK")) {
+    RETURN_IF_ERROR(ReadTorchrun(variables, &environment));
+  } else if (variables.Has("OMPI_COMM_WORLD_RANK")) {
+    RETURN_IF_ERROR(ReadOpenMpi(variables, &environment));
+  } else if (IsSlurmTask(variables)) {
+    RETURN_IF_ERROR(ReadSlurm(variables, &environment));
+  } else if (variables.Has("WORLD_SIZE") && variables.Text("WORLD_SIZE") != "1") {
+    // Says that RANK is missing.
+    RETURN_IF_ERROR(ReadTorchrun(variables, &environment));
+  } else {
+    if (rendezvous.empty()) return RankEnvironment();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--rendezvous=", rendezvous, " is given, and nothing says which rank this is:",
+        " start it by tools/launch, torchrun, srun or mpirun, or set RANK and ", "WORLD_SIZE"));
+  }
+  RETURN_IF_ERROR(ChooseMeeting(variables, rendezvous, &environment));
+  return environment;
+}
+
+absl::StatusOr<RankEnvironment> ReadRankEnvironment(absl::string_view rendezvous) {
+  return ReadRankEnvironment([](const char* name) -> const char* { return std::getenv(name); },
+                             rendezvous);
+}
+
+}  // namespace tessera

@@ -1,0 +1,125 @@
+#include "collectives/rendezvous/local_meeting.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collectives/rendezvous/proof.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr size_t kMaxAnswerBytes = 1024;
+constexpr int kMaxAnswersAtOnce = 64;
+
+struct SocketName {
+  sockaddr_un address = {};
+  socklen_t bytes = 0;
+};
+
+// A name that starts with a zero byte is no file.
+SocketName NameOf(absl::string_view job) {
+  const std::string text = absl::StrCat("tessera/", getuid(), "/", DigestOf(job));
+  SocketName name;
+  name.address.sun_family = AF_UNIX;
+  TESSERA_CHECK(text.size() + 1 < sizeof(name.address.sun_path));
+  std::memcpy(name.address.sun_path + 1, text.data(), text.size());
+  name.bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
+  return name;
+}
+
+absl::StatusOr<FileDescriptor> UnixSocket() {
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.is_open()) return absl::ErrnoToStatus(errno, "cannot make a Unix socket");
+  return socket;
+}
+
+bool PeerIsSameUser(const FileDescriptor& socket) {
+  ucred peer = {};
+  socklen_t bytes = sizeof(peer);
+  return getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
+         peer.uid == getuid();
+}
+
+// All that the other side says until it closes.
+absl::StatusOr<std::string> ReadAnswer(const FileDescriptor& socket, Deadline deadline) {
+  std::string answer;
+  std::array<char, kMaxAnswerBytes> bytes;
+  while (answer.size() <= kMaxAnswerBytes) {
+    pollfd event = {socket.get(), POLLIN, 0};
+    if (poll(&event, 1, MillisecondsUntil(deadline)) == 0) {
+      return absl::UnavailableError("rank 0's local meeting does not answer");
+    }
+    const ssize_t got = read(socket.get(), bytes.data(), bytes.size());
+    if (got == 0) return answer;
+    if (got > 0) answer.append(bytes.data(), got);
+    if (got < 0 && errno != EAGAIN && errno != EINTR) break;
+  }
+  return absl::UnavailableError("rank 0's local meeting broke off");
+}
+
+}  // namespace
+
+absl::StatusOr<FileDescriptor> OpenLocalMeeting(absl::string_view job) {
+  const SocketName name = NameOf(job);
+  ASSIGN_OR_RETURN(FileDescriptor socket, UnixSocket());
+  if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0 ||
+      listen(socket.get(), kBacklog) != 0) {
+    if (errno == EADDRINUSE) {
+      return absl::AlreadyExistsError(absl::StrCat("a rank 0 of the job '", job,
+                                                   "' is running on this host: wait until it has "
+                                                   "ended, or set TESSERA_SECRET and MASTER_PORT"));
+    }
+    return absl::ErrnoToStatus(errno, "cannot open a local meeting");
+  }
+  return socket;
+}
+
+void AnswerLocalMeeting(const FileDescriptor& meeting, const LocalAddress& address) {
+  const std::string answer = absl::StrCat(address.port, " ", address.secret);
+  for (int i = 0; i < kMaxAnswersAtOnce; ++i) {
+    const FileDescriptor peer(
+        accept4(meeting.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!peer.is_open()) return;
+    if (!PeerIsSameUser(peer)) continue;
+    // So few bytes always fit; a peer that is gone asks no more.
+    (void)!send(peer.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+  }
+}
+
+absl::StatusOr<LocalAddress> AskLocalMeeting(absl::string_view job, Deadline deadline) {
+  const SocketName name = NameOf(job);
+  ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
+  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0) {
+    return absl::UnavailableError(
+        absl::StrCat("rank 0 of the job '", job, "' is not on this host"));
+  }
+  if (!PeerIsSameUser(socket)) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("another user has the name of the job '", job, "' on this host"));
+  }
+  ASSIGN_OR_RETURN(const std::string answer, ReadAnswer(socket, deadline));
+  const std::pair<std::string, std::string> halves =
+      absl::StrSplit(answer, absl::MaxSplits(' ', 1));
+  LocalAddress address;
+  if (!absl::SimpleAtoi(halves.first, &address.port) || address.port < 1 || address.port > 65535) {
+    return absl::UnavailableError("rank 0's local meeting broke off");
+  }
+  address.secret = halves.second;
+  return address;
+}
+
+}  // namespace tessera

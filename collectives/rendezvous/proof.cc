@@ -1,0 +1,67 @@
+#include "collectives/rendezvous/proof.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <initializer_list>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+// Each part with its length before it, so that no two lists of parts give the same text.
+std::string Join(std::initializer_list<absl::string_view> parts) {
+  std::string text;
+  for (absl::string_view part : parts) absl::StrAppend(&text, part.size(), ":", part);
+  return text;
+}
+
+std::string Hmac(absl::string_view key, absl::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int bytes = 0;
+  const unsigned char* made =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest, &bytes);
+  TESSERA_CHECK(made != nullptr) << "HMAC-SHA256";
+  return std::string(reinterpret_cast<const char*>(digest), bytes);
+}
+
+std::string Proof(absl::string_view role, const ProofInput& input) {
+  return Hmac(Join({input.secret, input.job}),
+              Join({"tessera rendezvous", role, input.store_nonce, input.rank_nonce,
+                    absl::StrCat(input.rank), absl::StrCat(input.size)}));
+}
+
+}  // namespace
+
+std::string RandomBytes(int64_t count) {
+  std::string bytes(count, '\0');
+  for (int64_t filled = 0; filled < count;) {
+    const ssize_t got = getrandom(&bytes[filled], count - filled, /*flags=*/0);
+    TESSERA_CHECK(got > 0 || errno == EINTR) << "getrandom";
+    if (got > 0) filled += got;
+  }
+  return bytes;
+}
+
+std::string RandomSecret() { return absl::BytesToHexString(RandomBytes(16)); }
+
+std::string DigestOf(absl::string_view text) {
+  return absl::BytesToHexString(Hmac("tessera", text).substr(0, 16));
+}
+
+std::string RankProof(const ProofInput& input) { return Proof("rank", input); }
+
+std::string StoreProof(const ProofInput& input) { return Proof("store", input); }
+
+bool SameProof(absl::string_view a, absl::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,169 @@
+#include "collectives/rendezvous/rendezvous.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "collectives/rendezvous/local_meeting.h"
+#include "collectives/rendezvous/proof.h"
+#include "collectives/rendezvous/socket.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr char kRankPrefix[] = "rank/";
+// How long rank 0's store goes on after an error, for the others to hear of it.
+constexpr milliseconds kLastWords{2000};
+constexpr size_t kMaxRanksNamed = 16;
+
+std::string HostName() {
+  std::array<char, HOST_NAME_MAX + 1> name = {};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+// Under tools/launch the port is bound already. A program between it and us may have closed the
+// descriptor; then the port is free.
+absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
+  if (environment.listen_fd >= 0) {
+    absl::StatusOr<FileDescriptor> listener = AdoptListener(environment.listen_fd);
+    if (listener.ok() || !absl::IsNotFound(listener.status())) return listener;
+  }
+  const Reach reach = environment.one_host ? Reach::kLoopback : Reach::kAnyHost;
+  absl::StatusOr<FileDescriptor> listener = ListenOn(reach, environment.master_port);
+  if (!absl::IsAlreadyExists(listener.status())) return listener;
+  if (environment.local_meeting) return ListenOn(reach, 0);
+  return absl::AlreadyExistsError(
+      absl::StrCat("rank 0 cannot listen: ", listener.status().message(),
+                   " by another program; choose another port by --rendezvous=HOST:PORT or "
+                   "MASTER_PORT, on every rank"));
+}
+
+absl::StatusOr<std::unique_ptr<StoreServer>> StartServer(const RankEnvironment& environment,
+                                                         const std::string& secret) {
+  StoreServerOptions options;
+  options.size = environment.size;
+  options.job = environment.job;
+  options.secret = secret;
+  if (environment.local_meeting) {
+    ASSIGN_OR_RETURN(options.local_meeting, OpenLocalMeeting(environment.job));
+  }
+  ASSIGN_OR_RETURN(options.listener, Listen(environment));
+  return StoreServer::Start(std::move(options));
+}
+
+RankInfo InfoOf(const RankEnvironment& environment) {
+  RankInfo info;
+  info.set_rank(environment.rank);
+  info.set_local_rank(environment.local_rank);
+  info.set_local_size(environment.local_size);
+  info.set_host(HostName());
+  info.set_pid(getpid());
+  for (const std::string& address : OwnAddresses()) info.add_addresses(address);
+  return info;
+}
+
+absl::Status DidNotCome(const std::vector<std::string>& missing, int size,
+                        const std::string& address, milliseconds timeout) {
+  std::vector<int> ranks;
+  for (absl::string_view key : missing) {
+    int rank = 0;
+    absl::ConsumePrefix(&key, kRankPrefix);
+    if (absl::SimpleAtoi(key, &rank)) ranks.push_back(rank);
+  }
+  return absl::DeadlineExceededError(absl::StrCat(FormatRanks(ranks), " of ", size,
+                                                  " did not come to ", address, " within ",
+                                                  FormatTimeout(timeout)));
+}
+
+}  // namespace
+
+std::string FormatRanks(absl::Span<const int> ranks) {
+  if (ranks.size() == 1) return absl::StrCat("rank ", ranks.front());
+  if (ranks.size() > kMaxRanksNamed) {
+    return absl::StrCat("ranks ", absl::StrJoin(ranks.subspan(0, kMaxRanksNamed), ", "), " and ",
+                        ranks.size() - kMaxRanksNamed, " more");
+  }
+  if (ranks.empty()) return "no rank";
+  return absl::StrCat("ranks ", absl::StrJoin(ranks.subspan(0, ranks.size() - 1), ", "), " and ",
+                      ranks.back());
+}
+
+absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironment& environment,
+                                                             milliseconds timeout) {
+  const auto start = std::chrono::steady_clock::now();
+  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
+  StoreAddress address = {environment.master_host, environment.master_port, environment.secret};
+  if (environment.rank == 0) {
+    if (environment.one_host && address.secret.empty()) address.secret = RandomSecret();
+    ASSIGN_OR_RETURN(rendezvous->server_, StartServer(environment, address.secret));
+    address.host = "127.0.0.1";
+    address.port = rendezvous->server_->port();
+  }
+  StoreClientOptions options;
+  options.rank = environment.rank;
+  options.size = environment.size;
+  options.job = environment.job;
+  options.find_store = [&](Deadline deadline) -> absl::StatusOr<StoreAddress> {
+    if (!environment.local_meeting || environment.rank == 0) return address;
+    ASSIGN_OR_RETURN(const LocalAddress local, AskLocalMeeting(environment.job, deadline));
+    return StoreAddress{environment.master_host, local.port, local.secret};
+  };
+  ASSIGN_OR_RETURN(rendezvous->client_, StoreClient::Connect(options, timeout));
+  const milliseconds left =
+      timeout - std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
+  const absl::Status status =
+      rendezvous->WaitForRanks(environment, std::max(left, milliseconds(1)), timeout);
+  if (!status.ok()) {
+    (void)rendezvous->Leave(status);  // tells the others, if they are there
+    return status;
+  }
+  return rendezvous;
+}
+
+absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, milliseconds timeout,
+                                      milliseconds whole_timeout) {
+  RETURN_IF_ERROR(client_->Set(absl::StrCat(kRankPrefix, environment.rank),
+                               InfoOf(environment).SerializeAsString()));
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < environment.size; ++rank) {
+    keys.push_back(absl::StrCat(kRankPrefix, rank));
+  }
+  std::vector<std::string> missing;
+  const absl::StatusOr<std::vector<std::string>> values = client_->WaitAll(keys, timeout, &missing);
+  if (absl::IsDeadlineExceeded(values.status())) {
+    const std::string address =
+        environment.one_host ? client_->address()
+                             : absl::StrCat(environment.master_host, ":", environment.master_port);
+    return DidNotCome(missing, environment.size, address, whole_timeout);
+  }
+  RETURN_IF_ERROR(values.status());
+  for (const std::string& value : *values) {
+    if (!ranks_.emplace_back().ParseFromString(value)) {
+      return absl::InternalError(
+          absl::StrCat("what rank ", ranks_.size() - 1, " says of itself cannot be read"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Rendezvous::Leave(const absl::Status& why, milliseconds timeout) {
+  RETURN_IF_ERROR(client_->Leave(why));
+  if (server_ == nullptr) return absl::OkStatus();
+  const milliseconds wait = why.ok() ? timeout : std::min(timeout, kLastWords);
+  if (server_->WaitUntilAllLeft(wait)) return absl::OkStatus();
+  return absl::DeadlineExceededError(absl::StrCat(
+      "rank 0 has left, and after ", FormatTimeout(wait), " others have not: see what they do"));
+}
+
+}  // namespace tessera

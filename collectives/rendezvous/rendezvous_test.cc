@@ -1,0 +1,194 @@
+#include "collectives/rendezvous/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/rendezvous/environment.h"
+#include "collectives/rendezvous/socket.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+
+constexpr seconds kLong{30};
+
+void ForEachRank(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back(body, rank);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// As tools/launch sets it, but for rank 0's descriptor, which may be -1.
+RankEnvironment Launched(int rank, int size, int port, int listen_fd = -1) {
+  RankEnvironment environment;
+  environment.launcher = "tessera";
+  environment.rank = environment.local_rank = rank;
+  environment.size = environment.local_size = size;
+  environment.master_port = port;
+  environment.secret = "secret";
+  if (rank == 0) environment.listen_fd = listen_fd;
+  return environment;
+}
+
+// As Open MPI does on one host.
+RankEnvironment LocalMeeting(const std::string& job, int rank, int size) {
+  RankEnvironment environment = Launched(rank, size, 0);
+  environment.secret = "";
+  environment.job = absl::StrCat(job, "-", getpid());
+  environment.local_meeting = true;
+  return environment;
+}
+
+void ExpectAllMeet(int size, const std::function<RankEnvironment(int)>& environment) {
+  ForEachRank(size, [&](int rank) {
+    const auto rendezvous = Rendezvous::Join(environment(rank), kLong);
+    ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+    ASSERT_EQ((*rendezvous)->ranks().size(), size);
+    for (int other = 0; other < size; ++other) {
+      const RankInfo& info = (*rendezvous)->ranks()[other];
+      EXPECT_EQ(info.rank(), other);
+      EXPECT_EQ(info.local_rank(), other);
+      EXPECT_EQ(info.local_size(), size);
+      EXPECT_EQ(info.pid(), getpid());
+      EXPECT_FALSE(info.host().empty());
+    }
+    const absl::Status left = (*rendezvous)->Leave();
+    EXPECT_TRUE(left.ok()) << left;
+  });
+}
+
+TEST(RendezvousTest, OneRank) {
+  ExpectAllMeet(1, [](int rank) { return RankEnvironment(); });
+}
+
+TEST(RendezvousTest, RankZerosPortIsBoundAlready) {
+  FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  const int fd = listener.Release();
+  ExpectAllMeet(4, [&](int rank) { return Launched(rank, 4, port, fd); });
+}
+
+TEST(RendezvousTest, RankZerosDescriptorWasClosed) {
+  FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  listener.Close();
+  ExpectAllMeet(3, [&](int rank) { return Launched(rank, 3, port, 987654); });
+}
+
+TEST(RendezvousTest, MeetsLocally) {
+  ExpectAllMeet(4, [&](int rank) { return LocalMeeting("meets", rank, 4); });
+}
+
+TEST(RendezvousTest, MeetsLocallyThoughThePortIsInUse) {
+  const FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  ExpectAllMeet(2, [&](int rank) {
+    RankEnvironment environment = LocalMeeting("in use", rank, 2);
+    environment.master_port = *PortOf(listener);
+    return environment;
+  });
+}
+
+TEST(RendezvousTest, AcrossHosts) {
+  FileDescriptor listener = *ListenOn(Reach::kAnyHost, 0);
+  const int port = *PortOf(listener);
+  const int fd = listener.Release();
+  ExpectAllMeet(2, [&](int rank) {
+    RankEnvironment environment = Launched(rank, 2, port, fd);
+    environment.one_host = false;
+    environment.master_host = "localhost";
+    return environment;
+  });
+}
+
+TEST(RendezvousTest, APortInUse) {
+  const FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  const auto rendezvous = Rendezvous::Join(Launched(0, 2, port), kLong);
+  EXPECT_EQ(rendezvous.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(rendezvous.status().message(), HasSubstr(absl::StrCat("port ", port, " is in use")));
+}
+
+TEST(RendezvousTest, RanksThatNeverComeAreNamedByAll) {
+  FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  const int fd = listener.Release();
+  ForEachRank(4, [&](int rank) {
+    if (rank >= 2) return;
+    const auto rendezvous = Rendezvous::Join(Launched(rank, 4, port, fd), milliseconds(200));
+    ASSERT_FALSE(rendezvous.ok());
+    EXPECT_THAT(rendezvous.status().message(),
+                HasSubstr(absl::StrCat("ranks 2 and 3 of 4 did not come to 127.0.0.1:", port,
+                                       " within 0.2 s")));
+  });
+}
+
+TEST(RendezvousTest, WhoGivesUpLaterHearsTheSame) {
+  FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  const int fd = listener.Release();
+  ForEachRank(2, [&](int rank) {
+    const auto timeout = rank == 0 ? milliseconds(100) : milliseconds(kLong);
+    const auto rendezvous = Rendezvous::Join(Launched(rank, 3, port, fd), timeout);
+    ASSERT_FALSE(rendezvous.ok());
+    EXPECT_THAT(rendezvous.status().message(), HasSubstr("rank 2 of 3 did not come"));
+  });
+}
+
+TEST(RendezvousTest, RankZeroNeverComes) {
+  FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  listener.Close();
+  const auto rendezvous = Rendezvous::Join(Launched(1, 2, port), milliseconds(50));
+  EXPECT_THAT(rendezvous.status().message(),
+              HasSubstr("rank 1 of 2 did not reach rank 0 within 0.05 s"));
+  const auto local = Rendezvous::Join(LocalMeeting("no rank 0", 1, 2), milliseconds(50));
+  EXPECT_THAT(local.status().message(), HasSubstr("rank 1 of 2 did not reach rank 0"));
+}
+
+TEST(RendezvousTest, ARankThatDiesIsLostToTheOthers) {
+  ForEachRank(3, [&](int rank) {
+    auto rendezvous = Rendezvous::Join(LocalMeeting("dies", rank, 3), kLong);
+    ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+    if (rank == 1) {
+      rendezvous->reset();
+      return;
+    }
+    const auto value = (*rendezvous)->store().Wait("never", kLong);
+    EXPECT_THAT(value.status().message(), HasSubstr("rank 1 was lost"));
+    EXPECT_TRUE((*rendezvous)->Leave(value.status()).ok());
+  });
+}
+
+TEST(RendezvousTest, RankZeroWaitsForTheOthersToLeave) {
+  ForEachRank(2, [&](int rank) {
+    auto rendezvous = Rendezvous::Join(LocalMeeting("leaves", rank, 2), kLong);
+    ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+    if (rank == 1) {
+      std::this_thread::sleep_for(milliseconds(50));
+      EXPECT_TRUE((*rendezvous)->store().Set("late", "").ok());
+    }
+    EXPECT_TRUE((*rendezvous)->Leave(absl::OkStatus(), kLong).ok());
+  });
+}
+
+TEST(RendezvousTest, FormatsRanks) {
+  EXPECT_EQ(FormatRanks({3}), "rank 3");
+  EXPECT_EQ(FormatRanks({2, 3}), "ranks 2 and 3");
+  EXPECT_EQ(FormatRanks({1, 2, 5}), "ranks 1, 2 and 5");
+  EXPECT_THAT(FormatRanks(std::vector<int>(100, 7)), HasSubstr("7 and 84 more"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,68 @@
+// TCP sockets and the descriptors that they are. All are non-blocking, and closed on exec.
+//
+// Thread safety: functions may be called from any thread.
+#ifndef TESSERA_COLLECTIVES_RENDEZVOUS_SOCKET_H_
+#define TESSERA_COLLECTIVES_RENDEZVOUS_SOCKET_H_
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tessera {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// For poll(2): milliseconds until `deadline`, rounded up; 0 if it has passed.
+int MillisecondsUntil(Deadline deadline);
+
+// "60 s", "0.25 s"
+std::string FormatTimeout(std::chrono::milliseconds timeout);
+
+// Owns a descriptor, and closes it.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  ~FileDescriptor() { Close(); }
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  int Release();
+  void Close();
+
+ private:
+  int fd_ = -1;
+};
+
+enum class Reach { kLoopback, kAnyHost };
+
+// A listening socket on 127.0.0.1, or on all interfaces (IPv6 and IPv4). Port 0: the system chooses
+// one. AlreadyExists if the port is in use; the message names it.
+absl::StatusOr<FileDescriptor> ListenOn(Reach reach, int port);
+
+// Takes over a listening socket that another process has bound. NotFound if `fd` is not an open
+// descriptor, InvalidArgument if it is no listening TCP socket.
+absl::StatusOr<FileDescriptor> AdoptListener(int fd);
+
+// Of a bound socket.
+absl::StatusOr<int> PortOf(const FileDescriptor& socket);
+
+// The next connection, or a closed descriptor if there is none now. An error if the system has no
+// descriptors or memory for one.
+absl::StatusOr<FileDescriptor> AcceptFrom(const FileDescriptor& listener);
+
+// Connects to the first address of `host` that answers. NotFound if the host's name has no address,
+// Unavailable if none accepts a connection before the deadline.
+absl::StatusOr<FileDescriptor> ConnectTo(const std::string& host, int port, Deadline deadline);
+
+// Addresses of the interfaces that are up, loopback and link-local ones left out, as text.
+std::vector<std::string> OwnAddresses();
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_RENDEZVOUS_SOCKET_H_

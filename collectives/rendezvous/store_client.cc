@@ -1,0 +1,252 @@
+#include "collectives/rendezvous/store_client.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/rendezvous/limits.h"
+#include "collectives/rendezvous/proof.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int64_t kHelloId = 1;
+// For a request that is answered at once, and what a wait gets on top of its own time.
+constexpr std::chrono::seconds kAnswerTimeout{30};
+constexpr std::chrono::milliseconds kFirstDelay{5};
+constexpr std::chrono::milliseconds kLongestDelay{250};
+
+// Such an answer is the same at the next attempt.
+bool IsFinal(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
+         absl::IsAlreadyExists(status) || absl::IsFailedPrecondition(status);
+}
+
+absl::Status StatusOf(const Response& response) {
+  return absl::Status(static_cast<absl::StatusCode>(response.code()), response.error());
+}
+
+absl::Status NoRendezvous(const std::string& address) {
+  return absl::UnavailableError(
+      absl::StrCat("what listens at ", address, " is not the rendezvous of a Tessera"));
+}
+
+// Proves to the store that this rank knows the secret, and sees that it does too.
+absl::Status Greet(const StoreClientOptions& options, const std::string& secret,
+                   const std::string& address, FramedConnection* connection, Deadline deadline) {
+  Challenge challenge;
+  absl::Status status = connection->WaitForNext(&challenge, deadline);
+  if (absl::IsInvalidArgument(status)) return NoRendezvous(address);
+  RETURN_IF_ERROR(status);
+  if (static_cast<int64_t>(challenge.nonce().size()) != kNonceBytes) return NoRendezvous(address);
+
+  const std::string nonce = RandomBytes(kNonceBytes);
+  const ProofInput input = {secret, options.job,  challenge.nonce(),
+                            nonce,  options.rank, options.size};
+  Request request;
+  request.set_id(kHelloId);
+  Hello& hello = *request.mutable_hello();
+  hello.set_version(kRendezvousVersion);
+  hello.set_rank(options.rank);
+  hello.set_size(options.size);
+  hello.set_nonce(nonce);
+  hello.set_proof(RankProof(input));
+  connection->Queue(request);
+  RETURN_IF_ERROR(connection->WaitUntilFlushed(deadline));
+  Response welcome;
+  status = connection->WaitForNext(&welcome, deadline);
+  if (absl::IsInvalidArgument(status)) return NoRendezvous(address);
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(StatusOf(welcome));
+  if (SameProof(welcome.welcome().proof(), StoreProof(input))) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("what listens at ", address, " does not know this job's secret"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::TryToConnect(
+    const StoreClientOptions& options, Deadline deadline) {
+  ASSIGN_OR_RETURN(const StoreAddress store, options.find_store(deadline));
+  const std::string address = absl::StrCat(store.host, ":", store.port);
+  ASSIGN_OR_RETURN(FileDescriptor socket, ConnectTo(store.host, store.port, deadline));
+  auto connection = std::make_unique<FramedConnection>(std::move(socket), kMaxGreetingBytes);
+  const absl::Status status = Greet(options, store.secret, address, connection.get(), deadline);
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
+  }
+  connection->set_max_bytes(kMaxMessageBytes);
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return absl::ErrnoToStatus(errno, "cannot make an eventfd");
+  return std::unique_ptr<StoreClient>(
+      new StoreClient(address, std::move(connection), std::move(wake)));
+}
+
+absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
+    const StoreClientOptions& options, std::chrono::milliseconds timeout) {
+  const Deadline deadline = Clock::now() + timeout;
+  std::chrono::milliseconds delay = kFirstDelay;
+  while (true) {
+    absl::StatusOr<std::unique_ptr<StoreClient>> client = TryToConnect(options, deadline);
+    if (client.ok() || IsFinal(client.status())) return client;
+    if (Clock::now() + delay >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("rank ", options.rank, " of ", options.size, " did not reach rank 0 within ",
+                       FormatTimeout(timeout), ": ", client.status().message()));
+    }
+    std::this_thread::sleep_for(delay);
+    delay = std::min(2 * delay, kLongestDelay);
+  }
+}
+
+StoreClient::StoreClient(std::string address, std::unique_ptr<FramedConnection> connection,
+                         FileDescriptor wake)
+    : address_(std::move(address)), wake_(std::move(wake)), connection_(std::move(connection)) {
+  reader_ = std::thread([this] { ReadAnswers(); });
+}
+
+StoreClient::~StoreClient() {
+  eventfd_write(wake_.get(), 1);
+  reader_.join();
+}
+
+void StoreClient::ReadAnswers() {
+  while (true) {
+    Response response;
+    const absl::StatusOr<bool> there = connection_->Next(&response);
+    if (!there.ok()) return Break(there.status());
+    if (*there) {
+      TakeAnswer(std::move(response));
+      continue;
+    }
+    pollfd events[] = {{connection_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    if (poll(events, 2, /*timeout=*/-1) < 0) continue;
+    if (events[1].revents != 0) return;
+    const absl::Status status = connection_->Receive();
+    if (!status.ok()) return Break(status);
+  }
+}
+
+void StoreClient::TakeAnswer(Response response) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const LostRankNotice& lost : response.lost()) lost_.push_back({lost.rank(), lost.why()});
+  const auto call = calls_.find(response.id());
+  if (call == calls_.end()) return;  // the caller has given up
+  *call->second = std::move(response);
+  calls_.erase(call);
+  changed_.notify_all();
+}
+
+void StoreClient::Break(const absl::Status& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!broken_.ok()) return;
+  broken_ = absl::UnavailableError(
+      absl::StrCat("rank 0, or its store at ", address_, ", is gone: ", why.message()));
+  const bool is_known =
+      std::any_of(lost_.begin(), lost_.end(), [](const LostRank& lost) { return lost.rank == 0; });
+  if (!is_known) lost_.push_back({0, std::string(why.message())});
+  changed_.notify_all();
+}
+
+absl::Status StoreClient::Send(const Request& request, Deadline deadline) {
+  const std::lock_guard<std::mutex> lock(send_mutex_);
+  connection_->Queue(request);
+  return connection_->WaitUntilFlushed(deadline);
+}
+
+absl::Status StoreClient::Call(Request* request, std::chrono::milliseconds timeout,
+                               Response* response) {
+  // So long that adding it to a time does not overflow.
+  const Deadline deadline =
+      Clock::now() + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365)) +
+      kAnswerTimeout;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    RETURN_IF_ERROR(broken_);
+    request->set_id(next_id_++);
+    calls_[request->id()] = response;
+  }
+  const absl::Status sent = Send(*request, deadline);
+  if (!sent.ok()) Break(sent);
+  std::unique_lock<std::mutex> lock(mutex_);
+  const auto is_answered = [&] { return calls_.count(request->id()) == 0; };
+  changed_.wait_until(lock, deadline, [&] { return is_answered() || !broken_.ok(); });
+  if (is_answered()) return StatusOf(*response);
+  calls_.erase(request->id());
+  RETURN_IF_ERROR(broken_);
+  return absl::UnavailableError(absl::StrCat("rank 0's store at ", address_, " gives no answer"));
+}
+
+absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
+  if (static_cast<int64_t>(value.size()) > kMaxValueBytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("the value of '", key, "' has ", value.size(),
+                                                     " bytes; at most ", kMaxValueBytes,
+                                                     " are allowed"));
+  }
+  Request request;
+  request.mutable_set()->set_key(std::string(key));
+  request.mutable_set()->set_value(std::string(value));
+  Response response;
+  return Call(&request, std::chrono::milliseconds(0), &response);
+}
+
+absl::StatusOr<std::string> StoreClient::Wait(absl::string_view key,
+                                              std::chrono::milliseconds timeout) {
+  ASSIGN_OR_RETURN(std::vector<std::string> values, WaitAll({std::string(key)}, timeout));
+  return std::move(values.front());
+}
+
+absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<std::string>& keys,
+                                                              std::chrono::milliseconds timeout,
+                                                              std::vector<std::string>* missing) {
+  Request request;
+  for (const std::string& key : keys) request.mutable_wait()->add_keys(key);
+  request.mutable_wait()->set_timeout_ms(timeout.count());
+  Response response;
+  const absl::Status status = Call(&request, timeout, &response);
+  if (missing != nullptr) missing->assign(response.missing().begin(), response.missing().end());
+  if (absl::IsDeadlineExceeded(status) && timeout.count() > 0) {
+    return absl::DeadlineExceededError(
+        absl::StrCat(status.message(), " after ", FormatTimeout(timeout)));
+  }
+  RETURN_IF_ERROR(status);
+  if (response.values_size() != static_cast<int>(keys.size())) {
+    return absl::InternalError(absl::StrCat("rank 0's store gave ", response.values_size(),
+                                            " values for ", keys.size(), " keys"));
+  }
+  return std::vector<std::string>(response.values().begin(), response.values().end());
+}
+
+absl::StatusOr<int64_t> StoreClient::Add(absl::string_view key, int64_t delta) {
+  Request request;
+  request.mutable_add()->set_key(std::string(key));
+  request.mutable_add()->set_delta(delta);
+  Response response;
+  RETURN_IF_ERROR(Call(&request, std::chrono::milliseconds(0), &response));
+  return response.sum();
+}
+
+std::vector<LostRank> StoreClient::LostRanks() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return lost_;
+}
+
+absl::Status StoreClient::Leave(const absl::Status& why) {
+  Request request;
+  request.mutable_leave();
+  if (!why.ok()) {
+    request.mutable_leave()->set_error(why.message().empty() ? why.ToString()
+                                                             : std::string(why.message()));
+  }
+  Response response;
+  return Call(&request, std::chrono::milliseconds(0), &response);
+}
+
+}  // namespace tessera

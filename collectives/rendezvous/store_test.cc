@@ -1,0 +1,271 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/rendezvous/limits.h"
+#include "collectives/rendezvous/socket.h"
+#include "collectives/rendezvous/store_client.h"
+#include "collectives/rendezvous/store_server.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr seconds kLong{30};
+
+std::unique_ptr<StoreServer> Serve(int size, const std::string& secret = "secret") {
+  StoreServerOptions options;
+  options.size = size;
+  options.job = "job";
+  options.secret = secret;
+  options.listener = *ListenOn(Reach::kLoopback, 0);
+  auto server = StoreServer::Start(std::move(options));
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+StoreClientOptions ClientOptions(int port, int rank, int size,
+                                 const std::string& secret = "secret") {
+  StoreClientOptions options;
+  options.rank = rank;
+  options.size = size;
+  options.job = "job";
+  options.find_store = [port, secret](Deadline) { return StoreAddress{"127.0.0.1", port, secret}; };
+  return options;
+}
+
+std::unique_ptr<StoreClient> Connect(int port, int rank, int size) {
+  auto client = StoreClient::Connect(ClientOptions(port, rank, size), kLong);
+  EXPECT_TRUE(client.ok()) << client.status();
+  return *std::move(client);
+}
+
+void ForEachRank(int size, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) threads.emplace_back(body, rank);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Until `holds`, or the test has waited long.
+bool Eventually(const std::function<bool()>& holds) {
+  for (int i = 0; i < 3000; ++i) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return false;
+}
+
+TEST(StoreTest, RanksTellEachOther) {
+  constexpr int kSize = 8;
+  const auto server = Serve(kSize);
+  ForEachRank(kSize, [&](int rank) {
+    const auto client = Connect(server->port(), rank, kSize);
+    ASSERT_TRUE(client->Set(absl::StrCat("from/", rank), absl::StrCat("value ", rank)).ok());
+    const int next = (rank + 1) % kSize;
+    EXPECT_EQ(*client->Wait(absl::StrCat("from/", next), kLong), absl::StrCat("value ", next));
+    EXPECT_TRUE(client->Add("count", 1).ok());
+    const std::vector<std::string> keys = {"from/7", "from/0"};
+    EXPECT_THAT(*client->WaitAll(keys, kLong), ElementsAre("value 7", "value 0"));
+    EXPECT_TRUE(client->Leave(absl::OkStatus()).ok());
+    EXPECT_THAT(client->LostRanks(), IsEmpty());
+  });
+  EXPECT_TRUE(server->WaitUntilAllLeft(kLong));
+}
+
+TEST(StoreTest, HundredsOfRanks) {
+  constexpr int kSize = 300;
+  const auto server = Serve(kSize);
+  std::vector<std::unique_ptr<StoreClient>> clients(kSize);
+  constexpr int kThreads = 10;
+  ForEachRank(kThreads, [&](int thread) {
+    for (int rank = thread; rank < kSize; rank += kThreads) {
+      clients[rank] = Connect(server->port(), rank, kSize);
+      ASSERT_TRUE(clients[rank]->Set(absl::StrCat(rank), "x").ok());
+    }
+  });
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < kSize; ++rank) keys.push_back(absl::StrCat(rank));
+  for (const auto& client : clients) EXPECT_EQ(client->WaitAll(keys, kLong)->size(), kSize);
+}
+
+TEST(StoreTest, LongValuesAndBytes) {
+  const auto server = Serve(2);
+  const auto client = Connect(server->port(), 0, 2);
+  const auto other = Connect(server->port(), 1, 2);
+  std::string value(kMaxValueBytes, '\0');
+  for (size_t i = 0; i < value.size(); i += 97) value[i] = static_cast<char>(i);
+  ASSERT_TRUE(client->Set("long", value).ok());
+  EXPECT_TRUE(*other->Wait("long", kLong) == value);
+  EXPECT_EQ(client->Set("longer", value + "x").code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(client->Set(std::string(kMaxKeyBytes + 1, 'k'), "").code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(*other->Wait("long", milliseconds(0)), value);
+}
+
+TEST(StoreTest, AWaitThatTimesOutNamesTheKey) {
+  const auto server = Serve(1);
+  const auto client = Connect(server->port(), 0, 1);
+  ASSERT_TRUE(client->Set("here", "").ok());
+  std::vector<std::string> missing;
+  const auto values = client->WaitAll({"here", "not", "never"}, milliseconds(50), &missing);
+  EXPECT_EQ(values.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(values.status().message(), AllOf(HasSubstr("'not'"), HasSubstr("0.05 s")));
+  EXPECT_THAT(missing, ElementsAre("not", "never"));
+  EXPECT_EQ(client->Wait("not", milliseconds(0)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(client->Set("not", "").ok());
+}
+
+TEST(StoreTest, OneThreadMayWaitWhileAnotherSets) {
+  const auto server = Serve(1);
+  const auto client = Connect(server->port(), 0, 1);
+  std::thread waiting([&] { EXPECT_EQ(*client->Wait("key", kLong), "value"); });
+  std::thread waiting_too([&] { EXPECT_EQ(*client->Wait("other", kLong), "2"); });
+  EXPECT_TRUE(client->Add("other", 2).ok());
+  EXPECT_TRUE(client->Set("key", "value").ok());
+  waiting.join();
+  waiting_too.join();
+}
+
+TEST(StoreTest, ALostRankEndsWaitsAndIsNamed) {
+  const auto server = Serve(3);
+  const auto client = Connect(server->port(), 0, 3);
+  auto lost = Connect(server->port(), 2, 3);
+  ASSERT_TRUE(lost->Set("last words", "ouch").ok());
+  std::thread killer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    lost.reset();
+  });
+  const auto value = client->Wait("never", kLong);
+  killer.join();
+  EXPECT_EQ(value.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(value.status().message(), HasSubstr("rank 2 was lost"));
+  ASSERT_TRUE(Eventually([&] { return !client->LostRanks().empty(); }));
+  EXPECT_EQ(client->LostRanks()[0].rank, 2);
+  EXPECT_THAT(client->LostRanks()[0].why, HasSubstr("connection"));
+  EXPECT_EQ(*client->Wait("last words", milliseconds(0)), "ouch");
+
+  // One that comes later hears of it too.
+  const auto late = Connect(server->port(), 1, 3);
+  ASSERT_TRUE(Eventually([&] { return !late->LostRanks().empty(); }));
+  EXPECT_EQ(late->LostRanks()[0].rank, 2);
+  EXPECT_EQ(late->Wait("never", kLong).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(StoreTest, ARankThatLeavesWithAnErrorSaysWhy) {
+  const auto server = Serve(2);
+  const auto client = Connect(server->port(), 0, 2);
+  const auto failed = Connect(server->port(), 1, 2);
+  EXPECT_TRUE(failed->Leave(absl::InternalError("the loss is not finite")).ok());
+  ASSERT_TRUE(Eventually([&] { return !client->LostRanks().empty(); }));
+  EXPECT_EQ(client->LostRanks()[0].rank, 1);
+  EXPECT_EQ(client->LostRanks()[0].why, "the loss is not finite");
+  EXPECT_THAT(client->Wait("never", kLong).status().message(), HasSubstr("the loss is not finite"));
+  EXPECT_TRUE(client->Leave(absl::InternalError(std::string(1 << 20, 'x'))).ok());
+}
+
+TEST(StoreTest, ARankThatHasLeftIsNotLost) {
+  const auto server = Serve(2);
+  const auto client = Connect(server->port(), 0, 2);
+  {
+    const auto other = Connect(server->port(), 1, 2);
+    EXPECT_FALSE(server->WaitUntilAllLeft(milliseconds(1)));
+    EXPECT_TRUE(other->Leave(absl::OkStatus()).ok());
+  }
+  EXPECT_EQ(client->Wait("never", milliseconds(100)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(client->LostRanks(), IsEmpty());
+}
+
+TEST(StoreTest, TheEndOfTheServerEndsEverything) {
+  auto server = Serve(2);
+  const auto client = Connect(server->port(), 1, 2);
+  std::thread killer([&] {
+    std::this_thread::sleep_for(milliseconds(20));
+    server.reset();
+  });
+  const auto value = client->Wait("never", kLong);
+  killer.join();
+  EXPECT_EQ(value.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(value.status().message(), HasSubstr("rank 0"));
+  EXPECT_EQ(client->Set("a", "b").code(), absl::StatusCode::kUnavailable);
+  ASSERT_EQ(client->LostRanks().size(), 1);
+  EXPECT_EQ(client->LostRanks()[0].rank, 0);
+}
+
+TEST(StoreTest, RefusesAtOnceAndSaysWhy) {
+  const auto server = Serve(2);
+  const int port = server->port();
+  const auto first = Connect(port, 1, 2);
+  const auto error = [](const StoreClientOptions& options) {
+    return StoreClient::Connect(options, kLong).status();
+  };
+  const absl::Status twice = error(ClientOptions(port, 1, 2));
+  EXPECT_EQ(twice.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(twice.message(), HasSubstr("rank 1 is here already"));
+  const absl::Status size = error(ClientOptions(port, 0, 3));
+  EXPECT_EQ(size.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(size.message(), HasSubstr("rank 0 of 3"));
+  EXPECT_EQ(error(ClientOptions(port, 2, 2)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error(ClientOptions(port, -1, 2)).code(), absl::StatusCode::kInvalidArgument);
+  for (const char* secret : {"", "Secret", "secret "}) {
+    const absl::Status wrong = error(ClientOptions(port, 0, 2, secret));
+    EXPECT_EQ(wrong.code(), absl::StatusCode::kPermissionDenied);
+    EXPECT_THAT(wrong.message(), HasSubstr("TESSERA_SECRET"));
+  }
+  StoreClientOptions other_job = ClientOptions(port, 0, 2);
+  other_job.job = "another";
+  EXPECT_EQ(error(other_job).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(first->LostRanks(), IsEmpty());
+  EXPECT_TRUE(first->Set("still", "here").ok());
+}
+
+TEST(StoreTest, AnEmptySecretWorks) {
+  const auto server = Serve(1, "");
+  EXPECT_TRUE(StoreClient::Connect(ClientOptions(server->port(), 0, 1, ""), kLong).ok());
+}
+
+TEST(StoreTest, ConnectsWhenTheServerComesLater) {
+  auto listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  listener.Close();
+  std::unique_ptr<StoreServer> server;
+  std::thread late([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    StoreServerOptions options;
+    options.job = "job";
+    options.secret = "secret";
+    options.listener = *ListenOn(Reach::kLoopback, port);
+    server = *StoreServer::Start(std::move(options));
+  });
+  EXPECT_TRUE(StoreClient::Connect(ClientOptions(port, 0, 1), kLong).ok());
+  late.join();
+}
+
+TEST(StoreTest, NobodyListens) {
+  auto listener = *ListenOn(Reach::kLoopback, 0);
+  const int port = *PortOf(listener);
+  listener.Close();
+  const auto client = StoreClient::Connect(ClientOptions(port, 3, 4), milliseconds(60));
+  EXPECT_EQ(client.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(client.status().message(),
+              AllOf(HasSubstr("rank 3 of 4 did not reach rank 0 within 0.06 s"),
+                    HasSubstr(absl::StrCat("127.0.0.1:", port)), HasSubstr("refused")));
+}
+
+}  // namespace
+}  // namespace tessera
