@@ -27,25 +27,25 @@ absl::Status WithKey(const absl::Status& status, absl::string_view key) {
 
 }  // namespace
 
-Response ResponseOf(int64_t id, const absl::Status& status) {
-  Response response;
+StoreResponse ResponseOf(int64_t id, const absl::Status& status) {
+  StoreResponse response;
   response.set_id(id);
   response.set_code(static_cast<int>(status.code()));
   response.set_error(std::string(status.message()));
   return response;
 }
 
-void KeyValueStore::Handle(int rank, const Request& request, Deadline now,
+void KeyValueStore::Handle(int rank, const StoreRequest& request, Deadline now,
                            std::vector<Answer>* answers) {
-  if (request.kind_case() == Request::kWait) {
+  if (request.kind_case() == StoreRequest::kWait) {
     StartWait(rank, request, now, answers);
     return;
   }
   absl::Status status;
   int64_t sum = 0;
-  if (request.kind_case() == Request::kSet) {
+  if (request.kind_case() == StoreRequest::kSet) {
     status = Set(request.set().key(), request.set().value(), answers);
-  } else if (request.kind_case() == Request::kAdd) {
+  } else if (request.kind_case() == StoreRequest::kAdd) {
     const absl::StatusOr<int64_t> added = Add(request.add(), answers);
     status = added.status();
     if (added.ok()) sum = *added;
@@ -115,7 +115,7 @@ absl::Status KeyValueStore::CheckWait(int rank, const WaitRequest& request) cons
       absl::StrCat("rank ", rank, " waits for ", waits, " things already"));
 }
 
-void KeyValueStore::StartWait(int rank, const Request& request, Deadline now,
+void KeyValueStore::StartWait(int rank, const StoreRequest& request, Deadline now,
                               std::vector<Answer>* answers) {
   const absl::Status status = CheckWait(rank, request.wait());
   if (!status.ok()) {
@@ -144,8 +144,8 @@ void KeyValueStore::StartWait(int rank, const Request& request, Deadline now,
   }
 }
 
-Response KeyValueStore::ValuesFor(const Wait& wait) const {
-  Response response;
+StoreResponse KeyValueStore::ValuesFor(const Wait& wait) const {
+  StoreResponse response;
   response.set_id(wait.id);
   int64_t bytes = 0;
   for (const std::string& key : wait.keys) {

@@ -24,12 +24,12 @@ class KeyValueStore {
  public:
   struct Answer {
     int rank = 0;
-    Response response;
+    StoreResponse response;
   };
 
   // Of set, wait and add. What is to be said now, to this and other ranks, is appended to
   // `answers`.
-  void Handle(int rank, const Request& request, Deadline now, std::vector<Answer>* answers);
+  void Handle(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
 
   // Tells those whose time is up.
   void Expire(Deadline now, std::vector<Answer>* answers);
@@ -54,9 +54,9 @@ class KeyValueStore {
 
   absl::Status Set(const std::string& key, std::string value, std::vector<Answer>* answers);
   absl::StatusOr<int64_t> Add(const AddRequest& request, std::vector<Answer>* answers);
-  void StartWait(int rank, const Request& request, Deadline now, std::vector<Answer>* answers);
+  void StartWait(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
   absl::Status CheckWait(int rank, const WaitRequest& request) const;
-  Response ValuesFor(const Wait& wait) const;
+  StoreResponse ValuesFor(const Wait& wait) const;
   // Answers with the values, or with an error that says what is missing.
   void Finish(WaitId id, const absl::Status& status, std::vector<Answer>* answers);
 
@@ -70,7 +70,7 @@ class KeyValueStore {
 };
 
 // An answer that says `status`.
-Response ResponseOf(int64_t id, const absl::Status& status);
+StoreResponse ResponseOf(int64_t id, const absl::Status& status);
 
 }  // namespace tessera
 

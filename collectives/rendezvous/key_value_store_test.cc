@@ -18,26 +18,26 @@ using ::testing::IsEmpty;
 
 class KeyValueStoreTest : public ::testing::Test {
  protected:
-  std::vector<KeyValueStore::Answer> Handle(int rank, const Request& request) {
+  std::vector<KeyValueStore::Answer> Handle(int rank, const StoreRequest& request) {
     std::vector<KeyValueStore::Answer> answers;
     store_.Handle(rank, request, now_, &answers);
     return answers;
   }
   std::vector<KeyValueStore::Answer> Set(const std::string& key, const std::string& value) {
-    Request request;
+    StoreRequest request;
     request.mutable_set()->set_key(key);
     request.mutable_set()->set_value(value);
     return Handle(0, request);
   }
   std::vector<KeyValueStore::Answer> Add(const std::string& key, int64_t delta) {
-    Request request;
+    StoreRequest request;
     request.mutable_add()->set_key(key);
     request.mutable_add()->set_delta(delta);
     return Handle(0, request);
   }
   std::vector<KeyValueStore::Answer> Wait(int rank, const std::vector<std::string>& keys,
                                           int64_t timeout_ms) {
-    Request request;
+    StoreRequest request;
     request.set_id(7);
     for (const std::string& key : keys) request.mutable_wait()->add_keys(key);
     request.mutable_wait()->set_timeout_ms(timeout_ms);

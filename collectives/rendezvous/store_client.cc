@@ -29,7 +29,7 @@ bool IsFinal(const absl::Status& status) {
          absl::IsAlreadyExists(status) || absl::IsFailedPrecondition(status);
 }
 
-absl::Status StatusOf(const Response& response) {
+absl::Status StatusOf(const StoreResponse& response) {
   return absl::Status(static_cast<absl::StatusCode>(response.code()), response.error());
 }
 
@@ -50,7 +50,7 @@ absl::Status Greet(const StoreClientOptions& options, const std::string& secret,
   const std::string nonce = RandomBytes(kNonceBytes);
   const ProofInput input = {secret, options.job,  challenge.nonce(),
                             nonce,  options.rank, options.size};
-  Request request;
+  StoreRequest request;
   request.set_id(kHelloId);
   Hello& hello = *request.mutable_hello();
   hello.set_version(kRendezvousVersion);
@@ -60,7 +60,7 @@ absl::Status Greet(const StoreClientOptions& options, const std::string& secret,
   hello.set_proof(RankProof(input));
   connection->Queue(request);
   RETURN_IF_ERROR(connection->WaitUntilFlushed(deadline));
-  Response welcome;
+  StoreResponse welcome;
   status = connection->WaitForNext(&welcome, deadline);
   if (absl::IsInvalidArgument(status)) return NoRendezvous(address);
   RETURN_IF_ERROR(status);
@@ -119,7 +119,7 @@ StoreClient::~StoreClient() {
 
 void StoreClient::ReadAnswers() {
   while (true) {
-    Response response;
+    StoreResponse response;
     const absl::StatusOr<bool> there = connection_->Next(&response);
     if (!there.ok()) return Break(there.status());
     if (*there) {
@@ -134,7 +134,7 @@ void StoreClient::ReadAnswers() {
   }
 }
 
-void StoreClient::TakeAnswer(Response response) {
+void StoreClient::TakeAnswer(StoreResponse response) {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const LostRankNotice& lost : response.lost()) lost_.push_back({lost.rank(), lost.why()});
   const auto call = calls_.find(response.id());
@@ -155,14 +155,14 @@ void StoreClient::Break(const absl::Status& why) {
   changed_.notify_all();
 }
 
-absl::Status StoreClient::Send(const Request& request, Deadline deadline) {
+absl::Status StoreClient::Send(const StoreRequest& request, Deadline deadline) {
   const std::lock_guard<std::mutex> lock(send_mutex_);
   connection_->Queue(request);
   return connection_->WaitUntilFlushed(deadline);
 }
 
-absl::Status StoreClient::Call(Request* request, std::chrono::milliseconds timeout,
-                               Response* response) {
+absl::Status StoreClient::Call(StoreRequest* request, std::chrono::milliseconds timeout,
+                               StoreResponse* response) {
   // So long that adding it to a time does not overflow.
   const Deadline deadline =
       Clock::now() + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365)) +
@@ -190,10 +190,10 @@ absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
                                                      " bytes; at most ", kMaxValueBytes,
                                                      " are allowed"));
   }
-  Request request;
+  StoreRequest request;
   request.mutable_set()->set_key(std::string(key));
   request.mutable_set()->set_value(std::string(value));
-  Response response;
+  StoreResponse response;
   return Call(&request, std::chrono::milliseconds(0), &response);
 }
 
@@ -206,10 +206,10 @@ absl::StatusOr<std::string> StoreClient::Wait(absl::string_view key,
 absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<std::string>& keys,
                                                               std::chrono::milliseconds timeout,
                                                               std::vector<std::string>* missing) {
-  Request request;
+  StoreRequest request;
   for (const std::string& key : keys) request.mutable_wait()->add_keys(key);
   request.mutable_wait()->set_timeout_ms(timeout.count());
-  Response response;
+  StoreResponse response;
   const absl::Status status = Call(&request, timeout, &response);
   if (missing != nullptr) missing->assign(response.missing().begin(), response.missing().end());
   if (absl::IsDeadlineExceeded(status) && timeout.count() > 0) {
@@ -225,10 +225,10 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
 }
 
 absl::StatusOr<int64_t> StoreClient::Add(absl::string_view key, int64_t delta) {
-  Request request;
+  StoreRequest request;
   request.mutable_add()->set_key(std::string(key));
   request.mutable_add()->set_delta(delta);
-  Response response;
+  StoreResponse response;
   RETURN_IF_ERROR(Call(&request, std::chrono::milliseconds(0), &response));
   return response.sum();
 }
@@ -239,13 +239,13 @@ std::vector<LostRank> StoreClient::LostRanks() const {
 }
 
 absl::Status StoreClient::Leave(const absl::Status& why) {
-  Request request;
+  StoreRequest request;
   request.mutable_leave();
   if (!why.ok()) {
     request.mutable_leave()->set_error(why.message().empty() ? why.ToString()
                                                              : std::string(why.message()));
   }
-  Response response;
+  StoreResponse response;
   return Call(&request, std::chrono::milliseconds(0), &response);
 }
 

@@ -93,10 +93,11 @@ class StoreClient {
       const StoreClientOptions& options, Deadline deadline);
 
   // Sends a request, and waits for its answer. An answer that is an error is returned as one.
-  absl::Status Call(Request* request, std::chrono::milliseconds timeout, Response* response);
-  absl::Status Send(const Request& request, Deadline deadline);
+  absl::Status Call(StoreRequest* request, std::chrono::milliseconds timeout,
+                    StoreResponse* response);
+  absl::Status Send(const StoreRequest& request, Deadline deadline);
   void ReadAnswers();
-  void TakeAnswer(Response response);
+  void TakeAnswer(StoreResponse response);
   void Break(const absl::Status& why);
 
   const std::string address_;
@@ -108,8 +109,8 @@ class StoreClient {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  int64_t next_id_ = 2;                 // the hello was 1
-  std::map<int64_t, Response*> calls_;  // without an answer yet; a caller's
+  int64_t next_id_ = 2;                      // the hello was 1
+  std::map<int64_t, StoreResponse*> calls_;  // without an answer yet; a caller's
   std::vector<LostRank> lost_;
   absl::Status broken_;  // why the connection is of no more use
 

@@ -86,8 +86,8 @@ class StoreServer::Loop {
   void Accept();
   bool MakeRoomForStranger();
   void ReadFrom(PeerId id);
-  absl::Status HandleGreeting(PeerId id, const Request& request);
-  void HandleRequest(Peer& peer, const Request& request);
+  absl::Status HandleGreeting(PeerId id, const StoreRequest& request);
+  void HandleRequest(Peer& peer, const StoreRequest& request);
   void SetState(int rank, RankState state);
   void Lose(int rank, const std::string& why);
   void Say(const std::vector<KeyValueStore::Answer>& answers);
@@ -191,7 +191,7 @@ void StoreServer::Loop::ReadFrom(PeerId id) {
   Peer& peer = peers_.at(id);
   const absl::Status received = peer.connection.Receive();
   while (!peer.refused) {
-    Request request;
+    StoreRequest request;
     const absl::StatusOr<bool> there = peer.connection.Next(&request);
     if (!there.ok()) {
       Drop(id, "it sent what is no message");
@@ -216,7 +216,7 @@ void StoreServer::Loop::ReadFrom(PeerId id) {
 }
 
 // Unauthenticated for what no rank sends; other errors are for a rank to read.
-absl::Status StoreServer::Loop::HandleGreeting(PeerId id, const Request& request) {
+absl::Status StoreServer::Loop::HandleGreeting(PeerId id, const StoreRequest& request) {
   Peer& peer = peers_.at(id);
   const Hello& hello = request.hello();
   if (!request.has_hello()) return absl::UnauthenticatedError("no hello");
@@ -249,19 +249,19 @@ absl::Status StoreServer::Loop::HandleGreeting(PeerId id, const Request& request
   strangers_.erase(id);
   peers_of_ranks_[peer.rank] = id;
   SetState(peer.rank, RankState::kHere);
-  Response response;
+  StoreResponse response;
   response.set_id(request.id());
   response.mutable_welcome()->set_proof(StoreProof(input));
   peer.connection.Queue(response);
   if (!lost_.empty()) {
-    Response notices;  // not in the welcome, which may not be long
+    StoreResponse notices;  // not in the welcome, which may not be long
     for (const LostRankNotice& lost : lost_) *notices.add_lost() = lost;
     peer.connection.Queue(notices);
   }
   return absl::OkStatus();
 }
 
-void StoreServer::Loop::HandleRequest(Peer& peer, const Request& request) {
+void StoreServer::Loop::HandleRequest(Peer& peer, const StoreRequest& request) {
   std::vector<KeyValueStore::Answer> answers;
   if (request.has_leave()) {
     store_.Forget(peer.rank);
@@ -291,7 +291,7 @@ void StoreServer::Loop::Lose(int rank, const std::string& why) {
   notice.set_rank(rank);
   notice.set_why(why);
   lost_.push_back(notice);
-  Response response;
+  StoreResponse response;
   *response.add_lost() = notice;
   for (auto& [id, peer] : peers_) {
     if (peer.rank >= 0 && peer.rank != rank) peer.connection.Queue(response);

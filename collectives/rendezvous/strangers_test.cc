@@ -71,9 +71,9 @@ class StrangersTest : public ::testing::Test {
     EXPECT_TRUE(guest.connection->WaitForNext(&guest.challenge, In(kLong)).ok());
     return guest;
   }
-  static Request RightHello(const Challenge& challenge, int rank) {
+  static StoreRequest RightHello(const Challenge& challenge, int rank) {
     const std::string nonce = RandomBytes(kNonceBytes);
-    Request request;
+    StoreRequest request;
     request.set_id(1);
     Hello& hello = *request.mutable_hello();
     hello.set_version(kRendezvousVersion);
@@ -131,7 +131,7 @@ TEST_F(StrangersTest, GarbageIsDroppedAtOnce) {
 }
 
 TEST_F(StrangersTest, AnotherRequestThanHelloIsDropped) {
-  Request request;
+  StoreRequest request;
   request.set_id(1);
   request.mutable_set()->set_key("key");
   request.mutable_set()->set_value("from a stranger");
@@ -148,7 +148,7 @@ TEST_F(StrangersTest, AProofIsOfNoUseForAnotherConnection) {
   Guest second = TakeChallenge();
   second.connection->Queue(RightHello(first.challenge, 1));
   ASSERT_TRUE(second.connection->Flush().ok());
-  Response response;
+  StoreResponse response;
   ASSERT_TRUE(second.connection->WaitForNext(&response, In(kLong)).ok());
   EXPECT_EQ(response.code(), static_cast<int>(absl::StatusCode::kPermissionDenied));
   EXPECT_TRUE(IsDropped(second.connection->fd(), kLong));
@@ -157,11 +157,11 @@ TEST_F(StrangersTest, AProofIsOfNoUseForAnotherConnection) {
 
 TEST_F(StrangersTest, AnotherVersionIsNamed) {
   Guest guest = TakeChallenge();
-  Request request = RightHello(guest.challenge, 1);
+  StoreRequest request = RightHello(guest.challenge, 1);
   request.mutable_hello()->set_version(99);
   guest.connection->Queue(request);
   ASSERT_TRUE(guest.connection->Flush().ok());
-  Response response;
+  StoreResponse response;
   ASSERT_TRUE(guest.connection->WaitForNext(&response, In(kLong)).ok());
   EXPECT_THAT(response.error(), HasSubstr("version 99"));
   ExpectTheJobGoesOn();
@@ -184,7 +184,7 @@ TEST_F(StrangersTest, AMemberThatSendsGarbageIsLost) {
   Guest guest = TakeChallenge();
   guest.connection->Queue(RightHello(guest.challenge, 1));
   ASSERT_TRUE(guest.connection->Flush().ok());
-  Response welcome;
+  StoreResponse welcome;
   ASSERT_TRUE(guest.connection->WaitForNext(&welcome, In(kLong)).ok());
   EXPECT_EQ(welcome.code(), 0) << welcome.error();
   const std::string bytes = MakeFrame("no message");
@@ -197,7 +197,7 @@ TEST_F(StrangersTest, AMemberMayAnnounceALongMessageAndTakesNoMemoryForIt) {
   Guest guest = TakeChallenge();
   guest.connection->Queue(RightHello(guest.challenge, 1));
   ASSERT_TRUE(guest.connection->Flush().ok());
-  Response welcome;
+  StoreResponse welcome;
   ASSERT_TRUE(guest.connection->WaitForNext(&welcome, In(kLong)).ok());
   const std::string bytes("\xff\xff\xff\xff", 4);
   ASSERT_GT(send(guest.connection->fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL), 0);
@@ -226,7 +226,7 @@ TEST(FalseStoreTest, IsNotTakenForTheStore) {
     other.join();
     return std::string(client.status().message());
   };
-  EXPECT_THAT(run("HTTP/1.1 400 Bad Request\r\n\r\n", true), HasSubstr("not the rendezvous"));
+  EXPECT_THAT(run("HTTP/1.1 400 Bad StoreRequest\r\n\r\n", true), HasSubstr("not the rendezvous"));
   EXPECT_THAT(run("", true), HasSubstr("closed"));
   EXPECT_THAT(run("", false), HasSubstr("no answer"));
   EXPECT_THAT(run(MakeFrame(""), false), HasSubstr("not the rendezvous"));
@@ -234,7 +234,7 @@ TEST(FalseStoreTest, IsNotTakenForTheStore) {
   // It answers as the store would, and knows no secret.
   Challenge challenge;
   challenge.set_nonce(RandomBytes(kNonceBytes));
-  Response welcome;
+  StoreResponse welcome;
   welcome.set_id(1);
   welcome.mutable_welcome()->set_proof(std::string(32, 'x'));
   EXPECT_THAT(

@@ -30,7 +30,9 @@ std::string ThreeDigits(double value) {
 
 double BytesOfUnit(absl::string_view name) {
   for (const Unit& unit : kBinaryUnits) {
-    if (absl::EqualsIgnoreCase(unit.name, name)) return unit.bytes;
+    const absl::string_view whole = unit.name;  // "MiB"; "M" is the same
+    if (absl::EqualsIgnoreCase(whole, name)) return unit.bytes;
+    if (absl::EqualsIgnoreCase(whole.substr(0, 1), name)) return unit.bytes;
   }
   for (const Unit& unit : kDecimalUnits) {
     if (absl::EqualsIgnoreCase(unit.name, name)) return unit.bytes;

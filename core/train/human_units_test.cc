@@ -22,8 +22,11 @@ TEST(HumanUnitsTest, BytesAreRead) {
   EXPECT_EQ(*ParseBytes(" 1.5 mib "), 1572864);
   EXPECT_EQ(*ParseBytes("200MB"), 200000000);
   EXPECT_EQ(*ParseBytes("4096"), 4096);
+  EXPECT_EQ(*ParseBytes("128M"), int64_t{128} << 20);
+  EXPECT_EQ(*ParseBytes("4k"), 4096);
+  EXPECT_EQ(*ParseBytes("8B"), 8);
   for (const char* text :
-       {"", "GiB", "2 G", "-1", "1e9", "1..2KB", "99999999999TiB", "2GiB more"}) {
+       {"", "GiB", "2 X", "-1", "1e9", "1..2KB", "99999999999TiB", "2GiB more"}) {
     EXPECT_FALSE(ParseBytes(text).ok()) << text;
   }
 }

@@ -1,4 +1,7 @@
 // Times every operation of a communicator among the ranks of a job; prints nccl-tests' table.
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -9,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "collectives/world.h"
 #include "core/tensor/check.h"
 #include "core/train/human_units.h"
