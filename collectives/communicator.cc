@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/check.h"
+#include "core/tensor/random.h"
 
 namespace tessera {
 namespace {
@@ -77,6 +78,14 @@ absl::Status CheckOverlap(const Request& request, int rank, const Extents& exten
                                                 : "is only right at the same elements"));
 }
 
+// None, or one that lets another rank go first, or a long one.
+void Pause(uint64_t seed, const std::string& name, int rank, int64_t operation) {
+  const RandomStream stream = MakeStream(seed, name);
+  const uint64_t random = RandomWord(stream, static_cast<uint64_t>(rank), operation);
+  if (random % 4 == 0) std::this_thread::yield();
+  if (random % 32 == 1) std::this_thread::sleep_for(std::chrono::microseconds(random / 32 % 300));
+}
+
 }  // namespace
 
 absl::string_view OperationName(Operation operation) {
@@ -134,6 +143,17 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
   return CheckOverlap(request, rank, extents);
 }
 
+absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_view name,
+                                                                  absl::Span<const int> colors) {
+  if (static_cast<int>(colors.size()) != size_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group '", name_, "' has ", size_, " ranks, and ", colors.size(), " colors were given"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group, MakeGroup(name, colors));
+  if (group != nullptr) group->PermuteTiming(timing_seed_);
+  return group;
+}
+
 Exchange ExchangeOver(Communicator* communicator) {
   return [communicator](absl::string_view key,
                         absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
@@ -157,6 +177,7 @@ Exchange ExchangeOver(Communicator* communicator) {
 }
 
 Ticket Communicator::Issue(const Request& request) {
+  if (timing_seed_ != 0) Pause(timing_seed_, name_, rank_, issued_);
   absl::Status status = CheckRequest(request, rank_, size_);
   if (++issued_ == fault_.operation) {
     std::this_thread::sleep_for(std::chrono::duration<double>(fault_.delay_seconds));

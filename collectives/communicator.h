@@ -127,8 +127,8 @@ class Communicator {
 
   // The group of those whose color is this rank's, in the order of their ranks here; null where it
   // is negative. Collective: all ranks of this group give the same colors, one for each rank.
-  virtual absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
-                                                              absl::Span<const int> colors) = 0;
+  absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
+                                                      absl::Span<const int> colors);
 
   // Of the operations that have been waited for.
   const Traffic& traffic() const { return traffic_; }
@@ -140,10 +140,16 @@ class Communicator {
     bool fails = false;        // it gives up
   };
   void InjectFault(const Fault& fault) { fault_ = fault; }
+  // For tests: pauses of up to a fraction of a millisecond before operations, which follow from the
+  // seed, the rank and the group; 0: none. Groups made by Split get them too.
+  void PermuteTiming(uint64_t seed) { timing_seed_ = seed; }
 
  protected:
   // Starts what has been checked; `status` says what is wrong with it.
   virtual Ticket Start(const Request& request, const absl::Status& status) = 0;
+  // Split, of as many colors as there are ranks.
+  virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
+                                                                  absl::Span<const int> colors) = 0;
   // Counts what this rank sends to others.
   void CountSent(Operation operation, int64_t bytes) {
     traffic_[static_cast<size_t>(operation)].bytes_sent += bytes;
@@ -155,6 +161,7 @@ class Communicator {
   Traffic traffic_ = {};
   int64_t issued_ = 0;
   Fault fault_;
+  uint64_t timing_seed_ = 0;
 };
 
 // An exchange among the ranks of a group. Small texts only.

@@ -363,13 +363,8 @@ void Group::Check(Time now) {
   }
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Group::Split(absl::string_view name,
-                                                           absl::Span<const int> colors) {
-  if (static_cast<int>(colors.size()) != size()) {
-    return absl::InvalidArgumentError(absl::StrCat("group '", this->name(), "' has ", size(),
-                                                   " ranks, and ", colors.size(),
-                                                   " colors were given"));
-  }
+absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
+                                                               absl::Span<const int> colors) {
   int position = 0;
   std::vector<int> members;  // ranks here
   for (int r = 0; r < size(); ++r) {

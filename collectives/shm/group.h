@@ -75,11 +75,11 @@ class Group : public Communicator {
 
   absl::Status Wait(Ticket ticket) override;
   bool Test(Ticket ticket) override;
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
-                                                      absl::Span<const int> colors) override;
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
+                                                          absl::Span<const int> colors) override;
 
  private:
   friend class Host;

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
 #include "collectives/shm/host.h"
 #include "collectives/testing/conformance.h"
-#include "collectives/testing/ranks.h"
 #include "core/tensor/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

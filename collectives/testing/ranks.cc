@@ -65,18 +65,6 @@ Exchange ExchangeOn(Board* board, int rank, int ranks) {
 
 }  // namespace
 
-std::vector<absl::Status> RunThreads(int ranks, const RankBody& body) {
-  Board* const board = NewBoard();
-  std::vector<absl::Status> results(ranks);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] { results[rank] = body(rank, ExchangeOn(board, rank, ranks)); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  munmap(board, sizeof(Board));
-  return results;
-}
-
 std::vector<absl::Status> RunProcesses(int ranks, const RankBody& body) {
   Board* const board = NewBoard();
   std::vector<pid_t> children;

@@ -1,4 +1,4 @@
-// Ranks for tests: threads of this process, or processes of their own.
+// Ranks that are processes, for tests. (Threads: collectives/fake.)
 #ifndef TESSERA_COLLECTIVES_TESTING_RANKS_H_
 #define TESSERA_COLLECTIVES_TESTING_RANKS_H_
 
@@ -13,11 +13,8 @@ namespace tessera {
 
 using RankBody = std::function<absl::Status(int rank, const Exchange& exchange)>;
 
-// Runs body(rank, exchange) on a thread for each rank; what each returned.
-std::vector<absl::Status> RunThreads(int ranks, const RankBody& body);
-
-// The same in forked processes. A process that dies of a signal gives a Cancelled "signal 9". Call
-// it before this process has threads.
+// Runs body(rank, exchange) in a forked process for each rank; what each returned. A process that
+// dies of a signal gives a Cancelled "signal 9". Call it before this process has threads.
 std::vector<absl::Status> RunProcesses(int ranks, const RankBody& body);
 
 }  // namespace tessera

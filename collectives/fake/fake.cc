@@ -1,0 +1,87 @@
+#include "collectives/fake/fake.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+// Where the threads leave their texts.
+class Board {
+ public:
+  static constexpr std::chrono::seconds kTimeout{60};
+
+  explicit Board(int ranks) : ranks_(ranks) {}
+
+  Exchange ExchangeOf(int rank) {
+    return [this, rank](absl::string_view key,
+                        absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
+      std::unique_lock<std::mutex> lock(mutex_);
+      // A key may come again, once all have it.
+      Round& round = rounds_[absl::StrCat(key, "#", uses_[{std::string(key), rank}]++)];
+      round.texts.resize(ranks_);
+      round.texts[rank] = std::string(mine);
+      ++round.there;
+      changed_.notify_all();
+      if (changed_.wait_for(lock, kTimeout, [&] { return round.there == ranks_; })) {
+        return round.texts;
+      }
+      return absl::DeadlineExceededError(
+          absl::StrCat(ranks_ - round.there, " of ", ranks_, " ranks did not come to ", key));
+    };
+  }
+
+ private:
+  struct Round {
+    std::vector<std::string> texts;  // by rank
+    int there = 0;
+  };
+
+  const int ranks_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<std::string, int>, int> uses_;  // of a key by a rank
+  std::map<std::string, Round> rounds_;
+};
+
+}  // namespace
+
+absl::StatusOr<FakeRank> MakeFakeRank(int rank, const FakeOptions& options,
+                                      const Exchange& exchange) {
+  FakeRank self;
+  ASSIGN_OR_RETURN(self.host_, shm::Host::Create(rank, options.ranks, exchange,
+                                                 {.timeout_seconds = options.timeout_seconds}));
+  ASSIGN_OR_RETURN(self.world_, self.host_->World());
+  self.world_->PermuteTiming(options.seed);
+  return self;
+}
+
+std::vector<absl::Status> RunThreads(
+    int ranks, const std::function<absl::Status(int rank, const Exchange& exchange)>& body) {
+  Board board(ranks);
+  std::vector<absl::Status> results(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { results[rank] = body(rank, board.ExchangeOf(rank)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+std::vector<absl::Status> RunFake(const FakeOptions& options,
+                                  const std::function<absl::Status(FakeRank& rank)>& body) {
+  return RunThreads(options.ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(FakeRank self, MakeFakeRank(rank, options, exchange));
+    return body(self);
+  });
+}
+
+}  // namespace tessera
