@@ -15,20 +15,9 @@ using sbp::P;
 using sbp::PMax;
 using sbp::S;
 
-class ReduceMaxOp : public Operator {
+class ReduceMaxOp : public ReductionOperator {
  public:
-  absl::string_view name() const override { return "reduce_max"; }
-
-  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
-                                                     const Attributes& attributes) const override {
-    const InputCheck check({"x"}, inputs, attributes);
-    RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(CheckReduction(check, attributes, inputs[0].shape));
-    return std::vector<TensorType>{
-        {inputs[0].dtype,
-         ReducedShape(inputs[0].shape, attributes, attributes.GetBool("keep_dims"))}};
-  }
+  ReduceMaxOp() : ReductionOperator("reduce_max", PMax()) {}
 
   absl::Status Gradient(GradientBuilder& builder) const override {
     builder.SetInputGradient(
@@ -36,22 +25,6 @@ class ReduceMaxOp : public Operator {
                       {builder.output_gradient(0), builder.input(0), builder.output(0)},
                       builder.attributes()));
     return absl::OkStatus();
-  }
-
-  OpCost Cost(const OpTypes& types) const override {
-    return WithFlops(Operator::Cost(types), Elements(types.inputs[0]));
-  }
-
-  std::vector<Signature> Signatures(const OpTypes& types) const override {
-    const std::vector<int> output_dims =
-        OutputDims(static_cast<int>(types.inputs[0].shape.size()), types.attributes);
-    std::vector<Signature> signatures;
-    signatures.reserve(output_dims.size() + 1);
-    for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
-      signatures.push_back({{S(d)}, {output_dims[d] < 0 ? PMax() : S(output_dims[d])}});
-    }
-    signatures.push_back({{PMax()}, {PMax()}});
-    return signatures;
   }
 };
 

@@ -4,7 +4,9 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/ops/elementwise.h"
 #include "core/ops/recording.h"
+#include "core/ops/signatures.h"
 
 namespace tessera {
 
@@ -55,6 +57,32 @@ Attributes ReductionAttributes(Tensor x, absl::Span<const int64_t> axes, bool ke
   for (int64_t axis : axes) sorted.push_back(NonNegativeAxis(axis, x.rank()));
   absl::c_sort(sorted);
   return {{"axes", std::move(sorted)}, {"keep_dims", keep_dims}};
+}
+
+absl::StatusOr<std::vector<TensorType>> ReductionOperator::InferTypes(
+    absl::Span<const TensorType> inputs, const Attributes& attributes) const {
+  const InputCheck check({"x"}, inputs, attributes);
+  RETURN_IF_ERROR(check.Count());
+  RETURN_IF_ERROR(check.Floating(0));
+  RETURN_IF_ERROR(CheckReduction(check, attributes, inputs[0].shape));
+  return std::vector<TensorType>{{inputs[0].dtype, ReducedShape(inputs[0].shape, attributes,
+                                                                attributes.GetBool("keep_dims"))}};
+}
+
+OpCost ReductionOperator::Cost(const OpTypes& types) const {
+  return WithFlops(Operator::Cost(types), Elements(types.inputs[0]));
+}
+
+std::vector<Signature> ReductionOperator::Signatures(const OpTypes& types) const {
+  const std::vector<int> output_dims =
+      OutputDims(static_cast<int>(types.inputs[0].shape.size()), types.attributes);
+  std::vector<Signature> signatures;
+  signatures.reserve(output_dims.size() + 1);
+  for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
+    signatures.push_back({{sbp::S(d)}, {output_dims[d] < 0 ? partial_ : sbp::S(output_dims[d])}});
+  }
+  signatures.push_back({{partial_}, {partial_}});
+  return signatures;
 }
 
 }  // namespace tessera

@@ -5,7 +5,11 @@
 
 #include <vector>
 
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/graph/operator.h"
+#include "core/layout/layout.h"
 #include "core/ops/input_check.h"
 
 namespace tessera {
@@ -21,6 +25,24 @@ std::vector<int> OutputDims(int rank, const Attributes& attributes);
 
 // The attributes of a reduction of x; negative axes count from the last.
 Attributes ReductionAttributes(Tensor x, absl::Span<const int64_t> axes, bool keep_dims);
+
+// An operator x -> y that reduces over axes: all but its gradient.
+class ReductionOperator : public Operator {
+ public:
+  // `partial` is what y is where x is cut along a reduced axis: a value that is still to be
+  // reduced.
+  ReductionOperator(absl::string_view name, AxisLayout partial) : name_(name), partial_(partial) {}
+
+  absl::string_view name() const override { return name_; }
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override;
+  OpCost Cost(const OpTypes& types) const override;
+  std::vector<Signature> Signatures(const OpTypes& types) const override;
+
+ private:
+  const absl::string_view name_;
+  const AxisLayout partial_;
+};
 
 }  // namespace tessera
 

@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <string>
 
@@ -13,7 +12,7 @@
 #include "core/kernels/cpu/targets.h"
 // After the above.
 #include "core/kernels/cpu/kernel_list.h"
-#include "core/kernels/host/host_memory.h"
+#include "core/kernels/host/host_backend.h"
 #include "hwy/highway.h"
 
 namespace tessera {
@@ -40,7 +39,7 @@ const char* VectorTarget() {
   return hwy::TargetName(targets & -targets);
 }
 
-class CpuBackend : public Backend {
+class CpuBackend : public HostBackend {
  public:
   explicit CpuBackend(int threads)
       : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()),
@@ -49,21 +48,6 @@ class CpuBackend : public Backend {
   absl::string_view name() const override { return "cpu"; }
   absl::Span<const Kernel* const> kernels() const override { return cpu::Kernels(); }
   Processor processor() const override { return processor_; }
-
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) override {
-    return AllocateHostMemory(bytes, guarded);
-  }
-
-  // Kernels and copies have ended when they return.
-  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
-    if (bytes > 0) std::memcpy(device, host, bytes);
-    return absl::OkStatus();
-  }
-  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
-    if (bytes > 0) std::memcpy(host, device, bytes);
-    return absl::OkStatus();
-  }
-  absl::Status Synchronize() override { return absl::OkStatus(); }
 
  private:
   Processor processor_;
