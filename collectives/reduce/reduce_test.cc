@@ -87,7 +87,9 @@ class ReduceTest : public testing::Test {
     return T(Expected(column.data(), static_cast<int>(column.size()), reduction));
   }
 
-  static bool SameBits(const T& a, const T& b) { return std::memcmp(&a, &b, sizeof(T)) == 0; }
+  static bool SameBits(const T& a, const T& b) {
+    return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof(T)) == 0;
+  }
 };
 
 using Types = testing::Types<float, double, BFloat16, Float16, int32_t, int64_t, uint8_t>;

@@ -111,7 +111,7 @@ TEST(ShmErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
   const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
     float data[4] = {};
-    const absl::Status status =
+    absl::Status status =
         rank == 1 ? self.world->Wait(self.world->AllReduce(data, data, 4, DType::kF32))
                   : self.world->Wait(self.world->Broadcast(data, data, 4, DType::kF32, 0));
     // The group is broken for good.

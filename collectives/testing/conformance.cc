@@ -29,6 +29,11 @@ constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float1
 template <typename T>
 using Wide = std::conditional_t<kIsHalf<T>, float, T>;
 
+template <typename T>
+bool SameBits(const T& a, const T& b) {
+  return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof(T)) == 0;
+}
+
 // Element i of what a rank gives to the operation `tag`.
 template <typename T>
 T Value(uint64_t tag, int rank, int64_t i) {
@@ -144,7 +149,7 @@ class Checker {
                        const Expected& expected, int index) const {
     for (int64_t i = 0; i < count; ++i) {
       const T value = expected(i);
-      if (std::memcmp(&data[i], &value, sizeof(T)) != 0) return Wrong(operation, i);
+      if (!SameBits(data[i], value)) return Wrong(operation, i);
     }
     for (size_t b = 0; b < sizeof(T); ++b) {
       if (end_[index][b] != 0x5a) return Wrong(absl::StrCat("memory behind ", operation), count);

@@ -195,7 +195,8 @@ class Runner {
       const T* const values = reinterpret_cast<const T*>(output);
       for (int64_t i = begin; i < length; ++i) {
         const T value = As<T>(expected(i));
-        wrong += std::memcmp(&values[i], &value, sizeof(T)) != 0 ? 1 : 0;
+        const void* const got = values + i;
+        wrong += std::memcmp(got, static_cast<const void*>(&value), sizeof(T)) != 0 ? 1 : 0;
       }
       return 0;
     });

@@ -49,7 +49,7 @@ To TruncateToInteger(From value) {
   constexpr From kBegin = std::is_same_v<To, uint8_t> ? From(0) : -kEnd;
   if (value >= kEnd) return std::numeric_limits<To>::max();
   if (value <= kBegin) return std::numeric_limits<To>::min();
-  return value == value ? static_cast<To>(value) : To{0};
+  return std::isnan(value) ? To{0} : static_cast<To>(value);
 }
 
 template <typename To, typename From>

@@ -2,7 +2,9 @@
 // and wherever an element lies. How close each operator is to its definition is tests/operators'
 // matter.
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -450,7 +452,7 @@ TEST_P(CpuTest, AnElementHasTheSameBitsWhereverItLies) {
       std::vector<const TestTensor*> one = {&x_i};
       if (c.two_inputs) one = {&dy_i, &x_i};
       const float alone = RunFloats({c.op, c.attributes, one, {F32({1})}})[0];
-      EXPECT_EQ(0, std::memcmp(&alone, &all[i], sizeof(float))) << c.op << " of " << values[i];
+      EXPECT_EQ(std::bit_cast<uint32_t>(alone), std::bit_cast<uint32_t>(all[i])) << c.op << " of " << values[i];
     }
   }
 }

@@ -108,7 +108,7 @@ HWY_EXPORT(SoftmaxGradColumns);
 struct Extents {
   int64_t outer = 1, length = 1, inner = 1;
 
-  Extents(const KernelCall& call) {
+  explicit Extents(const KernelCall& call) {
     const Shape& shape = call.outputs[0].shape;
     const auto axis = static_cast<size_t>(call.request.attributes.GetInt("axis"));
     for (size_t d = 0; d < shape.size(); ++d) {
