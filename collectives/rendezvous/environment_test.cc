@@ -35,7 +35,7 @@ std::string Error(const Variables& variables, const std::string& rendezvous = ""
   EXPECT_FALSE(environment.ok());
   if (environment.ok()) return "";
   EXPECT_EQ(environment.status().code(), absl::StatusCode::kInvalidArgument);
-  const std::string message(environment.status().message());
+  std::string message(environment.status().message());
   EXPECT_EQ(message.find('\n'), std::string::npos);
   return message;
 }
