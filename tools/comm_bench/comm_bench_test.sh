@@ -1,0 +1,36 @@
+#!/bin/bash
+# Two ranks for real: the table, what it is made of, and bad input.
+set -euo pipefail
+launch=$PWD/tools/launch/launch
+bench=$PWD/tools/comm_bench/comm_bench
+cd "$TEST_TMPDIR"
+fail() {
+  echo "$*"
+  cat out err
+  exit 1
+}
+
+"$launch" --nproc=2 "$bench" -b 8 -e 256K -f 32 -n 2 -w 1 --bound --json=table.json >out 2>err ||
+  fail "it failed"
+# Sizes of 8, 256, 8192 and 262144 bytes of six operations, and a barrier.
+[[ $(grep -cE '^\[0\]  [a-z-]+ +[0-9]+ ' out) == 25 ]] || fail "not 25 rows"
+grep -q '^\[1\]' out && fail "only rank 0 prints the table"
+# Column 10 of each row is the number of wrong elements.
+[[ $(awk '$1 == "[0]" && $2 ~ /^[a-z]/ && $11 != 0' out | wc -l) == 0 ]] || fail "elements are wrong"
+[[ $(grep -c '"algbw"' table.json) == 42 ]] || fail "table.json is not whole"
+
+for private in "" --noshared; do
+  for type in f64 bf16 f16 i32 i64 u8; do
+    "$launch" --nproc=3 "$bench" -b 64 -e 64K -f 32 -n 1 -w 0 -d $type $private >out 2>err ||
+      fail "$type $private"
+  done
+done
+
+# One line each, from the first rank that fails.
+for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--json=/nonexistent/x"; do
+  # shellcheck disable=SC2086  # a flag and its value
+  "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
+  grep -qE '^\[[01]\] error: ' err || fail "$bad: no line says why"
+done
+"$bench" --help >out || fail "no help"
+grep -q -- '--operations=NAME' out || fail "help does not name every flag"
