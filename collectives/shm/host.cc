@@ -28,9 +28,31 @@ constexpr double kSpinSeconds = 100e-6;
 constexpr auto kLookEvery = std::chrono::microseconds(500);
 constexpr auto kStayUp = std::chrono::milliseconds(20);
 
-int Cores() {
+// The cores that this process may use: a '1' for each, in their order, '0' for others.
+std::string OwnCores() {
   cpu_set_t set;
-  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  CPU_ZERO(&set);
+  sched_getaffinity(0, sizeof(set), &set);
+  std::string cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &set)) continue;
+    cores.resize(core, '0');
+    cores.push_back('1');
+  }
+  return cores;
+}
+
+// Those of all ranks together. A launcher may have bound each to its own.
+absl::StatusOr<int> CoresOfAll(const Exchange& exchange) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> ranks, exchange("cores", OwnCores()));
+  std::string all;
+  for (const std::string& cores : ranks) {
+    all.resize(std::max(all.size(), cores.size()), '0');
+    for (size_t core = 0; core < cores.size(); ++core) {
+      if (cores[core] == '1') all[core] = '1';
+    }
+  }
+  return static_cast<int>(std::count(all.begin(), all.end(), '1'));
 }
 
 void Pause() {
@@ -91,7 +113,8 @@ Host::Host(int rank, int size, const HostOptions& options)
 absl::StatusOr<std::unique_ptr<Host>> Host::Create(int rank, int size, const Exchange& exchange,
                                                    const HostOptions& options) {
   HostOptions completed = options;
-  if (completed.spin_seconds < 0) completed.spin_seconds = size <= Cores() ? kSpinSeconds : 0;
+  ASSIGN_OR_RETURN(const int cores, CoresOfAll(exchange));
+  if (completed.spin_seconds < 0) completed.spin_seconds = size <= cores ? kSpinSeconds : 0;
   std::unique_ptr<Host> host(new Host(rank, size, completed));
   ASSIGN_OR_RETURN(host->control_, Share(Segment::Create(sizeof(Doorbell)), exchange, "control"));
   ASSIGN_OR_RETURN(host->world_memory_,

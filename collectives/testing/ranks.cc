@@ -18,7 +18,7 @@ namespace tessera {
 namespace {
 
 constexpr int kMostRanks = 64;
-constexpr size_t kMostText = 240;
+constexpr size_t kMostText = 2000;
 constexpr int kMostExchanges = 32;
 
 // Texts of all ranks in memory that they share; `there` is set last.
