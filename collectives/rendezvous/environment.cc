@@ -254,6 +254,7 @@ absl::Status ChooseMeeting(const Variables& variables, absl::string_view rendezv
   environment->secret = variables.Text("TESSERA_SECRET");
   environment->one_host = environment->local_size == environment->size || IsLoopback(given.host);
   const bool has_secret = !environment->secret.empty();
+  if (environment->size == 1) environment->master_port = 0;  // nobody else has to find it
   if (environment->one_host) {
     environment->master_host = "127.0.0.1";
     environment->local_meeting =

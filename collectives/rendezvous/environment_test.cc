@@ -145,6 +145,19 @@ TEST(EnvironmentTest, ByHand) {
   EXPECT_EQ(Good({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "[fe80::1]:4000").master_host, "fe80::1");
 }
 
+TEST(EnvironmentTest, OneRankNeedsNoPort) {
+  const RankEnvironment environment = Good({{"RANK", "0"},
+                                            {"WORLD_SIZE", "1"},
+                                            {"LOCAL_RANK", "0"},
+                                            {"LOCAL_WORLD_SIZE", "1"},
+                                            {"MASTER_ADDR", "node1"},
+                                            {"MASTER_PORT", "4000"}});
+  ExpectRank(environment, 0, 1, 0, 1);
+  EXPECT_TRUE(environment.one_host);
+  EXPECT_EQ(environment.master_port, 0);
+  EXPECT_FALSE(environment.local_meeting);
+}
+
 TEST(EnvironmentTest, ErrorsNameVariableAndValue) {
   EXPECT_THAT(Error(With(kLaunch, {{"RANK", "x"}})), HasSubstr("RANK=x"));
   EXPECT_THAT(Error(With(kLaunch, {{"RANK", "-1"}})), HasSubstr("RANK=-1"));

@@ -144,7 +144,7 @@ absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, millis
   if (absl::IsDeadlineExceeded(values.status())) {
     const std::string address =
         environment.one_host ? client_->address()
-                             : absl::StrCat(environment.master_host, ":", environment.master_port);
+                             : FormatAddress(environment.master_host, environment.master_port);
     return DidNotCome(missing, environment.size, address, whole_timeout);
   }
   RETURN_IF_ERROR(values.status());

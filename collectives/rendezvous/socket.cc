@@ -19,6 +19,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/tensor/check.h"
@@ -105,6 +106,11 @@ int MillisecondsUntil(Deadline deadline) {
 
 std::string FormatTimeout(std::chrono::milliseconds timeout) {
   return absl::StrFormat("%g s", static_cast<double>(timeout.count()) / 1e3);
+}
+
+std::string FormatAddress(absl::string_view host, int port) {
+  const bool is_ipv6 = absl::StrContains(host, ':');
+  return absl::StrCat(is_ipv6 ? "[" : "", host, is_ipv6 ? "]:" : ":", port);
 }
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
@@ -196,7 +202,7 @@ absl::StatusOr<FileDescriptor> ConnectTo(const std::string& host, int port, Dead
     if (socket.ok() && !IsConnectedToItself(*socket)) return socket;
     status = socket.ok() ? absl::UnavailableError(strerror(ECONNREFUSED)) : socket.status();
   }
-  return absl::UnavailableError(absl::StrCat(host, ":", port, ": ", status.message()));
+  return absl::UnavailableError(absl::StrCat(FormatAddress(host, port), ": ", status.message()));
 }
 
 std::vector<std::string> OwnAddresses() {

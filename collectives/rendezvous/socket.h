@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace tessera {
 
@@ -20,6 +21,9 @@ int MillisecondsUntil(Deadline deadline);
 
 // "60 s", "0.25 s"
 std::string FormatTimeout(std::chrono::milliseconds timeout);
+
+// "node1:29500", "[fe80::1]:29500"
+std::string FormatAddress(absl::string_view host, int port);
 
 // Owns a descriptor, and closes it.
 class FileDescriptor {

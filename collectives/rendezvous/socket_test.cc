@@ -82,6 +82,11 @@ TEST(SocketTest, AdoptsAListener) {
   EXPECT_EQ(AdoptListener(connection->get()).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(SocketTest, Addresses) {
+  EXPECT_EQ(FormatAddress("node1", 29500), "node1:29500");
+  EXPECT_EQ(FormatAddress("fe80::1", 29500), "[fe80::1]:29500");
+}
+
 TEST(SocketTest, Timeouts) {
   EXPECT_EQ(FormatTimeout(std::chrono::seconds(60)), "60 s");
   EXPECT_EQ(FormatTimeout(std::chrono::milliseconds(250)), "0.25 s");

@@ -75,7 +75,7 @@ absl::Status Greet(const StoreClientOptions& options, const std::string& secret,
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::TryToConnect(
     const StoreClientOptions& options, Deadline deadline) {
   ASSIGN_OR_RETURN(const StoreAddress store, options.find_store(deadline));
-  const std::string address = absl::StrCat(store.host, ":", store.port);
+  const std::string address = FormatAddress(store.host, store.port);
   ASSIGN_OR_RETURN(FileDescriptor socket, ConnectTo(store.host, store.port, deadline));
   auto connection = std::make_unique<FramedConnection>(std::move(socket), kMaxGreetingBytes);
   const absl::Status status = Greet(options, store.secret, address, connection.get(), deadline);

@@ -178,6 +178,21 @@ TEST(StoreTest, ARankThatLeavesWithAnErrorSaysWhy) {
   EXPECT_TRUE(client->Leave(absl::InternalError(std::string(1 << 20, 'x'))).ok());
 }
 
+TEST(StoreTest, ErrorsNeedNotBeUtf8AndMayBeLong) {
+  const auto server = Serve(3);
+  const auto client = Connect(server->port(), 0, 3);
+  const auto failed = Connect(server->port(), 1, 3);
+  const auto failed_too = Connect(server->port(), 2, 3);
+  EXPECT_TRUE(failed->Leave(absl::InternalError("cannot read \xff\xfe")).ok());
+  std::string longer;
+  for (int i = 0; i < 100'000; ++i) longer += "\xc3\xa4";
+  EXPECT_TRUE(failed_too->Leave(absl::InternalError("x" + longer)).ok());
+  ASSERT_TRUE(Eventually([&] { return client->LostRanks().size() == 2; }));
+  EXPECT_EQ(client->LostRanks()[0].why, "cannot read \xff\xfe");
+  EXPECT_EQ(client->LostRanks()[1].why.size(), kMaxReasonBytes);
+  EXPECT_TRUE(client->Set("still \xff", "here").ok());
+}
+
 TEST(StoreTest, ARankThatHasLeftIsNotLost) {
   const auto server = Serve(2);
   const auto client = Connect(server->port(), 0, 2);

@@ -25,8 +25,8 @@ namespace {
 constexpr double kMaxGraceSeconds = 86400;
 
 const std::vector<FlagGroup>& Groups() {
-  static const auto* const groups = new std::vector<FlagGroup>{
-      {"Flags, before the program", {{"nproc", "N"}, {"grace", "X"}}}};
+  static const auto* const groups =
+      new std::vector<FlagGroup>{{"Flags, before the program", {{"nproc", "N"}, {"grace", "X"}}}};
   return *groups;
 }
 

@@ -108,7 +108,7 @@ struct Rank {
 
 class Launcher {
  public:
-  explicit Launcher(std::chrono::milliseconds grace) : grace_(grace) {}
+  explicit Launcher(std::chrono::milliseconds grace) : grace_(grace), foreign_(Children()) {}
 
   // Signals must be blocked, all of those that may come.
   absl::Status Start(const RankCommand& command, FileDescriptor signals);
@@ -128,6 +128,8 @@ class Launcher {
   void Report(const Rank& failed) const;
 
   const std::chrono::milliseconds grace_;
+  // Children from before: a shell that has become this process may have had some.
+  const std::vector<pid_t> foreign_;
   FileDescriptor signals_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   int interrupt_ = 0;  // the first signal that was passed on
@@ -142,7 +144,7 @@ absl::Status Launcher::Start(const RankCommand& command, FileDescriptor signals)
     absl::StatusOr<RankProcess> process = StartRank(command, rank);
     if (!process.ok()) {
       ranks_.clear();  // which tells the reapers
-      KillDescendants(kKillTimeout);
+      KillDescendants(kKillTimeout, foreign_);
       return absl::Status(process.status().code(), absl::StrCat("cannot start rank ", rank, ": ",
                                                                 process.status().message()));
     }
@@ -161,7 +163,7 @@ int Launcher::Run() {
     }
   }
   // What a reaper could not take with it, because it was killed itself.
-  KillDescendants(kKillTimeout);
+  KillDescendants(kKillTimeout, foreign_);
   Drain();
   if (const Rank* failed = FirstFailed()) {
     Report(*failed);

@@ -45,7 +45,7 @@ class NothingLeftTest : public ::testing::Test {
     return launched.WaitForOutput("ready 0") && launched.WaitForOutput("ready 1");
   }
   // The shells have the mark in their command line too.
-  void ExpectNothingLeft(double seconds = 1) const {
+  void ExpectNothingLeft(double seconds = 5) const {
     EXPECT_TRUE(Eventually([this] { return Sleepers().empty(); }, seconds))
         << Sleepers().size() << " processes are left";
   }
@@ -79,14 +79,14 @@ TEST_F(NothingLeftTest, TheChildrenOfARankThatIsKilledDieBeforeTheJobEnds) {
 TEST_F(NothingLeftTest, TheLauncherIsKilled) {
   Launched launched(Arguments("wait"));
   ASSERT_TRUE(IsReady(launched));
-  EXPECT_GE(Sleepers().size(), 8);
+  EXPECT_TRUE(Eventually([this] { return Sleepers().size() >= 8; }));
   const std::vector<pid_t> reapers = ChildrenOf(launched.pid());
   EXPECT_EQ(reapers.size(), 2);
   kill(launched.pid(), SIGKILL);
   EXPECT_EQ(launched.Wait().exit_code, 128 + SIGKILL);
   ExpectNothingLeft();
   for (const pid_t reaper : reapers) {
-    EXPECT_TRUE(Eventually([reaper] { return kill(reaper, 0) != 0; }, 1));
+    EXPECT_TRUE(Eventually([reaper] { return kill(reaper, 0) != 0; }, 5));
   }
 }
 
@@ -124,6 +124,17 @@ TEST_F(NothingLeftTest, AReaperIsKilled) {
   ExpectNothingLeft(0);
 }
 
+TEST_F(NothingLeftTest, WhatTheLauncherDidNotStartStays) {
+  // The inner launcher takes the place of a shell that has a child.
+  const Ended ended = RunLauncher(
+      {"--nproc=1", "sh", "-c",
+       absl::StrCat("sh -c 'sleep ", mark_, " & echo $! >$TEST_TMPDIR/", mark_,
+                    "; exec tools/launch/launch --nproc=1 true'; kill -0 $(cat $TEST_TMPDIR/",
+                    mark_, ")")});
+  EXPECT_EQ(ended.exit_code, 0) << ended.error;
+  ExpectNothingLeft(0);
+}
+
 TEST_F(NothingLeftTest, CtrlC) {
   Launched launched(Arguments("wait"));
   ASSERT_TRUE(IsReady(launched));
@@ -158,10 +169,11 @@ TEST_F(NothingLeftTest, Sigterm) {
 TEST_F(NothingLeftTest, TheThirdCtrlCKills) {
   Launched launched(Arguments("trap '' INT; while :; do sleep 1; done"));
   ASSERT_TRUE(IsReady(launched));
-  for (int i = 0; i < 3; ++i) {
+  EXPECT_TRUE(Eventually([&] {
     kill(launched.pid(), SIGINT);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+    return ChildrenOf(getpid()).empty();
+  }));
   EXPECT_EQ(launched.Wait().exit_code, 128 + SIGKILL);
   ExpectNothingLeft(0);
 }

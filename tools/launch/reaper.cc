@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -41,20 +42,6 @@ pid_t ParentOf(absl::string_view pid) {
     return 0;
   }
   return parent;
-}
-
-std::vector<pid_t> Children() {
-  std::vector<pid_t> children;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
-  if (folder == nullptr) return children;
-  const pid_t self = getpid();
-  while (const dirent* entry = readdir(folder.get())) {
-    int pid = 0;
-    if (absl::SimpleAtoi(entry->d_name, &pid) && ParentOf(entry->d_name) == self) {
-      children.push_back(pid);
-    }
-  }
-  return children;
 }
 
 class Reaper {
@@ -114,15 +101,34 @@ class Reaper {
 
 }  // namespace
 
+std::vector<pid_t> Children() {
+  std::vector<pid_t> children;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc"), closedir);
+  if (folder == nullptr) return children;
+  const pid_t self = getpid();
+  while (const dirent* entry = readdir(folder.get())) {
+    int pid = 0;
+    if (absl::SimpleAtoi(entry->d_name, &pid) && ParentOf(entry->d_name) == self) {
+      children.push_back(pid);
+    }
+  }
+  return children;
+}
+
 // Only children are killed: their numbers cannot have gone to other processes, for we have not
 // waited for them. Their own children are ours after that.
-bool KillDescendants(std::chrono::milliseconds timeout) {
+bool KillDescendants(std::chrono::milliseconds timeout, const std::vector<pid_t>& spared) {
   const auto deadline = steady_clock::now() + timeout;
   while (true) {
-    for (const pid_t child : Children()) kill(child, SIGKILL);
     while (waitpid(-1, nullptr, WNOHANG) > 0) {
     }
-    if (waitpid(-1, nullptr, WNOHANG) < 0 && errno == ECHILD) return true;
+    bool any = false;
+    for (const pid_t child : Children()) {
+      if (std::find(spared.begin(), spared.end(), child) != spared.end()) continue;
+      any = true;
+      kill(child, SIGKILL);
+    }
+    if (!any) return true;
     if (steady_clock::now() > deadline) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 namespace tessera {
 
@@ -31,9 +32,13 @@ struct RankEnd {
 // child, has been started. Returns the exit code.
 int ReaperMain(int argc, char** argv);
 
-// Kills all children of this process, which must be a subreaper, and theirs, until there are none.
-// False if some are left when the time is up: those that it may not kill, or that the kernel holds.
-bool KillDescendants(std::chrono::milliseconds timeout);
+// The children of this process, those that have ended and were not waited for included.
+std::vector<pid_t> Children();
+
+// Kills all children of this process, which must be a subreaper, and theirs, but for those in
+// `spared`, until there are none. False if some are left when the time is up: those that it may not
+// kill, or that the kernel holds.
+bool KillDescendants(std::chrono::milliseconds timeout, const std::vector<pid_t>& spared = {});
 
 }  // namespace tessera
 
