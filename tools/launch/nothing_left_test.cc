@@ -146,9 +146,10 @@ TEST_F(NothingLeftTest, CtrlC) {
 }
 
 TEST_F(NothingLeftTest, RanksMayTakeTheirTimeAfterCtrlC) {
-  Launched launched({"--nproc=2", "--grace=0.1", "sh", "-c",
-                     "trap 'sleep 0.$((5 * RANK)); echo saved; exit 130' INT; echo ready $RANK; "
-                     "while :; do sleep 0.05; done"});
+  const std::string script =
+      "trap 'sleep 0.$((5 * RANK)); echo saved; exit 130' INT; echo ready $RANK; "
+      "while :; do sleep 0.05; done";
+  Launched launched({"--nproc=2", "--grace=0.1", "sh", "-c", script});
   ASSERT_TRUE(IsReady(launched));
   kill(launched.pid(), SIGINT);
   const Ended ended = launched.Wait();
