@@ -228,6 +228,9 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
   world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
   ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(world_options));
+  if (world->rank() == 0 && !world->environment().note.empty()) {
+    std::printf("# note: %s\n", world->environment().note.c_str());
+  }
   const absl::Status status = RunBench(*world, options);
   const absl::Status left = world->Leave(status);
   return status.ok() ? left : status;
