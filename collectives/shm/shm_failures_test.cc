@@ -106,7 +106,7 @@ void ExpectNoticed(const Use& use, bool shared, int signal, double timeout, doub
         }
         // In the midst of an operation more than before it.
         const Clock::time_point begin = Clock::now();
-        const absl::Status status = world->Wait(use.issue(*world, data));
+        absl::Status status = world->Wait(use.issue(*world, data));
         const double seconds = Since(begin);
         if (signal == SIGSTOP) {
           // Once all have noticed.
