@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/check.h"
+#include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 
 namespace tessera {
@@ -273,23 +274,9 @@ class Checker {
 
 absl::Status CheckOperations(Communicator& group, const ConformanceOptions& options) {
   const auto check = [&](int64_t count, DType dtype) -> absl::Status {
-    switch (dtype) {
-      case DType::kF32:
-        return Checker<float>(group, dtype, count, options).Run();
-      case DType::kF64:
-        return Checker<double>(group, dtype, count, options).Run();
-      case DType::kBF16:
-        return Checker<BFloat16>(group, dtype, count, options).Run();
-      case DType::kF16:
-        return Checker<Float16>(group, dtype, count, options).Run();
-      case DType::kI32:
-        return Checker<int32_t>(group, dtype, count, options).Run();
-      case DType::kI64:
-        return Checker<int64_t>(group, dtype, count, options).Run();
-      case DType::kU8:
-        return Checker<uint8_t>(group, dtype, count, options).Run();
-    }
-    return absl::OkStatus();
+    return WithElementType(dtype, [&](auto type) -> absl::Status {
+      return Checker<decltype(type)>(group, dtype, count, options).Run();
+    });
   };
   for (const DType dtype : options.dtypes) {
     for (const int64_t count : options.sizes) RETURN_IF_ERROR(check(count, dtype));

@@ -12,7 +12,6 @@ namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 

@@ -8,31 +8,11 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/tensor/check.h"
+#include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 
 namespace tessera {
 namespace {
-
-// The element types that Convert handles, as C++ types.
-template <typename Function>
-void WithType(DType dtype, Function function) {
-  switch (dtype) {
-    case DType::kF32:
-      return function(float());
-    case DType::kF64:
-      return function(double());
-    case DType::kBF16:
-      return function(BFloat16());
-    case DType::kF16:
-      return function(Float16());
-    case DType::kI32:
-      return function(int32_t());
-    case DType::kI64:
-      return function(int64_t());
-    case DType::kU8:
-      return function(uint8_t());
-  }
-}
 
 template <typename To, typename From>
 To ConvertElement(From value) {
@@ -48,7 +28,7 @@ To ConvertElement(From value) {
 template <typename From>
 void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& bytes) {
   bytes.resize(values.size() * SizeOf(dtype));
-  WithType(dtype, [&](auto element) {
+  WithElementType(dtype, [&](auto element) {
     using To = decltype(element);
     To* out = reinterpret_cast<To*>(bytes.data());
     for (size_t i = 0; i < values.size(); ++i) out[i] = ConvertElement<To>(values[i]);
@@ -188,7 +168,7 @@ absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what
   }
   staging_.resize(NumBytes(type));
   RETURN_IF_ERROR(backend_->CopyToHost(staging_.data(), exec.AddressOf(value), NumBytes(type)));
-  WithType(type.dtype, [&](auto element) {
+  WithElementType(type.dtype, [&](auto element) {
     using From = decltype(element);
     const From* from = reinterpret_cast<const From*>(staging_.data());
     for (size_t i = 0; i < values.size(); ++i) values[i] = ConvertElement<double>(from[i]);

@@ -9,7 +9,7 @@ namespace tessera {
 absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
     const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& given,
     const Plan& plan) {
-  const std::string name = graph.name();
+  const std::string& name = graph.name();
   ASSIGN_OR_RETURN(CompiledRun run, CompileRun({graph}, plan, backend, {}));
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Create(std::move(run), &backend));
   const Program& program = *engine->run().FindProgram(name);

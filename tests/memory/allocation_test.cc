@@ -32,7 +32,7 @@ thread_local bool inside = false;
 // The libraries that may allocate while they run a primitive or start a parallel region.
 constexpr const char* kLibraries[] = {"libdnnl", "libgomp"};
 
-void Count() {
+[[maybe_unused]] void Count() {
   if (!counting.load(std::memory_order_relaxed) || inside) return;
   inside = true;
   allocations.fetch_add(1);
@@ -57,10 +57,12 @@ void Count() {
 
 #if TESSERA_OWN_MALLOC
 extern "C" {
+// NOLINTBEGIN(bugprone-reserved-identifier): the C library's own names.
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* old, size_t size);
 void* __libc_memalign(size_t alignment, size_t size);
+// NOLINTEND(bugprone-reserved-identifier)
 
 void* malloc(size_t size) {
   Count();

@@ -88,7 +88,7 @@ std::vector<Case> AttentionCases() {
 
 std::vector<Case> LinearLogSumExpCases() {
   std::vector<Case> cases;
-  const auto add = [&](Shape rows, int64_t columns, int64_t vocabulary, bool ignored,
+  const auto add = [&](const Shape& rows, int64_t columns, int64_t vocabulary, bool ignored,
                        double spread = 1) {
     Shape x = rows;
     x.push_back(columns);

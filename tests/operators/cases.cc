@@ -26,7 +26,8 @@ double DistinctValue(int64_t i, int64_t count, int input) {
   int64_t step = 7919;
   while (std::gcd(step, count) != 1) ++step;
   const int64_t place = i * step % count;
-  return static_cast<double>(place - count / 2) * 0.1 + 0.03 * input;
+  const int64_t half = count / 2;
+  return static_cast<double>(place - half) * 0.1 + 0.03 * input;
 }
 
 double DrawElement(const CaseInput& spec, RandomStream stream, int input, int64_t i) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/run_graph.h"
@@ -217,7 +218,7 @@ void ParityTest::TrainTenSteps(const std::string& optimizer) {
   // are left out there (tests/parity/README.md).
   std::vector<double> all, all_torch;
   for (const std::string& path : state_.Below("param/")) {
-    const std::vector<double>& expected = state_.values(optimizer + "/param/" + path);
+    const std::vector<double>& expected = state_.values(absl::StrCat(optimizer, "/param/", path));
     std::vector<double> actual(expected.size());
     ASSERT_TRUE(e.ReadStateValues(kTrain, path, absl::MakeSpan(actual)).ok());
     const bool has_keys =
@@ -229,7 +230,7 @@ void ParityTest::TrainTenSteps(const std::string& optimizer) {
       all_torch.push_back(expected[i]);
     }
     if (optimizer == "sgd") {
-      EXPECT_LE(Distance(actual, expected), Bound(torch + "/param/" + path)) << path;
+      EXPECT_LE(Distance(actual, expected), Bound(absl::StrCat(torch, "/param/", path))) << path;
     }
   }
   EXPECT_LE(Distance(all, all_torch),

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/tensor/check.h"
+#include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 #include "tools/comm_bench/bound.h"
 
@@ -30,27 +31,6 @@ T As(int64_t value) {
   } else {
     return static_cast<T>(value);
   }
-}
-
-template <typename Body>
-auto WithType(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::kF32:
-      return body(float());
-    case DType::kF64:
-      return body(double());
-    case DType::kBF16:
-      return body(BFloat16(0.0f));
-    case DType::kF16:
-      return body(Float16(0.0f));
-    case DType::kI32:
-      return body(int32_t());
-    case DType::kI64:
-      return body(int64_t());
-    case DType::kU8:
-      return body(uint8_t());
-  }
-  return body(uint8_t());
 }
 
 class Runner {
@@ -139,7 +119,7 @@ class Runner {
     const int64_t part = count / ranks;
     const bool gathers = operation == Operation::kAllGather;
     int64_t wrong = 0;
-    WithType(options_.dtype, [&](auto type) {
+    WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
       T* const input = reinterpret_cast<T*>(first_);
       const int64_t shift = gathers && in_place ? rank * part : 0;
@@ -149,7 +129,7 @@ class Runner {
       return 0;
     });
     RETURN_IF_ERROR(Once(operation, count, in_place));
-    WithType(options_.dtype, [&](auto type) {
+    WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
       const auto sum = [&](int64_t i) {
         int64_t total = Value(0, i, turn_);

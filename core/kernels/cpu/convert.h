@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "core/tensor/dtype.h"
+#include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 
 namespace tessera::cpu {
@@ -67,28 +68,6 @@ To Convert(From value) {
   } else {
     return static_cast<To>(value);
   }
-}
-
-// Calls body(T{}) with the type T of a dtype's elements.
-template <typename Body>
-auto WithElementType(DType dtype, const Body& body) {
-  switch (dtype) {
-    case DType::kF64:
-      return body(double{});
-    case DType::kBF16:
-      return body(BFloat16{});
-    case DType::kF16:
-      return body(Float16{});
-    case DType::kI32:
-      return body(int32_t{});
-    case DType::kI64:
-      return body(int64_t{});
-    case DType::kU8:
-      return body(uint8_t{});
-    case DType::kF32:
-      break;
-  }
-  return body(float{});
 }
 
 }  // namespace tessera::cpu
