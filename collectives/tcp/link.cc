@@ -1,0 +1,188 @@
+#include "collectives/tcp/link.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace tessera::tcp {
+namespace {
+
+// A turn of reading, so that other connections get theirs.
+constexpr int64_t kTurnBytes = 1 << 20;
+
+// Messages that one call writes.
+constexpr int kMessages = 8;
+
+}  // namespace
+
+Link::Link(int socket, Receiver* receiver)
+    : socket_(socket), receiver_(receiver), input_(kInputBytes) {}
+
+Link::~Link() { close(socket_); }
+
+void Link::Close(std::string why) {
+  is_closed_ = true;
+  why_closed_ = std::move(why);
+  output_.clear();
+}
+
+void Link::Send(const Header& header, const char* data, int* pending) {
+  if (pending != nullptr) ++*pending;
+  if (is_closed_ || output_broken_) return;
+  const bool at_once = output_.empty();
+  Outgoing& message = output_.emplace_back();
+  message.header = header;
+  message.data = data;
+  message.bytes = header.bytes;
+  message.pending = pending;
+  if (at_once) Flush();
+  if (pending == nullptr && !output_.empty() && output_.back().bytes > 0) {
+    Outgoing& rest = output_.back();
+    rest.copy.assign(rest.data, rest.data + rest.bytes);
+    rest.data = rest.copy.data();
+  }
+}
+
+void Link::Flush() {
+  while (!output_.empty() && Write()) {
+  }
+}
+
+bool Link::Write() {
+  iovec parts[2 * kMessages];
+  size_t count = 0;
+  for (const Outgoing& message : output_) {
+    if (count == 2 * kMessages) break;
+    const char* const header = reinterpret_cast<const char*>(&message.header + 1);
+    parts[count++] = {const_cast<char*>(header - message.header_bytes),
+                      static_cast<size_t>(message.header_bytes)};
+    parts[count++] = {const_cast<char*>(message.data), static_cast<size_t>(message.bytes)};
+  }
+  msghdr whole = {};
+  whole.msg_iov = parts;
+  whole.msg_iovlen = count;
+  const ssize_t written = sendmsg(socket_, &whole, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (written >= 0) {
+    Written(written);
+    return true;
+  }
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    // What the peer has sent before may still be read.
+    output_broken_ = true;
+    output_.clear();
+  }
+  return false;
+}
+
+void Link::Written(int64_t bytes) {
+  while (!output_.empty()) {
+    Outgoing& message = output_.front();
+    const int64_t of_header = std::min(bytes, message.header_bytes);
+    message.header_bytes -= of_header;
+    bytes -= of_header;
+    const int64_t of_data = std::min(bytes, message.bytes);
+    message.data += of_data;
+    message.bytes -= of_data;
+    bytes -= of_data;
+    bytes_written_ += of_data;
+    if (message.header_bytes > 0 || message.bytes > 0) return;
+    if (message.pending != nullptr) --*message.pending;
+    output_.pop_front();
+  }
+}
+
+void Link::Begin() {
+  place_ = nullptr;
+  missing_ = header_.bytes;
+  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(header_, &place_)) {
+    Close("sent what is no message");
+  }
+}
+
+void Link::Parse(const char* data, int64_t bytes) {
+  while (bytes > 0 && !is_closed_) {
+    if (missing_ == 0) {
+      const int64_t now = std::min<int64_t>(bytes, sizeof(Header) - header_bytes_);
+      std::memcpy(reinterpret_cast<char*>(&header_) + header_bytes_, data, now);
+      header_bytes_ += now;
+      data += now;
+      bytes -= now;
+      if (header_bytes_ < static_cast<int64_t>(sizeof(Header))) return;
+      header_bytes_ = 0;
+      Begin();
+      if (missing_ == 0 && !is_closed_) receiver_->Arrived(header_);
+      continue;
+    }
+    const int64_t now = std::min(bytes, missing_);
+    if (place_ != nullptr) {
+      std::memcpy(place_, data, now);
+      place_ += now;
+    }
+    data += now;
+    bytes -= now;
+    missing_ -= now;
+    if (missing_ == 0) receiver_->Arrived(header_);
+  }
+}
+
+bool Link::Read() {
+  int64_t total = 0;
+  while (!is_closed_ && total < kTurnBytes) {
+    // The rest of a message straight to its place, and what comes behind it.
+    const int64_t direct = place_ != nullptr ? missing_ : 0;
+    const iovec parts[2] = {{place_, static_cast<size_t>(direct)},
+                            {input_.data(), static_cast<size_t>(kInputBytes)}};
+    const ssize_t got =
+        direct > 0 ? readv(socket_, parts, 2) : recv(socket_, input_.data(), kInputBytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return total > 0;
+    if (got <= 0) {
+      Close(got == 0 ? "closed the connection" : std::strerror(errno));
+      return true;
+    }
+    total += got;
+    const int64_t placed = std::min<int64_t>(got, direct);
+    if (placed > 0) {
+      place_ += placed;
+      missing_ -= placed;
+      if (missing_ == 0) receiver_->Arrived(header_);
+    }
+    Parse(input_.data(), got - placed);
+    // Most likely there is no more.
+    if (got < direct + kInputBytes) break;
+  }
+  return true;
+}
+
+void Link::Drop(uint64_t group) {
+  for (auto message = output_.begin(); message != output_.end();) {
+    const bool begun = message->header_bytes < static_cast<int64_t>(sizeof(Header));
+    if (message->header.group != group || message->pending == nullptr) {
+      ++message;
+    } else if (begun) {
+      // The peer knows how much follows.
+      message->copy.assign(message->data, message->data + message->bytes);
+      message->data = message->copy.data();
+      message->pending = nullptr;
+      ++message;
+    } else {
+      message = output_.erase(message);
+    }
+  }
+  if (missing_ > 0 && header_.group == group) place_ = nullptr;
+}
+
+int64_t Link::UnacknowledgedBytes() const {
+  int bytes = 0;
+  return ioctl(socket_, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+}  // namespace tessera::tcp

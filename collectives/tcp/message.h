@@ -1,0 +1,46 @@
+// What goes over a connection: a header, and the bytes that it announces.
+#ifndef TESSERA_COLLECTIVES_TCP_MESSAGE_H_
+#define TESSERA_COLLECTIVES_TCP_MESSAGE_H_
+
+#include <cstdint>
+
+#include "collectives/communicator.h"
+
+namespace tessera::tcp {
+
+enum class Kind : uint8_t {
+  kWish,    // what the sender wants of an operation; the data follow if there are few
+  kData,    // a piece of them otherwise, to who has wished for the same
+  kCredit,  // the sender has reduced the elements before `offset`
+  kFailed,  // the sender has given up; the reason follows
+  kBye,     // the sender has ended as it should
+};
+
+// Operations that are done in their order: the collectives of a group, and those of a message's
+// sender and its receiver.
+enum class Lane : uint8_t { kCollective, kSend, kReceive };
+
+// Ranks have the same byte order: their greeting checks it.
+struct Header {
+  Kind kind = Kind::kBye;
+  Lane lane = Lane::kCollective;  // of the sender of this header
+  Operation operation = Operation::kBarrier;
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  uint8_t stage = 0;  // of kData
+  uint16_t unused = 0;
+  int32_t peer = 0;
+  int32_t bytes = 0;  // that follow
+  uint64_t group = 0;
+  uint64_t number = 0;  // of the operation, in its lane
+  int64_t count = 0, part = 0;
+  int64_t offset = 0;  // in bytes
+};
+static_assert(sizeof(Header) == 56);
+
+// At most so many bytes follow a header.
+inline constexpr int32_t kPieceBytes = 262144;
+
+}  // namespace tessera::tcp
+
+#endif  // TESSERA_COLLECTIVES_TCP_MESSAGE_H_

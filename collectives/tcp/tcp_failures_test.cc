@@ -1,0 +1,293 @@
+// Ranks that are processes: values once more, what the others do when one dies or stops, and what
+// strangers can do.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collectives/tcp/network.h"
+#include "collectives/testing/conformance.h"
+#include "collectives/testing/ranks.h"
+#include "core/tensor/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera::tcp {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kRanks = 3;
+constexpr int kVictim = 1;
+
+double Since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+TEST(TcpProcessesTest, EveryOperation) {
+  for (const int ranks : {2, 3}) {
+    const auto results =
+        RunProcesses(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+          ASSIGN_OR_RETURN(const auto network, Network::Create(rank, ranks, exchange, {}));
+          ASSIGN_OR_RETURN(const auto world, network->World());
+          ConformanceOptions options;
+          options.sizes = {0, 1, 1001, 40000};
+          return CheckOperations(*world, options);
+        });
+    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// An operation that a rank starts, and into which all but one of the others come.
+struct Use {
+  std::string name;
+  std::function<Ticket(Communicator& world, char* data)> issue;
+};
+
+std::vector<Use> Uses(int64_t count) {
+  const DType f32 = DType::kF32;
+  const int64_t part = count / kRanks;
+  return {
+      {"all-reduce",
+       [=](Communicator& world, char* data) { return world.AllReduce(data, data, count, f32); }},
+      {"reduce-scatter",
+       [=](Communicator& world, char* data) {
+         return world.ReduceScatter(data, data + part * 4 * world.rank(), part * kRanks, part, f32);
+       }},
+      {"all-gather",
+       [=](Communicator& world, char* data) {
+         return world.AllGather(data + part * 4 * world.rank(), data, part * kRanks, part, f32);
+       }},
+      {"all-to-all", [=](Communicator& world,
+                         char* data) { return world.AllToAll(data, data + count * 4, part, f32); }},
+      {"broadcast", [=](Communicator& world,
+                        char* data) { return world.Broadcast(data, data, count, f32, kVictim); }},
+      {"barrier", [](Communicator& world, char* /*data*/) { return world.Barrier(); }},
+      {"send and receive",
+       [=](Communicator& world, char* data) {
+         return world.rank() == kVictim ? world.Send(data, count, f32, 0)
+                                        : world.Receive(data, count, f32, kVictim);
+       }},
+  };
+}
+
+// Runs `use` over and over; after some of them the victim does `end` to itself. What the others
+// say, and how long after that.
+void ExpectNoticed(const Use& use, int signal, double timeout, double at_most,
+                   const std::string& what) {
+  SCOPED_TRACE(use.name);
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        NetworkOptions options;
+        options.timeout_seconds = timeout;
+        ASSIGN_OR_RETURN(const auto network, Network::Create(rank, kRanks, exchange, options));
+        ASSIGN_OR_RETURN(const auto world, network->World());
+        std::vector<char> data(4 << 20);
+        ASSIGN_OR_RETURN(const auto pids, exchange("pid", absl::StrCat(getpid())));
+        for (int turn = 0; turn < 3; ++turn) {
+          if (use.name == "send and receive" && rank == 2) break;  // it has no part in it
+          RETURN_IF_ERROR(world->Wait(use.issue(*world, data.data())));
+        }
+        if (rank == kVictim) {
+          kill(getpid(), signal);
+          return absl::OkStatus();
+        }
+        // In the midst of an operation more than before it.
+        const Clock::time_point begin = Clock::now();
+        const absl::Status status = world->Wait(use.issue(*world, data.data()));
+        const double seconds = Since(begin);
+        if (signal == SIGSTOP) {
+          // Once all have noticed.
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          kill(std::stoi(pids[kVictim]), SIGKILL);
+        }
+        if (seconds > at_most) return absl::InternalError(absl::StrCat("after ", seconds, " s"));
+        return status;
+      });
+  EXPECT_EQ(results[kVictim].message(), "signal 9");
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("rank 1 (process "), HasSubstr(what)));
+  }
+}
+
+TEST(TcpFailuresTest, ADeathIsNoticedInEveryOperation) {
+  for (const int64_t count : {300, 60000, 500000}) {
+    for (const Use& use : Uses(count)) {
+      ExpectNoticed(use, SIGKILL, 60, 1.5, "died; waiting in ");
+    }
+  }
+}
+
+TEST(TcpFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
+  for (const int64_t count : {300, 500000}) {
+    for (const Use& use : Uses(count)) {
+      ExpectNoticed(use, SIGSTOP, 0.5, 2, "did not come within 0.5 s; waiting in ");
+    }
+  }
+}
+
+// Signals that come at any point of an operation, again and again.
+TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
+  for (const Use& use : Uses(500000)) {
+    for (int microseconds = 100; microseconds < 10000; microseconds *= 4) {
+      const auto results =
+          RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+            ASSIGN_OR_RETURN(const auto network, Network::Create(rank, kRanks, exchange, {}));
+            ASSIGN_OR_RETURN(const auto world, network->World());
+            std::vector<char> data(4 << 20);
+            RETURN_IF_ERROR(world->Wait(world->Barrier()));
+            std::thread killer;
+            if (rank == kVictim) {
+              killer = std::thread([&] {
+                std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+                kill(getpid(), SIGKILL);
+              });
+            }
+            absl::Status status;
+            while (status.ok()) {
+              // No part in messages, so not told when to stop.
+              const bool idle = use.name == "send and receive" && rank == 2;
+              status = world->Wait(idle ? world->Barrier() : use.issue(*world, data.data()));
+            }
+            if (killer.joinable()) killer.join();
+            return status;
+          });
+      for (const int rank : {0, 2}) {
+        EXPECT_THAT(std::string(results[rank].message()),
+                    AllOf(HasSubstr("rank 1 (process "), HasSubstr("died; waiting in ")));
+      }
+    }
+  }
+}
+
+// A rank that ends at once has sent what it owed.
+TEST(TcpFailuresTest, WhatWasSentLastArrives) {
+  for (int turn = 0; turn < 20; ++turn) {
+    const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const auto network, Network::Create(rank, 2, exchange, {}));
+      ASSIGN_OR_RETURN(const auto world, network->World());
+      std::vector<int64_t> data(200000, rank);
+      if (rank == 0) {
+        const Ticket large = world->Send(data.data(), 200000, DType::kI64, 1);
+        const Ticket small = world->Send(data.data(), 2000, DType::kI64, 1);
+        RETURN_IF_ERROR(world->Wait(large));
+        return world->Wait(small);
+      }
+      RETURN_IF_ERROR(world->Wait(world->Receive(data.data(), 200000, DType::kI64, 0)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      RETURN_IF_ERROR(world->Wait(world->Receive(data.data(), 2000, DType::kI64, 0)));
+      return data[0] == 0 && data[199999] == 0 ? absl::OkStatus() : absl::InternalError("wrong");
+    });
+    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+// Says something to a port, or nothing.
+class Stranger {
+ public:
+  Stranger(int port, absl::string_view says) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
+      send(socket_, says.data(), says.size(), MSG_NOSIGNAL);
+    }
+  }
+  ~Stranger() { close(socket_); }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+ private:
+  const int socket_;
+};
+
+// What strangers may say, from the least to the most like a rank.
+std::vector<std::string> Garbage() {
+  std::vector<std::string> all = {"", "x", std::string(1000, '\0'), std::string(100000, '\xff'),
+                                  "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"};
+  // A greeting with another secret, and the start of one.
+  std::string greeting("Tessera1\x04\x03\x02\x01", 12);
+  greeting.append("\x02\0\0\0\0\0\0\0\0\0\0\0", 12);
+  all.push_back(greeting);
+  greeting.append(16, 's');
+  all.push_back(greeting);
+  return all;
+}
+
+// The ports are in the texts that ranks exchange. Strangers come before anybody else may.
+Exchange WithStrangers(const Exchange& exchange, std::vector<std::unique_ptr<Stranger>>* strangers,
+                       int of_each) {
+  return [=](absl::string_view key, absl::string_view mine) {
+    auto texts = exchange(key, mine);
+    if (key != "tcp/address" || !texts.ok()) return texts;
+    for (const std::string& text : *texts) {
+      const std::vector<std::string> words = absl::StrSplit(text, ' ');
+      int port = 0;
+      TESSERA_CHECK(words.size() > 1 && absl::SimpleAtoi(words[1], &port)) << text;
+      for (int k = 0; k < of_each; ++k) {
+        for (const std::string& says : Garbage()) {
+          strangers->push_back(std::make_unique<Stranger>(port, says));
+        }
+      }
+      strangers->push_back(std::make_unique<Stranger>(port, "x"));
+      strangers->pop_back();  // and goes
+    }
+    return texts;
+  };
+}
+
+TEST(TcpStrangersTest, AreSentAwayWhileRanksConnect) {
+  for (const int of_each : {1, 5, 20}) {
+    const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+      std::vector<std::unique_ptr<Stranger>> strangers;
+      ASSIGN_OR_RETURN(const auto network,
+                       Network::Create(rank, 3, WithStrangers(exchange, &strangers, of_each), {}));
+      ASSIGN_OR_RETURN(const auto world, network->World());
+      ConformanceOptions options;
+      options.sizes = {1001, 40000};
+      return CheckOperations(*world, options);
+    });
+    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(TcpFailuresTest, ARankThatDiesBeforeItConnectsIsNamed) {
+  const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    NetworkOptions options;
+    options.timeout_seconds = 0.5;
+    const Exchange dying = [&](absl::string_view key, absl::string_view mine) {
+      if (rank == kVictim && key == "tcp/connected") mine = "";  // cannot say more
+      auto texts = exchange(key, mine);
+      if (rank == kVictim && key == "tcp/address") {
+        exchange("tcp/connected", "").IgnoreError();
+        kill(getpid(), SIGKILL);
+      }
+      return texts;
+    };
+    return Network::Create(rank, 3, dying, options).status();
+  });
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("has no connection with"), HasSubstr("rank 1 (process ")));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::tcp

@@ -1,0 +1,349 @@
+// Ranks that are threads: values of every operation, bytes, groups, errors.
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/tcp/network.h"
+#include "collectives/testing/conformance.h"
+#include "collectives/testing/ranks.h"
+#include "core/tensor/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera::tcp {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Rank {
+  std::unique_ptr<Network> network;
+  std::unique_ptr<Communicator> world;
+};
+
+absl::StatusOr<Rank> MakeRank(int rank, int ranks, const Exchange& exchange,
+                              const NetworkOptions& options = {}) {
+  Rank result;
+  ASSIGN_OR_RETURN(result.network, Network::Create(rank, ranks, exchange, options));
+  ASSIGN_OR_RETURN(result.world, result.network->World());
+  return result;
+}
+
+void ExpectOk(const std::vector<absl::Status>& results) {
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+class TcpTest : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Ranks, TcpTest, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST_P(TcpTest, EveryOperation) {
+  const int ranks = GetParam();
+  ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+    ConformanceOptions options;
+    if (ranks > 4) options.dtypes = {DType::kF32, DType::kBF16, DType::kU8};
+    return CheckOperations(*self.world, options);
+  }));
+}
+
+// Parts of more pieces than may be under way, the last one short.
+TEST_P(TcpTest, LargeOnes) {
+  const int ranks = GetParam();
+  ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+    ConformanceOptions options;
+    options.sizes = {ranks > 3 ? 200001 : 700001};
+    options.dtypes = {ranks > 3 ? DType::kF32 : DType::kI64};
+    return CheckOperations(*self.world, options);
+  }));
+}
+
+// The formulas of Group::BytesSent, against what was written.
+TEST_P(TcpTest, BytesAreCounted) {
+  const int ranks = GetParam();
+  ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
+    Communicator& world = *self.world;
+    for (const int64_t count : {0, 1, 100, 4096, 4097, 5000, 200001}) {
+      for (const DType dtype : {DType::kF32, DType::kU8}) {
+        ConformanceOptions options;
+        options.sizes = {count};
+        options.dtypes = {dtype};
+        RETURN_IF_ERROR(CheckOperations(world, options));
+        int64_t counted = 0;
+        for (const OperationCount& each : world.traffic()) counted += each.bytes_sent;
+        if (counted != self.network->BytesWritten()) {
+          return absl::InternalError(absl::StrCat(count, " ", DTypeName(dtype), ": counted ",
+                                                  counted, ", written ",
+                                                  self.network->BytesWritten()));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }));
+}
+
+// What a ring would send, where parts are equal.
+TEST(TcpBytesTest, AreThoseOfARing) {
+  constexpr int kRanks = 4;
+  constexpr int64_t kCount = 4 << 16, kPart = kCount / kRanks;
+  ExpectOk(RunThreads(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, kRanks, exchange));
+    Communicator& world = *self.world;
+    std::vector<float> data(kCount), part(kPart);
+    RETURN_IF_ERROR(world.Wait(world.AllReduce(data.data(), data.data(), kCount, DType::kF32)));
+    RETURN_IF_ERROR(
+        world.Wait(world.ReduceScatter(data.data(), part.data(), kCount, kPart, DType::kF32)));
+    RETURN_IF_ERROR(
+        world.Wait(world.AllGather(part.data(), data.data(), kCount, kPart, DType::kF32)));
+    const Traffic& traffic = world.traffic();
+    const auto sent = [&](Operation operation) {
+      return traffic[static_cast<size_t>(operation)].bytes_sent;
+    };
+    const int64_t ring = kPart * (kRanks - 1) * 4;
+    if (sent(Operation::kAllReduce) != 2 * ring || sent(Operation::kReduceScatter) != ring ||
+        sent(Operation::kAllGather) != ring || self.network->BytesWritten() != 4 * ring) {
+      return absl::InternalError("other bytes");
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST(TcpGroupsTest, GroupsOfAMesh) {
+  constexpr int kRanks = 8;  // [2, 2, 2]
+  ExpectOk(RunThreads(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, kRanks, exchange));
+    std::vector<std::unique_ptr<Communicator>> groups;
+    std::vector<Communicator*> pointers = {self.world.get()};
+    for (int axes = 1; axes < 7; ++axes) {  // each subset of axes but all
+      std::vector<int> colors(kRanks);
+      for (int r = 0; r < kRanks; ++r) colors[r] = r & ~axes;
+      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("axes", axes), colors));
+      ConformanceOptions options;
+      options.sizes = {0, 3, 5000};
+      options.dtypes = {DType::kF32};
+      RETURN_IF_ERROR(CheckOperations(*group, options));
+      pointers.push_back(group.get());
+      groups.push_back(std::move(group));
+    }
+    return CheckOverlappingGroups(pointers, 2000, 5, /*delays=*/true);
+  }));
+}
+
+TEST(TcpGroupsTest, ARankWithANegativeColorIsInNoGroup) {
+  ExpectOk(RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+    ASSIGN_OR_RETURN(auto group, self.world->Split("pair", {0, -1, 0}));
+    if ((group == nullptr) != (rank == 1)) return absl::InternalError("another group");
+    return group == nullptr ? absl::OkStatus() : group->Wait(group->Barrier());
+  }));
+}
+
+// One group waits for a rank that first does something large in another one; both share their
+// connections.
+TEST(TcpGroupsTest, AGroupThatWaitsKeepsNoOtherFromGoingOn) {
+  ExpectOk(RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+    ASSIGN_OR_RETURN(auto all, self.world->Split("all", {0, 0, 0}));
+    ASSIGN_OR_RETURN(auto pair, self.world->Split("pair", {0, 0, -1}));
+    constexpr int64_t kCount = 3 << 20;
+    std::vector<float> a(kCount, 1), b(kCount, 1);
+    Ticket first;
+    if (rank < 2) {
+      first = all->AllReduce(a.data(), a.data(), kCount, DType::kF32);
+      RETURN_IF_ERROR(pair->Wait(pair->AllReduce(b.data(), b.data(), kCount, DType::kF32)));
+      if (b[kCount - 1] != 2) return absl::InternalError("a wrong sum");
+    }
+    // Rank 2 comes only after the others have done with the pair.
+    if (rank == 0) {
+      const int64_t go = 1;
+      RETURN_IF_ERROR(self.world->Wait(self.world->Send(&go, 1, DType::kI64, 2)));
+    }
+    if (rank == 2) {
+      int64_t go = 0;
+      RETURN_IF_ERROR(self.world->Wait(self.world->Receive(&go, 1, DType::kI64, 0)));
+      first = all->AllReduce(a.data(), a.data(), kCount, DType::kF32);
+    }
+    RETURN_IF_ERROR(all->Wait(first));
+    return a[kCount - 1] == 3 ? absl::OkStatus() : absl::InternalError("a wrong sum");
+  }));
+}
+
+TEST(TcpGroupsTest, ThreadsUseTheirGroupsAtOnce) {
+  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    std::vector<std::unique_ptr<Communicator>> groups;
+    for (int g = 0; g < 3; ++g) {
+      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("group", g), {0, 0}));
+      groups.push_back(std::move(group));
+    }
+    std::vector<absl::Status> results(groups.size());
+    std::vector<std::thread> threads;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      threads.emplace_back([&, g] {
+        ConformanceOptions options;
+        options.dtypes = {DType::kF32};
+        results[g] = CheckOperations(*groups[g], options);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : results) RETURN_IF_ERROR(status);
+    return absl::OkStatus();
+  }));
+}
+
+// More messages than may be under way before the peer asks for them.
+TEST(TcpPairsTest, SmallMessagesAreSentBeforeTheyAreAskedFor) {
+  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    const int peer = 1 - rank;
+    int64_t sent[30], received[30];
+    std::vector<Ticket> tickets;
+    for (int k = 0; k < 30; ++k) {
+      sent[k] = 100 * rank + k;
+      tickets.push_back(self.world->Send(&sent[k], 1, DType::kI64, peer));
+      if (k < 4) RETURN_IF_ERROR(self.world->Wait(tickets[k]));
+    }
+    for (int k = 0; k < 30; ++k) {
+      RETURN_IF_ERROR(self.world->Wait(self.world->Receive(&received[k], 1, DType::kI64, peer)));
+      if (received[k] != 100 * peer + k) return absl::InternalError("another message");
+    }
+    for (const Ticket& ticket : tickets) RETURN_IF_ERROR(self.world->Wait(ticket));
+    return absl::OkStatus();
+  }));
+}
+
+TEST(TcpErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
+  for (const int64_t count : {4, 40000}) {
+    const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+      std::vector<float> data(count);
+      Communicator& world = *self.world;
+      const absl::Status status =
+          rank == 1 ? world.Wait(world.AllReduce(data.data(), data.data(), count, DType::kF32))
+                    : world.Wait(world.Broadcast(data.data(), data.data(), count, DType::kF32, 0));
+      // The group is broken for good.
+      if (status.ok() || world.Wait(world.Barrier()).ok()) {
+        return absl::InternalError("it went on");
+      }
+      return status;
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("the ranks of group 'world' disagree on operation "),
+                        HasSubstr(absl::StrCat("rank 0 wants broadcast of ", count,
+                                               " f32 from rank 0, rank 1 wants all-reduce of ",
+                                               count, " f32 (sum), rank 2 wants broadcast"))));
+    }
+  }
+}
+
+// Whatever they differ in, small or large.
+TEST(TcpErrorsTest, EveryDifferenceIsNoticed) {
+  std::vector<float> memory(400000);
+  const Request base = {.operation = Operation::kReduceScatter,
+                        .input = memory.data(),
+                        .output = memory.data() + 200000,
+                        .count = 60,
+                        .part = 20};
+  std::vector<Request> others(5, base);
+  others[0].count = 59;
+  others[1].part = 30;
+  others[2].dtype = DType::kI32;
+  others[3].reduction = Reduction::kMax;
+  others[4].count = 60000;
+  others[4].part = 20000;
+  for (const Request& other : others) {
+    const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+      std::vector<float> own(400000);
+      Request request = rank == 1 ? other : base;
+      request.input = own.data();
+      request.output = own.data() + 200000;
+      return self.world->Wait(self.world->Issue(request));
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("disagree on operation 1"), HasSubstr(Describe(base)),
+                        HasSubstr(Describe(other))));
+    }
+  }
+}
+
+TEST(TcpErrorsTest, ASenderAndAReceiverMayDisagree) {
+  for (const int64_t count : {3, 30000}) {
+    const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+      Communicator& world = *self.world;
+      std::vector<float> data(count + 1);
+      if (rank == 1) return world.Wait(world.Receive(data.data(), count + 1, DType::kF32, 0));
+      const absl::Status sent = world.Wait(world.Send(data.data(), count, DType::kF32, 1));
+      return sent.ok() ? world.Wait(world.Barrier()) : sent;
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(
+          std::string(status.message()),
+          AllOf(HasSubstr(absl::StrCat("wants send of ", count, " f32 to rank 1")),
+                HasSubstr(absl::StrCat("wants receive of ", count + 1, " f32 from rank 0"))));
+    }
+  }
+}
+
+TEST(TcpErrorsTest, AnInvalidRequestIsToldToAll) {
+  const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    float data[8] = {};
+    return self.world->Wait(
+        self.world->AllReduce(data, rank == 1 ? data + 1 : data, 4, DType::kF32));
+  });
+  EXPECT_EQ(results[1].code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(results[0].message()),
+              AllOf(HasSubstr("rank 1 (process "), HasSubstr("gave up: all-reduce of 4 f32 (sum): "
+                                                             "the input and the output overlap")));
+}
+
+TEST(TcpErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
+  const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    NetworkOptions options;
+    options.timeout_seconds = 0.3;
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange, options));
+    if (rank == 2) {  // does not come
+      std::this_thread::sleep_for(std::chrono::milliseconds(800));
+      return absl::OkStatus();
+    }
+    return self.world->Wait(self.world->Barrier());
+  });
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("rank 2 (process "), HasSubstr("did not come within 0.3 s")));
+  }
+}
+
+TEST(TcpErrorsTest, ARankThatHasLeftIsNotWaitedFor) {
+  const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
+    if (rank == 2) return absl::OkStatus();
+    return self.world->Wait(self.world->Barrier());
+  });
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("rank 2 (process "), HasSubstr("has left; waiting in barrier")));
+  }
+}
+
+TEST(TcpErrorsTest, AnInterfaceThatIsNotThereIsAnErrorOnAllRanks) {
+  const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    NetworkOptions options;
+    options.interface = rank == 0 ? "lo" : "no-such-interface";
+    return MakeRank(rank, 2, exchange, options).status();
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 1: 'no-such-interface' is neither an address nor an interface"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::tcp
