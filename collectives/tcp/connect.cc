@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "collectives/rendezvous/socket.h"
 #include "core/tensor/check.h"
 
 namespace tessera::tcp {
@@ -47,24 +48,6 @@ struct Greeting {
   Secret secret = {};  // of whom it is said to
 };
 static_assert(sizeof(Greeting) == 40);
-
-class Socket {
- public:
-  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
-  ~Socket() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  Socket(Socket&& other) noexcept : descriptor_(other.Release()) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  int get() const { return descriptor_; }
-  int Release() { return std::exchange(descriptor_, -1); }
-
- private:
-  int descriptor_;
-};
 
 struct Endpoint {
   sockaddr_storage storage = {};
@@ -144,11 +127,25 @@ std::string HostName() {
   return name;
 }
 
-Socket NewSocket(const Endpoint& local) {
-  Socket result(
+FileDescriptor NewSocket(const Endpoint& local) {
+  FileDescriptor result(
       socket(local.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
-  if (bind(result.get(), local.get(), local.length()) != 0) return Socket();
+  if (bind(result.get(), local.get(), local.length()) != 0) return FileDescriptor();
   return result;
+}
+
+// A host that has lost its power says nothing: where nothing is sent to it either, it is taken for
+// dead after 20 s. (Where something is, the time-out of operations is all there is: a system that
+// answers, and a process that does not read, may be stopped for longer.)
+void Tune(int socket) {
+  const auto set = [socket](int level, int option, int value) {
+    setsockopt(socket, level, option, &value, sizeof(value));
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
 class Meeting {
@@ -166,14 +163,14 @@ class Meeting {
     Peer peer;
     Endpoint endpoint;
     Secret secret = {};
-    Socket socket;
+    FileDescriptor socket;
     std::string trouble;  // with the last attempt
     Clock::time_point retry;
     bool there = false;
   };
   // A connection that is not known to be one of the job.
   struct Attempt {
-    Socket socket;
+    FileDescriptor socket;
     int to = -1;              // whom this rank has called; -1: it was called
     bool is_greeted = false;  // by this rank
     Greeting greeting;        // of the other end
@@ -194,7 +191,7 @@ class Meeting {
   Clock::time_point deadline_;
   std::vector<Other> others_;  // by rank; this one too
   Endpoint local_;
-  Socket listening_;
+  FileDescriptor listening_;
   std::list<Attempt> attempts_;
 };
 
@@ -275,7 +272,8 @@ void Meeting::Call(int to) {
 
 void Meeting::Accept() {
   for (;;) {
-    Socket socket(accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    FileDescriptor socket(
+        accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (socket.get() < 0) return;
     const auto is_called = [](const Attempt& attempt) { return attempt.to < 0; };
     if (std::count_if(attempts_.begin(), attempts_.end(), is_called) >=
@@ -334,8 +332,7 @@ bool Meeting::Go(Attempt& attempt) {
     if (!is_due || !Greet(attempt, theirs.from)) return false;
   }
   Other& other = others_[theirs.from];
-  const int on = 1;
-  setsockopt(attempt.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  Tune(attempt.socket.get());
   other.socket = std::move(attempt.socket);
   other.there = true;
   return false;

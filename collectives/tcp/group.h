@@ -23,9 +23,9 @@
 
 namespace tessera::tcp {
 
-inline constexpr int64_t kEagerBytes = 16384;
 // Pieces that a peer may have sent before they are reduced.
 inline constexpr int kScratchPieces = 4;
+inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 
 class Group : public Communicator {
  public:
@@ -35,12 +35,11 @@ class Group : public Communicator {
 
   absl::Status Wait(Ticket ticket) override;
   bool Test(Ticket ticket) override;
-  absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
-                                                      absl::Span<const int> colors) override;
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
-  int64_t BytesSent(const Request& request) const override;
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
+                                                          absl::Span<const int> colors) override;
 
  private:
   friend class Network;

@@ -40,6 +40,8 @@ static_assert(sizeof(Header) == 56);
 
 // At most so many bytes follow a header.
 inline constexpr int32_t kPieceBytes = 262144;
+// Up to so many follow a wish.
+inline constexpr int32_t kEagerBytes = 16384;
 
 }  // namespace tessera::tcp
 

@@ -155,7 +155,7 @@ void Network::Drop(uint64_t group) {
 }
 
 std::unique_ptr<char[]> Network::TakeScratch() {
-  if (scratch_.empty()) return std::unique_ptr<char[]>(new char[kScratchPieces * kPieceBytes]);
+  if (scratch_.empty()) return std::unique_ptr<char[]>(new char[kScratchBytes]);
   std::unique_ptr<char[]> scratch = std::move(scratch_.back());
   scratch_.pop_back();
   return scratch;

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
-#include "collectives/testing/ranks.h"
 #include "core/tensor/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -60,7 +60,7 @@ TEST_P(TcpTest, LargeOnes) {
   }));
 }
 
-// The formulas of Group::BytesSent, against what was written.
+// What is counted, against what was written.
 TEST_P(TcpTest, BytesAreCounted) {
   const int ranks = GetParam();
   ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
