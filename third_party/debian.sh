@@ -16,6 +16,7 @@ readonly BUILD_PACKAGES=(
   "/usr/include/nlohmann/json.hpp nlohmann-json3-dev"
   "/usr/include/xxhash.h libxxhash-dev"
   "/usr/include/utf8.h libutfcpp-dev"
+  "/usr/include/gloo/config.h libgloo-dev"
   "/usr/include/openssl/opensslv.h libssl-dev"
 )
 # Debian's own Bazel, where there is no other, and the rules that it would download.

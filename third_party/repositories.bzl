@@ -34,6 +34,7 @@ def tessera_repositories():
     simple_system_library("xxhash", "xxhash", "libxxhash-dev", "xxhash.h", ["-lxxhash"])
     simple_system_library("utfcpp", "utfcpp", "libutfcpp-dev", "utf8.h")
     simple_system_library("openssl", "crypto", "libssl-dev", "openssl/opensslv.h", ["-lcrypto"])
+    simple_system_library("gloo", "gloo", "libgloo-dev", "gloo/config.h", ["-lgloo"])
     native.local_repository(name = "openmp", path = "third_party/openmp")
     cuda_repository(name = "cuda")
 
