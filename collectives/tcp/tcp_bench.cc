@@ -42,7 +42,7 @@ double Seconds(int turns, const std::function<void()>& body) {
 }
 
 absl::Status Bench(int rank, const Exchange& exchange, const std::string& folder) {
-  constexpr int kRanks = 2, kRounds = 7;
+  constexpr int kRanks = 2, kRounds = 5;
   ASSIGN_OR_RETURN(const auto network, Network::Create(rank, kRanks, exchange, {}));
   ASSIGN_OR_RETURN(const auto world, network->World());
   gloo::rendezvous::FileStore store(folder);
@@ -58,7 +58,7 @@ absl::Status Bench(int rank, const Exchange& exchange, const std::string& folder
   for (const int64_t bytes : {int64_t{4} << 10, int64_t{64} << 10, int64_t{1} << 20,
                               int64_t{16} << 20, int64_t{64} << 20}) {
     std::vector<float> data(bytes / 4, 0.0f);
-    const int turns = static_cast<int>(std::clamp<int64_t>((int64_t{64} << 20) / bytes, 2, 500));
+    const int turns = static_cast<int>(std::clamp<int64_t>((int64_t{64} << 20) / bytes, 2, 100));
     double ours = 1e9, theirs = 1e9;
     absl::Status status;
     for (int round = 0; round < kRounds; ++round) {

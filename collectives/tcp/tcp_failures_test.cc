@@ -1,14 +1,16 @@
 // Ranks that are processes: values once more, what the others do when one dies or stops, and what
 // strangers can do.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -272,11 +274,11 @@ TEST(TcpFailuresTest, ARankThatDiesBeforeItConnectsIsNamed) {
   const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
     NetworkOptions options;
     options.timeout_seconds = 0.5;
+    // Its last words let the others speak of it; a real exchange would say that it has gone.
     const Exchange dying = [&](absl::string_view key, absl::string_view mine) {
-      if (rank == kVictim && key == "tcp/connected") mine = "";  // cannot say more
       auto texts = exchange(key, mine);
       if (rank == kVictim && key == "tcp/address") {
-        exchange("tcp/connected", "").IgnoreError();
+        exchange("tcp/connected", "").status().IgnoreError();
         kill(getpid(), SIGKILL);
       }
       return texts;
@@ -286,6 +288,86 @@ TEST(TcpFailuresTest, ARankThatDiesBeforeItConnectsIsNamed) {
   for (const int rank : {0, 2}) {
     EXPECT_THAT(std::string(results[rank].message()),
                 AllOf(HasSubstr("has no connection with"), HasSubstr("rank 1 (process ")));
+  }
+}
+
+// Two hosts, each with one address, joined by a cable. Needs root.
+class TwoHosts {
+ public:
+  TwoHosts() : name_(absl::StrCat("tcp", getpid() % 100000)) {
+    is_there_ = Run(absl::StrCat("ip netns add ", name(0), " && ip netns add ", name(1),
+                                 " && ip link add ", cable(0), " netns ", name(0),
+                                 " type veth peer name ", cable(1), " netns ", name(1)));
+    for (int host : {0, 1}) {
+      is_there_ = is_there_ && Run(absl::StrCat("ip -n ", name(host), " address add 10.77.0.",
+                                                host + 1, "/24 dev ", cable(host), " && ip -n ",
+                                                name(host), " link set ", cable(host), " up"));
+    }
+  }
+  ~TwoHosts() {
+    for (int host : {0, 1}) Run(absl::StrCat("ip netns del ", name(host)));
+  }
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+
+  bool is_there() const { return is_there_; }
+  // Moves this thread, and those that it starts, to a host.
+  absl::Status Enter(int host) const {
+    const int space = open(absl::StrCat("/run/netns/", name(host)).c_str(), O_RDONLY | O_CLOEXEC);
+    if (space < 0 || setns(space, CLONE_NEWNET) != 0) return absl::ErrnoToStatus(errno, "setns");
+    close(space);
+    return absl::OkStatus();
+  }
+  void TakeDown(int host) const {
+    Run(absl::StrCat("ip -n ", name(host), " link set ", cable(host), " down"));
+  }
+
+ private:
+  std::string name(int host) const { return absl::StrCat(name_, "-", host); }
+  std::string cable(int host) const { return absl::StrCat(name_, "c", host); }
+  static bool Run(const std::string& command) {
+    return system(absl::StrCat("(", command, ") 2>/dev/null").c_str()) ==
+           0;  // NOLINT(cert-env33-c)
+  }
+  const std::string name_;
+  bool is_there_ = false;
+};
+
+TEST(TcpHostsTest, AHostThatVanishesIsNoticedAtTheTimeOut) {
+  const TwoHosts hosts;
+  if (geteuid() != 0 || !hosts.is_there()) GTEST_SKIP() << "needs root, to make two hosts of one";
+  const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    RETURN_IF_ERROR(hosts.Enter(rank));
+    NetworkOptions options;  // finds the address by itself
+    options.timeout_seconds = 1;
+    ASSIGN_OR_RETURN(const auto network, Network::Create(rank, 2, exchange, options));
+    ASSIGN_OR_RETURN(const auto world, network->World());
+    ConformanceOptions conformance;
+    conformance.dtypes = {DType::kF32};
+    RETURN_IF_ERROR(CheckOperations(*world, conformance));
+    std::vector<float> data(3 << 20);
+    std::thread fate;
+    if (rank == 1) {
+      fate = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        hosts.TakeDown(1);
+      });
+    }
+    absl::Status status;
+    Clock::time_point begin;
+    while (status.ok()) {
+      begin = Clock::now();
+      status = world->Wait(world->AllReduce(data.data(), data.data(), 3 << 20, DType::kF32));
+    }
+    if (fate.joinable()) fate.join();
+    if (Since(begin) > 3) return absl::InternalError(absl::StrCat("after ", Since(begin), " s"));
+    return status;
+  });
+  for (const int rank : {0, 1}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr(absl::StrCat("rank ", 1 - rank, " (process ")),
+                      HasSubstr(absl::StrCat("10.77.0.", 2 - rank)),
+                      HasSubstr("did not come within 1 s; waiting in all-reduce of 3145728 f32")));
   }
 }
 
