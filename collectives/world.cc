@@ -1,6 +1,8 @@
 #include "collectives/world.h"
 
 #include <chrono>
+#include <cstdlib>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@ namespace tessera {
 namespace {
 
 constexpr char kShm[] = "shm";
+constexpr char kTcp[] = "tcp";
 
 std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
@@ -31,15 +34,17 @@ Exchange ExchangeOver(StoreClient* store, int rank, int size, std::chrono::milli
 
 absl::StatusOr<std::string> ChooseBackend(const WorldOptions& options,
                                           const RankEnvironment& environment) {
-  if (!options.backend.empty() && options.backend != kShm) {
+  const std::string& wanted = options.backend;
+  if (!wanted.empty() && wanted != kShm && wanted != kTcp) {
     return absl::InvalidArgumentError(
-        absl::StrCat("there is no backend '", options.backend, "': backends are ", kShm));
+        absl::StrCat("there is no backend '", wanted, "': backends are ", kShm, " and ", kTcp));
   }
-  if (!environment.one_host) {
-    return absl::UnimplementedError(absl::StrCat("the ranks are on several hosts, and the backend ",
-                                                 kShm, " is for one host only"));
+  if (wanted == kShm && !environment.one_host) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the ranks are on several hosts, and the backend ", kShm, " is for one host"));
   }
-  return kShm;
+  if (!wanted.empty()) return wanted;
+  return environment.one_host ? kShm : kTcp;
 }
 
 }  // namespace
@@ -55,16 +60,32 @@ absl::StatusOr<std::unique_ptr<World>> World::Connect(const WorldOptions& option
     ASSIGN_OR_RETURN(world->rendezvous_, Rendezvous::Join(environment, timeout));
     store = &world->rendezvous_->store();
   }
-  ASSIGN_OR_RETURN(world->host_, shm::Host::Create(environment.rank, environment.size,
-                                                   ExchangeOver(store, environment.rank,
-                                                                environment.size, timeout),
-                                                   {.timeout_seconds = options.timeout_seconds}));
-  ASSIGN_OR_RETURN(world->communicator_, world->host_->World());
+  const Exchange exchange = ExchangeOver(store, environment.rank, environment.size, timeout);
+  if (world->backend_ == kShm) {
+    ASSIGN_OR_RETURN(world->host_, shm::Host::Create(environment.rank, environment.size, exchange,
+                                                     {.timeout_seconds = options.timeout_seconds}));
+    ASSIGN_OR_RETURN(world->communicator_, world->host_->World());
+  } else {
+    ASSIGN_OR_RETURN(world->network_,
+                     tcp::Network::Create(environment.rank, environment.size, exchange,
+                                          {.timeout_seconds = options.timeout_seconds,
+                                           .interface = options.interface}));
+    ASSIGN_OR_RETURN(world->communicator_, world->network_->World());
+  }
   return world;
 }
 
 absl::StatusOr<char*> World::Allocate(int64_t bytes) {
-  return host_->Allocate(*communicator_, bytes);
+  if (host_ != nullptr) return host_->Allocate(*communicator_, bytes);
+  constexpr size_t kAlignment = 64;
+  const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
+  char* const data = static_cast<char*>(std::aligned_alloc(kAlignment, rounded));
+  if (data == nullptr) {
+    return absl::ResourceExhaustedError(absl::StrCat("there are no ", bytes, " bytes of memory"));
+  }
+  memory_.emplace_back(data, std::free);
+  std::memset(data, 0, rounded);
+  return data;
 }
 
 absl::Status World::Leave(const absl::Status& why) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,12 +15,14 @@
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
 #include "collectives/shm/host.h"
+#include "collectives/tcp/network.h"
 
 namespace tessera {
 
 struct WorldOptions {
   std::string rendezvous;       // HOST:PORT of rank 0, where no launcher names it
-  std::string backend;          // "shm", ...; empty: as suits where the ranks are
+  std::string backend;          // "shm" or "tcp"; empty: as suits where the ranks are
+  std::string interface;        // of tcp: NetworkOptions::interface
   double timeout_seconds = 60;  // the longest wait for another rank
 };
 
@@ -39,8 +42,8 @@ class World {
   // All ranks. Its groups are made by Split.
   Communicator& communicator() { return *communicator_; }
 
-  // Memory in which operations read and write in place where the backend can; zeros, aligned to a
-  // page, until the World goes. Collective.
+  // Memory in which operations read and write in place where the backend can; zeros, aligned to 64
+  // bytes, until the World goes. Collective.
   absl::StatusOr<char*> Allocate(int64_t bytes);
 
   // The last call: this rank is done, or cannot go on because of an error, which the others are
@@ -53,7 +56,9 @@ class World {
   RankEnvironment environment_;
   std::string backend_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::unique_ptr<shm::Host> host_;
+  std::unique_ptr<shm::Host> host_;                               // of the backend shm
+  std::unique_ptr<tcp::Network> network_;                         // of the backend tcp
+  std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // where no backend has any
   std::unique_ptr<Communicator> communicator_;
 };
 

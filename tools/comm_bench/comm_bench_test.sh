@@ -19,7 +19,7 @@ grep -q '^\[1\]' out && fail "only rank 0 prints the table"
 [[ $(awk '$1 == "[0]" && $2 ~ /^[a-z]/ && $11 != 0' out | wc -l) == 0 ]] || fail "elements are wrong"
 [[ $(grep -c '"algbw"' table.json) == 42 ]] || fail "table.json is not whole"
 
-for private in "" --noshared; do
+for private in "" --noshared --backend=tcp; do
   for type in f64 bf16 f16 i32 i64 u8; do
     "$launch" --nproc=3 "$bench" -b 64 -e 64K -f 32 -n 1 -w 0 -d $type $private >out 2>err ||
       fail "$type $private"

@@ -37,7 +37,8 @@ ABSL_FLAG(bool, bound, false,
           "measure this machine's memory, and say what share of its bound each time is");
 ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
-ABSL_FLAG(std::string, backend, "", "shm; left out: as suits where the ranks are");
+ABSL_FLAG(std::string, backend, "", "shm or tcp; left out: as suits where the ranks are");
+ABSL_FLAG(std::string, interface, "", "of tcp: an address or interface of this host");
 ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, where no launcher names it");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 
@@ -56,7 +57,8 @@ const std::vector<FlagGroup>& Groups() {
         {"r", "N"}}},
       {"How",
        {{"n", "N"}, {"w", "N"}, {"check", ""}, {"bound", ""}, {"shared", ""}, {"json", "FILE"}}},
-      {"The job", {{"backend", "NAME"}, {"rendezvous", "HOST:PORT"}, {"timeout", "X"}}},
+      {"The job",
+       {{"backend", "NAME"}, {"interface", "NAME"}, {"rendezvous", "HOST:PORT"}, {"timeout", "X"}}},
   };
   return *groups;
 }
@@ -225,6 +227,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const BenchOptions options, ReadOptions());
   WorldOptions world_options;
   world_options.backend = absl::GetFlag(FLAGS_backend);
+  world_options.interface = absl::GetFlag(FLAGS_interface);
   world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
   world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
   ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(world_options));
