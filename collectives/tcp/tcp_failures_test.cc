@@ -111,7 +111,7 @@ void ExpectNoticed(const Use& use, int signal, double timeout, double at_most,
         }
         // In the midst of an operation more than before it.
         const Clock::time_point begin = Clock::now();
-        const absl::Status status = world->Wait(use.issue(*world, data.data()));
+        absl::Status status = world->Wait(use.issue(*world, data.data()));
         const double seconds = Since(begin);
         if (signal == SIGSTOP) {
           // Once all have noticed.
