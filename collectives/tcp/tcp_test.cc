@@ -233,7 +233,7 @@ TEST(TcpErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
       ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
       std::vector<float> data(count);
       Communicator& world = *self.world;
-      const absl::Status status =
+      absl::Status status =
           rank == 1 ? world.Wait(world.AllReduce(data.data(), data.data(), count, DType::kF32))
                     : world.Wait(world.Broadcast(data.data(), data.data(), count, DType::kF32, 0));
       // The group is broken for good.
