@@ -245,7 +245,8 @@ void Graph::Rename(ValueId value, absl::string_view path) {
 }
 
 void Graph::AddOrderEdge(OpId op, OpId earlier) {
-  TESSERA_CHECK(earlier < op && op < static_cast<OpId>(ops_.size())) << ops_[op].path << " after " << ops_[earlier].path;
+  TESSERA_CHECK(earlier < op && op < static_cast<OpId>(ops_.size()))
+      << ops_[op].path << " after " << ops_[earlier].path;
   ops_[op].after.push_back(earlier);
 }
 

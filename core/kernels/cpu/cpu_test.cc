@@ -452,7 +452,8 @@ TEST_P(CpuTest, AnElementHasTheSameBitsWhereverItLies) {
       std::vector<const TestTensor*> one = {&x_i};
       if (c.two_inputs) one = {&dy_i, &x_i};
       const float alone = RunFloats({c.op, c.attributes, one, {F32({1})}})[0];
-      EXPECT_EQ(std::bit_cast<uint32_t>(alone), std::bit_cast<uint32_t>(all[i])) << c.op << " of " << values[i];
+      EXPECT_EQ(std::bit_cast<uint32_t>(alone), std::bit_cast<uint32_t>(all[i]))
+          << c.op << " of " << values[i];
     }
   }
 }
