@@ -82,7 +82,7 @@ class StoreServer::Loop {
   using PeerId = int64_t;  // greater for those that came later
 
   void Run();
-  Deadline NextDeadline() const;
+  Deadline NextDeadline(bool may_accept) const;
   void Accept();
   bool MakeRoomForStranger();
   void ReadFrom(PeerId id);
@@ -130,7 +130,7 @@ void StoreServer::Loop::Run() {
       events.push_back({peer.connection.fd(), static_cast<decltype(pollfd::events)>(in | out), 0});
       ids.push_back(id);
     }
-    if (poll(events.data(), events.size(), MillisecondsUntil(NextDeadline())) < 0) continue;
+    if (poll(events.data(), events.size(), MillisecondsUntil(NextDeadline(may_accept))) < 0) continue;
     for (size_t i = 0; i < ids.size(); ++i) {
       // Some were dropped on account of those before them.
       if ((events[first_peer + i].revents & ~POLLOUT) != 0 && peers_.count(ids[i]) > 0) {
@@ -147,12 +147,13 @@ void StoreServer::Loop::Run() {
   }
 }
 
-Deadline StoreServer::Loop::NextDeadline() const {
+// By one look at the clock: who does not accept yet must wake up to accept.
+Deadline StoreServer::Loop::NextDeadline(bool may_accept) const {
   Deadline next = store_.next_expiry();
   if (!strangers_.empty()) {
     next = std::min(next, peers_.at(*strangers_.begin()).came_at + kStrangerTimeout);
   }
-  return accept_from_ <= Clock::now() ? next : std::min(next, accept_from_);
+  return may_accept ? next : std::min(next, accept_from_);
 }
 
 void StoreServer::Loop::Accept() {
