@@ -7,16 +7,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/requests.h"
 #include "core/tensor/check.h"
 #include "core/tensor/random.h"
 
 namespace tessera {
 namespace {
-
-bool IsCut(Operation operation) {
-  return operation == Operation::kReduceScatter || operation == Operation::kAllGather ||
-         operation == Operation::kAllToAll;
-}
 
 bool IsReduction(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduceScatter;
@@ -65,16 +61,19 @@ absl::Status CheckOverlap(const Request& request, int rank, const Extents& exten
   const char* const input = static_cast<const char*>(request.input);
   const char* const output = static_cast<const char*>(request.output);
   const int64_t size = SizeOf(request.dtype);
+  const bool widens = request.partial && PartialDType(request.dtype) != request.dtype;
+  const int64_t output_size = widens ? SizeOf(PartialDType(request.dtype)) : size;
   const bool overlap =
-      input < output + extents.output * size && output < input + extents.input * size;
+      input < output + extents.output * output_size && output < input + extents.input * size;
   if (!overlap) return absl::OkStatus();
-  if (request.operation != Operation::kAllToAll &&
+  if (request.operation != Operation::kAllToAll && !widens &&
       output - input == InPlaceDistance(request, rank)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(
       Describe(request), ": the input and the output overlap, which ",
       request.operation == Operation::kAllToAll ? "all-to-all cannot do"
+      : widens                                  ? "partial sums cannot do"
                                                 : "is only right at the same elements"));
 }
 
@@ -106,7 +105,8 @@ std::string Describe(const Request& request) {
   absl::StrAppend(&text, " of ", request.count, " ", DTypeName(request.dtype));
   if (IsCut(request.operation)) absl::StrAppend(&text, " in parts of ", request.part);
   if (IsReduction(request.operation)) {
-    absl::StrAppend(&text, request.reduction == Reduction::kSum ? " (sum)" : " (max)");
+    absl::StrAppend(&text, request.reduction == Reduction::kSum ? " (sum" : " (max",
+                    request.partial ? ", partial)" : ")");
   }
   if (request.operation == Operation::kBroadcast || request.operation == Operation::kReceive) {
     absl::StrAppend(&text, " from rank ", request.peer);
@@ -120,6 +120,9 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
     return absl::InvalidArgumentError(absl::StrCat(Describe(request), ": ", what...));
   };
   if (request.count < 0 || request.part < 0) return invalid("a size is negative");
+  if (request.partial && request.operation != Operation::kReduceScatter) {
+    return invalid("only a reduce-scatter can be partial");
+  }
   if (IsCut(request.operation)) {
     if (request.part > INT64_MAX / 16 / size) return invalid("a part is too large");
     if (request.count > request.part * size) {
@@ -142,6 +145,8 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
   }
   return CheckOverlap(request, rank, extents);
 }
+
+void Communicator::Abort(const absl::Status& why) { Start(Request(), why); }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_view name,
                                                                   absl::Span<const int> colors) {

@@ -72,6 +72,9 @@ struct Request {
   // Elements of a whole part, for reduce-scatter, all-gather and all-to-all. There must be a part
   // for each rank: count <= part * size; of all-to-all, count == part * size.
   int64_t part = 0;
+  // Of a reduce-scatter whose results are reduced further: bf16 and f16 are put out as f32, which
+  // is not rounded (and never in place).
+  bool partial = false;
 };
 
 // "all-reduce of 12 f32 (sum)", "broadcast of 3 i64 from rank 1"
@@ -119,6 +122,10 @@ class Communicator {
   // Starts any of the above. What is wrong with it is said by Wait.
   Ticket Issue(const Request& request);
 
+  // This rank gives up: the others of the group are told why, and the group is broken. Any thread
+  // may call it.
+  void Abort(const absl::Status& why);
+
   // Returns when the operation has ended on this rank: the output is there, and no peer will touch
   // the buffers any more.
   virtual absl::Status Wait(Ticket ticket) = 0;
@@ -130,8 +137,11 @@ class Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                       absl::Span<const int> colors);
 
-  // Of the operations that have been waited for.
+  // Of the operations that have been waited for; while others are in flight, not to be read.
   const Traffic& traffic() const { return traffic_; }
+
+  // What the user should know of the group; may be empty.
+  virtual std::string note() const { return ""; }
 
   // For tests: what this rank does instead at its n-th operation, counted from 1.
   struct Fault {

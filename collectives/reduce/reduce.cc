@@ -181,12 +181,15 @@ class Tree {
   Tree(absl::Span<const void* const> inputs, DType dtype, Reduction reduction)
       : inputs_(inputs), bytes_(SizeOf(dtype)), arithmetic_(ArithmeticOf(dtype, reduction)) {}
 
-  // Elements [begin, begin + count) of all inputs, reduced, at `result`.
-  void Run(int64_t begin, int64_t count, char* result) {
+  // Elements [begin, begin + count) of all inputs, reduced, at `result`; wide ones are not rounded.
+  void Run(int64_t begin, int64_t count, bool is_wide, char* result) {
     begin_ = begin * bytes_;
     count_ = count;
     const int ranks = static_cast<int>(inputs_.size());
-    if (ranks == 1) {
+    if (is_wide && arithmetic_.widen != nullptr) {
+      if (ranks == 1) return arithmetic_.widen(Leaf(0), count, reinterpret_cast<float*>(result));
+      CombineRanks(0, ranks, 0, result);
+    } else if (ranks == 1) {
       if (result != Leaf(0)) std::memcpy(result, Leaf(0), count * bytes_);
     } else if (arithmetic_.narrow != nullptr) {
       CombineRanks(0, ranks, 0, scratch_[0]);
@@ -246,10 +249,34 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
   for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
     const int64_t size = std::min(Tree::kBlock, count - begin);
     char* const result = static_cast<char*>(outputs[0]) + begin * bytes;
-    tree.Run(begin, size, result);
+    tree.Run(begin, size, false, result);
     for (void* output : outputs.subspan(1)) {
       std::memcpy(static_cast<char*>(output) + begin * bytes, result, size * bytes);
     }
+  }
+}
+
+void ReducePartially(absl::Span<const void* const> inputs, void* output, int64_t count, DType dtype,
+                     Reduction reduction) {
+  Tree tree(inputs, dtype, reduction);
+  const int64_t bytes = SizeOf(PartialDType(dtype));
+  for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
+    const int64_t size = std::min(Tree::kBlock, count - begin);
+    tree.Run(begin, size, true, static_cast<char*>(output) + begin * bytes);
+  }
+}
+
+DType PartialDType(DType dtype) {
+  return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype;
+}
+
+void Finish(const void* partial, int64_t count, DType dtype, void* output) {
+  const Arithmetic arithmetic = ArithmeticOf(dtype, Reduction::kSum);
+  if (count == 0) return;
+  if (arithmetic.narrow != nullptr) {
+    arithmetic.narrow(static_cast<const float*>(partial), count, output);
+  } else if (partial != output) {
+    std::memcpy(output, partial, count * SizeOf(dtype));
   }
 }
 

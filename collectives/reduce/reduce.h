@@ -24,6 +24,15 @@ enum class Reduction : uint8_t { kSum, kMax };
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
             DType dtype, Reduction reduction);
 
+// A part of a reduction that goes on elsewhere: bf16 and fp16 are left in fp32. `output` is none of
+// the inputs.
+void ReducePartially(absl::Span<const void* const> inputs, void* output, int64_t count, DType dtype,
+                     Reduction reduction);
+// The type of what it leaves.
+DType PartialDType(DType dtype);
+// Rounds what is left in fp32 to bf16 or fp16; others are copied, if they are not there.
+void Finish(const void* partial, int64_t count, DType dtype, void* output);
+
 // Where Reduce cuts `count` ranks: the ranks before this one are the left part of the tree. At
 // least two ranks.
 int LeftRanks(int count);

@@ -57,7 +57,7 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   if (!status.ok()) Fail(status);
   if (!status_.ok()) return {index, channel.issued};
   if (size() == 1) {
-    CopyAlone(request);
+    WorkAlone(request);
     channel.done = ++channel.issued;
     return {index, channel.issued - 1};
   }
@@ -177,6 +177,7 @@ void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64
                  request.peer,
                  request.count,
                  request.part,
+                 request.partial,
                  input > 0 ? host_->Locate(request.input, input) : 0,
                  output > 0 ? host_->Locate(request.output, output) : 0};
   Copy(slot.data, data, bytes);
@@ -202,11 +203,10 @@ bool Group::Agree(Queued& operation) {
   for (int r = 0; r < size(); ++r) {
     if (SlotOf(r, operation.number).posted.load() != operation.number + 1) return false;
   }
-  const Wanted& mine = SlotOf(rank(), operation.number).wanted;
   bool same = true, direct = true;
   for (int r = 0; r < size(); ++r) {
     const Wanted& wanted = SlotOf(r, operation.number).wanted;
-    same = same && SameWish(wanted, mine);
+    same = same && SameCollective(RequestOf(wanted), operation.request);
     direct = direct && wanted.input >= 0 && wanted.output >= 0;
   }
   if (!same) {
@@ -308,7 +308,10 @@ void Group::Fail(absl::Status status) {
 }
 
 std::string Group::RankName(int rank) const {
-  return absl::StrCat("rank ", rank, " (process ", memory_[rank]->address().process, " on ",
+  const std::vector<int>& job_ranks = host_->options_.job_ranks;
+  const int job_rank = job_ranks.empty() ? ranks_[rank] : job_ranks[ranks_[rank]];
+  return absl::StrCat("rank ", rank, " (", job_rank == rank ? "" : absl::StrCat(job_rank, " of the job, "),
+                      "process ", memory_[rank]->address().process, " on ",
                       HostName(), ", after ", members_[rank]->completed.load(), " collectives)");
 }
 

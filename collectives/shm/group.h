@@ -35,6 +35,7 @@ struct Wanted {
   Reduction reduction;
   int32_t peer;
   int64_t count, part;
+  bool partial;
   int64_t input, output;  // where they lie (Host::Locate); -1: not in shared memory
 };
 
@@ -149,7 +150,7 @@ class Group : public Communicator {
   void StageOut(const Request& request, const Round& round);
 
   static void Complete(Channel& channel);
-  void CopyAlone(const Request& request);
+  void WorkAlone(const Request& request);
   void Fill(const Request& request, const void* data, int64_t bytes, uint64_t number, Slot& slot);
 
   Channel& ChannelOf(int index);

@@ -8,15 +8,6 @@
 namespace tessera::shm {
 namespace {
 
-// Parts of an all-reduce start at multiples of this many elements: no two ranks write to a line.
-constexpr int64_t kAllReduceGrain = 64;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t AllReducePart(int64_t count, int ranks) {
-  return CeilDiv(CeilDiv(count, ranks), kAllReduceGrain) * kAllReduceGrain;
-}
-
 // Whether a rank gives each of the others another part.
 bool HasPartForEach(const Request& request) {
   return request.operation == Operation::kReduceScatter ||
@@ -27,7 +18,8 @@ bool HasPartForEach(const Request& request) {
 int64_t StagedElements(const Request& request, int ranks) {
   const int64_t elements =
       kStagingBytes / SizeOf(request.dtype) / (HasPartForEach(request) ? ranks : 1);
-  return std::max<int64_t>(1, elements / kAllReduceGrain * kAllReduceGrain);
+  constexpr int64_t kGrain = 64;
+  return std::max<int64_t>(1, elements / kGrain * kGrain);
 }
 
 }  // namespace
@@ -72,7 +64,10 @@ int64_t Group::BytesSent(const Request& request, Way way) const {
   return elements * SizeOf(request.dtype);
 }
 
-void Group::CopyAlone(const Request& request) {
+void Group::WorkAlone(const Request& request) {
+  if (request.operation == Operation::kReduceScatter) {
+    return ReduceOwnPart(request, {request.input}, 0, PartOf(request.count, request.part, 0).size);
+  }
   Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
 }
 
@@ -98,13 +93,13 @@ void Group::WorkEager(const Queued& operation) {
   const Part own = PartOf(request.count, request.part, rank());
   switch (request.operation) {
     case Operation::kAllReduce:
-    case Operation::kReduceScatter: {
-      const bool all = request.operation == Operation::kAllReduce;
-      const int64_t begin = all ? 0 : own.begin;
-      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r) + begin * size;
-      Reduce(inputs_, {output}, all ? request.count : own.size, request.dtype, request.reduction);
+      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r);
+      Reduce(inputs_, {output}, request.count, request.dtype, request.reduction);
       break;
-    }
+    case Operation::kReduceScatter:
+      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r) + own.begin * size;
+      ReduceOwnPart(request, inputs_, 0, own.size);
+      break;
     case Operation::kAllGather:
       for (int r = 0; r < this->size(); ++r) {
         const Part part = PartOf(request.count, request.part, r);
@@ -155,10 +150,7 @@ bool Group::ReduceDirect(Queued& operation) {
     outputs_[r] = host_->Find(ranks_[r], SlotOf(r, operation.number).wanted.output) + offset;
   }
   if (now > 0 && all) Reduce(inputs_, outputs_, now, request.dtype, request.reduction);
-  if (now > 0 && !all) {
-    char* const output = static_cast<char*>(request.output) + operation.position * size;
-    Reduce(inputs_, {output}, now, request.dtype, request.reduction);
-  }
+  if (now > 0 && !all) ReduceOwnPart(request, inputs_, operation.position, now);
   operation.position += now;
   return operation.position < own.size;
 }
@@ -267,8 +259,7 @@ void Group::StageOut(const Request& request, const Round& round) {
     case Operation::kReduceScatter: {
       for (int r = 0; r < this->size(); ++r) inputs_[r] = Area(r) + rank() * stride;
       const int64_t count = PartInRound(request, round, rank()).size;
-      if (count == 0) break;
-      Reduce(inputs_, {output + round.begin * size}, count, request.dtype, request.reduction);
+      if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count);
       break;
     }
     case Operation::kAllGather:

@@ -34,6 +34,8 @@ struct HostOptions {
   double timeout_seconds = 60;  // the longest that an operation waits for a peer
   // How long a wait spins before it sleeps; negative: as suits the number of ranks and of cores.
   double spin_seconds = -1;
+  // Of the host's ranks in the job, for messages. Empty: all of the job are on the host.
+  std::vector<int> job_ranks = {};
 };
 
 class Group;
@@ -51,7 +53,7 @@ class Host {
   int size() const { return size_; }
 
   // The group of all ranks, once.
-  absl::StatusOr<std::unique_ptr<Communicator>> World();
+  absl::StatusOr<std::unique_ptr<Communicator>> World(absl::string_view name = "world");
 
   // Memory of this rank that its peers see too: zeros, aligned to a page, until the Host goes.
   // Collective; each rank asks for as much as it needs. ResourceExhausted on all ranks if there is

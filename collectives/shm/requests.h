@@ -5,9 +5,8 @@
 #define TESSERA_COLLECTIVES_SHM_REQUESTS_H_
 
 #include <cstdint>
-#include <cstring>
 
-#include "collectives/communicator.h"
+#include "collectives/requests.h"
 #include "collectives/shm/group.h"
 
 namespace tessera::shm {
@@ -36,10 +35,6 @@ inline int64_t InputElements(const Request& request, int rank) {
   }
 }
 
-inline void Copy(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
-}
-
 inline Request RequestOf(const Wanted& wanted) {
   Request request;
   request.operation = wanted.operation;
@@ -48,12 +43,8 @@ inline Request RequestOf(const Wanted& wanted) {
   request.peer = wanted.peer;
   request.count = wanted.count;
   request.part = wanted.part;
+  request.partial = wanted.partial;
   return request;
-}
-
-inline bool SameWish(const Wanted& a, const Wanted& b) {
-  return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.peer == b.peer && a.count == b.count && a.part == b.part;
 }
 
 }  // namespace tessera::shm

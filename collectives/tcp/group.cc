@@ -55,7 +55,7 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   if (!status.ok()) Fail(status);
   if (!status_.ok()) return {index, channel.issued};
   if (size() == 1) {
-    CopyAlone(request);
+    WorkAlone(request);
     channel.done = ++channel.issued;
     return {index, channel.issued - 1};
   }
@@ -118,10 +118,12 @@ bool Group::Test(Ticket ticket) {
   return IsDone(ticket);
 }
 
-void Group::CopyAlone(const Request& request) {
-  if (request.operation == Operation::kBarrier) return;
+void Group::WorkAlone(const Request& request) {
   const int64_t count =
-      IsCut(request) ? PartOf(request.count, request.part, 0).size : request.count;
+      IsCut(request.operation) ? PartOf(request.count, request.part, 0).size : request.count;
+  if (request.operation == Operation::kReduceScatter) {
+    return ReduceOwnPart(request, {request.input}, 0, count);
+  }
   Copy(request.output, request.input, count * SizeOf(request.dtype));
 }
 

@@ -139,7 +139,7 @@ class Group : public Communicator {
   bool SendPieces(const Queued& operation, Lane lane, int stage, int to, Outflow& out);
   void Complete(Channel& channel);
   void EndFlows();
-  void CopyAlone(const Request& request);
+  void WorkAlone(const Request& request);
 
   Channel& ChannelOf(int index);
   int MemberOf(int rank) const;  // of the network

@@ -16,7 +16,7 @@ namespace {
 bool IsWish(const Header& header) {
   return static_cast<int>(header.operation) < kOperations &&
          static_cast<size_t>(header.dtype) < std::size(kAllDTypes) &&
-         header.reduction <= Reduction::kMax && header.bytes <= kEagerBytes;
+         header.reduction <= Reduction::kMax && header.partial <= 1 && header.bytes <= kEagerBytes;
 }
 
 }  // namespace
@@ -154,7 +154,9 @@ std::string Group::RankName(int rank) const {
   const Peer& peer = network_->peers_[ranks_[rank]];
   // It has told what it wants of the one that follows these, or of the last of these.
   const uint64_t collectives = std::min(exchanged_[rank].heard.wishes, channels_[0]->done);
-  return absl::StrCat("rank ", rank, " (process ", peer.process, " on ", peer.host, ", ",
+  return absl::StrCat("rank ", rank, " (",
+                      ranks_[rank] == rank ? "" : absl::StrCat(ranks_[rank], " of the job, "),
+                      "process ", peer.process, " on ", peer.host, ", ",
                       peer.address, ", after ", collectives, " collectives)");
 }
 

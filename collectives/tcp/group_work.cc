@@ -16,15 +16,6 @@ namespace {
 // another group's come between them.
 constexpr int kPending = 2;
 
-// Parts of an all-reduce start at multiples of this many elements.
-constexpr int64_t kAllReduceGrain = 64;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t AllReducePart(int64_t count, int ranks) {
-  return CeilDiv(CeilDiv(count, ranks), kAllReduceGrain) * kAllReduceGrain;
-}
-
 // The ranks to which a rank hands a broadcast on: those that differ from it in one of the zeros
 // behind its last one, all counted from the root.
 std::vector<int> Children(int rank, int root, int ranks) {
@@ -54,6 +45,7 @@ void Group::Post(const Queued& operation, Lane lane, int to, const char* data, i
   header.dtype = request.dtype;
   header.reduction = request.reduction;
   header.peer = request.peer;
+  header.partial = request.partial ? 1 : 0;
   header.bytes = static_cast<int32_t>(bytes);
   header.group = id_;
   header.number = operation.number;
@@ -159,7 +151,7 @@ bool Group::AdvanceCollective() {
     Exchanged& each = exchanged_[r];
     if (r == rank() || each.met) continue;
     const Wish* const wish = each.heard.Find(operation.number);
-    if (wish == nullptr || !SameWish(wish->header, request)) continue;
+    if (wish == nullptr || !SameCollective(RequestOf(wish->header), request)) continue;
     each.met = moved = true;
   }
   if (!operation.agreed && Agree(operation)) moved = true;
@@ -201,7 +193,7 @@ bool Group::Agree(Queued& operation) {
     if (wish == nullptr) return false;
     const int64_t bytes =
         IsEager(request) ? EagerPart(request, r, rank()).size * SizeOf(request.dtype) : 0;
-    same = same && SameWish(wish->header, request) && wish->header.bytes == bytes;
+    same = same && SameCollective(RequestOf(wish->header), request) && wish->header.bytes == bytes;
   }
   operation.agreed = same;
   if (same) return true;
@@ -221,7 +213,7 @@ bool Group::Agree(Queued& operation) {
 void Group::FinishEager(const Queued& operation) {
   const Request& request = operation.request;
   const int64_t size = SizeOf(request.dtype);
-  const Part own = IsCut(request) ? PartOf(request.count, request.part, rank()) : Part();
+  const Part own = IsCut(request.operation) ? PartOf(request.count, request.part, rank()) : Part();
   // What each rank has given to this one.
   for (int r = 0; r < this->size(); ++r) {
     inputs_[r] = r == rank() ? Bytes(request.input, EagerPart(request, r, r).begin * size)
@@ -232,7 +224,7 @@ void Group::FinishEager(const Queued& operation) {
       Reduce(inputs_, {request.output}, request.count, request.dtype, request.reduction);
       break;
     case Operation::kReduceScatter:
-      Reduce(inputs_, {request.output}, own.size, request.dtype, request.reduction);
+      ReduceOwnPart(request, inputs_, 0, own.size);
       break;
     case Operation::kAllGather:
     case Operation::kAllToAll:
@@ -270,8 +262,12 @@ bool Group::ReducePiece(const Queued& operation) {
       inputs_[r] = in.Place(reduced_);
     }
   }
-  char* const output = Bytes(request.output, (all ? own.begin * size : 0) + reduced_);
-  Reduce(inputs_, {output}, now / size, request.dtype, request.reduction);
+  if (all) {
+    char* const output = Bytes(request.output, own.begin * size + reduced_);
+    Reduce(inputs_, {output}, now / size, request.dtype, request.reduction);
+  } else {
+    ReduceOwnPart(request, inputs_, reduced_ / size, now / size);
+  }
   // Of an all-reduce the result says how far this rank is.
   const bool credit = !all && reduced_ + kScratchBytes < end;
   reduced_ += now;

@@ -28,7 +28,8 @@ struct Header {
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
   uint8_t stage = 0;  // of kData
-  uint16_t unused = 0;
+  uint8_t partial = 0;  // 1: Request::partial
+  uint8_t unused = 0;
   int32_t peer = 0;
   int32_t bytes = 0;  // that follow
   uint64_t group = 0;

@@ -36,7 +36,7 @@ struct NetworkOptions {
   double timeout_seconds = 60;
   // An address of this host or the name of an interface, where peers reach it. Empty: loopback if
   // all ranks are on one host, and otherwise the first interface that is up.
-  std::string interface;
+  std::string interface = "";
 };
 
 class Group;

@@ -5,21 +5,15 @@
 #define TESSERA_COLLECTIVES_TCP_REQUESTS_H_
 
 #include <cstdint>
-#include <cstring>
 
-#include "collectives/communicator.h"
+#include "collectives/requests.h"
 #include "collectives/tcp/message.h"
 
 namespace tessera::tcp {
 
-inline bool IsCut(const Request& request) {
-  return request.operation == Operation::kReduceScatter ||
-         request.operation == Operation::kAllGather || request.operation == Operation::kAllToAll;
-}
-
 // Whether all that a peer gets goes with the wish.
 inline bool IsEager(const Request& request) {
-  return (IsCut(request) ? request.part : request.count) * SizeOf(request.dtype) <= kEagerBytes;
+  return (IsCut(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <= kEagerBytes;
 }
 
 // The elements of a rank's input that go with its wish to another.
@@ -39,15 +33,6 @@ inline Part EagerPart(const Request& request, int from, int to) {
   }
 }
 
-inline const char* Bytes(const void* data, int64_t offset) {
-  return static_cast<const char*>(data) + offset;
-}
-inline char* Bytes(void* data, int64_t offset) { return static_cast<char*>(data) + offset; }
-
-inline void Copy(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
-}
-
 inline Request RequestOf(const Header& wish) {
   Request request;
   request.operation = wish.operation;
@@ -56,13 +41,8 @@ inline Request RequestOf(const Header& wish) {
   request.peer = wish.peer;
   request.count = wish.count;
   request.part = wish.part;
+  request.partial = wish.partial != 0;
   return request;
-}
-
-inline bool SameWish(const Header& wish, const Request& request) {
-  return wish.operation == request.operation && wish.dtype == request.dtype &&
-         wish.reduction == request.reduction && wish.peer == request.peer &&
-         wish.count == request.count && wish.part == request.part;
 }
 
 }  // namespace tessera::tcp

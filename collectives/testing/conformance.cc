@@ -50,20 +50,33 @@ T Value(uint64_t tag, int rank, int64_t i) {
   }
 }
 
-// Ranks [first, first + ranks), reduced in the order that is promised.
-template <typename T>
-Wide<T> Tree(uint64_t tag, int first, int ranks, int64_t i, Reduction reduction) {
-  if (ranks == 1) return static_cast<Wide<T>>(Value<T>(tag, first, i));
+// leaf(first), ..., leaf(first + count - 1), reduced in the order that is promised.
+template <typename W, typename Leaf>
+W Tree(int first, int count, Reduction reduction, const Leaf& leaf) {
+  if (count == 1) return leaf(first);
   int left = 1;
-  while (left * 2 < ranks) left *= 2;
-  const auto a = Tree<T>(tag, first, left, i, reduction);
-  const auto b = Tree<T>(tag, first + left, ranks - left, i, reduction);
+  while (left * 2 < count) left *= 2;
+  const W a = Tree<W>(first, left, reduction, leaf);
+  const W b = Tree<W>(first + left, count - left, reduction, leaf);
   if (reduction == Reduction::kMax) return a > b ? a : b;
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  if constexpr (std::is_integral_v<W>) {
+    return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   } else {
     return a + b;
   }
+}
+
+using Hosts = std::vector<std::vector<int>>;
+
+// Element i of all ranks, reduced; within hosts first, if there are any.
+template <typename T>
+Wide<T> Reduced(uint64_t tag, int ranks, const Hosts& hosts, int64_t i, Reduction reduction) {
+  const auto value = [&](int rank) { return static_cast<Wide<T>>(Value<T>(tag, rank, i)); };
+  if (hosts.empty()) return Tree<Wide<T>>(0, ranks, reduction, value);
+  return Tree<Wide<T>>(0, static_cast<int>(hosts.size()), reduction, [&](int host) {
+    return Tree<Wide<T>>(0, static_cast<int>(hosts[host].size()), reduction,
+                         [&](int k) { return value(hosts[host][k]); });
+  });
 }
 
 // Whether a result is as near to the sum in double as its type can be.
@@ -105,6 +118,7 @@ class Checker {
       RETURN_IF_ERROR(CheckBroadcast());
     }
     in_place_ = false;
+    RETURN_IF_ERROR(CheckPartialSums());
     RETURN_IF_ERROR(CheckAllToAll());
     RETURN_IF_ERROR(CheckPairs());
     return group_.Wait(group_.Barrier());
@@ -162,7 +176,10 @@ class Checker {
                             Reduction reduction, int index) const {
     RETURN_IF_ERROR(Compare(
         operation, data, part.size,
-        [&](int64_t i) { return T(Tree<T>(tag, 0, ranks(), part.begin + i, reduction)); }, index));
+        [&](int64_t i) {
+          return T(Reduced<T>(tag, ranks(), options_.hosts, part.begin + i, reduction));
+        },
+        index));
     for (int64_t i = 0; i < part.size && reduction == Reduction::kSum; ++i) {
       if (!NearSum(data[i], tag, ranks(), part.begin + i)) {
         return Wrong(absl::StrCat(operation, " (far from the sum in double)"), i);
@@ -195,6 +212,31 @@ class Checker {
       RETURN_IF_ERROR(CheckReduced("reduce-scatter", output, own, tag_, reduction, 1));
     }
     return absl::OkStatus();
+  }
+
+  // Sums that are not rounded.
+  absl::Status CheckPartialSums() {
+    if (!options_.partial) return absl::OkStatus();
+    ++tag_;
+    const int64_t part = (count_ + ranks() - 1) / ranks();
+    const Part own = PartOf(count_, part, group_.rank());
+    T* const input = Buffer(0, count_);
+    std::vector<Wide<T>> output(own.size + 1);
+    Fill(input, 0, count_);
+    RETURN_IF_ERROR(group_.Wait(group_.Issue({.operation = Operation::kReduceScatter,
+                                              .dtype = dtype_,
+                                              .input = input,
+                                              .output = output.data(),
+                                              .count = count_,
+                                              .part = part,
+                                              .partial = true})));
+    for (int64_t i = 0; i < own.size; ++i) {
+      const Wide<T> expected =
+          Reduced<T>(tag_, ranks(), options_.hosts, own.begin + i, Reduction::kSum);
+      if (!SameBits(output[i], expected)) return Wrong("partial reduce-scatter", i);
+    }
+    return SameBits(output[own.size], Wide<T>()) ? absl::OkStatus()
+                                                 : Wrong("memory behind partial sums", own.size);
   }
 
   absl::Status CheckAllGather() {
@@ -302,7 +344,7 @@ absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int 
     const int ranks = operation.group->size();
     for (size_t i = 0; i < operation.data.size(); ++i) {
       const float expected =
-          Tree<float>(operation.tag, 0, ranks, static_cast<int64_t>(i), Reduction::kSum);
+          Reduced<float>(operation.tag, ranks, {}, static_cast<int64_t>(i), Reduction::kSum);
       if (operation.data[i] != expected) {
         return absl::InternalError(absl::StrCat("all-reduce ", operation.tag, " of '",
                                                 operation.group->name(), "' is wrong at ", i));

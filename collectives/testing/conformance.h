@@ -22,6 +22,9 @@ struct ConformanceOptions {
   // Null: they are private memory.
   char* shared = nullptr;
   bool in_place = true;  // besides out of place
+  // Where sums are taken within these sets of ranks first. Empty: the order is that of reduce.h.
+  std::vector<std::vector<int>> hosts = {};
+  bool partial = true;  // besides what is rounded
 };
 
 // The first thing that is wrong.

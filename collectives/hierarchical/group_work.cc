@@ -1,0 +1,395 @@
+// How the collectives of a group on several hosts go: as collectives within hosts and on rails.
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "collectives/hierarchical/group.h"
+#include "collectives/reduce/reduce.h"
+#include "collectives/requests.h"
+#include "core/tensor/check.h"
+
+namespace tessera::hierarchical {
+namespace {
+
+int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
+
+absl::Status WaitAll(Communicator& group, absl::Span<const Ticket> tickets) {
+  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(group.Wait(ticket));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Group::Run(const Request& request, uint64_t number) {
+  const auto run = [&]() -> absl::Status {
+    RETURN_IF_ERROR(AgreeLocally(request, number));
+    switch (request.operation) {
+      case Operation::kAllReduce:
+        return AllReduceChunks(request, number);
+      case Operation::kReduceScatter:
+        return placement_.is_regular ? ReduceScatterBlocks(request, number)
+                                     : ReduceScatterByAllReduce(request, number);
+      case Operation::kAllGather:
+        return placement_.is_regular ? AllGatherBlocks(request, number)
+                                     : AllGatherByBroadcast(request, number);
+      case Operation::kAllToAll:
+        return AllToAllMessages(request, number);
+      case Operation::kBroadcast:
+        return BroadcastChunks(request, number);
+      default:  // a barrier
+        RETURN_IF_ERROR(AgreeOnRail(number));
+        return parts_.local->Wait(parts_.local->Barrier());
+    }
+  };
+  const absl::Status status = run();
+  // Who gave up has said where.
+  if (status.ok() || absl::IsAborted(status) || absl::IsInvalidArgument(status)) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), ", for ", Describe(request),
+                                                  ", operation ", number + 1, " of group '", name(),
+                                                  "'"));
+}
+
+absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
+  const Wish mine = {static_cast<int32_t>(request.operation),
+                     static_cast<int32_t>(request.dtype),
+                     static_cast<int32_t>(request.reduction),
+                     request.peer,
+                     request.count,
+                     request.part,
+                     request.partial ? 1 : 0};
+  constexpr int64_t kBytes = sizeof(Wish);
+  Communicator& local = *parts_.local;
+  local_wishes_.resize(local.size());
+  const int64_t sent = BytesSent();
+  RETURN_IF_ERROR(local.Wait(
+      local.AllGather(&mine, local_wishes_.data(), local.size() * kBytes, kBytes, DType::kU8)));
+  uncounted_ += BytesSent() - sent;
+  RETURN_IF_ERROR(CheckAgreement(host_ranks(), local_wishes_, number));
+  if (parts_.wishes == nullptr) return absl::OkStatus();
+  rail_wishes_.resize(placement_.host_count());
+  rail_wish_ = mine;
+  rail_ticket_ = parts_.wishes->AllGather(&rail_wish_, rail_wishes_.data(),
+                                          placement_.host_count() * kBytes, kBytes, DType::kU8);
+  return absl::OkStatus();
+}
+
+absl::Status Group::AgreeOnRail(uint64_t number) {
+  if (parts_.wishes == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(parts_.wishes->Wait(rail_ticket_));
+  std::vector<int> ranks;
+  for (const std::vector<int>& host : placement_.hosts) ranks.push_back(host[place().local]);
+  return CheckAgreement(ranks, rail_wishes_, number);
+}
+
+absl::Status Group::CheckAgreement(absl::Span<const int> ranks, absl::Span<const Wish> wishes,
+                                   uint64_t number) const {
+  std::vector<std::string> texts;
+  bool agree = true;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const Wish& wish = wishes[i];
+    Request request;
+    request.operation = static_cast<Operation>(wish.operation);
+    request.dtype = static_cast<DType>(wish.dtype);
+    request.reduction = static_cast<Reduction>(wish.reduction);
+    request.peer = wish.peer;
+    request.count = wish.count;
+    request.part = wish.part;
+    request.partial = wish.partial != 0;
+    texts.push_back(absl::StrCat("rank ", ranks[i], " wants ", Describe(request)));
+    agree = agree && std::memcmp(&wish, &wishes[0], sizeof(Wish)) == 0;
+  }
+  if (agree) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(),
+                                                 "' disagree on operation ", number + 1, ": ",
+                                                 absl::StrJoin(texts, ", ")));
+}
+
+char* Group::Scratch(int index, int64_t bytes) {
+  Memory& memory = scratch_[index];
+  if (memory.bytes < bytes) {
+    memory.data.reset();
+    memory.data.reset(new char[bytes]);
+    memory.bytes = bytes;
+  }
+  return memory.data.get();
+}
+
+// Elements that are reduced, and where the result is to be, of dtype `result`.
+struct Group::Chunk {
+  const char* input = nullptr;
+  char* output = nullptr;
+  int64_t count = 0;
+  DType dtype = DType::kF32, result = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  int scratch = 0;
+
+  int64_t part = 0;  // of a rail
+  Part own;          // of this rank
+  Ticket ticket;     // on the rail
+
+  bool is_reduced() const { return count > 0; }
+  // Of halves, partial sums are fp32, and their sum is rounded.
+  bool is_rounded() const {
+    return result == dtype && reduction == Reduction::kSum && PartialDType(dtype) != dtype;
+  }
+  char* own_output() const { return output + own.begin * SizeOf(result); }
+};
+
+// This rank's part, out of all that its host has; its reduction on the rail is started.
+absl::Status Group::ReduceWithinHost(Chunk& chunk) {
+  Communicator& local = *parts_.local;
+  chunk.part = AllReducePart(chunk.count, placement_.rails);
+  chunk.own = PartOf(chunk.count, chunk.part, place().local);
+  const bool is_rounded = chunk.is_rounded();
+  char* const reduced =
+      is_rounded ? Scratch(chunk.scratch, chunk.own.size * SizeOf(DType::kF32)) : chunk.own_output();
+  RETURN_IF_ERROR(local.Wait(local.Issue({.operation = Operation::kReduceScatter,
+                                          .dtype = chunk.dtype,
+                                          .reduction = chunk.reduction,
+                                          .input = chunk.input,
+                                          .output = reduced,
+                                          .count = chunk.count,
+                                          .part = chunk.part,
+                                          .partial = is_rounded || chunk.result != chunk.dtype})));
+  if (chunk.own.size == 0) return absl::OkStatus();
+  Communicator& rail = *parts_.rail;
+  if (is_rounded) {
+    const int64_t part = AllReducePart(chunk.own.size, rail.size());
+    char* const own = reduced + PartOf(chunk.own.size, part, rail.rank()).begin * sizeof(float);
+    chunk.ticket = rail.ReduceScatter(reduced, own, chunk.own.size, part, DType::kF32);
+  } else {
+    chunk.ticket =
+        rail.AllReduce(reduced, reduced, chunk.own.size, chunk.result, chunk.reduction);
+  }
+  return absl::OkStatus();
+}
+
+// Of halves: rounds the rank's part of its part, and starts to gather what the rail's others have.
+absl::Status Group::RoundOnRail(Chunk& chunk) {
+  if (!chunk.is_rounded() || chunk.own.size == 0) return absl::OkStatus();
+  Communicator& rail = *parts_.rail;
+  RETURN_IF_ERROR(rail.Wait(chunk.ticket));
+  const int64_t part = AllReducePart(chunk.own.size, rail.size());
+  const Part own = PartOf(chunk.own.size, part, rail.rank());
+  const char* const sums =
+      Scratch(chunk.scratch, chunk.own.size * SizeOf(DType::kF32)) + own.begin * sizeof(float);
+  char* const rounded = chunk.own_output() + own.begin * SizeOf(chunk.dtype);
+  Finish(sums, own.size, chunk.dtype, rounded);
+  chunk.ticket =
+      rail.AllGather(rounded, chunk.own_output(), chunk.own.size, part, chunk.dtype);
+  return absl::OkStatus();
+}
+
+absl::Status Group::GatherWithinHost(Chunk& chunk) {
+  if (chunk.own.size > 0) RETURN_IF_ERROR(parts_.rail->Wait(chunk.ticket));
+  Communicator& local = *parts_.local;
+  return local.Wait(local.AllGather(chunk.own_output(), chunk.output, chunk.count, chunk.part,
+                                    chunk.result));
+}
+
+// Three chunks are under way at a time: one within the host, one on the rail, one within the host
+// again.
+absl::Status Group::AllReduceChunks(const Request& request, uint64_t number) {
+  const int64_t elements = ChunkElements(request.dtype);
+  const int64_t chunks = (request.count + elements - 1) / elements;
+  std::array<Chunk, 3> ring;
+  for (int64_t k = 0; k < std::max<int64_t>(chunks, 1) + 2; ++k) {
+    if (k < chunks) {
+      Chunk& chunk = ring[k % 3] = Chunk();
+      const int64_t begin = k * elements * SizeOf(request.dtype);
+      chunk.input = Bytes(request.input, begin);
+      chunk.output = Bytes(request.output, begin);
+      chunk.count = std::min(elements, request.count - k * elements);
+      chunk.dtype = chunk.result = request.dtype;
+      chunk.reduction = request.reduction;
+      chunk.scratch = static_cast<int>(k % 2);
+      RETURN_IF_ERROR(ReduceWithinHost(chunk));
+    }
+    if (k == 0) RETURN_IF_ERROR(AgreeOnRail(number));
+    if (k >= 1 && k - 1 < chunks) RETURN_IF_ERROR(RoundOnRail(ring[(k - 1) % 3]));
+    if (k >= 2 && k - 2 < chunks) RETURN_IF_ERROR(GatherWithinHost(ring[(k - 2) % 3]));
+  }
+  return absl::OkStatus();
+}
+
+// What a host needs of another are the sums of its own ranks' parts: for each host, its ranks are
+// given one of these each, and pass it on to the rank of their rail.
+absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number) {
+  Communicator& local = *parts_.local;
+  Communicator& rail = *parts_.rail;
+  const int64_t block = request.part * local.size();
+  const bool is_wide = request.partial || request.reduction == Reduction::kSum;
+  const DType sums_dtype = is_wide ? PartialDType(request.dtype) : request.dtype;
+  const int64_t size = SizeOf(sums_dtype);
+  char* const sums = Scratch(0, request.part * placement_.host_count() * size);
+  int64_t count = 0;  // of the sums
+  for (int host = 0; host < placement_.host_count(); ++host) {
+    const int64_t begin = std::min(request.count, host * block);
+    Request within = request;
+    within.input = Bytes(request.input, begin * SizeOf(request.dtype));
+    within.output = sums + host * request.part * size;
+    within.count = std::min(block, request.count - begin);
+    within.partial = is_wide;
+    RETURN_IF_ERROR(local.Wait(local.Issue(within)));
+    count += PartOf(within.count, request.part, local.rank()).size;
+  }
+  const bool is_rounded = !request.partial && sums_dtype != request.dtype;
+  char* const own = sums + PartOf(count, request.part, rail.rank()).begin * size;
+  const Ticket ticket = rail.ReduceScatter(sums, is_rounded ? own : request.output, count,
+                                           request.part, sums_dtype, request.reduction);
+  RETURN_IF_ERROR(AgreeOnRail(number));
+  RETURN_IF_ERROR(rail.Wait(ticket));
+  if (is_rounded) {
+    Finish(own, PartOf(request.count, request.part, rank()).size, request.dtype, request.output);
+  }
+  return absl::OkStatus();
+}
+
+// Each part is reduced for all, and kept by one.
+absl::Status Group::ReduceScatterByAllReduce(const Request& request, uint64_t number) {
+  RETURN_IF_ERROR(AgreeOnRail(number));
+  const DType result = request.partial ? PartialDType(request.dtype) : request.dtype;
+  const int64_t elements = std::min(ChunkElements(request.dtype), request.part);
+  for (int r = 0; r < size(); ++r) {
+    const Part part = PartOf(request.count, request.part, r);
+    for (int64_t begin = 0; begin < part.size; begin += elements) {
+      Chunk chunk;
+      chunk.input = Bytes(request.input, (part.begin + begin) * SizeOf(request.dtype));
+      chunk.output = r == rank() ? Bytes(request.output, begin * SizeOf(result))
+                                 : Scratch(2, elements * SizeOf(result));
+      chunk.count = std::min(elements, part.size - begin);
+      chunk.dtype = request.dtype;
+      chunk.result = result;
+      chunk.reduction = request.reduction;
+      RETURN_IF_ERROR(ReduceWithinHost(chunk));
+      RETURN_IF_ERROR(RoundOnRail(chunk));
+      RETURN_IF_ERROR(GatherWithinHost(chunk));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A rank gives its part to its rail; what a host has of another host is gathered within it.
+absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
+  Communicator& local = *parts_.local;
+  Communicator& rail = *parts_.rail;
+  const int64_t size = SizeOf(request.dtype);
+  const int64_t block = request.part * local.size();
+  const Part own = PartOf(request.count, request.part, rank());
+  const int hosts = placement_.host_count();
+  std::vector<Ticket> sends, receives(hosts);
+  const auto part_of = [&](int host) {
+    return PartOf(request.count, request.part, placement_.hosts[host][place().local]);
+  };
+  for (int k = 1; k < hosts; ++k) {
+    const int to = (place().host + k) % hosts, from = (place().host + hosts - k) % hosts;
+    const Part theirs = part_of(from);
+    receives[from] = rail.Receive(Bytes(request.output, theirs.begin * size), theirs.size,
+                                  request.dtype, from);
+    sends.push_back(rail.Send(request.input, own.size, request.dtype, to));
+  }
+  for (int k = 0; k < hosts; ++k) {
+    const int host = (place().host + hosts - k) % hosts;
+    if (k == 1) RETURN_IF_ERROR(AgreeOnRail(number));
+    if (k > 0) RETURN_IF_ERROR(rail.Wait(receives[host]));
+    const int64_t begin = std::min(request.count, host * block);
+    const void* const input =
+        k == 0 ? request.input : Bytes(request.output, part_of(host).begin * size);
+    RETURN_IF_ERROR(local.Wait(local.AllGather(input, Bytes(request.output, begin * size),
+                                               std::min(block, request.count - begin),
+                                               request.part, request.dtype)));
+  }
+  return WaitAll(rail, sends);
+}
+
+absl::Status Group::AllGatherByBroadcast(const Request& request, uint64_t number) {
+  RETURN_IF_ERROR(AgreeOnRail(number));
+  for (int r = 0; r < size(); ++r) {
+    const Part part = PartOf(request.count, request.part, r);
+    RETURN_IF_ERROR(BroadcastFrom(r, request.input,
+                                  Bytes(request.output, part.begin * SizeOf(request.dtype)),
+                                  part.size, request.dtype));
+  }
+  return absl::OkStatus();
+}
+
+// Between hosts there is nothing to save: a message for each two ranks.
+absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
+  const int64_t bytes = request.part * SizeOf(request.dtype);
+  std::vector<Ticket> tickets;
+  for (int k = 1; k < size(); ++k) {
+    const int to = (rank() + k) % size(), from = (rank() + size() - k) % size();
+    const auto is_far = [&](int r) {
+      return !placement_.is_regular || placement_.places[r].host != place().host;
+    };
+    if (is_far(from)) {
+      tickets.push_back(parts_.all->Receive(Bytes(request.output, from * bytes), request.part,
+                                            request.dtype, from));
+    }
+    if (is_far(to)) {
+      tickets.push_back(
+          parts_.all->Send(Bytes(request.input, to * bytes), request.part, request.dtype, to));
+    }
+  }
+  if (placement_.is_regular) {
+    Communicator& local = *parts_.local;
+    const int64_t begin = host_ranks().front() * bytes;
+    RETURN_IF_ERROR(local.Wait(local.AllToAll(Bytes(request.input, begin),
+                                              Bytes(request.output, begin), request.part,
+                                              request.dtype)));
+  } else {
+    Copy(Bytes(request.output, rank() * bytes), Bytes(request.input, rank() * bytes), bytes);
+  }
+  RETURN_IF_ERROR(AgreeOnRail(number));
+  return WaitAll(*parts_.all, tickets);
+}
+
+absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
+  RETURN_IF_ERROR(AgreeOnRail(number));
+  return BroadcastFrom(request.peer, request.input, static_cast<char*>(request.output),
+                       request.count, request.dtype);
+}
+
+// To the other hosts on the root's rail, and within each host from the rail's rank. Where the root
+// is on none, it hands it to the first rail's rank of its host.
+absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int64_t count,
+                                  DType dtype) {
+  Communicator& local = *parts_.local;
+  const Placement::Place& from = placement_.places[root];
+  const bool is_on_rail = from.local < placement_.rails;
+  const int rail = is_on_rail ? from.local : 0;
+  const bool is_root = rank() == root;
+  const bool is_here = from.host == place().host;
+  const int64_t elements = ChunkElements(dtype);
+  const int64_t chunks = (count + elements - 1) / elements;
+  Ticket tickets[2];  // on the rail
+  const auto start = [&](int64_t k) -> absl::Status {
+    const int64_t begin = k * elements;
+    const int64_t now = std::min(elements, count - begin);
+    char* const to = output + begin * SizeOf(dtype);
+    const void* const data = is_root ? Bytes(input, begin * SizeOf(dtype)) : nullptr;
+    if (!is_on_rail && is_here) {
+      RETURN_IF_ERROR(local.Wait(local.Broadcast(data, to, now, dtype, from.local)));
+    }
+    if (place().local != rail) return absl::OkStatus();
+    const void* const source = is_on_rail ? data : is_here ? to : nullptr;
+    tickets[k % 2] = parts_.rail->Broadcast(source, to, now, dtype, from.host);
+    return absl::OkStatus();
+  };
+  if (chunks > 0) RETURN_IF_ERROR(start(0));
+  for (int64_t k = 0; k < chunks; ++k) {
+    if (k + 1 < chunks) RETURN_IF_ERROR(start(k + 1));
+    if (place().local == rail) RETURN_IF_ERROR(parts_.rail->Wait(tickets[k % 2]));
+    if (!is_on_rail && is_here) continue;
+    char* const to = output + k * elements * SizeOf(dtype);
+    RETURN_IF_ERROR(local.Wait(
+        local.Broadcast(to, to, std::min(elements, count - k * elements), dtype, rail)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera::hierarchical

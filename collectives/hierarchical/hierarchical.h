@@ -1,0 +1,40 @@
+// Groups of ranks on several hosts, some of which have more than one of them: operations go through
+// shared memory within a host, and over the network between hosts.
+//
+// What is reduced is reduced within each host first, and of what goes to another host, or comes
+// from it, every byte goes once. Partial sums of bf16 and fp16 are fp32. Where each host has the
+// same power of two of neighbouring ranks the order of reduction is that of
+// collectives/reduce/reduce.h; elsewhere it is that order within each host, and then among the
+// hosts: the group's note() says so.
+//
+// Operations move on while their rank waits for one of them, and otherwise on a thread of the
+// group's own.
+//
+// Memory, which is kept: a reduce-scatter takes a buffer of the rank's share of its host's input, in
+// fp32 for bf16 and fp16; an all-reduce of these takes up to 16 MiB.
+//
+// Thread safety: as Communicator.
+#ifndef TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_
+#define TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "collectives/communicator.h"
+
+namespace tessera::hierarchical {
+
+// The group of the ranks of `all`, which can reach each other over the network; `local` is that of
+// the ranks on this rank's host, in the same order. host_of[r] says on which host rank r is.
+// Collective. Where all ranks are on one host it is `local` itself, and where each has a host of
+// its own, `all`.
+absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
+                                                        absl::Span<const int> host_of,
+                                                        std::unique_ptr<Communicator> local,
+                                                        std::unique_ptr<Communicator> all);
+
+}  // namespace tessera::hierarchical
+
+#endif  // TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_

@@ -1,0 +1,39 @@
+// Where the ranks of a group are, and what follows from it for an operation in two levels.
+//
+// Thread safety: immutable after PlaceRanks.
+#ifndef TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_
+#define TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace tessera::hierarchical {
+
+struct Placement {
+  struct Place {
+    int host = 0;   // an index of `hosts`
+    int local = 0;  // among the ranks of the host
+  };
+  std::vector<std::vector<int>> hosts;  // the ranks of each; in the order of their first ranks
+  std::vector<Place> places;            // by rank
+
+  // Ranks of the same local index, one of each host, that communicate between hosts: a rail. There
+  // is one for each local index that all hosts have, as far as the rails' ranks are in the order of
+  // the hosts.
+  int rails = 0;
+  // Each host has as many neighbouring ranks as the others.
+  bool is_regular = false;
+  // To reduce within hosts first is the order of collectives/reduce/reduce.h.
+  bool keeps_order = false;
+
+  int size() const { return static_cast<int>(places.size()); }
+  int host_count() const { return static_cast<int>(hosts.size()); }
+};
+
+// host_of[r] says on which host rank r is; equal numbers, equal hosts. At least one rank.
+Placement PlaceRanks(absl::Span<const int> host_of);
+
+}  // namespace tessera::hierarchical
+
+#endif  // TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_

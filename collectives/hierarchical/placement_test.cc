@@ -1,0 +1,59 @@
+#include "collectives/hierarchical/placement.h"
+
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera::hierarchical {
+namespace {
+
+using testing::ElementsAre;
+
+TEST(PlacementTest, NeighboursOnEachHostAreRegular) {
+  const Placement placement = PlaceRanks({7, 7, 3, 3, 5, 5});
+  EXPECT_THAT(placement.hosts, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
+  EXPECT_EQ(placement.places[3].host, 1);
+  EXPECT_EQ(placement.places[3].local, 1);
+  EXPECT_EQ(placement.rails, 2);
+  EXPECT_TRUE(placement.is_regular);
+  EXPECT_TRUE(placement.keeps_order);
+}
+
+TEST(PlacementTest, ThreeOnEachHostAreSummedInAnotherOrder) {
+  const Placement placement = PlaceRanks({0, 0, 0, 1, 1, 1});
+  EXPECT_EQ(placement.rails, 3);
+  EXPECT_TRUE(placement.is_regular);
+  EXPECT_FALSE(placement.keeps_order);
+}
+
+TEST(PlacementTest, HostsMayHaveDifferentNumbers) {
+  const Placement placement = PlaceRanks({0, 0, 1, 2, 2, 2});
+  EXPECT_EQ(placement.rails, 1);
+  EXPECT_FALSE(placement.is_regular);
+  EXPECT_FALSE(placement.keeps_order);
+}
+
+TEST(PlacementTest, RanksMayTakeTurns) {
+  const Placement placement = PlaceRanks({0, 1, 0, 1});
+  EXPECT_THAT(placement.hosts, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
+  EXPECT_EQ(placement.rails, 2);
+  EXPECT_FALSE(placement.is_regular);
+}
+
+// On the second rail the second host would come first.
+TEST(PlacementTest, RailsHaveTheOrderOfTheHosts) {
+  const Placement placement = PlaceRanks({0, 1, 1, 0});
+  EXPECT_EQ(placement.rails, 1);
+  EXPECT_FALSE(placement.is_regular);
+}
+
+TEST(PlacementTest, OneHostIsRegular) {
+  const Placement placement = PlaceRanks({4, 4, 4});
+  EXPECT_EQ(placement.host_count(), 1);
+  EXPECT_EQ(placement.rails, 3);
+  EXPECT_TRUE(placement.keeps_order);
+}
+
+}  // namespace
+}  // namespace tessera::hierarchical
