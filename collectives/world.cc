@@ -1,12 +1,16 @@
 #include "collectives/world.h"
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/hierarchical/hierarchical.h"
+#include "collectives/hierarchical/placement.h"
+#include "collectives/host_identity.h"
 #include "core/tensor/check.h"
 
 namespace tessera {
@@ -14,69 +18,117 @@ namespace {
 
 constexpr char kShm[] = "shm";
 constexpr char kTcp[] = "tcp";
+constexpr char kHierarchical[] = "hierarchical";
 
-std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3));
-}
-
-// By way of the store; of a single rank without one.
-Exchange ExchangeOver(StoreClient* store, int rank, int size, std::chrono::milliseconds timeout) {
-  return [=](absl::string_view key,
-             absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
-    if (store == nullptr) return std::vector<std::string>{std::string(mine)};
-    const auto key_of = [key](int r) { return absl::StrCat("exchange/", key, "/", r); };
-    RETURN_IF_ERROR(store->Set(key_of(rank), mine));
-    std::vector<std::string> keys;
-    for (int r = 0; r < size; ++r) keys.push_back(key_of(r));
-    return store->WaitAll(keys, timeout);
-  };
-}
-
-absl::StatusOr<std::string> ChooseBackend(const WorldOptions& options,
-                                          const RankEnvironment& environment) {
-  const std::string& wanted = options.backend;
-  if (!wanted.empty() && wanted != kShm && wanted != kTcp) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("there is no backend '", wanted, "': backends are ", kShm, " and ", kTcp));
+absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
+                                          const hierarchical::Placement& placement) {
+  const bool one_host = placement.host_count() == 1;
+  if (wanted.empty()) {
+    if (one_host) return kShm;
+    return placement.host_count() == placement.size() ? kTcp : kHierarchical;
   }
-  if (wanted == kShm && !environment.one_host) {
+  if (wanted != kShm && wanted != kTcp && wanted != kHierarchical) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no backend '", wanted,
+                                                   "': backends are ", kShm, ", ", kTcp, " and ",
+                                                   kHierarchical));
+  }
+  if (wanted == kShm && !one_host) {
     return absl::InvalidArgumentError(
         absl::StrCat("the ranks are on several hosts, and the backend ", kShm, " is for one host"));
   }
-  if (!wanted.empty()) return wanted;
-  return environment.one_host ? kShm : kTcp;
+  if (wanted == kHierarchical && one_host) {
+    return absl::InvalidArgumentError(absl::StrCat("all ranks are on one host, and the backend ",
+                                                   kHierarchical, " is for several: try ", kShm));
+  }
+  return wanted;
 }
 
 }  // namespace
 
+Exchange World::ExchangeAmong(std::string name, std::vector<int> ranks) const {
+  return [this, name = std::move(name), ranks = std::move(ranks)](
+             absl::string_view key,
+             absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
+    if (rendezvous_ == nullptr) return std::vector<std::string>{std::string(mine)};
+    const auto key_of = [&](int r) { return absl::StrCat("exchange/", name, "/", key, "/", r); };
+    StoreClient& store = rendezvous_->store();
+    RETURN_IF_ERROR(store.Set(key_of(rank()), mine));
+    std::vector<std::string> keys;
+    for (int r : ranks) keys.push_back(key_of(r));
+    return store.WaitAll(keys, timeout_);
+  };
+}
+
+absl::StatusOr<std::vector<int>> World::FindHosts(const WorldOptions& options) const {
+  std::vector<std::string> names = options.hosts;
+  if (names.empty()) {
+    std::vector<int> all(size());
+    std::iota(all.begin(), all.end(), 0);
+    ASSIGN_OR_RETURN(names, ExchangeAmong("hosts", all)("identity", HostIdentity()));
+  }
+  if (static_cast<int>(names.size()) != size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "there are ", size(), " ranks, and the hosts of ", names.size(), " were named"));
+  }
+  std::map<std::string, int> numbers;
+  std::vector<int> host_of;
+  for (const std::string& name : names) {
+    host_of.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
+  }
+  return host_of;
+}
+
 absl::StatusOr<std::unique_ptr<World>> World::Connect(const WorldOptions& options) {
   std::unique_ptr<World> world(new World);
   ASSIGN_OR_RETURN(world->environment_, ReadRankEnvironment(options.rendezvous));
-  const RankEnvironment& environment = world->environment_;
-  ASSIGN_OR_RETURN(world->backend_, ChooseBackend(options, environment));
-  const auto timeout = Milliseconds(options.timeout_seconds);
-  StoreClient* store = nullptr;
-  if (environment.size > 1) {
-    ASSIGN_OR_RETURN(world->rendezvous_, Rendezvous::Join(environment, timeout));
-    store = &world->rendezvous_->store();
+  world->timeout_ = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_seconds * 1e3));
+  if (world->size() > 1) {
+    ASSIGN_OR_RETURN(world->rendezvous_, Rendezvous::Join(world->environment_, world->timeout_));
   }
-  const Exchange exchange = ExchangeOver(store, environment.rank, environment.size, timeout);
-  if (world->backend_ == kShm) {
-    ASSIGN_OR_RETURN(world->host_, shm::Host::Create(environment.rank, environment.size, exchange,
-                                                     {.timeout_seconds = options.timeout_seconds}));
-    ASSIGN_OR_RETURN(world->communicator_, world->host_->World());
+  const absl::Status status = world->Communicate(options);
+  if (status.ok()) return world;
+  world->Leave(status).IgnoreError();
+  return status;
+}
+
+absl::Status World::Communicate(const WorldOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<int> host_of, FindHosts(options));
+  const hierarchical::Placement placement = hierarchical::PlaceRanks(host_of);
+  ASSIGN_OR_RETURN(backend_, ChooseBackend(options.backend, placement));
+  const std::vector<int>& neighbours = placement.hosts[placement.places[rank()].host];
+  std::unique_ptr<Communicator> local, all;
+  if (backend_ != kTcp) {
+    shm::HostOptions host_options;
+    host_options.timeout_seconds = options.timeout_seconds;
+    if (backend_ == kHierarchical) host_options.job_ranks = neighbours;
+    ASSIGN_OR_RETURN(
+        host_, shm::Host::Create(placement.places[rank()].local,
+                                 static_cast<int>(neighbours.size()),
+                                 ExchangeAmong(absl::StrCat("host/", neighbours[0]), neighbours),
+                                 host_options));
+    ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
+    ASSIGN_OR_RETURN(neighbours_,
+                     local->Split("memory", std::vector<int>(neighbours.size(), 0)));
+  }
+  if (backend_ != kShm) {
+    std::vector<int> ranks(size());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    ASSIGN_OR_RETURN(network_, tcp::Network::Create(rank(), size(), ExchangeAmong("network", ranks),
+                                                    {.timeout_seconds = options.timeout_seconds,
+                                                     .interface = options.interface}));
+    ASSIGN_OR_RETURN(all, network_->World());
+  }
+  if (backend_ == kHierarchical) {
+    ASSIGN_OR_RETURN(communicator_, hierarchical::MakeGroup("world", host_of, std::move(local),
+                                                            std::move(all)));
   } else {
-    ASSIGN_OR_RETURN(world->network_,
-                     tcp::Network::Create(environment.rank, environment.size, exchange,
-                                          {.timeout_seconds = options.timeout_seconds,
-                                           .interface = options.interface}));
-    ASSIGN_OR_RETURN(world->communicator_, world->network_->World());
+    communicator_ = std::move(backend_ == kShm ? local : all);
   }
-  return world;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<char*> World::Allocate(int64_t bytes) {
-  if (host_ != nullptr) return host_->Allocate(*communicator_, bytes);
+  if (host_ != nullptr) return host_->Allocate(*neighbours_, bytes);
   constexpr size_t kAlignment = 64;
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
   char* const data = static_cast<char*>(std::aligned_alloc(kAlignment, rounded));

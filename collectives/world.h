@@ -4,6 +4,7 @@
 #ifndef TESSERA_COLLECTIVES_WORLD_H_
 #define TESSERA_COLLECTIVES_WORLD_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "collectives/exchange.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
 #include "collectives/shm/host.h"
@@ -21,8 +23,10 @@ namespace tessera {
 
 struct WorldOptions {
   std::string rendezvous;       // HOST:PORT of rank 0, where no launcher names it
-  std::string backend;          // "shm" or "tcp"; empty: as suits where the ranks are
+  std::string backend;          // "shm", "tcp", "hierarchical"; empty: as suits where the ranks are
   std::string interface;        // of tcp: NetworkOptions::interface
+  // The host of each rank, by any name, as if it were so. Empty: as it is.
+  std::vector<std::string> hosts = {};
   double timeout_seconds = 60;  // the longest wait for another rank
 };
 
@@ -46,19 +50,29 @@ class World {
   // bytes, until the World goes. Collective.
   absl::StatusOr<char*> Allocate(int64_t bytes);
 
+  // What this rank has sent over the network, but for headers.
+  int64_t NetworkBytes() { return network_ == nullptr ? 0 : network_->BytesWritten(); }
+
   // The last call: this rank is done, or cannot go on because of an error, which the others are
   // told.
   absl::Status Leave(const absl::Status& why = absl::OkStatus());
 
  private:
   World() = default;
+  // Where the ranks are, equal numbers on equal hosts.
+  absl::StatusOr<std::vector<int>> FindHosts(const WorldOptions& options) const;
+  absl::Status Communicate(const WorldOptions& options);
+  // By way of the store, among some of the ranks.
+  Exchange ExchangeAmong(std::string name, std::vector<int> ranks) const;
 
+  std::chrono::milliseconds timeout_{};
   RankEnvironment environment_;
   std::string backend_;
   std::unique_ptr<Rendezvous> rendezvous_;
-  std::unique_ptr<shm::Host> host_;                               // of the backend shm
-  std::unique_ptr<tcp::Network> network_;                         // of the backend tcp
+  std::unique_ptr<shm::Host> host_;                               // not of the backend tcp
+  std::unique_ptr<tcp::Network> network_;                         // not of the backend shm
   std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // where no backend has any
+  std::unique_ptr<Communicator> neighbours_;                      // of the host, for Allocate
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -20,9 +20,6 @@
 
 namespace tessera::hierarchical {
 
-// Of the group within a host, where `host_of` says where all ranks are.
-std::string LocalName(absl::string_view name, absl::Span<const int> host_of);
-
 // Larger operations go on by chunks of this size, so that one is under way between hosts while
 // another is within them.
 inline constexpr int64_t kChunkBytes = int64_t{4} << 20;

@@ -18,6 +18,7 @@
 #define TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -34,6 +35,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                         absl::Span<const int> host_of,
                                                         std::unique_ptr<Communicator> local,
                                                         std::unique_ptr<Communicator> all);
+
+// What to call `local`, so that messages tell it from the group itself.
+std::string LocalName(absl::string_view name, absl::Span<const int> host_of);
 
 }  // namespace tessera::hierarchical
 

@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <list>
 #include <utility>
 
@@ -26,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "collectives/host_identity.h"
 #include "collectives/rendezvous/socket.h"
 #include "core/tensor/check.h"
 
@@ -110,15 +110,6 @@ absl::StatusOr<Endpoint> LocalEndpoint(const std::string& interface, bool one_ho
   if (interface.empty()) return one_host ? ParseEndpoint("127.0.0.1", "0") : OfInterface("");
   auto endpoint = ParseEndpoint(interface, "0");
   return endpoint.ok() ? endpoint : OfInterface(interface);
-}
-
-// The same for two processes that reach each other by loopback: containers of one machine do not.
-std::string HostKey() {
-  std::string boot;
-  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  char space[64] = "";
-  if (readlink("/proc/self/ns/net", space, sizeof(space) - 1) < 0) space[0] = '\0';
-  return absl::StrCat(boot, " ", space);
 }
 
 std::string HostName() {
@@ -215,10 +206,10 @@ absl::Status Meeting::Listen(const Endpoint& local) {
 }
 
 absl::Status Meeting::Introduce(const Exchange& exchange, const std::string& interface) {
-  const std::string host_key = HostKey();
-  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, exchange("tcp/host", host_key));
+  const std::string identity = HostIdentity();
+  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, exchange("tcp/host", identity));
   const bool one_host = std::all_of(hosts.begin(), hosts.end(),
-                                    [&](const std::string& host) { return host == host_key; });
+                                    [&](const std::string& host) { return host == identity; });
   const auto local = LocalEndpoint(interface, one_host);
   const absl::Status status = local.ok() ? Listen(*local) : local.status();
   const Other& self = others_[rank_];

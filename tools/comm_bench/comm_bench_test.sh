@@ -26,8 +26,15 @@ for private in "" --noshared --backend=tcp; do
   done
 done
 
+for hosts in a,a,b,b a,b,b,a; do
+  "$launch" --nproc=4 "$bench" -b 64 -e 64K -f 32 -n 1 -w 0 --hosts=$hosts >out 2>err ||
+    fail "--hosts=$hosts"
+  grep -q '# 4 ranks, hierarchical' out || fail "--hosts=$hosts: not hierarchical"
+done
+grep -q '# note: .*power of two' out || fail "no note on the order"
+
 # One line each, from the first rank that fails.
-for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--json=/nonexistent/x"; do
+for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--backend=hierarchical" "--hosts=a" "--json=/nonexistent/x"; do
   # shellcheck disable=SC2086  # a flag and its value
   "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
   grep -qE '^\[[01]\] error: ' err || fail "$bad: no line says why"

@@ -37,7 +37,10 @@ ABSL_FLAG(bool, bound, false,
           "measure this machine's memory, and say what share of its bound each time is");
 ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
-ABSL_FLAG(std::string, backend, "", "shm or tcp; left out: as suits where the ranks are");
+ABSL_FLAG(std::string, backend, "",
+          "shm, tcp or hierarchical; left out: as suits where the ranks are");
+ABSL_FLAG(std::vector<std::string>, hosts, {},
+          "the host of each rank, by any name, to try several on one machine: a,a,b,b");
 ABSL_FLAG(std::string, interface, "", "of tcp: an address or interface of this host");
 ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, where no launcher names it");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
@@ -58,7 +61,11 @@ const std::vector<FlagGroup>& Groups() {
       {"How",
        {{"n", "N"}, {"w", "N"}, {"check", ""}, {"bound", ""}, {"shared", ""}, {"json", "FILE"}}},
       {"The job",
-       {{"backend", "NAME"}, {"interface", "NAME"}, {"rendezvous", "HOST:PORT"}, {"timeout", "X"}}},
+       {{"backend", "NAME"},
+        {"hosts", "NAME,..."},
+        {"interface", "NAME"},
+        {"rendezvous", "HOST:PORT"},
+        {"timeout", "X"}}},
   };
   return *groups;
 }
@@ -172,7 +179,11 @@ class Report {
     json_["rows"].push_back(std::move(line));
   }
 
-  absl::Status End(const std::string& path) {
+  absl::Status End(int64_t network_bytes, const std::string& path) {
+    if (world_.rank() == 0 && network_bytes > 0) {
+      std::printf("# %s went over the network\n", FormatBytes(network_bytes).c_str());
+      json_["network_bytes"] = network_bytes;
+    }
     if (world_.rank() == 0 && !path.empty()) {
       std::FILE* const file = std::fopen(path.c_str(), "w");
       if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
@@ -215,7 +226,10 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
   report.Begin(memory);
   RETURN_IF_ERROR(Bench(world.communicator(), options, first, first + bytes,
                         [&](const BenchRow& row) { report.Add(row); }));
-  return report.End(absl::GetFlag(FLAGS_json));
+  int64_t network_bytes = world.NetworkBytes();
+  Communicator& group = world.communicator();
+  RETURN_IF_ERROR(group.Wait(group.AllReduce(&network_bytes, &network_bytes, 1, DType::kI64)));
+  return report.End(network_bytes, absl::GetFlag(FLAGS_json));
 }
 
 absl::Status Run(const std::vector<std::string>& arguments) {
@@ -227,12 +241,13 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const BenchOptions options, ReadOptions());
   WorldOptions world_options;
   world_options.backend = absl::GetFlag(FLAGS_backend);
+  world_options.hosts = absl::GetFlag(FLAGS_hosts);
   world_options.interface = absl::GetFlag(FLAGS_interface);
   world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
   world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
   ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(world_options));
-  if (world->rank() == 0 && !world->environment().note.empty()) {
-    std::printf("# note: %s\n", world->environment().note.c_str());
+  for (const std::string& note : {world->environment().note, world->communicator().note()}) {
+    if (world->rank() == 0 && !note.empty()) std::printf("# note: %s\n", note.c_str());
   }
   const absl::Status status = RunBench(*world, options);
   const absl::Status left = world->Leave(status);

@@ -1,0 +1,24 @@
+#include "collectives/host_identity.h"
+
+#include <unistd.h>
+
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace tessera {
+
+std::string HostIdentity() {
+  std::string identity;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), identity);
+  for (const char* space : {"net", "pid"}) {
+    char name[64] = "";
+    if (readlink(absl::StrCat("/proc/self/ns/", space).c_str(), name, sizeof(name) - 1) < 0) {
+      name[0] = '\0';
+    }
+    absl::StrAppend(&identity, " ", name);
+  }
+  return identity;
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+# Two emulated hosts: network namespaces, joined by a link of 1 Gbit/s. To be sourced; needs root.
+PATH=$PATH:/usr/sbin:/sbin
+
+# two_hosts: makes them, a and b; they go when the shell ends.
+two_hosts() {
+  host_a=tessera-a-$$ host_b=tessera-b-$$
+  ip netns add "$host_a" && ip netns add "$host_b" || return 1
+  trap 'ip netns del "$host_a"; ip netns del "$host_b"' EXIT
+  ip link add link0 netns "$host_a" type veth peer name link0 netns "$host_b" || return 1
+  local host
+  for host in "$host_a" "$host_b"; do
+    ip -n "$host" link set lo up
+    ip -n "$host" link set link0 up
+    tc -n "$host" qdisc add dev link0 root tbf rate 1gbit burst 256kb latency 50ms || return 1
+  done
+  ip -n "$host_a" address add 10.77.0.1/24 dev link0
+  ip -n "$host_b" address add 10.77.0.2/24 dev link0
+}
+
+# bytes_sent HOST: what its side of the link has counted.
+bytes_sent() { ip netns exec "$1" cat /sys/class/net/link0/statistics/tx_bytes; }
+
+# on_two_hosts RANKS COMMAND...: RANKS ranks on each. Shows what rank 0 prints, and the first error.
+on_two_hosts() {
+  local ranks=$1 rank host pids=() failed=0 folder
+  shift
+  folder=$(mktemp -d)
+  for ((rank = 0; rank < 2 * ranks; ++rank)); do
+    host=$host_a
+    if ((rank >= ranks)); then host=$host_b; fi
+    ip netns exec "$host" env RANK=$rank WORLD_SIZE=$((2 * ranks)) LOCAL_RANK=$((rank % ranks)) \
+      LOCAL_WORLD_SIZE="$ranks" MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TESSERA_SECRET=emulated \
+      OMP_NUM_THREADS=1 "$@" >"$folder/out$rank" 2>"$folder/err$rank" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+  cat "$folder/out0"
+  if ((failed)); then cat "$folder"/err* >&2; fi
+  rm -r "$folder"
+  return $failed
+}
