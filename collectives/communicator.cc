@@ -70,11 +70,11 @@ absl::Status CheckOverlap(const Request& request, int rank, const Extents& exten
       output - input == InPlaceDistance(request, rank)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      Describe(request), ": the input and the output overlap, which ",
-      request.operation == Operation::kAllToAll ? "all-to-all cannot do"
-      : widens                                  ? "partial sums cannot do"
-                                                : "is only right at the same elements"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Describe(request), ": the input and the output overlap, which ",
+                   request.operation == Operation::kAllToAll ? "all-to-all cannot do"
+                   : widens                                  ? "partial sums cannot do"
+                            : "is only right at the same elements"));
 }
 
 // None, or one that lets another rank go first, or a long one.

@@ -137,6 +137,10 @@ class Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                       absl::Span<const int> colors);
 
+  // Of a group of which another is made: it waits so much longer than the time-out, for its ranks
+  // may themselves wait for others elsewhere, who are to be blamed first.
+  void set_patience(double seconds) { patience_ = seconds; }
+
   // Of the operations that have been waited for; while others are in flight, not to be read.
   const Traffic& traffic() const { return traffic_; }
 
@@ -160,6 +164,7 @@ class Communicator {
   // Split, of as many colors as there are ranks.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                                   absl::Span<const int> colors) = 0;
+  double patience() const { return patience_; }
   // Counts what this rank sends to others.
   void CountSent(Operation operation, int64_t bytes) {
     traffic_[static_cast<size_t>(operation)].bytes_sent += bytes;
@@ -172,6 +177,7 @@ class Communicator {
   int64_t issued_ = 0;
   Fault fault_;
   uint64_t timing_seed_ = 0;
+  double patience_ = 0;
 };
 
 // An exchange among the ranks of a group. Small texts only.

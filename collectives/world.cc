@@ -102,13 +102,11 @@ absl::Status World::Communicate(const WorldOptions& options) {
     host_options.timeout_seconds = options.timeout_seconds;
     if (backend_ == kHierarchical) host_options.job_ranks = neighbours;
     ASSIGN_OR_RETURN(
-        host_, shm::Host::Create(placement.places[rank()].local,
-                                 static_cast<int>(neighbours.size()),
-                                 ExchangeAmong(absl::StrCat("host/", neighbours[0]), neighbours),
-                                 host_options));
+        host_, shm::Host::Create(
+                   placement.places[rank()].local, static_cast<int>(neighbours.size()),
+                   ExchangeAmong(absl::StrCat("host/", neighbours[0]), neighbours), host_options));
     ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
-    ASSIGN_OR_RETURN(neighbours_,
-                     local->Split("memory", std::vector<int>(neighbours.size(), 0)));
+    ASSIGN_OR_RETURN(neighbours_, local->Split("memory", std::vector<int>(neighbours.size(), 0)));
   }
   if (backend_ != kShm) {
     std::vector<int> ranks(size());
@@ -119,8 +117,9 @@ absl::Status World::Communicate(const WorldOptions& options) {
     ASSIGN_OR_RETURN(all, network_->World());
   }
   if (backend_ == kHierarchical) {
-    ASSIGN_OR_RETURN(communicator_, hierarchical::MakeGroup("world", host_of, std::move(local),
-                                                            std::move(all)));
+    ASSIGN_OR_RETURN(communicator_,
+                     hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),
+                                             options.timeout_seconds / 10));
   } else {
     communicator_ = std::move(backend_ == kShm ? local : all);
   }

@@ -22,9 +22,9 @@
 namespace tessera {
 
 struct WorldOptions {
-  std::string rendezvous;       // HOST:PORT of rank 0, where no launcher names it
-  std::string backend;          // "shm", "tcp", "hierarchical"; empty: as suits where the ranks are
-  std::string interface;        // of tcp: NetworkOptions::interface
+  std::string rendezvous;  // HOST:PORT of rank 0, where no launcher names it
+  std::string backend;     // "shm", "tcp", "hierarchical"; empty: as suits where the ranks are
+  std::string interface;   // of tcp: NetworkOptions::interface
   // The host of each rank, by any name, as if it were so. Empty: as it is.
   std::vector<std::string> hosts = {};
   double timeout_seconds = 60;  // the longest wait for another rank

@@ -84,15 +84,4 @@ std::vector<absl::Status> RunFake(const FakeOptions& options,
   });
 }
 
-Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks) {
-  return [all, ranks = std::move(ranks)](
-             absl::string_view key,
-             absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
-    ASSIGN_OR_RETURN(const std::vector<std::string> texts, all(key, mine));
-    std::vector<std::string> some;
-    for (int rank : ranks) some.push_back(texts[rank]);
-    return some;
-  };
-}
-
 }  // namespace tessera

@@ -49,9 +49,6 @@ std::vector<absl::Status> RunFake(const FakeOptions& options,
 std::vector<absl::Status> RunThreads(
     int ranks, const std::function<absl::Status(int rank, const Exchange& exchange)>& body);
 
-// What some of the ranks give, in the order of `ranks`. All take part in each exchange.
-Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks);
-
 }  // namespace tessera
 
 #endif  // TESSERA_COLLECTIVES_FAKE_FAKE_H_

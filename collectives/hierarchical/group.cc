@@ -71,8 +71,8 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
 absl::Status Group::Wait(Ticket ticket) {
   if (ticket.channel > 0) {
     const int channel = ticket.channel - 1;
-    const absl::Status status = (channel % 2 == 1 ? parts_.local_pairs : parts_.pairs)
-                                    ->Wait({channel / 2, ticket.number});
+    const absl::Status status =
+        (channel % 2 == 1 ? parts_.local_pairs : parts_.pairs)->Wait({channel / 2, ticket.number});
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!status.ok() && status_.ok()) Break(status);
     return status.ok() ? status : status_;
@@ -105,7 +105,7 @@ void Group::Drive(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const int64_t before = BytesSent();
   const absl::Status status = Run(request, number);
-  const int64_t sent = BytesSent() - before;
+  const int64_t sent = status.ok() ? BytesSent() - before : 0;
   lock.lock();
   is_driven_ = false;
   if (status_.ok() && status.ok()) {
@@ -132,15 +132,15 @@ void Group::RunThread() {
 // The lock is held.
 void Group::Break(absl::Status status) {
   status_ = std::move(status);
-  for (const auto* part : {&parts_.local, &parts_.rail, &parts_.wishes, &parts_.all,
-                           &parts_.local_pairs, &parts_.pairs}) {
+  for (const auto* part : {&parts_.local, &parts_.rail, &parts_.all, &parts_.local_wishes,
+                           &parts_.rail_wishes, &parts_.local_pairs, &parts_.pairs}) {
     if (*part != nullptr) (*part)->Abort(status_);
   }
   changed_.notify_all();
 }
 
 int64_t Group::BytesSent() const {
-  int64_t bytes = -uncounted_;
+  int64_t bytes = 0;
   for (const Communicator* part : {parts_.local.get(), parts_.rail.get(), parts_.all.get()}) {
     if (part == nullptr) continue;
     for (const OperationCount& count : part->traffic()) bytes += count.bytes_sent;
@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
                    parts_.local->Split(LocalName(name, host_of), local_colors));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, parts_.all->Split(name, colors));
   if (color < 0) return nullptr;
-  return hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all));
+  return hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all), patience());
 }
 
 std::string LocalName(absl::string_view name, absl::Span<const int> host_of) {
@@ -182,7 +182,8 @@ std::string LocalName(absl::string_view name, absl::Span<const int> host_of) {
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                         absl::Span<const int> host_of,
                                                         std::unique_ptr<Communicator> local,
-                                                        std::unique_ptr<Communicator> all) {
+                                                        std::unique_ptr<Communicator> all,
+                                                        double patience_seconds) {
   Placement placement = PlaceRanks(host_of);
   if (placement.host_count() == 1) return local;
   if (placement.host_count() == placement.size()) return all;
@@ -197,12 +198,20 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
   const std::vector<int> locally_together(local->size(), 0);
   Parts parts;
   ASSIGN_OR_RETURN(parts.rail, all->Split(rail, rails));
-  ASSIGN_OR_RETURN(parts.wishes, all->Split(rail, rails));
+  ASSIGN_OR_RETURN(parts.rail_wishes, all->Split(rail, rails));
   ASSIGN_OR_RETURN(parts.pairs, all->Split(name, together));
+  ASSIGN_OR_RETURN(parts.local_wishes, local->Split(local->name(), locally_together));
   ASSIGN_OR_RETURN(parts.local_pairs, local->Split(local->name(), locally_together));
   parts.local = std::move(local);
   parts.all = std::move(all);
-  return std::make_unique<Group>(std::string(name), rank, std::move(placement), std::move(parts));
+  parts.local->set_patience(patience_seconds);
+  for (const auto* part : {&parts.rail, &parts.rail_wishes, &parts.all}) {
+    if (*part != nullptr) (*part)->set_patience(patience_seconds / 2);
+  }
+  auto group =
+      std::make_unique<Group>(std::string(name), rank, std::move(placement), std::move(parts));
+  group->set_patience(patience_seconds);
+  return group;
 }
 
 }  // namespace tessera::hierarchical

@@ -26,10 +26,11 @@ inline constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
 // What the group's operations are made of. The ranks of a rail are numbered by their hosts.
 struct Parts {
-  std::unique_ptr<Communicator> local;   // this host's ranks
-  std::unique_ptr<Communicator> rail;    // null: this rank is on none
-  std::unique_ptr<Communicator> wishes;  // the rail again: what its ranks want
-  std::unique_ptr<Communicator> all;     // messages of collectives between two ranks
+  std::unique_ptr<Communicator> local;  // this host's ranks
+  std::unique_ptr<Communicator> rail;   // null: this rank is on none
+  std::unique_ptr<Communicator> all;    // messages of collectives between two ranks
+  // The first two again, for what their ranks want.
+  std::unique_ptr<Communicator> local_wishes, rail_wishes;
   // The user's own messages.
   std::unique_ptr<Communicator> local_pairs;
   std::unique_ptr<Communicator> pairs;
@@ -67,6 +68,7 @@ class Group : public Communicator {
   // What follows runs on one thread at a time, without the lock.
   absl::Status Run(const Request& request, uint64_t number);
   // Whether the ranks of the host want the same; those of the rail are asked.
+  // (All are needed here, so who does not come is himself to be blamed.)
   absl::Status AgreeLocally(const Request& request, uint64_t number);
   // Whether the ranks of the rail want the same: before any other wait for one of them.
   absl::Status AgreeOnRail(uint64_t number);
@@ -80,8 +82,7 @@ class Group : public Communicator {
   absl::Status AllGatherByBroadcast(const Request& request, uint64_t number);
   absl::Status AllToAllMessages(const Request& request, uint64_t number);
   absl::Status BroadcastChunks(const Request& request, uint64_t number);
-  absl::Status BroadcastFrom(int root, const void* input, char* output, int64_t count,
-                             DType dtype);
+  absl::Status BroadcastFrom(int root, const void* input, char* output, int64_t count, DType dtype);
 
   // A chunk of an all-reduce, in three steps.
   struct Chunk;
@@ -107,7 +108,6 @@ class Group : public Communicator {
   std::vector<Wish> local_wishes_, rail_wishes_;
   Wish rail_wish_;  // this rank's
   Ticket rail_ticket_;
-  int64_t uncounted_ = 0;  // bytes of wishes
   struct Memory {
     std::unique_ptr<char[]> data;
     int64_t bytes = 0;

@@ -48,9 +48,9 @@ absl::Status Group::Run(const Request& request, uint64_t number) {
   const absl::Status status = run();
   // Who gave up has said where.
   if (status.ok() || absl::IsAborted(status) || absl::IsInvalidArgument(status)) return status;
-  return absl::Status(status.code(), absl::StrCat(status.message(), ", for ", Describe(request),
-                                                  ", operation ", number + 1, " of group '", name(),
-                                                  "'"));
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), ", for ", Describe(request), ", operation ",
+                                   number + 1, " of group '", name(), "'"));
 }
 
 absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
@@ -62,24 +62,22 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
                      request.part,
                      request.partial ? 1 : 0};
   constexpr int64_t kBytes = sizeof(Wish);
-  Communicator& local = *parts_.local;
+  Communicator& local = *parts_.local_wishes;
   local_wishes_.resize(local.size());
-  const int64_t sent = BytesSent();
   RETURN_IF_ERROR(local.Wait(
       local.AllGather(&mine, local_wishes_.data(), local.size() * kBytes, kBytes, DType::kU8)));
-  uncounted_ += BytesSent() - sent;
   RETURN_IF_ERROR(CheckAgreement(host_ranks(), local_wishes_, number));
-  if (parts_.wishes == nullptr) return absl::OkStatus();
+  if (parts_.rail_wishes == nullptr) return absl::OkStatus();
   rail_wishes_.resize(placement_.host_count());
   rail_wish_ = mine;
-  rail_ticket_ = parts_.wishes->AllGather(&rail_wish_, rail_wishes_.data(),
-                                          placement_.host_count() * kBytes, kBytes, DType::kU8);
+  rail_ticket_ = parts_.rail_wishes->AllGather(
+      &rail_wish_, rail_wishes_.data(), placement_.host_count() * kBytes, kBytes, DType::kU8);
   return absl::OkStatus();
 }
 
 absl::Status Group::AgreeOnRail(uint64_t number) {
-  if (parts_.wishes == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(parts_.wishes->Wait(rail_ticket_));
+  if (parts_.rail_wishes == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(parts_.rail_wishes->Wait(rail_ticket_));
   std::vector<int> ranks;
   for (const std::vector<int>& host : placement_.hosts) ranks.push_back(host[place().local]);
   return CheckAgreement(ranks, rail_wishes_, number);
@@ -145,8 +143,8 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
   chunk.part = AllReducePart(chunk.count, placement_.rails);
   chunk.own = PartOf(chunk.count, chunk.part, place().local);
   const bool is_rounded = chunk.is_rounded();
-  char* const reduced =
-      is_rounded ? Scratch(chunk.scratch, chunk.own.size * SizeOf(DType::kF32)) : chunk.own_output();
+  char* const reduced = is_rounded ? Scratch(chunk.scratch, chunk.own.size * SizeOf(DType::kF32))
+                                   : chunk.own_output();
   RETURN_IF_ERROR(local.Wait(local.Issue({.operation = Operation::kReduceScatter,
                                           .dtype = chunk.dtype,
                                           .reduction = chunk.reduction,
@@ -162,8 +160,7 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
     char* const own = reduced + PartOf(chunk.own.size, part, rail.rank()).begin * sizeof(float);
     chunk.ticket = rail.ReduceScatter(reduced, own, chunk.own.size, part, DType::kF32);
   } else {
-    chunk.ticket =
-        rail.AllReduce(reduced, reduced, chunk.own.size, chunk.result, chunk.reduction);
+    chunk.ticket = rail.AllReduce(reduced, reduced, chunk.own.size, chunk.result, chunk.reduction);
   }
   return absl::OkStatus();
 }
@@ -179,16 +176,15 @@ absl::Status Group::RoundOnRail(Chunk& chunk) {
       Scratch(chunk.scratch, chunk.own.size * SizeOf(DType::kF32)) + own.begin * sizeof(float);
   char* const rounded = chunk.own_output() + own.begin * SizeOf(chunk.dtype);
   Finish(sums, own.size, chunk.dtype, rounded);
-  chunk.ticket =
-      rail.AllGather(rounded, chunk.own_output(), chunk.own.size, part, chunk.dtype);
+  chunk.ticket = rail.AllGather(rounded, chunk.own_output(), chunk.own.size, part, chunk.dtype);
   return absl::OkStatus();
 }
 
 absl::Status Group::GatherWithinHost(Chunk& chunk) {
   if (chunk.own.size > 0) RETURN_IF_ERROR(parts_.rail->Wait(chunk.ticket));
   Communicator& local = *parts_.local;
-  return local.Wait(local.AllGather(chunk.own_output(), chunk.output, chunk.count, chunk.part,
-                                    chunk.result));
+  return local.Wait(
+      local.AllGather(chunk.own_output(), chunk.output, chunk.count, chunk.part, chunk.result));
 }
 
 // Three chunks are under way at a time: one within the host, one on the rail, one within the host
@@ -288,8 +284,8 @@ absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
   for (int k = 1; k < hosts; ++k) {
     const int to = (place().host + k) % hosts, from = (place().host + hosts - k) % hosts;
     const Part theirs = part_of(from);
-    receives[from] = rail.Receive(Bytes(request.output, theirs.begin * size), theirs.size,
-                                  request.dtype, from);
+    receives[from] =
+        rail.Receive(Bytes(request.output, theirs.begin * size), theirs.size, request.dtype, from);
     sends.push_back(rail.Send(request.input, own.size, request.dtype, to));
   }
   for (int k = 0; k < hosts; ++k) {
@@ -300,8 +296,8 @@ absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
     const void* const input =
         k == 0 ? request.input : Bytes(request.output, part_of(host).begin * size);
     RETURN_IF_ERROR(local.Wait(local.AllGather(input, Bytes(request.output, begin * size),
-                                               std::min(block, request.count - begin),
-                                               request.part, request.dtype)));
+                                               std::min(block, request.count - begin), request.part,
+                                               request.dtype)));
   }
   return WaitAll(rail, sends);
 }
@@ -338,9 +334,8 @@ absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
   if (placement_.is_regular) {
     Communicator& local = *parts_.local;
     const int64_t begin = host_ranks().front() * bytes;
-    RETURN_IF_ERROR(local.Wait(local.AllToAll(Bytes(request.input, begin),
-                                              Bytes(request.output, begin), request.part,
-                                              request.dtype)));
+    RETURN_IF_ERROR(local.Wait(local.AllToAll(
+        Bytes(request.input, begin), Bytes(request.output, begin), request.part, request.dtype)));
   } else {
     Copy(Bytes(request.output, rank() * bytes), Bytes(request.input, rank() * bytes), bytes);
   }
@@ -386,8 +381,8 @@ absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int
     if (place().local == rail) RETURN_IF_ERROR(parts_.rail->Wait(tickets[k % 2]));
     if (!is_on_rail && is_here) continue;
     char* const to = output + k * elements * SizeOf(dtype);
-    RETURN_IF_ERROR(local.Wait(
-        local.Broadcast(to, to, std::min(elements, count - k * elements), dtype, rail)));
+    RETURN_IF_ERROR(
+        local.Wait(local.Broadcast(to, to, std::min(elements, count - k * elements), dtype, rail)));
   }
   return absl::OkStatus();
 }

@@ -10,8 +10,8 @@
 // Operations move on while their rank waits for one of them, and otherwise on a thread of the
 // group's own.
 //
-// Memory, which is kept: a reduce-scatter takes a buffer of the rank's share of its host's input, in
-// fp32 for bf16 and fp16; an all-reduce of these takes up to 16 MiB.
+// Memory, which is kept: a reduce-scatter takes a buffer of the rank's share of its host's input,
+// in fp32 for bf16 and fp16; an all-reduce of these takes up to 16 MiB.
 //
 // Thread safety: as Communicator.
 #ifndef TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_
@@ -31,10 +31,14 @@ namespace tessera::hierarchical {
 // the ranks on this rank's host, in the same order. host_of[r] says on which host rank r is.
 // Collective. Where all ranks are on one host it is `local` itself, and where each has a host of
 // its own, `all`.
+//
+// A rank that dies or does not come is named by who waits for it; who waits for one that waits, has
+// to be told by that one. So they wait longer than the time-out, for up to `patience_seconds`.
 absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                         absl::Span<const int> host_of,
                                                         std::unique_ptr<Communicator> local,
-                                                        std::unique_ptr<Communicator> all);
+                                                        std::unique_ptr<Communicator> all,
+                                                        double patience_seconds);
 
 // What to call `local`, so that messages tell it from the group itself.
 std::string LocalName(absl::string_view name, absl::Span<const int> host_of);

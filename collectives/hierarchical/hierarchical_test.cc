@@ -1,6 +1,4 @@
-// Ranks that are threads, on hosts that are only said to be different.
-#include "collectives/hierarchical/hierarchical.h"
-
+// Ranks that are threads: values of every operation, bytes, groups, errors.
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -11,9 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "collectives/fake/fake.h"
 #include "collectives/hierarchical/placement.h"
-#include "collectives/shm/host.h"
-#include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
+#include "collectives/testing/hosts.h"
 #include "core/tensor/check.h"
 #include "core/tensor/half.h"
 #include "gmock/gmock.h"
@@ -26,32 +23,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using HostOf = std::vector<int>;
-
-struct Rank {
-  std::unique_ptr<shm::Host> host;
-  std::unique_ptr<tcp::Network> network;
-  std::unique_ptr<Communicator> neighbours;  // for Allocate
-  std::unique_ptr<Communicator> world;
-};
-
-absl::StatusOr<Rank> MakeRank(int rank, const HostOf& host_of, const Exchange& exchange,
-                              double timeout_seconds = 60) {
-  const Placement placement = PlaceRanks(host_of);
-  const Placement::Place place = placement.places[rank];
-  const std::vector<int>& ranks = placement.hosts[place.host];
-  Rank self;
-  ASSIGN_OR_RETURN(self.host, shm::Host::Create(place.local, static_cast<int>(ranks.size()),
-                                                ExchangeAmong(exchange, ranks),
-                                                {.timeout_seconds = timeout_seconds,
-                                                 .job_ranks = ranks}));
-  ASSIGN_OR_RETURN(self.network, tcp::Network::Create(rank, placement.size(), exchange,
-                                                      {.timeout_seconds = timeout_seconds}));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local, self.host->World());
-  ASSIGN_OR_RETURN(self.neighbours, local->Split("neighbours", std::vector<int>(ranks.size())));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, self.network->World());
-  ASSIGN_OR_RETURN(self.world, MakeGroup("world", host_of, std::move(local), std::move(all)));
-  return self;
-}
 
 void ExpectOk(const std::vector<absl::Status>& results) {
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
@@ -81,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Placements, HierarchicalTest,
 
 TEST_P(HierarchicalTest, EveryOperation) {
   ExpectOk(RunThreads(ranks(), [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, GetParam(), exchange));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, GetParam(), exchange));
     ConformanceOptions options;
     options.hosts = Hosts();
     options.sizes = {0, 1, 7, 65, 4097};
@@ -92,7 +63,7 @@ TEST_P(HierarchicalTest, EveryOperation) {
 
 TEST_P(HierarchicalTest, InSharedMemory) {
   ExpectOk(RunThreads(ranks(), [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, GetParam(), exchange));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, GetParam(), exchange));
     ConformanceOptions options;
     options.hosts = Hosts();
     options.sizes = {1000};
@@ -103,8 +74,8 @@ TEST_P(HierarchicalTest, InSharedMemory) {
   }));
 }
 
-// More than one chunk, and the last one short. What is summed in chunks has the bits of what is summed
-// in small buffers.
+// More than one chunk, and the last one short. What is summed in chunks has the bits of what is
+// summed in small buffers.
 TEST(HierarchicalChunksTest, AllReduceAndBroadcast) {
   constexpr int64_t kCount = 4 * (2 << 20) + 3, kSmall = 1000;
   const auto make = [](int rank) {
@@ -120,20 +91,20 @@ TEST(HierarchicalChunksTest, AllReduceAndBroadcast) {
   for (const HostOf& host_of : {HostOf{0, 0, 1, 1}, HostOf{0, 1, 1, 2, 2}}) {
     const int ranks = static_cast<int>(host_of.size());
     ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
-      ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, host_of, exchange));
+      ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange));
       Communicator& world = *self.world;
       const std::vector<BFloat16> data = make(rank);
       std::vector<BFloat16> result(kCount), small(kSmall);
       RETURN_IF_ERROR(
           world.Wait(world.AllReduce(data.data(), result.data(), kCount, DType::kBF16)));
       for (int64_t begin = 0; begin + kSmall <= kCount; begin += 97 * kSmall) {
-        RETURN_IF_ERROR(world.Wait(
-            world.AllReduce(data.data() + begin, small.data(), kSmall, DType::kBF16)));
+        RETURN_IF_ERROR(
+            world.Wait(world.AllReduce(data.data() + begin, small.data(), kSmall, DType::kBF16)));
         EXPECT_TRUE(same(small.data(), result.data() + begin, kSmall)) << begin;
       }
       for (int root = 0; root < ranks; ++root) {
-        RETURN_IF_ERROR(world.Wait(
-            world.Broadcast(data.data(), result.data(), kCount, DType::kBF16, root)));
+        RETURN_IF_ERROR(
+            world.Wait(world.Broadcast(data.data(), result.data(), kCount, DType::kBF16, root)));
         EXPECT_TRUE(same(result.data(), make(root).data(), kCount)) << root;
       }
       return world.Wait(world.Barrier());
@@ -143,7 +114,7 @@ TEST(HierarchicalChunksTest, AllReduceAndBroadcast) {
 
 TEST_P(HierarchicalTest, OverlappingGroups) {
   ExpectOk(RunThreads(ranks(), [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, GetParam(), exchange));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, GetParam(), exchange));
     std::vector<int> halves, pairs;
     for (int r = 0; r < ranks(); ++r) {
       halves.push_back(r % 2);
@@ -177,7 +148,7 @@ TEST_P(HierarchicalTest, OverlappingGroups) {
 TEST(HierarchicalOrderTest, OperationsMoveOnBesideEachOther) {
   const HostOf host_of = {0, 0, 1, 1};
   ExpectOk(RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, host_of, exchange));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange));
     Communicator& world = *self.world;
     std::vector<std::vector<float>> data(6, std::vector<float>(30000, 1.0f));
     std::vector<float> sent(20000, static_cast<float>(rank)), received(20000);
@@ -206,7 +177,7 @@ TEST(HierarchicalTrafficTest, BytesAreThoseOfTheFormulas) {
   const HostOf host_of = {0, 0, 0, 0, 1, 1, 1, 1};
   constexpr int64_t kLocal = 4, kHosts = 2;
   ExpectOk(RunThreads(8, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, host_of, exchange));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange));
     Communicator& world = *self.world;
     const auto expect = [&](Operation operation, int64_t before, int64_t bytes, int64_t network) {
       EXPECT_EQ(world.traffic()[static_cast<size_t>(operation)].bytes_sent - before, bytes)
@@ -244,7 +215,7 @@ TEST(HierarchicalTrafficTest, BytesAreThoseOfTheFormulas) {
 TEST(HierarchicalErrorTest, RanksOfAHostDisagree) {
   const HostOf host_of = {0, 0, 1, 1};
   const auto results = RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, host_of, exchange, 20));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange, 20));
     float data[8] = {};
     const absl::Status status =
         self.world->Wait(self.world->AllReduce(data, data, rank == 3 ? 7 : 8, DType::kF32));
@@ -262,13 +233,13 @@ TEST(HierarchicalErrorTest, RanksOfAHostDisagree) {
 TEST(HierarchicalErrorTest, HostsDisagree) {
   const HostOf host_of = {0, 0, 1, 1};
   const auto results = RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, host_of, exchange, 20));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange, 20));
     Communicator& world = *self.world;
     RETURN_IF_ERROR(world.Wait(world.Barrier()));
     std::vector<float> data(400000), other(400000);
-    return world.Wait(rank < 2 ? world.AllToAll(data.data(), other.data(), 100000, DType::kF32)
-                               : world.AllGather(data.data(), other.data(), 400000, 100000,
-                                                 DType::kF32));
+    return world.Wait(
+        rank < 2 ? world.AllToAll(data.data(), other.data(), 100000, DType::kF32)
+                 : world.AllGather(data.data(), other.data(), 400000, 100000, DType::kF32));
   });
   for (const absl::Status& status : results) {
     EXPECT_THAT(std::string(status.message()),
@@ -281,7 +252,7 @@ TEST(HierarchicalErrorTest, HostsDisagree) {
 TEST(HierarchicalErrorTest, OneGivesUp) {
   const HostOf host_of = {0, 0, 1, 1};
   const auto results = RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, host_of, exchange, 20));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange, 20));
     float data[8] = {};
     if (rank == 1) self.world->Abort(absl::AbortedError("it has better things to do"));
     return self.world->Wait(self.world->AllReduce(data, data, 8, DType::kF32));
@@ -293,7 +264,7 @@ TEST(HierarchicalErrorTest, OneGivesUp) {
 
 TEST(HierarchicalErrorTest, ASplitThatIsSummedOtherwiseSaysSo) {
   ExpectOk(RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, {0, 0, 1}, exchange));
+    ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, {0, 0, 1}, exchange));
     EXPECT_THAT(self.world->note(), HasSubstr("group 'world': hosts do not have the same power"));
     return absl::OkStatus();
   }));

@@ -12,7 +12,8 @@ using testing::ElementsAre;
 
 TEST(PlacementTest, NeighboursOnEachHostAreRegular) {
   const Placement placement = PlaceRanks({7, 7, 3, 3, 5, 5});
-  EXPECT_THAT(placement.hosts, ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
+  EXPECT_THAT(placement.hosts,
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
   EXPECT_EQ(placement.places[3].host, 1);
   EXPECT_EQ(placement.places[3].local, 1);
   EXPECT_EQ(placement.rails, 2);

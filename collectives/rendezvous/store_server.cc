@@ -130,7 +130,8 @@ void StoreServer::Loop::Run() {
       events.push_back({peer.connection.fd(), static_cast<decltype(pollfd::events)>(in | out), 0});
       ids.push_back(id);
     }
-    if (poll(events.data(), events.size(), MillisecondsUntil(NextDeadline(may_accept))) < 0) continue;
+    if (poll(events.data(), events.size(), MillisecondsUntil(NextDeadline(may_accept))) < 0)
+      continue;
     for (size_t i = 0; i < ids.size(); ++i) {
       // Some were dropped on account of those before them.
       if ((events[first_peer + i].revents & ~POLLOUT) != 0 && peers_.count(ids[i]) > 0) {

@@ -310,9 +310,10 @@ void Group::Fail(absl::Status status) {
 std::string Group::RankName(int rank) const {
   const std::vector<int>& job_ranks = host_->options_.job_ranks;
   const int job_rank = job_ranks.empty() ? ranks_[rank] : job_ranks[ranks_[rank]];
-  return absl::StrCat("rank ", rank, " (", job_rank == rank ? "" : absl::StrCat(job_rank, " of the job, "),
-                      "process ", memory_[rank]->address().process, " on ",
-                      HostName(), ", after ", members_[rank]->completed.load(), " collectives)");
+  return absl::StrCat("rank ", rank, " (",
+                      job_rank == rank ? "" : absl::StrCat(job_rank, " of the job, "), "process ",
+                      memory_[rank]->address().process, " on ", HostName(), ", after ",
+                      members_[rank]->completed.load(), " collectives)");
 }
 
 // Which ranks the first operation of a channel waits for.
@@ -348,21 +349,27 @@ void Group::Check(Time now) {
       return absl::StrCat(Describe(operation.request), ", operation ", operation.number + 1,
                           " of group '", name(), "'");
     };
-    std::vector<std::string> missing;
-    for (int r : Missing(static_cast<int>(index))) {
-      if (!host_->IsAlive(ranks_[r])) {
-        Fail(absl::UnavailableError(absl::StrCat(RankName(r), " died; waiting in ", place())));
-        return;
-      }
-      missing.push_back(RankName(r));
-    }
-    const double waited = std::chrono::duration<double>(now - channel->since).count();
-    if (!missing.empty() && waited > host_->options_.timeout_seconds) {
-      Fail(absl::DeadlineExceededError(
-          absl::StrCat(absl::StrJoin(missing, ", "), " did not come within ",
-                       host_->options_.timeout_seconds, " s; waiting in ", place())));
+    const std::vector<int> missing = Missing(static_cast<int>(index));
+    for (int r : missing) {
+      if (host_->IsAlive(ranks_[r])) continue;
+      Fail(absl::UnavailableError(absl::StrCat(RankName(r), " died; waiting in ", place())));
       return;
     }
+    const double waited = std::chrono::duration<double>(now - channel->since).count();
+    const double at_most = host_->options_.timeout_seconds;
+    if (missing.empty() || waited <= at_most) continue;
+    std::vector<std::string> stopped, others;
+    for (int r : missing) (host_->IsStopped(ranks_[r]) ? stopped : others).push_back(RankName(r));
+    if (!stopped.empty()) {
+      Fail(absl::DeadlineExceededError(
+          absl::StrCat(absl::StrJoin(stopped, ", "), " did not come within ", at_most,
+                       " s, for the process is stopped; waiting in ", place())));
+    } else if (waited > at_most + patience()) {
+      Fail(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(others, ", "),
+                                                    " did not come within ", at_most + patience(),
+                                                    " s; waiting in ", place())));
+    }
+    if (!status_.ok()) return;
   }
 }
 

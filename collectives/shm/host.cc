@@ -142,7 +142,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Host::World(absl::string_view name
   }
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) ranks.push_back(rank);
-  return std::make_unique<Group>(this, std::string(name), rank_, ranks, std::move(world_memory_.segments));
+  return std::make_unique<Group>(this, std::string(name), rank_, ranks,
+                                 std::move(world_memory_.segments));
 }
 
 absl::StatusOr<char*> Host::Allocate(Communicator& world, int64_t bytes) {

@@ -80,6 +80,7 @@ class Host {
 
   Doorbell& BellOf(int rank) const;
   bool IsAlive(int rank) const { return control_.segments[rank]->MakerIsAlive(); }
+  bool IsStopped(int rank) const { return control_.segments[rank]->MakerIsStopped(); }
 
   void Add(Group* group);
   void Remove(Group* group);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <string>
@@ -124,6 +125,14 @@ bool Segment::MakerIsAlive() const {
   if (address_.process == getpid()) return true;
   struct flock lock = WholeFile();
   return fcntl(descriptor_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+bool Segment::MakerIsStopped() const {
+  std::string text;
+  std::getline(std::ifstream(absl::StrCat("/proc/", address_.process, "/stat")), text);
+  const size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
 }
 
 }  // namespace tessera::shm

@@ -39,6 +39,8 @@ class Segment {
 
   // Whether the process that made it is there. A process that was stopped is.
   bool MakerIsAlive() const;
+  // Whether it was stopped, by a signal or by a debugger.
+  bool MakerIsStopped() const;
 
  private:
   Segment(int descriptor, char* data, const SegmentAddress& address)

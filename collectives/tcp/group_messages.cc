@@ -156,8 +156,8 @@ std::string Group::RankName(int rank) const {
   const uint64_t collectives = std::min(exchanged_[rank].heard.wishes, channels_[0]->done);
   return absl::StrCat("rank ", rank, " (",
                       ranks_[rank] == rank ? "" : absl::StrCat(ranks_[rank], " of the job, "),
-                      "process ", peer.process, " on ", peer.host, ", ",
-                      peer.address, ", after ", collectives, " collectives)");
+                      "process ", peer.process, " on ", peer.host, ", ", peer.address, ", after ",
+                      collectives, " collectives)");
 }
 
 // "all-reduce of 12 f32 (sum), operation 3 of group 'world', after 4096 of 16384 bytes"
@@ -215,7 +215,7 @@ void Group::Check(Time now) {
       if (need == first) missing.push_back(RankName(r));
     }
     const double waited = std::chrono::duration<double>(now - channels_[index]->moved).count();
-    const double at_most = network_->options_.timeout_seconds;
+    const double at_most = network_->options_.timeout_seconds + patience();
     if (!missing.empty() && waited > at_most) {
       Fail(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(missing, ", "),
                                                     " did not come within ", at_most,

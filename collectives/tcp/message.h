@@ -27,7 +27,7 @@ struct Header {
   Operation operation = Operation::kBarrier;
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
-  uint8_t stage = 0;  // of kData
+  uint8_t stage = 0;    // of kData
   uint8_t partial = 0;  // 1: Request::partial
   uint8_t unused = 0;
   int32_t peer = 0;

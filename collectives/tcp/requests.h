@@ -13,7 +13,8 @@ namespace tessera::tcp {
 
 // Whether all that a peer gets goes with the wish.
 inline bool IsEager(const Request& request) {
-  return (IsCut(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <= kEagerBytes;
+  return (IsCut(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <=
+         kEagerBytes;
 }
 
 // The elements of a rank's input that go with its wish to another.

@@ -22,6 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
+#include "collectives/testing/failures.h"
 #include "collectives/testing/ranks.h"
 #include "core/tensor/check.h"
 #include "gmock/gmock.h"
@@ -55,71 +56,21 @@ TEST(TcpProcessesTest, EveryOperation) {
   }
 }
 
-// An operation that a rank starts, and into which all but one of the others come.
-struct Use {
-  std::string name;
-  std::function<Ticket(Communicator& world, char* data)> issue;
-};
-
-std::vector<Use> Uses(int64_t count) {
-  const DType f32 = DType::kF32;
-  const int64_t part = count / kRanks;
-  return {
-      {"all-reduce",
-       [=](Communicator& world, char* data) { return world.AllReduce(data, data, count, f32); }},
-      {"reduce-scatter",
-       [=](Communicator& world, char* data) {
-         return world.ReduceScatter(data, data + part * 4 * world.rank(), part * kRanks, part, f32);
-       }},
-      {"all-gather",
-       [=](Communicator& world, char* data) {
-         return world.AllGather(data + part * 4 * world.rank(), data, part * kRanks, part, f32);
-       }},
-      {"all-to-all", [=](Communicator& world,
-                         char* data) { return world.AllToAll(data, data + count * 4, part, f32); }},
-      {"broadcast", [=](Communicator& world,
-                        char* data) { return world.Broadcast(data, data, count, f32, kVictim); }},
-      {"barrier", [](Communicator& world, char* /*data*/) { return world.Barrier(); }},
-      {"send and receive",
-       [=](Communicator& world, char* data) {
-         return world.rank() == kVictim ? world.Send(data, count, f32, 0)
-                                        : world.Receive(data, count, f32, kVictim);
-       }},
-  };
-}
-
-// Runs `use` over and over; after some of them the victim does `end` to itself. What the others
-// say, and how long after that.
+// What the others say, and how long after that.
 void ExpectNoticed(const Use& use, int signal, double timeout, double at_most,
                    const std::string& what) {
   SCOPED_TRACE(use.name);
-  const auto results =
-      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+  const auto results = RunWithVictim(
+      use, {.ranks = kRanks, .victim = kVictim, .signal = signal, .at_most_seconds = at_most},
+      [&](int rank, const Exchange& exchange) -> absl::StatusOr<TestRank> {
         NetworkOptions options;
         options.timeout_seconds = timeout;
-        ASSIGN_OR_RETURN(const auto network, Network::Create(rank, kRanks, exchange, options));
-        ASSIGN_OR_RETURN(const auto world, network->World());
-        std::vector<char> data(4 << 20);
-        ASSIGN_OR_RETURN(const auto pids, exchange("pid", absl::StrCat(getpid())));
-        for (int turn = 0; turn < 3; ++turn) {
-          if (use.name == "send and receive" && rank == 2) break;  // it has no part in it
-          RETURN_IF_ERROR(world->Wait(use.issue(*world, data.data())));
-        }
-        if (rank == kVictim) {
-          kill(getpid(), signal);
-          return absl::OkStatus();
-        }
-        // In the midst of an operation more than before it.
-        const Clock::time_point begin = Clock::now();
-        absl::Status status = world->Wait(use.issue(*world, data.data()));
-        const double seconds = Since(begin);
-        if (signal == SIGSTOP) {
-          // Once all have noticed.
-          std::this_thread::sleep_for(std::chrono::milliseconds(300));
-          kill(std::stoi(pids[kVictim]), SIGKILL);
-        }
-        if (seconds > at_most) return absl::InternalError(absl::StrCat("after ", seconds, " s"));
-        return status;
+        ASSIGN_OR_RETURN(std::shared_ptr<Network> network,
+                         Network::Create(rank, kRanks, exchange, options));
+        TestRank self;
+        ASSIGN_OR_RETURN(self.world, network->World());
+        self.backend = network;
+        return self;
       });
   EXPECT_EQ(results[kVictim].message(), "signal 9");
   for (const int rank : {0, 2}) {
@@ -130,7 +81,7 @@ void ExpectNoticed(const Use& use, int signal, double timeout, double at_most,
 
 TEST(TcpFailuresTest, ADeathIsNoticedInEveryOperation) {
   for (const int64_t count : {300, 60000, 500000}) {
-    for (const Use& use : Uses(count)) {
+    for (const Use& use : AllUses(count, kRanks, kVictim)) {
       ExpectNoticed(use, SIGKILL, 60, 1.5, "died; waiting in ");
     }
   }
@@ -138,7 +89,7 @@ TEST(TcpFailuresTest, ADeathIsNoticedInEveryOperation) {
 
 TEST(TcpFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   for (const int64_t count : {300, 500000}) {
-    for (const Use& use : Uses(count)) {
+    for (const Use& use : AllUses(count, kRanks, kVictim)) {
       ExpectNoticed(use, SIGSTOP, 0.5, 2, "did not come within 0.5 s; waiting in ");
     }
   }
@@ -146,7 +97,7 @@ TEST(TcpFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
 
 // Signals that come at any point of an operation, again and again.
 TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
-  for (const Use& use : Uses(500000)) {
+  for (const Use& use : AllUses(500000, kRanks, kVictim)) {
     for (int microseconds = 100; microseconds < 10000; microseconds *= 4) {
       const auto results =
           RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -164,7 +115,7 @@ TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
             absl::Status status;
             while (status.ok()) {
               // No part in messages, so not told when to stop.
-              const bool idle = use.name == "send and receive" && rank == 2;
+              const bool idle = use.is_pair && rank == 2;
               status = world->Wait(idle ? world->Barrier() : use.issue(*world, data.data()));
             }
             if (killer.joinable()) killer.join();

@@ -1,0 +1,144 @@
+// Ranks that are processes: what the others do when one dies or stops.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/testing/conformance.h"
+#include "collectives/testing/failures.h"
+#include "collectives/testing/hosts.h"
+#include "collectives/testing/ranks.h"
+#include "core/tensor/check.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera::hierarchical {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+const std::vector<int> kHosts = {0, 0, 1, 1};
+constexpr int kRanks = 4;
+
+// Its number in the job is said wherever that of the group that waited is another.
+auto Names(int victim) {
+  return AnyOf(HasSubstr(absl::StrCat("(", victim, " of the job, process ")),
+               HasSubstr(absl::StrCat("rank ", victim, " (process ")));
+}
+
+TEST(HierarchicalProcessesTest, EveryOperation) {
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, kHosts, exchange));
+        ConformanceOptions options;
+        options.sizes = {0, 1, 1001, 40000};
+        options.dtypes = {DType::kF32, DType::kBF16};
+        RETURN_IF_ERROR(CheckOperations(*self.world, options));
+        ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.neighbours, 1 << 21));
+        return CheckOperations(*self.world, options);
+      });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+void ExpectNoticed(const Use& use, int victim, int signal, double timeout, double at_most,
+                   const std::string& what) {
+  SCOPED_TRACE(absl::StrCat(use.name, ", rank ", victim));
+  const auto results = RunWithVictim(
+      use, {.ranks = kRanks, .victim = victim, .signal = signal, .at_most_seconds = at_most},
+      [&](int rank, const Exchange& exchange) -> absl::StatusOr<TestRank> {
+        ASSIGN_OR_RETURN(HostedRank hosted, MakeHostedRank(rank, kHosts, exchange, timeout));
+        TestRank self;
+        self.world = std::move(hosted.world);
+        self.backend = std::make_shared<HostedRank>(std::move(hosted));
+        return self;
+      });
+  EXPECT_EQ(results[victim].message(), "signal 9");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_THAT(std::string(results[rank].message()), AllOf(Names(victim), HasSubstr(what)));
+  }
+}
+
+TEST(HierarchicalFailuresTest, ADeathIsNoticedInEveryOperation) {
+  for (const int victim : {1, 2}) {
+    for (const int64_t count : {300, 200000}) {
+      for (const Use& use : AllUses(count, kRanks, victim)) {
+        ExpectNoticed(use, victim, SIGKILL, 60, 1.5, "died; waiting in ");
+      }
+    }
+  }
+}
+
+TEST(HierarchicalFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
+  for (const int victim : {0, 3}) {
+    for (const Use& use : AllUses(60000, kRanks, victim)) {
+      if (use.is_pair && victim == 0) continue;
+      ExpectNoticed(use, victim, SIGSTOP, 2, 4, "did not come within 2");
+    }
+  }
+}
+
+// Signals that come at any point of an operation.
+TEST(HierarchicalFailuresTest, ADeathAtAnyPointEndsInItsName) {
+  constexpr int kVictim = 3;
+  for (const Use& use : AllUses(200000, kRanks, kVictim)) {
+    if (use.is_pair) continue;
+    SCOPED_TRACE(use.name);
+    for (int microseconds = 200; microseconds < 10000; microseconds *= 5) {
+      const auto results =
+          RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+            ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, kHosts, exchange));
+            std::vector<char> data(4 << 20);
+            RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+            std::thread killer;
+            if (rank == kVictim) {
+              killer = std::thread([&] {
+                std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+                kill(getpid(), SIGKILL);
+              });
+            }
+            absl::Status status;
+            while (status.ok()) status = self.world->Wait(use.issue(*self.world, data.data()));
+            if (killer.joinable()) killer.join();
+            return status;
+          });
+      for (int rank = 0; rank < kVictim; ++rank) {
+        EXPECT_THAT(std::string(results[rank].message()),
+                    AllOf(Names(kVictim), HasSubstr("died; waiting in ")));
+      }
+    }
+  }
+}
+
+// A rank that does something else is alive, and its thread would answer for it.
+TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
+  constexpr int kLate = 3;
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, kHosts, exchange, 1));
+        std::vector<float> data(60000);
+        RETURN_IF_ERROR(
+            self.world->Wait(self.world->AllReduce(data.data(), data.data(), 60000, DType::kF32)));
+        if (rank == kLate) {
+          std::this_thread::sleep_for(std::chrono::seconds(3));
+          return absl::OkStatus();
+        }
+        return self.world->Wait(
+            self.world->AllReduce(data.data(), data.data(), 60000, DType::kF32));
+      });
+  for (int rank = 0; rank < kLate; ++rank) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(Names(kLate), HasSubstr("did not come within 1")));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::hierarchical

@@ -1,0 +1,51 @@
+// What the ranks of a group say when one of them dies or stops.
+#ifndef TESSERA_COLLECTIVES_TESTING_FAILURES_H_
+#define TESSERA_COLLECTIVES_TESTING_FAILURES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/exchange.h"
+
+namespace tessera {
+
+// An operation over and over again. Of messages, only the victim and rank 0 have a part in them.
+struct Use {
+  std::string name;
+  bool is_pair = false;
+  // `data` has 16 bytes for each element.
+  std::function<Ticket(Communicator& world, char* data)> issue;
+};
+// One of each operation, on `count` elements of f32.
+std::vector<Use> AllUses(int64_t count, int ranks, int victim);
+
+// What a rank has.
+struct TestRank {
+  std::shared_ptr<void> backend;  // lives as long
+  std::shared_ptr<Communicator> world;
+  char* data = nullptr;  // null: private memory is taken
+};
+
+struct Harm {
+  int ranks = 3;
+  int victim = 1;
+  int signal = 0;              // SIGKILL or SIGSTOP, which it sends to itself
+  double at_most_seconds = 1;  // in which each of the others has to notice
+  int64_t data_bytes = 4 << 20;
+};
+
+// Each rank is a process. After three times of `use` the victim comes to harm; what each of the
+// others says of the fourth.
+std::vector<absl::Status> RunWithVictim(
+    const Use& use, const Harm& harm,
+    const std::function<absl::StatusOr<TestRank>(int rank, const Exchange& exchange)>& make);
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_TESTING_FAILURES_H_

@@ -1,0 +1,48 @@
+#include "collectives/testing/hosts.h"
+
+#include <string>
+#include <utility>
+
+#include "collectives/hierarchical/hierarchical.h"
+#include "collectives/hierarchical/placement.h"
+#include "core/tensor/check.h"
+
+namespace tessera {
+namespace {
+
+// What some of the ranks give, in the order of `ranks`. All take part in each exchange.
+Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks) {
+  return [all, ranks = std::move(ranks)](
+             absl::string_view key,
+             absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
+    ASSIGN_OR_RETURN(const std::vector<std::string> texts, all(key, mine));
+    std::vector<std::string> some;
+    for (int rank : ranks) some.push_back(texts[rank]);
+    return some;
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
+                                          const Exchange& exchange, double timeout_seconds) {
+  const hierarchical::Placement placement = hierarchical::PlaceRanks(host_of);
+  const hierarchical::Placement::Place place = placement.places[rank];
+  const std::vector<int>& ranks = placement.hosts[place.host];
+  HostedRank self;
+  ASSIGN_OR_RETURN(
+      self.host,
+      shm::Host::Create(place.local, static_cast<int>(ranks.size()), ExchangeAmong(exchange, ranks),
+                        {.timeout_seconds = timeout_seconds, .job_ranks = ranks}));
+  ASSIGN_OR_RETURN(self.network, tcp::Network::Create(rank, placement.size(), exchange,
+                                                      {.timeout_seconds = timeout_seconds}));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
+                   self.host->World(hierarchical::LocalName("world", host_of)));
+  ASSIGN_OR_RETURN(self.neighbours, local->Split("neighbours", std::vector<int>(ranks.size())));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, self.network->World());
+  ASSIGN_OR_RETURN(self.world, hierarchical::MakeGroup("world", host_of, std::move(local),
+                                                       std::move(all), timeout_seconds / 10));
+  return self;
+}
+
+}  // namespace tessera

@@ -1,0 +1,29 @@
+// Ranks on several hosts, which are only said to be several.
+#ifndef TESSERA_COLLECTIVES_TESTING_HOSTS_H_
+#define TESSERA_COLLECTIVES_TESTING_HOSTS_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/exchange.h"
+#include "collectives/shm/host.h"
+#include "collectives/tcp/network.h"
+
+namespace tessera {
+
+struct HostedRank {
+  std::unique_ptr<shm::Host> host;
+  std::unique_ptr<tcp::Network> network;
+  std::unique_ptr<Communicator> neighbours;  // the ranks of the host, for Allocate
+  std::unique_ptr<Communicator> world;       // of collectives/hierarchical
+};
+
+// Collective. host_of[r] says on which host rank r is to be.
+absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
+                                          const Exchange& exchange, double timeout_seconds = 60);
+
+}  // namespace tessera
+
+#endif  // TESSERA_COLLECTIVES_TESTING_HOSTS_H_
