@@ -25,6 +25,21 @@ inline bool SameCollective(const Request& a, const Request& b) {
          a.peer == b.peer && a.count == b.count && a.part == b.part && a.partial == b.partial;
 }
 
+// Elements that a rank gives to an operation.
+inline int64_t InputElements(const Request& request, int rank) {
+  switch (request.operation) {
+    case Operation::kAllGather:
+      return PartOf(request.count, request.part, rank).size;
+    case Operation::kBroadcast:
+      return rank == request.peer ? request.count : 0;
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      return 0;
+    default:
+      return request.count;
+  }
+}
+
 // Elements of a whole part of an all-reduce, of which each rank reduces one: they start at
 // multiples of a line, so that no two ranks write to the same.
 inline int64_t AllReducePart(int64_t count, int ranks) {

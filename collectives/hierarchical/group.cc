@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/hierarchical/hierarchical.h"
+#include "collectives/requests.h"
 #include "core/tensor/check.h"
 
 namespace tessera::hierarchical {
@@ -105,7 +106,11 @@ void Group::Drive(std::unique_lock<std::mutex>& lock) {
   lock.unlock();
   const int64_t before = BytesSent();
   const absl::Status status = Run(request, number);
-  const int64_t sent = status.ok() ? BytesSent() - before : 0;
+  int64_t sent = status.ok() ? BytesSent() - before : 0;
+  if (IsSmall(request)) {
+    const int64_t neighbours = static_cast<int64_t>(host_ranks().size()) - 1;
+    sent += neighbours * InputElements(request, rank()) * SizeOf(request.dtype);
+  }
   lock.lock();
   is_driven_ = false;
   if (status_.ok() && status.ok()) {

@@ -20,6 +20,10 @@
 
 namespace tessera::hierarchical {
 
+// What a rank gives to an operation goes along with what it wants, if it is not more than this: then
+// its neighbours need not meet again.
+inline constexpr int64_t kSmallBytes = 4096;
+
 // Larger operations go on by chunks of this size, so that one is under way between hosts while
 // another is within them.
 inline constexpr int64_t kChunkBytes = int64_t{4} << 20;
@@ -57,6 +61,10 @@ class Group : public Communicator {
     int32_t operation, dtype, reduction, peer;
     int64_t count, part, partial;
   };
+  struct LocalWish {
+    Wish wish;
+    char data[kSmallBytes];  // of a small operation
+  };
 
   bool IsDone(uint64_t number) const { return !status_.ok() || done_ > number; }
   // Sees to the first operation. The lock is given up meanwhile.
@@ -75,6 +83,9 @@ class Group : public Communicator {
   absl::Status CheckAgreement(absl::Span<const int> ranks, absl::Span<const Wish> wishes,
                               uint64_t number) const;
 
+  // Everyone has what its neighbours gave: the rest is one operation on each rail.
+  bool IsSmall(const Request& request) const;
+  absl::Status RunSmall(const Request& request, uint64_t number);
   absl::Status AllReduceChunks(const Request& request, uint64_t number);
   absl::Status ReduceScatterBlocks(const Request& request, uint64_t number);
   absl::Status ReduceScatterByAllReduce(const Request& request, uint64_t number);
@@ -105,8 +116,8 @@ class Group : public Communicator {
   absl::Status status_;
 
   // Of who drives.
-  std::vector<Wish> local_wishes_, rail_wishes_;
-  Wish rail_wish_;  // this rank's
+  std::vector<LocalWish> local_wishes_;  // and this rank's own behind them
+  std::vector<Wish> rail_wishes_;
   Ticket rail_ticket_;
   struct Memory {
     std::unique_ptr<char[]> data;

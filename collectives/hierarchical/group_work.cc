@@ -27,6 +27,7 @@ absl::Status WaitAll(Communicator& group, absl::Span<const Ticket> tickets) {
 absl::Status Group::Run(const Request& request, uint64_t number) {
   const auto run = [&]() -> absl::Status {
     RETURN_IF_ERROR(AgreeLocally(request, number));
+    if (IsSmall(request)) return RunSmall(request, number);
     switch (request.operation) {
       case Operation::kAllReduce:
         return AllReduceChunks(request, number);
@@ -54,24 +55,31 @@ absl::Status Group::Run(const Request& request, uint64_t number) {
 }
 
 absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
-  const Wish mine = {static_cast<int32_t>(request.operation),
-                     static_cast<int32_t>(request.dtype),
-                     static_cast<int32_t>(request.reduction),
-                     request.peer,
-                     request.count,
-                     request.part,
-                     request.partial ? 1 : 0};
-  constexpr int64_t kBytes = sizeof(Wish);
   Communicator& local = *parts_.local_wishes;
-  local_wishes_.resize(local.size());
-  RETURN_IF_ERROR(local.Wait(
-      local.AllGather(&mine, local_wishes_.data(), local.size() * kBytes, kBytes, DType::kU8)));
-  RETURN_IF_ERROR(CheckAgreement(host_ranks(), local_wishes_, number));
+  local_wishes_.resize(local.size() + 1);
+  LocalWish& mine = local_wishes_.back();
+  mine.wish = {static_cast<int32_t>(request.operation),
+               static_cast<int32_t>(request.dtype),
+               static_cast<int32_t>(request.reduction),
+               request.peer,
+               request.count,
+               request.part,
+               request.partial ? 1 : 0};
+  if (IsSmall(request)) {
+    Copy(mine.data, request.input, InputElements(request, rank()) * SizeOf(request.dtype));
+  }
+  constexpr int64_t kLocalBytes = sizeof(LocalWish), kBytes = sizeof(Wish);
+  RETURN_IF_ERROR(local.Wait(local.AllGather(&mine, local_wishes_.data(),
+                                             local.size() * kLocalBytes, kLocalBytes,
+                                             DType::kU8)));
+  std::vector<Wish> wishes;
+  for (int r = 0; r < local.size(); ++r) wishes.push_back(local_wishes_[r].wish);
+  RETURN_IF_ERROR(CheckAgreement(host_ranks(), wishes, number));
   if (parts_.rail_wishes == nullptr) return absl::OkStatus();
   rail_wishes_.resize(placement_.host_count());
-  rail_wish_ = mine;
-  rail_ticket_ = parts_.rail_wishes->AllGather(
-      &rail_wish_, rail_wishes_.data(), placement_.host_count() * kBytes, kBytes, DType::kU8);
+  rail_ticket_ = parts_.rail_wishes->AllGather(&mine.wish, rail_wishes_.data(),
+                                               placement_.host_count() * kBytes, kBytes,
+                                               DType::kU8);
   return absl::OkStatus();
 }
 
@@ -114,6 +122,75 @@ char* Group::Scratch(int index, int64_t bytes) {
     memory.bytes = bytes;
   }
   return memory.data.get();
+}
+
+bool Group::IsSmall(const Request& request) const {
+  if (request.operation == Operation::kAllToAll) return false;
+  return placement_.is_regular && request.count * SizeOf(request.dtype) <= kSmallBytes;
+}
+
+absl::Status Group::RunSmall(const Request& request, uint64_t number) {
+  Communicator& rail = *parts_.rail;
+  const int locals = parts_.local->size();
+  const int64_t size = SizeOf(request.dtype);
+  const DType wide = PartialDType(request.dtype);
+  char* const output = static_cast<char*>(request.output);
+  char* const sums = Scratch(0, kSmallBytes * SizeOf(DType::kF32));
+  const auto reduce = [&](Part part, char* sum) {
+    std::vector<const void*> inputs;
+    for (int r = 0; r < locals; ++r) inputs.push_back(local_wishes_[r].data + part.begin * size);
+    ReducePartially(inputs, sum, part.size, request.dtype, request.reduction);
+  };
+  Ticket ticket;
+  int64_t count = 0;  // of the sums
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      count = request.count;
+      reduce({0, count}, sums);
+      ticket = rail.AllReduce(sums, sums, count, wide, request.reduction);
+      break;
+    case Operation::kReduceScatter:
+      for (const std::vector<int>& host : placement_.hosts) {
+        const Part part = PartOf(request.count, request.part, host[place().local]);
+        reduce(part, sums + count * SizeOf(wide));
+        count += part.size;
+      }
+      ticket = rail.ReduceScatter(
+          sums, sums + PartOf(count, request.part, rail.rank()).begin * SizeOf(wide), count,
+          request.part, wide, request.reduction);
+      break;
+    case Operation::kAllGather: {
+      const int64_t block = request.part * locals;
+      const Part own = PartOf(request.count, block, rail.rank());
+      for (int r = 0; r < locals; ++r) {
+        const Part part = PartOf(request.count, request.part, host_ranks()[r]);
+        Copy(output + part.begin * size, local_wishes_[r].data, part.size * size);
+      }
+      ticket =
+          rail.AllGather(output + own.begin * size, output, request.count, block, request.dtype);
+      break;
+    }
+    case Operation::kBroadcast: {
+      const Placement::Place& root = placement_.places[request.peer];
+      ticket = rail.Broadcast(local_wishes_[root.local].data, output, request.count, request.dtype,
+                              root.host);
+      break;
+    }
+    default:
+      break;
+  }
+  RETURN_IF_ERROR(AgreeOnRail(number));
+  // Who has come to the rail has met its neighbours.
+  if (request.operation == Operation::kBarrier) return absl::OkStatus();
+  RETURN_IF_ERROR(rail.Wait(ticket));
+  if (request.operation == Operation::kAllReduce) {
+    Finish(sums, count, request.dtype, output);
+  } else if (request.operation == Operation::kReduceScatter) {
+    const Part own = PartOf(count, request.part, rail.rank());
+    Finish(sums + own.begin * SizeOf(wide), own.size, request.partial ? wide : request.dtype,
+           output);
+  }
+  return absl::OkStatus();
 }
 
 // Elements that are reduced, and where the result is to be, of dtype `result`.

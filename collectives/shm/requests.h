@@ -20,21 +20,6 @@ inline int64_t SlotBytes(const Request& request) {
 
 inline bool IsEager(const Request& request) { return SlotBytes(request) <= kSlotBytes; }
 
-// Elements that a rank gives to an operation.
-inline int64_t InputElements(const Request& request, int rank) {
-  switch (request.operation) {
-    case Operation::kAllGather:
-      return PartOf(request.count, request.part, rank).size;
-    case Operation::kBroadcast:
-      return rank == request.peer ? request.count : 0;
-    case Operation::kReceive:
-    case Operation::kBarrier:
-      return 0;
-    default:
-      return request.count;
-  }
-}
-
 inline Request RequestOf(const Wanted& wanted) {
   Request request;
   request.operation = wanted.operation;
