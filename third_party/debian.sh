@@ -16,7 +16,6 @@ readonly BUILD_PACKAGES=(
   "/usr/include/nlohmann/json.hpp nlohmann-json3-dev"
   "/usr/include/xxhash.h libxxhash-dev"
   "/usr/include/utf8.h libutfcpp-dev"
-  "/usr/include/gloo/config.h libgloo-dev"
   "/usr/include/openssl/opensslv.h libssl-dev"
 )
 # Debian's own Bazel, where there is no other, and the rules that it would download.
@@ -25,6 +24,12 @@ readonly BAZEL_PACKAGES=(
   "/usr/share/bazel/tools/platforms/WORKSPACE bazel-platforms"
   "/usr/share/bazel/tools/skylib/WORKSPACE bazel-skylib"
   "/usr/share/bazel/rules/java/WORKSPACE bazel-rules-java"
+)
+# What tests/rivals compares with.
+readonly RIVAL_PACKAGES=(
+  "/usr/include/gloo/config.h libgloo-dev"
+  "/usr/bin/mpirun openmpi-bin"
+  "/usr/include/x86_64-linux-gnu/mpi/mpi.h libopenmpi-dev"
 )
 readonly LINT_PACKAGES=(
   "/usr/bin/clang-format clang-format"

@@ -20,8 +20,8 @@
 
 namespace tessera::hierarchical {
 
-// What a rank gives to an operation goes along with what it wants, if it is not more than this: then
-// its neighbours need not meet again.
+// What a rank gives to an operation goes along with what it wants, if it is not more than this:
+// then its neighbours need not meet again.
 inline constexpr int64_t kSmallBytes = 4096;
 
 // Larger operations go on by chunks of this size, so that one is under way between hosts while

@@ -46,7 +46,7 @@ absl::Status Group::Run(const Request& request, uint64_t number) {
         return parts_.local->Wait(parts_.local->Barrier());
     }
   };
-  const absl::Status status = run();
+  absl::Status status = run();
   // Who gave up has said where.
   if (status.ok() || absl::IsAborted(status) || absl::IsInvalidArgument(status)) return status;
   return absl::Status(status.code(),
@@ -70,16 +70,14 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
   }
   constexpr int64_t kLocalBytes = sizeof(LocalWish), kBytes = sizeof(Wish);
   RETURN_IF_ERROR(local.Wait(local.AllGather(&mine, local_wishes_.data(),
-                                             local.size() * kLocalBytes, kLocalBytes,
-                                             DType::kU8)));
+                                             local.size() * kLocalBytes, kLocalBytes, DType::kU8)));
   std::vector<Wish> wishes;
   for (int r = 0; r < local.size(); ++r) wishes.push_back(local_wishes_[r].wish);
   RETURN_IF_ERROR(CheckAgreement(host_ranks(), wishes, number));
   if (parts_.rail_wishes == nullptr) return absl::OkStatus();
   rail_wishes_.resize(placement_.host_count());
-  rail_ticket_ = parts_.rail_wishes->AllGather(&mine.wish, rail_wishes_.data(),
-                                               placement_.host_count() * kBytes, kBytes,
-                                               DType::kU8);
+  rail_ticket_ = parts_.rail_wishes->AllGather(
+      &mine.wish, rail_wishes_.data(), placement_.host_count() * kBytes, kBytes, DType::kU8);
   return absl::OkStatus();
 }
 

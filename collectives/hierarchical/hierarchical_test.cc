@@ -217,7 +217,7 @@ TEST(HierarchicalErrorTest, RanksOfAHostDisagree) {
   const auto results = RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange, 20));
     float data[8] = {};
-    const absl::Status status =
+    absl::Status status =
         self.world->Wait(self.world->AllReduce(data, data, rank == 3 ? 7 : 8, DType::kF32));
     EXPECT_EQ(self.world->Wait(self.world->Barrier()), status);
     return status;

@@ -63,7 +63,7 @@ std::vector<absl::Status> RunWithVictim(
     }
     // In the midst of an operation more than before it.
     const Clock::time_point begin = Clock::now();
-    const absl::Status status = self.world->Wait(use.issue(*self.world, data));
+    absl::Status status = self.world->Wait(use.issue(*self.world, data));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (harm.signal == SIGSTOP) {
       // Once all have noticed.
