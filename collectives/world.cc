@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/hierarchical/placement.h"
 #include "collectives/host_identity.h"
@@ -41,6 +43,24 @@ absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
                                                    kHierarchical, " is for several: try ", kShm));
   }
   return wanted;
+}
+
+// What WorldOptions::fault says, and of which rank.
+absl::StatusOr<std::pair<int, Communicator::Fault>> ParseFault(const std::string& text, int size) {
+  const std::vector<std::string> words = absl::StrSplit(text, ':');
+  int rank = 0;
+  Communicator::Fault fault;
+  const bool is_whole = words.size() == 3 && absl::SimpleAtoi(words[0], &rank) && rank >= 0 &&
+                        rank < size && absl::SimpleAtoi(words[1], &fault.operation) &&
+                        fault.operation > 0;
+  fault.fails = is_whole && words[2] == "fail";
+  if (!is_whole || (!fault.fails && (!absl::SimpleAtod(words[2], &fault.delay_seconds) ||
+                                     !(fault.delay_seconds >= 0)))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the fault '", text, "' is not RANK:N:fail or RANK:N:SECONDS, such as 1:7:0.5, ",
+        "with a rank from 0 to ", size - 1));
+  }
+  return std::make_pair(rank, fault);
 }
 
 }  // namespace
@@ -122,6 +142,10 @@ absl::Status World::Communicate(const WorldOptions& options) {
                                              options.timeout_seconds / 10));
   } else {
     communicator_ = std::move(backend_ == kShm ? local : all);
+  }
+  if (!options.fault.empty()) {
+    ASSIGN_OR_RETURN(const auto fault, ParseFault(options.fault, size()));
+    if (fault.first == rank()) communicator_->InjectFault(fault.second);
   }
   return absl::OkStatus();
 }

@@ -28,6 +28,9 @@ struct WorldOptions {
   // The host of each rank, by any name, as if it were so. Empty: as it is.
   std::vector<std::string> hosts = {};
   double timeout_seconds = 60;  // the longest wait for another rank
+  // For tests: RANK:N:fail or RANK:N:SECONDS, what a rank does at the N-th operation, counted from
+  // 1, of the communicator of all ranks: it gives up, or it comes so much later.
+  std::string fault = "";
 };
 
 class World {

@@ -33,8 +33,20 @@ for hosts in a,a,b,b a,b,b,a; do
 done
 grep -q '# note: .*power of two' out || fail "no note on the order"
 
+# A rank that gives up, and one that is late, in one of several groups of operations.
+for backend in shm tcp hierarchical; do
+  hosts=
+  if [[ $backend == hierarchical ]]; then hosts=--hosts=a,a,b,b; fi
+  "$launch" --nproc=4 "$bench" -e 64K --backend=$backend $hosts --fault=3:20:fail >out 2>err &&
+    fail "$backend: no fault"
+  grep -qE 'rank [0-9] \(.* gave up: .* was told to fail' err || fail "$backend: no word of the fault"
+  "$launch" --nproc=4 "$bench" -e 64K --backend=$backend $hosts --fault=3:20:30 --timeout=1 \
+    >out 2>err && fail "$backend: nobody missed rank 3"
+  grep -qE '(rank 3|3 of the job).* did not come within 1' err || fail "$backend: rank 3 is not named"
+done
+
 # One line each, from the first rank that fails.
-for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--backend=hierarchical" "--hosts=a" "--json=/nonexistent/x"; do
+for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x"; do
   # shellcheck disable=SC2086  # a flag and its value
   "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
   grep -qE '^\[[01]\] error: ' err || fail "$bad: no line says why"

@@ -44,6 +44,9 @@ ABSL_FLAG(std::vector<std::string>, hosts, {},
 ABSL_FLAG(std::string, interface, "", "of tcp: an address or interface of this host");
 ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, where no launcher names it");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
+ABSL_FLAG(std::string, fault, "",
+          "for tests: at its N-th operation a rank gives up (RANK:N:fail) or is late "
+          "(RANK:N:SECONDS)");
 
 namespace tessera {
 namespace {
@@ -65,7 +68,8 @@ const std::vector<FlagGroup>& Groups() {
         {"hosts", "NAME,..."},
         {"interface", "NAME"},
         {"rendezvous", "HOST:PORT"},
-        {"timeout", "X"}}},
+        {"timeout", "X"},
+        {"fault", "RANK:N:WHAT"}}},
   };
   return *groups;
 }
@@ -244,6 +248,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   world_options.hosts = absl::GetFlag(FLAGS_hosts);
   world_options.interface = absl::GetFlag(FLAGS_interface);
   world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
+  world_options.fault = absl::GetFlag(FLAGS_fault);
   world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
   ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(world_options));
   for (const std::string& note : {world->environment().note, world->communicator().note()}) {
