@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "collectives/fake/fake.h"
 #include "collectives/shm/host.h"
 #include "collectives/testing/conformance.h"
@@ -72,29 +71,6 @@ TEST_P(ShmTest, EveryOperationInMemoryOfBothKinds) {
     options.dtypes = {DType::kF32, DType::kI64};
     if (rank % 2 == 1) options.shared = self.arena;
     return CheckOperations(*self.world, options);
-  }));
-}
-
-TEST(ShmGroupsTest, GroupsOfAMesh) {
-  constexpr int kRanks = 8;  // [2, 2, 2]
-  ExpectOk(RunThreads(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, kRanks, exchange));
-    std::vector<std::unique_ptr<Communicator>> groups;
-    std::vector<Communicator*> pointers = {self.world.get()};
-    for (int axes = 1; axes < 7; ++axes) {  // each subset of axes but all
-      std::vector<int> colors(kRanks);
-      for (int r = 0; r < kRanks; ++r) colors[r] = r & ~axes;
-      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("axes", axes), colors));
-      ConformanceOptions options;
-      options.sizes = {0, 3, 5000};
-      options.large_sizes = {};
-      options.dtypes = {DType::kF32};
-      options.shared = self.arena;
-      RETURN_IF_ERROR(CheckOperations(*group, options));
-      pointers.push_back(group.get());
-      groups.push_back(std::move(group));
-    }
-    return CheckOverlappingGroups(pointers, 3000, 5, /*delays=*/true);
   }));
 }
 

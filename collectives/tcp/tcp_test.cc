@@ -123,27 +123,6 @@ TEST(TcpTrafficTest, BytesAreThoseOfTheFormulas) {
   }
 }
 
-TEST(TcpGroupsTest, GroupsOfAMesh) {
-  constexpr int kRanks = 8;  // [2, 2, 2]
-  ExpectOk(RunThreads(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, kRanks, exchange));
-    std::vector<std::unique_ptr<Communicator>> groups;
-    std::vector<Communicator*> pointers = {self.world.get()};
-    for (int axes = 1; axes < 7; ++axes) {  // each subset of axes but all
-      std::vector<int> colors(kRanks);
-      for (int r = 0; r < kRanks; ++r) colors[r] = r & ~axes;
-      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("axes", axes), colors));
-      ConformanceOptions options;
-      options.sizes = {0, 3, 5000};
-      options.dtypes = {DType::kF32};
-      RETURN_IF_ERROR(CheckOperations(*group, options));
-      pointers.push_back(group.get());
-      groups.push_back(std::move(group));
-    }
-    return CheckOverlappingGroups(pointers, 1000, 5, /*delays=*/true);
-  }));
-}
-
 TEST(TcpGroupsTest, ARankWithANegativeColorIsInNoGroup) {
   ExpectOk(RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));

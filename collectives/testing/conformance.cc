@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 #include <type_traits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/tensor/check.h"
@@ -326,6 +327,30 @@ absl::Status CheckOperations(Communicator& group, const ConformanceOptions& opti
     for (const int64_t count : options.large_sizes) RETURN_IF_ERROR(check(count, dtype));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckMesh(Communicator& world, absl::Span<const int> shape,
+                       const ConformanceOptions& options) {
+  std::vector<std::unique_ptr<Communicator>> groups;
+  std::vector<Communicator*> pointers;
+  for (int axes = 1; axes < 1 << shape.size(); ++axes) {
+    // A group's ranks differ in their coordinates on these axes only.
+    std::vector<int> colors;
+    for (int rank = 0; rank < world.size(); ++rank) {
+      int color = 0, rest = rank, stride = 1;
+      for (int axis = static_cast<int>(shape.size()) - 1; axis >= 0; --axis) {
+        if ((axes >> axis & 1) == 0) color += rest % shape[axis] * stride;
+        stride *= shape[axis];
+        rest /= shape[axis];
+      }
+      colors.push_back(color);
+    }
+    ASSIGN_OR_RETURN(auto group, world.Split(absl::StrCat("axes ", axes), colors));
+    RETURN_IF_ERROR(CheckOperations(*group, options));
+    pointers.push_back(group.get());
+    groups.push_back(std::move(group));
+  }
+  return CheckOverlappingGroups(pointers, 1000, 5, /*delays=*/true);
 }
 
 absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,

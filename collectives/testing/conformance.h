@@ -30,6 +30,11 @@ struct ConformanceOptions {
 // The first thing that is wrong.
 absl::Status CheckOperations(Communicator& group, const ConformanceOptions& options);
 
+// The same in the groups of a mesh of all ranks, the last axis of which runs fastest: those of every
+// set of its axes. Then operations in flight on all of these.
+absl::Status CheckMesh(Communicator& world, absl::Span<const int> shape,
+                       const ConformanceOptions& options);
+
 // Operations in flight, issued out of step on several groups.
 absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,
                                     uint64_t seed, bool delays);
