@@ -130,6 +130,9 @@ class Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                       absl::Span<const int> colors);
 
+  // Breaks the group, for a reason that the other ranks are told.
+  void GiveUp(const absl::Status& why) { Start(Request(), why); }
+
   // Of the operations that have been waited for.
   const Traffic& traffic() const { return traffic_; }
 
