@@ -27,15 +27,9 @@ absl::Status NcclStatus(ncclResult_t result, absl::string_view what) {
   return result == ncclRemoteError ? absl::UnavailableError(text) : absl::InternalError(text);
 }
 
-CurrentGpu::CurrentGpu(int gpu) {
+void UseGpu(int gpu) {
   int current = -1;
-  if (cudaGetDevice(&current) == cudaSuccess && current == gpu) return;
-  before_ = current;
-  cudaSetDevice(gpu);
-}
-
-CurrentGpu::~CurrentGpu() {
-  if (before_ >= 0) cudaSetDevice(before_);
+  if (cudaGetDevice(&current) != cudaSuccess || current != gpu) cudaSetDevice(gpu);
 }
 
 ncclConfig_t Config() {
@@ -53,7 +47,7 @@ ncclResult_t StateOf(const Comm& comm) {
 std::shared_ptr<const std::atomic<bool>> Abort(std::vector<Comm> comms, int gpu) {
   auto ended = std::make_shared<std::atomic<bool>>(false);
   std::thread([comms = std::move(comms), gpu, ended] {
-    cudaSetDevice(gpu);
+    UseGpu(gpu);
     // All at once: a kernel may be in the way of another one's.
     ncclGroupStart();
     for (const Comm& comm : comms) {

@@ -20,17 +20,9 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 // NCCL may have it in hand still (ncclInProgress), which is no error.
 absl::Status NcclStatus(ncclResult_t result, absl::string_view what);
 
-// Makes a GPU the thread's current one for a while.
-class CurrentGpu {
- public:
-  explicit CurrentGpu(int gpu);
-  ~CurrentGpu();
-  CurrentGpu(const CurrentGpu&) = delete;
-  CurrentGpu& operator=(const CurrentGpu&) = delete;
-
- private:
-  int before_ = -1;
-};
+// Makes a GPU the thread's current one. It stays so: to go back to another one would make a context
+// there, with memory of its own.
+void UseGpu(int gpu);
 
 // Where NCCL's threads write, also while it is being aborted.
 using Comm = std::shared_ptr<ncclComm_t>;

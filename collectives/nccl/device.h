@@ -20,6 +20,8 @@
 // halves are rounded at each step, and the maximum of a NaN and a number may be the number. Traffic
 // is that of a ring (docs/collectives.md): NCCL may choose another way, so it is no measurement.
 //
+// A thread that calls anything here has the rank's GPU as its current one from then on.
+//
 // Thread safety: as Communicator; Allocate and the making of groups come from one thread at a time.
 #ifndef TESSERA_COLLECTIVES_NCCL_DEVICE_H_
 #define TESSERA_COLLECTIVES_NCCL_DEVICE_H_

@@ -32,7 +32,7 @@ absl::Status Engine::Open() {
     return absl::InvalidArgumentError(
         absl::StrCat("there is no GPU ", options_.gpu, ": this process sees ", gpus));
   }
-  const CurrentGpu current(options_.gpu);
+  UseGpu(options_.gpu);
   RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                              absl::StrCat("GPU ", options_.gpu, " cannot be used")));
   void* scratch = nullptr;
@@ -52,7 +52,7 @@ Engine::~Engine() {
     thread_.join();
   }
   if (!may_free_) return;
-  const CurrentGpu current(options_.gpu);
+  UseGpu(options_.gpu);
   for (cudaEvent_t event : events_) cudaEventDestroy(event);
   for (const Region& region : memory_) ncclMemFree(region.begin);
   if (scratch_ != nullptr) cudaFree(scratch_);
@@ -65,6 +65,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
   }
   world_was_made_ = true;
   const int size = control_->size();
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> control,
+                   control_->Split(control_->name(), std::vector<int>(size, 0)));
   Comm comm;
   if (size > 1) {
     ncclUniqueId id = {};
@@ -78,7 +80,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
     TESSERA_CHECK(ids[0].size() == sizeof(id.internal)) << ids[0].size();
     std::memcpy(id.internal, ids[0].data(), sizeof(id.internal));
     comm = std::make_shared<ncclComm_t>(nullptr);
-    const CurrentGpu current(options_.gpu);
+    UseGpu(options_.gpu);
     ncclConfig_t config = Config();
     const ncclResult_t begun =
         ncclCommInitRankConfig(comm.get(), size, id, control_->rank(), &config);
@@ -90,13 +92,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
       return status;
     }
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> control,
-                   control_->Split(control_->name(), std::vector<int>(size, 0)));
   return std::make_unique<Group>(this, control_, nullptr, std::move(control), std::move(comm));
 }
 
 absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
-  const CurrentGpu current(options_.gpu);
+  UseGpu(options_.gpu);
   const size_t size = std::max<int64_t>(bytes, 1);
   void* data = nullptr;
   const absl::Status status = NcclStatus(ncclMemAlloc(&data, size), "NCCL");
@@ -151,7 +151,7 @@ absl::StatusOr<cudaEvent_t> Engine::TakeEvent() {
     events_.pop_back();
     return event;
   }
-  const CurrentGpu current(options_.gpu);
+  UseGpu(options_.gpu);
   RETURN_IF_ERROR(
       CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "there is no event"));
   return event;
@@ -175,7 +175,7 @@ void Engine::WakeThread() {
 }
 
 void Engine::RunThread() {
-  cudaSetDevice(options_.gpu);
+  UseGpu(options_.gpu);
   std::unique_lock<std::mutex> lock(mutex_);
   const auto is_called = [this] { return stop_ || thread_wanted_; };
   while (!stop_) {

@@ -34,10 +34,14 @@ constexpr auto kTick = std::chrono::microseconds(50);
 
 thread_local int current_gpu = 0;
 
-// Memory that is said to be of a GPU.
+// Memory that is said to be of a GPU, by where it begins.
+struct Block {
+  size_t size;
+  int gpu;
+};
 std::mutex memory_mutex;
-std::map<const char*, size_t>& Memory() {
-  static auto* const memory = new std::map<const char*, size_t>;
+std::map<const char*, Block>& Memory() {
+  static auto* const memory = new std::map<const char*, Block>;
   return *memory;
 }
 
@@ -152,7 +156,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaMalloc(void** data, size_t size) {
   *data = std::malloc(size);
   const std::lock_guard<std::mutex> lock(memory_mutex);
-  Memory()[static_cast<char*>(*data)] = size;
+  Memory()[static_cast<char*>(*data)] = {size, current_gpu};
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
@@ -180,10 +184,10 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   const std::lock_guard<std::mutex> lock(memory_mutex);
   const auto next = Memory().upper_bound(static_cast<const char*>(data));
   if (next == Memory().begin()) return cudaSuccess;
-  const auto& [begin, size] = *std::prev(next);
-  if (static_cast<const char*>(data) >= begin + size) return cudaSuccess;
+  const auto& [begin, block] = *std::prev(next);
+  if (static_cast<const char*>(data) >= begin + block.size) return cudaSuccess;
   attributes->type = cudaMemoryTypeDevice;
-  attributes->device = current_gpu;
+  attributes->device = block.gpu;
   return cudaSuccess;
 }
 

@@ -131,7 +131,7 @@ Group::~Group() {
 }
 
 void Group::Close(Time deadline) {
-  const CurrentGpu current(engine_->options_.gpu);
+  UseGpu(engine_->options_.gpu);
   std::vector<Comm> open;
   for (const auto& lane : lanes_) {
     if (lane == nullptr || lane->comm == nullptr) continue;
@@ -293,7 +293,7 @@ bool Group::Connect(Lane& lane) {
     if (!control_->Test(lane.told)) return false;
     absl::Status status = control_->Wait(lane.told);
     if (status.ok()) {
-      const CurrentGpu current(engine_->options_.gpu);
+      UseGpu(engine_->options_.gpu);
       ncclConfig_t config = Config();
       lane.comm = std::make_shared<ncclComm_t>(nullptr);
       status =
@@ -501,6 +501,10 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   }
   if (issued > 0) RETURN_IF_ERROR(Wait({0, issued - 1}));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> meeting, meeting_->Split(name, colors));
+  std::unique_ptr<Communicator> control;
+  if (meeting != nullptr) {
+    ASSIGN_OR_RETURN(control, meeting->Split(name, std::vector<int>(meeting->size(), 0)));
+  }
   bool any = false;  // has two ranks
   for (int r = 0; r < size(); ++r) {
     any = any || (colors[r] >= 0 && std::count(colors.begin(), colors.end(), colors[r]) > 1);
@@ -509,8 +513,6 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   Comm comm = mine ? std::make_shared<ncclComm_t>(nullptr) : nullptr;
   if (any) RETURN_IF_ERROR(Divide(mine ? colors[rank()] : NCCL_SPLIT_NOCOLOR, comm));
   if (meeting == nullptr) return nullptr;
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> control,
-                   meeting->Split(name, std::vector<int>(meeting->size(), 0)));
   Communicator* const pointer = meeting.get();
   return std::make_unique<Group>(engine_, pointer, std::move(meeting), std::move(control),
                                  std::move(comm));

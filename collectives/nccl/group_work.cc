@@ -46,7 +46,7 @@ class Results {
 }  // namespace
 
 absl::Status Group::Enqueue(Lane& lane, const Request& request) {
-  const CurrentGpu current(engine_->options_.gpu);
+  UseGpu(engine_->options_.gpu);
   if (lane.stream == nullptr) {
     // Before computation, which would keep peers waiting.
     int least = 0, greatest = 0;
@@ -158,6 +158,7 @@ void Group::Register(Lane& lane, const void* data, int64_t bytes) const {
 }
 
 absl::Status Group::CheckMemory(const Request& request) const {
+  UseGpu(engine_->options_.gpu);
   const auto check = [&](absl::string_view which, const void* data,
                          int64_t elements) -> absl::Status {
     if (elements == 0) return absl::OkStatus();

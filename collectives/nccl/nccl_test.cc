@@ -125,6 +125,47 @@ TEST_F(NcclTest, GroupsOfOneAndOfNone) {
   }));
 }
 
+TEST_F(NcclTest, ThreadsUseTheirGroupsAtOnce) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    constexpr int64_t kBytes = int64_t{4} << 20;
+    std::vector<std::unique_ptr<Communicator>> groups;
+    for (int g = 0; g < 3; ++g) {
+      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("group", g), {0, 0}));
+      ASSIGN_OR_RETURN(char* const memory, self.device->Allocate(kBytes));
+      groups.push_back(Mirror(std::move(group), memory, kBytes));
+    }
+    std::vector<absl::Status> results(groups.size());
+    std::vector<std::thread> threads;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      threads.emplace_back([&, g] {
+        ConformanceOptions options;
+        options.any_order = true;
+        options.dtypes = {DType::kF32};
+        results[g] = CheckOperations(*groups[g], options);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : results) RETURN_IF_ERROR(status);
+    return absl::OkStatus();
+  }));
+}
+
+TEST_F(NcclTest, ABrokenGroupBreaksNoOther) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    ASSIGN_OR_RETURN(const auto group, self.world->Split("group", {0, 0}));
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(10)));
+    const absl::Status status = group->Wait(group->AllReduce(data, data, 9 + rank, DType::kF32));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the ranks of group 'group' disagree on operation 1"));
+    if (group->Split("none", {0, 0}).ok()) return absl::InternalError("it went on");
+    ASSIGN_OR_RETURN(const auto other, self.world->Split("other", {0, 0}));
+    RETURN_IF_ERROR(other->Wait(other->AllReduce(data, data, 9, DType::kF32)));
+    return self.world->Wait(self.world->Barrier());
+  }));
+}
+
 // Each waits for the one before it in another order than it sends.
 TEST_F(NcclTest, MessagesDoNotWaitForEachOther) {
   constexpr int64_t kCount = 1 << 20;
@@ -316,20 +357,20 @@ TEST_F(NcclTest, NobodyWaitsLongerThanTheTimeOut) {
   for (const bool check : {true, false}) {
     for (const bool pair : {true, false}) {
       const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-        const DeviceOptions options = {.timeout_seconds = 2, .check = check};
+        const DeviceOptions options = {.timeout_seconds = kShortTimeout, .check = check};
         ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange, options));
         Communicator& world = *self.world;
         ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
         RETURN_IF_ERROR(world.Wait(world.Barrier()));
         if (rank == 1) {  // does not come
-          std::this_thread::sleep_for(std::chrono::milliseconds(5000));
+          std::this_thread::sleep_for(std::chrono::duration<double>(2 * kShortTimeout + 1));
           return absl::OkStatus();
         }
         const auto begin = std::chrono::steady_clock::now();
         absl::Status status =
             world.Wait(pair ? world.Receive(data, 1, DType::kF32, 1) : world.Barrier());
-        const auto waited = std::chrono::steady_clock::now() - begin;
-        if (waited > std::chrono::milliseconds(4500)) return absl::InternalError("it took longer");
+        const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+        if (waited.count() > 2 * kShortTimeout) return absl::InternalError("it took longer");
         return status;
       });
       EXPECT_THAT(std::string(results[0].message()),
@@ -337,7 +378,7 @@ TEST_F(NcclTest, NobodyWaitsLongerThanTheTimeOut) {
                                                pair ? "receive of 1 f32 from rank 1 after 0 "
                                                       "messages: "
                                                     : "barrier after 1 collectives: ")),
-                        HasSubstr("within 2 s")))
+                        HasSubstr(absl::StrCat("within ", kShortTimeout, " s"))))
           << check;
     }
   }

@@ -23,6 +23,9 @@ namespace tessera::nccl {
 
 #ifdef TESSERA_FAKE_GPU
 
+// Within which ranks connect.
+constexpr double kShortTimeout = 1;
+
 inline int Gpus() { return 8; }
 
 inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
@@ -30,6 +33,8 @@ inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
 }
 
 #else
+
+constexpr double kShortTimeout = 10;
 
 // In a process of its own: none can use CUDA where the one that it was forked from has.
 inline int Gpus() {
