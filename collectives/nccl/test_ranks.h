@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -79,7 +80,7 @@ inline absl::StatusOr<TestRank> MakeRank(int rank, int ranks, const Exchange& ex
   over_cpu.timeout_seconds = options.timeout_seconds;
   ASSIGN_OR_RETURN(result.network, tcp::Network::Create(rank, ranks, exchange, over_cpu));
   ASSIGN_OR_RETURN(result.control, result.network->World());
-  options.gpu = rank % Gpus();
+  options.gpu = rank % std::max(1, Gpus());
   cudaSetDevice(options.gpu);
   ASSIGN_OR_RETURN(result.device, Device::Create(result.control.get(), options));
   ASSIGN_OR_RETURN(result.world, result.device->World());
