@@ -294,7 +294,7 @@ TEST_F(NcclTest, RanksThatDisagreeAreToldWhatEachWants) {
         if (difference == 5) request = {};
       }
       RETURN_IF_ERROR(world.Wait(world.Barrier()));
-      const absl::Status status = world.Wait(world.Issue(request));
+      absl::Status status = world.Wait(world.Issue(request));
       // The group is broken for good.
       if (status.ok() || world.Wait(world.Barrier()) != status) {
         return absl::InternalError("it went on");
