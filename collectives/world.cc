@@ -21,18 +21,20 @@ namespace {
 constexpr char kShm[] = "shm";
 constexpr char kTcp[] = "tcp";
 constexpr char kHierarchical[] = "hierarchical";
+constexpr char kNccl[] = "nccl";
 
+// For memory of the CPU.
 absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
                                           const hierarchical::Placement& placement) {
   const bool one_host = placement.host_count() == 1;
-  if (wanted.empty()) {
+  if (wanted.empty() || wanted == kNccl) {
     if (one_host) return kShm;
     return placement.host_count() == placement.size() ? kTcp : kHierarchical;
   }
   if (wanted != kShm && wanted != kTcp && wanted != kHierarchical) {
     return absl::InvalidArgumentError(absl::StrCat("there is no backend '", wanted,
-                                                   "': backends are ", kShm, ", ", kTcp, " and ",
-                                                   kHierarchical));
+                                                   "': backends are ", kShm, ", ", kTcp, ", ",
+                                                   kHierarchical, " and ", kNccl));
   }
   if (wanted == kShm && !one_host) {
     return absl::InvalidArgumentError(
@@ -114,13 +116,14 @@ absl::StatusOr<std::unique_ptr<World>> World::Connect(const WorldOptions& option
 absl::Status World::Communicate(const WorldOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> host_of, FindHosts(options));
   const hierarchical::Placement placement = hierarchical::PlaceRanks(host_of);
-  ASSIGN_OR_RETURN(backend_, ChooseBackend(options.backend, placement));
+  ASSIGN_OR_RETURN(const std::string cpu_backend, ChooseBackend(options.backend, placement));
+  backend_ = options.backend == kNccl ? kNccl : cpu_backend;
   const std::vector<int>& neighbours = placement.hosts[placement.places[rank()].host];
   std::unique_ptr<Communicator> local, all;
-  if (backend_ != kTcp) {
+  if (cpu_backend != kTcp) {
     shm::HostOptions host_options;
     host_options.timeout_seconds = options.timeout_seconds;
-    if (backend_ == kHierarchical) host_options.job_ranks = neighbours;
+    if (cpu_backend == kHierarchical) host_options.job_ranks = neighbours;
     ASSIGN_OR_RETURN(
         host_, shm::Host::Create(
                    placement.places[rank()].local, static_cast<int>(neighbours.size()),
@@ -128,7 +131,7 @@ absl::Status World::Communicate(const WorldOptions& options) {
     ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
     ASSIGN_OR_RETURN(neighbours_, local->Split("memory", std::vector<int>(neighbours.size(), 0)));
   }
-  if (backend_ != kShm) {
+  if (cpu_backend != kShm) {
     std::vector<int> ranks(size());
     std::iota(ranks.begin(), ranks.end(), 0);
     ASSIGN_OR_RETURN(network_, tcp::Network::Create(rank(), size(), ExchangeAmong("network", ranks),
@@ -136,21 +139,28 @@ absl::Status World::Communicate(const WorldOptions& options) {
                                                      .interface = options.interface}));
     ASSIGN_OR_RETURN(all, network_->World());
   }
-  if (backend_ == kHierarchical) {
-    ASSIGN_OR_RETURN(communicator_,
+  if (cpu_backend == kHierarchical) {
+    ASSIGN_OR_RETURN(cpu_world_,
                      hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),
                                              options.timeout_seconds / 10));
   } else {
-    communicator_ = std::move(backend_ == kShm ? local : all);
+    cpu_world_ = std::move(cpu_backend == kShm ? local : all);
+  }
+  if (backend_ == kNccl) {
+    ASSIGN_OR_RETURN(device_, nccl::Device::Create(cpu_world_.get(),
+                                                   {.gpu = environment_.local_rank,
+                                                    .timeout_seconds = options.timeout_seconds}));
+    ASSIGN_OR_RETURN(device_world_, device_->World());
   }
   if (!options.fault.empty()) {
     ASSIGN_OR_RETURN(const auto fault, ParseFault(options.fault, size()));
-    if (fault.first == rank()) communicator_->InjectFault(fault.second);
+    if (fault.first == rank()) communicator().InjectFault(fault.second);
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<char*> World::Allocate(int64_t bytes) {
+  if (device_ != nullptr) return device_->Allocate(bytes);
   if (host_ != nullptr) return host_->Allocate(*neighbours_, bytes);
   constexpr size_t kAlignment = 64;
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
@@ -161,6 +171,12 @@ absl::StatusOr<char*> World::Allocate(int64_t bytes) {
   memory_.emplace_back(data, std::free);
   std::memset(data, 0, rounded);
   return data;
+}
+
+absl::Status World::Copy(void* to, const void* from, int64_t bytes) {
+  if (device_ != nullptr) return device_->Copy(to, from, bytes);
+  std::memmove(to, from, bytes);
+  return absl::OkStatus();
 }
 
 absl::Status World::Leave(const absl::Status& why) {

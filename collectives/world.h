@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
+#include "collectives/nccl/device.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
 #include "collectives/shm/host.h"
@@ -22,9 +23,11 @@
 namespace tessera {
 
 struct WorldOptions {
-  std::string rendezvous;  // HOST:PORT of rank 0, where no launcher names it
-  std::string backend;     // "shm", "tcp", "hierarchical"; empty: as suits where the ranks are
-  std::string interface;   // of tcp: NetworkOptions::interface
+  std::string rendezvous = "";  // HOST:PORT of rank 0, where no launcher names it
+  // "shm", "tcp" or "hierarchical": empty, as suits where the ranks are. "nccl": buffers are memory
+  // of GPUs, of which rank r of a host has that with number r.
+  std::string backend = "";
+  std::string interface = "";  // of tcp: NetworkOptions::interface
   // The host of each rank, by any name, as if it were so. Empty: as it is.
   std::vector<std::string> hosts = {};
   double timeout_seconds = 60;  // the longest wait for another rank
@@ -47,11 +50,16 @@ class World {
   const std::string& backend() const { return backend_; }
 
   // All ranks. Its groups are made by Split.
-  Communicator& communicator() { return *communicator_; }
+  Communicator& communicator() { return device_world_ != nullptr ? *device_world_ : *cpu_world_; }
+
+  // The same ranks, for buffers in memory of the CPU, whatever the backend.
+  Communicator& cpu_communicator() { return *cpu_world_; }
 
   // Memory in which operations read and write in place where the backend can; zeros, aligned to 64
   // bytes, until the World goes. Collective.
   absl::StatusOr<char*> Allocate(int64_t bytes);
+  // Copies between such memory and the CPU's, or within it.
+  absl::Status Copy(void* to, const void* from, int64_t bytes);
 
   // What this rank has sent over the network, but for headers.
   int64_t NetworkBytes() { return network_ == nullptr ? 0 : network_->BytesWritten(); }
@@ -76,7 +84,9 @@ class World {
   std::unique_ptr<tcp::Network> network_;                         // not of the backend shm
   std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // where no backend has any
   std::unique_ptr<Communicator> neighbours_;                      // of the host, for Allocate
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Communicator> cpu_world_;
+  std::unique_ptr<nccl::Device> device_;  // of the backend nccl
+  std::unique_ptr<Communicator> device_world_;
 };
 
 }  // namespace tessera

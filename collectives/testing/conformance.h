@@ -1,5 +1,6 @@
 // Every operation of a group, against what it should give: bit for bit against the order of
-// collectives/reduce/reduce.h, and against a sum in double.
+// collectives/reduce/reduce.h, and against a sum in double. Buffers are memory of the CPU; a
+// backend of a GPU is checked behind a Communicator that copies (collectives/nccl/mirrored.h).
 //
 // All ranks of a group call the same function with the same options; each checks its own results.
 #ifndef TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_
@@ -24,20 +25,21 @@ struct ConformanceOptions {
   bool in_place = true;  // besides out of place
   // Where sums are taken within these sets of ranks first. Empty: the order is that of reduce.h.
   std::vector<std::vector<int>> hosts = {};
-  bool partial = true;  // besides what is rounded
+  // Sums of floats may have any order: only the sum in double is what they are held against.
+  bool any_order = false;
 };
 
 // The first thing that is wrong.
 absl::Status CheckOperations(Communicator& group, const ConformanceOptions& options);
 
-// The same in the groups of a mesh of all ranks, the last axis of which runs fastest: those of every
-// set of its axes. Then operations in flight on all of these.
+// The same in the groups of a mesh of all ranks, the last axis of which runs fastest: those of
+// every set of its axes. Then operations in flight on all of these.
 absl::Status CheckMesh(Communicator& world, absl::Span<const int> shape,
                        const ConformanceOptions& options);
 
 // Operations in flight, issued out of step on several groups.
 absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,
-                                    uint64_t seed, bool delays);
+                                    uint64_t seed, bool delays, bool any_order = false);
 
 }  // namespace tessera
 

@@ -35,8 +35,13 @@ T As(int64_t value) {
 
 class Runner {
  public:
-  Runner(Communicator& group, const BenchOptions& options, char* first, char* second)
-      : group_(group), options_(options), first_(first), second_(second) {}
+  Runner(World& world, const BenchOptions& options, char* first, char* second)
+      : world_(world),
+        group_(world.communicator()),
+        options_(options),
+        first_(first),
+        second_(second),
+        seen_(options.check ? BufferBytes(options, world.size()) : 0) {}
 
   absl::StatusOr<BenchRow> Run(Operation operation, int64_t bytes) {
     BenchRow row;
@@ -103,8 +108,8 @@ class Runner {
     }
     double seconds =
         std::chrono::duration<double>(Clock::now() - begin).count() / options_.iterations;
-    RETURN_IF_ERROR(
-        group_.Wait(group_.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
+    Communicator& cpu = world_.cpu_communicator();
+    RETURN_IF_ERROR(cpu.Wait(cpu.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
     timing.seconds = seconds;
     timing.algbw = static_cast<double>(count * size()) / seconds;
     timing.busbw = timing.algbw * BusFactor(operation, group_.size());
@@ -121,14 +126,16 @@ class Runner {
     int64_t wrong = 0;
     WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
-      T* const input = reinterpret_cast<T*>(first_);
-      const int64_t shift = gathers && in_place ? rank * part : 0;
+      T* const input = reinterpret_cast<T*>(seen_.data());
       for (int64_t i = 0; i < (gathers ? part : count); ++i) {
-        input[shift + i] = As<T>(Value(rank, (gathers ? rank * part : 0) + i, turn_));
+        input[i] = As<T>(Value(rank, (gathers ? rank * part : 0) + i, turn_));
       }
       return 0;
     });
+    RETURN_IF_ERROR(world_.Copy(first_ + (gathers && in_place ? rank * part * size() : 0),
+                                seen_.data(), (gathers ? part : count) * size()));
     RETURN_IF_ERROR(Once(operation, count, in_place));
+    RETURN_IF_ERROR(world_.Copy(seen_.data(), in_place ? first_ : second_, count * size()));
     WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
       const auto sum = [&](int64_t i) {
@@ -141,7 +148,7 @@ class Runner {
       };
       int64_t begin = 0, length = count;  // of the output
       std::function<int64_t(int64_t)> expected = sum;
-      const char* output = in_place ? first_ : second_;
+      const char* output = seen_.data();
       switch (operation) {
         case Operation::kReduceScatter:
           length = part;
@@ -180,14 +187,17 @@ class Runner {
       }
       return 0;
     });
-    RETURN_IF_ERROR(group_.Wait(group_.AllReduce(&wrong, &wrong, 1, DType::kI64)));
+    Communicator& cpu = world_.cpu_communicator();
+    RETURN_IF_ERROR(cpu.Wait(cpu.AllReduce(&wrong, &wrong, 1, DType::kI64)));
     return wrong;
   }
 
+  World& world_;
   Communicator& group_;
   const BenchOptions& options_;
   char* const first_;
   char* const second_;
+  std::vector<char> seen_;  // by the CPU, of a buffer
   int turn_ = 0;
 };
 
@@ -212,9 +222,9 @@ double BusFactor(Operation operation, int ranks) {
   return IsCut(operation) ? share : 1;
 }
 
-absl::Status Bench(Communicator& group, const BenchOptions& options, char* first, char* second,
+absl::Status Bench(World& world, const BenchOptions& options, char* first, char* second,
                    const std::function<void(const BenchRow& row)>& seen) {
-  Runner runner(group, options, first, second);
+  Runner runner(world, options, first, second);
   for (const Operation operation : options.operations) {
     for (double bytes = static_cast<double>(options.first_bytes);
          bytes <= static_cast<double>(options.last_bytes); bytes *= options.factor) {

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "collectives/communicator.h"
+#include "collectives/world.h"
 
 namespace tessera {
 
@@ -42,9 +43,9 @@ struct BenchRow {
 // Bytes of a buffer that Bench needs: it takes two.
 int64_t BufferBytes(const BenchOptions& options, int ranks);
 
-// Collective. Times are the largest of all ranks, and wrong elements are summed. Buffers may be
-// shared memory; `seen` is called with each row as it comes.
-absl::Status Bench(Communicator& group, const BenchOptions& options, char* first, char* second,
+// Collective. Times are the largest of all ranks, and wrong elements are summed, over the CPU.
+// Buffers are memory of the CPU, or what `world` gave; `seen` is called with each row as it comes.
+absl::Status Bench(World& world, const BenchOptions& options, char* first, char* second,
                    const std::function<void(const BenchRow& row)>& seen);
 
 // busbw / algbw, as nccl-tests defines them.

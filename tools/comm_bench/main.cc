@@ -38,7 +38,7 @@ ABSL_FLAG(bool, bound, false,
 ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
 ABSL_FLAG(std::string, backend, "",
-          "shm, tcp or hierarchical; left out: as suits where the ranks are");
+          "shm, tcp or hierarchical, nccl between GPUs; left out: as suits where the ranks are");
 ABSL_FLAG(std::vector<std::string>, hosts, {},
           "the host of each rank, by any name, to try several on one machine: a,a,b,b");
 ABSL_FLAG(std::string, interface, "", "of tcp: an address or interface of this host");
@@ -216,7 +216,7 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
   const int64_t bytes = BufferBytes(options, world.size());
   std::vector<char> own;
   char* first = nullptr;
-  if (absl::GetFlag(FLAGS_shared)) {
+  if (absl::GetFlag(FLAGS_shared) || world.backend() == "nccl") {
     ASSIGN_OR_RETURN(first, world.Allocate(2 * bytes));
   } else {
     own.resize(2 * bytes);
@@ -224,14 +224,14 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
   }
   double memory = 0;
   if (absl::GetFlag(FLAGS_bound)) {
-    ASSIGN_OR_RETURN(memory, MeasureMemory(world.communicator()));
+    ASSIGN_OR_RETURN(memory, MeasureMemory(world.cpu_communicator()));
   }
   Report report(world, options);
   report.Begin(memory);
-  RETURN_IF_ERROR(Bench(world.communicator(), options, first, first + bytes,
-                        [&](const BenchRow& row) { report.Add(row); }));
+  RETURN_IF_ERROR(
+      Bench(world, options, first, first + bytes, [&](const BenchRow& row) { report.Add(row); }));
   int64_t network_bytes = world.NetworkBytes();
-  Communicator& group = world.communicator();
+  Communicator& group = world.cpu_communicator();
   RETURN_IF_ERROR(group.Wait(group.AllReduce(&network_bytes, &network_bytes, 1, DType::kI64)));
   return report.End(network_bytes, absl::GetFlag(FLAGS_json));
 }

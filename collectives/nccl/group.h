@@ -1,0 +1,150 @@
+// A group of ranks: its operations, from when they are issued until they have ended.
+//
+// An operation is told to the other ranks, handed to NCCL, put on its lane's stream by a thread of
+// NCCL's, followed by an event there, and done when the event is and all ranks want the same.
+#ifndef TESSERA_COLLECTIVES_NCCL_GROUP_H_
+#define TESSERA_COLLECTIVES_NCCL_GROUP_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "collectives/communicator.h"
+#include "collectives/nccl/comm.h"
+#include "collectives/nccl/device.h"
+#include "collectives/nccl/engine.h"
+
+namespace tessera::nccl {
+
+// What a rank wants of an operation, for the others to compare.
+struct Wish {
+  Operation operation = Operation::kBarrier;
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  uint8_t unused = 0;
+  int32_t peer = 0;
+  int64_t count = 0, part = 0;
+};
+static_assert(sizeof(Wish) == 24);
+
+class Group : public StreamCommunicator {
+ public:
+  // Two groups over the CPU, of the same ranks: `meeting` for the caller, to make groups, and
+  // `control` for operations. No comm where there is one rank.
+  Group(Engine* engine, Communicator* meeting, std::unique_ptr<Communicator> own_meeting,
+        std::unique_ptr<Communicator> control, Comm comm);
+  // Waits for a few seconds for what is under way.
+  ~Group() override;
+
+  absl::Status Wait(Ticket ticket) override;
+  bool Test(Ticket ticket) override;
+  absl::Status StartAfter(CUstream_st* stream) override;
+  absl::Status LetWait(CUstream_st* stream, Ticket ticket) override;
+
+ protected:
+  Ticket Start(const Request& request, const absl::Status& status) override;
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
+                                                          absl::Span<const int> colors) override;
+
+ private:
+  friend class Engine;
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Queued {
+    Request request;
+    std::vector<cudaEvent_t> after;  // that have not been seen to be done
+    cudaEvent_t done = nullptr;      // recorded once it is on the stream
+    bool agreed = false;             // all want the same
+    Wish mine;
+    std::vector<Wish> theirs;  // by rank; of a receive the sender's
+    Ticket told;               // of the control group
+  };
+
+  // Operations that are done in their order, on a stream of their own.
+  struct Lane {
+    explicit Lane(int index) : index(index) {}
+    const int index;
+    std::deque<Queued> queue;  // those from `done` to `issued`
+    uint64_t issued = 0, done = 0;
+    size_t posted = 0;       // of the queue: the others are told
+    size_t launched = 0;     // of the queue: on the stream
+    bool launching = false;  // NCCL has the next one in hand
+    Time since;              // when the first became the first, and could start
+    cudaStream_t stream = nullptr;
+    absl::Status error;  // of NCCL, which may have a reason that the ranks know
+    Time error_since;
+    Comm comm;
+    // What is registered with the comm.
+    struct Registered {
+      const char* begin;
+      void* handle;
+    };
+    std::vector<Registered> registered;
+    // Of two ranks, the sender makes an id for their comm and sends it to the receiver.
+    enum class Way { kNone, kTold, kConnecting, kOpen } way = Way::kNone;
+    ncclUniqueId id = {};
+    Ticket told;
+    Queued& head() { return queue.front(); }
+  };
+
+  // Makes this rank's part of a comm of those with its color.
+  absl::Status Divide(int color, const Comm& child);
+  // Of a group that has nothing under way, and has left the engine.
+  void Close(Time deadline);
+
+  // All of what follows has the engine's mutex held.
+  Lane& LaneOf(int index);
+  bool IsDone(Ticket ticket) const;
+  // Whether no kernel of a broken group touches a buffer any more, or that is not known in time.
+  bool HasSettled() const;
+  bool IsIdle() const;
+  // Moves all lanes on. Whether something is under way, and whether NCCL is about to launch it.
+  void AdvanceAll(bool* under_way, bool* launching);
+  void Advance(Lane& lane);
+  bool Connect(Lane& lane);
+  void Post(Lane& lane);
+  void Agree(Lane& lane);
+  void Launch(Lane& lane);
+  void Finish(Lane& lane);
+  void Check(Lane& lane, Time now);
+  void CheckControl(const Lane& lane, Time now);
+  // Puts an operation on the lane's stream.
+  absl::Status Enqueue(Lane& lane, const Request& request);
+  ncclResult_t EnqueueParts(const Lane& lane, const Request& request) const;
+  absl::Status CopyAlone(const Lane& lane, const Request& request) const;
+  void Register(Lane& lane, const void* data, int64_t bytes) const;
+
+  void Fail(absl::Status status);
+  // The same, where the lane is.
+  void FailIn(const Lane& lane, const absl::Status& status);
+  // The same for what NCCL or CUDA says: it waits a little for the other ranks to give the reason.
+  void FailLater(Lane& lane, const absl::Status& error);
+  // "rank 1 of 4 of group 'world', in barrier after 41 collectives"
+  std::string Place(const Lane& lane) const;
+  absl::Status CheckMemory(const Request& request) const;
+
+  Engine* const engine_;
+  Communicator* const meeting_;
+  const std::unique_ptr<Communicator> own_meeting_;
+  // 0: collectives; then to each rank; then from each rank.
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<cudaEvent_t> after_;  // of the next operation
+  Comm child_;                      // that NCCL is about to make
+  absl::Status status_;             // of the group
+  std::shared_ptr<const std::atomic<bool>> settled_;
+  Time broken_, looked_;
+  // It reads and writes what is in the lanes.
+  std::unique_ptr<Communicator> control_;
+};
+
+}  // namespace tessera::nccl
+
+#endif  // TESSERA_COLLECTIVES_NCCL_GROUP_H_

@@ -1,0 +1,184 @@
+// How operations become calls of NCCL's.
+#ifdef TESSERA_CUDA
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/nccl/group.h"
+#include "collectives/nccl/requests.h"
+#include "core/tensor/check.h"
+
+namespace tessera::nccl {
+namespace {
+
+ncclDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kBF16:
+      return ncclBfloat16;
+    case DType::kF16:
+      return ncclFloat16;
+    case DType::kI32:
+      return ncclInt32;
+    case DType::kI64:
+      return ncclInt64;
+    case DType::kU8:
+      return ncclUint8;
+  }
+  return ncclUint8;
+}
+
+// The first of several results that is an error.
+class Results {
+ public:
+  void Add(ncclResult_t result) {
+    if (first_ == ncclSuccess && result != ncclInProgress) first_ = result;
+  }
+  ncclResult_t first() const { return first_; }
+
+ private:
+  ncclResult_t first_ = ncclSuccess;
+};
+
+}  // namespace
+
+absl::Status Group::Enqueue(Lane& lane, const Request& request) {
+  UseGpu(engine_->options_.gpu);
+  if (lane.stream == nullptr) {
+    // Before computation, which would keep peers waiting.
+    int least = 0, greatest = 0;
+    RETURN_IF_ERROR(
+        CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "there is no stream"));
+    RETURN_IF_ERROR(
+        CudaStatus(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, greatest),
+                   "there is no stream"));
+  }
+  for (cudaEvent_t event : lane.queue[lane.launched].after) {
+    RETURN_IF_ERROR(
+        CudaStatus(cudaStreamWaitEvent(lane.stream, event, 0), "a stream takes no event"));
+  }
+  if (size() == 1) return CopyAlone(lane, request);
+  if (request.count == 0 && request.operation != Operation::kBarrier) return absl::OkStatus();
+  const int64_t size = SizeOf(request.dtype);
+  Register(lane, request.input, InputElements(request, rank()) * size);
+  Register(lane, request.output, OutputElements(request, rank()) * size);
+  Results results;
+  results.Add(ncclGroupStart());
+  results.Add(EnqueueParts(lane, request));
+  results.Add(ncclGroupEnd());
+  lane.launching = results.first() == ncclSuccess;
+  return NcclStatus(results.first(), "NCCL refuses it");
+}
+
+ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const {
+  const ncclComm_t comm = *lane.comm;
+  const ncclDataType_t type = TypeOf(request.dtype);
+  const ncclRedOp_t reduction = request.reduction == Reduction::kSum ? ncclSum : ncclMax;
+  const int64_t size = SizeOf(request.dtype);
+  const bool whole = IsWhole(request, this->size());
+  Results results;
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      return ncclAllReduce(request.input, request.output, request.count, type, reduction, comm,
+                           lane.stream);
+    case Operation::kReduceScatter:
+      if (whole) {
+        return ncclReduceScatter(request.input, request.output, request.part, type, reduction, comm,
+                                 lane.stream);
+      }
+      // NCCL's has whole parts only.
+      for (int r = 0; r < this->size(); ++r) {
+        const Part part = PartOf(request.count, request.part, r);
+        if (part.size == 0) continue;
+        results.Add(ncclReduce(Bytes(request.input, part.begin * size),
+                               r == rank() ? request.output : nullptr, part.size, type, reduction,
+                               r, comm, lane.stream));
+      }
+      return results.first();
+    case Operation::kAllGather:
+      if (whole) {
+        return ncclAllGather(request.input, request.output, request.part, type, comm, lane.stream);
+      }
+      for (int r = 0; r < this->size(); ++r) {
+        const Part part = PartOf(request.count, request.part, r);
+        if (part.size == 0) continue;
+        char* const place = Bytes(request.output, part.begin * size);
+        results.Add(ncclBroadcast(r == rank() ? request.input : place, place, part.size, type, r,
+                                  comm, lane.stream));
+      }
+      return results.first();
+    case Operation::kAllToAll:
+      for (int r = 0; r < this->size(); ++r) {
+        const int64_t offset = r * request.part * size;
+        results.Add(
+            ncclSend(Bytes(request.input, offset), request.part, type, r, comm, lane.stream));
+        results.Add(
+            ncclRecv(Bytes(request.output, offset), request.part, type, r, comm, lane.stream));
+      }
+      return results.first();
+    case Operation::kBroadcast:
+      return ncclBroadcast(rank() == request.peer ? request.input : request.output, request.output,
+                           request.count, type, request.peer, comm, lane.stream);
+    case Operation::kBarrier:
+      return ncclAllReduce(engine_->scratch_, engine_->scratch_, 1, ncclUint8, ncclSum, comm,
+                           lane.stream);
+    case Operation::kSend:  // over a comm of the two
+      return ncclSend(request.input, request.count, type, 1, comm, lane.stream);
+    case Operation::kReceive:
+      return ncclRecv(request.output, request.count, type, 0, comm, lane.stream);
+  }
+  return ncclSuccess;
+}
+
+absl::Status Group::CopyAlone(const Lane& lane, const Request& request) const {
+  const int64_t bytes = OutputElements(request, 0) * SizeOf(request.dtype);
+  if (bytes == 0 || request.output == request.input) return absl::OkStatus();
+  return CudaStatus(
+      cudaMemcpyAsync(request.output, request.input, bytes, cudaMemcpyDefault, lane.stream),
+      "cannot copy");
+}
+
+// Without a handle NCCL takes the memory as it is.
+void Group::Register(Lane& lane, const void* data, int64_t bytes) const {
+  if (bytes == 0) return;
+  const Engine::Region* const region = engine_->RegionOf(data, bytes);
+  if (region == nullptr ||
+      std::any_of(lane.registered.begin(), lane.registered.end(),
+                  [&](const Lane::Registered& known) { return known.begin == region->begin; })) {
+    return;
+  }
+  void* handle = nullptr;
+  if (ncclCommRegister(*lane.comm, region->begin, region->bytes, &handle) != ncclSuccess) {
+    handle = nullptr;
+  }
+  lane.registered.push_back({region->begin, handle});
+}
+
+absl::Status Group::CheckMemory(const Request& request) const {
+  UseGpu(engine_->options_.gpu);
+  const auto check = [&](absl::string_view which, const void* data,
+                         int64_t elements) -> absl::Status {
+    if (elements == 0) return absl::OkStatus();
+    cudaPointerAttributes attributes = {};
+    RETURN_IF_ERROR(CudaStatus(cudaPointerGetAttributes(&attributes, data), Describe(request)));
+    if (attributes.type == cudaMemoryTypeUnregistered) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Describe(request), ": the ", which, " is no memory of a GPU"));
+    }
+    if (attributes.type == cudaMemoryTypeDevice && attributes.device != engine_->options_.gpu) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Describe(request), ": the ", which, " is memory of GPU ", attributes.device,
+                       ", and this rank has GPU ", engine_->options_.gpu));
+    }
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(check("input", request.input, InputElements(request, rank())));
+  return check("output", request.output, OutputElements(request, rank()));
+}
+
+}  // namespace tessera::nccl
+
+#endif  // TESSERA_CUDA

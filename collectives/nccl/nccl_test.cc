@@ -1,0 +1,408 @@
+// Ranks on GPUs: values of every operation, memory around them, groups, streams, errors. Twice: on
+// the GPUs that there are, and on fake ones (fake_gpu.cc).
+#include <string>
+
+#include "absl/status/status.h"
+#include "collectives/nccl/device.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+#ifdef TESSERA_CUDA
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "collectives/nccl/mirrored.h"
+#include "collectives/nccl/test_ranks.h"
+#include "collectives/testing/conformance.h"
+#endif
+
+namespace tessera::nccl {
+namespace {
+
+#ifdef TESSERA_CUDA
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class NcclTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (Gpus() == 0) GTEST_SKIP() << "no GPU on this machine";
+  }
+};
+
+void ExpectOk(const std::vector<absl::Status>& results) {
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+// Memory of the GPU with values of the CPU.
+absl::StatusOr<float*> OnGpu(Device& device, const std::vector<float>& values) {
+  const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  ASSIGN_OR_RETURN(char* const data, device.Allocate(bytes));
+  if (cudaMemcpy(data, values.data(), bytes, cudaMemcpyDefault) != cudaSuccess) {
+    return absl::InternalError("cannot copy");
+  }
+  return reinterpret_cast<float*>(data);
+}
+
+float ValueAt(const float* on_gpu) {
+  float value = 0;
+  EXPECT_EQ(cudaMemcpy(&value, on_gpu, sizeof(value), cudaMemcpyDefault), cudaSuccess);
+  return value;
+}
+
+TEST_F(NcclTest, EveryOperation) {
+  for (const int ranks : {1, 2, 4}) {
+    for (const bool registered : {true, false}) {
+      ExpectOk(RunRanks(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(TestRank self, MakeRank(rank, ranks, exchange));
+        constexpr int64_t kBytes = int64_t{16} << 20;
+        char* memory = nullptr;
+        if (registered) {
+          ASSIGN_OR_RETURN(memory, self.device->Allocate(kBytes));
+        }
+        const auto mirror = Mirror(std::move(self.world), memory, kBytes);
+        ConformanceOptions options;
+        options.any_order = true;
+        options.sizes = {0, 1, 7, 64, 1000, 4097};
+        if (ranks == 4) options.dtypes = {DType::kF32, DType::kBF16, DType::kU8};
+        return CheckOperations(*mirror, options);
+      }));
+    }
+  }
+}
+
+TEST_F(NcclTest, WithoutChecks) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(TestRank self, MakeRank(rank, 2, exchange, {.check = false}));
+    const auto mirror = Mirror(std::move(self.world), nullptr, 0);
+    ConformanceOptions options;
+    options.any_order = true;
+    options.dtypes = {DType::kI64, DType::kF16};
+    return CheckOperations(*mirror, options);
+  }));
+}
+
+TEST_F(NcclTest, GroupsOfAMesh) {
+  constexpr int kRanks = 4;  // [2, 2]
+  ExpectOk(RunRanks(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(TestRank self, MakeRank(rank, kRanks, exchange));
+    constexpr int64_t kBytes = int64_t{16} << 20;
+    ASSIGN_OR_RETURN(char* const memory, self.device->Allocate(kBytes));
+    const auto world = Mirror(std::move(self.world), memory, kBytes);
+    std::vector<std::unique_ptr<Communicator>> groups;
+    std::vector<Communicator*> pointers = {world.get()};
+    for (const int axis : {1, 2}) {
+      std::vector<int> colors(kRanks);
+      for (int r = 0; r < kRanks; ++r) colors[r] = r & ~axis;
+      ASSIGN_OR_RETURN(auto group, world->Split(absl::StrCat("axis", axis), colors));
+      ConformanceOptions options;
+      options.any_order = true;
+      options.sizes = {0, 3, 5000};
+      options.dtypes = {DType::kF32};
+      RETURN_IF_ERROR(CheckOperations(*group, options));
+      pointers.push_back(group.get());
+      groups.push_back(std::move(group));
+    }
+    return CheckOverlappingGroups(pointers, 300, 5, /*delays=*/true, /*any_order=*/true);
+  }));
+}
+
+TEST_F(NcclTest, GroupsOfOneAndOfNone) {
+  ExpectOk(RunRanks(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(TestRank self, MakeRank(rank, 3, exchange));
+    const auto world = Mirror(std::move(self.world), nullptr, 0);
+    ASSIGN_OR_RETURN(const auto pair, world->Split("pair", {0, -1, 0}));
+    if ((pair == nullptr) != (rank == 1)) return absl::InternalError("another group");
+    if (pair != nullptr) RETURN_IF_ERROR(pair->Wait(pair->Barrier()));
+    ASSIGN_OR_RETURN(const auto alone, world->Split("alone", {0, 1, 2}));
+    ConformanceOptions options;
+    options.any_order = true;
+    options.dtypes = {DType::kF32};
+    RETURN_IF_ERROR(CheckOperations(*alone, options));
+    return world->Wait(world->Barrier());
+  }));
+}
+
+TEST_F(NcclTest, ThreadsUseTheirGroupsAtOnce) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    constexpr int64_t kBytes = int64_t{4} << 20;
+    std::vector<std::unique_ptr<Communicator>> groups;
+    for (int g = 0; g < 3; ++g) {
+      ASSIGN_OR_RETURN(auto group, self.world->Split(absl::StrCat("group", g), {0, 0}));
+      ASSIGN_OR_RETURN(char* const memory, self.device->Allocate(kBytes));
+      groups.push_back(Mirror(std::move(group), memory, kBytes));
+    }
+    std::vector<absl::Status> results(groups.size());
+    std::vector<std::thread> threads;
+    for (size_t g = 0; g < groups.size(); ++g) {
+      threads.emplace_back([&, g] {
+        ConformanceOptions options;
+        options.any_order = true;
+        options.dtypes = {DType::kF32};
+        results[g] = CheckOperations(*groups[g], options);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : results) RETURN_IF_ERROR(status);
+    return absl::OkStatus();
+  }));
+}
+
+TEST_F(NcclTest, ABrokenGroupBreaksNoOther) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    ASSIGN_OR_RETURN(const auto group, self.world->Split("group", {0, 0}));
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(10)));
+    const absl::Status status = group->Wait(group->AllReduce(data, data, 9 + rank, DType::kF32));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the ranks of group 'group' disagree on operation 1"));
+    if (group->Split("none", {0, 0}).ok()) return absl::InternalError("it went on");
+    ASSIGN_OR_RETURN(const auto other, self.world->Split("other", {0, 0}));
+    RETURN_IF_ERROR(other->Wait(other->AllReduce(data, data, 9, DType::kF32)));
+    return self.world->Wait(self.world->Barrier());
+  }));
+}
+
+// Each waits for the one before it in another order than it sends.
+TEST_F(NcclTest, MessagesDoNotWaitForEachOther) {
+  constexpr int64_t kCount = 1 << 20;
+  ExpectOk(RunRanks(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 3, exchange));
+    Communicator& world = *self.world;
+    std::vector<float> values(kCount, static_cast<float>(rank));
+    ASSIGN_OR_RETURN(float* const mine, OnGpu(*self.device, values));
+    float* theirs[3] = {};
+    std::vector<Ticket> tickets;
+    for (int k = 0; k < 2; ++k) {
+      const int to = (rank + 1 + k) % 3, from = (rank + 1 + k) % 3;
+      ASSIGN_OR_RETURN(theirs[from], OnGpu(*self.device, values));
+      if (rank != 1) tickets.push_back(world.Send(mine, kCount, DType::kF32, to));
+      tickets.push_back(world.Receive(theirs[from], kCount, DType::kF32, from));
+      if (rank == 1) tickets.push_back(world.Send(mine, kCount, DType::kF32, to));
+    }
+    RETURN_IF_ERROR(world.Wait(world.Barrier()));
+    for (const Ticket& ticket : tickets) RETURN_IF_ERROR(world.Wait(ticket));
+    for (int r = 0; r < 3; ++r) {
+      if (r == rank) continue;
+      if (ValueAt(theirs[r]) != static_cast<float>(r) ||
+          ValueAt(theirs[r] + kCount - 1) != static_cast<float>(r)) {
+        return absl::InternalError("another message");
+      }
+    }
+    return absl::OkStatus();
+  }));
+}
+
+// What a stream holds, an operation, and what follows on the stream; the host waits for the last.
+TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
+  constexpr int64_t kCount = 1 << 20;
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    auto& world = dynamic_cast<StreamCommunicator&>(*self.world);
+    cudaStream_t stream = nullptr;
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+    std::vector<float> values(kCount);
+    ASSIGN_OR_RETURN(float* const first, OnGpu(*self.device, values));
+    ASSIGN_OR_RETURN(float* const second, OnGpu(*self.device, values));
+    constexpr size_t kBytes = kCount * sizeof(float);
+    std::vector<Ticket> tickets;
+    for (int turn = 1; turn <= 20; ++turn) {
+      EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      values.assign(kCount, static_cast<float>(turn * (rank + 1)));
+      EXPECT_EQ(cudaMemcpyAsync(first, values.data(), kBytes, cudaMemcpyDefault, stream),
+                cudaSuccess);
+      RETURN_IF_ERROR(world.StartAfter(stream));
+      tickets.push_back(world.AllReduce(first, second, kCount, DType::kF32));
+      RETURN_IF_ERROR(world.LetWait(stream, tickets.back()));
+      EXPECT_EQ(cudaMemcpyAsync(first, second, kBytes, cudaMemcpyDefault, stream), cudaSuccess);
+      EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+      if (ValueAt(first + kCount - 1) != static_cast<float>(3 * turn)) {
+        return absl::InternalError(absl::StrCat("turn ", turn, " is wrong"));
+      }
+    }
+    for (const Ticket& ticket : tickets) RETURN_IF_ERROR(world.Wait(ticket));
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    return world.Wait(world.Barrier());
+  }));
+}
+
+// Nobody has to look for an operation to move on.
+TEST_F(NcclTest, OperationsEndByThemselves) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1000, 1)));
+    RETURN_IF_ERROR(world.Wait(world.Barrier()));
+    std::vector<Ticket> tickets;
+    for (int k = 0; k < 100; ++k) tickets.push_back(world.AllReduce(data, data, 1, DType::kF32));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    if (!world.Test(tickets.back())) return absl::InternalError("it did not move on");
+    return world.Wait(tickets.back());
+  }));
+}
+
+TEST_F(NcclTest, BytesAreThoseOfARing) {
+  constexpr int kRanks = 3;
+  ExpectOk(RunRanks(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, kRanks, exchange));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const a, OnGpu(*self.device, std::vector<float>(4000)));
+    ASSIGN_OR_RETURN(float* const b, OnGpu(*self.device, std::vector<float>(4000)));
+    constexpr int64_t kCount = 1000, kPart = 400;  // 400, 400 and 200
+    const int64_t own = rank == 2 ? 200 : 400;
+    RETURN_IF_ERROR(world.Wait(world.AllReduce(a, a, kCount, DType::kF32)));
+    RETURN_IF_ERROR(world.Wait(world.ReduceScatter(a, b, kCount, kPart, DType::kF32)));
+    RETURN_IF_ERROR(world.Wait(world.AllGather(a, b, kCount, kPart, DType::kF32)));
+    RETURN_IF_ERROR(world.Wait(world.AllToAll(a, b, kPart, DType::kF32)));
+    RETURN_IF_ERROR(world.Wait(world.Broadcast(a, b, kCount, DType::kF32, 0)));
+    const auto expect = [&](Operation operation, int64_t elements) {
+      EXPECT_EQ(world.traffic()[static_cast<size_t>(operation)].bytes_sent, elements * 4)
+          << OperationName(operation) << " of rank " << rank;
+    };
+    const int64_t share = rank == 2 ? 1000 - 2 * 384 : 384;
+    expect(Operation::kAllReduce, kCount - share + 2 * share);
+    expect(Operation::kReduceScatter, kCount - own);
+    expect(Operation::kAllGather, 2 * own);
+    expect(Operation::kAllToAll, 2 * kPart);
+    expect(Operation::kBroadcast, rank == 2 ? 0 : kCount);
+    return absl::OkStatus();
+  }));
+}
+
+TEST_F(NcclTest, RanksThatDisagreeAreToldWhatEachWants) {
+  constexpr int64_t kCount = 60;
+  for (int difference = 0; difference < 6; ++difference) {
+    std::string other;
+    const auto results = RunRanks(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 3, exchange));
+      Communicator& world = *self.world;
+      ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1000)));
+      Request request = {.operation = Operation::kReduceScatter,
+                         .input = data,
+                         .output = data + 500,
+                         .count = kCount,
+                         .part = 20};
+      if (rank == 1) {
+        if (difference == 0) request.count = 59;
+        if (difference == 1) request.part = 30;
+        if (difference == 2) request.dtype = DType::kI32;
+        if (difference == 3) request.reduction = Reduction::kMax;
+        if (difference == 4) request.operation = Operation::kAllReduce;
+        if (difference == 5) request = {};
+      }
+      RETURN_IF_ERROR(world.Wait(world.Barrier()));
+      absl::Status status = world.Wait(world.Issue(request));
+      // The group is broken for good.
+      if (status.ok() || world.Wait(world.Barrier()) != status) {
+        return absl::InternalError("it went on");
+      }
+      return status;
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("the ranks of group 'world' disagree on operation 2: rank 0 "
+                                  "wants reduce-scatter of 60 f32 in parts of 20 (sum), rank 1 "
+                                  "wants "),
+                        HasSubstr("rank 2 wants reduce-scatter of 60 f32 in parts of 20 (sum)")));
+    }
+  }
+}
+
+TEST_F(NcclTest, ASenderAndAReceiverMayDisagree) {
+  const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1000)));
+    if (rank == 1) return world.Wait(world.Receive(data, 4, DType::kF32, 0));
+    const absl::Status sent = world.Wait(world.Send(data, 3, DType::kF32, 1));
+    return sent.ok() ? world.Wait(world.Barrier()) : sent;
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(std::string(status.message()),
+                AllOf(HasSubstr("rank 0 wants send of 3 f32 to rank 1"),
+                      HasSubstr("rank 1 wants receive of 4 f32 from rank 0")));
+  }
+}
+
+TEST_F(NcclTest, MemoryOfTheCpuIsRefused) {
+  const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(4)));
+    std::vector<float> on_cpu(4);
+    return world.Wait(world.AllReduce(data, rank == 1 ? on_cpu.data() : data, 4, DType::kF32));
+  });
+  EXPECT_EQ(results[1].message(), "all-reduce of 4 f32 (sum): the output is no memory of a GPU");
+  EXPECT_THAT(std::string(results[0].message()),
+              AllOf(HasSubstr("rank 0 of 2 of group 'world', in all-reduce of 4 f32 (sum) after 0 "
+                              "collectives: rank 1 (process "),
+                    HasSubstr("gave up: all-reduce of 4 f32 (sum): the output is no memory")));
+}
+
+TEST_F(NcclTest, AFaultCanBeInjected) {
+  const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    if (rank == 1) self.world->InjectFault({.operation = 2, .fails = true});
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    return self.world->Wait(self.world->Barrier());
+  });
+  EXPECT_EQ(results[1].message(), "barrier: was told to fail");
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("gave up: barrier: was told to fail"));
+}
+
+TEST_F(NcclTest, NobodyWaitsLongerThanTheTimeOut) {
+  for (const bool check : {true, false}) {
+    for (const bool pair : {true, false}) {
+      const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+        const DeviceOptions options = {.timeout_seconds = kShortTimeout, .check = check};
+        ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange, options));
+        Communicator& world = *self.world;
+        ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
+        RETURN_IF_ERROR(world.Wait(world.Barrier()));
+        if (rank == 1) {  // does not come
+          std::this_thread::sleep_for(std::chrono::duration<double>(2 * kShortTimeout + 1));
+          return absl::OkStatus();
+        }
+        const auto begin = std::chrono::steady_clock::now();
+        absl::Status status =
+            world.Wait(pair ? world.Receive(data, 1, DType::kF32, 1) : world.Barrier());
+        const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+        if (waited.count() > 2 * kShortTimeout) return absl::InternalError("it took longer");
+        return status;
+      });
+      EXPECT_THAT(std::string(results[0].message()),
+                  AllOf(HasSubstr(absl::StrCat("rank 0 of 2 of group 'world', in ",
+                                               pair ? "receive of 1 f32 from rank 1 after 0 "
+                                                      "messages: "
+                                                    : "barrier after 1 collectives: ")),
+                        HasSubstr(absl::StrCat("within ", kShortTimeout, " s"))))
+          << check;
+    }
+  }
+}
+
+TEST_F(NcclTest, AGpuThatIsNotThereIsAnError) {
+  const auto results = RunRanks(1, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto network, tcp::Network::Create(rank, 1, exchange, {}));
+    ASSIGN_OR_RETURN(const auto control, network->World());
+    return Device::Create(control.get(), {.gpu = -1}).status();
+  });
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("there is no GPU -1: this process"));
+}
+
+#else
+
+TEST(NcclTest, SaysThatThereIsNoCuda) {
+  EXPECT_EQ(Device::Create(nullptr, {}).status().message(),
+            "the backend nccl needs CUDA, and this build has no CUDA");
+  GTEST_SKIP() << "built without a CUDA toolkit";
+}
+
+#endif
+
+}  // namespace
+}  // namespace tessera::nccl

@@ -1,0 +1,64 @@
+// What follows from a request alone.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_COLLECTIVES_NCCL_REQUESTS_H_
+#define TESSERA_COLLECTIVES_NCCL_REQUESTS_H_
+
+#include <cstdint>
+
+#include "collectives/requests.h"
+
+namespace tessera::nccl {
+
+// Whether each rank has a whole part.
+inline bool IsWhole(const Request& request, int size) {
+  return request.count == request.part * size;
+}
+
+// Elements that a rank writes.
+inline int64_t OutputElements(const Request& request, int rank) {
+  switch (request.operation) {
+    case Operation::kReduceScatter:
+      return PartOf(request.count, request.part, rank).size;
+    case Operation::kSend:
+    case Operation::kBarrier:
+      return 0;
+    default:
+      return request.count;
+  }
+}
+
+// What a rank sends where data go around a ring.
+inline int64_t BytesSent(const Request& request, int rank, int size) {
+  const int64_t count = request.count;
+  const int64_t own = IsCut(request.operation) ? PartOf(count, request.part, rank).size : 0;
+  int64_t elements = 0;
+  switch (request.operation) {
+    case Operation::kAllReduce: {
+      const int64_t share = PartOf(count, AllReducePart(count, size), rank).size;
+      elements = count - share + share * (size - 1);
+      break;
+    }
+    case Operation::kReduceScatter:
+    case Operation::kAllToAll:
+      elements = count - own;
+      break;
+    case Operation::kAllGather:
+      elements = own * (size - 1);
+      break;
+    case Operation::kBroadcast:
+      elements = (rank + 1) % size == request.peer ? 0 : count;
+      break;
+    case Operation::kSend:
+      elements = count;
+      break;
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      break;
+  }
+  return elements * SizeOf(request.dtype);
+}
+
+}  // namespace tessera::nccl
+
+#endif  // TESSERA_COLLECTIVES_NCCL_REQUESTS_H_

@@ -1,0 +1,92 @@
+// Ranks of a test on the GPUs of this machine; on fake ones, as threads, with TESSERA_FAKE_GPU.
+// Needs CUDA.
+#ifndef TESSERA_COLLECTIVES_NCCL_TEST_RANKS_H_
+#define TESSERA_COLLECTIVES_NCCL_TEST_RANKS_H_
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
+#include "collectives/nccl/device.h"
+#include "collectives/tcp/network.h"
+#include "collectives/testing/ranks.h"
+#include "core/tensor/check.h"
+
+namespace tessera::nccl {
+
+#ifdef TESSERA_FAKE_GPU
+
+// Within which ranks connect.
+constexpr double kShortTimeout = 1;
+
+inline int Gpus() { return 8; }
+
+inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
+  return RunThreads(ranks, body);
+}
+
+#else
+
+constexpr double kShortTimeout = 10;
+
+// In a process of its own: none can use CUDA where the one that it was forked from has.
+inline int Gpus() {
+  static const int gpus = [] {
+    const auto results = RunProcesses(1, [](int /*rank*/, const Exchange& /*exchange*/) {
+      int count = 0;
+      if (cudaGetDeviceCount(&count) != cudaSuccess) count = 0;
+      return absl::UnknownError(absl::StrCat(count));
+    });
+    int count = 0;
+    return absl::SimpleAtoi(results[0].message(), &count) ? count : 0;
+  }();
+  return gpus;
+}
+
+inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
+  const int gpus = Gpus();
+  return RunProcesses(ranks, [&](int rank, const Exchange& exchange) {
+    if (ranks > gpus) {
+      // NCCL has no two ranks on one GPU, but of two hosts it does not know that it is one.
+      setenv("NCCL_HOSTID", absl::StrCat("host", rank).c_str(), 1);
+      setenv("NCCL_NET", "Socket", 1);
+      setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+    }
+    return body(rank, exchange);
+  });
+}
+
+#endif
+
+struct TestRank {
+  std::unique_ptr<tcp::Network> network;
+  std::unique_ptr<Communicator> control;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> world;
+};
+
+inline absl::StatusOr<TestRank> MakeRank(int rank, int ranks, const Exchange& exchange,
+                                         DeviceOptions options = {}) {
+  TestRank result;
+  tcp::NetworkOptions over_cpu;
+  over_cpu.timeout_seconds = options.timeout_seconds;
+  ASSIGN_OR_RETURN(result.network, tcp::Network::Create(rank, ranks, exchange, over_cpu));
+  ASSIGN_OR_RETURN(result.control, result.network->World());
+  options.gpu = rank % std::max(1, Gpus());
+  cudaSetDevice(options.gpu);
+  ASSIGN_OR_RETURN(result.device, Device::Create(result.control.get(), options));
+  ASSIGN_OR_RETURN(result.world, result.device->World());
+  return result;
+}
+
+}  // namespace tessera::nccl
+
+#endif  // TESSERA_COLLECTIVES_NCCL_TEST_RANKS_H_
