@@ -11,7 +11,7 @@
 // group's own.
 //
 // Memory, which is kept: a reduce-scatter takes a buffer of the rank's share of its host's input,
-// in fp32 for bf16 and fp16; an all-reduce of these takes up to 16 MiB.
+// in fp32 for bf16 and fp16; an all-reduce of these takes up to 24 MiB.
 //
 // Thread safety: as Communicator.
 #ifndef TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_
