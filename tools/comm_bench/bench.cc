@@ -201,12 +201,17 @@ class Runner {
   int turn_ = 0;
 };
 
-// The cells of a time, of which `bound` seconds are the least that is possible; 0: not known.
+// What a rank moves stays in caches, if it is not more than this, and memory sets it no bound.
+constexpr double kCacheBytes = 32 << 20;
+
+// The cells of a time, of which `bound` seconds are the least that is possible; 0: not known;
+// negative: there is no such column.
 std::string TimingCells(const Timing& timing, double bound) {
   const std::string wrong = timing.wrong < 0 ? "N/A" : absl::StrCat(timing.wrong);
   std::string cells = absl::StrFormat("%10.2f %7.2f %7.2f %6s", timing.seconds * 1e6,
                                       timing.algbw / 1e9, timing.busbw / 1e9, wrong);
   if (bound > 0) absl::StrAppendFormat(&cells, " %6.0f%%", 100 * bound / timing.seconds);
+  if (bound == 0) absl::StrAppendFormat(&cells, " %7s", "-");
   return cells;
 }
 
@@ -265,7 +270,8 @@ std::string TableRow(const BenchRow& row, const BenchOptions& options, int ranks
       row.operation == Operation::kBroadcast ? absl::StrCat(options.root) : "-1";
   const auto cells = [&](const Timing& timing, bool in_place) {
     const double moved = BytesMoved(row.operation, row.bytes, ranks, in_place);
-    return TimingCells(timing, memory > 0 ? moved / memory : 0);
+    const bool is_bound = moved > kCacheBytes * ranks;
+    return TimingCells(timing, memory == 0 ? -1 : is_bound ? moved / memory : 0);
   };
   return absl::StrFormat(" %-14s %11d %12d %6s %6s %4s  %s%s\n", OperationName(row.operation),
                          row.bytes, row.count, DTypeName(options.dtype), reduction, root,

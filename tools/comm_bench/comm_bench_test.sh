@@ -39,7 +39,7 @@ for backend in shm tcp hierarchical; do
   if [[ $backend == hierarchical ]]; then hosts=--hosts=a,a,b,b; fi
   "$launch" --nproc=4 "$bench" -e 64K --backend=$backend $hosts --fault=3:20:fail >out 2>err &&
     fail "$backend: no fault"
-  grep -qE 'rank [0-9] \(.* gave up: .* was told to fail' err || fail "$backend: no word of the fault"
+  grep -q 'error: .* was told to fail' err || fail "$backend: no word of the fault"
   "$launch" --nproc=4 "$bench" -e 64K --backend=$backend $hosts --fault=3:20:30 --timeout=1 \
     >out 2>err && fail "$backend: nobody missed rank 3"
   grep -qE '(rank 3|3 of the job).* did not come within 1' err || fail "$backend: rank 3 is not named"
