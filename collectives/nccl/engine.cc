@@ -37,7 +37,7 @@ absl::Status Engine::Open() {
   RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                              absl::StrCat("GPU ", options_.gpu, " cannot be used")));
   void* scratch = nullptr;
-  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&scratch, 1), "no memory for barriers"));
+  RETURN_IF_ERROR(CudaStatus(cudaMalloc(&scratch, kScratchBytes), "no memory for barriers"));
   scratch_ = static_cast<char*>(scratch);
   thread_ = std::thread([this] { RunThread(); });
   return absl::OkStatus();
@@ -122,9 +122,10 @@ absl::Status Engine::Copy(void* to, const void* from, int64_t bytes) {
   return CudaStatus(cudaStreamSynchronize(stream_), "cannot copy memory");
 }
 
-void Engine::Add(Group* group) {
+char* Engine::Add(Group* group) {
   const std::lock_guard<std::mutex> lock(mutex_);
   groups_.push_back(group);
+  return scratch_ + groups_made_++ % kScratchBytes;
 }
 
 void Engine::Remove(Group* group) {

@@ -46,7 +46,8 @@ class Engine : public Device {
     int64_t bytes = 0;
   };
 
-  void Add(Group* group);
+  // Returns a byte of the GPU for the group's barriers, whose value nobody needs.
+  char* Add(Group* group);
 
   // Waits until what NCCL has in hand is done; `state` is asked for it. A rank that cannot go on
   // tells the others, who look for that here.
@@ -65,11 +66,13 @@ class Engine : public Device {
   Communicator* const control_;
   DeviceOptions options_;
   cudaStream_t stream_ = nullptr;  // of Allocate and Copy
-  char* scratch_ = nullptr;        // a byte for barriers, whose value nobody needs
+  static constexpr int64_t kScratchBytes = 4096;
+  char* scratch_ = nullptr;  // for barriers
   bool world_was_made_ = false;
 
   std::mutex mutex_;  // guards what follows, and the state of all groups
   std::vector<Group*> groups_;
+  int64_t groups_made_ = 0;
   std::vector<Region> memory_;
   std::vector<cudaEvent_t> events_;  // that nobody uses
   bool may_free_ = true;             // no kernel is left over from an abort that did not end

@@ -90,7 +90,7 @@ Group::Group(Engine* engine, Communicator* meeting, std::unique_ptr<Communicator
       control_(std::move(control)) {
   lanes_.resize(1 + 2 * size());
   LaneOf(0).comm = std::move(comm);
-  engine_->Add(this);
+  scratch_ = engine_->Add(this);
 }
 
 Group::~Group() {

@@ -132,6 +132,7 @@ class Group : public StreamCommunicator {
   absl::Status CheckMemory(const Request& request) const;
 
   Engine* const engine_;
+  char* scratch_ = nullptr;  // a byte of the GPU for barriers
   Communicator* const meeting_;
   const std::unique_ptr<Communicator> own_meeting_;
   // 0: collectives; then to each rank; then from each rank.

@@ -123,8 +123,7 @@ ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const
       return ncclBroadcast(rank() == request.peer ? request.input : request.output, request.output,
                            request.count, type, request.peer, comm, lane.stream);
     case Operation::kBarrier:
-      return ncclAllReduce(engine_->scratch_, engine_->scratch_, 1, ncclUint8, ncclSum, comm,
-                           lane.stream);
+      return ncclAllReduce(scratch_, scratch_, 1, ncclUint8, ncclSum, comm, lane.stream);
     case Operation::kSend:  // over a comm of the two
       return ncclSend(request.input, request.count, type, 1, comm, lane.stream);
     case Operation::kReceive:

@@ -103,7 +103,8 @@ void Group::WorkEager(const Queued& operation) {
     case Operation::kAllGather:
       for (int r = 0; r < this->size(); ++r) {
         const Part part = PartOf(request.count, request.part, r);
-        Copy(output + part.begin * size, data(r), part.size * size);
+        char* const to = output + part.begin * size;
+        if (to != request.input) Copy(to, data(r), part.size * size);
       }
       break;
     case Operation::kAllToAll:
@@ -267,7 +268,8 @@ void Group::StageOut(const Request& request, const Round& round) {
       for (int r = 0; r < this->size(); ++r) {
         const Part part = PartInRound(request, round, r);
         const int64_t at = request.operation == Operation::kAllToAll ? rank() * stride : 0;
-        Copy(output + part.begin * size, Area(r) + at, part.size * size);
+        char* const to = output + part.begin * size;
+        if (to - round.begin * size != request.input) Copy(to, Area(r) + at, part.size * size);
       }
       break;
     default:
