@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "collectives/reduce/reduce.h"
@@ -19,11 +21,24 @@ inline bool IsCut(Operation operation) {
          operation == Operation::kAllToAll;
 }
 
-// Whether two ranks want the same collective.
-inline bool SameCollective(const Request& a, const Request& b) {
-  return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.peer == b.peer && a.count == b.count && a.part == b.part && a.partial == b.partial;
-}
+// What a rank wants, for others to read.
+struct Wish {
+  Operation operation = Operation::kBarrier;
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;
+  uint8_t partial = 0;  // 1: Request::partial
+  int32_t peer = 0;
+  int64_t count = 0, part = 0;
+  bool operator==(const Wish& other) const = default;
+};
+static_assert(sizeof(Wish) == 24, "no byte of it is undefined");
+Wish WishOf(const Request& request);
+Request RequestOf(const Wish& wish);
+
+// "the ranks of group 'world' disagree on operation 7: rank 0 wants barrier, rank 2 wants ...",
+// where ranks[i] wants wishes[i]; of a message the operation has no number, which is 0.
+absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
+                          absl::Span<const Wish> wishes);
 
 // Elements that a rank gives to an operation.
 inline int64_t InputElements(const Request& request, int rank) {
@@ -56,16 +71,28 @@ inline void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
+// Whether a rank's output is so large that a cache is of no use afterwards.
+inline bool IsPastCaches(const Request& request, int rank) {
+  constexpr int64_t kBytes = int64_t{32} << 20;
+  const int64_t elements = request.operation == Operation::kReduceScatter
+                               ? PartOf(request.count, request.part, rank).size
+                               : request.count;
+  return elements * SizeOf(request.dtype) >= kBytes;
+}
+
 // Puts out `count` elements of a reduce-scatter, from `position` of the rank's part on; `inputs`
 // are the ranks' elements of these.
-inline void ReduceOwnPart(const Request& request, absl::Span<const void* const> inputs,
+inline void ReduceOwnPart(const Request& request, int rank, absl::Span<const void* const> inputs,
                           int64_t position, int64_t count) {
   if (request.partial) {
     char* const output = Bytes(request.output, position * SizeOf(PartialDType(request.dtype)));
     ReducePartially(inputs, output, count, request.dtype, request.reduction);
   } else {
-    char* const output = Bytes(request.output, position * SizeOf(request.dtype));
-    Reduce(inputs, {output}, count, request.dtype, request.reduction);
+    void* const output = Bytes(request.output, position * SizeOf(request.dtype));
+    // In place the cache has the lines already.
+    const auto reduce =
+        inputs[rank] == output || !IsPastCaches(request, rank) ? Reduce : ReducePastCaches;
+    reduce(inputs, {output}, count, request.dtype, request.reduction);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "collectives/hierarchical/placement.h"
+#include "collectives/requests.h"
 
 namespace tessera::hierarchical {
 
@@ -56,11 +57,6 @@ class Group : public Communicator {
                                                           absl::Span<const int> colors) override;
 
  private:
-  // What a rank wants of a collective, for others to read.
-  struct Wish {
-    int32_t operation, dtype, reduction, peer;
-    int64_t count, part, partial;
-  };
   struct LocalWish {
     Wish wish;
     char data[kSmallBytes];  // of a small operation

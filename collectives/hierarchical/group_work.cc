@@ -1,12 +1,10 @@
 // How the collectives of a group on several hosts go: as collectives within hosts and on rails.
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "collectives/hierarchical/group.h"
 #include "collectives/reduce/reduce.h"
 #include "collectives/requests.h"
@@ -58,13 +56,7 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
   Communicator& local = *parts_.local_wishes;
   local_wishes_.resize(local.size() + 1);
   LocalWish& mine = local_wishes_.back();
-  mine.wish = {static_cast<int32_t>(request.operation),
-               static_cast<int32_t>(request.dtype),
-               static_cast<int32_t>(request.reduction),
-               request.peer,
-               request.count,
-               request.part,
-               request.partial ? 1 : 0};
+  mine.wish = WishOf(request);
   if (IsSmall(request)) {
     Copy(mine.data, request.input, InputElements(request, rank()) * SizeOf(request.dtype));
   }
@@ -91,25 +83,10 @@ absl::Status Group::AgreeOnRail(uint64_t number) {
 
 absl::Status Group::CheckAgreement(absl::Span<const int> ranks, absl::Span<const Wish> wishes,
                                    uint64_t number) const {
-  std::vector<std::string> texts;
-  bool agree = true;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    const Wish& wish = wishes[i];
-    Request request;
-    request.operation = static_cast<Operation>(wish.operation);
-    request.dtype = static_cast<DType>(wish.dtype);
-    request.reduction = static_cast<Reduction>(wish.reduction);
-    request.peer = wish.peer;
-    request.count = wish.count;
-    request.part = wish.part;
-    request.partial = wish.partial != 0;
-    texts.push_back(absl::StrCat("rank ", ranks[i], " wants ", Describe(request)));
-    agree = agree && std::memcmp(&wish, &wishes[0], sizeof(Wish)) == 0;
+  for (const Wish& wish : wishes) {
+    if (wish != wishes[0]) return Disagreement(name(), number + 1, ranks, wishes);
   }
-  if (agree) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(),
-                                                 "' disagree on operation ", number + 1, ": ",
-                                                 absl::StrJoin(texts, ", ")));
+  return absl::OkStatus();
 }
 
 char* Group::Scratch(int index, int64_t bytes) {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "collectives/nccl/requests.h"
 #include "core/tensor/check.h"
 
@@ -43,33 +42,6 @@ void Pause(Clock::time_point begin) {
   } else {
     std::this_thread::sleep_for(kSleep);
   }
-}
-
-Wish WishOf(const Request& request) {
-  Wish wish;
-  wish.operation = request.operation;
-  wish.dtype = request.dtype;
-  wish.reduction = request.reduction;
-  wish.peer = request.peer;
-  wish.count = request.count;
-  wish.part = request.part;
-  return wish;
-}
-
-std::string Describe(const Wish& wish) {
-  Request request;
-  request.operation = wish.operation;
-  request.dtype = wish.dtype;
-  request.reduction = wish.reduction;
-  request.peer = wish.peer;
-  request.count = wish.count;
-  request.part = wish.part;
-  return tessera::Describe(request);
-}
-
-bool SameWish(const Wish& a, const Wish& b) {
-  return a.operation == b.operation && a.dtype == b.dtype && a.reduction == b.reduction &&
-         a.peer == b.peer && a.count == b.count && a.part == b.part;
 }
 
 // cudaErrorNotReady is no error; it is not left for who asks CUDA for the last one.
@@ -350,23 +322,22 @@ void Group::Agree(Lane& lane) {
     }
     const Wish& mine = operation.mine;
     bool same = true;
-    std::vector<std::string> wishes;
+    std::vector<int> ranks;
+    std::vector<Wish> wishes;
     if (mine.operation == Operation::kReceive) {
       const Wish& sent = operation.theirs[0];
       same = sent.count == mine.count && sent.dtype == mine.dtype;
-      wishes = {absl::StrCat("rank ", mine.peer, " wants ", Describe(sent)),
-                absl::StrCat("rank ", rank(), " wants ", Describe(mine))};
+      ranks = {mine.peer, rank()};
+      wishes = {sent, mine};
     } else {
       for (const Wish& wish : operation.theirs) {
-        wishes.push_back(absl::StrCat("rank ", wishes.size(), " wants ", Describe(wish)));
-        same = same && SameWish(wish, mine);
+        ranks.push_back(static_cast<int>(ranks.size()));
+        wishes.push_back(wish);
+        same = same && wish == mine;
       }
     }
     if (!same) {
-      const std::string number =
-          lane.index == 0 ? absl::StrCat(" on operation ", lane.done + i + 1) : "";
-      Fail(absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(), "' disagree",
-                                                   number, ": ", absl::StrJoin(wishes, ", "))));
+      Fail(Disagreement(name(), lane.index == 0 ? lane.done + i + 1 : 0, ranks, wishes));
       return;
     }
     operation.agreed = true;

@@ -21,19 +21,9 @@
 #include "collectives/nccl/comm.h"
 #include "collectives/nccl/device.h"
 #include "collectives/nccl/engine.h"
+#include "collectives/requests.h"
 
 namespace tessera::nccl {
-
-// What a rank wants of an operation, for the others to compare.
-struct Wish {
-  Operation operation = Operation::kBarrier;
-  DType dtype = DType::kF32;
-  Reduction reduction = Reduction::kSum;
-  uint8_t unused = 0;
-  int32_t peer = 0;
-  int64_t count = 0, part = 0;
-};
-static_assert(sizeof(Wish) == 24);
 
 class Group : public StreamCommunicator {
  public:

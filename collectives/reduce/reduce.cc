@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/tensor/half.h"
+#include "hwy/cache_control.h"
 
 // The file includes itself once for each target.
 #undef HWY_TARGET_INCLUDE
@@ -103,6 +104,19 @@ void ToFloat16(const float* from, int64_t count, void* to) {
   for (; i < count; ++i) halves[i] = Float16(from[i]);
 }
 
+// Written past the caches, for others to see after a FlushStream.
+void StreamBytes(void* to_data, const void* from_data, int64_t bytes) {
+  const hn::ScalableTag<uint8_t> tag;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+  uint8_t* const to = static_cast<uint8_t*>(to_data);
+  const uint8_t* const from = static_cast<const uint8_t*>(from_data);
+  const int64_t beside = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % lanes);
+  int64_t i = std::min(bytes, beside == 0 ? 0 : lanes - beside);
+  std::memcpy(to, from, i);
+  for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(tag, from + i), tag, to + i);
+  std::memcpy(to + i, from + i, bytes - i);
+}
+
 #define TESSERA_COMBINE(name, type)                                           \
   void Sum##name(const void* a, const void* b, int64_t count, void* result) { \
     Combine<type, false>(a, b, count, result);                                \
@@ -140,6 +154,7 @@ HWY_EXPORT(FromBFloat16);
 HWY_EXPORT(ToBFloat16);
 HWY_EXPORT(FromFloat16);
 HWY_EXPORT(ToFloat16);
+HWY_EXPORT(StreamBytes);
 
 // How elements of a dtype are reduced.
 struct Arithmetic {
@@ -254,6 +269,27 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
       std::memcpy(static_cast<char*>(output) + begin * bytes, result, size * bytes);
     }
   }
+}
+
+void ReducePastCaches(absl::Span<const void* const> inputs, absl::Span<void* const> outputs,
+                      int64_t count, DType dtype, Reduction reduction) {
+  Tree tree(inputs, dtype, reduction);
+  const int64_t bytes = SizeOf(dtype);
+  alignas(64) char result[Tree::kBlock * sizeof(double)];
+  for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
+    const int64_t size = std::min(Tree::kBlock, count - begin);
+    tree.Run(begin, size, false, result);
+    for (void* output : outputs) {
+      HWY_DYNAMIC_DISPATCH(StreamBytes)
+      (static_cast<char*>(output) + begin * bytes, result, size * bytes);
+    }
+  }
+  hwy::FlushStream();
+}
+
+void CopyPastCaches(void* to, const void* from, int64_t bytes) {
+  HWY_DYNAMIC_DISPATCH(StreamBytes)(to, from, bytes);
+  hwy::FlushStream();
 }
 
 void ReducePartially(absl::Span<const void* const> inputs, void* output, int64_t count, DType dtype,

@@ -112,11 +112,16 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
         const T end = this->Random(1, &random)[0];
         first[count] = second[count] = end;
         Reduce(inputs, {first.data(), second.data()}, count, DTypeOf<T>::kValue, reduction);
+        std::vector<T> third(count + 2, end);
+        ReducePastCaches(inputs, {third.data() + 1}, count, DTypeOf<T>::kValue, reduction);
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(this->SameBits(first[i], this->ExpectedAt(values, i, reduction)))
               << ranks << " ranks, element " << i << " of " << count;
           ASSERT_TRUE(this->SameBits(first[i], second[i]));
+          ASSERT_TRUE(this->SameBits(first[i], third[i + 1]));
         }
+        EXPECT_TRUE(this->SameBits(third[0], end));
+        EXPECT_TRUE(this->SameBits(third[count + 1], end));
         EXPECT_TRUE(this->SameBits(first[count], end));
         EXPECT_TRUE(this->SameBits(second[count], end));
       }

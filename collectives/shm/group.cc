@@ -171,14 +171,7 @@ void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64
   const int64_t size = SizeOf(request.dtype);
   const int64_t input = InputElements(request, rank()) * size;
   const int64_t output = request.operation == Operation::kAllReduce ? input : 0;
-  slot.wanted = {request.operation,
-                 request.dtype,
-                 request.reduction,
-                 request.peer,
-                 request.count,
-                 request.part,
-                 request.partial,
-                 input > 0 ? host_->Locate(request.input, input) : 0,
+  slot.wanted = {WishOf(request), input > 0 ? host_->Locate(request.input, input) : 0,
                  output > 0 ? host_->Locate(request.output, output) : 0};
   Copy(slot.data, data, bytes);
   slot.stage.store(0, std::memory_order_relaxed);
@@ -203,21 +196,21 @@ bool Group::Agree(Queued& operation) {
   for (int r = 0; r < size(); ++r) {
     if (SlotOf(r, operation.number).posted.load() != operation.number + 1) return false;
   }
+  const Wish mine = WishOf(operation.request);
   bool same = true, direct = true;
   for (int r = 0; r < size(); ++r) {
     const Wanted& wanted = SlotOf(r, operation.number).wanted;
-    same = same && SameCollective(RequestOf(wanted), operation.request);
+    same = same && wanted.wish == mine;
     direct = direct && wanted.input >= 0 && wanted.output >= 0;
   }
   if (!same) {
-    std::vector<std::string> wishes;
+    std::vector<int> ranks;
+    std::vector<Wish> wishes;
     for (int r = 0; r < size(); ++r) {
-      wishes.push_back(absl::StrCat("rank ", r, " wants ",
-                                    Describe(RequestOf(SlotOf(r, operation.number).wanted))));
+      ranks.push_back(r);
+      wishes.push_back(SlotOf(r, operation.number).wanted.wish);
     }
-    Fail(absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(),
-                                                 "' disagree on operation ", operation.number + 1,
-                                                 ": ", absl::StrJoin(wishes, ", "))));
+    Fail(Disagreement(name(), operation.number + 1, ranks, wishes));
     return true;
   }
   operation.agreed = true;
@@ -268,10 +261,8 @@ bool Group::AdvanceReceive(Channel& channel, int peer) {
   const Slot& slot = members_[peer]->pair(rank()).slots[channel.messages % kSlots];
   if (slot.posted.load() != channel.messages + 1) return false;
   const Wanted& sent = slot.wanted;
-  if (sent.count != request.count || sent.dtype != request.dtype) {
-    Fail(absl::InvalidArgumentError(
-        absl::StrCat("the ranks of group '", name(), "' disagree: rank ", peer, " wants ",
-                     Describe(RequestOf(sent)), ", rank ", rank(), " wants ", Describe(request))));
+  if (sent.wish.count != request.count || sent.wish.dtype != request.dtype) {
+    Fail(Disagreement(name(), 0, {peer, rank()}, {sent.wish, WishOf(request)}));
     return true;
   }
   const bool direct = !IsEager(request) && sent.input >= 0;

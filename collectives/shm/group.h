@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
+#include "collectives/requests.h"
 #include "collectives/shm/host.h"
 
 namespace tessera::shm {
@@ -30,12 +31,7 @@ inline constexpr int64_t kPieceBytes = 262144;
 
 // What a rank wants of an operation, for its peers to read.
 struct Wanted {
-  Operation operation;
-  DType dtype;
-  Reduction reduction;
-  int32_t peer;
-  int64_t count, part;
-  bool partial;
+  Wish wish;
   int64_t input, output;  // where they lie (Host::Locate); -1: not in shared memory
 };
 

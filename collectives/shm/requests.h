@@ -20,18 +20,6 @@ inline int64_t SlotBytes(const Request& request) {
 
 inline bool IsEager(const Request& request) { return SlotBytes(request) <= kSlotBytes; }
 
-inline Request RequestOf(const Wanted& wanted) {
-  Request request;
-  request.operation = wanted.operation;
-  request.dtype = wanted.dtype;
-  request.reduction = wanted.reduction;
-  request.peer = wanted.peer;
-  request.count = wanted.count;
-  request.part = wanted.part;
-  request.partial = wanted.partial;
-  return request;
-}
-
 }  // namespace tessera::shm
 
 #endif  // TESSERA_COLLECTIVES_SHM_REQUESTS_H_

@@ -122,7 +122,7 @@ void Group::WorkAlone(const Request& request) {
   const int64_t count =
       IsCut(request.operation) ? PartOf(request.count, request.part, 0).size : request.count;
   if (request.operation == Operation::kReduceScatter) {
-    return ReduceOwnPart(request, {request.input}, 0, count);
+    return ReduceOwnPart(request, 0, {request.input}, 0, count);
   }
   Copy(request.output, request.input, count * SizeOf(request.dtype));
 }
@@ -219,9 +219,7 @@ bool Group::PairAgrees(const Queued& operation, int peer, const Header& theirs) 
   if (theirs.count == request.count && theirs.dtype == request.dtype && theirs.bytes == bytes) {
     return true;
   }
-  Fail(absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(), "' disagree: rank ",
-                                               peer, " wants ", Describe(RequestOf(theirs)),
-                                               ", rank ", rank(), " wants ", Describe(request))));
+  Fail(Disagreement(name(), 0, {peer, rank()}, {WishOf(theirs), WishOf(request)}));
   return false;
 }
 

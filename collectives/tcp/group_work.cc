@@ -1,10 +1,7 @@
 // How collectives go.
 #include <algorithm>
-#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "collectives/reduce/reduce.h"
 #include "collectives/tcp/group.h"
 #include "collectives/tcp/requests.h"
@@ -151,7 +148,7 @@ bool Group::AdvanceCollective() {
     Exchanged& each = exchanged_[r];
     if (r == rank() || each.met) continue;
     const Wish* const wish = each.heard.Find(operation.number);
-    if (wish == nullptr || !SameCollective(RequestOf(wish->header), request)) continue;
+    if (wish == nullptr || WishOf(wish->header) != WishOf(request)) continue;
     each.met = moved = true;
   }
   if (!operation.agreed && Agree(operation)) moved = true;
@@ -193,19 +190,18 @@ bool Group::Agree(Queued& operation) {
     if (wish == nullptr) return false;
     const int64_t bytes =
         IsEager(request) ? EagerPart(request, r, rank()).size * SizeOf(request.dtype) : 0;
-    same = same && SameCollective(RequestOf(wish->header), request) && wish->header.bytes == bytes;
+    same = same && WishOf(wish->header) == WishOf(request) && wish->header.bytes == bytes;
   }
   operation.agreed = same;
   if (same) return true;
-  std::vector<std::string> wishes;
+  std::vector<int> ranks;
+  std::vector<tessera::Wish> wishes;
   for (int r = 0; r < size(); ++r) {
-    const Wish* const wish = exchanged_[r].heard.Find(operation.number);
-    wishes.push_back(absl::StrCat("rank ", r, " wants ",
-                                  Describe(r == rank() ? request : RequestOf(wish->header))));
+    ranks.push_back(r);
+    wishes.push_back(r == rank() ? WishOf(request)
+                                 : WishOf(exchanged_[r].heard.Find(operation.number)->header));
   }
-  Fail(absl::InvalidArgumentError(absl::StrCat("the ranks of group '", name(),
-                                               "' disagree on operation ", operation.number + 1,
-                                               ": ", absl::StrJoin(wishes, ", "))));
+  Fail(Disagreement(name(), operation.number + 1, ranks, wishes));
   return true;
 }
 
@@ -224,7 +220,7 @@ void Group::FinishEager(const Queued& operation) {
       Reduce(inputs_, {request.output}, request.count, request.dtype, request.reduction);
       break;
     case Operation::kReduceScatter:
-      ReduceOwnPart(request, inputs_, 0, own.size);
+      ReduceOwnPart(request, rank(), inputs_, 0, own.size);
       break;
     case Operation::kAllGather:
     case Operation::kAllToAll:
@@ -266,7 +262,7 @@ bool Group::ReducePiece(const Queued& operation) {
     char* const output = Bytes(request.output, own.begin * size + reduced_);
     Reduce(inputs_, {output}, now / size, request.dtype, request.reduction);
   } else {
-    ReduceOwnPart(request, inputs_, reduced_ / size, now / size);
+    ReduceOwnPart(request, rank(), inputs_, reduced_ / size, now / size);
   }
   // Of an all-reduce the result says how far this rank is.
   const bool credit = !all && reduced_ + kScratchBytes < end;

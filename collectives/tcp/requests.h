@@ -34,16 +34,9 @@ inline Part EagerPart(const Request& request, int from, int to) {
   }
 }
 
-inline Request RequestOf(const Header& wish) {
-  Request request;
-  request.operation = wish.operation;
-  request.dtype = wish.dtype;
-  request.reduction = wish.reduction;
-  request.peer = wish.peer;
-  request.count = wish.count;
-  request.part = wish.part;
-  request.partial = wish.partial != 0;
-  return request;
+inline Wish WishOf(const Header& header) {
+  return {header.operation, header.dtype, header.reduction, header.partial,
+          header.peer,      header.count, header.part};
 }
 
 }  // namespace tessera::tcp
