@@ -36,6 +36,11 @@ readonly LINT_PACKAGES=(
   "/usr/bin/clang-tidy clang-tidy"
   "/usr/bin/git git"
 )
+readonly FUZZ_PACKAGES=(
+  "/usr/bin/clang++ clang"
+  "/usr/lib/clang libclang-rt-dev"
+  "/usr/bin/llvm-symbolizer llvm"
+)
 
 # missing_packages LINE...: the packages among "FILE PACKAGE" lines whose file is not there.
 missing_packages() {
