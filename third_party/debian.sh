@@ -37,8 +37,8 @@ readonly LINT_PACKAGES=(
   "/usr/bin/git git"
 )
 readonly FUZZ_PACKAGES=(
-  "/usr/bin/clang++ clang"
-  "/usr/lib/clang libclang-rt-dev"
+  "/usr/bin/clang-14 clang-14"
+  "/usr/lib/clang/14/lib/linux libclang-rt-14-dev"
   "/usr/bin/llvm-symbolizer llvm"
 )
 

@@ -55,9 +55,11 @@ FileDescriptor CallPort(int port) {
       << errno;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
-  TESSERA_CHECK(
-      connect(result.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0)
-      << errno;
+  // libFuzzer's clock may interrupt it, and it goes on.
+  while (connect(result.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
+         errno != EISCONN) {
+    TESSERA_CHECK(errno == EINTR) << errno;
+  }
   return result;
 }
 

@@ -1,5 +1,6 @@
 // A rank among others that say anything: messages that fit what the rank does, with bytes of their
 // headers changed, in any order, whole or in parts, or any bytes at all.
+#include <sanitizer/asan_interface.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -38,9 +39,33 @@ struct PeerLane {
   int64_t sent[2] = {};  // by stage
 };
 
+// Buffers, none of which touches another. Their memory stays mapped, or most of the time would go
+// into that.
+class Pool {
+ public:
+  char* Take(int64_t bytes) {
+    char* const data = memory_ + used_;
+    used_ += (bytes + 2 * kGap - 1) / kGap * kGap;
+    TESSERA_CHECK(used_ <= kBytes) << used_;
+    ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+    return data;
+  }
+  void TakeAllBack() {
+    ASAN_POISON_MEMORY_REGION(memory_, kBytes);
+    used_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kGap = 64;
+  static constexpr int64_t kBytes = kMostBytes + 4 * kGap * kMostOperations;
+  char* const memory_ = new char[kBytes];
+  int64_t used_ = 0;
+};
+
 class Job {
  public:
   explicit Job(int size) : peers_(size) {
+    pool_.TakeAllBack();
     const Exchange exchange = ExchangeOfRank0(size, [&](const Listening& listening) {
       for (int rank = 1; rank < size; ++rank) {
         peers_[rank].socket = CallPort(listening.port);
@@ -86,7 +111,7 @@ class Job {
         bytes[static_cast<unsigned char>(changes[2 * i]) % bytes.size()] = changes[2 * i + 1];
       }
       if (ahead != nullptr && rank == 1) {
-        bytes += Message(*ahead);
+        absl::StrAppend(&bytes, Message(*ahead));
         peers_[rank].hold_back = kLittle;
       }
       Deliver(rank, bytes);
@@ -121,11 +146,10 @@ class Job {
     } else if (request.operation != Operation::kBroadcast && !is_pair) {
       request.peer = 0;
     }
-    // Each of its own size, so that nothing behind it is touched.
     const auto memory = [&](int64_t count) {
       const int64_t bytes = count * SizeOf(request.dtype);
       bytes_ += bytes;
-      return buffers_.emplace_back(new char[bytes]).get();
+      return pool_.Take(bytes);
     };
     const int64_t own = PartOf(request.count, request.part, 0).size;
     if (bytes_ + 16 * request.count > kMostBytes || tickets_.size() == kMostOperations) return;
@@ -197,10 +221,11 @@ class Job {
     std::vector<Request> asked_to, asked_from;
   };
 
-  static std::string Message(const Header& header) {
-    std::string message(reinterpret_cast<const char*>(&header), sizeof(header));
-    message.resize(message.size() + std::clamp(header.bytes, 0, kPieceBytes), 'x');
-    return message;
+  static absl::string_view Message(const Header& header) {
+    static std::string& message = *new std::string(sizeof(header) + kPieceBytes, 'x');
+    std::memcpy(message.data(), &header, sizeof(header));
+    return absl::string_view(message).substr(
+        0, sizeof(header) + std::clamp(header.bytes, 0, kPieceBytes));
   }
   static std::string Wish(uint64_t number, Operation operation, DType dtype, int64_t count,
                           int64_t part, absl::string_view data) {
@@ -299,25 +324,28 @@ class Job {
 
   void Deliver(int rank, absl::string_view bytes) {
     Peer& peer = peers_[rank];
-    const std::string all = absl::StrCat(peer.rest, bytes);
-    const size_t end = all.size() - std::min(all.size(), std::exchange(peer.hold_back, 0));
+    if (!peer.rest.empty()) {
+      peer.rest.append(bytes.data(), bytes.size());
+      bytes = peer.rest;
+    }
+    const size_t end = bytes.size() - std::min(bytes.size(), std::exchange(peer.hold_back, 0));
     size_t begin = 0;
     while (begin < end && peer.socket.is_open()) {
       const ssize_t sent =
-          send(peer.socket.get(), all.data() + begin, end - begin, MSG_NOSIGNAL | MSG_DONTWAIT);
+          send(peer.socket.get(), bytes.data() + begin, end - begin, MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0) break;  // or the next time
       begin += sent;
       Advance();
     }
-    peer.rest = all.substr(begin);
+    peer.rest = std::string(bytes.substr(begin));
   }
 
+  static inline Pool& pool_ = *new Pool();
   std::vector<Peer> peers_;  // by rank; rank 0 is this one
   std::unique_ptr<Network> network_;
   std::unique_ptr<Communicator> world_, column_;
   std::vector<Request> asked_;  // collectives of the world
   std::vector<std::pair<Communicator*, Ticket>> tickets_;
-  std::vector<std::unique_ptr<char[]>> buffers_;
   int64_t bytes_ = 0, said_ = 0;
 };
 

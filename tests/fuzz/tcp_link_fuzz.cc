@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "collectives/tcp/link.h"
 #include "core/tensor/check.h"
 #include "tests/fuzz/input.h"
@@ -29,10 +31,14 @@ bool IsMessage(const Header& header) {
   return header.bytes >= 0 && header.bytes <= kPieceBytes && FateOf(header) != Fate::kRefused;
 }
 
-std::string Payload(size_t number, int32_t bytes) {
-  std::string payload(bytes, '\0');
-  for (int32_t i = 0; i < bytes; ++i) payload[i] = static_cast<char>(number * 17 + i + i / 256);
-  return payload;
+// Others for another message, and for another place in it.
+absl::string_view Payload(size_t number, int32_t bytes) {
+  static const std::string& all = *[] {
+    auto* const text = new std::string(kPieceBytes + 256, '\0');
+    for (size_t i = 0; i < text->size(); ++i) (*text)[i] = static_cast<char>(i + i / 256);
+    return text;
+  }();
+  return absl::string_view(all).substr(number * 17 % 256, bytes);
 }
 
 class Expecting : public Receiver {
@@ -52,8 +58,8 @@ class Expecting : public Receiver {
   }
   void Arrived(const Header& header) override {
     if (FateOf(header) == Fate::kTaken) {
-      const std::string payload = Payload(arrived_, header.bytes);
-      TESSERA_CHECK(std::string(place_.begin(), place_.end()) == payload) << arrived_;
+      const absl::string_view payload = Payload(arrived_, header.bytes);
+      TESSERA_CHECK(absl::string_view(place_.data(), place_.size()) == payload) << arrived_;
     }
     place_.clear();
     ++arrived_;
@@ -83,7 +89,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const Header header = headers.emplace_back(input.Take<Header>());
     stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
     if (!IsMessage(header)) break;
-    stream += Payload(messages++, header.bytes);
+    absl::StrAppend(&stream, Payload(messages++, header.bytes));
   }
   const bool is_refused = messages < headers.size();
   if (ends_early && !is_refused && !stream.empty()) {
