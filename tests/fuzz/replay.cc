@@ -79,7 +79,10 @@ int main(int argc, char** argv) {
   const char* const outputs = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
   current_file = std::string(outputs == nullptr ? "." : outputs) + "/failing_input";
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM}) {
+    // A sanitizer has something to say first.
     struct sigaction action = {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_DFL) continue;
     action.sa_handler = [](int number) {
       SaveCurrent();
       raise(number);
