@@ -146,15 +146,18 @@ class Job {
     } else if (request.operation != Operation::kBroadcast && !is_pair) {
       request.peer = 0;
     }
-    const auto memory = [&](int64_t count) {
-      const int64_t bytes = count * SizeOf(request.dtype);
+    request.partial = request.operation == Operation::kReduceScatter && request.count % 2 == 1;
+    const auto memory = [&](int64_t count, DType dtype) {
+      const int64_t bytes = count * SizeOf(dtype);
       bytes_ += bytes;
       return pool_.Take(bytes);
     };
     const int64_t own = PartOf(request.count, request.part, 0).size;
     if (bytes_ + 16 * request.count > kMostBytes || tickets_.size() == kMostOperations) return;
-    request.input = memory(request.operation == Operation::kAllGather ? own : request.count);
-    request.output = memory(request.operation == Operation::kReduceScatter ? own : request.count);
+    request.input =
+        memory(request.operation == Operation::kAllGather ? own : request.count, request.dtype);
+    request.output = memory(request.operation == Operation::kReduceScatter ? own : request.count,
+                            request.partial ? PartialDType(request.dtype) : request.dtype);
     if (request.operation == Operation::kSend) {
       peers_[request.peer].asked_to.push_back(request);
     } else if (request.operation == Operation::kReceive) {
@@ -300,6 +303,7 @@ class Job {
                                              : request.operation;
       header.dtype = request.dtype;
       header.reduction = request.reduction;
+      header.partial = request.partial ? 1 : 0;
       header.peer = request.peer;
       header.count = request.count;
       header.part = request.part;
