@@ -32,6 +32,7 @@
 ABSL_FLAG(int64_t, operations, 5'000'000, "at least so many of each rank");
 ABSL_FLAG(int64_t, seed, 1, "of which operations they are, and of pauses");
 ABSL_FLAG(std::string, backend, "", "which of collectives/world.h");
+ABSL_FLAG(std::vector<std::string>, hosts, {}, "as if the ranks were there: a,a,b,b");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 
 namespace tessera {
@@ -211,8 +212,12 @@ class Soak {
 };
 
 absl::Status Run(const std::vector<std::string>& arguments) {
-  const std::vector<FlagGroup> groups = {
-      {"Flags", {{"operations", "N"}, {"seed", "N"}, {"backend", "NAME"}, {"timeout", "X"}}}};
+  const std::vector<FlagGroup> groups = {{"Flags",
+                                          {{"operations", "N"},
+                                           {"seed", "N"},
+                                           {"backend", "NAME"},
+                                           {"hosts", "NAME,..."},
+                                           {"timeout", "X"}}}};
   ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, groups, Rest::kError));
   if (parsed.help) {
     std::printf("Many small operations on overlapping groups.\n%s", FlagsHelp(groups).c_str());
@@ -220,6 +225,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   }
   WorldOptions options;
   options.backend = absl::GetFlag(FLAGS_backend);
+  options.hosts = absl::GetFlag(FLAGS_hosts);
   options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
   ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(options));
   const absl::Status status =
