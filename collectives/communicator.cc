@@ -77,6 +77,9 @@ absl::Status CheckOverlap(const Request& request, int rank, const Extents& exten
                             : "is only right at the same elements"));
 }
 
+// Of a text that is exchanged.
+constexpr int64_t kMaxTextBytes = 65536;
+
 // None, or one that lets another rank go first, or a long one.
 void Pause(uint64_t seed, const std::string& name, int rank, int64_t operation) {
   const RandomStream stream = MakeStream(seed, name);
@@ -167,15 +170,22 @@ Exchange ExchangeOver(Communicator* communicator) {
     std::vector<int64_t> lengths(ranks);
     RETURN_IF_ERROR(communicator->Wait(
         communicator->AllGather(&length, lengths.data(), ranks, 1, DType::kI64)));
-    const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-    std::string all(longest * ranks, '\0');
+    const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
+    // Memory is not taken for whatever a peer says.
+    if (*shortest < 0 || *longest > kMaxTextBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("'", key, "': texts of ", *shortest, " to ",
+                                                     *longest, " bytes are exchanged; at most ",
+                                                     kMaxTextBytes, " are allowed"));
+    }
+    const int64_t part = *longest;
+    std::string all(part * ranks, '\0');
     std::string padded(mine);
-    padded.resize(longest);
+    padded.resize(part);
     RETURN_IF_ERROR(communicator->Wait(
-        communicator->AllGather(padded.data(), all.data(), longest * ranks, longest, DType::kU8)));
+        communicator->AllGather(padded.data(), all.data(), part * ranks, part, DType::kU8)));
     std::vector<std::string> texts;
     for (int rank = 0; rank < ranks; ++rank) {
-      texts.push_back(all.substr(rank * longest, lengths[rank]));
+      texts.push_back(all.substr(rank * part, lengths[rank]));
     }
     return texts;
   };

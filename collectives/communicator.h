@@ -180,7 +180,7 @@ class Communicator {
   double patience_ = 0;
 };
 
-// An exchange among the ranks of a group. Small texts only.
+// An exchange among the ranks of a group. Small texts only, of up to 64 KiB.
 Exchange ExchangeOver(Communicator* communicator);
 
 // What is wrong with a request on this rank, by itself.

@@ -36,6 +36,11 @@ readonly LINT_PACKAGES=(
   "/usr/bin/clang-tidy clang-tidy"
   "/usr/bin/git git"
 )
+readonly FUZZ_PACKAGES=(
+  "/usr/bin/clang-14 clang-14"
+  "/usr/lib/clang/14/lib/linux libclang-rt-14-dev"
+  "/usr/bin/llvm-symbolizer llvm"
+)
 
 # missing_packages LINE...: the packages among "FILE PACKAGE" lines whose file is not there.
 missing_packages() {

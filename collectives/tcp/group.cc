@@ -14,9 +14,6 @@ namespace {
 // What takes longer than to wake a thread.
 constexpr int64_t kLargeBytes = 1 << 20;
 
-// Messages that may have been sent before the peer asks for the first of them.
-constexpr uint64_t kSendsAhead = 4;
-
 }  // namespace
 
 Group::Group(Network* network, std::string name, int rank, std::vector<int> ranks, uint64_t id)
@@ -237,7 +234,12 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   ASSIGN_OR_RETURN(const std::vector<std::string> ids,
                    ExchangeOver(this)(name, absl::StrCat(mine)));
   uint64_t id = 0;
-  TESSERA_CHECK(absl::SimpleAtoi(ids[members[0]], &id)) << ids[members[0]];
+  if (!absl::SimpleAtoi(ids[members[0]], &id)) {
+    const std::lock_guard<std::mutex> lock(network_->mutex_);
+    Fail(absl::InternalError(
+        absl::StrCat("'", ids[members[0]], "' of ", RankName(members[0]), " is no group")));
+    return status_;
+  }
   std::unique_ptr<Communicator> group;
   if (colors[rank()] >= 0) {
     std::vector<int> ranks;

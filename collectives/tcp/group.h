@@ -27,6 +27,9 @@ namespace tessera::tcp {
 inline constexpr int kScratchPieces = 4;
 inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 
+// Messages that may have been sent before the peer asks for the first of them.
+inline constexpr uint64_t kSendsAhead = 4;
+
 class Group : public Communicator {
  public:
   // `ranks` are the members' ranks in the network; `id` is the group's own among all of the job.
@@ -121,7 +124,8 @@ class Group : public Communicator {
   // Messages from a member.
   bool Place(int from, const Header& header, char** place);
   void Arrived(int from, const Header& header);
-  Heard* HeardFrom(int from, Lane lane);
+  Channel* ChannelFor(int from, Lane lane);  // null if there is no such lane
+  Heard& HeardFrom(int from, Lane lane);
   Inflow* InflowFrom(int from, const Header& header);
 
   bool AdvanceCollective();
@@ -142,7 +146,7 @@ class Group : public Communicator {
   void WorkAlone(const Request& request);
 
   Channel& ChannelOf(int index);
-  int MemberOf(int rank) const;  // of the network
+  int MemberOf(int rank) const;  // of the network; size() if it is none
   const Network::Line& LineTo(int rank) const;
   void Break(absl::Status status);
   void Fail(absl::Status status);  // and tells the others

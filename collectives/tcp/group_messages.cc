@@ -16,7 +16,8 @@ namespace {
 bool IsWish(const Header& header) {
   return static_cast<int>(header.operation) < kOperations &&
          static_cast<size_t>(header.dtype) < std::size(kAllDTypes) &&
-         header.reduction <= Reduction::kMax && header.partial <= 1 && header.bytes <= kEagerBytes;
+         header.reduction <= Reduction::kMax && header.partial <= 1 &&
+         header.bytes <= (header.lane == Lane::kReceive ? 0 : kEagerBytes);
 }
 
 }  // namespace
@@ -36,37 +37,46 @@ char* Group::Inflow::Place(int64_t offset) const {
   return data != nullptr ? data + offset : scratch.get() + offset % kScratchBytes;
 }
 
-Group::Heard* Group::HeardFrom(int from, Lane lane) {
+Group::Channel* Group::ChannelFor(int from, Lane lane) {
   switch (lane) {
     case Lane::kCollective:
-      return &exchanged_[from].heard;
+      return &ChannelOf(0);
     case Lane::kSend:
-      return &ChannelOf(1 + size() + from).heard;
+      return &ChannelOf(1 + size() + from);
     case Lane::kReceive:
-      return &ChannelOf(1 + from).heard;
+      return &ChannelOf(1 + from);
   }
   return nullptr;
 }
 
+Group::Heard& Group::HeardFrom(int from, Lane lane) {
+  return lane == Lane::kCollective ? exchanged_[from].heard : ChannelFor(from, lane)->heard;
+}
+
 Group::Inflow* Group::InflowFrom(int from, const Header& header) {
   if (header.lane == Lane::kReceive || header.stage > 1) return nullptr;
-  const bool is_collective = header.lane == Lane::kCollective;
-  Channel& channel = ChannelOf(is_collective ? 0 : 1 + size() + from);
-  if (channel.empty() || channel.head().number != header.number) return nullptr;
-  return is_collective ? &exchanged_[from].in[header.stage] : &channel.in;
+  Channel* const channel = ChannelFor(from, header.lane);
+  if (channel == nullptr || channel->empty() || channel->head().number != header.number) {
+    return nullptr;
+  }
+  return header.lane == Lane::kCollective ? &exchanged_[from].in[header.stage] : &channel->in;
 }
 
 bool Group::Place(int from, const Header& header, char** place) {
   if (!status_.ok()) return true;
   switch (header.kind) {
     case Kind::kWish: {
-      Heard* const heard = HeardFrom(from, header.lane);
-      if (heard == nullptr || !IsWish(header) || header.number != heard->wishes) return false;
-      ++heard->wishes;
-      const bool is_over =
-          header.lane == Lane::kReceive && header.number < ChannelOf(1 + from).done;
+      const Channel* const channel = ChannelFor(from, header.lane);
+      if (channel == nullptr || !IsWish(header)) return false;
+      Heard& heard = HeardFrom(from, header.lane);
+      // Nobody is further ahead of this rank: what is kept of a peer has a limit.
+      if (header.number != heard.wishes || header.number > channel->done + kSendsAhead) {
+        return false;
+      }
+      ++heard.wishes;
+      const bool is_over = header.lane == Lane::kReceive && header.number < channel->done;
       if (is_over) return true;
-      Wish& wish = heard->open.emplace_back();
+      Wish& wish = heard.open.emplace_back();
       wish.header = header;
       wish.data.resize(header.bytes);
       *place = wish.data.data();
@@ -74,7 +84,9 @@ bool Group::Place(int from, const Header& header, char** place) {
     }
     case Kind::kData: {
       Inflow* const in = InflowFrom(from, header);
-      if (in == nullptr || header.offset != in->arrived || header.bytes > in->bytes - in->arrived) {
+      if (in == nullptr || header.offset != in->arrived) return false;
+      // Whole pieces, but for the last: so one never lies across the end of the scratch.
+      if (in->done() || header.bytes != std::min<int64_t>(kPieceBytes, in->bytes - in->arrived)) {
         return false;
       }
       const bool fits =
@@ -98,19 +110,17 @@ void Group::Arrived(int from, const Header& header) {
   if (!status_.ok()) return;
   switch (header.kind) {
     case Kind::kWish:
-      for (Wish& wish : HeardFrom(from, header.lane)->open) {
+      for (Wish& wish : HeardFrom(from, header.lane).open) {
         wish.is_there = wish.is_there || wish.header.number == header.number;
       }
       break;
     case Kind::kData: {
       Inflow* const in = InflowFrom(from, header);
       in->arrived += header.bytes;
-      const bool is_collective = header.lane == Lane::kCollective;
-      Channel& channel = ChannelOf(is_collective ? 0 : 1 + size() + from);
-      channel.moved = std::chrono::steady_clock::now();
+      ChannelFor(from, header.lane)->moved = std::chrono::steady_clock::now();
       // So far it has reduced what this rank has sent.
       Outflow& out = exchanged_[from].out[0];
-      if (is_collective && header.stage == 1) {
+      if (header.lane == Lane::kCollective && header.stage == 1) {
         out.allowed = std::min(out.bytes, in->arrived + kScratchBytes);
       }
       break;
@@ -119,7 +129,8 @@ void Group::Arrived(int from, const Header& header) {
       Channel& channel = *channels_[0];
       if (channel.empty() || channel.head().number != header.number) break;
       Outflow& out = exchanged_[from].out[0];
-      out.allowed = std::min(out.bytes, header.offset + kScratchBytes);
+      if (header.offset < 0 || header.offset > out.bytes) break;
+      out.allowed = std::max(out.allowed, std::min(out.bytes, header.offset + kScratchBytes));
       break;
     }
     case Kind::kFailed:

@@ -32,13 +32,16 @@ constexpr double kLeaveSeconds = 5;
 bool Network::Line::Place(const Header& header, char** place) {
   if (header.kind == Kind::kBye) return true;
   Group* const group = network_->Find(header.group);
-  return group == nullptr || group->Place(group->MemberOf(rank_), header, place);
+  is_placed_ = group != nullptr;
+  if (!is_placed_) return true;
+  const int member = group->MemberOf(rank_);
+  return member < group->size() && group->Place(member, header, place);
 }
 
 void Network::Line::Arrived(const Header& header) {
   if (header.kind == Kind::kBye) {
     has_left = true;
-  } else if (Group* const group = network_->Find(header.group); group != nullptr) {
+  } else if (Group* const group = network_->Find(header.group); group != nullptr && is_placed_) {
     group->Arrived(group->MemberOf(rank_), header);
   }
 }

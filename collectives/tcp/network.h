@@ -79,6 +79,7 @@ class Network {
    private:
     Network* const network_;
     const int rank_;
+    bool is_placed_ = false;  // the message, by a group: there may be one when all of it is there
   };
 
   Network(int rank, std::vector<Peer> peers, const NetworkOptions& options);

@@ -1,0 +1,44 @@
+// One end of a connection of the rendezvous.
+#ifndef TESSERA_TESTS_FUZZ_FRAMES_H_
+#define TESSERA_TESTS_FUZZ_FRAMES_H_
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "collectives/rendezvous/frame_reader.h"
+#include "collectives/rendezvous/limits.h"
+#include "collectives/rendezvous/socket.h"
+#include "google/protobuf/message_lite.h"
+#include "tests/fuzz/input.h"
+
+namespace tessera {
+
+class Frames {
+ public:
+  explicit Frames(FileDescriptor socket) : socket_(std::move(socket)) {}
+
+  // The next message; false if the other end has closed.
+  bool Read(google::protobuf::MessageLite* message);
+  // As far as the other end takes it.
+  void Write(absl::string_view bytes);
+  void Write(const google::protobuf::MessageLite& message) {
+    Write(MakeFrame(message.SerializeAsString()));
+  }
+  // Says no more, and reads until the other end closes.
+  void Finish();
+
+ private:
+  // False if the other end has closed.
+  bool Receive();
+
+  const FileDescriptor socket_;
+  FrameReader reader_{kMaxMessageBytes};
+};
+
+// What is left of an input, as messages or as any bytes.
+std::string TakeStream(Input& input);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TESTS_FUZZ_FRAMES_H_

@@ -1,0 +1,60 @@
+// The bytes that a fuzzer gives, as values.
+#ifndef TESSERA_TESTS_FUZZ_INPUT_H_
+#define TESSERA_TESTS_FUZZ_INPUT_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
+
+  bool empty() const { return rest_.empty(); }
+
+  // The next bytes; zeros where there are no more.
+  template <typename T>
+  T Take() {
+    T value = {};
+    const absl::string_view bytes = TakeText(sizeof(T));
+    std::memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
+    return value;
+  }
+  // At most so many.
+  absl::string_view TakeText(size_t bytes) {
+    const absl::string_view text = rest_.substr(0, bytes);
+    rest_.remove_prefix(text.size());
+    return text;
+  }
+  // Behind two bytes with their number.
+  absl::string_view TakeRecord() { return TakeText(Take<uint16_t>()); }
+  absl::string_view TakeRest() { return TakeText(rest_.size()); }
+
+ private:
+  absl::string_view rest_;
+};
+
+// Lengths of the pieces in which a stream comes: the same for the same seed.
+class Pieces {
+ public:
+  explicit Pieces(uint8_t seed) : state_(seed) {}
+
+  // Of at most `left` bytes; often few, now and then all.
+  size_t Next(size_t left) {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    const size_t random = state_ >> 33;
+    return std::min(left, 1 + (random % 4 == 0 ? left : random / 4 % 200));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TESTS_FUZZ_INPUT_H_

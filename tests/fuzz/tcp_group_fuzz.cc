@@ -1,0 +1,397 @@
+// A rank among others that say anything: messages that fit what the rank does, with bytes of their
+// headers changed, in any order, whole or in parts, or any bytes at all.
+#include <sanitizer/asan_interface.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/communicator.h"
+#include "collectives/tcp/message.h"
+#include "collectives/tcp/network.h"
+#include "core/tensor/check.h"
+#include "tests/fuzz/input.h"
+#include "tests/fuzz/peers.h"
+
+namespace tessera::tcp {
+namespace {
+
+constexpr int kMostSteps = 80;
+constexpr int kMostOperations = 12;
+constexpr int64_t kMostBytes = 8 << 20;  // of buffers, and of messages
+// Up to what goes with a wish, up to a piece, and of f64 more than the pieces that are kept.
+constexpr int64_t kCounts[] = {0, 1, 7, 64, 4096, 4097, 65536, 100'000, 300'000};
+constexpr DType kDTypes[] = {DType::kF32, DType::kU8, DType::kF64, DType::kBF16};
+// Bytes of a message that come later: of what follows a header, or of the header too.
+constexpr size_t kLittle = 7, kMore = 70;
+
+// What a rank has asked for in a lane, and how far a peer is that does what it should.
+struct PeerLane {
+  uint64_t number = 0;  // of the operation
+  bool has_wished = false;
+  int64_t sent[2] = {};  // by stage
+};
+
+// Buffers, none of which touches another. Their memory stays mapped, or most of the time would go
+// into that.
+class Pool {
+ public:
+  char* Take(int64_t bytes) {
+    char* const data = memory_ + used_;
+    used_ += (bytes + 2 * kGap - 1) / kGap * kGap;
+    TESSERA_CHECK(used_ <= kBytes) << used_;
+    ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+    return data;
+  }
+  void TakeAllBack() {
+    ASAN_POISON_MEMORY_REGION(memory_, kBytes);
+    used_ = 0;
+  }
+
+ private:
+  static constexpr int64_t kGap = 64;
+  static constexpr int64_t kBytes = kMostBytes + 4 * kGap * kMostOperations;
+  char* const memory_ = new char[kBytes];
+  int64_t used_ = 0;
+};
+
+class Job {
+ public:
+  explicit Job(int size) : peers_(size) {
+    pool_.TakeAllBack();
+    const Exchange exchange = ExchangeOfRank0(size, [&](const Listening& listening) {
+      for (int rank = 1; rank < size; ++rank) {
+        peers_[rank].socket = CallPort(listening.port);
+        Deliver(rank, GreetingOf(rank, 0, listening.secret));
+      }
+      return std::vector<std::string>(size, NoListening());
+    });
+    auto network = Network::Create(0, size, exchange, NetworkOptions());
+    TESSERA_CHECK(network.ok()) << network.status();
+    network_ = *std::move(network);
+    world_ = *network_->World();
+  }
+  ~Job() {
+    for (int i = 0; i < 4; ++i) Advance();
+    HangUp();
+    // Nobody is left to wait for.
+    for (const auto& [group, ticket] : tickets_) (void)group->Wait(ticket);
+    column_.reset();
+    world_.reset();
+    network_.reset();
+  }
+
+  int size() const { return static_cast<int>(peers_.size()); }
+
+  void HangUp() {
+    for (Peer& peer : peers_) peer.socket.Close();
+  }
+
+  // Ranks 0 and 1, if the peers say what they should. `changes` are made to their bytes; `ahead` is
+  // of a message to the new group of which all but the end is there before the group is.
+  void Split(absl::string_view changes, const Header* ahead) {
+    const std::vector<std::string> ids = {"1", "4294967297", "8589934593"};
+    for (int rank = 1; rank < size(); ++rank) {
+      const auto length = static_cast<int64_t>(ids[rank].size());
+      std::string padded = ids[rank];
+      padded.resize(ids[1].size());
+      std::string bytes = absl::StrCat(
+          Wish(0, Operation::kAllGather, DType::kI64, size(), 1,
+               {reinterpret_cast<const char*>(&length), sizeof(length)}),
+          Wish(1, Operation::kAllGather, DType::kU8, padded.size() * size(), padded.size(), padded),
+          Wish(2, Operation::kBarrier, DType::kF32, 0, 0, ""));
+      for (size_t i = 0; i < changes.size() / 2; ++i) {
+        bytes[static_cast<unsigned char>(changes[2 * i]) % bytes.size()] = changes[2 * i + 1];
+      }
+      if (ahead != nullptr && rank == 1) {
+        absl::StrAppend(&bytes, Message(*ahead));
+        peers_[rank].hold_back = kLittle;
+      }
+      Deliver(rank, bytes);
+    }
+    if (!changes.empty()) HangUp();
+    std::vector<int> colors(size(), 1);
+    colors[0] = colors[1] = 0;
+    auto column = world_->Split("column", colors);
+    TESSERA_CHECK(column.ok() || !changes.empty()) << column.status();
+    if (!column.ok()) return;
+    column_ = *std::move(column);
+    for (Peer& peer : peers_) peer.collectives.number = 3;
+    asked_.resize(3);
+  }
+
+  // Of the world.
+  void Issue(Input& input) {
+    Request request;
+    request.operation = static_cast<Operation>(input.Take<uint8_t>() % kOperations);
+    request.dtype = kDTypes[input.Take<uint8_t>() % std::size(kDTypes)];
+    request.count = kCounts[input.Take<uint8_t>() % std::size(kCounts)];
+    request.reduction = request.count % 2 == 0 ? Reduction::kSum : Reduction::kMax;
+    const bool is_pair =
+        request.operation == Operation::kSend || request.operation == Operation::kReceive;
+    request.peer = input.Take<uint8_t>() % size();
+    if (is_pair) request.peer = std::max(1, request.peer);
+    if (request.operation == Operation::kBarrier) request.count = 0;
+    if (request.operation == Operation::kReduceScatter ||
+        request.operation == Operation::kAllGather || request.operation == Operation::kAllToAll) {
+      request.part = (request.count + size() - 1) / size();
+      if (request.operation == Operation::kAllToAll) request.count = request.part * size();
+    } else if (request.operation != Operation::kBroadcast && !is_pair) {
+      request.peer = 0;
+    }
+    request.partial = request.operation == Operation::kReduceScatter && request.count % 2 == 1;
+    const auto memory = [&](int64_t count, DType dtype) {
+      const int64_t bytes = count * SizeOf(dtype);
+      bytes_ += bytes;
+      return pool_.Take(bytes);
+    };
+    const int64_t own = PartOf(request.count, request.part, 0).size;
+    if (bytes_ + 16 * request.count > kMostBytes || tickets_.size() == kMostOperations) return;
+    request.input =
+        memory(request.operation == Operation::kAllGather ? own : request.count, request.dtype);
+    request.output = memory(request.operation == Operation::kReduceScatter ? own : request.count,
+                            request.partial ? PartialDType(request.dtype) : request.dtype);
+    if (request.operation == Operation::kSend) {
+      peers_[request.peer].asked_to.push_back(request);
+    } else if (request.operation == Operation::kReceive) {
+      peers_[request.peer].asked_from.push_back(request);
+    } else {
+      asked_.push_back(request);
+    }
+    tickets_.emplace_back(world_.get(), world_->Issue(request));
+  }
+
+  // What a peer says next.
+  void Say(Input& input) {
+    const auto choice = input.Take<uint8_t>();
+    const int rank = 1 + choice % 4 % (size() - 1);
+    Header header;
+    switch (choice / 4 % 8) {
+      case 0:
+        header = Next(rank, Lane::kSend);
+        break;
+      case 1:
+        header = Next(rank, Lane::kReceive);
+        break;
+      case 2:
+        header.kind = Kind::kCredit;
+        header.number = peers_[rank].collectives.number;
+        header.offset = int64_t{kPieceBytes} * input.Take<uint8_t>();
+        break;
+      case 3:
+        header.kind = input.Take<uint8_t>() % 2 == 0 ? Kind::kFailed : Kind::kBye;
+        header.bytes = 9;
+        break;
+      case 4:
+        header = input.Take<Header>();
+        break;
+      default:
+        header = Next(rank, Lane::kCollective);
+    }
+    if (choice / 128 == 1) {
+      for (int changes = input.Take<uint8_t>() % 4; changes > 0; --changes) {
+        const size_t at = input.Take<uint8_t>() % sizeof(header);
+        const auto byte = input.Take<uint8_t>();
+        std::memcpy(reinterpret_cast<char*>(&header) + at, &byte, 1);
+      }
+    }
+    said_ += std::max(0, header.bytes);
+    if (said_ <= kMostBytes) Deliver(rank, Message(header));
+  }
+
+  // Sends the rest of what a peer says only later.
+  void HoldBack(uint8_t choice) {
+    peers_[1 + choice % (size() - 1)].hold_back = choice / 4 % 2 == 0 ? kLittle : kMore;
+  }
+
+  void Advance() {
+    if (!tickets_.empty()) tickets_.back().first->Test(tickets_.back().second);
+  }
+
+ private:
+  struct Peer {
+    FileDescriptor socket;
+    std::string rest;  // that was held back
+    size_t hold_back = 0;
+    PeerLane collectives, to, from;
+    std::vector<Request> asked_to, asked_from;
+  };
+
+  static absl::string_view Message(const Header& header) {
+    static std::string& message = *new std::string(sizeof(header) + kPieceBytes, 'x');
+    std::memcpy(message.data(), &header, sizeof(header));
+    return absl::string_view(message).substr(
+        0, sizeof(header) + std::clamp(header.bytes, 0, kPieceBytes));
+  }
+  static std::string Wish(uint64_t number, Operation operation, DType dtype, int64_t count,
+                          int64_t part, absl::string_view data) {
+    Header header;
+    header.kind = Kind::kWish;
+    header.operation = operation;
+    header.dtype = dtype;
+    header.number = number;
+    header.count = count;
+    header.part = part;
+    header.bytes = static_cast<int32_t>(data.size());
+    return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&header), sizeof(header)),
+                        data);
+  }
+
+  // How many bytes a peer gives to a request: along with its wish, or in stages.
+  int64_t Given(int rank, const Request& request, int stage) const {
+    const int64_t whole = request.count;
+    const int64_t part = ((whole + size() - 1) / size() + 63) / 64 * 64;  // of an all-reduce
+    int64_t count = 0;
+    switch (request.operation) {
+      case Operation::kAllReduce:
+        count = IsEager(request) ? whole : PartOf(whole, part, stage == 0 ? 0 : rank).size;
+        break;
+      case Operation::kReduceScatter:
+        count = stage == 0 ? PartOf(whole, request.part, 0).size : 0;
+        break;
+      case Operation::kAllGather:
+        count = stage == 1 || IsEager(request) ? PartOf(whole, request.part, rank).size : 0;
+        break;
+      case Operation::kAllToAll:
+        count = stage == 1 || IsEager(request) ? request.part : 0;
+        break;
+      case Operation::kBroadcast:
+        count = request.peer == rank && (stage == 1 || IsEager(request)) ? whole : 0;
+        break;
+      case Operation::kReceive:
+        count = stage == 1 || IsEager(request) ? whole : 0;
+        break;
+      default:
+        break;
+    }
+    return count * SizeOf(request.dtype);
+  }
+  static bool IsEager(const Request& request) {
+    return (request.part > 0 ? request.part : request.count) * SizeOf(request.dtype) <= kEagerBytes;
+  }
+
+  // What the peer should say next in a lane of its own; a wish for a barrier if this rank has asked
+  // for nothing.
+  Header Next(int rank, Lane lane) {
+    Peer& peer = peers_[rank];
+    PeerLane& state = lane == Lane::kCollective ? peer.collectives
+                      : lane == Lane::kSend     ? peer.from
+                                                : peer.to;
+    const std::vector<Request>& asked = lane == Lane::kCollective ? asked_
+                                        : lane == Lane::kSend     ? peer.asked_from
+                                                                  : peer.asked_to;
+    Header header;
+    header.lane = lane;
+    header.number = state.number;
+    header.kind = Kind::kWish;
+    if (state.number >= asked.size()) {
+      ++state.number;
+      return header;
+    }
+    const Request& request = asked[state.number];
+    const bool is_answer = request.operation == Operation::kSend;
+    if (!state.has_wished) {
+      header.operation = lane == Lane::kSend ? Operation::kSend
+                         : is_answer         ? Operation::kReceive
+                                             : request.operation;
+      header.dtype = request.dtype;
+      header.reduction = request.reduction;
+      header.partial = request.partial ? 1 : 0;
+      header.peer = request.peer;
+      header.count = request.count;
+      header.part = request.part;
+      if (IsEager(request)) header.bytes = static_cast<int32_t>(Given(rank, request, 0));
+      state.has_wished = !IsEager(request) && !is_answer;
+      if (!state.has_wished) ++state.number;
+      return header;
+    }
+    header.kind = Kind::kData;
+    for (int stage : {0, 1}) {
+      const int64_t left = Given(rank, request, stage) - state.sent[stage];
+      if (left == 0) continue;
+      header.stage = static_cast<uint8_t>(stage);
+      header.offset = state.sent[stage];
+      header.bytes = static_cast<int32_t>(std::min<int64_t>(left, kPieceBytes));
+      state.sent[stage] += header.bytes;
+      return header;
+    }
+    state = {state.number + 1};
+    return Next(rank, lane);
+  }
+
+  void Deliver(int rank, absl::string_view bytes) {
+    Peer& peer = peers_[rank];
+    if (!peer.rest.empty()) {
+      peer.rest.append(bytes.data(), bytes.size());
+      bytes = peer.rest;
+    }
+    const size_t end = bytes.size() - std::min(bytes.size(), std::exchange(peer.hold_back, 0));
+    size_t begin = 0;
+    while (begin < end && peer.socket.is_open()) {
+      const ssize_t sent =
+          send(peer.socket.get(), bytes.data() + begin, end - begin, MSG_NOSIGNAL | MSG_DONTWAIT);
+      if (sent < 0) break;  // or the next time
+      begin += sent;
+      Advance();
+    }
+    peer.rest = std::string(bytes.substr(begin));
+  }
+
+  static inline Pool& pool_ = *new Pool();
+  std::vector<Peer> peers_;  // by rank; rank 0 is this one
+  std::unique_ptr<Network> network_;
+  std::unique_ptr<Communicator> world_, column_;
+  std::vector<Request> asked_;  // collectives of the world
+  std::vector<std::pair<Communicator*, Ticket>> tickets_;
+  int64_t bytes_ = 0, said_ = 0;
+};
+
+}  // namespace
+}  // namespace tessera::tcp
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  Input input(data, size);
+  const auto shape = input.Take<uint8_t>();
+  tcp::Job job(/*size=*/2 + shape % 2);
+  switch (shape / 2 % 4) {
+    case 1:
+      job.Split("", nullptr);
+      break;
+    case 2:
+      job.Split(input.TakeText(16), nullptr);
+      return 0;
+    case 3: {
+      const auto ahead = input.Take<tcp::Header>();
+      job.Split("", &ahead);
+      break;
+    }
+    default:
+      break;
+  }
+  for (int step = 0; step < tcp::kMostSteps && !input.empty(); ++step) {
+    const auto choice = input.Take<uint8_t>();
+    switch (choice % 8) {
+      case 0:
+      case 1:
+        job.Issue(input);
+        break;
+      case 2:
+        job.HoldBack(choice / 8);
+        break;
+      case 3:
+        job.Advance();
+        break;
+      default:
+        job.Say(input);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,119 @@
+// What comes over a connection, in whatever pieces, is handed on as it was sent, up to the first
+// message that is none.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "collectives/tcp/link.h"
+#include "core/tensor/check.h"
+#include "tests/fuzz/input.h"
+
+namespace tessera::tcp {
+namespace {
+
+// What becomes of a message: its header says it, in a field that a Link does not look at.
+enum class Fate { kTaken, kNotWanted, kRefused };
+Fate FateOf(const Header& header) {
+  return header.stage % 16 == 0  ? Fate::kRefused
+         : header.stage % 4 == 0 ? Fate::kNotWanted
+                                 : Fate::kTaken;
+}
+
+bool IsMessage(const Header& header) {
+  return header.bytes >= 0 && header.bytes <= kPieceBytes && FateOf(header) != Fate::kRefused;
+}
+
+// Others for another message, and for another place in it.
+absl::string_view Payload(size_t number, int32_t bytes) {
+  static const std::string& all = *[] {
+    auto* const text = new std::string(kPieceBytes + 256, '\0');
+    for (size_t i = 0; i < text->size(); ++i) (*text)[i] = static_cast<char>(i + i / 256);
+    return text;
+  }();
+  return absl::string_view(all).substr(number * 17 % 256, bytes);
+}
+
+class Expecting : public Receiver {
+ public:
+  explicit Expecting(std::vector<Header> expected) : expected_(std::move(expected)) {}
+
+  bool Place(const Header& header, char** place) override {
+    TESSERA_CHECK(place_.empty() && arrived_ < expected_.size()) << arrived_;
+    TESSERA_CHECK(std::memcmp(&header, &expected_[arrived_], sizeof(header)) == 0) << arrived_;
+    TESSERA_CHECK(header.bytes >= 0 && header.bytes <= kPieceBytes) << header.bytes;
+    if (FateOf(header) == Fate::kTaken) {
+      place_.resize(header.bytes);
+      place_.shrink_to_fit();
+      *place = place_.data();
+    }
+    return FateOf(header) != Fate::kRefused;
+  }
+  void Arrived(const Header& header) override {
+    if (FateOf(header) == Fate::kTaken) {
+      const absl::string_view payload = Payload(arrived_, header.bytes);
+      TESSERA_CHECK(absl::string_view(place_.data(), place_.size()) == payload) << arrived_;
+    }
+    place_.clear();
+    ++arrived_;
+  }
+
+  size_t arrived() const { return arrived_; }
+
+ private:
+  const std::vector<Header> expected_;
+  size_t arrived_ = 0;
+  std::vector<char> place_;
+};
+
+}  // namespace
+}  // namespace tessera::tcp
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace tessera;       // NOLINT(google-build-using-namespace)
+  using namespace tessera::tcp;  // NOLINT(google-build-using-namespace)
+  Input input(data, size);
+  Pieces pieces(input.Take<uint8_t>());
+  const bool ends_early = input.Take<uint8_t>() % 2 == 1;
+  std::string stream;
+  std::vector<Header> headers;
+  size_t messages = 0;
+  while (!input.empty() && messages == headers.size() && stream.size() < kPieceBytes) {
+    const Header header = headers.emplace_back(input.Take<Header>());
+    stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
+    if (!IsMessage(header)) break;
+    absl::StrAppend(&stream, Payload(messages++, header.bytes));
+  }
+  const bool is_refused = messages < headers.size();
+  if (ends_early && !is_refused && !stream.empty()) {
+    stream.pop_back();
+    --messages;
+  }
+
+  int sockets[2];
+  TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0) << errno;
+  Expecting receiver(headers);
+  {
+    Link link(sockets[0], &receiver);
+    for (size_t begin = 0; begin < stream.size() && !link.is_closed();) {
+      const ssize_t sent =
+          send(sockets[1], stream.data() + begin, pieces.Next(stream.size() - begin), MSG_NOSIGNAL);
+      if (sent > 0) begin += sent;
+      // Sometimes more than a piece is there.
+      if (sent < 0 || pieces.Next(4) == 4) link.Read();
+    }
+    close(sockets[1]);
+    while (!link.is_closed()) link.Read();
+    TESSERA_CHECK(receiver.arrived() == messages) << receiver.arrived() << " of " << messages;
+    TESSERA_CHECK((link.why_closed() == "sent what is no message") == is_refused)
+        << link.why_closed();
+  }
+  return 0;
+}
