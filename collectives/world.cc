@@ -142,7 +142,7 @@ absl::Status World::Communicate(const WorldOptions& options) {
   if (cpu_backend == kHierarchical) {
     ASSIGN_OR_RETURN(cpu_world_,
                      hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),
-                                             options.timeout_seconds / 10));
+                                             hierarchical::PatienceOf(options.timeout_seconds)));
   } else {
     cpu_world_ = std::move(cpu_backend == kShm ? local : all);
   }

@@ -1,5 +1,6 @@
 #include "collectives/hierarchical/group.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -178,6 +179,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   if (color < 0) return nullptr;
   return hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all), patience());
 }
+
+double PatienceOf(double timeout_seconds) { return std::max(1.0, timeout_seconds / 10); }
 
 std::string LocalName(absl::string_view name, absl::Span<const int> host_of) {
   const bool is_whole = PlaceRanks(host_of).host_count() == 1;

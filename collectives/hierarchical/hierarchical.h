@@ -40,6 +40,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                         std::unique_ptr<Communicator> all,
                                                         double patience_seconds);
 
+// As suits a time-out: a tenth of it, and a second at least.
+double PatienceOf(double timeout_seconds);
+
 // What to call `local`, so that messages tell it from the group itself.
 std::string LocalName(absl::string_view name, absl::Span<const int> host_of);
 

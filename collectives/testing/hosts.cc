@@ -40,8 +40,9 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
                    self.host->World(hierarchical::LocalName("world", host_of)));
   ASSIGN_OR_RETURN(self.neighbours, local->Split("neighbours", std::vector<int>(ranks.size())));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, self.network->World());
-  ASSIGN_OR_RETURN(self.world, hierarchical::MakeGroup("world", host_of, std::move(local),
-                                                       std::move(all), timeout_seconds / 10));
+  ASSIGN_OR_RETURN(self.world,
+                   hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),
+                                           hierarchical::PatienceOf(timeout_seconds)));
   return self;
 }
 
