@@ -66,8 +66,7 @@ std::vector<absl::Status> RunWithVictim(
     absl::Status status = self.world->Wait(use.issue(*self.world, data));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (harm.signal == SIGSTOP) {
-      // Once all have noticed.
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::this_thread::sleep_for(std::chrono::duration<double>(harm.until_all_notice_seconds));
       int pid = 0;
       if (absl::SimpleAtoi(pids[harm.victim], &pid)) kill(pid, SIGKILL);
     }

@@ -37,6 +37,8 @@ struct Harm {
   int victim = 1;
   int signal = 0;              // SIGKILL or SIGSTOP, which it sends to itself
   double at_most_seconds = 1;  // in which each of the others has to notice
+  // After the first has noticed, how long the others may take before a stopped one is ended.
+  double until_all_notice_seconds = 0.3;
   int64_t data_bytes = 4 << 20;
 };
 
