@@ -71,28 +71,16 @@ inline void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Whether a rank's output is so large that a cache is of no use afterwards.
-inline bool IsPastCaches(const Request& request, int rank) {
-  constexpr int64_t kBytes = int64_t{32} << 20;
-  const int64_t elements = request.operation == Operation::kReduceScatter
-                               ? PartOf(request.count, request.part, rank).size
-                               : request.count;
-  return elements * SizeOf(request.dtype) >= kBytes;
-}
-
 // Puts out `count` elements of a reduce-scatter, from `position` of the rank's part on; `inputs`
 // are the ranks' elements of these.
-inline void ReduceOwnPart(const Request& request, int rank, absl::Span<const void* const> inputs,
+inline void ReduceOwnPart(const Request& request, absl::Span<const void* const> inputs,
                           int64_t position, int64_t count) {
   if (request.partial) {
     char* const output = Bytes(request.output, position * SizeOf(PartialDType(request.dtype)));
     ReducePartially(inputs, output, count, request.dtype, request.reduction);
   } else {
-    void* const output = Bytes(request.output, position * SizeOf(request.dtype));
-    // In place the cache has the lines already.
-    const auto reduce =
-        inputs[rank] == output || !IsPastCaches(request, rank) ? Reduce : ReducePastCaches;
-    reduce(inputs, {output}, count, request.dtype, request.reduction);
+    char* const output = Bytes(request.output, position * SizeOf(request.dtype));
+    Reduce(inputs, {output}, count, request.dtype, request.reduction);
   }
 }
 

@@ -104,7 +104,6 @@ void ToFloat16(const float* from, int64_t count, void* to) {
   for (; i < count; ++i) halves[i] = Float16(from[i]);
 }
 
-// Written past the caches, for others to see after a FlushStream.
 void StreamBytes(void* to_data, const void* from_data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -115,6 +114,7 @@ void StreamBytes(void* to_data, const void* from_data, int64_t bytes) {
   std::memcpy(to, from, i);
   for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(tag, from + i), tag, to + i);
   std::memcpy(to + i, from + i, bytes - i);
+  hwy::FlushStream();
 }
 
 #define TESSERA_COMBINE(name, type)                                           \
@@ -271,27 +271,6 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
   }
 }
 
-void ReducePastCaches(absl::Span<const void* const> inputs, absl::Span<void* const> outputs,
-                      int64_t count, DType dtype, Reduction reduction) {
-  Tree tree(inputs, dtype, reduction);
-  const int64_t bytes = SizeOf(dtype);
-  alignas(64) char result[Tree::kBlock * sizeof(double)];
-  for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
-    const int64_t size = std::min(Tree::kBlock, count - begin);
-    tree.Run(begin, size, false, result);
-    for (void* output : outputs) {
-      HWY_DYNAMIC_DISPATCH(StreamBytes)
-      (static_cast<char*>(output) + begin * bytes, result, size * bytes);
-    }
-  }
-  hwy::FlushStream();
-}
-
-void CopyPastCaches(void* to, const void* from, int64_t bytes) {
-  HWY_DYNAMIC_DISPATCH(StreamBytes)(to, from, bytes);
-  hwy::FlushStream();
-}
-
 void ReducePartially(absl::Span<const void* const> inputs, void* output, int64_t count, DType dtype,
                      Reduction reduction) {
   Tree tree(inputs, dtype, reduction);
@@ -314,6 +293,10 @@ void Finish(const void* partial, int64_t count, DType dtype, void* output) {
   } else if (partial != output) {
     std::memcpy(output, partial, count * SizeOf(dtype));
   }
+}
+
+void CopyPastCaches(void* to, const void* from, int64_t bytes) {
+  HWY_DYNAMIC_DISPATCH(StreamBytes)(to, from, bytes);
 }
 
 }  // namespace tessera

@@ -24,12 +24,6 @@ enum class Reduction : uint8_t { kSum, kMax };
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
             DType dtype, Reduction reduction);
 
-// The same for outputs that are none of the inputs, and too large to be found in a cache
-// afterwards: they are written past it, and not read before.
-void ReducePastCaches(absl::Span<const void* const> inputs, absl::Span<void* const> outputs,
-                      int64_t count, DType dtype, Reduction reduction);
-void CopyPastCaches(void* to, const void* from, int64_t bytes);
-
 // A part of a reduction that goes on elsewhere: bf16 and fp16 are left in fp32. `output` is none of
 // the inputs.
 void ReducePartially(absl::Span<const void* const> inputs, void* output, int64_t count, DType dtype,
@@ -38,6 +32,10 @@ void ReducePartially(absl::Span<const void* const> inputs, void* output, int64_t
 DType PartialDType(DType dtype);
 // Rounds what is left in fp32 to bf16 or fp16; others are copied, if they are not there.
 void Finish(const void* partial, int64_t count, DType dtype, void* output);
+
+// Copies what is too large to be found in a cache afterwards: it is written past it, and not read
+// before.
+void CopyPastCaches(void* to, const void* from, int64_t bytes);
 
 // Where Reduce cuts `count` ranks: the ranks before this one are the left part of the tree. At
 // least two ranks.

@@ -113,7 +113,7 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
         first[count] = second[count] = end;
         Reduce(inputs, {first.data(), second.data()}, count, DTypeOf<T>::kValue, reduction);
         std::vector<T> third(count + 2, end);
-        ReducePastCaches(inputs, {third.data() + 1}, count, DTypeOf<T>::kValue, reduction);
+        CopyPastCaches(third.data() + 1, first.data(), count * sizeof(T));
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(this->SameBits(first[i], this->ExpectedAt(values, i, reduction)))
               << ranks << " ranks, element " << i << " of " << count;

@@ -15,8 +15,9 @@ bool HasPartForEach(const Request& request) {
 }
 
 // Copies a piece of what an operation puts out.
-void PutOut(const Request& request, int rank, void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from && IsPastCaches(request, rank)) {
+void PutOut(const Request& request, void* to, const void* from, int64_t bytes) {
+  constexpr int64_t kCacheBytes = int64_t{32} << 20;
+  if (bytes > 0 && to != from && request.count * SizeOf(request.dtype) >= kCacheBytes) {
     CopyPastCaches(to, from, bytes);
   } else {
     Copy(to, from, bytes);
@@ -75,8 +76,7 @@ int64_t Group::BytesSent(const Request& request, Way way) const {
 
 void Group::WorkAlone(const Request& request) {
   if (request.operation == Operation::kReduceScatter) {
-    return ReduceOwnPart(request, 0, {request.input}, 0,
-                         PartOf(request.count, request.part, 0).size);
+    return ReduceOwnPart(request, {request.input}, 0, PartOf(request.count, request.part, 0).size);
   }
   Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
 }
@@ -108,7 +108,7 @@ void Group::WorkEager(const Queued& operation) {
       break;
     case Operation::kReduceScatter:
       for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r) + own.begin * size;
-      ReduceOwnPart(request, rank(), inputs_, 0, own.size);
+      ReduceOwnPart(request, inputs_, 0, own.size);
       break;
     case Operation::kAllGather:
       for (int r = 0; r < this->size(); ++r) {
@@ -160,13 +160,8 @@ bool Group::ReduceDirect(Queued& operation) {
     if (!all) continue;
     outputs_[r] = host_->Find(ranks_[r], SlotOf(r, operation.number).wanted.output) + offset;
   }
-  if (now > 0 && all) {
-    // In place the cache has the lines already.
-    const bool in_place = std::equal(outputs_.begin(), outputs_.end(), inputs_.begin());
-    const auto reduce = in_place || !IsPastCaches(request, rank()) ? Reduce : ReducePastCaches;
-    reduce(inputs_, outputs_, now, request.dtype, request.reduction);
-  }
-  if (now > 0 && !all) ReduceOwnPart(request, rank(), inputs_, operation.position, now);
+  if (now > 0 && all) Reduce(inputs_, outputs_, now, request.dtype, request.reduction);
+  if (now > 0 && !all) ReduceOwnPart(request, inputs_, operation.position, now);
   operation.position += now;
   return operation.position < own.size;
 }
@@ -179,8 +174,7 @@ bool Group::CopyDirect(Queued& operation) {
   if (request.operation == Operation::kBroadcast) {
     const int64_t at = operation.position;
     const int64_t now = std::min(kPieceBytes / size, request.count - at);
-    PutOut(request, rank(), output + at * size, InputOf(operation, request.peer) + at * size,
-           now * size);
+    PutOut(request, output + at * size, InputOf(operation, request.peer) + at * size, now * size);
     operation.position += now;
     return operation.position < request.count;
   }
@@ -192,7 +186,7 @@ bool Group::CopyDirect(Queued& operation) {
   const int64_t now = std::min(kPieceBytes / size, part.size - at);
   if (now > 0) {
     const int64_t theirs = request.operation == Operation::kAllToAll ? rank() * request.part : 0;
-    PutOut(request, rank(), output + (part.begin + at) * size,
+    PutOut(request, output + (part.begin + at) * size,
            InputOf(operation, from) + (theirs + at) * size, now * size);
   }
   // Parts may be shorter than they are counted here.
@@ -268,15 +262,15 @@ void Group::StageOut(const Request& request, const Round& round) {
   char* const output = static_cast<char*>(request.output);
   switch (request.operation) {
     case Operation::kAllReduce:
-      PutOut(request, rank(), output + round.begin * size, Area(rank()), round.count * size);
+      PutOut(request, output + round.begin * size, Area(rank()), round.count * size);
       break;
     case Operation::kBroadcast:
-      PutOut(request, rank(), output + round.begin * size, Area(request.peer), round.count * size);
+      PutOut(request, output + round.begin * size, Area(request.peer), round.count * size);
       break;
     case Operation::kReduceScatter: {
       for (int r = 0; r < this->size(); ++r) inputs_[r] = Area(r) + rank() * stride;
       const int64_t count = PartInRound(request, round, rank()).size;
-      if (count > 0) ReduceOwnPart(request, rank(), inputs_, round.begin, count);
+      if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count);
       break;
     }
     case Operation::kAllGather:
@@ -286,7 +280,7 @@ void Group::StageOut(const Request& request, const Round& round) {
         const int64_t at = request.operation == Operation::kAllToAll ? rank() * stride : 0;
         char* const to = output + part.begin * size;
         if (to - round.begin * size == request.input) continue;
-        PutOut(request, rank(), to, Area(r) + at, part.size * size);
+        PutOut(request, to, Area(r) + at, part.size * size);
       }
       break;
     default:

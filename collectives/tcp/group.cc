@@ -119,7 +119,7 @@ void Group::WorkAlone(const Request& request) {
   const int64_t count =
       IsCut(request.operation) ? PartOf(request.count, request.part, 0).size : request.count;
   if (request.operation == Operation::kReduceScatter) {
-    return ReduceOwnPart(request, 0, {request.input}, 0, count);
+    return ReduceOwnPart(request, {request.input}, 0, count);
   }
   Copy(request.output, request.input, count * SizeOf(request.dtype));
 }

@@ -220,7 +220,7 @@ void Group::FinishEager(const Queued& operation) {
       Reduce(inputs_, {request.output}, request.count, request.dtype, request.reduction);
       break;
     case Operation::kReduceScatter:
-      ReduceOwnPart(request, rank(), inputs_, 0, own.size);
+      ReduceOwnPart(request, inputs_, 0, own.size);
       break;
     case Operation::kAllGather:
     case Operation::kAllToAll:
@@ -262,7 +262,7 @@ bool Group::ReducePiece(const Queued& operation) {
     char* const output = Bytes(request.output, own.begin * size + reduced_);
     Reduce(inputs_, {output}, now / size, request.dtype, request.reduction);
   } else {
-    ReduceOwnPart(request, rank(), inputs_, reduced_ / size, now / size);
+    ReduceOwnPart(request, inputs_, reduced_ / size, now / size);
   }
   // Of an all-reduce the result says how far this rank is.
   const bool credit = !all && reduced_ + kScratchBytes < end;
