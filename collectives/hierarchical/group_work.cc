@@ -181,7 +181,6 @@ struct Group::Chunk {
   Part own;          // of this rank
   Ticket ticket;     // on the rail
 
-  bool is_reduced() const { return count > 0; }
   // Of halves, partial sums are fp32, and their sum is rounded.
   bool is_rounded() const {
     return result == dtype && reduction == Reduction::kSum && PartialDType(dtype) != dtype;
