@@ -77,7 +77,7 @@ TEST_P(HierarchicalTest, InSharedMemory) {
 // More than one chunk, and the last one short. What is summed in chunks has the bits of what is
 // summed in small buffers.
 TEST(HierarchicalChunksTest, AllReduceAndBroadcast) {
-  constexpr int64_t kCount = 4 * (2 << 20) + 3, kSmall = 1000;
+  constexpr int64_t kCount = 3 * (2 << 20) + 3, kSmall = 1000;
   const auto make = [](int rank) {
     std::vector<BFloat16> data(kCount);
     for (int64_t i = 0; i < kCount; ++i) {
