@@ -179,10 +179,14 @@ TEST(HierarchicalTrafficTest, BytesAreThoseOfTheFormulas) {
   ExpectOk(RunThreads(8, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange));
     Communicator& world = *self.world;
+    RETURN_IF_ERROR(world.Wait(world.Barrier()));
+    int64_t written = self.network->BytesWritten();
+    constexpr int64_t kWishBytes = 24 * (kHosts - 1);  // which are not counted
     const auto expect = [&](Operation operation, int64_t before, int64_t bytes, int64_t network) {
       EXPECT_EQ(world.traffic()[static_cast<size_t>(operation)].bytes_sent - before, bytes)
           << OperationName(operation);
-      EXPECT_LE(network, bytes);
+      written += network + kWishBytes;
+      EXPECT_EQ(self.network->BytesWritten(), written) << OperationName(operation);
     };
     const auto sent = [&](Operation operation) {
       return world.traffic()[static_cast<size_t>(operation)].bytes_sent;
@@ -208,6 +212,26 @@ TEST(HierarchicalTrafficTest, BytesAreThoseOfTheFormulas) {
       RETURN_IF_ERROR(world.Wait(world.AllToAll(data.data(), other.data(), part, DType::kF32)));
       expect(Operation::kAllToAll, before, 7 * part * 4, kLocal * part * 4);
     }
+    // Up to 4 KiB.
+    constexpr int64_t kCount = 1024, kPart = kCount / 8;
+    int64_t before = sent(Operation::kAllReduce);
+    RETURN_IF_ERROR(world.Wait(world.AllReduce(data.data(), data.data(), kCount, DType::kF32)));
+    expect(Operation::kAllReduce, before, (kLocal - 1 + kHosts - 1) * kCount * 4, kCount * 4);
+    before = sent(Operation::kReduceScatter);
+    RETURN_IF_ERROR(
+        world.Wait(world.ReduceScatter(data.data(), other.data(), kCount, kPart, DType::kF32)));
+    expect(Operation::kReduceScatter, before, ((kLocal - 1) * kCount + (kHosts - 1) * kPart) * 4,
+           kPart * 4);
+    before = sent(Operation::kAllGather);
+    RETURN_IF_ERROR(
+        world.Wait(world.AllGather(data.data(), other.data(), kCount, kPart, DType::kF32)));
+    expect(Operation::kAllGather, before, (kLocal - 1 + (kHosts - 1) * kLocal) * kPart * 4,
+           kLocal * kPart * 4);
+    before = sent(Operation::kBroadcast);
+    RETURN_IF_ERROR(world.Wait(world.Broadcast(data.data(), data.data(), kCount, DType::kF32, 5)));
+    expect(Operation::kBroadcast, before,
+           ((rank == 5 ? kLocal - 1 : 0) + (rank >= 4 ? kHosts - 1 : 0)) * kCount * 4,
+           (rank >= 4 ? kHosts - 1 : 0) * kCount * 4);
     return world.Wait(world.Barrier());
   }));
 }
