@@ -43,7 +43,6 @@ TEST_P(TcpTest, EveryOperation) {
   ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, ranks, exchange));
     ConformanceOptions options;
-    if (ranks > 4) options.dtypes = {DType::kF32, DType::kBF16, DType::kU8};
     return CheckOperations(*self.world, options);
   }));
 }
