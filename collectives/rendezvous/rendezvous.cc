@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <climits>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -25,6 +26,7 @@ using std::chrono::milliseconds;
 constexpr char kRankPrefix[] = "rank/";
 // How long rank 0's store goes on after an error, for the others to hear of it.
 constexpr milliseconds kLastWords{2000};
+constexpr milliseconds kLauncherCloses{2000};
 constexpr size_t kMaxRanksNamed = 16;
 
 std::string HostName() {
@@ -33,7 +35,7 @@ std::string HostName() {
 }
 
 // Under tools/launch the port is bound already. A program between it and us may have closed the
-// descriptor; then the port is free.
+// descriptor; then the port is free, once the launcher has closed its own.
 absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
   if (environment.listen_fd >= 0) {
     absl::StatusOr<FileDescriptor> listener = AdoptListener(environment.listen_fd);
@@ -41,6 +43,12 @@ absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
   }
   const Reach reach = environment.one_host ? Reach::kLoopback : Reach::kAnyHost;
   absl::StatusOr<FileDescriptor> listener = ListenOn(reach, environment.master_port);
+  const auto give_up = std::chrono::steady_clock::now() + kLauncherCloses;
+  while (environment.listen_fd >= 0 && absl::IsAlreadyExists(listener.status()) &&
+         std::chrono::steady_clock::now() < give_up) {
+    std::this_thread::sleep_for(milliseconds(10));
+    listener = ListenOn(reach, environment.master_port);
+  }
   if (!absl::IsAlreadyExists(listener.status())) return listener;
   if (environment.local_meeting) return ListenOn(reach, 0);
   return absl::AlreadyExistsError(
