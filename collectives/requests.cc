@@ -1,5 +1,6 @@
 #include "collectives/requests.h"
 
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,12 @@
 #include "absl/strings/str_join.h"
 
 namespace tessera {
+
+bool IsWish(const Wish& wish) {
+  return static_cast<int>(wish.operation) < kOperations &&
+         static_cast<size_t>(wish.dtype) < std::size(kAllDTypes) &&
+         wish.reduction <= Reduction::kMax && wish.partial <= 1;
+}
 
 Wish WishOf(const Request& request) {
   Wish wish;
@@ -36,7 +43,9 @@ absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<c
                           absl::Span<const Wish> wishes) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    texts.push_back(absl::StrCat("rank ", ranks[i], " wants ", Describe(RequestOf(wishes[i]))));
+    texts.push_back(
+        absl::StrCat("rank ", ranks[i], " wants ",
+                     IsWish(wishes[i]) ? Describe(RequestOf(wishes[i])) : "what is no operation"));
   }
   const std::string place = number == 0 ? "" : absl::StrCat(" on operation ", number);
   return absl::InvalidArgumentError(absl::StrCat("the ranks of group '", group, "' disagree", place,

@@ -32,11 +32,14 @@ struct Wish {
   bool operator==(const Wish& other) const = default;
 };
 static_assert(sizeof(Wish) == 24, "no byte of it is undefined");
+// Whether it is one, and not just bytes that a peer has sent.
+bool IsWish(const Wish& wish);
 Wish WishOf(const Request& request);
 Request RequestOf(const Wish& wish);
 
 // "the ranks of group 'world' disagree on operation 7: rank 0 wants barrier, rank 2 wants ...",
-// where ranks[i] wants wishes[i]; of a message the operation has no number, which is 0.
+// where ranks[i] wants wishes[i], whatever bytes these are; of a message the operation has no
+// number, which is 0.
 absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
                           absl::Span<const Wish> wishes);
 

@@ -1,6 +1,5 @@
 // What a group hears of its members, and what it does when they are not heard of.
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,10 +12,8 @@
 namespace tessera::tcp {
 namespace {
 
-bool IsWish(const Header& header) {
-  return static_cast<int>(header.operation) < kOperations &&
-         static_cast<size_t>(header.dtype) < std::size(kAllDTypes) &&
-         header.reduction <= Reduction::kMax && header.partial <= 1 &&
+bool CanBeWish(const Header& header) {
+  return IsWish(WishOf(header)) &&
          header.bytes <= (header.lane == Lane::kReceive ? 0 : kEagerBytes);
 }
 
@@ -67,7 +64,7 @@ bool Group::Place(int from, const Header& header, char** place) {
   switch (header.kind) {
     case Kind::kWish: {
       const Channel* const channel = ChannelFor(from, header.lane);
-      if (channel == nullptr || !IsWish(header)) return false;
+      if (channel == nullptr || !CanBeWish(header)) return false;
       Heard& heard = HeardFrom(from, header.lane);
       // Nobody is further ahead of this rank: what is kept of a peer has a limit.
       if (header.number != heard.wishes || header.number > channel->done + kSendsAhead) {
