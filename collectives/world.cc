@@ -129,7 +129,9 @@ absl::Status World::Communicate(const WorldOptions& options) {
                    placement.places[rank()].local, static_cast<int>(neighbours.size()),
                    ExchangeAmong(absl::StrCat("host/", neighbours[0]), neighbours), host_options));
     ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
-    ASSIGN_OR_RETURN(neighbours_, local->Split("memory", std::vector<int>(neighbours.size(), 0)));
+    if (cpu_backend == kHierarchical) {
+      ASSIGN_OR_RETURN(neighbours_, local->Split("memory", std::vector<int>(neighbours.size(), 0)));
+    }
   }
   if (cpu_backend != kShm) {
     std::vector<int> ranks(size());
@@ -161,7 +163,9 @@ absl::Status World::Communicate(const WorldOptions& options) {
 
 absl::StatusOr<char*> World::Allocate(int64_t bytes) {
   if (device_ != nullptr) return device_->Allocate(bytes);
-  if (host_ != nullptr) return host_->Allocate(*neighbours_, bytes);
+  if (host_ != nullptr) {
+    return host_->Allocate(neighbours_ != nullptr ? *neighbours_ : *cpu_world_, bytes);
+  }
   constexpr size_t kAlignment = 64;
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
   char* const data = static_cast<char*>(std::aligned_alloc(kAlignment, rounded));

@@ -83,7 +83,7 @@ class World {
   std::unique_ptr<shm::Host> host_;                               // not of the backend tcp
   std::unique_ptr<tcp::Network> network_;                         // not of the backend shm
   std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // where no backend has any
-  std::unique_ptr<Communicator> neighbours_;                      // of the host, for Allocate
+  std::unique_ptr<Communicator> neighbours_;  // for Allocate, where they are not all
   std::unique_ptr<Communicator> cpu_world_;
   std::unique_ptr<nccl::Device> device_;  // of the backend nccl
   std::unique_ptr<Communicator> device_world_;
