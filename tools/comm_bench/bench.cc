@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "collectives/requests.h"
 #include "core/tensor/check.h"
 #include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
@@ -15,11 +16,6 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-bool IsCut(Operation operation) {
-  return operation == Operation::kReduceScatter || operation == Operation::kAllGather ||
-         operation == Operation::kAllToAll;
-}
 
 // A small whole number that every dtype holds exactly, and of which so do sums of any order.
 int64_t Value(int rank, int64_t i, int turn) { return (i + 3 * rank + turn) % 5; }
