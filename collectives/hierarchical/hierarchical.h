@@ -1,11 +1,12 @@
 // Groups of ranks on several hosts, some of which have more than one of them: operations go through
 // shared memory within a host, and over the network between hosts.
 //
-// What is reduced is reduced within each host first, and of what goes to another host, or comes
-// from it, every byte goes once. Partial sums of bf16 and fp16 are fp32. Where each host has the
-// same power of two of neighbouring ranks the order of reduction is that of
-// collectives/reduce/reduce.h; elsewhere it is that order within each host, and then among the
-// hosts: the group's note() says so.
+// What is reduced is reduced within each host first, and what another host needs goes there once:
+// but for up to 4 KiB, where one step counts for more, and for a reduce-scatter where hosts do not
+// have the same number of neighbouring ranks, which goes as an all-reduce of each part. Partial
+// sums of bf16 and fp16 are fp32. Where each host has the same power of two of neighbouring ranks
+// the order of reduction is that of collectives/reduce/reduce.h; elsewhere it is that order within
+// each host, and then among the hosts: the group's note() says so.
 //
 // Operations move on while their rank waits for one of them, and otherwise on a thread of the
 // group's own.

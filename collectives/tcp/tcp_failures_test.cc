@@ -286,7 +286,9 @@ class TwoHosts {
 
 TEST(TcpHostsTest, AHostThatVanishesIsNoticedAtTheTimeOut) {
   const TwoHosts hosts;
-  if (geteuid() != 0 || !hosts.is_there()) GTEST_SKIP() << "needs root, to make two hosts of one";
+  if (geteuid() != 0 || !hosts.is_there()) {
+    GTEST_SKIP() << "needs root, ip of iproute2 and network namespaces, to make two hosts of one";
+  }
   const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     RETURN_IF_ERROR(hosts.Enter(rank));
     NetworkOptions options;  // finds the address by itself

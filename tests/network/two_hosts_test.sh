@@ -5,7 +5,7 @@ source tests/network/two_hosts.sh
 bench=$PWD/tools/comm_bench/comm_bench
 cd "$TEST_TMPDIR"
 if ! command -v ip >/dev/null || ! command -v tc >/dev/null || ! two_hosts 2>/dev/null; then
-  echo "skipped: needs root, and ip and tc of iproute2"
+  echo "skipped: needs root, network namespaces, and ip and tc of iproute2"
   exit 0
 fi
 
