@@ -29,7 +29,7 @@ readonly BAZEL_PACKAGES=(
 readonly RIVAL_PACKAGES=(
   "/usr/include/gloo/config.h libgloo-dev"
   "/usr/bin/mpirun openmpi-bin"
-  "/usr/bin/mpicc.openmpi libopenmpi-dev"
+  "/usr/share/doc/libopenmpi-dev libopenmpi-dev"
 )
 readonly LINT_PACKAGES=(
   "/usr/bin/clang-format clang-format"

@@ -35,13 +35,7 @@ def tessera_repositories():
     simple_system_library("utfcpp", "utfcpp", "libutfcpp-dev", "utf8.h")
     simple_system_library("openssl", "crypto", "libssl-dev", "openssl/opensslv.h", ["-lcrypto"])
     simple_system_library("gloo", "gloo", "libgloo-dev", "gloo/config.h", ["-lgloo"])
-    simple_system_library(
-        "openmpi",
-        "openmpi",
-        "libopenmpi-dev",
-        "x86_64-linux-gnu/mpi/mpi.h",
-        ["-lmpi"],
-    )
+    simple_system_library("openmpi", "openmpi", "libopenmpi-dev", "mpi/mpi.h", ["-lmpi"])
     native.local_repository(name = "openmp", path = "third_party/openmp")
     cuda_repository(name = "cuda")
 

@@ -22,6 +22,9 @@ def _all_libraries(rctx):
 
 def _system_repository_impl(rctx):
     header = rctx.path("/usr/include/" + rctx.attr.version_header)
+    for folder in rctx.path("/usr/include").readdir():
+        if not header.exists and folder.basename.endswith("-linux-gnu"):
+            header = rctx.path(str(folder) + "/" + rctx.attr.version_header)
     if not header.exists:
         fail("%s is missing: install the Debian package %s (./bazelw does it)" %
              (header, rctx.attr.debian_package))
@@ -39,7 +42,7 @@ system_repository = repository_rule(
         "files": attr.string_dict(doc = "Path in the repository -> content."),
         "library_prefix": attr.string(),
         "symlinks": attr.string_dict(doc = "Path in the repository -> absolute path."),
-        "version_header": attr.string(mandatory = True, doc = "Below /usr/include."),
+        "version_header": attr.string(mandatory = True, doc = "Below /usr/include, or its folder of the machine."),
     },
 )
 
