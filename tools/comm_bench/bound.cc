@@ -53,6 +53,8 @@ absl::StatusOr<double> MeasureMemory(Communicator& group) {
     } else {
       std::memcpy(b.data(), a.data(), kBytes);
     }
+    // Until all are ready: a rank that began late has had memory to itself.
+    RETURN_IF_ERROR(group.Wait(group.Barrier()));
     double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     RETURN_IF_ERROR(
         group.Wait(group.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));

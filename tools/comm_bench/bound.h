@@ -22,8 +22,9 @@ namespace tessera {
 // `bytes` is the size of the whole buffer.
 double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place);
 
-// Bytes a second, read and written, that all ranks of the group reach together: the best of several
-// runs of an update in place and of a copy, over memory far larger than caches. Collective.
+// Bytes a second, read and written, that all ranks of the group reach together, from the first
+// one's start to the last one's end: the best of several runs of an update in place and of a copy,
+// over memory far larger than caches. Collective.
 absl::StatusOr<double> MeasureMemory(Communicator& group);
 
 }  // namespace tessera
