@@ -90,7 +90,7 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     events.push_back(
         Slice(program, program.instructions[i], times.instructions[i], times.begin_ns));
-    events.push_back({{"name", "bytes alive"},
+    events.push_back({{"name", "live"},  // Perfetto shows "live bytes"
                       {"ph", "C"},
                       {"ts", Microseconds(times.instructions[i].begin_ns - times.begin_ns)},
                       {"pid", kProcess},
