@@ -21,15 +21,22 @@ int64_t RoundUp(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
+// A problem, and how much work it is.
+struct Sized {
+  KernelRequest request;
+  double work = 0;
+  bool in_place = false;  // the output lies where input 0 lies
+};
+
 // One use of an operator with memory of its own, filled with zeros.
 class Trial {
  public:
-  static absl::StatusOr<std::unique_ptr<Trial>> Create(Backend& backend, KernelRequest request) {
-    std::unique_ptr<Trial> trial(new Trial(backend, std::move(request)));
+  static absl::StatusOr<std::unique_ptr<Trial>> Create(Backend& backend, const Sized& sized) {
+    std::unique_ptr<Trial> trial(new Trial(backend, sized.request));
     ASSIGN_OR_RETURN(const Kernel* kernel, DefaultKernel(backend, trial->request_));
     ASSIGN_OR_RETURN(trial->bound_, kernel->Bind(trial->request_));
     trial->workspace_bytes_ = kernel->WorkspaceBytes(trial->request_, backend.processor());
-    RETURN_IF_ERROR(trial->Place());
+    RETURN_IF_ERROR(trial->Place(sized.in_place));
     return trial;
   }
 
@@ -42,10 +49,12 @@ class Trial {
   Trial(Backend& backend, KernelRequest request)
       : backend_(backend), request_(std::move(request)) {}
 
-  absl::Status Place() {
+  absl::Status Place(bool in_place) {
     int64_t bytes = RoundUp(workspace_bytes_);
     for (const TensorType& type : request_.inputs) bytes += RoundUp(NumBytes(type));
-    for (const TensorType& type : request_.outputs) bytes += RoundUp(NumBytes(type));
+    if (!in_place) {
+      for (const TensorType& type : request_.outputs) bytes += RoundUp(NumBytes(type));
+    }
     ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes, /*guarded=*/false));
     const std::vector<char> zeros(int64_t{1} << 20);
     for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size())) {
@@ -60,7 +69,9 @@ class Trial {
       return view;
     };
     for (const TensorType& type : request_.inputs) inputs_.push_back(place(type));
-    for (const TensorType& type : request_.outputs) outputs_.push_back(place(type));
+    for (const TensorType& type : request_.outputs) {
+      outputs_.push_back(in_place ? inputs_[0] : place(type));
+    }
     workspace_ = next;
     return absl::OkStatus();
   }
@@ -75,10 +86,6 @@ class Trial {
 };
 
 // A problem of one of several sizes, each eight times the one before.
-struct Sized {
-  KernelRequest request;
-  double work = 0;
-};
 using AtSize = std::function<Sized(int size)>;
 
 // The most work per second in any run of the largest size for which there is time. A single run
@@ -88,9 +95,8 @@ absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int siz
   constexpr int kRunsToJudgeBy = 3;
   const double end = Now() + seconds;
   for (int size = 0;; ++size) {
-    Sized sized = at_size(size);
-    ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial,
-                     Trial::Create(backend, std::move(sized.request)));
+    const Sized sized = at_size(size);
+    ASSIGN_OR_RETURN(const std::unique_ptr<Trial> trial, Trial::Create(backend, sized));
     RETURN_IF_ERROR(trial->Run());  // the first touches memory and wakes threads
     double shortest = std::numeric_limits<double>::infinity();
     bool larger = false;
@@ -119,18 +125,20 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
                   .outputs = {square},
                   .epilogues = {},
                   .threads = threads},
-                 2 * edge * edge * edge};
+                 2 * edge * edge * edge,
+                 /*in_place=*/false};
   };
   const auto add = [&](int size) {
-    const int64_t bytes = std::max<int64_t>(3 * 1024, options.memory_bytes >> (6 - 3 * size));
-    const TensorType vector = {dtype, {bytes / 3 / SizeOf(dtype)}};
+    const int64_t bytes = std::max<int64_t>(2 * 1024, options.memory_bytes >> (6 - 3 * size));
+    const TensorType vector = {dtype, {bytes / 2 / SizeOf(dtype)}};
     return Sized{{.op = "add",
                   .attributes = {},
                   .inputs = {vector, vector},
                   .outputs = {vector},
                   .epilogues = {},
                   .threads = threads},
-                 3 * static_cast<double>(NumBytes(vector))};
+                 3 * static_cast<double>(NumBytes(vector)),
+                 /*in_place=*/true};
   };
   MachineRates rates;
   ASSIGN_OR_RETURN(rates.flops_per_second, BestRate(backend, matmul, 4, options.matmul_seconds));

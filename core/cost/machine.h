@@ -9,7 +9,9 @@ namespace tessera {
 
 struct MachineRates {
   double flops_per_second = 0;  // of a large matmul, in the dtype in which the backend keeps f32
-  double bytes_per_second = 0;  // of a + b -> c, far beyond the caches: both read and c written
+  // Of a + b -> a, far beyond the caches: both read and one written. (To write where nothing was
+  // read costs a CPU more: it reads what it overwrites.)
+  double bytes_per_second = 0;
 };
 
 struct MeasureOptions {
