@@ -252,7 +252,7 @@ TEST(BadInputTest, AFullDiskLeavesEarlierCheckpoints) {
 TEST(BadInputTest, AFullDiskOfItsOwn) {
   const std::string folder = NewFolder();
   if (Shell("unshare -rm mount -t tmpfs -o size=64k tmpfs " + folder).code != 0) {
-    GTEST_SKIP() << "mounting is not allowed here";
+    GTEST_SKIP() << "needs unshare, and user namespaces that may mount a tmpfs";
   }
   std::string flags;
   for (const std::string& flag : Tiny({"--out=" + folder + "/run", "--save_every=5"})) {
