@@ -29,7 +29,7 @@ readonly BAZEL_PACKAGES=(
 readonly RIVAL_PACKAGES=(
   "/usr/include/gloo/config.h libgloo-dev"
   "/usr/bin/mpirun openmpi-bin"
-  "/usr/share/doc/libopenmpi-dev libopenmpi-dev"
+  "/usr/include/$(uname -m)-linux-gnu/mpi/mpi.h libopenmpi-dev"
 )
 readonly LINT_PACKAGES=(
   "/usr/bin/clang-format clang-format"
