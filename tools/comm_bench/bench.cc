@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -16,6 +17,11 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// What a rank moves stays in caches, if it is not more than this, and memory sets it no bound.
+constexpr double kCacheBytes = 32 << 20;
+
+constexpr int kPasses = 4;  // over memory, before and after an operation is timed
 
 // A small whole number that every dtype holds exactly, and of which so do sums of any order.
 int64_t Value(int rank, int64_t i, int turn) { return (i + 3 * rank + turn) % 5; }
@@ -31,12 +37,14 @@ T As(int64_t value) {
 
 class Runner {
  public:
-  Runner(World& world, const BenchOptions& options, char* first, char* second)
+  // `memory` is timed beside each operation, unless it is null.
+  Runner(World& world, const BenchOptions& options, char* first, char* second, MemoryPass* memory)
       : world_(world),
         group_(world.communicator()),
         options_(options),
         first_(first),
         second_(second),
+        memory_(memory),
         seen_(options.check ? BufferBytes(options, world.size()) : 0) {}
 
   absl::StatusOr<BenchRow> Run(Operation operation, int64_t bytes) {
@@ -96,20 +104,35 @@ class Runner {
     if (options_.check) {
       ASSIGN_OR_RETURN(timing.wrong, Wrong(operation, count, in_place));
     }
-    for (int i = 0; i < options_.warmups; ++i) RETURN_IF_ERROR(Once(operation, count, in_place));
-    RETURN_IF_ERROR(group_.Wait(group_.Barrier()));
-    const Clock::time_point begin = Clock::now();
-    for (int i = 0; i < options_.iterations; ++i) {
-      RETURN_IF_ERROR(Once(operation, count, in_place));
+    const double moved =
+        BytesMoved(operation, count * size(), group_.size(), in_place) / group_.size();
+    const bool has_bound = memory_ != nullptr && moved > kCacheBytes;
+    const auto pass = [&] { return memory_->Run(); };
+    const auto once = [&] { return Once(operation, count, in_place); };
+    double before = 0, after = 0;
+    if (has_bound) {
+      ASSIGN_OR_RETURN(before, Mean(kPasses, pass));
     }
-    double seconds =
-        std::chrono::duration<double>(Clock::now() - begin).count() / options_.iterations;
-    Communicator& cpu = world_.cpu_communicator();
-    RETURN_IF_ERROR(cpu.Wait(cpu.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
-    timing.seconds = seconds;
-    timing.algbw = static_cast<double>(count * size()) / seconds;
+    for (int i = 0; i < options_.warmups; ++i) RETURN_IF_ERROR(once());
+    ASSIGN_OR_RETURN(timing.seconds, Mean(options_.iterations, once));
+    if (has_bound) {
+      ASSIGN_OR_RETURN(after, Mean(kPasses, pass));
+      timing.bound = moved * group_.size() / memory_->bytes() * (before + after) / 2;
+    }
+    timing.algbw = static_cast<double>(count * size()) / timing.seconds;
     timing.busbw = timing.algbw * BusFactor(operation, group_.size());
     return timing;
+  }
+
+  // Seconds that `body` takes on the slowest rank.
+  absl::StatusOr<double> Mean(int turns, const std::function<absl::Status()>& body) {
+    RETURN_IF_ERROR(group_.Wait(group_.Barrier()));
+    const Clock::time_point begin = Clock::now();
+    for (int turn = 0; turn < turns; ++turn) RETURN_IF_ERROR(body());
+    double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / turns;
+    Communicator& cpu = world_.cpu_communicator();
+    RETURN_IF_ERROR(cpu.Wait(cpu.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
+    return seconds;
   }
 
   // Elements of all ranks that are not what they should be.
@@ -193,21 +216,20 @@ class Runner {
   const BenchOptions& options_;
   char* const first_;
   char* const second_;
+  MemoryPass* const memory_;
   std::vector<char> seen_;  // by the CPU, of a buffer
   int turn_ = 0;
 };
 
-// What a rank moves stays in caches, if it is not more than this, and memory sets it no bound.
-constexpr double kCacheBytes = 32 << 20;
-
-// The cells of a time, of which `bound` seconds are the least that is possible; 0: not known;
-// negative: there is no such column.
-std::string TimingCells(const Timing& timing, double bound) {
+std::string TimingCells(const Timing& timing, bool with_bound) {
   const std::string wrong = timing.wrong < 0 ? "N/A" : absl::StrCat(timing.wrong);
   std::string cells = absl::StrFormat("%10.2f %7.2f %7.2f %6s", timing.seconds * 1e6,
                                       timing.algbw / 1e9, timing.busbw / 1e9, wrong);
-  if (bound > 0) absl::StrAppendFormat(&cells, " %6.0f%%", 100 * bound / timing.seconds);
-  if (bound == 0) absl::StrAppendFormat(&cells, " %7s", "-");
+  if (timing.bound > 0) {
+    absl::StrAppendFormat(&cells, " %6.0f%%", 100 * timing.bound / timing.seconds);
+  } else if (with_bound) {
+    absl::StrAppendFormat(&cells, " %7s", "-");
+  }
   return cells;
 }
 
@@ -225,7 +247,11 @@ double BusFactor(Operation operation, int ranks) {
 
 absl::Status Bench(World& world, const BenchOptions& options, char* first, char* second,
                    const std::function<void(const BenchRow& row)>& seen) {
-  Runner runner(world, options, first, second);
+  std::optional<MemoryPass> memory;
+  if (options.bound) {
+    ASSIGN_OR_RETURN(memory, MemoryPass::Create(world.cpu_communicator()));
+  }
+  Runner runner(world, options, first, second, memory.has_value() ? &*memory : nullptr);
   for (const Operation operation : options.operations) {
     for (double bytes = static_cast<double>(options.first_bytes);
          bytes <= static_cast<double>(options.last_bytes); bytes *= options.factor) {
@@ -237,18 +263,18 @@ absl::Status Bench(World& world, const BenchOptions& options, char* first, char*
   return absl::OkStatus();
 }
 
-std::string TableHead(bool with_bound) {
-  const auto line = [with_bound](const std::vector<const char*>& left,
-                                 const std::vector<const char*>& cells) {
+std::string TableHead(const BenchOptions& options) {
+  const auto line = [&options](const std::vector<const char*>& left,
+                               const std::vector<const char*>& cells) {
     std::string text = absl::StrFormat("#%-14s %11s %12s %6s %6s %4s", left[0], left[1], left[2],
                                        left[3], left[4], left[5]);
     for (int side = 0; side < 2; ++side) {
       absl::StrAppendFormat(&text, "  %10s %7s %7s %6s", cells[0], cells[1], cells[2], cells[3]);
-      if (with_bound) absl::StrAppendFormat(&text, " %7s", cells[4]);
+      if (options.bound) absl::StrAppendFormat(&text, " %7s", cells[4]);
     }
     return absl::StrCat(text, "\n");
   };
-  const int side = with_bound ? 41 : 33;
+  const int side = options.bound ? 41 : 33;
   return absl::StrCat(
       absl::StrFormat("#%58s  %*s  %*s\n", "", side, "out-of-place", side, "in-place"),
       line({"operation", "size", "count", "type", "redop", "root"},
@@ -256,7 +282,7 @@ std::string TableHead(bool with_bound) {
       line({"", "(B)", "(elements)", "", "", ""}, {"(us)", "(GB/s)", "(GB/s)", "", ""}));
 }
 
-std::string TableRow(const BenchRow& row, const BenchOptions& options, int ranks, double memory) {
+std::string TableRow(const BenchRow& row, const BenchOptions& options) {
   const bool reduces =
       row.operation == Operation::kAllReduce || row.operation == Operation::kReduceScatter;
   const std::string reduction = !reduces                               ? "none"
@@ -264,15 +290,11 @@ std::string TableRow(const BenchRow& row, const BenchOptions& options, int ranks
                                                                        : "max";
   const std::string root =
       row.operation == Operation::kBroadcast ? absl::StrCat(options.root) : "-1";
-  const auto cells = [&](const Timing& timing, bool in_place) {
-    const double moved = BytesMoved(row.operation, row.bytes, ranks, in_place);
-    const bool is_bound = moved > kCacheBytes * ranks;
-    return TimingCells(timing, memory == 0 ? -1 : is_bound ? moved / memory : 0);
-  };
+  const auto cells = [&](const Timing& timing) { return TimingCells(timing, options.bound); };
   return absl::StrFormat(" %-14s %11d %12d %6s %6s %4s  %s%s\n", OperationName(row.operation),
                          row.bytes, row.count, DTypeName(options.dtype), reduction, root,
-                         cells(row.out_of_place, false),
-                         row.has_in_place ? absl::StrCat("  ", cells(row.in_place, true)) : "");
+                         cells(row.out_of_place),
+                         row.has_in_place ? absl::StrCat("  ", cells(row.in_place)) : "");
 }
 
 }  // namespace tessera

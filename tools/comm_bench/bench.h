@@ -24,12 +24,14 @@ struct BenchOptions {
   int warmups = 5;
   int iterations = 20;
   bool check = true;
+  bool bound = false;  // time memory beside each operation
 };
 
 struct Timing {
   double seconds = 0;
   double algbw = 0, busbw = 0;  // bytes a second
   int64_t wrong = 0;            // elements; -1: not checked
+  double bound = 0;  // seconds, the least that is possible (bound.h); 0: not timed, or in caches
 };
 
 // A row of the table. Sizes are those of nccl-tests: of the buffer that is whole.
@@ -51,10 +53,10 @@ absl::Status Bench(World& world, const BenchOptions& options, char* first, char*
 // busbw / algbw, as nccl-tests defines them.
 double BusFactor(Operation operation, int ranks);
 
-// The table's head, and a row of it; with the share of the bound (bound.h) that each time is, where
-// memory gives `memory` bytes a second.
-std::string TableHead(bool with_bound);
-std::string TableRow(const BenchRow& row, const BenchOptions& options, int ranks, double memory);
+// The table's head, and a row of it; with options.bound also the share of the bound that it
+// reaches.
+std::string TableHead(const BenchOptions& options);
+std::string TableRow(const BenchRow& row, const BenchOptions& options);
 
 }  // namespace tessera
 

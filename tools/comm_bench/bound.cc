@@ -1,21 +1,17 @@
 #include "tools/comm_bench/bound.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <vector>
+#include <sys/mman.h>
 
+#include <cerrno>
+#include <cstring>
+
+#include "absl/types/span.h"
 #include "core/tensor/check.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kBytes = int64_t{64} << 20;
-constexpr int kRuns = 12;
-
-void Update(std::vector<float>& values) {
-  for (float& value : values) value += 1.0f;
-}
 
 }  // namespace
 
@@ -41,26 +37,23 @@ double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place) 
   return 0;
 }
 
-absl::StatusOr<double> MeasureMemory(Communicator& group) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<float> a(kBytes / sizeof(float), 1.0f), b(a.size(), 2.0f);
-  double best = 0;
-  for (int run = 0; run < kRuns; ++run) {
-    RETURN_IF_ERROR(group.Wait(group.Barrier()));
-    const Clock::time_point begin = Clock::now();
-    if (run % 2 == 0) {
-      Update(a);
-    } else {
-      std::memcpy(b.data(), a.data(), kBytes);
-    }
-    // Until all are ready: a rank that began late has had memory to itself.
-    RETURN_IF_ERROR(group.Wait(group.Barrier()));
-    double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    RETURN_IF_ERROR(
-        group.Wait(group.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
-    best = std::max(best, 2.0 * kBytes * group.size() / seconds);
+absl::StatusOr<MemoryPass> MemoryPass::Create(Communicator& group) {
+  void* const data =
+      mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) {
+    return absl::ErrnoToStatus(errno, "no memory to find the bound of memory with");
   }
-  return best;
+  madvise(data, kBytes, MADV_HUGEPAGE);
+  std::memset(data, 0, kBytes);  // which makes the pages
+  return MemoryPass(group, Values(static_cast<float*>(data), [](float* p) { munmap(p, kBytes); }));
 }
+
+absl::Status MemoryPass::Run() {
+  for (float& value : absl::MakeSpan(values_.get(), kBytes / sizeof(float))) value += 1.0f;
+  // A rank that began late has had memory to itself.
+  return group_->Wait(group_->Barrier());
+}
+
+double MemoryPass::bytes() const { return 2.0 * kBytes * group_->size(); }
 
 }  // namespace tessera

@@ -4,7 +4,10 @@
 #define TESSERA_TOOLS_COMM_BENCH_BOUND_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 
@@ -22,10 +25,28 @@ namespace tessera {
 // `bytes` is the size of the whole buffer.
 double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place);
 
-// Bytes a second, read and written, that all ranks of the group reach together, from the first
-// one's start to the last one's end: the best of several runs of an update in place and of a copy,
-// over memory far larger than caches. Collective.
-absl::StatusOr<double> MeasureMemory(Communicator& group);
+// What memory gives: each rank adds to every element of 64 MiB of its own, which caches cannot
+// hold. The rate changes from second to second on a machine that others use, or that moves its
+// virtual cores about, so a share of the bound is only worth something where passes are timed
+// beside the operation.
+class MemoryPass {
+ public:
+  static absl::StatusOr<MemoryPass> Create(Communicator& group);
+
+  // Once, on all ranks, until all are done. Collective.
+  absl::Status Run();
+
+  // Bytes that all ranks together read and write in a pass.
+  double bytes() const;
+
+ private:
+  using Values = std::unique_ptr<float[], void (*)(float*)>;
+
+  MemoryPass(Communicator& group, Values values) : group_(&group), values_(std::move(values)) {}
+
+  Communicator* group_;
+  Values values_;
+};
 
 }  // namespace tessera
 

@@ -10,7 +10,7 @@ fail() {
   exit 1
 }
 
-"$launch" --nproc=2 "$bench" -b 8 -e 256K -f 32 -n 2 -w 1 --bound --json=table.json >out 2>err ||
+"$launch" --nproc=2 "$bench" -b 8 -e 256K -f 32 -n 2 -w 1 --json=table.json >out 2>err ||
   fail "it failed"
 # Sizes of 8, 256, 8192 and 262144 bytes of six operations, and a barrier.
 [[ $(grep -cE '^\[0\]  [a-z-]+ +[0-9]+ ' out) == 25 ]] || fail "not 25 rows"
@@ -18,6 +18,13 @@ grep -q '^\[1\]' out && fail "only rank 0 prints the table"
 # Column 10 of each row is the number of wrong elements.
 [[ $(awk '$1 == "[0]" && $2 ~ /^[a-z]/ && $11 != 0' out | wc -l) == 0 ]] || fail "elements are wrong"
 [[ $(grep -c '"algbw"' table.json) == 42 ]] || fail "table.json is not whole"
+
+# Memory bounds what caches do not hold.
+"$launch" --nproc=2 "$bench" --operations=all-reduce -b 32K -e 32M -f 1024 -n 1 -w 1 --nocheck \
+  --bound --json=table.json >out 2>err || fail "--bound"
+grep -qE '^\[0\]  all-reduce +32768 .* N/A +- .* N/A +-$' out || fail "a bound within caches"
+grep -qE '^\[0\]  all-reduce +33554432 .* N/A +[0-9]+% .* N/A +[0-9]+%$' out || fail "no bound"
+[[ $(grep -c '"bound_seconds": [0-9]' table.json) == 2 ]] || fail "no bound in table.json"
 
 for private in "" --noshared --backend=tcp; do
   for type in f64 bf16 f16 i32 i64 u8; do

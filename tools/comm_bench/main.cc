@@ -18,7 +18,6 @@
 #include "core/train/human_units.h"
 #include "nlohmann/json.hpp"
 #include "tools/comm_bench/bench.h"
-#include "tools/comm_bench/bound.h"
 #include "tools/command_line/command_line.h"
 
 ABSL_FLAG(std::string, operations, "all",
@@ -34,7 +33,7 @@ ABSL_FLAG(std::string, o, "sum", "how all-reduce and reduce-scatter reduce: sum 
 ABSL_FLAG(int32_t, r, 0, "the root of a broadcast");
 ABSL_FLAG(bool, check, true, "look at every element of a result");
 ABSL_FLAG(bool, bound, false,
-          "measure this machine's memory, and say what share of its bound each time is");
+          "time memory beside each operation, and say what share of its bound that reaches");
 ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
 ABSL_FLAG(std::string, backend, "",
@@ -125,6 +124,7 @@ absl::StatusOr<BenchOptions> ReadOptions() {
   options.warmups = absl::GetFlag(FLAGS_w);
   options.root = absl::GetFlag(FLAGS_r);
   options.check = absl::GetFlag(FLAGS_check);
+  options.bound = absl::GetFlag(FLAGS_bound);
   const std::string reduction = absl::GetFlag(FLAGS_o);
   if (reduction != "sum" && reduction != "max") {
     return absl::InvalidArgumentError(absl::StrCat("-o: '", reduction, "' is neither sum nor max"));
@@ -140,10 +140,12 @@ absl::StatusOr<BenchOptions> ReadOptions() {
 }
 
 nlohmann::json ToJson(const Timing& timing) {
-  return {{"seconds", timing.seconds},
-          {"algbw", timing.algbw},
-          {"busbw", timing.busbw},
-          {"wrong", timing.wrong}};
+  nlohmann::json json = {{"seconds", timing.seconds},
+                         {"algbw", timing.algbw},
+                         {"busbw", timing.busbw},
+                         {"wrong", timing.wrong}};
+  if (timing.bound > 0) json["bound_seconds"] = timing.bound;
+  return json;
 }
 
 // What is printed, and kept for --json; on rank 0 only.
@@ -157,15 +159,10 @@ class Report {
     json_["rows"] = nlohmann::json::array();
   }
 
-  void Begin(double memory) {
-    memory_ = memory;
+  void Begin() {
     if (world_.rank() != 0) return;
-    std::printf("# %d ranks, %s\n", world_.size(), world_.backend().c_str());
-    if (memory_ > 0) {
-      std::printf("# memory: %.1f GB/s, read and written, on all ranks at once\n", memory_ / 1e9);
-      json_["memory_bytes_per_second"] = memory_;
-    }
-    std::printf("%s", TableHead(memory_ > 0).c_str());
+    std::printf("# %d ranks, %s\n%s", world_.size(), world_.backend().c_str(),
+                TableHead(options_).c_str());
     std::fflush(stdout);
   }
 
@@ -173,7 +170,7 @@ class Report {
     wrong_ +=
         std::max<int64_t>(0, row.out_of_place.wrong) + std::max<int64_t>(0, row.in_place.wrong);
     if (world_.rank() != 0) return;
-    std::printf("%s", TableRow(row, options_, world_.size(), memory_).c_str());
+    std::printf("%s", TableRow(row, options_).c_str());
     std::fflush(stdout);
     nlohmann::json line = {{"operation", std::string(OperationName(row.operation))},
                            {"bytes", row.bytes},
@@ -204,7 +201,6 @@ class Report {
  private:
   const World& world_;
   const BenchOptions& options_;
-  double memory_ = 0;
   int64_t wrong_ = 0;
   nlohmann::json json_;
 };
@@ -222,12 +218,8 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
     own.resize(2 * bytes);
     first = own.data();
   }
-  double memory = 0;
-  if (absl::GetFlag(FLAGS_bound)) {
-    ASSIGN_OR_RETURN(memory, MeasureMemory(world.cpu_communicator()));
-  }
   Report report(world, options);
-  report.Begin(memory);
+  report.Begin();
   RETURN_IF_ERROR(
       Bench(world, options, first, first + bytes, [&](const BenchRow& row) { report.Add(row); }));
   int64_t network_bytes = world.NetworkBytes();
