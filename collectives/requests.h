@@ -75,15 +75,15 @@ inline void Copy(void* to, const void* from, int64_t bytes) {
 }
 
 // Puts out `count` elements of a reduce-scatter, from `position` of the rank's part on; `inputs`
-// are the ranks' elements of these.
+// are the ranks' elements of these. `past_caches` as for Reduce.
 inline void ReduceOwnPart(const Request& request, absl::Span<const void* const> inputs,
-                          int64_t position, int64_t count) {
+                          int64_t position, int64_t count, bool past_caches = false) {
   if (request.partial) {
     char* const output = Bytes(request.output, position * SizeOf(PartialDType(request.dtype)));
     ReducePartially(inputs, output, count, request.dtype, request.reduction);
   } else {
     char* const output = Bytes(request.output, position * SizeOf(request.dtype));
-    Reduce(inputs, {output}, count, request.dtype, request.reduction);
+    Reduce(inputs, {output}, count, request.dtype, request.reduction, past_caches);
   }
 }
 

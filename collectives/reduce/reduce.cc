@@ -104,6 +104,7 @@ void ToFloat16(const float* from, int64_t count, void* to) {
   for (; i < count; ++i) halves[i] = Float16(from[i]);
 }
 
+// hwy::FlushStream() is for after the last.
 void StreamBytes(void* to_data, const void* from_data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -114,7 +115,6 @@ void StreamBytes(void* to_data, const void* from_data, int64_t bytes) {
   std::memcpy(to, from, i);
   for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(tag, from + i), tag, to + i);
   std::memcpy(to + i, from + i, bytes - i);
-  hwy::FlushStream();
 }
 
 #define TESSERA_COMBINE(name, type)                                           \
@@ -191,7 +191,7 @@ Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
 // first-level cache.
 class Tree {
  public:
-  static constexpr int64_t kBlock = 1024;  // elements
+  static constexpr int64_t kBlock = 1024;  // elements, at most
 
   Tree(absl::Span<const void* const> inputs, DType dtype, Reduction reduction)
       : inputs_(inputs), bytes_(SizeOf(dtype)), arithmetic_(ArithmeticOf(dtype, reduction)) {}
@@ -249,6 +249,12 @@ class Tree {
   alignas(64) char scratch_[kLevels][kBlock * sizeof(double)];
 };
 
+// Whether some are.
+bool AreInputs(absl::Span<void* const> outputs, absl::Span<const void* const> inputs) {
+  return std::find_first_of(outputs.begin(), outputs.end(), inputs.begin(), inputs.end()) !=
+         outputs.end();
+}
+
 }  // namespace
 
 int LeftRanks(int count) {
@@ -258,9 +264,25 @@ int LeftRanks(int count) {
 }
 
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
-            DType dtype, Reduction reduction) {
+            DType dtype, Reduction reduction, bool past_caches) {
   Tree tree(inputs, dtype, reduction);
   const int64_t bytes = SizeOf(dtype);
+  if (past_caches && !AreInputs(outputs, inputs)) {
+    // Few lines at a time, so that memory is read while it is written.
+    constexpr int64_t kBytes = 512;
+    alignas(64) char result[kBytes];
+    const int64_t block = kBytes / bytes;
+    for (int64_t begin = 0; begin < count; begin += block) {
+      const int64_t size = std::min(block, count - begin);
+      tree.Run(begin, size, false, result);
+      for (void* output : outputs) {
+        HWY_DYNAMIC_DISPATCH(StreamBytes)
+        (static_cast<char*>(output) + begin * bytes, result, size * bytes);
+      }
+    }
+    hwy::FlushStream();
+    return;
+  }
   for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
     const int64_t size = std::min(Tree::kBlock, count - begin);
     char* const result = static_cast<char*>(outputs[0]) + begin * bytes;
@@ -297,6 +319,7 @@ void Finish(const void* partial, int64_t count, DType dtype, void* output) {
 
 void CopyPastCaches(void* to, const void* from, int64_t bytes) {
   HWY_DYNAMIC_DISPATCH(StreamBytes)(to, from, bytes);
+  hwy::FlushStream();
 }
 
 }  // namespace tessera

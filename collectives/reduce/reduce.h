@@ -20,9 +20,11 @@ namespace tessera {
 enum class Reduction : uint8_t { kSum, kMax };
 
 // inputs[r] has `count` elements of rank r; at least one rank. Every output gets the result, and
-// may be the very memory of an input, but not overlap one otherwise.
+// may be the very memory of an input, but not overlap one otherwise. `past_caches`: what is reduced
+// is too large to be found in a cache afterwards; where no output is an input it is written past
+// them, and not read before.
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
-            DType dtype, Reduction reduction);
+            DType dtype, Reduction reduction, bool past_caches = false);
 
 // A part of a reduction that goes on elsewhere: bf16 and fp16 are left in fp32. `output` is none of
 // the inputs.
@@ -33,8 +35,7 @@ DType PartialDType(DType dtype);
 // Rounds what is left in fp32 to bf16 or fp16; others are copied, if they are not there.
 void Finish(const void* partial, int64_t count, DType dtype, void* output);
 
-// Copies what is too large to be found in a cache afterwards: it is written past it, and not read
-// before.
+// Copies what is too large to be found in a cache afterwards, in the same way.
 void CopyPastCaches(void* to, const void* from, int64_t bytes);
 
 // Where Reduce cuts `count` ranks: the ranks before this one are the left part of the tree. At

@@ -112,16 +112,23 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
         const T end = this->Random(1, &random)[0];
         first[count] = second[count] = end;
         Reduce(inputs, {first.data(), second.data()}, count, DTypeOf<T>::kValue, reduction);
-        std::vector<T> third(count + 2, end);
+        std::vector<T> third(count + 2, end), fourth(count + 2, end);
         CopyPastCaches(third.data() + 1, first.data(), count * sizeof(T));
+        std::vector<T> fifth(count);
+        Reduce(inputs, {fourth.data() + 1, fifth.data()}, count, DTypeOf<T>::kValue, reduction,
+               /*past_caches=*/true);
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(this->SameBits(first[i], this->ExpectedAt(values, i, reduction)))
               << ranks << " ranks, element " << i << " of " << count;
           ASSERT_TRUE(this->SameBits(first[i], second[i]));
           ASSERT_TRUE(this->SameBits(first[i], third[i + 1]));
+          ASSERT_TRUE(this->SameBits(first[i], fourth[i + 1]));
+          ASSERT_TRUE(this->SameBits(first[i], fifth[i]));
         }
-        EXPECT_TRUE(this->SameBits(third[0], end));
-        EXPECT_TRUE(this->SameBits(third[count + 1], end));
+        for (const std::vector<T>* guarded : {&third, &fourth}) {
+          EXPECT_TRUE(this->SameBits((*guarded)[0], end));
+          EXPECT_TRUE(this->SameBits((*guarded)[count + 1], end));
+        }
         EXPECT_TRUE(this->SameBits(first[count], end));
         EXPECT_TRUE(this->SameBits(second[count], end));
       }
@@ -150,7 +157,8 @@ TYPED_TEST(ReduceTest, GivesTheSameBitsInPiecesAndInPlace) {
       from.push_back(value.data() + begin);
       to.push_back(value.data() + begin);
     }
-    Reduce(from, to, size, DTypeOf<T>::kValue, Reduction::kSum);
+    // Past caches goes only what is not in place.
+    Reduce(from, to, size, DTypeOf<T>::kValue, Reduction::kSum, /*past_caches=*/random() % 2 == 0);
     begin += size;
   }
   for (const auto& value : in_place) {

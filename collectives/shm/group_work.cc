@@ -14,10 +14,15 @@ bool HasPartForEach(const Request& request) {
          request.operation == Operation::kAllToAll;
 }
 
+// Whether what an operation puts out is too large to be found in a cache afterwards.
+bool IsPastCaches(const Request& request) {
+  constexpr int64_t kCacheBytes = int64_t{32} << 20;
+  return request.count * SizeOf(request.dtype) >= kCacheBytes;
+}
+
 // Copies a piece of what an operation puts out.
 void PutOut(const Request& request, void* to, const void* from, int64_t bytes) {
-  constexpr int64_t kCacheBytes = int64_t{32} << 20;
-  if (bytes > 0 && to != from && request.count * SizeOf(request.dtype) >= kCacheBytes) {
+  if (bytes > 0 && to != from && IsPastCaches(request)) {
     CopyPastCaches(to, from, bytes);
   } else {
     Copy(to, from, bytes);
@@ -160,8 +165,12 @@ bool Group::ReduceDirect(Queued& operation) {
     if (!all) continue;
     outputs_[r] = host_->Find(ranks_[r], SlotOf(r, operation.number).wanted.output) + offset;
   }
-  if (now > 0 && all) Reduce(inputs_, outputs_, now, request.dtype, request.reduction);
-  if (now > 0 && !all) ReduceOwnPart(request, inputs_, operation.position, now);
+  const bool past_caches = IsPastCaches(request);
+  if (now > 0 && all) {
+    Reduce(inputs_, outputs_, now, request.dtype, request.reduction, past_caches);
+  } else if (now > 0) {
+    ReduceOwnPart(request, inputs_, operation.position, now, past_caches);
+  }
   operation.position += now;
   return operation.position < own.size;
 }
@@ -270,7 +279,7 @@ void Group::StageOut(const Request& request, const Round& round) {
     case Operation::kReduceScatter: {
       for (int r = 0; r < this->size(); ++r) inputs_[r] = Area(r) + rank() * stride;
       const int64_t count = PartInRound(request, round, rank()).size;
-      if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count);
+      if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count, IsPastCaches(request));
       break;
     }
     case Operation::kAllGather:
