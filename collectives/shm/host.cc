@@ -1,7 +1,5 @@
 #include "collectives/shm/host.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "collectives/shm/group.h"
+#include "collectives/spin.h"
 #include "core/tensor/check.h"
 
 namespace tessera::shm {
@@ -21,45 +20,9 @@ namespace {
 // Sleepers wake by themselves to see whether their peers are alive.
 constexpr int64_t kSleepNanoseconds = 100'000'000;
 
-// While each rank has a core to itself; otherwise a spinning rank keeps its peer from working.
-constexpr double kSpinSeconds = 100e-6;
-
 // The thread.
 constexpr auto kLookEvery = std::chrono::microseconds(500);
 constexpr auto kStayUp = std::chrono::milliseconds(20);
-
-// The cores that this process may use: a '1' for each, in their order, '0' for others.
-std::string OwnCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  sched_getaffinity(0, sizeof(set), &set);
-  std::string cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &set)) continue;
-    cores.resize(core, '0');
-    cores.push_back('1');
-  }
-  return cores;
-}
-
-// Those of all ranks together. A launcher may have bound each to its own.
-absl::StatusOr<int> CoresOfAll(const Exchange& exchange) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> ranks, exchange("cores", OwnCores()));
-  std::string all;
-  for (const std::string& cores : ranks) {
-    all.resize(std::max(all.size(), cores.size()), '0');
-    for (size_t core = 0; core < cores.size(); ++core) {
-      if (cores[core] == '1') all[core] = '1';
-    }
-  }
-  return static_cast<int>(std::count(all.begin(), all.end(), '1'));
-}
-
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 // "process descriptor bytes", or "error: ..."
 std::string ToText(const absl::StatusOr<std::shared_ptr<const Segment>>& segment) {
@@ -112,10 +75,7 @@ Host::Host(int rank, int size, const HostOptions& options)
 
 absl::StatusOr<std::unique_ptr<Host>> Host::Create(int rank, int size, const Exchange& exchange,
                                                    const HostOptions& options) {
-  HostOptions completed = options;
-  ASSIGN_OR_RETURN(const int cores, CoresOfAll(exchange));
-  if (completed.spin_seconds < 0) completed.spin_seconds = size <= cores ? kSpinSeconds : 0;
-  std::unique_ptr<Host> host(new Host(rank, size, completed));
+  std::unique_ptr<Host> host(new Host(rank, size, options));
   ASSIGN_OR_RETURN(host->control_, Share(Segment::Create(sizeof(Doorbell)), exchange, "control"));
   ASSIGN_OR_RETURN(host->world_memory_,
                    Share(Segment::Create(Member::Bytes(size)), exchange, "world"));
@@ -217,28 +177,21 @@ bool Host::SleepUnless(const std::function<bool()>& done) {
 }
 
 void Host::WaitUntil(const std::function<bool()>& done) {
-  using Clock = std::chrono::steady_clock;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     AdvanceAll();
     if (done()) return;
     ++callers_;
   }
-  const auto spin = std::chrono::duration<double>(options_.spin_seconds);
-  Clock::time_point spinning_since = Clock::now();
-  for (;;) {
+  for (Spin spin;;) {
     bool moved;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       moved = AdvanceAll();
       if (done()) break;
     }
-    if (!moved && Clock::now() - spinning_since >= spin) moved = SleepUnless(done);
-    if (moved) {
-      spinning_since = Clock::now();
-    } else {
-      Pause();
-    }
+    if (!moved && spin.IsOver()) moved = SleepUnless(done);
+    if (moved) spin.Restart();
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   if (--callers_ == 0 && AnyNeedsThread()) WakeThread();

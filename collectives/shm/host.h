@@ -32,8 +32,6 @@ namespace tessera::shm {
 
 struct HostOptions {
   double timeout_seconds = 60;  // the longest that an operation waits for a peer
-  // How long a wait spins before it sleeps; negative: as suits the number of ranks and of cores.
-  double spin_seconds = -1;
   // Of the host's ranks in the job, for messages. Empty: all of the job are on the host.
   std::vector<int> job_ranks = {};
 };

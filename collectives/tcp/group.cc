@@ -109,7 +109,7 @@ absl::Status Group::Wait(Ticket ticket) {
 bool Group::Test(Ticket ticket) {
   std::unique_lock<std::mutex> lock(network_->mutex_);
   if (!IsDone(ticket) && !network_->is_driven_) {
-    network_->Turn(lock, 0);
+    network_->Turn(lock, Network::Pause::kNone);
     network_->changed_.notify_all();
   }
   return IsDone(ticket);

@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "collectives/spin.h"
 #include "collectives/tcp/group.h"
 #include "core/tensor/check.h"
 
@@ -178,12 +179,19 @@ void Network::UpdateInterest(int rank) {
   epoll_ctl(poll_, EPOLL_CTL_MOD, line.link.socket(), &event);
 }
 
-void Network::Turn(std::unique_lock<std::mutex>& lock, int milliseconds) {
+void Network::Turn(std::unique_lock<std::mutex>& lock, Pause pause) {
   constexpr int kEvents = 64;
   epoll_event events[kEvents];
   is_driven_ = true;
   lock.unlock();
-  const int count = epoll_wait(poll_, events, kEvents, milliseconds);
+  const auto look = [&](int milliseconds) {
+    return epoll_wait(poll_, events, kEvents, milliseconds);
+  };
+  int count = pause == Pause::kSleep ? 0 : look(0);
+  if (pause == Pause::kSpinAndSleep) {
+    for (const Spin spin; count == 0 && !spin.IsOver();) count = look(0);
+  }
+  if (pause != Pause::kNone && count == 0) count = look(kSleepMilliseconds);
   lock.lock();
   is_driven_ = false;
   bool closed = false;
@@ -231,7 +239,7 @@ void Network::WaitUntil(const std::function<bool()>& done) {
     if (is_driven_) {
       changed_.wait(lock);
     } else {
-      Turn(lock, kSleepMilliseconds);
+      Turn(lock, Pause::kSpinAndSleep);
       if (callers_ > 1) changed_.notify_all();
     }
   }
@@ -263,7 +271,7 @@ void Network::RunThread() {
     while (!stop_ && Clock::now() - busy < kStayUp) {
       thread_wanted_ = false;
       while (!stop_ && callers_ == 0 && !is_driven_ && AnyNeedsThread()) {
-        Turn(lock, kSleepMilliseconds);
+        Turn(lock, Pause::kSleep);
         changed_.notify_all();
         busy = Clock::now();
       }

@@ -98,8 +98,9 @@ class Network {
   void WaitUntil(const std::function<bool()>& done);
   // Has the thread look after operations, unless a caller does.
   void WakeThread();
-  // Sleeps until something comes or goes, at most so long, and sees to it.
-  void Turn(std::unique_lock<std::mutex>& lock, int milliseconds);
+  enum class Pause : uint8_t { kNone, kSleep, kSpinAndSleep };
+  // Waits until something comes or goes, if it may, but not for ever, and sees to it.
+  void Turn(std::unique_lock<std::mutex>& lock, Pause pause);
   void UpdateInterest(int rank);
   bool AdvanceAll();
   bool AnyNeedsThread() const;
