@@ -112,7 +112,7 @@ absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int siz
 
 }  // namespace
 
-absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptions& options) {
+absl::StatusOr<double> MeasureMatmul(Backend& backend, double seconds) {
   const DType dtype = backend.Realize(DType::kF32);
   const int threads = backend.processor().threads;
   const auto matmul = [&](int size) {
@@ -128,6 +128,12 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
                  2 * edge * edge * edge,
                  /*in_place=*/false};
   };
+  return BestRate(backend, matmul, 4, seconds);
+}
+
+absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptions& options) {
+  const DType dtype = backend.Realize(DType::kF32);
+  const int threads = backend.processor().threads;
   const auto add = [&](int size) {
     const int64_t bytes = std::max<int64_t>(2 * 1024, options.memory_bytes >> (6 - 3 * size));
     const TensorType vector = {dtype, {bytes / 2 / SizeOf(dtype)}};
@@ -141,7 +147,7 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
                  /*in_place=*/true};
   };
   MachineRates rates;
-  ASSIGN_OR_RETURN(rates.flops_per_second, BestRate(backend, matmul, 4, options.matmul_seconds));
+  ASSIGN_OR_RETURN(rates.flops_per_second, MeasureMatmul(backend, options.matmul_seconds));
   ASSIGN_OR_RETURN(rates.bytes_per_second, BestRate(backend, add, 3, options.memory_seconds));
   return rates;
 }

@@ -25,6 +25,8 @@ struct MeasureOptions {
 // as long as the options say; backends that are too slow for a large problem are given a smaller
 // one. Call it when nothing else runs on the backend.
 absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptions& options = {});
+// Only the first of the rates, with about 50 MB of memory at most.
+absl::StatusOr<double> MeasureMatmul(Backend& backend, double seconds);
 
 }  // namespace tessera
 

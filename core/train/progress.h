@@ -55,6 +55,9 @@ class Progress {
   // of the steps since the line before.
   void Step(const StepReport& report);
 
+  // For the lines to come.
+  void SetScale(const StepScale& scale) { scale_ = scale; }
+
   // Prints a line of its own.
   void Line(absl::string_view text);
 
@@ -68,7 +71,7 @@ class Progress {
   std::FILE* const out_;
   const bool terminal_;
   const int64_t first_step_;
-  const StepScale scale_;
+  StepScale scale_;
   const Clock clock_;
   const double start_;
   int64_t reported_ = 0;  // steps

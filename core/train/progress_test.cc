@@ -57,6 +57,25 @@ std::string Printed(double seconds, bool terminal) {
   return text;
 }
 
+TEST(ProgressTest, LinesToComeHaveTheNewScale) {
+  std::FILE* out = std::tmpfile();
+  double now = 100;
+  Progress progress(out, false, 1, kScale, [&now] { return now; });
+  progress.Step({1, 1, 1, 1e-3, 0.0125});
+  StepScale half = kScale;
+  half.best_seconds /= 2;
+  progress.SetScale(half);
+  now += 10;
+  progress.Step({2, 1, 1, 1e-3, 0.0125});
+  std::string text(std::ftell(out), '\0');
+  std::rewind(out);
+  EXPECT_EQ(std::fread(text.data(), 1, text.size(), out), text.size());
+  std::fclose(out);
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  EXPECT_THAT(lines[0], HasSubstr("MFU  50.0%"));
+  EXPECT_THAT(lines[1], HasSubstr("MFU  25.0%"));
+}
+
 TEST(ProgressTest, SlowStepsAllHaveALine) {
   const std::vector<std::string> lines = absl::StrSplit(Printed(1, false), '\n');
   EXPECT_EQ(lines.size(), 1000 + 1);

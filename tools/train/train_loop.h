@@ -34,6 +34,7 @@ class TrainLoop {
  private:
   absl::Status RunSteps(Progress& progress, MetricsLog& metrics);
   absl::StatusOr<StepResult> TakeStep(Progress& progress);
+  absl::Status MeasureAgain(const StepResult& result, Progress& progress);
   absl::Status AfterStep(const StepResult& result, Progress& progress, MetricsLog& metrics);
   absl::Status Save(Progress* progress);
   absl::Status TraceStep(const StepResult& result, Progress& progress);
@@ -43,13 +44,14 @@ class TrainLoop {
   std::string LastCheckpoint() const;
 
   const Setup& setup_;
-  const MachineRates rates_;
+  MachineRates rates_;
   const LoopOptions options_;
   Engine* const engine_;
   Trainer* const trainer_;
   RunFolder* const folder_;
-  const StepScale scale_;
+  StepScale scale_;
   const int64_t first_step_;
+  double measure_at_ = 0, measure_every_ = 5;  // seconds: when again at the earliest
   int64_t saved_step_ = -1;   // of the newest checkpoint of this run; -1 if there is none
   std::string saved_folder_;  // its own
   bool saved_here_ = false;   // whether it lies in folder_
