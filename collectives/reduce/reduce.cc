@@ -104,18 +104,29 @@ void ToFloat16(const float* from, int64_t count, void* to) {
   for (; i < count; ++i) halves[i] = Float16(from[i]);
 }
 
-// hwy::FlushStream() is for after the last.
-void StreamBytes(void* to_data, const void* from_data, int64_t bytes) {
+// Past the caches, hwy::FlushStream() is for after the last.
+template <bool kPastCaches>
+void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
   uint8_t* const to = static_cast<uint8_t*>(to_data);
   const uint8_t* const from = static_cast<const uint8_t*>(from_data);
   const int64_t beside = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % lanes);
   int64_t i = std::min(bytes, beside == 0 ? 0 : lanes - beside);
-  std::memcpy(to, from, i);
-  for (; i + lanes <= bytes; i += lanes) hn::Stream(hn::LoadU(tag, from + i), tag, to + i);
-  std::memcpy(to + i, from + i, bytes - i);
+  if (i > 0) std::memcpy(to, from, i);
+  for (; i + lanes <= bytes; i += lanes) {
+    const auto bytes_of_vector = hn::LoadU(tag, from + i);
+    if constexpr (kPastCaches) {
+      hn::Stream(bytes_of_vector, tag, to + i);
+    } else {
+      hn::StoreU(bytes_of_vector, tag, to + i);
+    }
+  }
+  if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
+
+void StreamBlock(void* to, const void* from, int64_t bytes) { CopyBytes<true>(to, from, bytes); }
+void CopyBlock(void* to, const void* from, int64_t bytes) { CopyBytes<false>(to, from, bytes); }
 
 #define TESSERA_COMBINE(name, type)                                           \
   void Sum##name(const void* a, const void* b, int64_t count, void* result) { \
@@ -154,7 +165,11 @@ HWY_EXPORT(FromBFloat16);
 HWY_EXPORT(ToBFloat16);
 HWY_EXPORT(FromFloat16);
 HWY_EXPORT(ToFloat16);
-HWY_EXPORT(StreamBytes);
+HWY_EXPORT(StreamBlock);
+HWY_EXPORT(CopyBlock);
+
+// Of what is past the caches, at a time: few lines, so that memory is read while it is written.
+constexpr int64_t kBlockBytes = 512;
 
 // How elements of a dtype are reduced.
 struct Arithmetic {
@@ -165,6 +180,9 @@ struct Arithmetic {
 };
 
 Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
+  // Before pointers to functions are taken: until then these choose a target each time.
+  hwy::ChosenTarget& target = hwy::GetChosenTarget();
+  if (!target.IsInitialized()) target.Update(hwy::SupportedTargets());
   const bool max = reduction == Reduction::kMax;
   switch (dtype) {
     case DType::kF32:
@@ -249,6 +267,26 @@ class Tree {
   alignas(64) char scratch_[kLevels][kBlock * sizeof(double)];
 };
 
+// Calls `run(begin, count)` for blocks that make up [0, count), by turns in four pages: a processor
+// fetches ahead within a page and no further, so more memory is under way at a time than with one
+// block after another. The first one ends where cache lines of `output` begin, for a line that two
+// blocks write a part of is read first. Elements have `bytes`.
+template <typename Function>
+void ForEachBlock(const void* output, int64_t count, int64_t bytes, const Function& run) {
+  constexpr int64_t kLine = 64, kBlocks = 4096 / kBlockBytes, kPages = 4;
+  const int64_t beside = -static_cast<int64_t>(reinterpret_cast<uintptr_t>(output)) & (kLine - 1);
+  const int64_t block = kBlockBytes / bytes;
+  const int64_t page = kBlocks * block;
+  int64_t begin = std::min(count, beside / bytes);
+  if (begin > 0) run(0, begin);
+  for (; begin + kPages * page <= count; begin += kPages * page) {
+    for (int64_t b = begin; b < begin + page; b += block) {
+      for (int64_t p = 0; p < kPages; ++p) run(b + p * page, block);
+    }
+  }
+  for (; begin < count; begin += block) run(begin, std::min(block, count - begin));
+}
+
 // Whether some are.
 bool AreInputs(absl::Span<void* const> outputs, absl::Span<const void* const> inputs) {
   return std::find_first_of(outputs.begin(), outputs.end(), inputs.begin(), inputs.end()) !=
@@ -268,28 +306,28 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
   Tree tree(inputs, dtype, reduction);
   const int64_t bytes = SizeOf(dtype);
   if (past_caches && !AreInputs(outputs, inputs)) {
-    // Few lines at a time, so that memory is read while it is written.
-    constexpr int64_t kBytes = 512;
-    alignas(64) char result[kBytes];
-    const int64_t block = kBytes / bytes;
-    for (int64_t begin = 0; begin < count; begin += block) {
-      const int64_t size = std::min(block, count - begin);
+    alignas(64) char result[kBlockBytes];
+    ForEachBlock(outputs[0], count, bytes, [&](int64_t begin, int64_t size) {
       tree.Run(begin, size, false, result);
       for (void* output : outputs) {
-        HWY_DYNAMIC_DISPATCH(StreamBytes)
+        HWY_DYNAMIC_DISPATCH(StreamBlock)
         (static_cast<char*>(output) + begin * bytes, result, size * bytes);
       }
-    }
+    });
     hwy::FlushStream();
     return;
   }
-  for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
-    const int64_t size = std::min(Tree::kBlock, count - begin);
+  const auto reduce = [&](int64_t begin, int64_t size) {
     char* const result = static_cast<char*>(outputs[0]) + begin * bytes;
     tree.Run(begin, size, false, result);
     for (void* output : outputs.subspan(1)) {
-      std::memcpy(static_cast<char*>(output) + begin * bytes, result, size * bytes);
+      HWY_DYNAMIC_DISPATCH(CopyBlock)
+      (static_cast<char*>(output) + begin * bytes, result, size * bytes);
     }
+  };
+  if (past_caches) return ForEachBlock(outputs[0], count, bytes, reduce);
+  for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
+    reduce(begin, std::min(Tree::kBlock, count - begin));
   }
 }
 
@@ -318,7 +356,10 @@ void Finish(const void* partial, int64_t count, DType dtype, void* output) {
 }
 
 void CopyPastCaches(void* to, const void* from, int64_t bytes) {
-  HWY_DYNAMIC_DISPATCH(StreamBytes)(to, from, bytes);
+  ForEachBlock(to, bytes, 1, [&](int64_t begin, int64_t size) {
+    HWY_DYNAMIC_DISPATCH(StreamBlock)
+    (static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size);
+  });
   hwy::FlushStream();
 }
 

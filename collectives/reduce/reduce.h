@@ -21,8 +21,8 @@ enum class Reduction : uint8_t { kSum, kMax };
 
 // inputs[r] has `count` elements of rank r; at least one rank. Every output gets the result, and
 // may be the very memory of an input, but not overlap one otherwise. `past_caches`: what is reduced
-// is too large to be found in a cache afterwards; where no output is an input it is written past
-// them, and not read before.
+// is too large to be found in a cache, before or afterwards; where no output is an input it is
+// written past them, and not read before.
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
             DType dtype, Reduction reduction, bool past_caches = false);
 

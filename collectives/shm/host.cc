@@ -86,7 +86,7 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Create(int rank, int size, const Exc
 Host::~Host() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const std::lock_guard<std::mutex> lock(thread_mutex_);
     stop_ = true;
   }
   thread_wakes_.notify_all();
@@ -177,56 +177,64 @@ bool Host::SleepUnless(const std::function<bool()>& done) {
 }
 
 void Host::WaitUntil(const std::function<bool()>& done) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    AdvanceAll();
-    if (done()) return;
-    ++callers_;
-  }
+  ++callers_;
   for (Spin spin;;) {
     bool moved;
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       moved = AdvanceAll();
-      if (done()) break;
+      if (done()) {
+        if (--callers_ == 0 && AnyNeedsThread()) WakeThread();
+        return;
+      }
     }
     if (!moved && spin.IsOver()) moved = SleepUnless(done);
     if (moved) spin.Restart();
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (--callers_ == 0 && AnyNeedsThread()) WakeThread();
 }
 
 void Host::WakeThread() {
-  if (callers_ > 0 || thread_wanted_) return;
+  if (callers_ > 0) return;
   const bool large = std::any_of(groups_.begin(), groups_.end(),
                                  [](const Group* group) { return group->HasLarge(); });
-  if (thread_looks_ && !large) return;
-  thread_wanted_ = true;
+  {
+    const std::lock_guard<std::mutex> lock(thread_mutex_);
+    if (thread_wanted_ || (thread_looks_ && !large)) return;
+    thread_wanted_ = true;
+  }
   thread_wakes_.notify_one();
+}
+
+bool Host::AdvanceUnlessCalled() {
+  const auto leave = [this] { return stop_ || callers_ > 0 || !AnyNeedsThread(); };
+  for (bool was_needed = false;; was_needed = true) {
+    // Before it waits for the mutex: else a caller would hand that over, and be woken for it again,
+    // at each piece of an operation.
+    if (callers_ > 0) return true;
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (leave()) return was_needed;
+    const bool moved = AdvanceAll();
+    lock.unlock();
+    if (!moved) SleepUnless(leave);
+  }
 }
 
 void Host::RunThread() {
   using Clock = std::chrono::steady_clock;
-  const auto leave = [this] { return stop_ || callers_ > 0 || !AnyNeedsThread(); };
-  std::unique_lock<std::mutex> lock(mutex_);
+  const auto is_woken = [this] { return stop_ || thread_wanted_; };
+  std::unique_lock<std::mutex> lock(thread_mutex_);
   while (!stop_) {
-    thread_wakes_.wait(lock, [this] { return stop_ || thread_wanted_; });
+    thread_wakes_.wait(lock, is_woken);
     // Most operations are waited for soon after. So the thread stays up for a while and looks now
     // and then: to wake it each time would take longer than many an operation.
     thread_looks_ = true;
     Clock::time_point busy = Clock::now();
     while (!stop_ && Clock::now() - busy < kStayUp) {
       thread_wanted_ = false;
-      while (!leave()) {
-        const bool moved = AdvanceAll();
-        lock.unlock();
-        if (!moved) SleepUnless(leave);
-        lock.lock();
-        busy = Clock::now();
-      }
-      if (callers_ > 0) busy = Clock::now();
-      thread_wakes_.wait_for(lock, kLookEvery, [this] { return stop_ || thread_wanted_; });
+      lock.unlock();
+      if (AdvanceUnlessCalled()) busy = Clock::now();
+      lock.lock();
+      thread_wakes_.wait_for(lock, kLookEvery, is_woken);
     }
     thread_looks_ = false;
   }

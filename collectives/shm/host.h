@@ -10,6 +10,7 @@
 #ifndef TESSERA_COLLECTIVES_SHM_HOST_H_
 #define TESSERA_COLLECTIVES_SHM_HOST_H_
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -85,7 +86,7 @@ class Host {
 
   // Moves operations on until `done`, which is called with the mutex held, says so.
   void WaitUntil(const std::function<bool()>& done);
-  // Has the thread look after operations, unless a caller does.
+  // Has the thread look after operations, unless a caller does. With the mutex held.
   void WakeThread();
 
   bool AdvanceAll();  // whether anything moved
@@ -94,6 +95,9 @@ class Host {
   // One turn of waiting, after one in which nothing moved; returns whether something did.
   bool SleepUnless(const std::function<bool()>& done);
   void RunThread();
+  // Moves operations on while they need the thread and no caller does it; returns whether there was
+  // anything to do.
+  bool AdvanceUnlessCalled();
 
   const int rank_, size_;
   const HostOptions options_;
@@ -103,8 +107,11 @@ class Host {
 
   std::mutex mutex_;  // guards what follows, and the state of all groups
   std::vector<Group*> groups_;
-  int callers_ = 0;  // in WaitUntil
-  bool thread_wanted_ = false, thread_looks_ = false, stop_ = false;
+  std::atomic<int> callers_ = 0;  // in WaitUntil
+  std::atomic<bool> stop_ = false;
+
+  std::mutex thread_mutex_;  // guards what follows; locked after the other, if with it
+  bool thread_wanted_ = false, thread_looks_ = false;
   std::condition_variable thread_wakes_;
   std::thread thread_;
 };

@@ -25,10 +25,10 @@ namespace tessera {
 // `bytes` is the size of the whole buffer.
 double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place);
 
-// What memory gives: each rank adds to every element of 64 MiB of its own, which caches cannot
-// hold. The rate changes from second to second on a machine that others use, or that moves its
-// virtual cores about, so a share of the bound is only worth something where passes are timed
-// beside the operation.
+// What memory gives: each rank adds to every element of 64 MiB of its own, which caches seldom
+// hold, in the order in which memory is fastest. The rate changes from second to second on a
+// machine that others use, or that moves its virtual cores about, so a share of the bound is only
+// worth something where passes are timed beside the operation.
 class MemoryPass {
  public:
   static absl::StatusOr<MemoryPass> Create(Communicator& group);
