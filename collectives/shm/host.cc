@@ -227,16 +227,16 @@ void Host::RunThread() {
     thread_wakes_.wait(lock, is_woken);
     // Most operations are waited for soon after. So the thread stays up for a while and looks now
     // and then: to wake it each time would take longer than many an operation.
-    thread_looks_ = true;
     Clock::time_point busy = Clock::now();
-    while (!stop_ && Clock::now() - busy < kStayUp) {
+    for (thread_looks_ = true; thread_looks_ && !stop_;) {
+      // It looks once more after nobody counts on it.
+      thread_looks_ = Clock::now() - busy < kStayUp;
       thread_wanted_ = false;
       lock.unlock();
       if (AdvanceUnlessCalled()) busy = Clock::now();
       lock.lock();
-      thread_wakes_.wait_for(lock, kLookEvery, is_woken);
+      if (thread_looks_) thread_wakes_.wait_for(lock, kLookEvery, is_woken);
     }
-    thread_looks_ = false;
   }
 }
 

@@ -1,4 +1,5 @@
 // Ranks that are threads: values of every operation, groups, errors.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +81,14 @@ TEST(ShmGroupsTest, ARankWithANegativeColorIsInNoGroup) {
     ASSIGN_OR_RETURN(auto group, self.world->Split("pair", {0, -1, 0}));
     if ((group == nullptr) != (rank == 1)) return absl::InternalError("another group");
     return group == nullptr ? absl::OkStatus() : group->Wait(group->Barrier());
+  }));
+}
+
+TEST(ShmProgressTest, OperationsGoOnWhenTheirRankDoesNotWait) {
+  std::atomic<int> ended = 0;
+  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    return CheckUnwaitedOperations(*self.world, &ended);
   }));
 }
 

@@ -266,19 +266,24 @@ void Network::RunThread() {
     thread_wakes_.wait(lock, [this] { return stop_ || thread_wanted_; });
     // Most operations are waited for soon after. So the thread stays up for a while and looks now
     // and then: to wake it each time would take longer than many an operation.
-    thread_looks_ = true;
     Clock::time_point busy = Clock::now();
-    while (!stop_ && Clock::now() - busy < kStayUp) {
+    for (thread_looks_ = true; thread_looks_ && !stop_;) {
+      // It looks once more after nobody counts on it.
+      thread_looks_ = Clock::now() - busy < kStayUp;
       thread_wanted_ = false;
       while (!stop_ && callers_ == 0 && !is_driven_ && AnyNeedsThread()) {
         Turn(lock, Pause::kSleep);
         changed_.notify_all();
         busy = Clock::now();
       }
-      if (callers_ > 0) busy = Clock::now();
-      thread_wakes_.wait_for(lock, kLookEvery, [this] { return stop_ || thread_wanted_; });
+      if (callers_ > 0 || is_driven_) {
+        busy = Clock::now();
+        thread_looks_ = true;
+      }
+      if (thread_looks_) {
+        thread_wakes_.wait_for(lock, kLookEvery, [this] { return stop_ || thread_wanted_; });
+      }
     }
-    thread_looks_ = false;
   }
 }
 

@@ -1,4 +1,5 @@
 // Ranks that are threads: values of every operation, bytes, groups, errors.
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -60,6 +61,14 @@ TEST_P(TcpLargeTest, EveryOperation) {
     options.large_sizes = {};
     options.dtypes = {DType::kI64};
     return CheckOperations(*self.world, options);
+  }));
+}
+
+TEST(TcpProgressTest, OperationsGoOnWhenTheirRankDoesNotWait) {
+  std::atomic<int> ended = 0;
+  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
+    return CheckUnwaitedOperations(*self.world, &ended);
   }));
 }
 

@@ -406,4 +406,27 @@ absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int 
   return absl::OkStatus();
 }
 
+absl::Status CheckUnwaitedOperations(Communicator& pair, std::atomic<int>* ended) {
+  constexpr int64_t kCount = 20'000;
+  constexpr int kRounds = 40;
+  std::vector<float> data(kCount);
+  for (int round = 0; round < kRounds; ++round) {
+    if (pair.rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::microseconds(18'500 + 100 * round));
+    }
+    const Ticket ticket = pair.AllReduce(data.data(), data.data(), kCount, DType::kF32);
+    if (pair.rank() == 1) {
+      for (int i = 0; i < 10'000 && *ended == round; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      if (*ended == round) {
+        return absl::InternalError(absl::StrCat("operation ", round, " does not go on"));
+      }
+    }
+    RETURN_IF_ERROR(pair.Wait(ticket));
+    if (pair.rank() == 0) ++*ended;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #ifndef TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_
 #define TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -40,6 +41,11 @@ absl::Status CheckMesh(Communicator& world, absl::Span<const int> shape,
 // Operations in flight, issued out of step on several groups.
 absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,
                                     uint64_t seed, bool delays, bool any_order = false);
+
+// Of two ranks that are threads, rank 1 issues operations for which it does not wait until rank 0
+// has the result. It comes late by all times near that for which a backend's thread stays up after
+// it had something to do. `*ended`: operations that ended on rank 0, from 0.
+absl::Status CheckUnwaitedOperations(Communicator& pair, std::atomic<int>* ended);
 
 }  // namespace tessera
 
