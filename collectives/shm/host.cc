@@ -20,10 +20,6 @@ namespace {
 // Sleepers wake by themselves to see whether their peers are alive.
 constexpr int64_t kSleepNanoseconds = 100'000'000;
 
-// The thread.
-constexpr auto kLookEvery = std::chrono::microseconds(500);
-constexpr auto kStayUp = std::chrono::milliseconds(20);
-
 // "process descriptor bytes", or "error: ..."
 std::string ToText(const absl::StatusOr<std::shared_ptr<const Segment>>& segment) {
   if (!segment.ok()) return absl::StrCat("error: ", segment.status().message());
@@ -79,21 +75,20 @@ absl::StatusOr<std::unique_ptr<Host>> Host::Create(int rank, int size, const Exc
   ASSIGN_OR_RETURN(host->control_, Share(Segment::Create(sizeof(Doorbell)), exchange, "control"));
   ASSIGN_OR_RETURN(host->world_memory_,
                    Share(Segment::Create(Member::Bytes(size)), exchange, "world"));
-  if (size > 1) host->thread_ = std::thread([host = host.get()] { host->RunThread(); });
+  if (size > 1) {
+    host->thread_ = std::make_unique<ProgressThread>(
+        [host = host.get()] { return host->AdvanceUnlessCalled(); });
+  }
   return host;
 }
 
 Host::~Host() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard<std::mutex> lock(thread_mutex_);
-    stop_ = true;
-  }
-  thread_wakes_.notify_all();
+  if (thread_ == nullptr) return;
+  thread_->Stop();
   BellOf(rank_).sleepers.fetch_add(1);
   BellOf(rank_).Ring();
   BellOf(rank_).sleepers.fetch_sub(1);
-  thread_.join();
+  thread_->Join();
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Host::World(absl::string_view name) {
@@ -195,18 +190,12 @@ void Host::WaitUntil(const std::function<bool()>& done) {
 
 void Host::WakeThread() {
   if (callers_ > 0) return;
-  const bool large = std::any_of(groups_.begin(), groups_.end(),
-                                 [](const Group* group) { return group->HasLarge(); });
-  {
-    const std::lock_guard<std::mutex> lock(thread_mutex_);
-    if (thread_wanted_ || (thread_looks_ && !large)) return;
-    thread_wanted_ = true;
-  }
-  thread_wakes_.notify_one();
+  thread_->Wake(std::any_of(groups_.begin(), groups_.end(),
+                            [](const Group* group) { return group->HasLarge(); }));
 }
 
 bool Host::AdvanceUnlessCalled() {
-  const auto leave = [this] { return stop_ || callers_ > 0 || !AnyNeedsThread(); };
+  const auto leave = [this] { return thread_->is_stopped() || callers_ > 0 || !AnyNeedsThread(); };
   for (bool was_needed = false;; was_needed = true) {
     // Before it waits for the mutex: else a caller would hand that over, and be woken for it again,
     // at each piece of an operation.
@@ -216,27 +205,6 @@ bool Host::AdvanceUnlessCalled() {
     const bool moved = AdvanceAll();
     lock.unlock();
     if (!moved) SleepUnless(leave);
-  }
-}
-
-void Host::RunThread() {
-  using Clock = std::chrono::steady_clock;
-  const auto is_woken = [this] { return stop_ || thread_wanted_; };
-  std::unique_lock<std::mutex> lock(thread_mutex_);
-  while (!stop_) {
-    thread_wakes_.wait(lock, is_woken);
-    // Most operations are waited for soon after. So the thread stays up for a while and looks now
-    // and then: to wake it each time would take longer than many an operation.
-    Clock::time_point busy = Clock::now();
-    for (thread_looks_ = true; thread_looks_ && !stop_;) {
-      // It looks once more after nobody counts on it.
-      thread_looks_ = Clock::now() - busy < kStayUp;
-      thread_wanted_ = false;
-      lock.unlock();
-      if (AdvanceUnlessCalled()) busy = Clock::now();
-      lock.lock();
-      if (thread_looks_) thread_wakes_.wait_for(lock, kLookEvery, is_woken);
-    }
   }
 }
 

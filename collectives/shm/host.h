@@ -11,13 +11,11 @@
 #define TESSERA_COLLECTIVES_SHM_HOST_H_
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -26,6 +24,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
+#include "collectives/progress_thread.h"
 #include "collectives/shm/doorbell.h"
 #include "collectives/shm/segment.h"
 
@@ -94,9 +93,7 @@ class Host {
   void CheckAll();
   // One turn of waiting, after one in which nothing moved; returns whether something did.
   bool SleepUnless(const std::function<bool()>& done);
-  void RunThread();
-  // Moves operations on while they need the thread and no caller does it; returns whether there was
-  // anything to do.
+  // The thread's part: whether there was something to do, or a caller does it.
   bool AdvanceUnlessCalled();
 
   const int rank_, size_;
@@ -108,12 +105,8 @@ class Host {
   std::mutex mutex_;  // guards what follows, and the state of all groups
   std::vector<Group*> groups_;
   std::atomic<int> callers_ = 0;  // in WaitUntil
-  std::atomic<bool> stop_ = false;
 
-  std::mutex thread_mutex_;  // guards what follows; locked after the other, if with it
-  bool thread_wanted_ = false, thread_looks_ = false;
-  std::condition_variable thread_wakes_;
-  std::thread thread_;
+  std::unique_ptr<ProgressThread> thread_;  // none where the rank is alone
 };
 
 }  // namespace tessera::shm

@@ -21,10 +21,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int kSleepMilliseconds = 50;
 constexpr auto kCheckEvery = std::chrono::milliseconds(20);
 
-// The thread.
-constexpr auto kLookEvery = std::chrono::microseconds(500);
-constexpr auto kStayUp = std::chrono::milliseconds(20);
-
 // How long the last messages may take.
 constexpr double kLeaveSeconds = 5;
 
@@ -71,18 +67,14 @@ absl::StatusOr<std::unique_ptr<Network>> Network::Create(int rank, int size,
       return absl::ErrnoToStatus(errno, "cannot wait for connections");
     }
   }
-  network->thread_ = std::thread([network = network.get()] { network->RunThread(); });
+  network->thread_ = std::make_unique<ProgressThread>(
+      [network = network.get()] { return network->AdvanceUnlessCalled(); });
   return network;
 }
 
 Network::~Network() {
-  if (thread_.joinable()) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stop_ = true;
-    }
-    thread_wakes_.notify_all();
-    thread_.join();
+  if (thread_ != nullptr) {
+    thread_->Join();
     Leave();
   }
   if (poll_ >= 0) close(poll_);
@@ -252,39 +244,20 @@ void Network::WaitUntil(const std::function<bool()>& done) {
 }
 
 void Network::WakeThread() {
-  if (callers_ > 0 || thread_wanted_) return;
-  const bool large = std::any_of(groups_.begin(), groups_.end(),
-                                 [](const Group* group) { return group->HasLarge(); });
-  if (thread_looks_ && !large) return;
-  thread_wanted_ = true;
-  thread_wakes_.notify_one();
+  if (callers_ > 0) return;
+  thread_->Wake(std::any_of(groups_.begin(), groups_.end(),
+                            [](const Group* group) { return group->HasLarge(); }));
 }
 
-void Network::RunThread() {
+bool Network::AdvanceUnlessCalled() {
   std::unique_lock<std::mutex> lock(mutex_);
-  while (!stop_) {
-    thread_wakes_.wait(lock, [this] { return stop_ || thread_wanted_; });
-    // Most operations are waited for soon after. So the thread stays up for a while and looks now
-    // and then: to wake it each time would take longer than many an operation.
-    Clock::time_point busy = Clock::now();
-    for (thread_looks_ = true; thread_looks_ && !stop_;) {
-      // It looks once more after nobody counts on it.
-      thread_looks_ = Clock::now() - busy < kStayUp;
-      thread_wanted_ = false;
-      while (!stop_ && callers_ == 0 && !is_driven_ && AnyNeedsThread()) {
-        Turn(lock, Pause::kSleep);
-        changed_.notify_all();
-        busy = Clock::now();
-      }
-      if (callers_ > 0 || is_driven_) {
-        busy = Clock::now();
-        thread_looks_ = true;
-      }
-      if (thread_looks_) {
-        thread_wakes_.wait_for(lock, kLookEvery, [this] { return stop_ || thread_wanted_; });
-      }
-    }
+  bool was_needed = false;
+  while (!thread_->is_stopped() && callers_ == 0 && !is_driven_ && AnyNeedsThread()) {
+    Turn(lock, Pause::kSleep);
+    changed_.notify_all();
+    was_needed = true;
   }
+  return was_needed || callers_ > 0 || is_driven_;
 }
 
 }  // namespace tessera::tcp

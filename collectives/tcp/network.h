@@ -18,13 +18,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
+#include "collectives/progress_thread.h"
 #include "collectives/tcp/connect.h"
 #include "collectives/tcp/link.h"
 
@@ -105,7 +105,8 @@ class Network {
   bool AdvanceAll();
   bool AnyNeedsThread() const;
   void CheckAll();
-  void RunThread();
+  // The thread's part: whether there was something to do, or a caller does it.
+  bool AdvanceUnlessCalled();
   void Leave();
 
   const int rank_;
@@ -123,9 +124,8 @@ class Network {
   int callers_ = 0;         // in WaitUntil
   bool is_driven_ = false;  // one of them or the thread is in Turn
   std::condition_variable changed_;
-  bool thread_wanted_ = false, thread_looks_ = false, stop_ = false;
-  std::condition_variable thread_wakes_;
-  std::thread thread_;
+
+  std::unique_ptr<ProgressThread> thread_;  // none where the rank is alone
 };
 
 }  // namespace tessera::tcp

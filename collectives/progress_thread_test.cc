@@ -1,0 +1,58 @@
+#include "collectives/progress_thread.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// Whether `flag` becomes false within a time that only a fault exceeds.
+bool Falls(const std::atomic<bool>& flag) {
+  for (int i = 0; i < 20'000 && flag; ++i) std::this_thread::sleep_for(microseconds(500));
+  return !flag;
+}
+
+// The thread goes to sleep 20 ms after it had something to do: what comes just then is seen too.
+TEST(ProgressThreadTest, SeesToWhatComesAtAnyTime) {
+  std::atomic<bool> needed = false;
+  ProgressThread thread([&] { return needed.exchange(false); });
+  for (int round = 0; round < 60; ++round) {
+    std::this_thread::sleep_for(microseconds(18'500 + 50 * round));
+    needed = true;
+    thread.Wake(/*at_once=*/false);
+    ASSERT_TRUE(Falls(needed)) << "round " << round;
+  }
+}
+
+// While somebody is at it, it goes on looking, and needs nobody to tell it.
+TEST(ProgressThreadTest, StaysUpWhileSomebodyIsAtIt) {
+  std::atomic<bool> is_waited_for = true, needed = true;
+  ProgressThread thread([&] { return is_waited_for || needed.exchange(false); });
+  thread.Wake(/*at_once=*/true);
+  std::this_thread::sleep_for(milliseconds(60));
+  EXPECT_TRUE(needed);
+  is_waited_for = false;
+  EXPECT_TRUE(Falls(needed));
+}
+
+TEST(ProgressThreadTest, IsNotCalledAfterJoin) {
+  std::atomic<int> calls = 0;
+  ProgressThread thread([&] { return ++calls > 0; });
+  thread.Wake(/*at_once=*/true);
+  thread.Join();
+  EXPECT_TRUE(thread.is_stopped());
+  const int before = calls;
+  thread.Wake(/*at_once=*/true);
+  std::this_thread::sleep_for(milliseconds(5));
+  EXPECT_EQ(calls, before);
+  thread.Join();
+}
+
+}  // namespace
+}  // namespace tessera
