@@ -11,15 +11,15 @@
 namespace tessera {
 
 // A backend's thread. Most operations are waited for soon after they were issued, and then the rank
-// that waits moves them on. So the thread sleeps, but after it had something to do it stays up for a
-// while and looks now and then: to wake it each time would take longer than many an operation.
+// that waits moves them on. So the thread sleeps, but after it had something to do it stays up for
+// a while and looks now and then: to wake it each time would take longer than many an operation.
 //
 // Thread safety: Wake may be called by any thread, also with locks held that `advance` takes.
 class ProgressThread {
  public:
   // `advance` moves on what nobody waits for until there is nothing of the kind, or until somebody
-  // waits. It returns whether there was something, or is somebody at it. It is called on the thread,
-  // and is to return soon after Stop.
+  // waits. It returns whether there was something, or is somebody at it. It is called on the
+  // thread, and is to return soon after Stop.
   explicit ProgressThread(std::function<bool()> advance);
   ~ProgressThread() { Join(); }
   ProgressThread(const ProgressThread&) = delete;
