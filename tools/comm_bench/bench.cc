@@ -50,10 +50,12 @@ class Runner {
   absl::StatusOr<BenchRow> Run(Operation operation, int64_t bytes) {
     BenchRow row;
     row.operation = operation;
-    row.count = bytes / SizeOf(options_.dtype);
+    const bool has_size = operation != Operation::kBarrier;
+    row.count = has_size ? bytes / SizeOf(options_.dtype) : 0;
     if (IsCut(operation)) row.count = row.count / group_.size() * group_.size();
     row.bytes = row.count * SizeOf(options_.dtype);
-    row.has_in_place = operation != Operation::kAllToAll && operation != Operation::kSend;
+    row.has_in_place =
+        has_size && operation != Operation::kAllToAll && operation != Operation::kSend;
     ASSIGN_OR_RETURN(row.out_of_place, Time(operation, row.count, false));
     if (row.has_in_place) {
       ASSIGN_OR_RETURN(row.in_place, Time(operation, row.count, true));
@@ -290,10 +292,11 @@ std::string TableRow(const BenchRow& row, const BenchOptions& options) {
                                                                        : "max";
   const std::string root =
       row.operation == Operation::kBroadcast ? absl::StrCat(options.root) : "-1";
+  const absl::string_view type =
+      row.operation == Operation::kBarrier ? "none" : DTypeName(options.dtype);
   const auto cells = [&](const Timing& timing) { return TimingCells(timing, options.bound); };
   return absl::StrFormat(" %-14s %11d %12d %6s %6s %4s  %s%s\n", OperationName(row.operation),
-                         row.bytes, row.count, DTypeName(options.dtype), reduction, root,
-                         cells(row.out_of_place),
+                         row.bytes, row.count, type, reduction, root, cells(row.out_of_place),
                          row.has_in_place ? absl::StrCat("  ", cells(row.in_place)) : "");
 }
 

@@ -34,7 +34,8 @@ struct Timing {
   double bound = 0;  // seconds, the least that is possible (bound.h); 0: not timed, or in caches
 };
 
-// A row of the table. Sizes are those of nccl-tests: of the buffer that is whole.
+// A row of the table. Sizes are those of nccl-tests: of the buffer that is whole; a barrier has
+// none.
 struct BenchRow {
   Operation operation;
   int64_t bytes = 0, count = 0;
