@@ -1,4 +1,5 @@
-// kill -9 at a hundred moments that nobody chose, of a program that does little but save.
+// kill -9 at a hundred moments that nobody chose, of a program that does little but save; at more,
+// where saves are so short beside steps (under a sanitizer) that hardly a kill falls into one.
 #include <signal.h>
 
 #include <chrono>
@@ -45,7 +46,8 @@ TEST(KillTest, AHundredKillsLoseNothingThatWasSaved) {
   std::mt19937 random(7);
   int64_t saved = 0;
   int unfinished = 0;  // kills that left a checkpoint half-written
-  for (int kill = 0; kill < 100; ++kill) {
+  for (int kill = 0; kill < 100 || unfinished < 5; ++kill) {
+    ASSERT_LT(kill, 400) << "only " << unfinished << " kills fell into a save";
     RunningProgram running(GptProgram(), flags);
     ASSERT_TRUE(running.WaitFor([&] { return NewestStep(folder) > saved; })) << running.Err();
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
@@ -61,7 +63,6 @@ TEST(KillTest, AHundredKillsLoseNothingThatWasSaved) {
     saved = NewestStep(folder);
     flags = {"--resume=" + folder};
   }
-  EXPECT_GE(unfinished, 5);
 
   const std::string steps = "--steps=" + std::to_string(saved + 3);
   const Result result = RunProgram(GptProgram(), {"--resume=" + folder, steps});
