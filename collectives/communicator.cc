@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/random.h"
 
 namespace tessera {

@@ -13,7 +13,7 @@
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/hierarchical/placement.h"
 #include "collectives/host_identity.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/testing/conformance.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

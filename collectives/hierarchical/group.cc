@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::hierarchical {
 namespace {

@@ -8,7 +8,7 @@
 #include "collectives/hierarchical/group.h"
 #include "collectives/reduce/reduce.h"
 #include "collectives/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::hierarchical {
 namespace {

@@ -14,7 +14,7 @@
 #include "collectives/testing/failures.h"
 #include "collectives/testing/hosts.h"
 #include "collectives/testing/ranks.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

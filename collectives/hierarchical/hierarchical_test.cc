@@ -11,7 +11,7 @@
 #include "collectives/hierarchical/placement.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/hosts.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/half.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

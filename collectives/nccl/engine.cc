@@ -10,7 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::nccl {
 namespace {

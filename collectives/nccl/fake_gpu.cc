@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "collectives/reduce/reduce.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
 #include "collectives/nccl/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::nccl {
 namespace {

@@ -11,7 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/comm.h"
 #include "collectives/nccl/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::nccl {
 namespace {

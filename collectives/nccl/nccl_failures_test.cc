@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/nccl/test_ranks.h"
+#include "core/status/status_macros.h"
 #endif
 
 namespace tessera::nccl {

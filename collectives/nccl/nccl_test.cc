@@ -16,6 +16,7 @@
 #include "collectives/nccl/mirrored.h"
 #include "collectives/nccl/test_ranks.h"
 #include "collectives/testing/conformance.h"
+#include "core/status/status_macros.h"
 #endif
 
 namespace tessera::nccl {

@@ -18,7 +18,7 @@
 #include "collectives/nccl/device.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/ranks.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::nccl {
 

@@ -1,7 +1,7 @@
 #include "collectives/rendezvous/frame_reader.h"
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 

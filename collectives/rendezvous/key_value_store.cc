@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/rendezvous/limits.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -16,7 +16,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "collectives/rendezvous/proof.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {

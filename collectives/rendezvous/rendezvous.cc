@@ -16,7 +16,7 @@
 #include "collectives/rendezvous/local_meeting.h"
 #include "collectives/rendezvous/proof.h"
 #include "collectives/rendezvous/socket.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -22,7 +22,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -111,20 +111,6 @@ std::string FormatTimeout(std::chrono::milliseconds timeout) {
 std::string FormatAddress(absl::string_view host, int port) {
   const bool is_ipv6 = absl::StrContains(host, ':');
   return absl::StrCat(is_ipv6 ? "[" : "", host, is_ipv6 ? "]:" : ":", port);
-}
-
-FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
-  if (this == &other) return *this;
-  Close();
-  fd_ = other.Release();
-  return *this;
-}
-
-int FileDescriptor::Release() { return std::exchange(fd_, -1); }
-
-void FileDescriptor::Close() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
 }
 
 absl::StatusOr<FileDescriptor> ListenOn(Reach reach, int port) {

@@ -1,4 +1,4 @@
-// TCP sockets and the descriptors that they are. All are non-blocking, and closed on exec.
+// TCP sockets. All are non-blocking, and closed on exec.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_SOCKET_H_
@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera {
 
@@ -24,24 +25,6 @@ std::string FormatTimeout(std::chrono::milliseconds timeout);
 
 // "node1:29500", "[fe80::1]:29500"
 std::string FormatAddress(absl::string_view host, int port);
-
-// Owns a descriptor, and closes it.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() { Close(); }
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  int Release();
-  void Close();
-
- private:
-  int fd_ = -1;
-};
 
 enum class Reach { kLoopback, kAnyHost };
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/rendezvous/limits.h"
 #include "collectives/rendezvous/proof.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -23,7 +23,7 @@
 #include "collectives/rendezvous/local_meeting.h"
 #include "collectives/rendezvous/proof.h"
 #include "collectives/rendezvous/store.pb.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

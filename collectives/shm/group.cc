@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "collectives/shm/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::shm {
 namespace {

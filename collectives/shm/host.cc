@@ -12,7 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "collectives/shm/group.h"
 #include "collectives/spin.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::shm {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/tensor/available_memory.h"
+#include "core/posix/available_memory.h"
 
 namespace tessera::shm {
 namespace {

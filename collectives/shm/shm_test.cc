@@ -7,7 +7,7 @@
 #include "collectives/fake/fake.h"
 #include "collectives/shm/host.h"
 #include "collectives/testing/conformance.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

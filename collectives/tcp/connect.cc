@@ -27,7 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "collectives/host_identity.h"
 #include "collectives/rendezvous/socket.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::tcp {
 namespace {

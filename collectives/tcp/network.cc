@@ -10,7 +10,7 @@
 
 #include "collectives/spin.h"
 #include "collectives/tcp/group.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::tcp {
 namespace {

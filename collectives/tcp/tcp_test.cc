@@ -9,7 +9,7 @@
 #include "collectives/fake/fake.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

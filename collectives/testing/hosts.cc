@@ -5,7 +5,7 @@
 
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/hierarchical/placement.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

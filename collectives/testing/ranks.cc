@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {

@@ -8,6 +8,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
 #include "core/ops/signatures.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -2,6 +2,7 @@
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

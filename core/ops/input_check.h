@@ -13,7 +13,6 @@
 #include "absl/types/span.h"
 #include "core/graph/attributes.h"
 #include "core/graph/operator.h"
-#include "core/tensor/check.h"
 
 namespace tessera {
 

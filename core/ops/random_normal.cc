@@ -4,6 +4,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/random_draw.h"
 #include "core/ops/recording.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

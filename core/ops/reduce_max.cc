@@ -6,6 +6,7 @@
 #include "core/ops/recording.h"
 #include "core/ops/reduction.h"
 #include "core/ops/signatures.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -3,6 +3,7 @@
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/plan/recompute.h"
-#include "core/tensor/check.h"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
 #include "core/plan/turn_layouts.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

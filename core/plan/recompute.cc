@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

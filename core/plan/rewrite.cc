@@ -7,7 +7,7 @@
 #include "core/plan/check.h"
 #include "core/plan/micro_batches.h"
 #include "core/plan/recompute.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 

@@ -13,7 +13,7 @@
 #include "core/program/memory_plan.h"
 #include "core/program/passes/pass.h"
 #include "core/program/verify.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

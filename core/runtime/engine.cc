@@ -7,7 +7,8 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 

@@ -9,7 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/program/memory_plan.h"
 #include "core/program/verify.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

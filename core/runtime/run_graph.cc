@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/runtime/engine.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/train/human_units.h"
+#include "core/text/human_units.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/random.h"
 #include "core/train/programs.h"
 

@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/half.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/programs.h"
 #include "core/train/schedule.h"
 #include "google/protobuf/text_format.h"

@@ -15,7 +15,7 @@
 #include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/hosts.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_split.h"
 #include "collectives/rendezvous/environment.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collectives/rendezvous/frame_reader.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
 namespace tessera {

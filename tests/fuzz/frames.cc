@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 

@@ -13,7 +13,7 @@
 #include "collectives/rendezvous/key_value_store.h"
 #include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store.pb.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
 namespace tessera {

@@ -14,7 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 

@@ -16,7 +16,7 @@
 #include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "collectives/rendezvous/store_client.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/input.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/tcp/connect.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/peers.h"
 

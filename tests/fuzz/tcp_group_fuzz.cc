@@ -16,7 +16,7 @@
 #include "collectives/communicator.h"
 #include "collectives/tcp/message.h"
 #include "collectives/tcp/network.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/peers.h"
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "collectives/tcp/link.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
 namespace tessera::tcp {

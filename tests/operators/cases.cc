@@ -7,7 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/random.h"
 #include "tests/operators/case_list.h"
 #include "tests/operators/run_kernel.h"

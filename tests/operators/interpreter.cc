@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "tests/operators/run_kernel.h"
 
 namespace tessera::operator_tests {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "collectives/world.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "tools/comm_bench/bound.h"
 
 namespace tessera {

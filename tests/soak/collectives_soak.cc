@@ -24,8 +24,8 @@
 #include "collectives/communicator.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/world.h"
-#include "core/tensor/check.h"
-#include "core/train/human_units.h"
+#include "core/status/status_macros.h"
+#include "core/text/human_units.h"
 #include "tools/command_line/command_line.h"
 #include "tools/train/process_memory.h"
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectives/requests.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 #include "tools/comm_bench/bound.h"

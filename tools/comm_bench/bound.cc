@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "absl/types/span.h"
-#include "core/tensor/check.h"
 
 namespace tessera {
 namespace {

@@ -10,8 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/tensor/check.h"
-#include "core/train/config/nearest_name.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+#include "core/text/nearest_name.h"
 
 namespace tessera {
 namespace {

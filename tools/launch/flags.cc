@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "tools/command_line/command_line.h"
 
 ABSL_FLAG(int32_t, nproc, 0, "ranks to start, all on this machine");

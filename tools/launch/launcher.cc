@@ -26,7 +26,7 @@
 #include "absl/strings/str_format.h"
 #include "collectives/rendezvous/proof.h"
 #include "collectives/rendezvous/socket.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "tools/launch/rank_output.h"
 #include "tools/launch/rank_process.h"
 #include "tools/launch/reaper.h"

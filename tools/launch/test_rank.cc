@@ -10,7 +10,7 @@
 #include "absl/strings/strip.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/data/text_dataset.h"

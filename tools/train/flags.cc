@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "core/tensor/check.h"
-#include "core/train/config/nearest_name.h"
+#include "core/status/status_macros.h"
+#include "core/text/nearest_name.h"
 #include "tools/command_line/command_line.h"
 
 namespace tessera {

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "core/tensor/available_memory.h"
-#include "core/train/human_units.h"
+#include "core/posix/available_memory.h"
+#include "core/text/human_units.h"
 
 namespace tessera {
 ResidentMemory ReadResidentMemory(const std::string& process) {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/cost/limits.h"
 #include "core/program/memory_plan.h"
-#include "core/train/human_units.h"
+#include "core/text/human_units.h"
 #include "core/train/programs.h"
 
 namespace tessera {

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/tensor/check.h"
-#include "core/train/config/nearest_name.h"
-#include "core/train/human_units.h"
+#include "core/status/status_macros.h"
+#include "core/text/human_units.h"
+#include "core/text/nearest_name.h"
 #include "core/train/optimizer.h"
 #include "core/train/schedule.h"
 #include "tools/backends/backends.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/kernels/cpu/parallel.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera::cpu {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::cpu {
 namespace {

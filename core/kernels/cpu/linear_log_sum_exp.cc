@@ -23,7 +23,7 @@
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/kernels/cpu/onednn_product.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/tensor/shape.h"
 
 namespace tessera::cpu {

@@ -17,7 +17,7 @@
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/product-inl.h"
 #include "core/kernels/cpu/transpose-inl.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {

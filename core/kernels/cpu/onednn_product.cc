@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "dnnl.hpp"
 
 namespace tessera::cpu {

@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::reference {
 namespace {

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "absl/types/span.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "core/tensor/tensor_view.h"
 
 namespace tessera::reference {

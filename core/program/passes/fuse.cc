@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "core/program/passes/pass.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "core/program/dependencies.h"
 #include "core/program/passes/pass.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/durable_file.h"
 
 namespace tessera {

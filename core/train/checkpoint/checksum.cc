@@ -4,7 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 

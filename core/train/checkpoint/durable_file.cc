@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {

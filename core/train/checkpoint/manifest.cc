@@ -7,7 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/strict_json.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/safetensors.h"

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/strict_json.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/strict_json.h"
 

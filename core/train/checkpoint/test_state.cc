@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "gtest/gtest.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/train/config/nearest_name.h"
+#include "core/text/nearest_name.h"
 #include "core/train/config/test_model.pb.h"
 
 namespace tessera {

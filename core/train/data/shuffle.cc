@@ -1,6 +1,6 @@
 #include "core/train/data/shuffle.h"
 
-#include "core/tensor/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 

@@ -10,7 +10,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/tensor/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/data/shuffle.h"
 
 namespace tessera {

@@ -1,8 +1,8 @@
 // How much memory there is to be had.
 //
 // Thread safety: every function may be called from any thread.
-#ifndef TESSERA_CORE_TENSOR_AVAILABLE_MEMORY_H_
-#define TESSERA_CORE_TENSOR_AVAILABLE_MEMORY_H_
+#ifndef TESSERA_CORE_POSIX_AVAILABLE_MEMORY_H_
+#define TESSERA_CORE_POSIX_AVAILABLE_MEMORY_H_
 
 #include <cstdint>
 #include <string>
@@ -24,4 +24,4 @@ int64_t NumberInFile(const std::string& path, absl::string_view key);
 
 }  // namespace tessera
 
-#endif  // TESSERA_CORE_TENSOR_AVAILABLE_MEMORY_H_
+#endif  // TESSERA_CORE_POSIX_AVAILABLE_MEMORY_H_

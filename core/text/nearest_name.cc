@@ -1,4 +1,4 @@
-#include "core/train/config/nearest_name.h"
+#include "core/text/nearest_name.h"
 
 #include <algorithm>
 #include <numeric>

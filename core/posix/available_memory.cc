@@ -1,4 +1,4 @@
-#include "core/tensor/available_memory.h"
+#include "core/posix/available_memory.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,6 +1,6 @@
 // "Did you mean ...?"
-#ifndef TESSERA_CORE_TRAIN_CONFIG_NEAREST_NAME_H_
-#define TESSERA_CORE_TRAIN_CONFIG_NEAREST_NAME_H_
+#ifndef TESSERA_CORE_TEXT_NEAREST_NAME_H_
+#define TESSERA_CORE_TEXT_NEAREST_NAME_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ std::string DidYouMean(absl::string_view name, absl::Span<const std::string> can
 
 }  // namespace tessera
 
-#endif  // TESSERA_CORE_TRAIN_CONFIG_NEAREST_NAME_H_
+#endif  // TESSERA_CORE_TEXT_NEAREST_NAME_H_

@@ -1,8 +1,8 @@
 // Numbers as people read and write them.
 //
 // Thread safety: pure functions.
-#ifndef TESSERA_CORE_TRAIN_HUMAN_UNITS_H_
-#define TESSERA_CORE_TRAIN_HUMAN_UNITS_H_
+#ifndef TESSERA_CORE_TEXT_HUMAN_UNITS_H_
+#define TESSERA_CORE_TEXT_HUMAN_UNITS_H_
 
 #include <cstdint>
 #include <string>
@@ -29,4 +29,4 @@ std::string FormatCount(double count, absl::string_view unit);
 
 }  // namespace tessera
 
-#endif  // TESSERA_CORE_TRAIN_HUMAN_UNITS_H_
+#endif  // TESSERA_CORE_TEXT_HUMAN_UNITS_H_

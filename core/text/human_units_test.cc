@@ -1,4 +1,4 @@
-#include "core/train/human_units.h"
+#include "core/text/human_units.h"
 
 #include <gtest/gtest.h>
 
