@@ -11,7 +11,7 @@
 #include "core/status/status_macros.h"
 #include "core/tensor/random.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 bool IsReduction(Operation operation) {
@@ -269,4 +269,4 @@ Ticket Communicator::Receive(void* output, int64_t count, DType dtype, int from)
                 .count = count});
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -33,7 +33,7 @@
 #include "collectives/reduce/reduce.h"
 #include "core/tensor/dtype.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 enum class Operation : uint8_t {
   kAllReduce,
@@ -186,6 +186,6 @@ Exchange ExchangeOver(Communicator* communicator);
 // What is wrong with a request on this rank, by itself.
 absl::Status CheckRequest(const Request& request, int rank, int size);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_COMMUNICATOR_H_

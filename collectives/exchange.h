@@ -9,13 +9,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // Gives `mine` to all ranks and returns what each rank gave, in the order of ranks; `key` is the
 // same on all of them, and another for each exchange. An error names the ranks that did not come.
 using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(absl::string_view key,
                                                                         absl::string_view mine)>;
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_EXCHANGE_H_

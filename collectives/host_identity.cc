@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 std::string HostIdentity() {
   std::string identity;
@@ -21,4 +21,4 @@ std::string HostIdentity() {
   return identity;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

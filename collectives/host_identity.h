@@ -4,12 +4,12 @@
 
 #include <string>
 
-namespace tessera {
+namespace tessera::comm {
 
 // The same for two processes that can share memory and reach each other by loopback: containers of
 // one machine, and processes in two network namespaces, do not.
 std::string HostIdentity();
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_HOST_IDENTITY_H_

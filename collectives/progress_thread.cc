@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::microseconds(500);
@@ -60,4 +60,4 @@ void ProgressThread::Run() {
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-namespace tessera {
+namespace tessera::comm {
 
 // A backend's thread. Most operations are waited for soon after they were issued, and then the rank
 // that waits moves them on. So the thread sleeps, but after it had something to do it stays up for
@@ -46,6 +46,6 @@ class ProgressThread {
   std::thread thread_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_PROGRESS_THREAD_H_

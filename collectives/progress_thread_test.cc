@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::microseconds;
@@ -55,4 +55,4 @@ TEST(ProgressThreadTest, IsNotCalledAfterJoin) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

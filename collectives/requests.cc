@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 bool IsWish(const Wish& wish) {
   return static_cast<int>(wish.operation) < kOperations &&
@@ -52,4 +52,4 @@ absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<c
                                                  ": ", absl::StrJoin(texts, ", ")));
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

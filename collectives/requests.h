@@ -13,7 +13,7 @@
 #include "collectives/communicator.h"
 #include "collectives/reduce/reduce.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // Whether a buffer is cut into parts for ranks.
 inline bool IsCut(Operation operation) {
@@ -87,6 +87,6 @@ inline void ReduceOwnPart(const Request& request, absl::Span<const void* const> 
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_REQUESTS_H_

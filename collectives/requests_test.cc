@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 TEST(WishTest, SaysWhatARequestDoes) {
@@ -31,4 +31,4 @@ TEST(WishTest, BytesThatAreNoneAreSaidToBeNone) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

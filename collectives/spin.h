@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-namespace tessera {
+namespace tessera::comm {
 
 // Of a loop that looks again and again for something. At first it is looked for without a break.
 // Soon the core is given each time to whoever else wants it, which may be the very rank that is
@@ -38,6 +38,6 @@ class Spin {
   Clock::time_point begin_ = Clock::now();
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_SPIN_H_

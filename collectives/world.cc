@@ -15,7 +15,7 @@
 #include "collectives/host_identity.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr char kShm[] = "shm";
@@ -187,4 +187,4 @@ absl::Status World::Leave(const absl::Status& why) {
   return rendezvous_ == nullptr ? absl::OkStatus() : rendezvous_->Leave(why);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -20,7 +20,7 @@
 #include "collectives/shm/host.h"
 #include "collectives/tcp/network.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct WorldOptions {
   std::string rendezvous = "";  // HOST:PORT of rank 0, where no launcher names it
@@ -89,6 +89,6 @@ class World {
   std::unique_ptr<Communicator> device_world_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_WORLD_H_

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 // Where the threads leave their texts.
@@ -84,4 +84,4 @@ std::vector<absl::Status> RunFake(const FakeOptions& options,
   });
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

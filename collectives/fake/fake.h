@@ -17,7 +17,7 @@
 #include "collectives/exchange.h"
 #include "collectives/shm/host.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct FakeOptions {
   int ranks = 2;
@@ -49,6 +49,6 @@ std::vector<absl::Status> RunFake(const FakeOptions& options,
 std::vector<absl::Status> RunThreads(
     int ranks, const std::function<absl::Status(int rank, const Exchange& exchange)>& body);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_FAKE_FAKE_H_

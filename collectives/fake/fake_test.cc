@@ -9,7 +9,7 @@
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 class FakeTest : public testing::TestWithParam<uint64_t> {};
@@ -48,4 +48,4 @@ TEST_P(FakeTest, GroupsThatOverlap) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -8,7 +8,7 @@
 #include "collectives/requests.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 namespace {
 
 bool IsPair(const Request& request) {
@@ -222,4 +222,4 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
   return group;
 }
 
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical

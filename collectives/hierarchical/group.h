@@ -19,7 +19,7 @@
 #include "collectives/hierarchical/placement.h"
 #include "collectives/requests.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 
 // What a rank gives to an operation goes along with what it wants, if it is not more than this:
 // then its neighbours need not meet again.
@@ -124,6 +124,6 @@ class Group : public Communicator {
   std::thread thread_;
 };
 
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical
 
 #endif  // TESSERA_COLLECTIVES_HIERARCHICAL_GROUP_H_

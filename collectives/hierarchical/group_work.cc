@@ -10,7 +10,7 @@
 #include "collectives/requests.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 namespace {
 
 int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
@@ -438,4 +438,4 @@ absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int
   return absl::OkStatus();
 }
 
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical

@@ -26,7 +26,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 
 // The group of the ranks of `all`, which can reach each other over the network; `local` is that of
 // the ranks on this rank's host, in the same order. host_of[r] says on which host rank r is.
@@ -47,6 +47,6 @@ double PatienceOf(double timeout_seconds);
 // What to call `local`, so that messages tell it from the group itself.
 std::string LocalName(absl::string_view name, absl::Span<const int> host_of);
 
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical
 
 #endif  // TESSERA_COLLECTIVES_HIERARCHICAL_HIERARCHICAL_H_

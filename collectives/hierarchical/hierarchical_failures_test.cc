@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 namespace {
 
 using ::testing::AllOf;
@@ -144,4 +144,4 @@ TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
 }
 
 }  // namespace
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical

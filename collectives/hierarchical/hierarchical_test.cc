@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 namespace {
 
 using ::testing::AllOf;
@@ -294,4 +294,4 @@ TEST(HierarchicalErrorTest, ASplitThatIsSummedOtherwiseSaysSo) {
 }
 
 }  // namespace
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 
 Placement PlaceRanks(absl::Span<const int> host_of) {
   Placement placement;
@@ -35,4 +35,4 @@ Placement PlaceRanks(absl::Span<const int> host_of) {
   return placement;
 }
 
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical

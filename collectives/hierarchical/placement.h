@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 
 struct Placement {
   struct Place {
@@ -34,6 +34,6 @@ struct Placement {
 // host_of[r] says on which host rank r is; equal numbers, equal hosts. At least one rank.
 Placement PlaceRanks(absl::Span<const int> host_of);
 
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical
 
 #endif  // TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_

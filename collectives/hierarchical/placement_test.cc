@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::hierarchical {
+namespace tessera::comm::hierarchical {
 namespace {
 
 using testing::ElementsAre;
@@ -57,4 +57,4 @@ TEST(PlacementTest, OneHostIsRegular) {
 }
 
 }  // namespace
-}  // namespace tessera::hierarchical
+}  // namespace tessera::comm::hierarchical

@@ -9,7 +9,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 absl::Status CudaStatus(cudaError_t result, absl::string_view what) {
   if (result == cudaSuccess) return absl::OkStatus();
@@ -59,6 +59,6 @@ std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, int
   return ended;
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_CUDA

@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 // NCCL may have it in hand still (ncclInProgress), which is no error.
@@ -37,6 +37,6 @@ ncclResult_t StateOf(const Comm& comm);
 // hang. The result is true when no kernel of theirs runs any more.
 std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, int gpu);
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_COMM_H_

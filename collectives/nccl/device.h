@@ -35,7 +35,7 @@
 
 struct CUstream_st;  // a pointer to it is a cudaStream_t
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 // What every group of a Device is, those of Split too.
 class StreamCommunicator : public Communicator {
@@ -85,6 +85,6 @@ class Device {
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes) = 0;
 };
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_DEVICE_H_

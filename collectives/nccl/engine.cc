@@ -13,7 +13,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -210,19 +210,19 @@ absl::StatusOr<std::unique_ptr<Device>> Device::Create(Communicator* control,
   return engine;
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #else
 
 #include "collectives/nccl/device.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Create(Communicator* /*control*/,
                                                        const DeviceOptions& /*options*/) {
   return absl::UnimplementedError("the backend nccl needs CUDA, and this build has no CUDA");
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_CUDA

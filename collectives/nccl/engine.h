@@ -18,7 +18,7 @@
 #include "collectives/nccl/comm.h"
 #include "collectives/nccl/device.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 class Group;
 
@@ -81,6 +81,6 @@ class Engine : public Device {
   std::thread thread_;
 };
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_ENGINE_H_

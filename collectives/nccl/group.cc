@@ -12,7 +12,7 @@
 #include "collectives/nccl/requests.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -460,7 +460,7 @@ void Group::Fail(absl::Status status) {
 std::string Group::Place(const Lane& lane) const {
   std::string place = absl::StrCat("rank ", rank(), " of ", size(), " of group '", name(), "'");
   if (lane.queue.empty()) return place;
-  absl::StrAppend(&place, ", in ", tessera::Describe(lane.queue.front().request), " after ",
+  absl::StrAppend(&place, ", in ", tessera::comm::Describe(lane.queue.front().request), " after ",
                   lane.done, lane.index == 0 ? " collectives" : " messages");
   return place;
 }
@@ -518,6 +518,6 @@ absl::Status Group::Divide(int color, const Comm& child) {
   return status;
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_CUDA

@@ -23,7 +23,7 @@
 #include "collectives/nccl/engine.h"
 #include "collectives/requests.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 class Group : public StreamCommunicator {
  public:
@@ -136,6 +136,6 @@ class Group : public StreamCommunicator {
   std::unique_ptr<Communicator> control_;
 };
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_GROUP_H_

@@ -8,7 +8,7 @@
 #include "collectives/nccl/requests.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 namespace {
 
 ncclDataType_t TypeOf(DType dtype) {
@@ -178,6 +178,6 @@ absl::Status Group::CheckMemory(const Request& request) const {
   return check("output", request.output, OutputElements(request, rank()));
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_CUDA

@@ -14,7 +14,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 namespace {
 
 constexpr int64_t kEdge = 256;  // bytes before and behind, that nobody may write
@@ -179,6 +179,6 @@ StreamCommunicator& Mirrored(Communicator& group) {
   return dynamic_cast<MirroredGroup&>(group).group();
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_CUDA

@@ -11,7 +11,7 @@
 #include "collectives/communicator.h"
 #include "collectives/nccl/device.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 // `memory` is of the GPU, `bytes` of it for the operations in flight of this group and of those
 // that are made from it; where it is null, each operation has memory that CUDA gives.
@@ -21,6 +21,6 @@ std::unique_ptr<Communicator> Mirror(std::unique_ptr<Communicator> group, char* 
 // The group behind it.
 StreamCommunicator& Mirrored(Communicator& group);
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_MIRRORED_H_

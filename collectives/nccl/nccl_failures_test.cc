@@ -14,7 +14,7 @@
 #include "core/status/status_macros.h"
 #endif
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 namespace {
 
 #ifdef TESSERA_CUDA
@@ -123,4 +123,4 @@ TEST(NcclFailuresTest, ADeathIsNoticed) { GTEST_SKIP() << "built without a CUDA 
 #endif
 
 }  // namespace
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl

@@ -19,7 +19,7 @@
 #include "core/status/status_macros.h"
 #endif
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 namespace {
 
 #ifdef TESSERA_CUDA
@@ -406,4 +406,4 @@ TEST(NcclTest, SaysThatThereIsNoCuda) {
 #endif
 
 }  // namespace
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl

@@ -8,7 +8,7 @@
 
 #include "collectives/requests.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 // Whether each rank has a whole part.
 inline bool IsWhole(const Request& request, int size) {
@@ -59,6 +59,6 @@ inline int64_t BytesSent(const Request& request, int rank, int size) {
   return elements * SizeOf(request.dtype);
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_REQUESTS_H_

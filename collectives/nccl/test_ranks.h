@@ -20,7 +20,7 @@
 #include "collectives/testing/ranks.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::nccl {
+namespace tessera::comm::nccl {
 
 #ifdef TESSERA_FAKE_GPU
 
@@ -87,6 +87,6 @@ inline absl::StatusOr<TestRank> MakeRank(int rank, int ranks, const Exchange& ex
   return result;
 }
 
-}  // namespace tessera::nccl
+}  // namespace tessera::comm::nccl
 
 #endif  // TESSERA_COLLECTIVES_NCCL_TEST_RANKS_H_

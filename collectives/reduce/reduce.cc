@@ -16,7 +16,7 @@
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace tessera {
+namespace tessera::comm {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -145,11 +145,11 @@ TESSERA_COMBINE(U8, uint8_t)
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace tessera
+}  // namespace tessera::comm
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 HWY_EXPORT(SumF32);
@@ -364,5 +364,5 @@ void CopyPastCaches(void* to, const void* from, int64_t bytes) {
   hwy::FlushStream();
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm
 #endif  // HWY_ONCE

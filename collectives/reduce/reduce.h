@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "core/tensor/dtype.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 enum class Reduction : uint8_t { kSum, kMax };
 
@@ -42,6 +42,6 @@ void CopyPastCaches(void* to, const void* from, int64_t bytes);
 // least two ranks.
 int LeftRanks(int count);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_REDUCE_REDUCE_H_

@@ -10,7 +10,7 @@
 #include "core/tensor/half.h"
 #include "gtest/gtest.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 template <typename T>
@@ -206,4 +206,4 @@ TEST(ReduceSpecialTest, TheTreesLeftPartIsAPowerOfTwo) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

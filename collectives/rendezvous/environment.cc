@@ -11,7 +11,7 @@
 #include "collectives/rendezvous/slurm.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int kMaxRanks = 1 << 16;
@@ -307,4 +307,4 @@ absl::StatusOr<RankEnvironment> ReadRankEnvironment(absl::string_view rendezvous
                              rendezvous);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -27,7 +27,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct RankEnvironment {
   std::string launcher = "none";  // "tessera", "torchrun", "slurm", "open mpi"
@@ -62,6 +62,6 @@ absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& loo
 // Of this process.
 absl::StatusOr<RankEnvironment> ReadRankEnvironment(absl::string_view rendezvous);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_ENVIRONMENT_H_

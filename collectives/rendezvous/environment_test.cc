@@ -6,7 +6,7 @@
 #include <map>
 #include <string>
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::AllOf;
@@ -313,4 +313,4 @@ TEST(EnvironmentTest, OpenMpiAcrossHosts) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

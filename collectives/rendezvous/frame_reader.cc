@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 std::string MakeFrame(absl::string_view message) {
   TESSERA_CHECK(message.size() <= UINT32_MAX) << message.size();
@@ -39,4 +39,4 @@ absl::StatusOr<bool> FrameReader::Next(std::string* message) {
   return true;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

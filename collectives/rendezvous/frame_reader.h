@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 inline constexpr int64_t kFramePrefixBytes = 4;
 
@@ -45,6 +45,6 @@ class FrameReader {
   size_t begin_ = 0;  // of what has not been returned
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_FRAME_READER_H_

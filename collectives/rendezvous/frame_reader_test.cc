@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::ElementsAre;
@@ -68,4 +68,4 @@ TEST(FrameReaderTest, TheLimitHoldsForWhatHasNotBeenTaken) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

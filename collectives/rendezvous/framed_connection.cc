@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int64_t kReceiveBytes = 64 << 10;
@@ -88,4 +88,4 @@ absl::Status FramedConnection::WaitUntilFlushed(Deadline deadline) {
   }
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

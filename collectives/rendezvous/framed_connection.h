@@ -14,7 +14,7 @@
 #include "collectives/rendezvous/socket.h"
 #include "google/protobuf/message_lite.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 class FramedConnection {
  public:
@@ -49,6 +49,6 @@ class FramedConnection {
   size_t sent_ = 0;  // of `output_`
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_FRAMED_CONNECTION_H_

@@ -9,7 +9,7 @@
 #include "collectives/rendezvous/limits.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int64_t kMaxTimeoutMs = int64_t{1000} * 3600 * 24 * 365;
@@ -214,4 +214,4 @@ void KeyValueStore::Forget(int rank) {
   for (const WaitId id : forgotten) Finish(id, absl::CancelledError("gone"), &unsaid);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -18,7 +18,7 @@
 #include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 class KeyValueStore {
  public:
@@ -72,6 +72,6 @@ class KeyValueStore {
 // An answer that says `status`.
 StoreResponse ResponseOf(int64_t id, const absl::Status& status);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_KEY_VALUE_STORE_H_

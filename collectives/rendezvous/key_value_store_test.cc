@@ -9,7 +9,7 @@
 
 #include "collectives/rendezvous/limits.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::ElementsAre;
@@ -144,4 +144,4 @@ TEST_F(KeyValueStoreTest, AnAnswerThatWouldBeTooLong) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace tessera {
+namespace tessera::comm {
 
 inline constexpr int kRendezvousVersion = 1;
 
@@ -27,6 +27,6 @@ inline constexpr int64_t kMaxReasonBytes = 4096;
 // Requests of one rank that are waiting for an answer.
 inline constexpr int64_t kMaxWaitsOfRank = 256;
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_LIMITS_H_

@@ -19,7 +19,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int kBacklog = 4096;
@@ -123,4 +123,4 @@ absl::StatusOr<LocalAddress> AskLocalMeeting(absl::string_view job, Deadline dea
   return address;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

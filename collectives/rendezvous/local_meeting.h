@@ -14,7 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "collectives/rendezvous/socket.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct LocalAddress {
   int port = 0;  // on 127.0.0.1
@@ -32,6 +32,6 @@ void AnswerLocalMeeting(const FileDescriptor& meeting, const LocalAddress& addre
 // PermissionDenied if another user has the name.
 absl::StatusOr<LocalAddress> AskLocalMeeting(absl::string_view job, Deadline deadline);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_LOCAL_MEETING_H_

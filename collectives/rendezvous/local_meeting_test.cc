@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::HasSubstr;
@@ -62,4 +62,4 @@ TEST(LocalMeetingTest, OneJobAtATimeAndTheNameIsFreeAfterwards) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

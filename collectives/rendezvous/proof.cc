@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 // Each part with its length before it, so that no two lists of parts give the same text.
@@ -64,4 +64,4 @@ bool SameProof(absl::string_view a, absl::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 inline constexpr int64_t kNonceBytes = 32;
 
@@ -39,6 +39,6 @@ std::string StoreProof(const ProofInput& input);
 // Takes the same time wherever the two differ.
 bool SameProof(absl::string_view a, absl::string_view b);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_PROOF_H_

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 TEST(ProofTest, DependsOnAllThatItProves) {
@@ -45,4 +45,4 @@ TEST(ProofTest, DigestsNameTexts) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -18,7 +18,7 @@
 #include "collectives/rendezvous/socket.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::milliseconds;
@@ -174,4 +174,4 @@ absl::Status Rendezvous::Leave(const absl::Status& why, milliseconds timeout) {
       "rank 0 has left, and after ", FormatTimeout(wait), " others have not: see what they do"));
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -16,7 +16,7 @@
 #include "collectives/rendezvous/store_client.h"
 #include "collectives/rendezvous/store_server.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 inline constexpr std::chrono::seconds kRendezvousTimeout{60};
 
@@ -59,6 +59,6 @@ class Rendezvous {
 // "rank 3", "ranks 2 and 3", "ranks 1, 2 and 3"; many are cut short.
 std::string FormatRanks(absl::Span<const int> ranks);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_

@@ -15,7 +15,7 @@
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/socket.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::milliseconds;
@@ -191,4 +191,4 @@ TEST(RendezvousTest, FormatsRanks) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 absl::Status Malformed(absl::string_view text, absl::string_view example) {
@@ -75,4 +75,4 @@ absl::StatusOr<int64_t> SlurmTasksOfNode(absl::string_view tasks_per_node, int64
       absl::StrCat("'", tasks_per_node, "' has no node ", node, ", counted from 0"));
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // The first host of a node list: "gpu01" of the one above. InvalidArgument says what is wrong, and
 // leaves it to the caller to say where the list came from.
@@ -20,6 +20,6 @@ absl::StatusOr<std::string> FirstSlurmHost(absl::string_view node_list);
 // the list has no such node.
 absl::StatusOr<int64_t> SlurmTasksOfNode(absl::string_view tasks_per_node, int64_t node);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_SLURM_H_

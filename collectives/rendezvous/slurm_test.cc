@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::HasSubstr;
@@ -46,4 +46,4 @@ TEST(SlurmTest, MalformedTasks) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

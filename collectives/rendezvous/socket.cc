@@ -24,7 +24,7 @@
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int kBacklog = 4096;  // the system may have a lower limit
@@ -214,4 +214,4 @@ std::vector<std::string> OwnAddresses() {
   return addresses;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "core/posix/file_descriptor.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
@@ -50,6 +50,6 @@ absl::StatusOr<FileDescriptor> ConnectTo(const std::string& host, int port, Dead
 // Addresses of the interfaces that are up, loopback and link-local ones left out, as text.
 std::vector<std::string> OwnAddresses();
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_SOCKET_H_

@@ -11,7 +11,7 @@
 #include <chrono>
 #include <utility>
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::HasSubstr;
@@ -95,4 +95,4 @@ TEST(SocketTest, Timeouts) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -12,7 +12,7 @@
 #include "collectives/rendezvous/proof.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -249,4 +249,4 @@ absl::Status StoreClient::Leave(const absl::Status& why) {
   return Call(&request, std::chrono::milliseconds(0), &response);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -20,7 +20,7 @@
 #include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct StoreAddress {
   std::string host;
@@ -117,6 +117,6 @@ class StoreClient {
   std::thread reader_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_STORE_CLIENT_H_

@@ -25,7 +25,7 @@
 #include "collectives/rendezvous/store.pb.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -361,4 +361,4 @@ bool StoreServer::WaitUntilAllLeft(std::chrono::milliseconds timeout) {
   return loop_->WaitUntilAllLeft(timeout);
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -17,7 +17,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/rendezvous/socket.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct StoreServerOptions {
   int size = 1;  // ranks of the job
@@ -51,6 +51,6 @@ class StoreServer {
   const std::unique_ptr<Loop> loop_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_

@@ -15,7 +15,7 @@
 #include "collectives/rendezvous/store_client.h"
 #include "collectives/rendezvous/store_server.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::milliseconds;
@@ -283,4 +283,4 @@ TEST(StoreTest, NobodyListens) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -22,7 +22,7 @@
 #include "collectives/rendezvous/store_client.h"
 #include "collectives/rendezvous/store_server.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::milliseconds;
@@ -245,4 +245,4 @@ TEST(FalseStoreTest, IsNotTakenForTheStore) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -7,7 +7,7 @@
 #include <climits>
 #include <ctime>
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
@@ -23,4 +23,4 @@ void Doorbell::Sleep(uint32_t seen, int64_t nanoseconds) {
   syscall(SYS_futex, &rings, FUTEX_WAIT, seen, &time, nullptr, 0);
 }
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 
 // Lies in shared memory, zero at first.
 struct alignas(64) Doorbell {
@@ -22,6 +22,6 @@ struct alignas(64) Doorbell {
   void Sleep(uint32_t seen, int64_t nanoseconds);
 };
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm
 
 #endif  // TESSERA_COLLECTIVES_SHM_DOORBELL_H_

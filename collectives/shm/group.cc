@@ -11,7 +11,7 @@
 #include "collectives/shm/requests.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 namespace {
 
 // What takes longer than to wake a thread.
@@ -387,4 +387,4 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   return std::make_unique<Group>(host_, std::string(name), position, ranks, std::move(memory));
 }
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

@@ -17,7 +17,7 @@
 #include "collectives/requests.h"
 #include "collectives/shm/host.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 
 // A buffer of up to this many bytes goes through a slot: one copy in, and no second meeting.
 inline constexpr int64_t kSlotBytes = 16384;
@@ -171,6 +171,6 @@ class Group : public Communicator {
   std::vector<void*> outputs_;
 };
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm
 
 #endif  // TESSERA_COLLECTIVES_SHM_GROUP_H_

@@ -5,7 +5,7 @@
 #include "collectives/shm/group.h"
 #include "collectives/shm/requests.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 namespace {
 
 // Whether a rank gives each of the others another part.
@@ -297,4 +297,4 @@ void Group::StageOut(const Request& request, const Round& round) {
   }
 }
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

@@ -15,7 +15,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 namespace {
 
 // Sleepers wake by themselves to see whether their peers are alive.
@@ -209,4 +209,4 @@ bool Host::AdvanceUnlessCalled() {
   }
 }
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

@@ -28,7 +28,7 @@
 #include "collectives/shm/doorbell.h"
 #include "collectives/shm/segment.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 
 struct HostOptions {
   double timeout_seconds = 60;  // the longest that an operation waits for a peer
@@ -109,6 +109,6 @@ class Host {
   std::unique_ptr<ProgressThread> thread_;  // none where the rank is alone
 };
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm
 
 #endif  // TESSERA_COLLECTIVES_SHM_HOST_H_

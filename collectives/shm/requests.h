@@ -9,7 +9,7 @@
 #include "collectives/requests.h"
 #include "collectives/shm/group.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 
 // Bytes that go through a slot, if they fit.
 inline int64_t SlotBytes(const Request& request) {
@@ -20,6 +20,6 @@ inline int64_t SlotBytes(const Request& request) {
 
 inline bool IsEager(const Request& request) { return SlotBytes(request) <= kSlotBytes; }
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm
 
 #endif  // TESSERA_COLLECTIVES_SHM_REQUESTS_H_

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/posix/available_memory.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 namespace {
 
 // Segments of this process, by descriptor: ranks that are its threads share one mapping.
@@ -135,4 +135,4 @@ bool Segment::MakerIsStopped() const {
   return text[name_end + 2] == 'T' || text[name_end + 2] == 't';
 }
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

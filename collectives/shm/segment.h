@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 
 // How another process finds a segment. Has no meaning outside of the host.
 struct SegmentAddress {
@@ -53,6 +53,6 @@ class Segment {
   const SegmentAddress address_;
 };
 
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm
 
 #endif  // TESSERA_COLLECTIVES_SHM_SEGMENT_H_

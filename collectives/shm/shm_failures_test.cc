@@ -14,7 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 namespace {
 
 using ::testing::AllOf;
@@ -82,4 +82,4 @@ TEST(ShmFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
 }
 
 }  // namespace
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::shm {
+namespace tessera::comm::shm {
 namespace {
 
 using ::testing::AllOf;
@@ -214,4 +214,4 @@ TEST(ShmErrorsTest, MemoryThatIsNotThereIsAnErrorOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace tessera::shm
+}  // namespace tessera::comm::shm

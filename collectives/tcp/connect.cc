@@ -29,7 +29,7 @@
 #include "collectives/rendezvous/socket.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -394,4 +394,4 @@ absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& ex
   return meeting.Take();
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/exchange.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 
 struct Peer {
   std::string host;
@@ -30,6 +30,6 @@ struct Peer {
 absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& exchange,
                                           const std::string& interface, double timeout_seconds);
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 #endif  // TESSERA_COLLECTIVES_TCP_CONNECT_H_

@@ -8,7 +8,7 @@
 #include "collectives/tcp/requests.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 // What takes longer than to wake a thread.
@@ -251,4 +251,4 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   return group;
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

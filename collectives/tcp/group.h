@@ -21,7 +21,7 @@
 #include "collectives/tcp/message.h"
 #include "collectives/tcp/network.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 
 // Pieces that a peer may have sent before they are reduced.
 inline constexpr int kScratchPieces = 4;
@@ -166,6 +166,6 @@ class Group : public Communicator {
   std::vector<const void*> inputs_;    // of Reduce
 };
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 #endif  // TESSERA_COLLECTIVES_TCP_GROUP_H_

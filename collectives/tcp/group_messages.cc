@@ -9,7 +9,7 @@
 #include "collectives/tcp/group.h"
 #include "collectives/tcp/requests.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 bool CanBeWish(const Header& header) {
@@ -232,4 +232,4 @@ void Group::Check(Time now) {
   }
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

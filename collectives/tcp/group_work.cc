@@ -6,7 +6,7 @@
 #include "collectives/tcp/group.h"
 #include "collectives/tcp/requests.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 // Pieces of a flow that the connection has not written: enough to keep it busy, and few enough that
@@ -195,7 +195,7 @@ bool Group::Agree(Queued& operation) {
   operation.agreed = same;
   if (same) return true;
   std::vector<int> ranks;
-  std::vector<tessera::Wish> wishes;
+  std::vector<tessera::comm::Wish> wishes;
   for (int r = 0; r < size(); ++r) {
     ranks.push_back(r);
     wishes.push_back(r == rank() ? WishOf(request)
@@ -302,4 +302,4 @@ bool Group::SendPieces(const Queued& operation, Lane lane, int stage, int to, Ou
   return moved;
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 // A turn of reading, so that other connections get theirs.
@@ -185,4 +185,4 @@ int64_t Link::UnacknowledgedBytes() const {
   return ioctl(socket_, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

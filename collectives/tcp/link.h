@@ -12,7 +12,7 @@
 
 #include "collectives/tcp/message.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 
 // Who is told what comes in.
 class Receiver {
@@ -87,6 +87,6 @@ class Link {
   std::vector<char> input_;
 };
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 #endif  // TESSERA_COLLECTIVES_TCP_LINK_H_

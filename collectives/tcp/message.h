@@ -6,7 +6,7 @@
 
 #include "collectives/communicator.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 
 enum class Kind : uint8_t {
   kWish,    // what the sender wants of an operation; the data follow if there are few
@@ -44,6 +44,6 @@ inline constexpr int32_t kPieceBytes = 262144;
 // Up to so many follow a wish.
 inline constexpr int32_t kEagerBytes = 16384;
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 #endif  // TESSERA_COLLECTIVES_TCP_MESSAGE_H_

@@ -12,7 +12,7 @@
 #include "collectives/tcp/group.h"
 #include "core/status/status_macros.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -260,4 +260,4 @@ bool Network::AdvanceUnlessCalled() {
   return was_needed || callers_ > 0 || is_driven_;
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

@@ -28,7 +28,7 @@
 #include "collectives/tcp/connect.h"
 #include "collectives/tcp/link.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 
 struct NetworkOptions {
   // The longest that ranks wait for each other: to connect, and in an operation in which nothing
@@ -128,6 +128,6 @@ class Network {
   std::unique_ptr<ProgressThread> thread_;  // none where the rank is alone
 };
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 #endif  // TESSERA_COLLECTIVES_TCP_NETWORK_H_

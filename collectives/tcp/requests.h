@@ -9,7 +9,7 @@
 #include "collectives/requests.h"
 #include "collectives/tcp/message.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 
 // Whether all that a peer gets goes with the wish.
 inline bool IsEager(const Request& request) {
@@ -39,6 +39,6 @@ inline Wish WishOf(const Header& header) {
           header.peer,      header.count, header.part};
 }
 
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 #endif  // TESSERA_COLLECTIVES_TCP_REQUESTS_H_

@@ -29,7 +29,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 using ::testing::AllOf;
@@ -326,4 +326,4 @@ TEST(TcpHostsTest, AHostThatVanishesIsNoticedAtTheTimeOut) {
 }
 
 }  // namespace
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

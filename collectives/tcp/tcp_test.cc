@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 using ::testing::AllOf;
@@ -356,4 +356,4 @@ TEST(TcpErrorsTest, AnInterfaceThatIsNotThereIsAnErrorOnAllRanks) {
 }
 
 }  // namespace
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp

@@ -15,7 +15,7 @@
 #include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 uint64_t Mix(uint64_t x) {
@@ -429,4 +429,4 @@ absl::Status CheckUnwaitedOperations(Communicator& pair, std::atomic<int>* ended
   return absl::OkStatus();
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -14,7 +14,7 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct ConformanceOptions {
   std::vector<int64_t> sizes = {0, 1, 2, 7, 63, 64, 65, 1000, 4097};
@@ -47,6 +47,6 @@ absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int 
 // it had something to do. `*ended`: operations that ended on rank 0, from 0.
 absl::Status CheckUnwaitedOperations(Communicator& pair, std::atomic<int>* ended);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_TESTING_CONFORMANCE_H_

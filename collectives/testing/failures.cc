@@ -11,7 +11,7 @@
 #include "collectives/testing/ranks.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 std::vector<Use> AllUses(int64_t count, int ranks, int victim) {
   const DType f32 = DType::kF32;
@@ -77,4 +77,4 @@ std::vector<absl::Status> RunWithVictim(
   });
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

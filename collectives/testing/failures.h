@@ -13,7 +13,7 @@
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // An operation over and over again. Of messages, only the victim and rank 0 have a part in them.
 struct Use {
@@ -48,6 +48,6 @@ std::vector<absl::Status> RunWithVictim(
     const Use& use, const Harm& harm,
     const std::function<absl::StatusOr<TestRank>(int rank, const Exchange& exchange)>& make);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_TESTING_FAILURES_H_

@@ -7,7 +7,7 @@
 #include "collectives/hierarchical/placement.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 // What some of the ranks give, in the order of `ranks`. All take part in each exchange.
@@ -46,4 +46,4 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
   return self;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -11,7 +11,7 @@
 #include "collectives/shm/host.h"
 #include "collectives/tcp/network.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct HostedRank {
   std::unique_ptr<shm::Host> host;
@@ -24,6 +24,6 @@ struct HostedRank {
 absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
                                           const Exchange& exchange, double timeout_seconds = 60);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_TESTING_HOSTS_H_

@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int kMostRanks = 64;
@@ -97,4 +97,4 @@ std::vector<absl::Status> RunProcesses(int ranks, const RankBody& body) {
   return results;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "collectives/exchange.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 using RankBody = std::function<absl::Status(int rank, const Exchange& exchange)>;
 
@@ -17,6 +17,6 @@ using RankBody = std::function<absl::Status(int rank, const Exchange& exchange)>
 // dies of a signal gives a Cancelled "signal 9". Call it before this process has threads.
 std::vector<absl::Status> RunProcesses(int ranks, const RankBody& body);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_COLLECTIVES_TESTING_RANKS_H_

@@ -18,7 +18,7 @@
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 struct Rank {
@@ -180,4 +180,4 @@ TEST(BitsTest, AreTheSameOnEveryBackendInBucketsAndOfEveryOperation) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -11,7 +11,7 @@
 #include "collectives/rendezvous/environment.h"
 #include "core/status/check.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr const char* kNames[] = {
@@ -47,10 +47,10 @@ constexpr const char* kNames[] = {
 };
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   const std::vector<std::string> lines =
       absl::StrSplit(absl::string_view(reinterpret_cast<const char*>(data), size), '\n');
   std::map<std::string, std::string> variables;

@@ -8,7 +8,7 @@
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 struct Frames {
@@ -34,10 +34,10 @@ Frames TakeApart(absl::string_view stream, uint64_t max_bytes) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   Pieces pieces(input.Take<uint8_t>());
   const auto max_bytes = input.Take<uint32_t>();

@@ -7,7 +7,7 @@
 
 #include "core/status/check.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 bool Frames::Receive() {
   pollfd event = {socket_.get(), POLLIN, 0};
@@ -48,4 +48,4 @@ std::string TakeStream(Input& input) {
   return stream;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -12,7 +12,7 @@
 #include "google/protobuf/message_lite.h"
 #include "tests/fuzz/input.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 class Frames {
  public:
@@ -39,6 +39,6 @@ class Frames {
 // What is left of an input, as messages or as any bytes.
 std::string TakeStream(Input& input);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TESTS_FUZZ_FRAMES_H_

@@ -9,7 +9,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 class Input {
  public:
@@ -55,6 +55,6 @@ class Pieces {
   uint64_t state_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TESTS_FUZZ_INPUT_H_

@@ -16,7 +16,7 @@
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int kRanks = 3;
@@ -91,10 +91,10 @@ class Model {
 };
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   Model model;
   while (!input.empty()) {

@@ -16,7 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "core/status/check.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 Listening ParseListening(absl::string_view text) {
   const std::vector<std::string> words = absl::StrSplit(text, ' ');
@@ -75,4 +75,4 @@ Exchange ExchangeOfRank0(
   };
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -10,7 +10,7 @@
 #include "collectives/exchange.h"
 #include "collectives/rendezvous/socket.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // Where a rank of collectives/tcp listens, as it tells the others.
 struct Listening {
@@ -33,6 +33,6 @@ FileDescriptor CallPort(int port);
 Exchange ExchangeOfRank0(
     int size, std::function<std::vector<std::string>(const Listening& listening)> called);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TESTS_FUZZ_PEERS_H_

@@ -20,7 +20,7 @@
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/input.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::milliseconds;
@@ -31,7 +31,7 @@ constexpr int kRank = 1, kSize = 2;
 // What the store says instead of the right thing.
 enum class Says { kInsteadOfChallenge, kInsteadOfWelcome, kBehindWelcome, kInAnswer };
 
-void BeStore(const FileDescriptor& listener, Says says, const std::string& anything) {
+void BeStore(const tessera::FileDescriptor& listener, Says says, const std::string& anything) {
   pollfd event = {listener.get(), POLLIN, 0};
   poll(&event, 1, /*timeout=*/-1);
   auto socket = AcceptFrom(listener);
@@ -81,11 +81,12 @@ void Ask(StoreClient& store, uint8_t what) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
-  static const FileDescriptor& listener = *new FileDescriptor(*ListenOn(Reach::kLoopback, 0));
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
+  static const tessera::FileDescriptor& listener =
+      *new tessera::FileDescriptor(*ListenOn(Reach::kLoopback, 0));
   Input input(data, size);
   const Says says = static_cast<Says>(input.Take<uint8_t>() % 4);
   const auto what = input.Take<uint8_t>();

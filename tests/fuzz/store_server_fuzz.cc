@@ -16,7 +16,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/peers.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr char kSecret[] = "secret";
@@ -53,10 +53,10 @@ void Greet(Caller& caller, int rank, int size, int version) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   if (input.Take<uint8_t>() % 4 == 0) {
     // The same for all: strangers leave nothing behind.

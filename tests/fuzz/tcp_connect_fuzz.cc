@@ -15,7 +15,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/peers.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int kSize = 3;
@@ -29,19 +29,19 @@ int Port(int socket, decltype(getsockname)* name) {
   return address.sin_port;
 }
 
-void Write(const FileDescriptor& socket, absl::string_view bytes) {
+void Write(const tessera::FileDescriptor& socket, absl::string_view bytes) {
   // It may have been closed already.
   (void)!send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   const bool is_own = input.Take<uint8_t>() != 1;  // what a peer says of itself
-  std::vector<FileDescriptor> callers;
+  std::vector<tessera::FileDescriptor> callers;
   const Exchange exchange = ExchangeOfRank0(kSize, [&](const Listening& listening) {
     std::vector<std::string> texts(kSize, NoListening());
     const std::string right = GreetingOf(1, 0, listening.secret);

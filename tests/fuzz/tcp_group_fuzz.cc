@@ -20,7 +20,7 @@
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/peers.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 constexpr int kMostSteps = 80;
@@ -354,10 +354,10 @@ class Job {
 };
 
 }  // namespace
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   const auto shape = input.Take<uint8_t>();
   tcp::Job job(/*size=*/2 + shape % 2);

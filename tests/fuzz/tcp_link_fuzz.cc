@@ -16,7 +16,7 @@
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
-namespace tessera::tcp {
+namespace tessera::comm::tcp {
 namespace {
 
 // What becomes of a message: its header says it, in a field that a Link does not look at.
@@ -74,11 +74,11 @@ class Expecting : public Receiver {
 };
 
 }  // namespace
-}  // namespace tessera::tcp
+}  // namespace tessera::comm::tcp
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace tessera;       // NOLINT(google-build-using-namespace)
-  using namespace tessera::tcp;  // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm;       // NOLINT(google-build-using-namespace)
+  using namespace tessera::comm::tcp;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   Pieces pieces(input.Take<uint8_t>());
   const bool ends_early = input.Take<uint8_t>() % 2 == 1;

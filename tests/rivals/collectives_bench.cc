@@ -27,7 +27,7 @@
 #include "core/status/status_macros.h"
 #include "tools/comm_bench/bound.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -206,6 +206,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
-int main(int argc, char** argv) { return tessera::Main(argc, argv); }
+int main(int argc, char** argv) { return tessera::comm::Main(argc, argv); }

@@ -35,7 +35,7 @@ ABSL_FLAG(std::string, backend, "", "which of collectives/world.h");
 ABSL_FLAG(std::vector<std::string>, hosts, {}, "as if the ranks were there: a,a,b,b");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -235,10 +235,10 @@ absl::Status Run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 int main(int argc, char** argv) {
-  const absl::Status status = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
+  const absl::Status status = tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc));
   std::fflush(stdout);
   if (status.ok()) return 0;
   // One line, whatever a library put into its message.

@@ -13,7 +13,7 @@
 #include "core/tensor/half.h"
 #include "tools/comm_bench/bound.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -300,4 +300,4 @@ std::string TableRow(const BenchRow& row, const BenchOptions& options) {
                          row.has_in_place ? absl::StrCat("  ", cells(row.in_place)) : "");
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

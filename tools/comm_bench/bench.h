@@ -12,7 +12,7 @@
 #include "collectives/communicator.h"
 #include "collectives/world.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 struct BenchOptions {
   std::vector<Operation> operations;
@@ -59,6 +59,6 @@ double BusFactor(Operation operation, int ranks);
 std::string TableHead(const BenchOptions& options);
 std::string TableRow(const BenchRow& row, const BenchOptions& options);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_COMM_BENCH_BENCH_H_

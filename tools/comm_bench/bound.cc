@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr int64_t kBytes = int64_t{64} << 20;
@@ -65,4 +65,4 @@ absl::Status MemoryPass::Run() {
 
 double MemoryPass::bytes() const { return 2.0 * kBytes * group_->size(); }
 
-}  // namespace tessera
+}  // namespace tessera::comm

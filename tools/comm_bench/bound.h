@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // Bytes that all ranks together must read and write, each buffer being in memory of one rank:
 //
@@ -48,6 +48,6 @@ class MemoryPass {
   Values values_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_COMM_BENCH_BOUND_H_

@@ -47,7 +47,7 @@ ABSL_FLAG(std::string, fault, "",
           "for tests: at its N-th operation a rank gives up (RANK:N:fail) or is late "
           "(RANK:N:SECONDS)");
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 const std::vector<FlagGroup>& Groups() {
@@ -252,10 +252,10 @@ absl::Status Run(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 int main(int argc, char** argv) {
-  const absl::Status status = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
+  const absl::Status status = tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc));
   std::fflush(stdout);
   if (status.ok()) return 0;
   // One line, whatever a library put into its message.

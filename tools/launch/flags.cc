@@ -19,7 +19,7 @@ ABSL_FLAG(int32_t, nproc, 0, "ranks to start, all on this machine");
 ABSL_FLAG(double, grace, 5,
           "seconds between SIGTERM and SIGKILL for the other ranks when one has failed");
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr double kMaxGraceSeconds = 86400;
@@ -116,4 +116,4 @@ absl::StatusOr<std::string> FindProgram(const std::string& program, const std::s
                    "': ", IsDirectory(program) ? "it is a folder" : "there is no such file"));
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 inline constexpr int kMaxRanksOfHost = 1024;
 
@@ -31,6 +31,6 @@ std::string LaunchHelpText();
 // value is `path`. NotFound if there is none, PermissionDenied if it cannot be executed.
 absl::StatusOr<std::string> FindProgram(const std::string& program, const std::string& path);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_LAUNCH_FLAGS_H_

@@ -12,7 +12,7 @@
 
 #include "absl/flags/reflection.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::AllOf;
@@ -86,4 +86,4 @@ TEST(FindProgramTest, FindsPathsAndNames) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

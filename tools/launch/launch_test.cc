@@ -15,7 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "tools/launch/launched.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::AllOf;
@@ -217,4 +217,4 @@ TEST(LaunchTest, TheOthersHearWhyARankFailed) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 namespace fs = std::filesystem;
@@ -130,4 +130,4 @@ bool Eventually(const std::function<bool()>& holds, double seconds) {
   return true;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera {
+namespace tessera::comm {
 
 struct Ended {
   int exit_code = -1;  // 128 and its number for a signal
@@ -53,6 +53,6 @@ std::vector<pid_t> ChildrenOf(pid_t parent);
 // Whether `holds` before a long time, or `seconds`, are over.
 bool Eventually(const std::function<bool()>& holds, double seconds = 30);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_LAUNCH_LAUNCHED_H_

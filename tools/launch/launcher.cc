@@ -31,7 +31,7 @@
 #include "tools/launch/rank_process.h"
 #include "tools/launch/reaper.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -361,4 +361,4 @@ int LaunchMain(const std::vector<std::string>& arguments) {
   return 1;
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

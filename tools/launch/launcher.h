@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "tools/launch/flags.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // Returns the exit code: 0 if all ranks ended with 0, else that of the rank that failed first (128
 // and the number of the signal that killed it), whose error is then the last thing on standard
@@ -21,6 +21,6 @@ int LaunchMain(const std::vector<std::string>& arguments);
 // "exit code 3", "killed by SIGSEGV"; of a status as waitpid gives it.
 std::string DescribeWaitStatus(int wait_status);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_LAUNCH_LAUNCHER_H_

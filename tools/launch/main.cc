@@ -6,8 +6,9 @@
 #include "tools/launch/reaper.h"
 
 int main(int argc, char** argv) {
-  if (argc > 0 && std::string(argv[0]) == tessera::kReaperName) {
-    return tessera::ReaperMain(argc, argv);
+  if (argc > 0 && std::string(argv[0]) == tessera::comm::kReaperName) {
+    return tessera::comm::ReaperMain(argc, argv);
   }
-  return tessera::LaunchMain(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+  return tessera::comm::LaunchMain(
+      std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
 }

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tools/launch/launched.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::HasSubstr;
@@ -180,4 +180,4 @@ TEST_F(NothingLeftTest, TheThirdCtrlCKills) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 constexpr size_t kMaxLineBytes = 64 << 10;  // longer ones are cut
@@ -61,4 +61,4 @@ void RankOutput::Print(const std::string& line, std::string* text) {
   if (last_lines_.size() > kLastLines) last_lines_.pop_front();
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

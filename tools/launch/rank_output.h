@@ -11,7 +11,7 @@
 
 #include "absl/strings/string_view.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // One thread at a time.
 class RankOutput {
@@ -41,6 +41,6 @@ class RankOutput {
   std::deque<std::string> last_lines_;
 };
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_LAUNCH_RANK_OUTPUT_H_

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using ::testing::ElementsAre;
@@ -70,4 +70,4 @@ TEST(RankOutputTest, KeepsTheLastLines) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm

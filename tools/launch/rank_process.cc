@@ -14,7 +14,7 @@
 #include "core/status/status_macros.h"
 #include "tools/launch/reaper.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 // What the shell's exit codes mean.
@@ -158,4 +158,4 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command, int rank) {
   return RankProcess{reaper, std::move(control), std::move(output.read), std::move(error.read)};
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "collectives/rendezvous/socket.h"
 
-namespace tessera {
+namespace tessera::comm {
 
 // The same for all ranks.
 struct RankCommand {
@@ -42,6 +42,6 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command, int rank);
 std::vector<std::string> RankVariables(const std::vector<std::string>& inherited,
                                        const RankCommand& command, int rank);
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_LAUNCH_RANK_PROCESS_H_

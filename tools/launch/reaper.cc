@@ -20,7 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 using std::chrono::steady_clock;
@@ -144,4 +144,4 @@ int ReaperMain(int argc, char** argv) {
   return Reaper(launcher, rank).Run();
 }
 
-}  // namespace tessera
+}  // namespace tessera::comm

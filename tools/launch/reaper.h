@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tessera {
+namespace tessera::comm {
 
 // What `ps` shows. It must not be part of the launcher's or a program's name: who kills these by
 // name is not to kill the reaper with them.
@@ -40,6 +40,6 @@ std::vector<pid_t> Children();
 // kill, or that the kernel holds.
 bool KillDescendants(std::chrono::milliseconds timeout, const std::vector<pid_t>& spared = {});
 
-}  // namespace tessera
+}  // namespace tessera::comm
 
 #endif  // TESSERA_TOOLS_LAUNCH_REAPER_H_

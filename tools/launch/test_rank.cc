@@ -12,7 +12,7 @@
 #include "collectives/rendezvous/rendezvous.h"
 #include "core/status/status_macros.h"
 
-namespace tessera {
+namespace tessera::comm {
 namespace {
 
 struct Options {
@@ -53,10 +53,10 @@ absl::Status Run(const Options& options) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::comm
 
 int main(int argc, char** argv) {
-  tessera::Options options;
+  tessera::comm::Options options;
   for (int i = 1; i < argc; ++i) {
     absl::string_view value = argv[i];
     const bool understood =
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
         (absl::ConsumePrefix(&value, "--absent=") && absl::SimpleAtoi(value, &options.absent));
     if (!understood) return 2;
   }
-  const absl::Status status = tessera::Run(options);
+  const absl::Status status = tessera::comm::Run(options);
   if (status.ok()) return 0;
   absl::FPrintF(stderr, "error: %s\n", std::string(status.message()));
   return 1;
