@@ -1,7 +1,8 @@
-# What the build needs from Debian or Ubuntu, and how it is got. Sourced by bazelw and .ci/run.
+# The packages of Debian or Ubuntu that the build needs, and how to install them. Sourced by bazelw,
+# .ci/run and other scripts.
 
-# The file that shows that a package is there, and the package. Looking for files takes a
-# millisecond; asking apt takes a second.
+# Each line is a file that a package installs, and the package. Looking for files takes a millisecond;
+# asking apt takes a second.
 readonly BUILD_PACKAGES=(
   "/usr/bin/g++ g++"
   "/usr/bin/protoc protobuf-compiler"
@@ -18,14 +19,14 @@ readonly BUILD_PACKAGES=(
   "/usr/include/utf8.h libutfcpp-dev"
   "/usr/include/openssl/opensslv.h libssl-dev"
 )
-# Debian's own Bazel, where there is no other, and the rules that it would download.
+# Debian's own Bazel, used if there is no other, and the rules that it would otherwise download.
 readonly BAZEL_PACKAGES=(
   "/usr/bin/bazel-4 bazel-bootstrap"
   "/usr/share/bazel/tools/platforms/WORKSPACE bazel-platforms"
   "/usr/share/bazel/tools/skylib/WORKSPACE bazel-skylib"
   "/usr/share/bazel/rules/java/WORKSPACE bazel-rules-java"
 )
-# What tests/rivals compares with.
+# The libraries that tests/rivals compares with.
 readonly RIVAL_PACKAGES=(
   "/usr/include/gloo/config.h libgloo-dev"
   "/usr/bin/mpirun openmpi-bin"
@@ -42,7 +43,7 @@ readonly FUZZ_PACKAGES=(
   "/usr/bin/llvm-symbolizer llvm"
 )
 
-# missing_packages LINE...: the packages among "FILE PACKAGE" lines whose file is not there.
+# missing_packages LINE...: prints the packages of those "FILE PACKAGE" lines whose file is missing.
 missing_packages() {
   local line
   for line in "$@"; do
@@ -50,13 +51,13 @@ missing_packages() {
   done
 }
 
-# install_packages WHY PACKAGE...: installs, where it may, or says how and fails.
+# install_packages WHY PACKAGE...: installs the packages if it may, or prints the command and fails.
 install_packages() {
   local why=$1 as_root=()
   shift
   local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600)
   if [[ ! -x /usr/bin/apt-get ]]; then
-    echo "$why needs what Debian packages as: $*. Please install it." >&2
+    echo "$why needs the libraries of these Debian packages: $*. Please install them." >&2
     return 1
   fi
   if ((EUID != 0)); then as_root=(sudo -n); fi
@@ -67,7 +68,7 @@ install_packages() {
     if ((EUID == 0)); then echo "  $command" >&2; else echo "  sudo sh -c '$command'" >&2; fi
     return 1
   fi
-  echo "$why needs packages that are not installed. Installing them, half a minute: $*" >&2
+  echo "$why needs packages that are not installed. Installing them (about half a minute): $*" >&2
   local log
   log=$(mktemp)
   if ! { "${as_root[@]}" "${apt[@]}" update &&
