@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
@@ -41,6 +42,19 @@ constexpr int64_t kPiece = 1 << 16;
 
 }  // namespace
 
+std::vector<StateInfo> StatesOf(const CompiledRun& run) {
+  std::vector<StateInfo> states;
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const Program& program : run.programs) {
+    for (const ProgramState& state : program.states) {
+      if (state.role == Role::kCache || !seen.insert(state.path).second) continue;
+      const ProgramValue& value = program.value(state.given != kNone ? state.given : state.left);
+      states.push_back({state.path, state.role, value.type, program.buffers[value.buffer].offset});
+    }
+  }
+  return states;
+}
+
 absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend* backend,
                                                        const EngineOptions& options) {
   auto engine = absl::WrapUnique(new Engine());
@@ -54,14 +68,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
       RETURN_IF_ERROR(engine->WriteArena(at, absl::MakeConstSpan(piece.data(), bytes)));
     }
   }
-  absl::flat_hash_map<std::string, bool> seen;
+  engine->states_ = StatesOf(engine->run_);
   for (const Program& program : engine->run_.programs) {
-    for (const ProgramState& state : program.states) {
-      if (state.role == Role::kCache || !seen.emplace(state.path, true).second) continue;
-      const ProgramValue& value = program.value(state.given != kNone ? state.given : state.left);
-      engine->states_.push_back(
-          {state.path, state.role, value.type, program.buffers[value.buffer].offset});
-    }
     ASSIGN_OR_RETURN(engine->executors_[program.name],
                      Executor::Create(&program, backend, engine->arena_->data()));
   }

@@ -27,6 +27,9 @@ struct StateInfo {
   int64_t offset = 0;  // in the arena
 };
 
+// The states of a run, caches left out, in the order in which its Programs name them.
+std::vector<StateInfo> StatesOf(const CompiledRun& run);
+
 struct EngineOptions {
   // The byte behind the planned end of the arena cannot be touched.
   bool guarded = false;

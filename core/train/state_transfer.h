@@ -23,7 +23,7 @@ struct SaveRequest {
   int64_t batches = 0;  // global batches taken from the data
   std::string plan;     // text forms
   std::string config;
-  int keep = 3;  // checkpoints that stay
+  int64_t keep = 3;  // checkpoints that stay
 };
 
 // Saves every state of the engine, in the dtypes that the backend keeps. Errors are

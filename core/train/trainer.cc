@@ -100,6 +100,7 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const std::function<bool()>& 
     sum += loss * count;
     targets += count;
   }
+  result.complete = result.batches == batches;
   result.loss = targets > 0 ? sum / targets : 0;
   result.seconds = Now() - begin;
   return result;
@@ -112,7 +113,7 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
   request.step = step_;
   request.batches = batches_;
   request.config = config_text;
-  request.keep = static_cast<int>(config_.keep_checkpoints());
+  request.keep = config_.keep_checkpoints();
   if (!google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {
     return absl::InternalError("the plan has no text form");
   }

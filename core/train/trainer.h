@@ -30,8 +30,9 @@ struct StepResult {
 
 struct EvaluationResult {
   double loss = 0;      // the mean over all targets of all batches
-  int64_t batches = 0;  // that it is of; fewer than asked for if it was stopped
+  int64_t batches = 0;  // that were evaluated
   double seconds = 0;
+  bool complete = true;  // false if it was stopped before the last batch
 };
 
 enum class Timing { kNone, kInstructions };

@@ -133,6 +133,15 @@ RunningProgram::~RunningProgram() {
 std::string RunningProgram::Out() const { return ReadFile(out_path_); }
 std::string RunningProgram::Err() const { return ReadFile(err_path_); }
 
+std::vector<std::string> RunningProgram::OpenFiles() const {
+  std::vector<std::string> paths;
+  for (const auto& entry : fs::directory_iterator("/proc/" + std::to_string(pid_) + "/fd")) {
+    std::error_code closed;
+    paths.push_back(fs::read_symlink(entry.path(), closed).string());
+  }
+  return paths;
+}
+
 void RunningProgram::Signal(int signal) { kill(pid_, signal); }
 
 bool RunningProgram::WaitFor(const std::function<bool()>& done) {

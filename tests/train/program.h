@@ -61,9 +61,11 @@ class RunningProgram {
   RunningProgram(const RunningProgram&) = delete;
   RunningProgram& operator=(const RunningProgram&) = delete;
 
-  // What it has said so far.
+  // Its output so far.
   std::string Out() const;
   std::string Err() const;
+  // What its file descriptors lead to.
+  std::vector<std::string> OpenFiles() const;
   void Signal(int signal);
   // Waits until `done` holds; false after a minute, or when the program ends before.
   bool WaitFor(const std::function<bool()>& done);

@@ -1,5 +1,8 @@
 // Runs that stop and go on: killed, interrupted, ended; from a folder and from one checkpoint.
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -163,6 +166,99 @@ TEST(ResumeTest, ARunThatIsDoneHasNothingToDo) {
   const Result result = RunProgram(GptProgram(), {"--resume=" + folder});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("nothing is left to do: step 20 of 20 is done"));
+}
+
+// The answer to more steps is the answer to none.
+TEST(ResumeTest, AFinishedRunOfAnotherShapeIsAnErrorToo) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder})).code, 0);
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder, "--set=model.layers=2"});
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("a run cannot be resumed with another shape of its state"));
+}
+
+TEST(ResumeTest, ARunStoppedBeforeItsFirstCheckpointStartsAgain) {
+  const std::string folder = NewFolder() + "/run";
+  {
+    RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000"}));
+    ASSERT_TRUE(running.WaitFor([&] {
+      return fs::exists(folder + "/metrics.jsonl") && !Metrics(folder).empty();
+    })) << running.Err();
+    running.Signal(SIGKILL);
+    EXPECT_EQ(running.Wait().signal, SIGKILL);
+  }
+  const Result resumed = RunProgram(GptProgram(), {"--resume=" + folder});
+  EXPECT_EQ(resumed.code, 1);
+  EXPECT_THAT(resumed.err, HasSubstr("holds a run that was stopped before its first checkpoint: "
+                                     "start it again with --out=" +
+                                     folder));
+  const Result again = RunProgram(GptProgram(), Tiny({"--out=" + folder}));
+  ASSERT_EQ(again.code, 0) << again.err;
+  ExpectStepsTo(20, folder);
+}
+
+// Else pruning it would free no space on the disk.
+TEST(ResumeTest, AResumedRunClosesTheCheckpointThatItStartedFrom) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=10"})).code, 0);
+  RunningProgram running(GptProgram(), {"--resume=" + folder, "--steps=1000000", "--save_every=10",
+                                        "--set=keep_checkpoints=1"});
+  ASSERT_TRUE(running.WaitFor([&] {
+    return !Checkpoints(folder).empty() && Checkpoints(folder)[0] != Name(10);
+  })) << running.Err();
+  EXPECT_THAT(running.OpenFiles(), Not(::testing::Contains(HasSubstr(Name(10)))));
+}
+
+// Another process that trains there may be about to remove the checkpoint, or to save a newer one.
+TEST(ResumeTest, AResumeTakesTheLockBeforeItChoosesACheckpoint) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder})).code, 0);
+  fs::remove(folder + "/checkpoints/" + Name(20) + "/manifest.json");
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=30"});
+  close(fd);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("another process is training in " + folder));
+}
+
+TEST(ResumeTest, AFailedResumeLeavesNoFolderAndMeasuresNothing) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder + "/old"})).code, 0);
+  const Result result =
+      RunProgram(GptProgram(), {"--resume=" + folder + "/old", "--out=" + folder + "/new",
+                                "--steps=30", "--set=model.layers=2"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("a run cannot be resumed with another shape of its state"));
+  EXPECT_EQ(result.out, "");
+  EXPECT_FALSE(fs::exists(folder + "/new"));
+}
+
+// As int, 2^32 + 1 would be 1.
+TEST(ResumeTest, KeepsAsManyCheckpointsAsAreAskedFor) {
+  const std::string folder = NewFolder();
+  const Result result =
+      RunProgram(GptProgram(),
+                 Tiny({"--out=" + folder, "--save_every=5", "--set=keep_checkpoints=4294967297"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(Checkpoints(folder).size(), 4);
+}
+
+TEST(ResumeTest, CtrlCInTheLastEvaluationIsNoSuccess) {
+  const std::string folder = NewFolder();
+  WriteFile(folder + "/long.txt", std::string(4 << 20, 'x'));
+  RunningProgram running(GptProgram(), Tiny({"--out=" + folder + "/run", "--steps=1", "--batch=1",
+                                             "--data=" + folder + "/long.txt",
+                                             "--set=eval_batches=0", "--device=reference"}));
+  ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("step 1/1 ") != std::string::npos; }))
+      << running.Out();
+  running.Signal(SIGINT);
+  const Result result = running.Wait();
+  EXPECT_EQ(result.code, 130) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("stopped in the evaluation after step 1, the last; evaluate"));
+  EXPECT_THAT(result.out, HasSubstr("--mode=evaluate\n"));
+  EXPECT_FALSE(Metrics(folder + "/run").back().contains("eval_loss"));
+  EXPECT_THAT(Checkpoints(folder + "/run"), ElementsAre(Name(1)));
 }
 
 TEST(ResumeTest, EvaluateAndSampleTrainNothing) {

@@ -6,8 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,7 +22,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kConfigName[] = "config.textproto";
-constexpr char kMetricsName[] = "metrics.jsonl";
+
+enum class Config { kNone, kOfARun, kForeign };
+
+// Whose config.textproto a folder holds.
+Config ConfigIn(const std::string& path) {
+  std::ifstream file(absl::StrCat(path, "/", kConfigName), std::ios::binary);
+  if (!file) return Config::kNone;
+  std::string title(sizeof(kConfigTitle) - 1, '\0');
+  file.read(&title[0], static_cast<std::streamsize>(title.size()));
+  return title == kConfigTitle ? Config::kOfARun : Config::kForeign;
+}
 
 std::string UserFolder() {
   const char* const bazel = std::getenv("BUILD_WORKING_DIRECTORY");
@@ -62,10 +74,15 @@ RunPath RunOf(const std::string& path) {
   return {path, Exists(absl::StrCat(path, "/", kManifestFile))};
 }
 
-bool HoldsRun(const std::string& path) {
-  return Exists(absl::StrCat(path, "/", kConfigName)) ||
-         Exists(absl::StrCat(path, "/", kMetricsName)) || Exists(CheckpointsFolder(path)) ||
-         Exists(absl::StrCat(path, "/", kManifestFile));
+bool HoldsCheckpoint(const std::string& path) {
+  if (Exists(absl::StrCat(path, "/", kManifestFile))) return true;
+  const absl::StatusOr<std::vector<FoundCheckpoint>> found =
+      ListCheckpoints(CheckpointsFolder(path));
+  return found.ok() ? !found->empty() : !absl::IsNotFound(found.status());
+}
+
+bool HoldsRunWithoutCheckpoint(const std::string& path) {
+  return ConfigIn(path) == Config::kOfARun && !HoldsCheckpoint(path);
 }
 
 bool SameFolder(const std::string& a, const std::string& b) {
@@ -74,10 +91,7 @@ bool SameFolder(const std::string& a, const std::string& b) {
 }
 
 absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& path, bool resuming) {
-  if (!resuming && HoldsRun(path)) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        path, " already holds a run: choose another --out, or go on with --resume=", path));
-  }
+  const bool made = !Exists(path);
   const auto unwritable = [&](const absl::Status& status) {
     return absl::Status(status.code(),
                         absl::StrCat("cannot make the run folder ", path, ": ", status.message()));
@@ -89,7 +103,21 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& pa
     return absl::UnavailableError(absl::StrCat("another process is training in ", path));
   }
   if (!lock.ok()) return unwritable(lock.status());
-  return std::unique_ptr<RunFolder>(new RunFolder(path, *std::move(lock)));
+  // Under the lock: nobody can save a first checkpoint between these questions and the run.
+  if (!resuming && HoldsCheckpoint(path)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        path, " already holds a run: choose another --out, or go on with --resume=", path));
+  }
+  if (!resuming && ConfigIn(path) == Config::kForeign) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " holds a ", kConfigName,
+                                                 " that no run has written: choose another --out"));
+  }
+  return std::unique_ptr<RunFolder>(new RunFolder(path, made, *std::move(lock)));
+}
+
+RunFolder::~RunFolder() {
+  // Fails, as it should, if there is something in the folder.
+  if (made_) rmdir(path_.c_str());
 }
 
 absl::Status RunFolder::WriteText(const std::string& name, absl::string_view text) {

@@ -33,17 +33,31 @@ struct RunPath {
 };
 RunPath RunOf(const std::string& path);
 
-bool HoldsRun(const std::string& path);
+// Whether a folder holds a checkpoint, or a run's folder of them.
+bool HoldsCheckpoint(const std::string& path);
+
+// Whether a folder holds a run that was stopped before its first checkpoint.
+bool HoldsRunWithoutCheckpoint(const std::string& path);
+
+// The first line of a run's config.textproto, by which it is known.
+inline constexpr char kConfigTitle[] =
+    "# The effective configuration of a run: every field, also those that nobody set.\n";
 
 // Whether two paths lead to one folder.
 bool SameFolder(const std::string& a, const std::string& b);
 
-// Not thread-safe. While it lives, no other process can open the folder.
+// Not thread-safe. While it exists, no other process can open the folder.
 class RunFolder {
  public:
-  // Makes the folder where it is missing. AlreadyExists if it holds a run and `resuming` is false;
-  // Unavailable if another process trains there; else the system's error, which names the path.
+  // Makes the folder where it is missing. A folder that holds checkpoints is opened only if
+  // `resuming`, else it is AlreadyExists, and so is one with a config.textproto that is not a
+  // run's: a run that was stopped before its first checkpoint can be started again. Unavailable if
+  // another process trains there; else the system's error, which names the path.
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(const std::string& path, bool resuming);
+  // Removes the folder if Open made it and nothing was written to it.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
@@ -52,10 +66,11 @@ class RunFolder {
   absl::Status WriteText(const std::string& name, absl::string_view text);
 
  private:
-  RunFolder(std::string path, std::unique_ptr<FolderLock> lock)
-      : path_(std::move(path)), lock_(std::move(lock)) {}
+  RunFolder(std::string path, bool made, std::unique_ptr<FolderLock> lock)
+      : path_(std::move(path)), made_(made), lock_(std::move(lock)) {}
 
   const std::string path_;
+  const bool made_;  // by Open
   const std::unique_ptr<FolderLock> lock_;
 };
 

@@ -54,6 +54,7 @@ TEST(RunFolderTest, ARunIsNotWrittenOver) {
     ASSERT_TRUE((*folder)->WriteText("config.textproto", "steps: 1\n").ok());
     ASSERT_TRUE((*folder)->WriteText("config.textproto", "steps: 2\n").ok());
     ASSERT_TRUE((*folder)->WriteText("dump/graph.txt", "text").ok());
+    ASSERT_TRUE((*folder)->WriteText("checkpoints/step_00000001/manifest.json", "{}").ok());
     EXPECT_EQ(Contents(path + "/config.textproto"), "steps: 2\n");
     EXPECT_EQ(Contents(path + "/dump/graph.txt"), "text");
     const auto second = RunFolder::Open(path, true);
@@ -63,6 +64,37 @@ TEST(RunFolderTest, ARunIsNotWrittenOver) {
   EXPECT_TRUE(absl::IsAlreadyExists(again.status())) << again.status();
   EXPECT_THAT(std::string(again.status().message()), HasSubstr("--resume=" + path));
   EXPECT_TRUE(RunFolder::Open(path, true).ok());
+}
+
+TEST(RunFolderTest, ARunWithoutACheckpointIsWrittenOver) {
+  const std::string path = Fresh("no_checkpoint");
+  {
+    const auto folder = RunFolder::Open(path, false);
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    ASSERT_TRUE((*folder)->WriteText("config.textproto", kConfigTitle).ok());
+    ASSERT_TRUE((*folder)->WriteText("metrics.jsonl", "{}\n").ok());
+    ASSERT_TRUE((*folder)->WriteText("checkpoints/.tmp-step_00000001/manifest.json", "{}").ok());
+  }
+  EXPECT_TRUE(HoldsRunWithoutCheckpoint(path));
+  EXPECT_TRUE(RunFolder::Open(path, false).ok());
+}
+
+TEST(RunFolderTest, AConfigurationThatNoRunHasWrittenIsKept) {
+  const std::string path = Fresh("foreign_config");
+  ASSERT_TRUE(MakeFolders(path).ok());
+  std::ofstream(path + "/config.textproto") << "steps: 1\n";
+  EXPECT_FALSE(HoldsRunWithoutCheckpoint(path));
+  const auto folder = RunFolder::Open(path, false);
+  EXPECT_TRUE(absl::IsAlreadyExists(folder.status())) << folder.status();
+}
+
+TEST(RunFolderTest, AFolderThatWasMadeForNothingGoesAgain) {
+  const std::string path = Fresh("for_nothing");
+  ASSERT_TRUE(RunFolder::Open(path, false).ok());
+  EXPECT_FALSE(Exists(path));
+  ASSERT_TRUE(MakeFolders(path).ok());
+  ASSERT_TRUE(RunFolder::Open(path, false).ok());
+  EXPECT_TRUE(Exists(path)) << "it was there before";
 }
 
 TEST(RunFolderTest, AFileInTheWayIsNamed) {

@@ -5,10 +5,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/runtime/engine.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/programs.h"
+#include "core/train/state_transfer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/backends/backends.h"
 #include "tools/train/data_source.h"
@@ -46,11 +48,20 @@ void NoteChanges(const std::vector<ConfigChange>& changes, Mode mode, Setup* set
 // What comes before files and flags: a preset, or what the resumed run was.
 absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, Setup* setup) {
   if (line.resume.empty()) return PresetConfig(*setup->definition, line.preset);
-  ASSIGN_OR_RETURN(OpenedCheckpoint opened, OpenCheckpoint(UserPath(line.resume)));
-  for (const std::string& skipped : opened.skipped) {
+  const std::string path = UserPath(line.resume);
+  absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(path);
+  if (!opened.ok() && HoldsRunWithoutCheckpoint(RunOf(path).run)) {
+    const std::string run = RunOf(path).run;
+    return absl::NotFoundError(absl::StrCat(
+        run,
+        " holds a run that was stopped before its first checkpoint: start it again with --out=",
+        run));
+  }
+  RETURN_IF_ERROR(opened.status());
+  for (const std::string& skipped : opened->skipped) {
     setup->notes.push_back(absl::StrCat("passed over: ", skipped));
   }
-  setup->checkpoint = std::move(opened.checkpoint);
+  setup->checkpoint = std::move(opened->checkpoint);
   return SavedConfig(*setup->definition, setup->checkpoint->config(),
                      absl::StrCat(setup->checkpoint->folder(), "/", kConfigFile));
 }
@@ -71,9 +82,7 @@ absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   }
   if (before != nullptr) NoteChanges(ChangesBetween(*before, config), line.mode, setup);
   setup->config = config.config();
-  setup->config_text = absl::StrCat(
-      "# The effective configuration of a run: every field, also those that nobody set.\n",
-      config.ToText());
+  setup->config_text = absl::StrCat(kConfigTitle, config.ToText());
   RETURN_IF_ERROR(CheckRunConfig(setup->config));
   ASSIGN_OR_RETURN(setup->model, setup->definition->create(config.model()));
   return absl::OkStatus();
@@ -107,6 +116,17 @@ absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config,
   if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
   // The limit is held against the peak below, where there is more to say.
   return CompileRun(std::move(graphs), plan, *setup.backend, CompileOptions());
+}
+
+// Holds the state of the checkpoint against that of the run. Where they differ because of what was
+// overridden, the error says so.
+absl::Status CheckState(const Setup& setup, RunParts parts) {
+  const Extra extra = parts == RunParts::kAll ? Extra::kRefuse : Extra::kLeaveOptimizer;
+  absl::Status status = CheckFits(*setup.checkpoint, StatesOf(setup.compiled), extra);
+  if (status.ok() || setup.shape_changes.empty()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("a run cannot be resumed with another shape of its state (",
+                   absl::StrJoin(setup.shape_changes, ", "), "): ", status.message()));
 }
 
 absl::Status CheckMemoryLimit(const Setup& setup, RunParts parts) {
@@ -151,6 +171,8 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
     ASSIGN_OR_RETURN(setup.dataset, OpenDataset(setup.config, setup.model->vocabulary(), argv0));
   }
   ASSIGN_OR_RETURN(setup.compiled, Compile(setup, setup.config, parts));
+  // With --plan_only, a run may be planned with another shape than it has.
+  if (setup.checkpoint != nullptr && !line.plan_only) RETURN_IF_ERROR(CheckState(setup, parts));
   RETURN_IF_ERROR(CheckMemoryLimit(setup, parts));
   setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());
   return setup;

@@ -33,8 +33,9 @@ struct Setup {
   CompiledRun compiled;
 };
 
-// `argv0` is where the data that comes with the program is looked for. Errors are of what the user
-// gave, and name it.
+// With --resume, takes the newest whole checkpoint, and refuses one whose state has another shape
+// than the run's. `argv0` is where the data that comes with the program is looked for. Errors are
+// of what the user gave, and name it.
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
                                  const std::string& argv0);
 

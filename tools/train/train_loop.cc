@@ -58,9 +58,9 @@ TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOp
       folder_(folder),
       scale_(Scale()),
       first_step_(trainer->step() + 1) {
-  if (setup.checkpoint == nullptr) return;
-  saved_step_ = setup.checkpoint->step();
-  saved_folder_ = setup.checkpoint->folder();
+  if (options.start_step < 0) return;
+  saved_step_ = options.start_step;
+  saved_folder_ = options.start_folder;
   saved_here_ = SameFolder(RunOf(saved_folder_).run, folder->path());
 }
 
@@ -168,7 +168,8 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   if (Due(result.step, config.eval_every(), config.steps())) {
     ASSIGN_OR_RETURN(const EvaluationResult evaluated,
                      trainer_->Evaluate([] { return Interrupted() != 0; }));
-    if (!Interrupted()) {
+    evaluation_stopped_ = !evaluated.complete;
+    if (evaluated.complete) {
       line.eval_loss = evaluated.loss;
       progress.Line(absl::StrFormat("step %d: eval_loss %.4f (%d batches, %s)", result.step,
                                     evaluated.loss, evaluated.batches,
@@ -203,6 +204,14 @@ absl::StatusOr<int> TrainLoop::Run() {
   if (trainer_->step() < steps) {
     absl::PrintF("stopped after step %d of %d; go on with\n  %s\n", trainer_->step(), steps,
                  ResumeCommand());
+    std::fflush(stdout);
+    return 128 + Interrupted();
+  }
+  if (evaluation_stopped_) {
+    absl::PrintF(
+        "stopped in the evaluation after step %d, the last; evaluate it with\n  %s "
+        "--mode=evaluate\n",
+        steps, ResumeCommand());
     std::fflush(stdout);
     return 128 + Interrupted();
   }

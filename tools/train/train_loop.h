@@ -18,6 +18,9 @@ namespace tessera {
 struct LoopOptions {
   std::string trace;    // a file, or ""
   std::string program;  // how the user called us
+  // The checkpoint that the run goes on from; -1 and "" for a new run.
+  int64_t start_step = -1;
+  std::string start_folder;
 };
 
 // Not thread-safe. All arguments must outlive it.
@@ -52,9 +55,10 @@ class TrainLoop {
   StepScale scale_;
   const int64_t first_step_;
   double measure_at_ = 0, measure_every_ = 5;  // seconds: when again at the earliest
-  int64_t saved_step_ = -1;   // of the newest checkpoint of this run; -1 if there is none
-  std::string saved_folder_;  // its own
-  bool saved_here_ = false;   // whether it lies in folder_
+  int64_t saved_step_ = -1;          // of the newest checkpoint of this run; -1 if there is none
+  std::string saved_folder_;         // its own
+  bool saved_here_ = false;          // whether it lies in folder_
+  bool evaluation_stopped_ = false;  // whether the newest evaluation was interrupted
 };
 
 // Writes the sample that the configuration asks for to stdout as it is drawn.

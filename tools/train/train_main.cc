@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "core/cost/machine.h"
 #include "core/posix/available_memory.h"
@@ -45,27 +44,34 @@ std::string ProgramName(const std::string& argv0, const ModelDefinition& definit
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
-// Where a run writes. A run folder that is resumed goes on; a single checkpoint begins a new run,
-// so that what came after it stays.
-absl::StatusOr<std::unique_ptr<RunFolder>> OpenRunFolder(const CommandLine& line,
-                                                         const Setup& setup) {
+// The folder of the run that is resumed, if this one goes on in it; else nullptr. It is locked
+// before a checkpoint is chosen: no other process can save or remove one meanwhile.
+absl::StatusOr<std::unique_ptr<RunFolder>> OpenResumedFolder(const CommandLine& line) {
+  if (line.resume.empty()) return nullptr;
   const RunPath resumed = RunOf(UserPath(line.resume));
-  std::string path = UserPath(line.out);
-  if (path.empty()) {
-    path = !line.resume.empty() && !resumed.is_checkpoint
-               ? resumed.run
-               : NewRunPath(setup.definition->name, std::time(nullptr));
+  // A single checkpoint begins a new run, unless --out says otherwise: what came after it stays.
+  if (line.out.empty() ? resumed.is_checkpoint : !SameFolder(UserPath(line.out), resumed.run)) {
+    return nullptr;
   }
-  const bool same = !line.resume.empty() && SameFolder(path, resumed.run);
-  if (same && resumed.is_checkpoint) {
-    const auto newest = OpenCheckpoint(path);
-    if (newest.ok() && newest->checkpoint->step() > setup.checkpoint->step()) {
-      return absl::AlreadyExistsError(
-          absl::StrCat(path, " holds a newer checkpoint, of step ", newest->checkpoint->step(),
-                       ": choose another --out, or none for a new run folder"));
-    }
-  }
-  return RunFolder::Open(path, same);
+  // What is no folder is no run either, and opening a checkpoint in it says so.
+  if (!SameFolder(resumed.run, absl::StrCat(resumed.run, "/."))) return nullptr;
+  return RunFolder::Open(resumed.run, /*resuming=*/true);
+}
+
+// Refuses to go on from a checkpoint in a folder that holds newer ones.
+absl::Status CheckNewest(const RunFolder& folder, const Checkpoint& checkpoint) {
+  const auto newest = OpenCheckpoint(folder.path());
+  if (!newest.ok() || newest->checkpoint->step() <= checkpoint.step()) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat(folder.path(), " holds a newer checkpoint, of step ", newest->checkpoint->step(),
+                   ": choose another --out, or none for a new run folder"));
+}
+
+absl::StatusOr<std::unique_ptr<RunFolder>> OpenNewFolder(const CommandLine& line,
+                                                         const Setup& setup) {
+  const std::string path = line.out.empty() ? NewRunPath(setup.definition->name, std::time(nullptr))
+                                            : UserPath(line.out);
+  return RunFolder::Open(path, /*resuming=*/false);
 }
 
 absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& run,
@@ -93,17 +99,9 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
   return absl::OkStatus();
 }
 
-// Loads the checkpoint, if there is one. A state of another shape is explained by what was
-// overridden, where that is the reason.
 absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
-  absl::StatusOr<std::string> note = trainer->Load(*setup.checkpoint, extra);
-  if (absl::IsFailedPrecondition(note.status()) && !setup.shape_changes.empty()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a run cannot be resumed with another shape of its state (",
-                     absl::StrJoin(setup.shape_changes, ", "), "): ", note.status().message()));
-  }
-  RETURN_IF_ERROR(note.status());
-  if (!note->empty()) SayNotes({*note});
+  ASSIGN_OR_RETURN(const std::string note, trainer->Load(*setup.checkpoint, extra));
+  if (!note.empty()) SayNotes({note});
   return absl::OkStatus();
 }
 
@@ -136,7 +134,9 @@ void WarnOfMemory(int64_t needed) {
                          FormatBytes(available), " are available")});
 }
 
-absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup) {
+// `folder` is that of the run that is resumed, or nullptr for a new one.
+absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup,
+                          std::unique_ptr<RunFolder> folder) {
   if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
     SayNotes(setup.notes);
     Say(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
@@ -144,7 +144,11 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
     return 0;
   }
   if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
-  ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
+  if (folder != nullptr) {
+    RETURN_IF_ERROR(CheckNewest(*folder, *setup.checkpoint));
+  } else {
+    ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup));
+  }
   Say(absl::StrCat("run folder: ", folder->path()));
   Say(ModelLine(setup.definition->name, setup.config, setup.compiled));
   SayNotes(setup.notes);
@@ -168,7 +172,16 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
     Say(absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
   }
   if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
-  TrainLoop loop(setup, rates, {UserPath(line.trace), argv0}, engine.get(), &trainer, folder.get());
+  LoopOptions options;
+  options.trace = UserPath(line.trace);
+  options.program = argv0;
+  if (setup.checkpoint != nullptr) {
+    options.start_step = setup.checkpoint->step();
+    options.start_folder = setup.checkpoint->folder();
+    // Files that stay open keep their space on the disk when the checkpoint is removed.
+    setup.checkpoint.reset();
+  }
+  TrainLoop loop(setup, rates, options, engine.get(), &trainer, folder.get());
   return loop.Run();
 }
 
@@ -184,7 +197,7 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
   } else {
     ASSIGN_OR_RETURN(const EvaluationResult result,
                      trainer.Evaluate([] { return Interrupted() != 0; }));
-    if (!Interrupted()) {
+    if (result.complete) {
       Say(absl::StrFormat("step %d: eval_loss %.4f (%d batches, %s)", trainer.step(), result.loss,
                           result.batches, FormatSeconds(result.seconds)));
     }
@@ -197,7 +210,10 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
   absl::PrintF("%s",
                PlanReport(setup.definition->name, setup.config, setup.compiled, AvailableMemory()));
   if (!line.dump.empty()) {
-    ASSIGN_OR_RETURN(const std::unique_ptr<RunFolder> folder, OpenRunFolder(line, setup));
+    ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));
+    if (folder == nullptr) {
+      ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup));
+    }
     RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
     Say(absl::StrCat("dumped to ", folder->path(), "/dump"));
   }
@@ -211,11 +227,16 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
     absl::PrintF("%s", HelpText(ProgramName(argv0, definition), definition));
     return 0;
   }
+  const bool train = line.mode == Mode::kTrain && !line.plan_only;
+  std::unique_ptr<RunFolder> folder;
+  if (train) {
+    ASSIGN_OR_RETURN(folder, OpenResumedFolder(line));
+  }
   ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0));
   if (line.plan_only) return ShowPlan(line, setup);
   CatchInterrupts();
-  return line.mode == Mode::kTrain ? Train(line, argv0, std::move(setup))
-                                   : UseModel(line, std::move(setup));
+  return train ? Train(line, argv0, std::move(setup), std::move(folder))
+               : UseModel(line, std::move(setup));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ class Saver {
     if (options_.keep <= 0) return;
     const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(folder_);
     if (!found.ok()) return WarnIfError(found.status());
-    int kept = 1;  // the new one, whichever step it is of
+    int64_t kept = 1;  // the new one, whichever step it is of
     for (const FoundCheckpoint& old : *found) {
       if (old.folder == final_) continue;
       if (kept >= options_.keep) {

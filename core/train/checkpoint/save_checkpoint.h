@@ -43,7 +43,7 @@ struct StateChunk {
 struct SaveOptions {
   // How many checkpoints stay: the new one, and the newest others that look whole (right manifest,
   // right sizes). 0: all. There must be room on the disk for one more.
-  int keep = 3;
+  int64_t keep = 3;
   // The most that ReadState is asked for at once, rounded down to a multiple of 8, so that no
   // element is cut. This is also all the memory that a save takes.
   int64_t chunk_bytes = int64_t{4} << 20;
