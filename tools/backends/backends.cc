@@ -28,7 +28,12 @@ std::vector<std::string> BackendNames() {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads) {
   for (const Entry& entry : kBackends) {
-    if (entry.name == name) return entry.make(threads);
+    if (entry.name != name) continue;
+    std::unique_ptr<Backend> backend = entry.make(threads);
+    if (backend->processor().threads <= kMaxThreads) return backend;
+    return absl::InvalidArgumentError(
+        absl::StrCat(threads > 0 ? "threads is " : "OMP_NUM_THREADS is ",
+                     backend->processor().threads, ": it must be at most ", kMaxThreads));
   }
   return absl::InvalidArgumentError(absl::StrCat("there is no device '", name, "': devices are ",
                                                  absl::StrJoin(BackendNames(), ", ")));

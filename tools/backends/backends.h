@@ -15,8 +15,12 @@ namespace tessera {
 // The default first.
 std::vector<std::string> BackendNames();
 
-// `threads` = 0: as many as this process may use. InvalidArgument for a name that is not in the
-// list.
+// The most threads of a backend: a team of ten thousands overflows the stack that OpenMP starts it
+// from.
+inline constexpr int kMaxThreads = 4096;
+
+// `threads` = 0: as many as OMP_NUM_THREADS says, or as this process may use. InvalidArgument for a
+// name that is not in the list, or for more than kMaxThreads.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads);
 
 }  // namespace tessera

@@ -160,11 +160,6 @@ absl::Status CheckRunConfig(const RunConfig& config) {
   RETURN_IF_ERROR(AtLeast("eval_every", config.eval_every(), 0));
   RETURN_IF_ERROR(AtLeast("eval_batches", config.eval_batches(), 0));
   RETURN_IF_ERROR(AtLeast("threads", config.threads(), 0));
-  constexpr int kMostThreads = 4096;
-  if (config.threads() > kMostThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads is ", config.threads(), ": it must be at most ", kMostThreads));
-  }
   RETURN_IF_ERROR(CheckSample(config.sample()));
   RETURN_IF_ERROR(CheckOptimizer(config.optimizer()));
   return CheckSchedule(config.optimizer());

@@ -93,7 +93,6 @@ TEST(RunConfigTest, EveryFieldIsChecked) {
       {"eval_every is -1", [](RunConfig& c) { c.set_eval_every(-1); }},
       {"eval_batches is -1", [](RunConfig& c) { c.set_eval_batches(-1); }},
       {"threads is -1", [](RunConfig& c) { c.set_threads(-1); }},
-      {"threads is 1000000", [](RunConfig& c) { c.set_threads(1000000); }},
       {"sample.tokens is -1", [](RunConfig& c) { c.mutable_sample()->set_tokens(-1); }},
       {"sample.top_k is -1", [](RunConfig& c) { c.mutable_sample()->set_top_k(-1); }},
       {"sample.temperature is -1", [](RunConfig& c) { c.mutable_sample()->set_temperature(-1); }},
