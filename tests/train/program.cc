@@ -39,7 +39,6 @@ std::string NewPath(const std::string& name) {
   if (options.file_limit > 0) {
     // Where ThreadSanitizer would put a file that is larger than the limit, before main.
     setenv("TMPDIR", "/nonexistent", 1);
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit limit = {static_cast<rlim_t>(options.file_limit),
                           static_cast<rlim_t>(options.file_limit)};
     setrlimit(RLIMIT_FSIZE, &limit);

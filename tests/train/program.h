@@ -41,8 +41,7 @@ struct Result {
 struct RunOptions {
   std::map<std::string, std::string> environment;  // set beside the test's own
   std::string folder;                              // that it is run in; "" for the test's
-  // The largest file that it can write, in bytes; 0 for no limit. Writing more is an error of the
-  // system's, as on a full disk.
+  // The largest file that it can write, in bytes; 0 for no limit.
   int64_t file_limit = 0;
 };
 
@@ -66,6 +65,7 @@ class RunningProgram {
   std::string Err() const;
   // What its file descriptors lead to.
   std::vector<std::string> OpenFiles() const;
+  pid_t pid() const { return pid_; }
   void Signal(int signal);
   // Waits until `done` holds; false after a minute, or when the program ends before.
   bool WaitFor(const std::function<bool()>& done);

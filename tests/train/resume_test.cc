@@ -87,7 +87,7 @@ TEST(ResumeTest, CtrlCSavesAndSaysHowToGoOn) {
     running.Signal(signal);
     const Result stopped = running.Wait();
     EXPECT_EQ(stopped.code, 128 + signal);
-    EXPECT_THAT(stopped.err, HasSubstr("once more stops at once"));
+    EXPECT_THAT(stopped.err, HasSubstr("a second signal stops at once"));
     const size_t command_at = stopped.out.find("go on with\n  ");
     ASSERT_NE(command_at, std::string::npos) << stopped.out;
     std::string command = stopped.out.substr(command_at + 13);

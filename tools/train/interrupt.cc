@@ -1,34 +1,43 @@
 #include "tools/train/interrupt.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
+#include <vector>
 
 namespace tessera {
 namespace {
 
+std::atomic<bool> stop_on_interrupts{false};
 std::atomic<int> caught{0};
-static_assert(std::atomic<int>::is_always_lock_free);
 
-// Everything here must be safe in a signal handler.
 void Handle(int signal) {
+  if (!stop_on_interrupts) {
+    TakeDefaultAction(signal);
+    return;
+  }
   if (caught.exchange(signal) != 0) _exit(128 + signal);
-  constexpr char kMessage[] = "\nstopping when this step is done; once more stops at once\n";
+  constexpr char kMessage[] = "\nstopping after this step; a second signal stops at once\n";
   if (write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1) < 0) return;
+}
+
+// nohup ignores SIGHUP, so that a run outlives its terminal.
+bool IsIgnored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
-void CatchInterrupts() {
-  struct sigaction action = {};
-  action.sa_handler = Handle;
-  action.sa_flags = SA_RESTART;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+std::unique_ptr<SignalThread> TakeInterrupts() {
+  std::vector<int> signals = {SIGINT, SIGTERM};
+  if (!IsIgnored(SIGHUP)) signals.push_back(SIGHUP);
+  return std::make_unique<SignalThread>(signals, Handle);
 }
 
-int Interrupted() { return caught.load(); }
+void StopOnInterrupts() { stop_on_interrupts = true; }
+
+int Interrupted() { return caught; }
 
 }  // namespace tessera

@@ -1,13 +1,22 @@
-// Ctrl-C (SIGINT) and SIGTERM: the first asks a run to stop, the second ends the process at once.
+// Ctrl-C (SIGINT), SIGTERM and the loss of the terminal (SIGHUP): the first one asks a run to stop,
+// the second one ends the process at once.
 #ifndef TESSERA_TOOLS_TRAIN_INTERRUPT_H_
 #define TESSERA_TOOLS_TRAIN_INTERRUPT_H_
 
+#include <memory>
+
+#include "core/posix/signals.h"
+
 namespace tessera {
 
-// Call once, before other threads are started.
-void CatchInterrupts();
+// Call on the first line of main. While the result exists its thread takes all signals. Until
+// StopOnInterrupts these three end the process, as they do by default.
+std::unique_ptr<SignalThread> TakeInterrupts();
 
-// The signal that came, or 0.
+// From now on the first of them asks the run to stop.
+void StopOnInterrupts();
+
+// Returns the signal that asked the run to stop, or 0. May be called from any thread.
 int Interrupted();
 
 }  // namespace tessera

@@ -21,6 +21,7 @@
 #include "core/train/trace.h"
 #include "tools/train/interrupt.h"
 #include "tools/train/process_memory.h"
+#include "tools/train/standard_output.h"
 #include "tools/train/text_stream.h"
 
 namespace tessera {
@@ -112,6 +113,14 @@ absl::Status TrainLoop::Save(Progress* progress) {
   return absl::OkStatus();
 }
 
+// A run whose output nobody can read any more is saved and ends.
+absl::Status TrainLoop::CheckOutput(Progress* progress) {
+  const absl::Status status = OutputStatus();
+  if (status.ok()) return status;
+  if (!(saved_here_ && saved_step_ == trainer_->step())) RETURN_IF_ERROR(Save(progress));
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; ", LastCheckpoint()));
+}
+
 absl::Status TrainLoop::TraceStep(const StepResult& result, Progress& progress) {
   const Executor& executor = engine_->executor(kTrain);
   const StepTimes times = {executor.step_begin_ns(), executor.step_end_ns(), executor.times()};
@@ -185,6 +194,7 @@ absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog& metrics) {
   while (trainer_->step() < setup_.config.steps() && !Interrupted()) {
     ASSIGN_OR_RETURN(const StepResult result, TakeStep(progress));
     RETURN_IF_ERROR(AfterStep(result, progress, metrics));
+    if (!Interrupted()) RETURN_IF_ERROR(CheckOutput(&progress));
   }
   // An interrupted step is saved too, unless it just was.
   const bool saved = saved_here_ && saved_step_ == trainer_->step();
@@ -246,7 +256,7 @@ absl::Status PrintSample(const Setup& setup, Engine& engine) {
     const char byte = static_cast<char>(token);
     absl::PrintF("%s", stream.Add(absl::string_view(&byte, 1)));
     std::fflush(stdout);
-    return Interrupted() == 0;
+    return Interrupted() == 0 && std::ferror(stdout) == 0;
   });
   absl::PrintF("%s\n", stream.Finish());
   std::fflush(stdout);

@@ -40,6 +40,7 @@ class TrainLoop {
   absl::Status MeasureAgain(const StepResult& result, Progress& progress);
   absl::Status AfterStep(const StepResult& result, Progress& progress, MetricsLog& metrics);
   absl::Status Save(Progress* progress);
+  absl::Status CheckOutput(Progress* progress);
   absl::Status TraceStep(const StepResult& result, Progress& progress);
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;

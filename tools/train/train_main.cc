@@ -24,15 +24,11 @@
 #include "tools/train/report.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/setup.h"
+#include "tools/train/standard_output.h"
 #include "tools/train/train_loop.h"
 
 namespace tessera {
 namespace {
-
-void Say(absl::string_view text) {
-  absl::PrintF("%s\n", text);
-  std::fflush(stdout);
-}
 
 void SayNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) Say(absl::StrCat("note: ", note));
@@ -234,7 +230,7 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
   }
   ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0));
   if (line.plan_only) return ShowPlan(line, setup);
-  CatchInterrupts();
+  StopOnInterrupts();
   return train ? Train(line, argv0, std::move(setup), std::move(folder))
                : UseModel(line, std::move(setup));
 }
@@ -243,8 +239,9 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
 
 int TrainMain(const std::string& argv0, const std::vector<std::string>& arguments,
               const ModelDefinition& definition) {
-  const absl::StatusOr<int> code = Run(argv0, arguments, definition);
-  std::fflush(stdout);
+  absl::StatusOr<int> code = Run(argv0, arguments, definition);
+  const absl::Status written = OutputStatus();
+  if (code.ok() && !written.ok()) code = written;
   if (code.ok()) return *code;
   // One line, whatever a library put into its message.
   const std::string message(code.status().message());

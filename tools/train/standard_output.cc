@@ -1,0 +1,30 @@
+#include "tools/train/standard_output.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+
+namespace tessera {
+
+void Say(absl::string_view text) {
+  absl::PrintF("%s\n", text);
+  std::fflush(stdout);
+}
+
+absl::Status OutputStatus() {
+  int error = 0;
+  if (std::fflush(stdout) != 0) {
+    error = errno;
+  } else if (std::ferror(stdout) != 0) {
+    // An earlier write failed, and its reason is lost, unless it lasts.
+    pollfd out = {STDOUT_FILENO, POLLOUT, 0};
+    error = poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0 ? EPIPE : EIO;
+  }
+  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, "cannot write to stdout");
+}
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+// The tool's output on stdout.
+#ifndef TESSERA_TOOLS_TRAIN_STANDARD_OUTPUT_H_
+#define TESSERA_TOOLS_TRAIN_STANDARD_OUTPUT_H_
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+// Prints a line at once.
+void Say(absl::string_view text);
+
+// Writes out what is buffered. An error says that something could not be written so far, and why.
+absl::Status OutputStatus();
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_STANDARD_OUTPUT_H_
