@@ -95,6 +95,7 @@ absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& req
   CheckpointContents contents;
   contents.step = request.step;
   contents.batches = request.batches;
+  contents.data = request.data;
   contents.plan = request.plan;
   contents.config = request.config;
   const std::vector<StateInfo>& states = engine.states();

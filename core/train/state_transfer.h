@@ -21,6 +21,7 @@ struct SaveRequest {
   std::string run_folder;
   int64_t step = 0;
   int64_t batches = 0;  // global batches taken from the data
+  std::string data;     // its fingerprint
   std::string plan;     // text forms
   std::string config;
   int64_t keep = 3;  // checkpoints that stay

@@ -112,6 +112,7 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
   request.run_folder = run_folder;
   request.step = step_;
   request.batches = batches_;
+  request.data = dataset_->Fingerprint();
   request.config = config_text;
   request.keep = config_.keep_checkpoints();
   if (!google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {

@@ -68,6 +68,8 @@ ABSL_FLAG(std::string, memory_limit, "", "such as 2GiB: refuse a run that needs 
 ABSL_FLAG(std::string, out, "", "the run folder; a new one below runs/ if left out");
 ABSL_FLAG(std::string, resume, "",
           "go on from a run folder's newest whole checkpoint, or from one checkpoint");
+ABSL_FLAG(bool, allow_changed_data, false,
+          "with --resume: train on although the data is not what it was");
 ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: at the end only");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: at the end only");
 ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
@@ -110,6 +112,7 @@ const std::vector<FlagGroup>& Groups() {
       {"The run",
        {{"out", "DIR"},
         {"resume", "DIR"},
+        {"allow_changed_data", ""},
         {"save_every", "N"},
         {"eval_every", "N"},
         {"mode", "MODE"}}},
@@ -211,6 +214,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.config = absl::GetFlag(FLAGS_config);
   line.out = absl::GetFlag(FLAGS_out);
   line.resume = absl::GetFlag(FLAGS_resume);
+  line.allow_changed_data = absl::GetFlag(FLAGS_allow_changed_data);
   line.mode = absl::GetFlag(FLAGS_mode);
   line.trace = absl::GetFlag(FLAGS_trace);
   line.check_memory = absl::GetFlag(FLAGS_check_memory);

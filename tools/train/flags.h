@@ -23,6 +23,7 @@ struct CommandLine {
   std::vector<FieldSetting> settings;  // of --set, then of the flags that are fields
   std::string out;
   std::string resume;
+  bool allow_changed_data = false;
   Mode mode = Mode::kTrain;
   std::string trace;
   std::set<std::string> dump;  // "graph", "plan", "program", "memory"

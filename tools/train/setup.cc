@@ -129,6 +129,28 @@ absl::Status CheckState(const Setup& setup, RunParts parts) {
                    absl::StrJoin(setup.shape_changes, ", "), "): ", status.message()));
 }
 
+// Compares the data with that of the checkpoint. Other data is an error for a run that goes on, and
+// a note for one that was asked to, or only evaluates.
+absl::Status CheckData(const CommandLine& line, Setup* setup) {
+  const std::string& before = setup->checkpoint->data();
+  const std::string now = setup->dataset->Fingerprint();
+  if (before == now) return absl::OkStatus();
+  if (before.empty()) {
+    setup->notes.push_back(
+        "the checkpoint is of an older version and holds no fingerprint of its data: whether the "
+        "data has changed since is not known");
+    return absl::OkStatus();
+  }
+  const std::string message = absl::StrCat(
+      "the data is not what the checkpoint was trained on: that was ", before, ", this is ", now);
+  if (line.mode == Mode::kTrain && !line.plan_only && !line.allow_changed_data) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(message, "; go on with the old data, or with --allow_changed_data"));
+  }
+  setup->notes.push_back(message);
+  return absl::OkStatus();
+}
+
 absl::Status CheckMemoryLimit(const Setup& setup, RunParts parts) {
   const int64_t limit = MemoryLimit(setup.config);
   const int64_t peak = setup.compiled.arena_bytes;
@@ -169,6 +191,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   ASSIGN_OR_RETURN(setup.backend, MakeBackend(setup.config.device(), setup.config.threads()));
   if (parts != RunParts::kGenerate) {
     ASSIGN_OR_RETURN(setup.dataset, OpenDataset(setup.config, setup.model->vocabulary(), argv0));
+    if (setup.checkpoint != nullptr) RETURN_IF_ERROR(CheckData(line, &setup));
   }
   ASSIGN_OR_RETURN(setup.compiled, Compile(setup, setup.config, parts));
   // With --plan_only, a run may be planned with another shape than it has.

@@ -93,6 +93,10 @@ absl::StatusOr<Manifest> ParseContents(const Json& json) {
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.step, IntegerMember(json, "step"));
   ASSIGN_OR_RETURN(manifest.batches, IntegerMember(json, "batches"));
+  // Checkpoints of before there were fingerprints have none.
+  if (json.contains("data")) {
+    ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
+  }
   RETURN_IF_ERROR(ParseFiles(json, &manifest));
   RETURN_IF_ERROR(ParseState(json, &manifest));
   return manifest;
@@ -129,8 +133,9 @@ std::string ManifestToText(const Manifest& manifest) {
       "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", kCheckpointVersion,
       ",\n  \"step\": ", manifest.step, ",\n  \"batches\": ", manifest.batches,
       ",\n  \"plan\": ", Quoted(manifest.plan_file),
-      ",\n  \"config\": ", Quoted(manifest.config_file), ",\n  \"files\": ", Lines(files),
-      ",\n  \"state\": ", Lines(state), ",\n");
+      ",\n  \"config\": ", Quoted(manifest.config_file),
+      manifest.data.empty() ? "" : absl::StrCat(",\n  \"data\": ", Quoted(manifest.data)),
+      ",\n  \"files\": ", Lines(files), ",\n  \"state\": ", Lines(state), ",\n");
   return absl::StrCat(body, LastLine(ChecksumOfText(body)));
 }
 

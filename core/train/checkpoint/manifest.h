@@ -7,6 +7,7 @@
 //     "batches": 120,
 //     "plan": "plan.textproto",
 //     "config": "config.textproto",
+//     "data": "text of 4351234 bytes, XXH3-128 ...",
 //     "files": [
 //       {"name": "parameters.safetensors", "bytes": 1234, "xxh3_128": "..."}, ...
 //     ],
@@ -48,6 +49,7 @@ struct Manifest {
   int64_t batches = 0;  // position in the data: global batches that training has taken
   std::string plan_file;
   std::string config_file;
+  std::string data;  // the fingerprint of the training data; "" if it is not known
   std::vector<File> files;
   std::vector<StateEntry> state;
   std::vector<std::string> state_files;  // of each entry of `state`, one of `files`

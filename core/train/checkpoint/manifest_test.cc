@@ -71,6 +71,16 @@ TEST(ManifestTest, ReadsWhatItWrote) {
   EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
 }
 
+TEST(ManifestTest, HoldsTheFingerprintOfTheData) {
+  Manifest manifest = ManifestForTest();
+  manifest.data = "text of 7 bytes, \"quoted\"";
+  const auto parsed = ParseManifest(ManifestToText(manifest));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->data, manifest.data);
+  // Those of before had none.
+  EXPECT_EQ(ParseManifest(ManifestToText(ManifestForTest()))->data, "");
+}
+
 // In quadratic time this would not end before the test is killed.
 TEST(ManifestTest, ReadsManyStates) {
   Manifest manifest = ManifestForTest();

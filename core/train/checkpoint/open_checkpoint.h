@@ -38,6 +38,8 @@ class Checkpoint {
   int64_t step() const { return manifest_.step; }
   // Position in the data: global batches that training had taken.
   int64_t batches() const { return manifest_.batches; }
+  // The fingerprint of the data that it was trained on (dataset.h); "" in old checkpoints.
+  const std::string& data() const { return manifest_.data; }
   const std::string& plan() const { return plan_; }
   const std::string& config() const { return config_; }
   // In the order in which it was saved.

@@ -108,6 +108,7 @@ class Saver {
     manifest.batches = contents_.batches;
     manifest.plan_file = kPlanFile;
     manifest.config_file = kConfigFile;
+    manifest.data = contents_.data;
     manifest.state = contents_.state;
     manifest.state_files.resize(contents_.state.size());
     for (const StateFile& file : files) {

@@ -24,6 +24,7 @@ namespace tessera {
 struct CheckpointContents {
   int64_t step = 0;     // names the folder
   int64_t batches = 0;  // position in the data: global batches that training has taken
+  std::string data;     // the fingerprint of the training data, or ""
   std::vector<StateEntry> state;
   std::string plan;    // the completed Plan, in text form
   std::string config;  // how the run was asked for, in text form

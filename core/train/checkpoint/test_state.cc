@@ -25,6 +25,7 @@ CheckpointContents ContentsForTest(int64_t step) {
   CheckpointContents contents;
   contents.step = step;
   contents.batches = 2 * step;
+  contents.data = absl::StrCat("text of ", step, " bytes");
   contents.state = {
       {"blocks.0.w", parameter, {DType::kF32, {7, 150}}},
       {"blocks.0.b", parameter, {DType::kBF16, {7}}},
@@ -66,6 +67,7 @@ std::string WhatIsWrong(const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.step();
   const CheckpointContents expected = ContentsForTest(step);
   if (checkpoint.batches() != expected.batches) return "batches";
+  if (checkpoint.data() != expected.data) return "data";
   if (checkpoint.plan() != expected.plan || checkpoint.config() != expected.config) return "texts";
   if (checkpoint.state().size() != expected.state.size()) return "number of states";
   for (size_t i = 0; i < expected.state.size(); ++i) {

@@ -7,6 +7,7 @@
 #define TESSERA_CORE_TRAIN_DATA_DATASET_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -47,6 +48,10 @@ class Dataset {
   virtual absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                             IndexRange columns, absl::Span<int32_t> tokens,
                             absl::Span<int32_t> targets) const = 0;
+
+  // Identifies the data: the same text for the same data, wherever it lies, and another one for
+  // other data. Short, on one line, for a person to read.
+  virtual std::string Fingerprint() const = 0;
 
   // How many global batches of this shape DataSplit::kEvaluate has, a short last one included. The
   // rows that the short one lacks are token 0 with target kIgnoredTarget.

@@ -12,25 +12,24 @@
 
 namespace tessera {
 
-MappedFile::MappedFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+MappedFile::MappedFile(std::string path, FileDescriptor fd)
+    : path_(std::move(path)), fd_(std::move(fd)) {}
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
-  close(fd_);
 }
 
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view path) {
   std::string name(path);
   // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
-  const int fd = open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot open the file"));
+  FileDescriptor fd(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.is_open())
+    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot open the file"));
   struct stat info;
-  if (fstat(fd, &info) != 0) {
-    const int error = errno;
-    close(fd);
-    return absl::ErrnoToStatus(error, absl::StrCat(name, ": cannot look at the file"));
+  if (fstat(fd.get(), &info) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot look at the file"));
   }
-  std::unique_ptr<MappedFile> file(new MappedFile(std::move(name), fd));
+  std::unique_ptr<MappedFile> file(new MappedFile(std::move(name), std::move(fd)));
   if (S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(file->path_, ": is a folder, not a file"));
   }
@@ -41,7 +40,7 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
     return absl::InvalidArgumentError(absl::StrCat(file->path_, ": the file is empty"));
   }
   file->size_ = static_cast<size_t>(info.st_size);
-  void* data = mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, fd, 0);
+  void* data = mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->fd_.get(), 0);
   if (data == MAP_FAILED) {
     return absl::ErrnoToStatus(errno, absl::StrCat(file->path_, ": cannot map the file"));
   }
@@ -51,7 +50,7 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
 
 absl::Status MappedFile::CheckSize() const {
   struct stat now;
-  if (fstat(fd_, &now) != 0) {
+  if (fstat(fd_.get(), &now) != 0) {
     return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot look at the file"));
   }
   if (static_cast<size_t>(now.st_size) != size_) {
@@ -60,6 +59,14 @@ absl::Status MappedFile::CheckSize() const {
                      " bytes when it was opened and has ", now.st_size, " now"));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> MappedFile::ModifiedAt() const {
+  struct stat now;
+  if (fstat(fd_.get(), &now) != 0) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot look at the file"));
+  }
+  return int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + now.st_mtim.tv_nsec;
 }
 
 }  // namespace tessera

@@ -3,12 +3,14 @@
 #define TESSERA_CORE_TRAIN_DATA_MAPPED_FILE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera {
 
@@ -32,11 +34,14 @@ class MappedFile {
   // between the question and the reading is not seen.
   absl::Status CheckSize() const;
 
+  // When the file was last written to, in nanoseconds since 1970.
+  absl::StatusOr<int64_t> ModifiedAt() const;
+
  private:
-  MappedFile(std::string path, int fd);
+  MappedFile(std::string path, FileDescriptor fd);
 
   const std::string path_;
-  const int fd_;  // owned
+  const FileDescriptor fd_;
   const char* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -21,6 +21,10 @@ absl::StatusOr<std::unique_ptr<SyntheticDataset>> SyntheticDataset::Create(int64
   return std::unique_ptr<SyntheticDataset>(new SyntheticDataset(vocabulary, seed));
 }
 
+std::string SyntheticDataset::Fingerprint() const {
+  return absl::StrCat("random tokens below ", vocabulary_);
+}
+
 int64_t SyntheticDataset::EvaluationBatches(BatchShape) const { return 8; }
 
 absl::Status SyntheticDataset::Read(DataSplit split, int64_t batch_index, BatchShape shape,

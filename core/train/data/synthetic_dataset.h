@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +22,9 @@ class SyntheticDataset : public Dataset {
                                                                   uint64_t seed);
 
   int64_t vocabulary() const override { return vocabulary_; }
+
+  // "random tokens below 256": the seed, which draws them too, is the run's.
+  std::string Fingerprint() const override;
 
   // Any shape. Row r of batch k has sequence + 1 tokens: words r * (sequence + 1) and following of
   // step k of the split's stream, brought from 2^32 to the vocabulary by multiplication.

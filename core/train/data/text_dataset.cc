@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
+#include "core/train/checkpoint/checksum.h"
 #include "core/train/data/shuffle.h"
 
 namespace tessera {
@@ -43,13 +44,15 @@ int64_t UniformBelow(const PhiloxBlock& block, int64_t count) {
 }  // namespace
 
 TextDataset::TextDataset(std::unique_ptr<MappedFile> file, int64_t sequence, uint64_t seed,
-                         int64_t training_bytes)
+                         int64_t training_bytes, int64_t modified_at)
     : file_(std::move(file)),
       sequence_(sequence),
       order_(MakeStream(seed, "data.order")),
       offset_(MakeStream(seed, "data.offset")),
       training_bytes_(training_bytes),
-      training_windows_(WindowsPerEpoch(training_bytes, sequence + 1)) {}
+      training_windows_(WindowsPerEpoch(training_bytes, sequence + 1)),
+      checksum_(ChecksumOf(file_->contents())),
+      checked_at_(modified_at) {}
 
 absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
                                                                int64_t sequence, uint64_t seed) {
@@ -68,14 +71,34 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view
                      sequence, " tokens: training and evaluation need ", window, " bytes each, so ",
                      2 * window, " bytes or more would be right", shorter));
   }
+  // Before the contents are looked at: a change meanwhile is found by the first read.
+  ASSIGN_OR_RETURN(const int64_t modified_at, file->ModifiedAt());
   RETURN_IF_ERROR(CheckUtf8(*file));
   const int64_t held_back = std::max(bytes / 10, window);
   return std::unique_ptr<TextDataset>(
-      new TextDataset(std::move(file), sequence, seed, bytes - held_back));
+      new TextDataset(std::move(file), sequence, seed, bytes - held_back, modified_at));
 }
 
 int64_t TextDataset::evaluation_bytes() const {
   return static_cast<int64_t>(file_->contents().size()) - training_bytes_;
+}
+
+std::string TextDataset::Fingerprint() const {
+  return absl::StrCat("text of ", file_->contents().size(), " bytes, XXH3-128 ", checksum_);
+}
+
+absl::Status TextDataset::CheckUnchanged() const {
+  RETURN_IF_ERROR(file_->CheckSize());
+  ASSIGN_OR_RETURN(const int64_t modified_at, file_->ModifiedAt());
+  if (modified_at == checked_at_.load()) return absl::OkStatus();
+  if (ChecksumOf(file_->contents()) != checksum_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file_->path(),
+                     ": the file was changed while it was in use: it has as many "
+                     "bytes as when it was opened, but other ones"));
+  }
+  checked_at_.store(modified_at);
+  return absl::OkStatus();
 }
 
 int64_t TextDataset::TrainingWindow(int64_t row) const {
@@ -110,7 +133,7 @@ absl::Status TextDataset::Read(DataSplit split, int64_t batch_index, BatchShape 
                                               batch_index, ": in batches of ", shape.batch,
                                               " there are ", EvaluationBatches(shape)));
   }
-  RETURN_IF_ERROR(file_->CheckSize());
+  RETURN_IF_ERROR(CheckUnchanged());
 
   int32_t* token = tokens.data();
   int32_t* target = targets.data();

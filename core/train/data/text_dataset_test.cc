@@ -1,6 +1,7 @@
 #include "core/train/data/text_dataset.h"
 
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -241,6 +242,42 @@ TEST(TextDatasetTest, NoticesThatTheFileWasCut) {
       ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr("had 100000 bytes"));
+}
+
+TEST(TextDatasetTest, NoticesThatTheFileWasRewrittenInItsSize) {
+  const std::string text = MixedText(100000);
+  const std::string path = WriteText("rewritten.txt", text);
+  auto dataset = TextDataset::Open(path, 16, 1);
+  ASSERT_TRUE(dataset.ok());
+  const auto read = [&] {
+    return ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
+  };
+  // A time of its own for each change, however coarse the file system's are.
+  int64_t seconds = 1'000'000'000;
+  const auto write = [&](const std::string& contents) {
+    std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << contents;
+    const timeval times[2] = {{++seconds, 0}, {seconds, 0}};
+    ASSERT_EQ(utimes(path.c_str(), times), 0);
+  };
+  write(text);
+  EXPECT_TRUE(read().ok()) << "written again as it was";
+  std::string other = text;
+  other[99999] ^= 1;
+  write(other);
+  EXPECT_EQ(read().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(read().message()), HasSubstr("the file was changed while it was in use"));
+  write(text);
+  EXPECT_TRUE(read().ok());
+}
+
+TEST(TextDatasetTest, TheFingerprintIsThatOfTheBytes) {
+  const std::string text = MixedText(1000);
+  const std::string fingerprint = OpenText(text, 16)->Fingerprint();
+  EXPECT_THAT(fingerprint, ::testing::MatchesRegex("text of 1000 bytes, XXH3-128 [0-9a-f]+"));
+  EXPECT_EQ(OpenText(text, 9, 7)->Fingerprint(), fingerprint);
+  std::string other = text;
+  other[500] ^= 1;
+  EXPECT_NE(OpenText(other, 16)->Fingerprint(), fingerprint);
 }
 
 std::string OpenError(const std::string& path, absl::StatusCode code, int64_t sequence = 16) {
