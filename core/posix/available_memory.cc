@@ -2,30 +2,79 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace tessera {
 namespace {
 
-// What the two versions of Linux's control groups say of the group of this process, where it is
-// mounted as a container's own. 0 if there is no limit.
-int64_t AvailableInControlGroup() {
-  const std::string v2 = "/sys/fs/cgroup/";
-  if (const int64_t limit = NumberInFile(v2 + "memory.max", ""); limit > 0) {
-    return std::max<int64_t>(1, limit - NumberInFile(v2 + "memory.current", ""));
+// How one version of Linux's control groups names what is needed here.
+struct GroupFiles {
+  const char* mount;
+  const char* limit;
+  const char* usage;
+  // Of memory.stat: the page cache. The system writes it back and drops it before a process runs
+  // out of memory, so it counts as available, although it is part of the usage. A file in /dev/shm
+  // is in neither list.
+  std::initializer_list<const char*> page_cache;
+};
+const GroupFiles kVersion1 = {"/sys/fs/cgroup/memory",
+                              "memory.limit_in_bytes",
+                              "memory.usage_in_bytes",
+                              {"total_inactive_file ", "total_active_file "}};
+const GroupFiles kVersion2 = {"/sys/fs/cgroup",
+                              "memory.max",
+                              "memory.current",
+                              {"inactive_file ", "active_file ", "slab_reclaimable "}};
+
+constexpr int64_t kUnlimited = int64_t{1} << 60;  // version 1 says so by a number near 2^63
+
+// Returns the bytes that the group of one folder still allows, kUnlimited if it sets no limit.
+int64_t AvailableInGroup(const std::string& folder, const GroupFiles& files) {
+  const int64_t limit = NumberInFile(absl::StrCat(folder, "/", files.limit), "");
+  if (limit == 0 || limit >= kUnlimited) return kUnlimited;
+  int64_t used = NumberInFile(absl::StrCat(folder, "/", files.usage), "");
+  for (const char* key : files.page_cache) {
+    used -= NumberInFile(absl::StrCat(folder, "/memory.stat"), key);
   }
-  const std::string v1 = v2 + "memory/memory.";
-  // Without a limit it is a number near 2^63.
-  const int64_t limit = NumberInFile(v1 + "limit_in_bytes", "");
-  if (limit > 0 && limit < int64_t{1} << 60) {
-    return std::max<int64_t>(1, limit - NumberInFile(v1 + "usage_in_bytes", ""));
+  return std::max<int64_t>(1, limit - std::max<int64_t>(0, used));
+}
+
+// Returns the smallest amount that the group at `path` and the groups around it allow. In a
+// container `path` may be that of the host, which does not exist here: the mount's own folder is
+// the container's group then.
+int64_t AvailableInGroups(const std::string& root, absl::string_view path,
+                          const GroupFiles& files) {
+  int64_t available = kUnlimited;
+  while (true) {
+    absl::ConsumeSuffix(&path, "/");
+    available = std::min(available, AvailableInGroup(absl::StrCat(root, files.mount, path), files));
+    if (path.empty()) return available;
+    path = path.substr(0, path.rfind('/'));
   }
-  return 0;
+}
+
+// Reads /proc/self/cgroup, whose lines are "hierarchy:controllers:path". Version 2 is hierarchy 0.
+int64_t AvailableInControlGroups(const std::string& root) {
+  int64_t available = kUnlimited;
+  std::ifstream file(absl::StrCat(root, "/proc/self/cgroup"));
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
+    if (fields[0] == "0") {
+      available = std::min(available, AvailableInGroups(root, fields[2], kVersion2));
+    } else if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end()) {
+      available = std::min(available, AvailableInGroups(root, fields[2], kVersion1));
+    }
+  }
+  return available;
 }
 
 }  // namespace
@@ -45,11 +94,11 @@ int64_t NumberInFile(const std::string& path, absl::string_view key) {
   return 0;
 }
 
-int64_t AvailableMemory() {
-  const int64_t machine = NumberInFile("/proc/meminfo", "MemAvailable:") * 1024;
-  const int64_t group = AvailableInControlGroup();
-  if (machine == 0 || group == 0) return std::max(machine, group);
-  return std::min(machine, group);
+int64_t AvailableMemory(const std::string& root) {
+  const int64_t machine = NumberInFile(root + "/proc/meminfo", "MemAvailable:") * 1024;
+  const int64_t groups = AvailableInControlGroups(root);
+  if (groups == kUnlimited) return machine;
+  return machine == 0 ? groups : std::min(machine, groups);
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// How much memory there is to be had.
+// The memory that a process can still get from the system.
 //
 // Thread safety: every function may be called from any thread.
 #ifndef TESSERA_CORE_POSIX_AVAILABLE_MEMORY_H_
@@ -11,15 +11,16 @@
 
 namespace tessera {
 
-// Memory that this machine could give to a process now, in bytes: what the system calls available,
-// or what the process's control group still allows, if that is less. 0 if neither is known.
-int64_t AvailableMemory();
+// Returns the bytes that this process could allocate now: what the system calls available, or what
+// the process's control groups (versions 1 and 2) still allow, whichever is less. Page cache counts
+// as available. Returns 0 if nothing is known. `root` is the folder that /proc and /sys are in.
+int64_t AvailableMemory(const std::string& root = "");
 
-// The number at the start of a text; 0 if there is none.
+// Returns the number at the start of a text, 0 if there is none.
 int64_t FirstNumber(absl::string_view text);
 
-// The number that stands alone in a file of the system's, or behind `key` in one of its lines; 0 if
-// there is none.
+// Returns the number that follows `key` at the start of a line of a file, 0 if there is none. With
+// key "", it is the first number at the start of a line.
 int64_t NumberInFile(const std::string& path, absl::string_view key);
 
 }  // namespace tessera
