@@ -25,8 +25,16 @@ int64_t RoundUp(int64_t bytes) {
 struct Sized {
   KernelRequest request;
   double work = 0;
-  bool in_place = false;  // the output lies where input 0 lies
+  bool in_place = false;  // the output has the memory of input 0
 };
+
+int64_t OperandBytes(const Sized& sized) {
+  int64_t bytes = 0;
+  for (const TensorType& type : sized.request.inputs) bytes += RoundUp(NumBytes(type));
+  if (sized.in_place) return bytes;
+  for (const TensorType& type : sized.request.outputs) bytes += RoundUp(NumBytes(type));
+  return bytes;
+}
 
 // One use of an operator with memory of its own, filled with zeros.
 class Trial {
@@ -36,7 +44,7 @@ class Trial {
     ASSIGN_OR_RETURN(const Kernel* kernel, DefaultKernel(backend, trial->request_));
     ASSIGN_OR_RETURN(trial->bound_, kernel->Bind(trial->request_));
     trial->workspace_bytes_ = kernel->WorkspaceBytes(trial->request_, backend.processor());
-    RETURN_IF_ERROR(trial->Place(sized.in_place));
+    RETURN_IF_ERROR(trial->Allocate(sized));
     return trial;
   }
 
@@ -49,12 +57,8 @@ class Trial {
   Trial(Backend& backend, KernelRequest request)
       : backend_(backend), request_(std::move(request)) {}
 
-  absl::Status Place(bool in_place) {
-    int64_t bytes = RoundUp(workspace_bytes_);
-    for (const TensorType& type : request_.inputs) bytes += RoundUp(NumBytes(type));
-    if (!in_place) {
-      for (const TensorType& type : request_.outputs) bytes += RoundUp(NumBytes(type));
-    }
+  absl::Status Allocate(const Sized& sized) {
+    const int64_t bytes = RoundUp(workspace_bytes_) + OperandBytes(sized);
     ASSIGN_OR_RETURN(memory_, backend_.Allocate(bytes, /*guarded=*/false));
     const std::vector<char> zeros(int64_t{1} << 20);
     for (int64_t done = 0; done < bytes; done += static_cast<int64_t>(zeros.size())) {
@@ -63,14 +67,14 @@ class Trial {
                                 std::min(bytes - done, static_cast<int64_t>(zeros.size()))));
     }
     char* next = static_cast<char*>(memory_->data());
-    const auto place = [&next](const TensorType& type) {
+    const auto next_view = [&next](const TensorType& type) {
       TensorView view{next, type.dtype, type.shape, RowMajorStrides(type.shape)};
       next += RoundUp(NumBytes(type));
       return view;
     };
-    for (const TensorType& type : request_.inputs) inputs_.push_back(place(type));
+    for (const TensorType& type : request_.inputs) inputs_.push_back(next_view(type));
     for (const TensorType& type : request_.outputs) {
-      outputs_.push_back(in_place ? inputs_[0] : place(type));
+      outputs_.push_back(sized.in_place ? inputs_[0] : next_view(type));
     }
     workspace_ = next;
     return absl::OkStatus();
@@ -88,10 +92,11 @@ class Trial {
 // A problem of one of several sizes, each eight times the one before.
 using AtSize = std::function<Sized(int size)>;
 
-// The most work per second in any run of the largest size for which there is time. A single run
-// says little about that: other processes may have been in its way.
-absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int sizes,
-                                double seconds) {
+// Returns the most work per second in any run of the largest size for which there is time and
+// memory. It takes several runs, as other processes may slow a single one down.
+absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int sizes, double seconds,
+                                int64_t memory_bytes) {
+  while (sizes > 1 && OperandBytes(at_size(sizes - 1)) > memory_bytes) --sizes;
   constexpr int kRunsToJudgeBy = 3;
   const double end = Now() + seconds;
   for (int size = 0;; ++size) {
@@ -112,7 +117,7 @@ absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int siz
 
 }  // namespace
 
-absl::StatusOr<double> MeasureMatmul(Backend& backend, double seconds) {
+absl::StatusOr<double> MeasureMatmul(Backend& backend, const MeasureOptions& options) {
   const DType dtype = backend.Realize(DType::kF32);
   const int threads = backend.processor().threads;
   const auto matmul = [&](int size) {
@@ -128,7 +133,7 @@ absl::StatusOr<double> MeasureMatmul(Backend& backend, double seconds) {
                  2 * edge * edge * edge,
                  /*in_place=*/false};
   };
-  return BestRate(backend, matmul, 4, seconds);
+  return BestRate(backend, matmul, 4, options.matmul_seconds, options.memory_bytes);
 }
 
 absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptions& options) {
@@ -147,8 +152,9 @@ absl::StatusOr<MachineRates> MeasureMachine(Backend& backend, const MeasureOptio
                  /*in_place=*/true};
   };
   MachineRates rates;
-  ASSIGN_OR_RETURN(rates.flops_per_second, MeasureMatmul(backend, options.matmul_seconds));
-  ASSIGN_OR_RETURN(rates.bytes_per_second, BestRate(backend, add, 3, options.memory_seconds));
+  ASSIGN_OR_RETURN(rates.flops_per_second, MeasureMatmul(backend, options));
+  ASSIGN_OR_RETURN(rates.bytes_per_second,
+                   BestRate(backend, add, 3, options.memory_seconds, options.memory_bytes));
   return rates;
 }
 

@@ -2,12 +2,49 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 
 #include "core/kernels/reference/backend.h"
 
 namespace tessera {
 namespace {
+
+// The reference backend, with a note of the most memory that was held at a time.
+class CountingBackend final : public Backend {
+ public:
+  absl::string_view name() const override { return inner_->name(); }
+  absl::Span<const Kernel* const> kernels() const override { return inner_->kernels(); }
+  Processor processor() const override { return inner_->processor(); }
+  DType Realize(DType dtype) const override { return inner_->Realize(dtype); }
+  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) override {
+    most_ = std::max(most_, bytes);
+    return inner_->Allocate(bytes, guarded);
+  }
+  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
+    return inner_->CopyToDevice(device, host, bytes);
+  }
+  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
+    return inner_->CopyToHost(host, device, bytes);
+  }
+  absl::Status Synchronize() override { return inner_->Synchronize(); }
+  int64_t most() const { return most_; }
+
+ private:
+  const std::unique_ptr<Backend> inner_ = MakeReferenceBackend();
+  int64_t most_ = 0;
+};
+
+// A container with little memory must not be killed by what is measured before its run.
+TEST(MachineTest, TakesNoMoreMemoryThanItMay) {
+  CountingBackend backend;
+  const int64_t bytes = int64_t{2} << 20;
+  const auto rates =
+      MeasureMachine(backend, {.matmul_seconds = 1, .memory_seconds = 0.02, .memory_bytes = bytes});
+  ASSERT_TRUE(rates.ok()) << rates.status();
+  EXPECT_LE(backend.most(), bytes);
+}
 
 // A slow backend is measured in about the time that the options say.
 TEST(MachineTest, MeasuresWithTheBackendsOwnKernels) {

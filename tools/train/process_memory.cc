@@ -14,6 +14,7 @@
 #include "core/text/human_units.h"
 
 namespace tessera {
+
 ResidentMemory ReadResidentMemory(const std::string& process) {
   struct Mapped {
     int64_t bytes = 0;
@@ -44,6 +45,12 @@ ResidentMemory ReadResidentMemory(const std::string& process) {
   resident.peak = std::max(NumberInFile(process + "/status", "VmHWM:") * 1024,
                            resident.code + resident.files + resident.anonymous);
   return resident;
+}
+
+int64_t ResetPeakMemory() {
+  const int64_t peak = NumberInFile("/proc/self/status", "VmHWM:") * 1024;
+  std::ofstream("/proc/self/clear_refs") << "5";  // proc(5), CLEAR_REFS_MM_HIWATER_RSS
+  return peak;
 }
 
 std::string ResidentMemoryLine(const ResidentMemory& resident, int64_t arena_bytes) {

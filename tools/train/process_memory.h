@@ -22,6 +22,10 @@ struct ResidentMemory {
 // Of the process whose folder in /proc this is. All 0 where the system has no such files.
 ResidentMemory ReadResidentMemory(const std::string& process = "/proc/self");
 
+// Begins the count of `peak` anew: from now on it is the most since this call. Returns the peak so
+// far. Where the system cannot do that, the peak stays that of the whole process.
+int64_t ResetPeakMemory();
+
 // "2.15 GiB resident at the peak: arena 2.12 GiB, program and libraries 20.1 MiB, mapped files
 // 4.31 MiB, heap and stacks 6.20 MiB": where `arena_bytes` of the anonymous memory are the arena's.
 // Says what was freed since the peak, if that is more than a hundredth of it.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -40,6 +41,17 @@ TEST(ProcessMemoryTest, CountsWhatIsTouched) {
   const ResidentMemory end = ReadResidentMemory();
   EXPECT_GE(after.anonymous - end.anonymous, bytes - slack);
   EXPECT_GE(end.peak + (1 << 20), after.peak);
+}
+
+// The memory that is measured before training is no part of a run's peak.
+TEST(ProcessMemoryTest, ThePeakCanBeCountedAnew) {
+  const int64_t before = ReadResidentMemory().peak;
+  const int64_t bytes = int64_t{64} << 20;
+  { const std::vector<char> touched(bytes, 1); }
+  const int64_t peak = ReadResidentMemory().peak;
+  ASSERT_GE(peak, before);
+  EXPECT_EQ(ResetPeakMemory(), peak);
+  EXPECT_LE(ReadResidentMemory().peak, peak - bytes / 2);
 }
 
 TEST(ProcessMemoryTest, ReadsWhatTheSystemWrites) {

@@ -20,6 +20,7 @@
 #include "core/train/sampling.h"
 #include "core/train/trace.h"
 #include "tools/train/interrupt.h"
+#include "tools/train/machine_rates.h"
 #include "tools/train/process_memory.h"
 #include "tools/train/standard_output.h"
 #include "tools/train/text_stream.h"
@@ -148,17 +149,18 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
 // measured. It may still be, so this is tried a few times.
 absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progress) {
   if (result.seconds >= scale_.limit_seconds || Now() < measure_at_) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const double rate,
-                   MeasureMatmul(*setup_.backend, MeasureOptions().matmul_seconds));
+  const double before = rates_.flops_per_second;
+  earlier_peak_ = std::max(earlier_peak_, ResetPeakMemory());
+  ASSIGN_OR_RETURN(rates_, MeasureMatmulAgain(*setup_.backend, rates_));
+  ResetPeakMemory();
   measure_at_ = Now() + measure_every_;
   measure_every_ *= 2;
-  if (rate <= rates_.flops_per_second) return absl::OkStatus();
-  rates_.flops_per_second = rate;
+  if (rates_.flops_per_second <= before) return absl::OkStatus();
   scale_ = Scale();
   progress.SetScale(scale_);
   progress.Line(
       absl::StrFormat("step %d: faster than its limit, so measured again: a matmul reaches %s",
-                      result.step, FormatCount(rate, "FLOP/s")));
+                      result.step, FormatCount(rates_.flops_per_second, "FLOP/s")));
   return absl::OkStatus();
 }
 
@@ -226,7 +228,9 @@ absl::StatusOr<int> TrainLoop::Run() {
     return 128 + Interrupted();
   }
   absl::PrintF("%d steps in %s\n", steps - first_step_ + 1, FormatSeconds(Now() - begin));
-  absl::PrintF("%s\n", ResidentMemoryLine(ReadResidentMemory(), engine_->ResidentArenaBytes()));
+  ResidentMemory resident = ReadResidentMemory();
+  resident.peak = std::max(resident.peak, earlier_peak_);
+  absl::PrintF("%s\n", ResidentMemoryLine(resident, engine_->ResidentArenaBytes()));
   if (engine_->HasProgram(kGenerate) && !Interrupted()) {
     RETURN_IF_ERROR(PrintSample(setup_, *engine_));
   }

@@ -49,6 +49,7 @@ class TrainLoop {
 
   const Setup& setup_;
   MachineRates rates_;
+  int64_t earlier_peak_ = 0;  // bytes of resident memory, before the rates were measured again
   const LoopOptions options_;
   Engine* const engine_;
   Trainer* const trainer_;

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
-#include "core/cost/machine.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
@@ -21,6 +20,8 @@
 #include "google/protobuf/text_format.h"
 #include "tools/train/flags.h"
 #include "tools/train/interrupt.h"
+#include "tools/train/machine_rates.h"
+#include "tools/train/process_memory.h"
 #include "tools/train/report.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/setup.h"
@@ -150,13 +151,10 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
   SayNotes(setup.notes);
   WarnOfMemory(setup.compiled.arena_bytes);
   RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
-  ASSIGN_OR_RETURN(const MachineRates rates, MeasureMachine(*setup.backend));
-  const Processor processor = setup.backend->processor();
-  Say(absl::StrFormat("%s: %s, %d thread%s; a matmul reaches %s, memory %s/s",
-                      setup.backend->name(), processor.name, processor.threads,
-                      processor.threads == 1 ? "" : "s",
-                      FormatCount(rates.flops_per_second, "FLOP/s"),
-                      FormatBytes(static_cast<int64_t>(rates.bytes_per_second))));
+  ASSIGN_OR_RETURN(const MeasuredRates rates,
+                   MeasureRates(*setup.backend, setup.compiled.arena_bytes));
+  ResetPeakMemory();
+  Say(RatesLine(*setup.backend, rates));
   absl::PrintF("%s", MemoryTable(setup.compiled));
 
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
@@ -177,7 +175,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
     // Files that stay open keep their space on the disk when the checkpoint is removed.
     setup.checkpoint.reset();
   }
-  TrainLoop loop(setup, rates, options, engine.get(), &trainer, folder.get());
+  TrainLoop loop(setup, rates.best, options, engine.get(), &trainer, folder.get());
   return loop.Run();
 }
 

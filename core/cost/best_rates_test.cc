@@ -1,0 +1,63 @@
+#include "core/cost/best_rates.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+namespace tessera {
+namespace {
+
+std::string NewPath() {
+  const std::string folder =
+      ::testing::TempDir() + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  std::filesystem::remove_all(folder);
+  return folder + "/tessera/machine.json";
+}
+
+TEST(BestRatesTest, KeepsTheBestOfEachRateBetweenRuns) {
+  const std::string path = NewPath();
+  EXPECT_EQ(KeepBestRates(path, "a", {100, 10}).flops_per_second, 100);
+  const MachineRates best = KeepBestRates(path, "a", {90, 12});
+  EXPECT_EQ(best.flops_per_second, 100);
+  EXPECT_EQ(best.bytes_per_second, 12);
+  EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).bytes_per_second, 12);
+  EXPECT_EQ(KeepBestRates(path, "b", {1, 2}).bytes_per_second, 2) << "another machine";
+  EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).flops_per_second, 100);
+  std::filesystem::remove(path);
+  EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).flops_per_second, 1) << "it may be deleted";
+}
+
+TEST(BestRatesTest, AFileThatIsNoneIsReplaced) {
+  const std::string path = NewPath();
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  for (const char* text :
+       {"", "no JSON", "[1]", "{\"a\": 7}", "{\"a\": {\"flops_per_second\": \"x\"}}",
+        "{\"a\": {\"flops_per_second\": null, \"bytes_per_second\": -1}}", "{\"a\""}) {
+    SCOPED_TRACE(text);
+    std::ofstream(path) << text;
+    const MachineRates best = KeepBestRates(path, "a", {5, 6});
+    EXPECT_EQ(best.flops_per_second, 5);
+    EXPECT_EQ(best.bytes_per_second, 6);
+    EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).flops_per_second, 5);
+  }
+  // No file can be written here.
+  EXPECT_EQ(KeepBestRates("/proc/none/machine.json", "a", {5, 6}).flops_per_second, 5);
+  EXPECT_EQ(KeepBestRates("", "a", {5, 6}).flops_per_second, 5);
+}
+
+TEST(BestRatesTest, TheFileIsInTheCacheFolder) {
+  setenv("HOME", "/home/me", 1);
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(BestRatesPath(), "/home/me/.cache/tessera/machine.json");
+  setenv("XDG_CACHE_HOME", "/var/cache", 1);
+  EXPECT_EQ(BestRatesPath(), "/var/cache/tessera/machine.json");
+  setenv("XDG_CACHE_HOME", "", 1);
+  unsetenv("HOME");
+  EXPECT_EQ(BestRatesPath(), "");
+}
+
+}  // namespace
+}  // namespace tessera

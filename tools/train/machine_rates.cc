@@ -1,0 +1,63 @@
+#include "tools/train/machine_rates.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/cost/best_rates.h"
+#include "core/posix/available_memory.h"
+#include "core/status/status_macros.h"
+#include "core/text/human_units.h"
+
+namespace tessera {
+namespace {
+
+// More than the caches of most processors hold.
+constexpr int64_t kBeyondCaches = int64_t{128} << 20;
+
+std::string Rate(const std::string& best, const std::string& now, double share) {
+  return share < 0.8 ? absl::StrCat(best, " (now ", now, ")") : best;
+}
+
+std::string BytesPerSecond(double rate) {
+  return absl::StrCat(FormatBytes(static_cast<int64_t>(rate)), "/s");
+}
+
+}  // namespace
+
+absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, int64_t run_bytes) {
+  MeasureOptions options;
+  options.memory_bytes = std::min(options.memory_bytes, std::max(run_bytes, kBeyondCaches));
+  // A process that takes all that is available is killed.
+  const int64_t available = AvailableMemory();
+  if (available > 0) options.memory_bytes = std::min(options.memory_bytes, available / 2);
+  MeasuredRates rates;
+  ASSIGN_OR_RETURN(rates.now, MeasureMachine(backend, options));
+  MachineRates kept = rates.now;
+  if (options.memory_bytes < kBeyondCaches) kept.bytes_per_second = 0;  // it may be a cache's
+  rates.best = KeepBestRates(BestRatesPath(), MachineName(backend), kept);
+  rates.best.bytes_per_second = std::max(rates.best.bytes_per_second, rates.now.bytes_per_second);
+  return rates;
+}
+
+absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, const MachineRates& best) {
+  MachineRates rates = best;
+  ASSIGN_OR_RETURN(const double flops_per_second, MeasureMatmul(backend));
+  if (flops_per_second <= best.flops_per_second) return rates;
+  rates.flops_per_second = flops_per_second;
+  KeepBestRates(BestRatesPath(), MachineName(backend), {flops_per_second, 0});
+  return rates;
+}
+
+std::string RatesLine(const Backend& backend, const MeasuredRates& rates) {
+  const MachineRates &best = rates.best, &now = rates.now;
+  return absl::StrCat(
+      MachineName(backend), "; at best a matmul reaches ",
+      Rate(FormatCount(best.flops_per_second, "FLOP/s"),
+           FormatCount(now.flops_per_second, "FLOP/s"),
+           now.flops_per_second / best.flops_per_second),
+      ", memory ",
+      Rate(BytesPerSecond(best.bytes_per_second), BytesPerSecond(now.bytes_per_second),
+           now.bytes_per_second / best.bytes_per_second));
+}
+
+}  // namespace tessera

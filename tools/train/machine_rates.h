@@ -1,0 +1,31 @@
+// The rates that MFU and "% of limit" are shares of: the best that this machine has shown.
+#ifndef TESSERA_TOOLS_TRAIN_MACHINE_RATES_H_
+#define TESSERA_TOOLS_TRAIN_MACHINE_RATES_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/cost/machine.h"
+
+namespace tessera {
+
+struct MeasuredRates {
+  MachineRates now;
+  MachineRates best;  // of all runs on this machine (core/cost/best_rates.h)
+};
+
+// Measures the rates before a run that needs `run_bytes` of memory, with no more memory than that
+// or half of what is available, but 128 MiB where it can be had.
+absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, int64_t run_bytes);
+
+// Measures the matmul again and returns `best` with it.
+absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, const MachineRates& best);
+
+// "cpu: AMD EPYC, AVX3, 2 threads; at best a matmul reaches 222 GFLOP/s (now 150 GFLOP/s), memory
+// 35.0 GiB/s": the rate now is named if it is much lower.
+std::string RatesLine(const Backend& backend, const MeasuredRates& rates);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_MACHINE_RATES_H_
