@@ -7,6 +7,8 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -18,11 +20,15 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
-// How many bytes at the start of the file are whole lines of steps up to `last_step`.
+// How many bytes at the start of the file are complete lines of steps up to `last_step`.
 int64_t BytesToKeep(std::istream& file, int64_t last_step) {
+  // A line has some 300 bytes; the rest of a file that was damaged may have no line ends at all.
+  std::vector<char> buffer(4096);
   int64_t kept = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    const nlohmann::json entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  while (file.getline(buffer.data(), static_cast<std::streamsize>(buffer.size())) && !file.eof()) {
+    const absl::string_view line(buffer.data(), static_cast<size_t>(file.gcount()) - 1);
+    const nlohmann::json entry =
+        nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
     if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
         entry["step"].get<int64_t>() > last_step) {
       break;
@@ -41,14 +47,11 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& 
     std::ifstream file(path, std::ios::binary);
     if (file) kept = BytesToKeep(file, last_step);
   }
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return SystemError("write", path);
-  std::unique_ptr<MetricsLog> log(new MetricsLog(path, fd));
-  if (ftruncate(fd, kept) != 0) return SystemError("cut back", path);
-  return log;
+  FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!fd.is_open()) return SystemError("write", path);
+  if (ftruncate(fd.get(), kept) != 0) return SystemError("cut back", path);
+  return std::unique_ptr<MetricsLog>(new MetricsLog(path, std::move(fd)));
 }
-
-MetricsLog::~MetricsLog() { close(fd_); }
 
 absl::Status MetricsLog::Append(const StepMetrics& metrics) {
   nlohmann::ordered_json entry = {
@@ -65,7 +68,7 @@ absl::Status MetricsLog::Append(const StepMetrics& metrics) {
   const std::string line = entry.dump() + "\n";
   size_t written = 0;
   while (written < line.size()) {
-    const ssize_t n = write(fd_, line.data() + written, line.size() - written);
+    const ssize_t n = write(fd_.get(), line.data() + written, line.size() - written);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return SystemError("write", path_);
     written += static_cast<size_t>(n);

@@ -12,9 +12,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera {
 
@@ -38,18 +40,14 @@ class MetricsLog {
   // that was broken off.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
                                                           int64_t last_step);
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
-
   // The line is the system's when this returns, and survives the end of this process.
   absl::Status Append(const StepMetrics& metrics);
 
  private:
-  MetricsLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  MetricsLog(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   const std::string path_;
-  const int fd_;
+  const FileDescriptor fd_;
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -71,6 +72,20 @@ TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
   ASSERT_TRUE((*log)->Append(Step(4)).ok());
   ASSERT_TRUE((*log)->Append(Step(5)).ok());
   EXPECT_EQ(Contents(path), five_steps);
+}
+
+// As a power failure may leave it: a line of a gigabyte must not be read into memory.
+TEST(MetricsTest, ZerosAtTheEndAreCutOff) {
+  const std::string path = PathFor("zeros.jsonl");
+  {
+    auto log = MetricsLog::Open(path, 0);
+    ASSERT_TRUE(log.ok());
+    ASSERT_TRUE((*log)->Append(Step(1)).ok());
+  }
+  const std::string one_step = Contents(path);
+  std::filesystem::resize_file(path, 1 << 30);
+  ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
+  EXPECT_EQ(Contents(path), one_step);
 }
 
 TEST(MetricsTest, NamesAFileThatCannotBeWritten) {

@@ -87,9 +87,32 @@ absl::Status LoadOne(const Checkpoint& checkpoint, const StateEntry& saved, cons
   return absl::OkStatus();
 }
 
+absl::string_view RoleOf(const StateInfo& state) {
+  return state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
+}
+
+std::vector<StateEntry> EntriesOf(absl::Span<const StateInfo> states) {
+  std::vector<StateEntry> entries;
+  entries.reserve(states.size());
+  for (const StateInfo& state : states) {
+    entries.push_back({state.path, absl::StrCat(RoleOf(state)), state.type});
+  }
+  return entries;
+}
+
 bool Convertible(DType a, DType b) { return a == b || (IsFloating(a) && IsFloating(b)); }
 
 }  // namespace
+
+absl::Status CheckSavable(absl::Span<const StateInfo> states) {
+  CheckpointContents contents;
+  contents.state = EntriesOf(states);
+  const absl::Status status = CheckContents(contents);
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("the run's state cannot be saved in a checkpoint: ", status.message()));
+}
 
 absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request) {
   CheckpointContents contents;
@@ -99,10 +122,7 @@ absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& req
   contents.plan = request.plan;
   contents.config = request.config;
   const std::vector<StateInfo>& states = engine.states();
-  for (const StateInfo& state : states) {
-    const absl::string_view role = state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
-    contents.state.push_back({state.path, std::string(role.data(), role.size()), state.type});
-  }
+  contents.state = EntriesOf(states);
   SaveOptions options;
   options.keep = request.keep;
   return SaveCheckpoint(
@@ -123,6 +143,11 @@ absl::Status CheckFits(const Checkpoint& checkpoint, absl::Span<const StateInfo>
       return absl::FailedPreconditionError(
           absl::StrCat("the checkpoint ", checkpoint.folder(), " has no state '", state.path,
                        "', which this run has as ", TypeToString(state.type)));
+    }
+    if ((*saved)->role != RoleOf(state)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the checkpoint ", checkpoint.folder(), " has the state '", state.path, "' in the role '",
+          (*saved)->role, "', this run in the role '", RoleOf(state), "'"));
     }
     if ((*saved)->type.shape != state.type.shape ||
         !Convertible((*saved)->type.dtype, state.type.dtype)) {

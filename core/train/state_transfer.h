@@ -31,6 +31,10 @@ struct SaveRequest {
 // SaveCheckpoint's.
 absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request);
 
+// InvalidArgument if a checkpoint of these states could not be saved, or not be read again: to be
+// asked before a run begins.
+absl::Status CheckSavable(absl::Span<const StateInfo> states);
+
 enum class Extra { kRefuse, kLeaveOptimizer };
 
 // What does not fit between a checkpoint and the states of a run, as one line: a state that is

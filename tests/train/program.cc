@@ -146,7 +146,7 @@ void RunningProgram::Signal(int signal) { kill(pid_, signal); }
 bool RunningProgram::WaitFor(const std::function<bool()>& done) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
   while (!done()) {
-    if (!ended_ && waitpid(pid_, &status_, WNOHANG) == pid_) ended_ = true;
+    if (!ended_ && wait4(pid_, &status_, WNOHANG, &usage_) == pid_) ended_ = true;
     if (ended_ || std::chrono::steady_clock::now() > end) return done();
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
@@ -154,11 +154,12 @@ bool RunningProgram::WaitFor(const std::function<bool()>& done) {
 }
 
 Result RunningProgram::Wait() {
-  if (!ended_) waitpid(pid_, &status_, 0);
+  if (!ended_) wait4(pid_, &status_, 0, &usage_);
   ended_ = true;
   Result result;
   result.code = WIFEXITED(status_) ? WEXITSTATUS(status_) : -1;
   result.signal = WIFSIGNALED(status_) ? WTERMSIG(status_) : 0;
+  result.peak_bytes = int64_t{usage_.ru_maxrss} * 1024;
   result.out = Out();
   result.err = Err();
   return result;

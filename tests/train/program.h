@@ -2,6 +2,7 @@
 #ifndef TESSERA_TESTS_TRAIN_PROGRAM_H_
 #define TESSERA_TESTS_TRAIN_PROGRAM_H_
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct Result {
   int code = 0;    // of exit, or -1
   int signal = 0;  // that ended it, or 0
   std::string out, err;
+  int64_t peak_bytes = 0;  // the most memory that it had
 };
 
 struct RunOptions {
@@ -76,6 +78,7 @@ class RunningProgram {
   pid_t pid_ = -1;
   bool ended_ = false;
   int status_ = 0;
+  rusage usage_ = {};
 };
 
 // The lines of a run's metrics.jsonl.

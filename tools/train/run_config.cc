@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <cmath>
 #include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +10,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
+#include "core/train/config/text_bounds.h"
 #include "core/train/optimizer.h"
 #include "core/train/schedule.h"
 #include "tools/backends/backends.h"
@@ -115,10 +115,14 @@ absl::StatusOr<ConfigEditor> SavedConfig(const ModelDefinition& model, absl::str
 
 absl::Status MergeFile(const std::string& path, ConfigEditor* config) {
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the config ", path));
-  return config->MergeText(text.str(), path);
+  // One byte more shows that there are too many.
+  std::string text(kMaxConfigBytes + 1, '\0');
+  file.read(&text[0], static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the config ", path));
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  return config->MergeText(text, path);
 }
 
 absl::Status ApplySettings(const std::vector<FieldSetting>& settings, ConfigEditor* config) {

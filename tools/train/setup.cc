@@ -9,6 +9,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/config/text_bounds.h"
 #include "core/train/programs.h"
 #include "core/train/state_transfer.h"
 #include "google/protobuf/text_format.h"
@@ -83,6 +84,8 @@ absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   if (before != nullptr) NoteChanges(ChangesBetween(*before, config), line.mode, setup);
   setup->config = config.config();
   setup->config_text = absl::StrCat(kConfigTitle, config.ToText());
+  // A checkpoint could not be read again with a longer one.
+  RETURN_IF_ERROR(CheckConfigBounds(setup->config_text, "the effective configuration"));
   RETURN_IF_ERROR(CheckRunConfig(setup->config));
   ASSIGN_OR_RETURN(setup->model, setup->definition->create(config.model()));
   return absl::OkStatus();
@@ -194,6 +197,9 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
     if (setup.checkpoint != nullptr) RETURN_IF_ERROR(CheckData(line, &setup));
   }
   ASSIGN_OR_RETURN(setup.compiled, Compile(setup, setup.config, parts));
+  if (line.mode == Mode::kTrain && !line.plan_only) {
+    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled)));
+  }
   // With --plan_only, a run may be planned with another shape than it has.
   if (setup.checkpoint != nullptr && !line.plan_only) RETURN_IF_ERROR(CheckState(setup, parts));
   RETURN_IF_ERROR(CheckMemoryLimit(setup, parts));

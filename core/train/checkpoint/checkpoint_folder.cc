@@ -27,6 +27,15 @@ int64_t StepOf(absl::string_view name) {
 
 std::string StepFolderName(int64_t step) { return absl::StrFormat("step_%08d", step); }
 
+int64_t StepOfFolder(absl::string_view folder) {
+  while (absl::ConsumeSuffix(&folder, "/")) {
+  }
+  const size_t slash = folder.rfind('/');
+  const absl::string_view name =
+      slash == absl::string_view::npos ? folder : folder.substr(slash + 1);
+  return StepOf(absl::StripPrefix(name, kReplacedPrefix));
+}
+
 std::string CheckpointsFolder(absl::string_view run_folder) {
   return absl::StrCat(run_folder, "/checkpoints");
 }
@@ -37,7 +46,7 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view c
   std::vector<FoundCheckpoint> found;
   // From the last name to the first: "step_" before ".old-".
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    const int64_t step = StepOf(absl::StripPrefix(*name, kReplacedPrefix));
+    const int64_t step = StepOfFolder(*name);
     if (step >= 0) found.push_back({step, absl::StrCat(checkpoints_folder, "/", *name)});
   }
   std::stable_sort(found.begin(), found.end(),

@@ -35,6 +35,10 @@ inline constexpr char kReplacedPrefix[] = ".old-";
 // "step_00000120"; more digits where eight are too few.
 std::string StepFolderName(int64_t step);
 
+// The step in the name of a checkpoint's folder, also of one that was put aside to be replaced; -1
+// for a folder that has another name.
+int64_t StepOfFolder(absl::string_view folder);
+
 // "<run>/checkpoints"
 std::string CheckpointsFolder(absl::string_view run_folder);
 

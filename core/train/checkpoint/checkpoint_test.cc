@@ -217,7 +217,18 @@ TEST(CheckpointTest, RefusesWhatItCannotSave) {
   EXPECT_THAT(error(contents, invalid), HasSubstr("not UTF-8"));
   contents = ContentsForTest(1);
   contents.step = -1;
-  EXPECT_THAT(error(contents, invalid), HasSubstr("must be 0 or more"));
+  EXPECT_THAT(error(contents, invalid), HasSubstr("both must be from 0 to 10000000"));
+  contents.step = kMaxSteps + 1;
+  EXPECT_THAT(error(contents, invalid), HasSubstr("both must be from 0 to 10000000"));
+  contents = ContentsForTest(1);
+  contents.plan.resize(kMaxTextBytes + 1, ' ');
+  EXPECT_THAT(error(contents, invalid),
+              HasSubstr("plan.textproto would have 16777217 bytes, and at most 16777216 can be"));
+  EXPECT_FALSE(CheckContents(contents).ok());
+  contents = ContentsForTest(1);
+  EXPECT_TRUE(CheckContents(contents).ok());
+  contents.state[2].path = std::string(kMaxTextBytes - 100, 'a');
+  EXPECT_THAT(error(contents, invalid), HasSubstr("would have 1677"));
   EXPECT_FALSE(Exists(run + "/checkpoints"));
 
   auto lock =

@@ -30,18 +30,14 @@ absl::Status SystemError(int error, const std::string& message) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<DurableWriter>> DurableWriter::Create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (fd < 0) return SystemError(errno, absl::StrCat("cannot create ", path));
-  return std::unique_ptr<DurableWriter>(new DurableWriter(path, fd));
-}
-
-DurableWriter::~DurableWriter() {
-  if (fd_ >= 0) close(fd_);
+  FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot create ", path));
+  return std::unique_ptr<DurableWriter>(new DurableWriter(path, std::move(fd)));
 }
 
 absl::Status DurableWriter::Write(absl::Span<const char> bytes) {
   while (!bytes.empty()) {
-    const ssize_t count = write(fd_, bytes.data(), bytes.size());
+    const ssize_t count = write(fd_.get(), bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       return SystemError(errno, absl::StrCat("cannot write ", path_, " beyond byte ", written_));
@@ -54,31 +50,28 @@ absl::Status DurableWriter::Write(absl::Span<const char> bytes) {
 
 absl::Status DurableWriter::Finish() {
   // A file system may find out only now that the disk is full or broken.
-  if (fsync(fd_) != 0) {
+  if (fsync(fd_.get()) != 0) {
     return SystemError(errno, absl::StrCat("cannot bring ", path_, " to the disk"));
   }
-  if (close(std::exchange(fd_, -1)) != 0) {
+  if (close(fd_.Release()) != 0) {
     return SystemError(errno, absl::StrCat("cannot close ", path_));
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return SystemError(errno, absl::StrCat("cannot open ", path));
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open ", path));
   struct stat info;
-  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-    close(fd);
+  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
   }
-  return std::unique_ptr<FileReader>(new FileReader(path, fd, info.st_size));
+  return std::unique_ptr<FileReader>(new FileReader(path, std::move(fd), info.st_size));
 }
-
-FileReader::~FileReader() { close(fd_); }
 
 absl::Status FileReader::Read(int64_t offset, absl::Span<char> out) const {
   while (!out.empty()) {
-    const ssize_t count = pread(fd_, out.data(), out.size(), offset);
+    const ssize_t count = pread(fd_.get(), out.data(), out.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
       return SystemError(errno, absl::StrCat("cannot read ", path_, " at byte ", offset));
@@ -114,13 +107,11 @@ absl::Status MakeFolders(const std::string& path) {
 }
 
 absl::Status SyncFolder(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
+  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
   // EINVAL: a file system that has no such thing for folders.
-  const int error = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
-  close(fd);
-  if (error == 0) return absl::OkStatus();
-  return SystemError(error, absl::StrCat("cannot bring the folder ", path, " to the disk"));
+  if (fsync(fd.get()) == 0 || errno == EINVAL) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("cannot bring the folder ", path, " to the disk"));
 }
 
 absl::Status RenameFolder(const std::string& from, const std::string& to) {
@@ -174,15 +165,12 @@ bool Exists(const std::string& path) {
 }
 
 absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
-  if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    close(fd);
+  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
+  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return absl::UnavailableError(absl::StrCat("another process is saving to ", path));
   }
-  return std::unique_ptr<FolderLock>(new FolderLock(fd));
+  return std::unique_ptr<FolderLock>(new FolderLock(std::move(fd)));
 }
-
-FolderLock::~FolderLock() { close(fd_); }
 
 }  // namespace tessera

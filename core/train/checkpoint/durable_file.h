@@ -9,32 +9,32 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera {
 
-// A new file, written from its start to its end.
+// A new file, written from its start to its end. If it is destroyed before Finish, its contents may
+// be lost.
 class DurableWriter {
  public:
   // AlreadyExists if there is such a file.
   static absl::StatusOr<std::unique_ptr<DurableWriter>> Create(const std::string& path);
-  ~DurableWriter();  // closes the file; what was not finished may be lost
-  DurableWriter(const DurableWriter&) = delete;
-  DurableWriter& operator=(const DurableWriter&) = delete;
 
   absl::Status Write(absl::Span<const char> bytes);
   // Everything written is on the disk after this, but the file's name only after SyncFolder.
   absl::Status Finish();
 
  private:
-  DurableWriter(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  DurableWriter(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   const std::string path_;
-  int fd_;  // owned; -1 when closed
+  FileDescriptor fd_;  // none when finished
   int64_t written_ = 0;
 };
 
@@ -43,9 +43,6 @@ class FileReader {
  public:
   // InvalidArgument if it is not a regular file.
   static absl::StatusOr<std::unique_ptr<FileReader>> Open(const std::string& path);
-  ~FileReader();
-  FileReader(const FileReader&) = delete;
-  FileReader& operator=(const FileReader&) = delete;
 
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }  // when it was opened
@@ -54,11 +51,11 @@ class FileReader {
   absl::Status Read(int64_t offset, absl::Span<char> out) const;
 
  private:
-  FileReader(std::string path, int fd, int64_t bytes)
-      : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
+  FileReader(std::string path, FileDescriptor fd, int64_t bytes)
+      : path_(std::move(path)), fd_(std::move(fd)), bytes_(bytes) {}
 
   const std::string path_;
-  const int fd_;  // owned
+  const FileDescriptor fd_;
   const int64_t bytes_;
 };
 
@@ -90,14 +87,11 @@ class FolderLock {
  public:
   // Unavailable if another one has it. OK without a lock where the file system has none.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& path);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  explicit FolderLock(int fd) : fd_(fd) {}
+  explicit FolderLock(FileDescriptor fd) : fd_(std::move(fd)) {}
 
-  const int fd_;  // owned
+  const FileDescriptor fd_;
 };
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "core/train/checkpoint/manifest.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -75,6 +76,11 @@ absl::Status ParseState(const Json& json, Manifest* manifest) {
     StateEntry entry;
     ASSIGN_OR_RETURN(entry.path, StringMember(record, "path"));
     ASSIGN_OR_RETURN(entry.role, StringMember(record, "role"));
+    if (entry.role != kParameterRole && entry.role != kOptimizerRole) {
+      return absl::DataLossError(absl::StrCat("the state ", Quote(entry.path), " has the role ",
+                                              Quote(entry.role),
+                                              ", which is neither 'parameter' nor 'optimizer'"));
+    }
     ASSIGN_OR_RETURN(const std::string dtype, StringMember(record, "dtype"));
     ASSIGN_OR_RETURN(entry.type.dtype, ParseDType(dtype));
     ASSIGN_OR_RETURN(entry.type.shape, ShapeMember(record, "shape"));
@@ -89,10 +95,18 @@ absl::Status ParseState(const Json& json, Manifest* manifest) {
   return absl::OkStatus();
 }
 
+// A count of steps or batches.
+absl::StatusOr<int64_t> StepsMember(const Json& json, const char* key) {
+  ASSIGN_OR_RETURN(const int64_t steps, IntegerMember(json, key));
+  if (steps <= kMaxSteps) return steps;
+  return absl::DataLossError(
+      absl::StrCat("\"", key, "\" is ", steps, ", above the largest possible, ", kMaxSteps));
+}
+
 absl::StatusOr<Manifest> ParseContents(const Json& json) {
   Manifest manifest;
-  ASSIGN_OR_RETURN(manifest.step, IntegerMember(json, "step"));
-  ASSIGN_OR_RETURN(manifest.batches, IntegerMember(json, "batches"));
+  ASSIGN_OR_RETURN(manifest.step, StepsMember(json, "step"));
+  ASSIGN_OR_RETURN(manifest.batches, StepsMember(json, "batches"));
   // Checkpoints of before there were fingerprints have none.
   if (json.contains("data")) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
@@ -104,6 +118,35 @@ absl::StatusOr<Manifest> ParseContents(const Json& json) {
 
 absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the manifest is damaged: ", what));
+}
+
+// Whether the last line is there and holds the checksum of the text.
+bool IsSealed(absl::string_view text) {
+  const size_t last_bytes = LastLine(kNoChecksum).size();
+  const absl::string_view body = text.substr(0, text.size() - std::min(text.size(), last_bytes));
+  return absl::StrCat(body, LastLine(ChecksumOfText(body))) == text;
+}
+
+absl::Status Foreign() {
+  return absl::InvalidArgumentError(
+      absl::StrCat("this is no checkpoint of Tessera: \"format\" is not ", Quoted(kFormat)));
+}
+
+bool IsOurs(const Json& json) {
+  const absl::StatusOr<std::string> format = StringMember(json, "format");
+  return format.ok() && *format == kFormat;
+}
+
+// The error for a text without a right checksum. Manifests of other programs are small; a longer
+// text is not parsed.
+absl::Status NotSealed(absl::string_view text) {
+  constexpr size_t kMaxForeignBytes = 64 << 10;
+  if (text.size() <= kMaxForeignBytes) {
+    const absl::StatusOr<Json> json = ParseStrictJson(text);
+    if (!json.ok()) return Damaged(json.status().message());
+    if (!IsOurs(*json)) return Foreign();
+  }
+  return Damaged("its checksum is not that of its text");
 }
 
 }  // namespace
@@ -140,18 +183,14 @@ std::string ManifestToText(const Manifest& manifest) {
 }
 
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
-  absl::StatusOr<Json> json = ParseStrictJson(text);
+  if (text.size() > static_cast<size_t>(kMaxTextBytes)) {
+    return Damaged(absl::StrCat("it has ", text.size(), " bytes, and at most ", kMaxTextBytes,
+                                " are possible"));
+  }
+  if (!IsSealed(text)) return NotSealed(text);
+  const absl::StatusOr<Json> json = ParseStrictJson(text);
   if (!json.ok()) return Damaged(json.status().message());
-  const absl::StatusOr<std::string> format = StringMember(*json, "format");
-  if (!format.ok() || *format != kFormat) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this is no checkpoint of Tessera: \"format\" is not ", Quoted(kFormat)));
-  }
-  const size_t last_bytes = LastLine(kNoChecksum).size();
-  const absl::string_view body = text.substr(0, text.size() - std::min(text.size(), last_bytes));
-  if (absl::StrCat(body, LastLine(ChecksumOfText(body))) != text) {
-    return Damaged("its checksum is not that of its text");
-  }
+  if (!IsOurs(*json)) return Foreign();
   const absl::StatusOr<int64_t> version = IntegerMember(*json, "format_version");
   if (!version.ok()) return Damaged(version.status().message());
   if (*version != kCheckpointVersion) {

@@ -38,6 +38,14 @@ namespace tessera {
 
 inline constexpr int64_t kCheckpointVersion = 1;
 
+// The most bytes of a manifest, of a header of a safetensors file (which names the same tensors in
+// as many bytes), of a plan and of a configuration. The largest preset, gpt3_175b, has a manifest
+// of 430 KB and headers and a plan of less; the bound leaves room for 35 times as many states.
+// Parsing may take 30 times the bytes of a text, so memory is bounded too.
+inline constexpr int64_t kMaxTextBytes = int64_t{16} << 20;
+// The most steps: a run that takes one each microsecond needs 30 years for them.
+inline constexpr int64_t kMaxSteps = 1'000'000'000'000'000;
+
 struct Manifest {
   struct File {
     std::string name;
@@ -58,8 +66,8 @@ struct Manifest {
 // All strings must be UTF-8.
 std::string ManifestToText(const Manifest& manifest);
 
-// InvalidArgument for JSON that is no manifest of ours, Unimplemented for a version that is not
-// known, DataLoss for a damaged one.
+// InvalidArgument for a text that is no manifest of ours, Unimplemented for a version that is not
+// known, DataLoss for a damaged one. Only a text whose checksum is right is parsed.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);
 
 }  // namespace tessera

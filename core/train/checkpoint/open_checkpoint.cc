@@ -16,11 +16,6 @@
 namespace tessera {
 namespace {
 
-// Beyond these no manifest and no plan is believed. The header of a safetensors file, which lists
-// the same tensors, has a limit of 100 MB.
-constexpr int64_t kMaxManifestBytes = int64_t{256} << 20;
-constexpr int64_t kMaxTextBytes = int64_t{1} << 30;
-
 constexpr int64_t kVerifyBytes = int64_t{4} << 20;  // read at once
 
 absl::StatusOr<std::string> ReadStart(const FileReader& file, int64_t bytes) {
@@ -37,12 +32,16 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
                      ", and no run, which would have a folder checkpoints"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<FileReader> file, FileReader::Open(path));
-  if (file->bytes() > kMaxManifestBytes) {
-    return absl::DataLossError(
-        absl::StrCat("the manifest is damaged: it has ", file->bytes(), " bytes"));
+  // One byte too many is enough to be refused.
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadStart(*file, std::min(file->bytes(), kMaxTextBytes + 1)));
+  ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
+  const int64_t step = StepOfFolder(folder);
+  if (step >= 0 && manifest.step != step) {
+    return absl::DataLossError(absl::StrCat("the manifest is of step ", manifest.step,
+                                            ", and the folder's name says step ", step));
   }
-  ASSIGN_OR_RETURN(const std::string text, ReadStart(*file, file->bytes()));
-  return ParseManifest(text);
+  return manifest;
 }
 
 absl::StatusOr<std::unique_ptr<FileReader>> OpenFile(const std::string& folder,
@@ -96,6 +95,10 @@ absl::StatusOr<TensorsOfFile> ReadTensors(const FileReader& file) {
   ASSIGN_OR_RETURN(const std::string prefix,
                    ReadStart(file, std::min(kSafetensorsPrefixBytes, file.bytes())));
   ASSIGN_OR_RETURN(const int64_t json_bytes, SafetensorsJsonBytes(prefix, file.bytes()));
+  if (json_bytes > kMaxTextBytes) {
+    return absl::DataLossError(absl::StrCat("its header has ", json_bytes, " bytes, and at most ",
+                                            kMaxTextBytes, " are possible"));
+  }
   result.data_offset = kSafetensorsPrefixBytes + json_bytes;
   ASSIGN_OR_RETURN(const std::string start, ReadStart(file, result.data_offset));
   ASSIGN_OR_RETURN(result.tensors,
@@ -186,8 +189,9 @@ absl::StatusOr<std::string> Checkpoint::ReadText(const std::string& name) const 
   for (const std::unique_ptr<FileReader>& file : files_) {
     if (!absl::EndsWith(file->path(), absl::StrCat("/", name))) continue;
     if (file->bytes() > kMaxTextBytes) {
-      return absl::DataLossError(
-          absl::StrCat("the file ", name, " has ", file->bytes(), " bytes, too many for a text"));
+      return absl::DataLossError(absl::StrCat("the file ", name, " has ", file->bytes(),
+                                              " bytes, and at most ", kMaxTextBytes,
+                                              " are possible"));
     }
     return ReadStart(*file, file->bytes());
   }

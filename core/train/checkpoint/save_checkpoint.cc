@@ -1,6 +1,7 @@
 #include "core/train/checkpoint/save_checkpoint.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -34,6 +35,56 @@ absl::Status ForEachChunk(const StateFile& file, int64_t chunk_bytes, Visit visi
   return absl::OkStatus();
 }
 
+// The manifest of a checkpoint, with `files` for its list of files.
+Manifest MakeManifest(const CheckpointContents& contents, const std::vector<StateFile>& state_files,
+                      std::vector<Manifest::File> files) {
+  Manifest manifest;
+  manifest.step = contents.step;
+  manifest.batches = contents.batches;
+  manifest.plan_file = kPlanFile;
+  manifest.config_file = kConfigFile;
+  manifest.data = contents.data;
+  manifest.files = std::move(files);
+  manifest.state = contents.state;
+  manifest.state_files.resize(contents.state.size());
+  for (const StateFile& file : state_files) {
+    for (int entry : file.entries) manifest.state_files[entry] = file.name;
+  }
+  return manifest;
+}
+
+absl::Status CheckLength(absl::string_view name, size_t bytes) {
+  if (bytes <= static_cast<size_t>(kMaxTextBytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " would have ", bytes, " bytes, and at most ", kMaxTextBytes, " can be read again"));
+}
+
+// The files that the state goes to, if the contents can be saved and read again.
+absl::StatusOr<std::vector<StateFile>> ArrangeContents(const CheckpointContents& contents) {
+  if (std::min(contents.step, contents.batches) < 0 ||
+      std::max(contents.step, contents.batches) > kMaxSteps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("step ", contents.step, " after ", contents.batches,
+                     " batches is not possible: both must be from 0 to ", kMaxSteps));
+  }
+  ASSIGN_OR_RETURN(std::vector<StateFile> files, ArrangeStateFiles(contents.state));
+  // As long as the list of files can become.
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const std::string checksum = ChecksumOf("");
+  std::vector<Manifest::File> records = {{kPlanFile, kMost, checksum},
+                                         {kConfigFile, kMost, checksum}};
+  for (const StateFile& file : files) {
+    RETURN_IF_ERROR(
+        CheckLength(absl::StrCat("the header of ", file.name), file.header.bytes.size()));
+    records.push_back({file.name, kMost, checksum});
+  }
+  RETURN_IF_ERROR(CheckLength(kPlanFile, contents.plan.size()));
+  RETURN_IF_ERROR(CheckLength(kConfigFile, contents.config.size()));
+  const Manifest manifest = MakeManifest(contents, files, std::move(records));
+  RETURN_IF_ERROR(CheckLength(kManifestFile, ManifestToText(manifest).size()));
+  return files;
+}
+
 // One save.
 class Saver {
  public:
@@ -48,7 +99,7 @@ class Saver {
         options_(options) {}
 
   absl::StatusOr<SavedCheckpoint> Run() {
-    ASSIGN_OR_RETURN(const std::vector<StateFile> files, ArrangeStateFiles(contents_.state));
+    ASSIGN_OR_RETURN(const std::vector<StateFile> files, ArrangeContents(contents_));
     BeforeChange("make folders");
     RETURN_IF_ERROR(MakeFolders(folder_));
     ASSIGN_OR_RETURN(const std::unique_ptr<FolderLock> lock, FolderLock::Take(folder_));
@@ -103,23 +154,13 @@ class Saver {
   absl::Status WriteAndRename(const std::vector<StateFile>& files) {
     BeforeChange("make the temporary folder");
     RETURN_IF_ERROR(MakeFolders(temporary_));
-    Manifest manifest;
-    manifest.step = contents_.step;
-    manifest.batches = contents_.batches;
-    manifest.plan_file = kPlanFile;
-    manifest.config_file = kConfigFile;
-    manifest.data = contents_.data;
-    manifest.state = contents_.state;
-    manifest.state_files.resize(contents_.state.size());
+    std::vector<Manifest::File> records;
     for (const StateFile& file : files) {
-      ASSIGN_OR_RETURN(Manifest::File written, WriteState(file));
-      manifest.files.push_back(std::move(written));
-      for (int entry : file.entries) manifest.state_files[entry] = file.name;
+      ASSIGN_OR_RETURN(records.emplace_back(), WriteState(file));
     }
-    ASSIGN_OR_RETURN(Manifest::File plan, WriteText(kPlanFile, contents_.plan));
-    manifest.files.push_back(std::move(plan));
-    ASSIGN_OR_RETURN(Manifest::File config, WriteText(kConfigFile, contents_.config));
-    manifest.files.push_back(std::move(config));
+    ASSIGN_OR_RETURN(records.emplace_back(), WriteText(kPlanFile, contents_.plan));
+    ASSIGN_OR_RETURN(records.emplace_back(), WriteText(kConfigFile, contents_.config));
+    const Manifest manifest = MakeManifest(contents_, files, std::move(records));
     RETURN_IF_ERROR(WriteText(kManifestFile, ManifestToText(manifest)).status());
     BeforeChange("sync the temporary folder");
     RETURN_IF_ERROR(SyncFolder(temporary_));
@@ -222,6 +263,10 @@ class Saver {
 
 }  // namespace
 
+absl::Status CheckContents(const CheckpointContents& contents) {
+  return ArrangeContents(contents).status();
+}
+
 absl::StatusOr<std::vector<StateChunk>> ChunksInOrder(const std::vector<StateEntry>& state,
                                                       int64_t chunk_bytes) {
   ASSIGN_OR_RETURN(const std::vector<StateFile> files, ArrangeStateFiles(state));
@@ -240,11 +285,6 @@ absl::StatusOr<SavedCheckpoint> SaveCheckpoint(absl::string_view run_folder,
                                                const CheckpointContents& contents,
                                                const ReadState& read_state,
                                                const SaveOptions& options) {
-  if (contents.step < 0 || contents.batches < 0) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot save a checkpoint of step ",
-                                                   contents.step, " after ", contents.batches,
-                                                   " batches: both must be 0 or more"));
-  }
   if (run_folder.empty()) {
     return absl::InvalidArgumentError("cannot save a checkpoint: the run's folder has no name");
   }

@@ -66,6 +66,11 @@ struct SavedCheckpoint {
 absl::StatusOr<std::vector<StateChunk>> ChunksInOrder(const std::vector<StateEntry>& state,
                                                       int64_t chunk_bytes);
 
+// InvalidArgument for contents that SaveCheckpoint would refuse: a step below 0, a state that has a
+// role, path or shape that cannot be saved, or texts that are too long to be read again. To be
+// asked before a run begins.
+absl::Status CheckContents(const CheckpointContents& contents);
+
 // Saves to <run_folder>/checkpoints/step_<step>; folders are made where they are missing. A
 // checkpoint of the same step is replaced, when the new one is whole. InvalidArgument for contents
 // that cannot be saved, Unavailable if another process is saving to this run, ResourceExhausted for

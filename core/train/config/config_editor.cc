@@ -13,6 +13,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "core/train/config/text_bounds.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
@@ -248,6 +249,7 @@ ConfigEditor::ConfigEditor(RunConfig defaults, const Message& default_model)
 }
 
 absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view source) {
+  RETURN_IF_ERROR(CheckConfigBounds(text, source));
   if (!IsUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(source, ": is not UTF-8 text"));
   RunConfig parsed;
   TextFormat::Parser parser;

@@ -27,8 +27,9 @@ class ConfigEditor {
   // `defaults.model` is not looked at: the model's message starts as `default_model`.
   ConfigEditor(RunConfig defaults, const google::protobuf::Message& default_model);
 
-  // Sets what `text` names. InvalidArgument for what is no RunConfig with a model of ours; its
-  // message starts with `source` and the line.
+  // Sets the fields that `text` names. InvalidArgument for a text that is no RunConfig with a model
+  // of ours, or is beyond the bounds of text_bounds.h; the message starts with `source` and the
+  // line.
   absl::Status MergeText(absl::string_view text, absl::string_view source);
 
   // Sets one field, "optimizer.lr" or "model.layers"; a list is written as "[64;32]". NotFound for

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/text/nearest_name.h"
 #include "core/train/config/test_model.pb.h"
+#include "core/train/config/text_bounds.h"
 
 namespace tessera {
 namespace {
@@ -157,6 +158,38 @@ TEST(ConfigEditorTest, RefusesTextsThatAreNoConfiguration) {
   EXPECT_THAT(message("model { [type.googleapis.com/tessera.TestModelConfig] { leyers: 1 } }"),
               HasSubstr("leyers"));
   EXPECT_EQ(editor.config().batch(), 0);
+}
+
+// Protobuf's parser recurses for every message inside an Any: 100,000 of them overflow the stack.
+TEST(ConfigEditorTest, RefusesDeepNesting) {
+  ConfigEditor editor = Editor();
+  const auto nested = [](int depth, const std::string& open, const std::string& close) {
+    std::string text = "model {\n";
+    for (int i = 0; i < depth; ++i) text += open;
+    for (int i = 0; i < depth; ++i) text += close;
+    return text + "}";
+  };
+  for (const auto& [open, close] : {std::pair("[type.googleapis.com/google.protobuf.Any] {", "}"),
+                                    std::pair("[type.googleapis.com/google.protobuf.Any]: <", ">"),
+                                    std::pair("[a.b/google.protobuf.DescriptorProto] {", "}")}) {
+    EXPECT_EQ(Message(editor.MergeText(nested(20000, open, close), "my.textproto")),
+              "my.textproto:2: is nested more than 16 messages deep");
+  }
+  EXPECT_TRUE(editor
+                  .MergeText("steps: 1 # {{{{{{{{{{{{{{{{{{{{\nsample { prompt: "
+                             "'{{{{{{{{{{{{{{{{{{{{<<<<<<<<<<<<<<' }",
+                             "test")
+                  .ok());
+  EXPECT_EQ(editor.config().steps(), 1);
+}
+
+TEST(ConfigEditorTest, RefusesTextsThatAreTooLong) {
+  ConfigEditor editor = Editor();
+  std::string text = "steps: 1 ";
+  text.resize(kMaxConfigBytes, ' ');
+  EXPECT_TRUE(editor.MergeText(text, "my.textproto").ok());
+  EXPECT_EQ(Message(editor.MergeText(text + " ", "my.textproto")),
+            "my.textproto: is no configuration: it has more than 1048576 bytes");
 }
 
 TEST(ConfigEditorTest, TheTextOfAConfigurationGivesItAgainOverAnything) {

@@ -1,0 +1,158 @@
+// Files that are made to hurt: checkpoints whose checksums are right and whose contents are not
+// possible, and texts that are long or deep.
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/manifest.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+
+// One line on stderr, in little more memory than the program always takes. (A process starts with
+// the peak of the one that forked it, so tests keep their texts small.)
+void ExpectRefused(const Result& result, const std::string& part) {
+  EXPECT_EQ(result.code, 1) << result.signal << result.out << result.err;
+  EXPECT_THAT(result.err, StartsWith("error: "));
+  EXPECT_THAT(result.err, HasSubstr(part));
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1);
+  EXPECT_LT(result.err.size(), 2000);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LT(result.peak_bytes, int64_t{400} << 20);
+#endif
+}
+
+std::string Nested(int depth) {
+  std::string text = "model {\n";
+  for (int i = 0; i < depth; ++i) text += "[type.googleapis.com/google.protobuf.Any] {\n";
+  return text;
+}
+
+// A checkpoint of step 10 that a test changes, and that it then seals: the checksums are made
+// right.
+class HostileFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + run_, "--steps=10"})).code, 0);
+    const auto manifest = ParseManifest(ReadFile(File("manifest.json")));
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    manifest_ = *manifest;
+  }
+
+  std::string File(const std::string& name) const {
+    return run_ + "/checkpoints/step_00000010/" + name;
+  }
+
+  void Seal() {
+    for (Manifest::File& file : manifest_.files) {
+      const std::string contents = ReadFile(File(file.name));
+      file.bytes = static_cast<int64_t>(contents.size());
+      file.checksum = ChecksumOf(contents);
+    }
+    WriteFile(File("manifest.json"), ManifestToText(manifest_));
+  }
+
+  Result Resume(const std::vector<std::string>& more = {"--steps=20"}) const {
+    std::vector<std::string> flags = {"--resume=" + run_};
+    flags.insert(flags.end(), more.begin(), more.end());
+    return RunProgram(GptProgram(), flags);
+  }
+
+  const std::string run_ = NewFolder() + "/run";
+  Manifest manifest_;
+};
+
+TEST_F(HostileFilesTest, ADeeplyNestedConfiguration) {
+  const std::string config = run_ + ".textproto";
+  WriteFile(config, Nested(20000));
+  ExpectRefused(RunProgram(GptProgram(), Tiny({"--config=" + config})),
+                "run.textproto:17: is nested more than 16 messages deep");
+  WriteFile(File("config.textproto"), Nested(20000));
+  Seal();
+  for (const char* flag : {"--steps=20", "--mode=evaluate", "--mode=sample"}) {
+    ExpectRefused(Resume({flag}), "config.textproto:17: is nested more than 16 messages deep");
+  }
+}
+
+TEST_F(HostileFilesTest, AConfigurationOfAGigabyteOfZeros) {
+  const std::string config = run_ + ".textproto";
+  WriteFile(config, "");
+  fs::resize_file(config, 1 << 30);
+  ExpectRefused(RunProgram(GptProgram(), Tiny({"--config=" + config})),
+                "run.textproto: is no configuration: it has more than 1048576 bytes");
+  ExpectRefused(RunProgram(GptProgram(), Tiny({"--config=/dev/zero"})),
+                "/dev/zero: is no configuration: it has more than 1048576 bytes");
+  fs::resize_file(File("config.textproto"), 20 << 20);
+  Seal();
+  ExpectRefused(Resume(), "config.textproto has 20971520 bytes, and at most 16777216 are possible");
+}
+
+TEST_F(HostileFilesTest, AManifestOfManyMegabytes) {
+  std::string text = ManifestToText(manifest_);
+  std::string lists = " \"more\": [";
+  while (lists.size() < (20 << 20)) lists += "[],";
+  text.insert(1, lists + "[]],");
+  const size_t at = text.rfind("\"\n}\n") - 32;
+  text.replace(at, 32, std::string(32, '0'));
+  WriteFile(File("manifest.json"), text.replace(at, 32, ChecksumOf(text)));
+  ExpectRefused(Resume(), "the manifest is damaged: it has ");
+}
+
+TEST_F(HostileFilesTest, ASafetensorsHeaderOfManyMegabytes) {
+  const std::string path = File("parameters.safetensors");
+  const std::string before = ReadFile(path);
+  uint64_t length = 0;
+  std::memcpy(&length, before.data(), sizeof(length));
+  std::string json = before.substr(sizeof(length), length);
+  const std::string data = before.substr(sizeof(length) + length);
+  std::string more = "\"__metadata__\":{";
+  for (int i = 0; more.size() < (20 << 20); ++i) more += "\"" + std::to_string(i) + "\":\"\",";
+  json.insert(1, more + "\"\":\"\"},");
+  length = json.size();
+  WriteFile(path,
+            std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + json + data);
+  Seal();
+  ExpectRefused(Resume(), "its header has ");
+}
+
+TEST_F(HostileFilesTest, AStepThatTheFolderContradicts) {
+  manifest_.step = 11;
+  Seal();
+  ExpectRefused(Resume(), "the manifest is of step 11, and the folder's name says step 10");
+}
+
+TEST_F(HostileFilesTest, AStepThatNoRunReaches) {
+  manifest_.step = INT64_MAX;
+  const std::string moved = run_ + "-moved";
+  fs::rename(run_ + "/checkpoints/step_00000010", moved);
+  WriteFile(moved + "/manifest.json", ManifestToText(manifest_));
+  ExpectRefused(RunProgram(GptProgram(), {"--resume=" + moved, "--steps=9223372036854775807"}),
+                "\"step\" is 9223372036854775807, above the largest possible");
+}
+
+TEST_F(HostileFilesTest, AParameterThatIsCalledOptimizerState) {
+  for (StateEntry& entry : manifest_.state) {
+    if (entry.role == kOptimizerRole) continue;
+    entry.role = kOptimizerRole;
+    break;
+  }
+  Seal();
+  for (const char* flag : {"--steps=20", "--mode=evaluate", "--mode=sample"}) {
+    ExpectRefused(Resume({flag}), "in the role 'optimizer', this run in the role 'parameter'");
+  }
+}
+
+}  // namespace
+}  // namespace tessera
