@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
@@ -19,6 +21,11 @@ std::string HostIdentity() {
     absl::StrAppend(&identity, " ", name);
   }
   return identity;
+}
+
+std::string HostName() {
+  std::array<char, HOST_NAME_MAX + 1> name = {};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
 }
 
 }  // namespace tessera::comm

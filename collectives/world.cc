@@ -136,9 +136,12 @@ absl::Status World::Communicate(const WorldOptions& options) {
   if (cpu_backend != kShm) {
     std::vector<int> ranks(size());
     std::iota(ranks.begin(), ranks.end(), 0);
-    ASSIGN_OR_RETURN(network_, tcp::Network::Create(rank(), size(), ExchangeAmong("network", ranks),
-                                                    {.timeout_seconds = options.timeout_seconds,
-                                                     .interface = options.interface}));
+    ASSIGN_OR_RETURN(
+        network_,
+        tcp::Network::Create(rank(), size(), ExchangeAmong("network", ranks),
+                             {.timeout_seconds = options.timeout_seconds,
+                              .interface = options.interface,
+                              .secret = rendezvous_ == nullptr ? "" : rendezvous_->secret()}));
     ASSIGN_OR_RETURN(all, network_->World());
   }
   if (cpu_backend == kHierarchical) {

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "collectives/net/socket_address.h"
 #include "collectives/rendezvous/slurm.h"
 #include "core/status/status_macros.h"
 
@@ -17,8 +18,8 @@ namespace {
 constexpr int kMaxRanks = 1 << 16;
 constexpr int kMaxPort = 65535;
 
-// A port outside of those that the system hands out (from 32768 on), and not near to `number`, in
-// case that is a port: the next job's may be the next one.
+// A port below those that the system assigns (from 32768 on), and not close to `number`, which may
+// be a port itself: that of the next job may be the next number.
 int PortThatFollows(int64_t number) {
   return static_cast<int>(16384 + (static_cast<uint64_t>(number) + 1013) % 16384);
 }
@@ -53,7 +54,7 @@ class Variables {
   const EnvironmentLookup& lookup_;
 };
 
-// What a launcher calls its variables.
+// The names of a launcher's variables.
 struct RankNames {
   const char* rank;
   const char* size;
@@ -76,7 +77,7 @@ absl::Status ReadRankAndSize(const Variables& variables, const RankNames& names,
       variables.NameAndValue(names.rank), " is not below ", variables.NameAndValue(names.size)));
 }
 
-// After the four numbers are read.
+// Checks the local rank and size against the rank and size.
 absl::Status CheckLocal(const Variables& variables, const RankNames& names,
                         const RankEnvironment& environment) {
   const std::string local_rank = absl::StrCat(names.local_rank, "=", environment.local_rank);
@@ -131,9 +132,9 @@ absl::Status ReadOpenMpi(const Variables& variables, RankEnvironment* environmen
   return absl::OkStatus();
 }
 
-// srun gives each task the number of its step. A batch script and the shell of an interactive job
-// have SLURM_PROCID=0 too, and they are no tasks of a step that ranks could be in: their step has a
-// number that Slurm reserves (from 0xfffffff0 on, in some places negative), or none.
+// True for a task of a step, which srun gives the step's number. A batch script and the shell of an
+// interactive job have SLURM_PROCID=0 too, but are not such tasks: their step has a number that
+// Slurm reserves (from 0xfffffff0 on, in some places negative), or none.
 bool IsSlurmTask(const Variables& variables) {
   if (!variables.Has("SLURM_PROCID")) return false;
   int64_t step = 0;
@@ -196,8 +197,8 @@ absl::Status ReadSlurm(const Variables& variables, RankEnvironment* environment)
 }
 
 struct Address {
-  std::string host;  // empty: not given
-  int port = 0;      // 0: not given
+  std::string host;  // empty: unknown
+  int port = 0;      // 0: unknown
 };
 
 absl::StatusOr<Address> ParseRendezvous(absl::string_view text) {
@@ -217,20 +218,20 @@ absl::StatusOr<Address> ParseRendezvous(absl::string_view text) {
   return address;
 }
 
-// What the user or the launcher says of rank 0's address, in words.
-absl::StatusOr<Address> GivenAddress(const Variables& variables, absl::string_view rendezvous) {
+// The address of rank 0 that the user or the launcher gives.
+absl::StatusOr<Address> ReadAddress(const Variables& variables, absl::string_view rendezvous) {
   Address address;
   address.host = variables.Text("MASTER_ADDR");
   if (variables.Has("MASTER_PORT")) {
     ASSIGN_OR_RETURN(address.port, variables.Number("MASTER_PORT", 1, kMaxPort));
   }
   const std::string agent = variables.Text("TORCHELASTIC_USE_AGENT_STORE");
-  const bool is_agents = agent == "True" || agent == "true" || agent == "1";
-  if (is_agents && address.port != 0) address.port = PortThatFollows(address.port);
+  const bool is_of_agent = agent == "True" || agent == "true" || agent == "1";
+  if (is_of_agent && address.port != 0) address.port = PortThatFollows(address.port);
   if (rendezvous.empty()) return address;
   ASSIGN_OR_RETURN(const Address flag, ParseRendezvous(rendezvous));
-  if (!is_agents && ((!address.host.empty() && address.host != flag.host) ||
-                     (address.port != 0 && address.port != flag.port))) {
+  if (!is_of_agent && ((!address.host.empty() && address.host != flag.host) ||
+                       (address.port != 0 && address.port != flag.port))) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--rendezvous=", rendezvous, " contradicts ", variables.NameAndValue("MASTER_ADDR"), " ",
         variables.NameAndValue("MASTER_PORT"), ": give one of them"));
@@ -241,25 +242,39 @@ absl::StatusOr<Address> GivenAddress(const Variables& variables, absl::string_vi
 absl::Status NoAddress(const RankEnvironment& environment) {
   return absl::InvalidArgumentError(
       absl::StrCat("rank ", environment.rank, " of ", environment.size, ", started by ",
-                   environment.launcher, ", is not told where rank 0 is: give every rank ",
+                   environment.launcher, ", does not know the address of rank 0: give every rank ",
                    "--rendezvous=HOST:PORT with rank 0's host and a free port of it, or set ",
                    "MASTER_ADDR and MASTER_PORT"));
 }
 
-absl::Status ChooseMeeting(const Variables& variables, absl::string_view rendezvous,
+// For a job over several hosts that has no secret.
+absl::Status CheckNoSecret(const Variables& variables, RankEnvironment* environment) {
+  const std::string risk = absl::StrCat(
+      "TESSERA_SECRET is not set, and anyone who reaches ",
+      FormatAddress(environment->master_host, environment->master_port), " could join this job");
+  if (variables.Text("TESSERA_ALLOW_NO_SECRET") == "1") {
+    environment->note = risk;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(risk, ": set it to the same random text on every rank (for example of `openssl ",
+                   "rand -hex 16`), or set TESSERA_ALLOW_NO_SECRET=1 in a network that you trust"));
+}
+
+absl::Status ChooseAddress(const Variables& variables, absl::string_view rendezvous,
                            RankEnvironment* environment) {
-  ASSIGN_OR_RETURN(const Address given, GivenAddress(variables, rendezvous));
-  if (!given.host.empty()) environment->master_host = given.host;
-  if (given.port != 0) environment->master_port = given.port;
+  ASSIGN_OR_RETURN(const Address address, ReadAddress(variables, rendezvous));
+  if (!address.host.empty()) environment->master_host = address.host;
+  if (address.port != 0) environment->master_port = address.port;
   environment->secret = variables.Text("TESSERA_SECRET");
-  environment->one_host = environment->local_size == environment->size || IsLoopback(given.host);
+  environment->one_host = environment->local_size == environment->size || IsLoopback(address.host);
   const bool has_secret = !environment->secret.empty();
-  if (environment->size == 1) environment->master_port = 0;  // nobody else has to find it
+  if (environment->size == 1) environment->master_port = 0;  // no other rank has to find it
   if (environment->one_host) {
     environment->master_host = "127.0.0.1";
-    environment->local_meeting =
+    environment->discovers_locally =
         environment->size > 1 && (!has_secret || environment->master_port == 0);
-    if (!environment->local_meeting || !environment->job.empty()) return absl::OkStatus();
+    if (!environment->discovers_locally || !environment->job.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("PMIX_NAMESPACE is not set, by which ranks that ", environment->launcher,
                      " started on one host find each other: set TESSERA_SECRET, and give ",
@@ -268,12 +283,7 @@ absl::Status ChooseMeeting(const Variables& variables, absl::string_view rendezv
   if (environment->master_host.empty() || environment->master_port == 0) {
     return NoAddress(*environment);
   }
-  if (!has_secret) {
-    environment->note =
-        absl::StrCat("TESSERA_SECRET is not set: whoever reaches ", environment->master_host, ":",
-                     environment->master_port, " can join this job");
-  }
-  return absl::OkStatus();
+  return has_secret ? absl::OkStatus() : CheckNoSecret(variables, environment);
 }
 
 }  // namespace
@@ -290,15 +300,15 @@ absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& loo
   } else if (IsSlurmTask(variables)) {
     RETURN_IF_ERROR(ReadSlurm(variables, &environment));
   } else if (variables.Has("WORLD_SIZE") && variables.Text("WORLD_SIZE") != "1") {
-    // Says that RANK is missing.
+    // An error: RANK is missing.
     RETURN_IF_ERROR(ReadTorchrun(variables, &environment));
   } else {
     if (rendezvous.empty()) return RankEnvironment();
     return absl::InvalidArgumentError(absl::StrCat(
-        "--rendezvous=", rendezvous, " is given, and nothing says which rank this is:",
+        "--rendezvous=", rendezvous, " is set, and the rank of this process is not:",
         " start it by tools/launch, torchrun, srun or mpirun, or set RANK and ", "WORLD_SIZE"));
   }
-  RETURN_IF_ERROR(ChooseMeeting(variables, rendezvous, &environment));
+  RETURN_IF_ERROR(ChooseAddress(variables, rendezvous, &environment));
   return environment;
 }
 

@@ -1,4 +1,4 @@
-// Which rank this process is, and where the ranks meet: from the environment that tools/launch,
+// The rank of this process and the address of rank 0, from the environment that tools/launch,
 // torchrun, Slurm's srun or Open MPI's mpirun sets. The first of these that is found counts:
 //
 //   RANK, WORLD_SIZE       tools/launch or torchrun, also by hand; with LOCAL_RANK and
@@ -8,16 +8,17 @@
 //   SLURM_PROCID           srun, in a step of a job; not in a batch script itself
 //   none of them           one rank
 //
-// Where rank 0 is: --rendezvous=HOST:PORT, or MASTER_ADDR and MASTER_PORT; where neither is given,
-// the first host of Slurm's node list and a port that follows from the job's and the step's number.
-// Under torchrun MASTER_PORT is its agent's, and a port that follows from it is ours.
+// The address of rank 0 is --rendezvous=HOST:PORT, or MASTER_ADDR and MASTER_PORT. If neither is
+// set, it is the first host of Slurm's node list and a port that follows from the numbers of the
+// job and the step. Under torchrun MASTER_PORT belongs to its agent, and the port follows from it.
 //
-// Where all ranks are on one host only the loopback address is used, whatever was given, and no
-// address is needed.
+// If all ranks are on one host, only the loopback address is used, whatever the variables say, and
+// no address is needed.
 //
-// The secret without which nobody can join is TESSERA_SECRET; tools/launch makes it. Where there is
-// none, rank 0 makes one if all ranks are on one host, and hands it to processes of the same user
-// (local_meeting.h). Across hosts a job without TESSERA_SECRET has no secret, and `note` says so.
+// TESSERA_SECRET is the secret that a rank must know to join; tools/launch makes it. If it is not
+// set and all ranks are on one host, rank 0 makes one and hands it to processes of the same user
+// (local_discovery.h). A job over several hosts without TESSERA_SECRET is refused, unless
+// TESSERA_ALLOW_NO_SECRET=1: anyone who reaches rank 0 could join it.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_ENVIRONMENT_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_ENVIRONMENT_H_
 
@@ -37,29 +38,31 @@ struct RankEnvironment {
   int local_size = 1;
   bool one_host = true;  // all ranks are on it
 
-  // Where the ranks meet.
+  // The address of rank 0.
   std::string master_host = "127.0.0.1";
-  int master_port = 0;  // 0: one that the system chooses, told by the local meeting
-  // Rank 0's port is bound already, by tools/launch; -1 if not.
+  int master_port = 0;  // 0: the system chooses one, and local discovery reports it
+  // An inherited descriptor of this process, bound to rank 0's port by tools/launch, which the
+  // rendezvous takes over; -1 if there is none.
   int listen_fd = -1;
-  // Rank 0 chooses the secret, and a free port where `master_port` is 0 or in use, and the other
-  // ranks ask it by the job's name.
-  bool local_meeting = false;
+  // Rank 0 chooses the secret, and a free port if `master_port` is 0 or in use. The other ranks
+  // find both by the job's name (local_discovery.h).
+  bool discovers_locally = false;
 
-  std::string job;     // the same for all ranks, another for another job; no secret
+  std::string job;     // the same for all ranks, different for each job; not secret
   std::string secret;  // may be empty
-  std::string note;    // what the user should know; may be empty
+  std::string note;    // a message for the user; may be empty
 };
 
 // The value of an environment variable, or null; as std::getenv.
 using EnvironmentLookup = std::function<const char*(const char* name)>;
 
-// `rendezvous` is the value of --rendezvous, or empty. InvalidArgument names the variable that is
-// missing, malformed or contradicts another one, and what would be right.
+// Reads the variables by `lookup`. `rendezvous` is the value of --rendezvous, or empty.
+// InvalidArgument names the variable that is missing, malformed or contradicts another one, and
+// says what would be right.
 absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& lookup,
                                                     absl::string_view rendezvous);
 
-// Of this process.
+// Reads the environment of this process.
 absl::StatusOr<RankEnvironment> ReadRankEnvironment(absl::string_view rendezvous);
 
 }  // namespace tessera::comm

@@ -40,7 +40,7 @@ std::string Error(const Variables& variables, const std::string& rendezvous = ""
   return message;
 }
 
-// `variables`, with some set anew, or taken away where they are empty.
+// `variables` with `changes`; an empty value stands for a variable that is not set.
 Variables With(Variables variables, const Variables& changes) {
   for (const auto& [name, value] : changes) variables[name] = value;
   return variables;
@@ -59,7 +59,7 @@ TEST(EnvironmentTest, NoLauncher) {
   EXPECT_EQ(environment.launcher, "none");
   ExpectRank(environment, 0, 1, 0, 1);
   EXPECT_TRUE(environment.one_host);
-  EXPECT_FALSE(environment.local_meeting);
+  EXPECT_FALSE(environment.discovers_locally);
   EXPECT_THAT(Error({}, "node1:29500"), HasSubstr("--rendezvous=node1:29500"));
 }
 
@@ -76,7 +76,7 @@ TEST(EnvironmentTest, OurLauncher) {
   EXPECT_EQ(environment.master_host, "127.0.0.1");
   EXPECT_EQ(environment.master_port, 12345);
   EXPECT_EQ(environment.secret, "0123456789abcdef");
-  EXPECT_FALSE(environment.local_meeting);
+  EXPECT_FALSE(environment.discovers_locally);
   EXPECT_EQ(environment.listen_fd, -1);
   EXPECT_EQ(environment.note, "");
   EXPECT_EQ(Good(With(kLaunch, {{"TESSERA_LISTEN_FD", "7"}})).listen_fd, 7);
@@ -89,8 +89,20 @@ const Variables kTorchrun = {{"RANK", "9"},
                              {"GROUP_RANK", "1"},
                              {"MASTER_ADDR", "node1"},
                              {"MASTER_PORT", "29500"},
+                             {"TESSERA_SECRET", "s"},
                              {"TORCHELASTIC_RUN_ID", "none"},
                              {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+
+const Variables kSlurm = {{"SLURM_PROCID", "5"},
+                          {"SLURM_NTASKS", "8"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_NODEID", "1"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                          {"TESSERA_SECRET", "s"},
+                          {"SLURM_JOB_ID", "1234"},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NODELIST", "gpu[01-02]"},
+                          {"SLURM_JOB_NODELIST", "cpu1,gpu[01-02]"}};
 
 TEST(EnvironmentTest, TorchrunAcrossHosts) {
   const RankEnvironment environment = Good(kTorchrun);
@@ -98,9 +110,21 @@ TEST(EnvironmentTest, TorchrunAcrossHosts) {
   ExpectRank(environment, 9, 16, 1, 8);
   EXPECT_FALSE(environment.one_host);
   EXPECT_EQ(environment.master_host, "node1");
-  EXPECT_FALSE(environment.local_meeting);
-  EXPECT_THAT(environment.note, HasSubstr("TESSERA_SECRET"));
-  EXPECT_EQ(Good(With(kTorchrun, {{"TESSERA_SECRET", "s"}})).note, "");
+  EXPECT_FALSE(environment.discovers_locally);
+  EXPECT_EQ(environment.note, "");
+}
+
+TEST(EnvironmentTest, AJobOverSeveralHostsWithoutASecretIsRefusedUnlessAllowed) {
+  for (const Variables& job : {kTorchrun, kSlurm}) {
+    const Variables no_secret = With(job, {{"TESSERA_SECRET", ""}});
+    EXPECT_THAT(Error(no_secret), AllOf(HasSubstr("TESSERA_SECRET is not set"),
+                                        HasSubstr("TESSERA_ALLOW_NO_SECRET=1")));
+    EXPECT_THAT(Error(With(no_secret, {{"TESSERA_ALLOW_NO_SECRET", "0"}})),
+                HasSubstr("TESSERA_SECRET is not set"));
+    const RankEnvironment allowed = Good(With(no_secret, {{"TESSERA_ALLOW_NO_SECRET", "1"}}));
+    EXPECT_EQ(allowed.secret, "");
+    EXPECT_THAT(allowed.note, HasSubstr("anyone who reaches"));
+  }
 }
 
 TEST(EnvironmentTest, UnderTorchrunAnotherPortFollowsFromTheAgents) {
@@ -117,19 +141,21 @@ TEST(EnvironmentTest, UnderTorchrunAnotherPortFollowsFromTheAgents) {
   EXPECT_EQ(flag.master_port, 4000);
 }
 
-TEST(EnvironmentTest, TorchrunOnOneHostMeetsLocally) {
-  const Variables one_host = With(kTorchrun, {{"WORLD_SIZE", "8"}, {"RANK", "1"}});
+TEST(EnvironmentTest, TorchrunOnOneHostDiscoversLocally) {
+  const Variables one_host =
+      With(kTorchrun, {{"WORLD_SIZE", "8"}, {"RANK", "1"}, {"TESSERA_SECRET", ""}});
   const RankEnvironment environment = Good(one_host);
   EXPECT_TRUE(environment.one_host);
   EXPECT_EQ(environment.master_host, "127.0.0.1");
-  EXPECT_TRUE(environment.local_meeting);
+  EXPECT_TRUE(environment.discovers_locally);
   EXPECT_NE(environment.job, Good(With(one_host, {{"MASTER_PORT", "29501"}})).job);
-  EXPECT_FALSE(Good(With(one_host, {{"TESSERA_SECRET", "s"}})).local_meeting);
+  EXPECT_FALSE(Good(With(one_host, {{"TESSERA_SECRET", "s"}})).discovers_locally);
 }
 
 TEST(EnvironmentTest, ByHand) {
   const Variables by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "4000"}};
-  const RankEnvironment far = Good(With(by_hand, {{"MASTER_ADDR", "10.0.0.1"}}));
+  const RankEnvironment far =
+      Good(With(by_hand, {{"MASTER_ADDR", "10.0.0.1"}, {"TESSERA_SECRET", "s"}}));
   ExpectRank(far, 1, 2, 0, 1);
   EXPECT_FALSE(far.one_host);
   EXPECT_EQ(far.master_port, 4000);
@@ -137,12 +163,13 @@ TEST(EnvironmentTest, ByHand) {
     const RankEnvironment near = Good(With(by_hand, {{"MASTER_ADDR", address}}));
     ExpectRank(near, 1, 2, 1, 2);
     EXPECT_TRUE(near.one_host);
-    EXPECT_TRUE(near.local_meeting);
+    EXPECT_TRUE(near.discovers_locally);
   }
-  const RankEnvironment flag = Good({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "node1:4000");
+  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TESSERA_SECRET", "s"}};
+  const RankEnvironment flag = Good(ranks, "node1:4000");
   EXPECT_EQ(flag.master_host, "node1");
   EXPECT_EQ(flag.master_port, 4000);
-  EXPECT_EQ(Good({{"RANK", "1"}, {"WORLD_SIZE", "2"}}, "[fe80::1]:4000").master_host, "fe80::1");
+  EXPECT_EQ(Good(ranks, "[fe80::1]:4000").master_host, "fe80::1");
 }
 
 TEST(EnvironmentTest, OneRankNeedsNoPort) {
@@ -155,7 +182,7 @@ TEST(EnvironmentTest, OneRankNeedsNoPort) {
   ExpectRank(environment, 0, 1, 0, 1);
   EXPECT_TRUE(environment.one_host);
   EXPECT_EQ(environment.master_port, 0);
-  EXPECT_FALSE(environment.local_meeting);
+  EXPECT_FALSE(environment.discovers_locally);
 }
 
 TEST(EnvironmentTest, ErrorsNameVariableAndValue) {
@@ -185,7 +212,7 @@ TEST(EnvironmentTest, ErrorsNameVariableAndValue) {
 }
 
 TEST(EnvironmentTest, TheFlag) {
-  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}};
+  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TESSERA_SECRET", "s"}};
   for (const char* flag : {"node1", ":4000", "node1:", "node1:0", "node1:65536", "node1:x",
                            "fe80::1:4000", "[]:4000", "node1:4000x"}) {
     EXPECT_THAT(Error(ranks, flag), AllOf(HasSubstr("--rendezvous"), HasSubstr(flag)));
@@ -197,16 +224,6 @@ TEST(EnvironmentTest, TheFlag) {
   EXPECT_THAT(Error(address, "node1:4001"), HasSubstr("MASTER_PORT=4000"));
 }
 
-const Variables kSlurm = {{"SLURM_PROCID", "5"},
-                          {"SLURM_NTASKS", "8"},
-                          {"SLURM_LOCALID", "1"},
-                          {"SLURM_NODEID", "1"},
-                          {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
-                          {"SLURM_JOB_ID", "1234"},
-                          {"SLURM_STEP_ID", "0"},
-                          {"SLURM_STEP_NODELIST", "gpu[01-02]"},
-                          {"SLURM_JOB_NODELIST", "cpu1,gpu[01-02]"}};
-
 TEST(EnvironmentTest, SlurmAcrossHosts) {
   const RankEnvironment environment = Good(kSlurm);
   EXPECT_EQ(environment.launcher, "slurm");
@@ -215,21 +232,21 @@ TEST(EnvironmentTest, SlurmAcrossHosts) {
   EXPECT_EQ(environment.master_host, "gpu01");
   EXPECT_GE(environment.master_port, 1024);
   EXPECT_LT(environment.master_port, 32768);
-  EXPECT_THAT(environment.note, HasSubstr("TESSERA_SECRET"));
   EXPECT_NE(Good(With(kSlurm, {{"SLURM_JOB_ID", "1235"}})).master_port, environment.master_port);
   EXPECT_NE(Good(With(kSlurm, {{"SLURM_STEP_ID", "1"}})).master_port, environment.master_port);
   EXPECT_EQ(Good(With(kSlurm, {{"SLURM_STEP_NODELIST", ""}})).master_host, "cpu1");
 }
 
-TEST(EnvironmentTest, SlurmOnOneHostMeetsLocally) {
+TEST(EnvironmentTest, SlurmOnOneHostDiscoversLocally) {
   const Variables one_host = With(kSlurm, {{"SLURM_PROCID", "1"},
                                            {"SLURM_NTASKS", "4"},
                                            {"SLURM_STEP_TASKS_PER_NODE", "4"},
+                                           {"TESSERA_SECRET", ""},
                                            {"SLURM_NODEID", "0"}});
   const RankEnvironment environment = Good(one_host);
   ExpectRank(environment, 1, 4, 1, 4);
   EXPECT_TRUE(environment.one_host);
-  EXPECT_TRUE(environment.local_meeting);
+  EXPECT_TRUE(environment.discovers_locally);
   EXPECT_EQ(environment.master_host, "127.0.0.1");
   EXPECT_EQ(
       Good(With(one_host, {{"SLURM_STEP_TASKS_PER_NODE", ""}, {"SLURM_NTASKS_PER_NODE", "4"}}))
@@ -246,7 +263,7 @@ TEST(EnvironmentTest, SlurmWithAnAddress) {
   EXPECT_EQ(Good(kSlurm, "gpu02:4000").master_host, "gpu02");
 }
 
-TEST(EnvironmentTest, SlurmsBatchScriptIsNoTask) {
+TEST(EnvironmentTest, SlurmsBatchScriptIsNotATask) {
   const Variables batch = With(kSlurm, {{"SLURM_PROCID", "0"},
                                         {"SLURM_STEP_ID", ""},
                                         {"SLURM_STEP_NODELIST", ""},
@@ -288,19 +305,19 @@ TEST(EnvironmentTest, OpenMpiOnOneHost) {
   EXPECT_EQ(environment.launcher, "open mpi");
   ExpectRank(environment, 1, 2, 1, 2);
   EXPECT_TRUE(environment.one_host);
-  EXPECT_TRUE(environment.local_meeting);
+  EXPECT_TRUE(environment.discovers_locally);
   EXPECT_EQ(environment.master_port, 0);
   EXPECT_THAT(environment.job, HasSubstr("1234567"));
   EXPECT_THAT(Good(With(kOpenMpi, {{"PMIX_NAMESPACE", ""}, {"OMPI_MCA_ess_base_jobid", "7"}})).job,
               HasSubstr("7"));
-  // A secret alone does not say at which port.
-  EXPECT_TRUE(Good(With(kOpenMpi, {{"TESSERA_SECRET", "s"}})).local_meeting);
-  EXPECT_FALSE(Good(With(kOpenMpi, {{"TESSERA_SECRET", "s"}}), "localhost:4000").local_meeting);
+  // A secret alone does not determine the port.
+  EXPECT_TRUE(Good(With(kOpenMpi, {{"TESSERA_SECRET", "s"}})).discovers_locally);
+  EXPECT_FALSE(Good(With(kOpenMpi, {{"TESSERA_SECRET", "s"}}), "localhost:4000").discovers_locally);
   EXPECT_THAT(Error(With(kOpenMpi, {{"PMIX_NAMESPACE", ""}})), HasSubstr("PMIX_NAMESPACE"));
 }
 
 TEST(EnvironmentTest, OpenMpiAcrossHosts) {
-  const Variables hosts = With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}});
+  const Variables hosts = With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}, {"TESSERA_SECRET", "s"}});
   EXPECT_THAT(Error(hosts), AllOf(HasSubstr("rank 1 of 4, started by open mpi"),
                                   HasSubstr("--rendezvous=HOST:PORT")));
   EXPECT_EQ(Good(hosts, "node1:4000").master_host, "node1");

@@ -1,8 +1,8 @@
-// Messages on a byte stream: each is a frame, 4 bytes with its length in bytes, little-endian, then
-// as many bytes.
+// Messages on a byte stream. Each is a frame: 4 bytes with its length, little-endian, and as many
+// bytes.
 //
-// A length that came from the network is only ever compared: memory is taken for bytes that are
-// there, not for bytes that were announced.
+// A length from the network is only compared: memory is allocated for bytes that have arrived, not
+// for bytes that were announced.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_FRAME_READER_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_FRAME_READER_H_
 
@@ -20,29 +20,26 @@ inline constexpr int64_t kFramePrefixBytes = 4;
 // `message` with its length before it. It must be shorter than 2^32 bytes.
 std::string MakeFrame(absl::string_view message);
 
-// Takes a stream apart, in whatever pieces it comes. One thread at a time.
+// Splits a stream into messages, however its bytes arrive. One thread at a time.
 class FrameReader {
  public:
   // Messages of more than `max_bytes` are refused.
   explicit FrameReader(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // For the messages that Next has not returned yet.
-  void set_max_bytes(int64_t max_bytes) { max_bytes_ = max_bytes; }
-
   void Feed(absl::Span<const char> bytes);
 
-  // Takes the next whole message: true, and it is in `message`, or false if there is none yet.
-  // InvalidArgument if the stream announces too long a message; it is then of no more use.
+  // Copies the next complete message to `message` and returns true, or false if there is none yet.
+  // InvalidArgument if the stream announces a message that is too long; no more can be read then.
   absl::StatusOr<bool> Next(std::string* message);
 
-  // Fed, and not returned yet: less than a message of the greatest length, where each Feed is
-  // followed by calls of Next until there is none.
+  // Bytes fed and not returned yet: less than the longest message, if each Feed is followed by
+  // calls of Next until it returns false.
   int64_t buffered_bytes() const { return static_cast<int64_t>(buffer_.size() - begin_); }
 
  private:
-  int64_t max_bytes_;
+  const int64_t max_bytes_;
   std::string buffer_;
-  size_t begin_ = 0;  // of what has not been returned
+  size_t begin_ = 0;  // in buffer_, of the bytes that have not been returned
 };
 
 }  // namespace tessera::comm

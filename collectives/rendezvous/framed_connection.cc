@@ -9,19 +9,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "collectives/net/socket.h"
+#include "collectives/rendezvous/field_count.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
 namespace {
 
 constexpr int64_t kReceiveBytes = 64 << 10;
-
-absl::Status WaitFor(int fd, short events, Deadline deadline) {  // NOLINT(google-runtime-int)
-  pollfd event = {fd, events, 0};
-  const int ready = poll(&event, 1, MillisecondsUntil(deadline));
-  if (ready == 0) return absl::DeadlineExceededError("no answer");
-  return absl::OkStatus();
-}
 
 }  // namespace
 
@@ -38,16 +33,16 @@ absl::Status FramedConnection::Receive() {
                                     : absl::StrCat("the connection was closed: ", strerror(errno)));
 }
 
-absl::StatusOr<bool> FramedConnection::Next(google::protobuf::MessageLite* message) {
+absl::StatusOr<bool> FramedConnection::Next(google::protobuf::Message* message) {
   std::string bytes;
   ASSIGN_OR_RETURN(const bool there, reader_.Next(&bytes));
-  if (there && !message->ParseFromString(bytes)) {
-    return absl::InvalidArgumentError("what came is no message of the rendezvous");
-  }
-  return there;
+  if (!there) return false;
+  RETURN_IF_ERROR(CheckFieldCount(bytes, *message->GetDescriptor(), kMaxMessageFields));
+  if (message->ParseFromString(bytes)) return true;
+  return absl::InvalidArgumentError("the bytes are not a message of the rendezvous");
 }
 
-void FramedConnection::Queue(const google::protobuf::MessageLite& message) {
+void FramedConnection::Queue(const google::protobuf::Message& message) {
   output_.erase(0, sent_);
   sent_ = 0;
   output_ += MakeFrame(message.SerializeAsString());
@@ -64,27 +59,17 @@ absl::Status FramedConnection::Flush() {
       return absl::UnavailableError(absl::StrCat("the connection was closed: ", strerror(errno)));
     }
   }
-  // A long answer's memory is not kept.
+  // Frees the memory of a long answer.
   output_ = std::string();
   sent_ = 0;
   return absl::OkStatus();
-}
-
-absl::Status FramedConnection::WaitForNext(google::protobuf::MessageLite* message,
-                                           Deadline deadline) {
-  while (true) {
-    ASSIGN_OR_RETURN(const bool there, Next(message));
-    if (there) return absl::OkStatus();
-    RETURN_IF_ERROR(WaitFor(fd(), POLLIN, deadline));
-    RETURN_IF_ERROR(Receive());
-  }
 }
 
 absl::Status FramedConnection::WaitUntilFlushed(Deadline deadline) {
   while (true) {
     RETURN_IF_ERROR(Flush());
     if (queued_bytes() == 0) return absl::OkStatus();
-    RETURN_IF_ERROR(WaitFor(fd(), POLLOUT, deadline));
+    RETURN_IF_ERROR(WaitForEvents(fd(), POLLOUT, deadline));
   }
 }
 

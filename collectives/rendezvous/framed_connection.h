@@ -1,4 +1,5 @@
-// A connection that carries messages (frame_reader.h). Nothing here waits, unless its name says so.
+// A connection that carries messages (frame_reader.h), each of at most kMaxMessageBytes and
+// kMaxMessageFields. Only functions whose names say so wait.
 //
 // Thread safety: one thread may receive while another one sends.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_FRAMED_CONNECTION_H_
@@ -10,41 +11,39 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collectives/net/deadline.h"
 #include "collectives/rendezvous/frame_reader.h"
-#include "collectives/rendezvous/socket.h"
-#include "google/protobuf/message_lite.h"
+#include "collectives/rendezvous/limits.h"
+#include "core/posix/file_descriptor.h"
+#include "google/protobuf/message.h"
 
 namespace tessera::comm {
 
 class FramedConnection {
  public:
-  // Messages of more than `max_bytes` are refused.
-  FramedConnection(FileDescriptor socket, int64_t max_bytes)
-      : socket_(std::move(socket)), reader_(max_bytes) {}
+  explicit FramedConnection(FileDescriptor socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
-  void set_max_bytes(int64_t max_bytes) { reader_.set_max_bytes(max_bytes); }
 
-  // Takes some of what has come. Unavailable if the other side has closed; what came before can
-  // still be had from Next.
+  // Receives some of the bytes that have arrived. Unavailable if the other side has closed; Next
+  // still returns the messages that arrived before.
   absl::Status Receive();
-  // Takes the next whole message: true, and it is in `message`, or false if there is none yet.
-  // InvalidArgument if what came is no such message, or too long.
-  absl::StatusOr<bool> Next(google::protobuf::MessageLite* message);
+  // Reads the next complete message into `message` and returns true, or false if there is none yet.
+  // InvalidArgument if the bytes are not such a message, or it is too long.
+  absl::StatusOr<bool> Next(google::protobuf::Message* message);
 
-  // Puts a message behind those that are still to be sent.
-  void Queue(const google::protobuf::MessageLite& message);
-  // Sends what can be sent. Unavailable if the other side has closed.
+  // Queues a message behind those that are still to be sent.
+  void Queue(const google::protobuf::Message& message);
+  // Sends as much as the system accepts. Unavailable if the other side has closed.
   absl::Status Flush();
   int64_t queued_bytes() const { return static_cast<int64_t>(output_.size() - sent_); }
 
-  // Wait for the next message, and until all is sent. DeadlineExceeded; else as above.
-  absl::Status WaitForNext(google::protobuf::MessageLite* message, Deadline deadline);
+  // Waits until everything queued is sent: DeadlineExceeded, or an error of Flush.
   absl::Status WaitUntilFlushed(Deadline deadline);
 
  private:
   const FileDescriptor socket_;
-  FrameReader reader_;
+  FrameReader reader_{kMaxMessageBytes};
   std::string output_;
   size_t sent_ = 0;  // of `output_`
 };

@@ -95,7 +95,7 @@ absl::StatusOr<int64_t> KeyValueStore::Add(const AddRequest& request,
   const auto old = values_.find(request.key());
   if (old != values_.end() && !absl::SimpleAtoi(old->second, &sum)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the value of '", request.key(), "' is no number that can be added to"));
+        absl::StrCat("the value of '", request.key(), "' is not a number"));
   }
   if (__builtin_add_overflow(sum, request.delta(), &sum)) {
     return absl::OutOfRangeError(absl::StrCat("'", request.key(), "' does not fit into 64 bits"));
@@ -112,7 +112,7 @@ absl::Status KeyValueStore::CheckWait(int rank, const WaitRequest& request) cons
                     [rank](const auto& id_and_wait) { return id_and_wait.second.rank == rank; });
   if (waits < kMaxWaitsOfRank) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("rank ", rank, " waits for ", waits, " things already"));
+      absl::StrCat("rank ", rank, " has ", waits, " waits already, the most that are allowed"));
 }
 
 void KeyValueStore::StartWait(int rank, const StoreRequest& request, Deadline now,
@@ -138,9 +138,9 @@ void KeyValueStore::StartWait(int rank, const StoreRequest& request, Deadline no
   if (done) {
     Finish(id, absl::OkStatus(), answers);
   } else if (timeout_ms == 0) {
-    Finish(id, absl::DeadlineExceededError("it is not there"), answers);
-  } else if (!doom_.ok()) {
-    Finish(id, doom_, answers);
+    Finish(id, absl::DeadlineExceededError("the key has no value"), answers);
+  } else if (!failure_.ok()) {
+    Finish(id, failure_, answers);
   }
 }
 
@@ -154,7 +154,7 @@ StoreResponse KeyValueStore::ValuesFor(const Wait& wait) const {
     if (bytes > kMaxMessageBytes / 2) {
       return ResponseOf(wait.id, absl::ResourceExhaustedError(absl::StrCat(
                                      "the values of ", wait.keys.size(),
-                                     " keys are too long for one answer: wait for fewer")));
+                                     " keys are too long for one answer: wait for fewer keys")));
     }
     response.add_values(value);
   }
@@ -196,22 +196,22 @@ void KeyValueStore::Expire(Deadline now, std::vector<Answer>* answers) {
     if (wait.deadline <= now) expired.push_back(id);
   }
   for (const WaitId id : expired) {
-    Finish(id, absl::DeadlineExceededError("the time is up"), answers);
+    Finish(id, absl::DeadlineExceededError("timed out"), answers);
   }
 }
 
-void KeyValueStore::Doom(const absl::Status& why, std::vector<Answer>* answers) {
-  if (doom_.ok()) doom_ = why;
-  while (!waits_.empty()) Finish(waits_.begin()->first, doom_, answers);
+void KeyValueStore::FailWaits(const absl::Status& why, std::vector<Answer>* answers) {
+  if (failure_.ok()) failure_ = why;
+  while (!waits_.empty()) Finish(waits_.begin()->first, failure_, answers);
 }
 
-void KeyValueStore::Forget(int rank) {
-  std::vector<WaitId> forgotten;
+void KeyValueStore::RemoveWaitsOf(int rank) {
+  std::vector<WaitId> removed;
   for (const auto& [id, wait] : waits_) {
-    if (wait.rank == rank) forgotten.push_back(id);
+    if (wait.rank == rank) removed.push_back(id);
   }
-  std::vector<Answer> unsaid;
-  for (const WaitId id : forgotten) Finish(id, absl::CancelledError("gone"), &unsaid);
+  std::vector<Answer> unsent;
+  for (const WaitId id : removed) Finish(id, absl::CancelledError("gone"), &unsent);
 }
 
 }  // namespace tessera::comm

@@ -1,5 +1,5 @@
-// The store's keys and values, and who waits for them. It knows nothing of sockets or threads: a
-// request goes in, answers to this and earlier requests come out.
+// The store's keys and values, and the ranks' waits for them. It uses neither sockets nor threads:
+// a call takes a request, and returns answers to this and earlier requests.
 //
 // Thread safety: one thread at a time.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_KEY_VALUE_STORE_H_
@@ -15,7 +15,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/deadline.h"
 #include "collectives/rendezvous/store.pb.h"
 
 namespace tessera::comm {
@@ -27,20 +27,19 @@ class KeyValueStore {
     StoreResponse response;
   };
 
-  // Of set, wait and add. What is to be said now, to this and other ranks, is appended to
-  // `answers`.
+  // Handles a set, wait or add. Appends the answers that can be sent now, to this and other ranks,
+  // to `answers`.
   void Handle(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
 
-  // Tells those whose time is up.
+  // Answers the waits whose time has passed.
   void Expire(Deadline now, std::vector<Answer>* answers);
-  // When Expire has something to do next; Deadline::max() if nobody waits.
+  // When the next wait expires; Deadline::max() if there is none.
   Deadline next_expiry() const;
 
-  // `rank` is gone for a reason that is an error: nobody waits any more, now or later. What is
-  // there can still be had.
-  void Doom(const absl::Status& why, std::vector<Answer>* answers);
-  // Nothing is to be said to this rank any more.
-  void Forget(int rank);
+  // Answers all waits, now and later, with the error `why`, unless their values are there.
+  void FailWaits(const absl::Status& why, std::vector<Answer>* answers);
+  // Removes the waits of a rank that is gone.
+  void RemoveWaitsOf(int rank);
 
  private:
   struct Wait {
@@ -57,19 +56,19 @@ class KeyValueStore {
   void StartWait(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
   absl::Status CheckWait(int rank, const WaitRequest& request) const;
   StoreResponse ValuesFor(const Wait& wait) const;
-  // Answers with the values, or with an error that says what is missing.
+  // Answers with the values, or with `status` and the keys that have no value.
   void Finish(WaitId id, const absl::Status& status, std::vector<Answer>* answers);
 
   absl::flat_hash_map<std::string, std::string> values_;
-  int64_t bytes_ = 0;  // of keys and values
-  absl::Status doom_;
+  int64_t bytes_ = 0;     // of keys and values
+  absl::Status failure_;  // of all waits
 
   std::map<WaitId, Wait> waits_;
   WaitId next_wait_ = 0;
-  absl::flat_hash_map<std::string, std::set<WaitId>> waits_for_;  // by a key that is missing
+  absl::flat_hash_map<std::string, std::set<WaitId>> waits_for_;  // by missing key
 };
 
-// An answer that says `status`.
+// An answer with `status`.
 StoreResponse ResponseOf(int64_t id, const absl::Status& status);
 
 }  // namespace tessera::comm

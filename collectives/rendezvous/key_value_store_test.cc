@@ -80,7 +80,7 @@ TEST_F(KeyValueStoreTest, LostRanksEndWaitsButNotWhatIsThere) {
   Set("a", "1");
   Wait(1, {"b"}, 1000);
   std::vector<KeyValueStore::Answer> answers;
-  store_.Doom(absl::UnavailableError("rank 2 was lost"), &answers);
+  store_.FailWaits(absl::UnavailableError("rank 2 was lost"), &answers);
   ASSERT_EQ(answers.size(), 1);
   EXPECT_EQ(answers[0].response.code(), static_cast<int>(absl::StatusCode::kUnavailable));
   EXPECT_THAT(answers[0].response.error(), HasSubstr("rank 2 was lost"));
@@ -94,7 +94,7 @@ TEST_F(KeyValueStoreTest, LostRanksEndWaitsButNotWhatIsThere) {
 TEST_F(KeyValueStoreTest, ForgetsARank) {
   Wait(1, {"a"}, 1000);
   Wait(2, {"a"}, 1000);
-  store_.Forget(1);
+  store_.RemoveWaitsOf(1);
   const auto answers = Set("a", "");
   ASSERT_EQ(answers.size(), 2);
   EXPECT_EQ(answers[0].rank, 2);

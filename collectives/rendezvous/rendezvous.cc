@@ -3,9 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <climits>
 #include <thread>
 #include <utility>
 
@@ -13,9 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "collectives/rendezvous/local_meeting.h"
-#include "collectives/rendezvous/proof.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/host_identity.h"
+#include "collectives/net/proof.h"
+#include "collectives/net/socket.h"
+#include "collectives/rendezvous/local_discovery.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
@@ -24,18 +22,13 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr char kRankPrefix[] = "rank/";
-// How long rank 0's store goes on after an error, for the others to hear of it.
-constexpr milliseconds kLastWords{2000};
+// How long rank 0's store goes on after an error, for the others to receive it.
+constexpr milliseconds kErrorDelivery{2000};
 constexpr milliseconds kLauncherCloses{2000};
 constexpr size_t kMaxRanksNamed = 16;
 
-std::string HostName() {
-  std::array<char, HOST_NAME_MAX + 1> name = {};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
-
-// Under tools/launch the port is bound already. A program between it and us may have closed the
-// descriptor; then the port is free, once the launcher has closed its own.
+// Under tools/launch the port is bound already. A program between the launcher and this process may
+// have closed the descriptor; the port is then free as soon as the launcher has closed its own.
 absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
   if (environment.listen_fd >= 0) {
     absl::StatusOr<FileDescriptor> listener = AdoptListener(environment.listen_fd);
@@ -43,14 +36,14 @@ absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
   }
   const Reach reach = environment.one_host ? Reach::kLoopback : Reach::kAnyHost;
   absl::StatusOr<FileDescriptor> listener = ListenOn(reach, environment.master_port);
-  const auto give_up = std::chrono::steady_clock::now() + kLauncherCloses;
+  const auto deadline = std::chrono::steady_clock::now() + kLauncherCloses;
   while (environment.listen_fd >= 0 && absl::IsAlreadyExists(listener.status()) &&
-         std::chrono::steady_clock::now() < give_up) {
+         std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(10));
     listener = ListenOn(reach, environment.master_port);
   }
   if (!absl::IsAlreadyExists(listener.status())) return listener;
-  if (environment.local_meeting) return ListenOn(reach, 0);
+  if (environment.discovers_locally) return ListenOn(reach, 0);
   return absl::AlreadyExistsError(
       absl::StrCat("rank 0 cannot listen: ", listener.status().message(),
                    " by another program; choose another port by --rendezvous=HOST:PORT or "
@@ -63,8 +56,8 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StartServer(const RankEnvironment& 
   options.size = environment.size;
   options.job = environment.job;
   options.secret = secret;
-  if (environment.local_meeting) {
-    ASSIGN_OR_RETURN(options.local_meeting, OpenLocalMeeting(environment.job));
+  if (environment.discovers_locally) {
+    ASSIGN_OR_RETURN(options.local_discovery, OpenLocalDiscovery(environment.job));
   }
   ASSIGN_OR_RETURN(options.listener, Listen(environment));
   return StoreServer::Start(std::move(options));
@@ -77,11 +70,10 @@ RankInfo InfoOf(const RankEnvironment& environment) {
   info.set_local_size(environment.local_size);
   info.set_host(HostName());
   info.set_pid(getpid());
-  for (const std::string& address : OwnAddresses()) info.add_addresses(address);
   return info;
 }
 
-absl::Status DidNotCome(const std::vector<std::string>& missing, int size,
+absl::Status DidNotJoin(const std::vector<std::string>& missing, int size,
                         const std::string& address, milliseconds timeout) {
   std::vector<int> ranks;
   for (absl::string_view key : missing) {
@@ -90,7 +82,7 @@ absl::Status DidNotCome(const std::vector<std::string>& missing, int size,
     if (absl::SimpleAtoi(key, &rank)) ranks.push_back(rank);
   }
   return absl::DeadlineExceededError(absl::StrCat(FormatRanks(ranks), " of ", size,
-                                                  " did not come to ", address, " within ",
+                                                  " did not join at ", address, " within ",
                                                   FormatTimeout(timeout)));
 }
 
@@ -123,24 +115,24 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironme
   options.size = environment.size;
   options.job = environment.job;
   options.find_store = [&](Deadline deadline) -> absl::StatusOr<StoreAddress> {
-    if (!environment.local_meeting || environment.rank == 0) return address;
-    ASSIGN_OR_RETURN(const LocalAddress local, AskLocalMeeting(environment.job, deadline));
+    if (!environment.discovers_locally || environment.rank == 0) return address;
+    ASSIGN_OR_RETURN(const LocalAddress local, DiscoverRankZero(environment.job, deadline));
     return StoreAddress{environment.master_host, local.port, local.secret};
   };
   ASSIGN_OR_RETURN(rendezvous->client_, StoreClient::Connect(options, timeout));
-  const milliseconds left =
+  const milliseconds remaining =
       timeout - std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
   const absl::Status status =
-      rendezvous->WaitForRanks(environment, std::max(left, milliseconds(1)), timeout);
+      rendezvous->WaitForRanks(environment, std::max(remaining, milliseconds(1)), timeout);
   if (!status.ok()) {
-    (void)rendezvous->Leave(status);  // tells the others, if they are there
+    (void)rendezvous->Leave(status);
     return status;
   }
   return rendezvous;
 }
 
 absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, milliseconds timeout,
-                                      milliseconds whole_timeout) {
+                                      milliseconds full_timeout) {
   RETURN_IF_ERROR(client_->Set(absl::StrCat(kRankPrefix, environment.rank),
                                InfoOf(environment).SerializeAsString()));
   std::vector<std::string> keys;
@@ -153,25 +145,27 @@ absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, millis
     const std::string address =
         environment.one_host ? client_->address()
                              : FormatAddress(environment.master_host, environment.master_port);
-    return DidNotCome(missing, environment.size, address, whole_timeout);
+    return DidNotJoin(missing, environment.size, address, full_timeout);
   }
   RETURN_IF_ERROR(values.status());
   for (const std::string& value : *values) {
     if (!ranks_.emplace_back().ParseFromString(value)) {
       return absl::InternalError(
-          absl::StrCat("what rank ", ranks_.size() - 1, " says of itself cannot be read"));
+          absl::StrCat("the description of rank ", ranks_.size() - 1, " is malformed"));
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Rendezvous::Leave(const absl::Status& why, milliseconds timeout) {
+absl::Status Rendezvous::Leave(const absl::Status& why) {
   RETURN_IF_ERROR(client_->Leave(why));
   if (server_ == nullptr) return absl::OkStatus();
-  const milliseconds wait = why.ok() ? timeout : std::min(timeout, kLastWords);
-  if (server_->WaitUntilAllLeft(wait)) return absl::OkStatus();
-  return absl::DeadlineExceededError(absl::StrCat(
-      "rank 0 has left, and after ", FormatTimeout(wait), " others have not: see what they do"));
+  if (why.ok()) {
+    server_->WaitUntilAllLeft();
+  } else {
+    (void)server_->WaitUntilAllLeft(kErrorDelivery);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tessera::comm

@@ -1,5 +1,5 @@
-// How the ranks of a job come together and part again: rank 0 runs the store, each rank connects to
-// it, says who it is, and waits until all have come.
+// The ranks of a job find each other: rank 0 runs the store, each rank connects to it, describes
+// itself, and waits until all ranks have done so.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_
 
@@ -20,15 +20,15 @@ namespace tessera::comm {
 
 inline constexpr std::chrono::seconds kRendezvousTimeout{60};
 
-// Thread-safe, but for Leave and the destructor.
+// Thread safety: thread-safe, apart from Leave and the destructor.
 class Rendezvous {
  public:
-  // Returns when all ranks have come. DeadlineExceeded names those that did not:
+  // Returns when all ranks have joined. DeadlineExceeded names those that did not:
   //
-  //   ranks 2 and 3 of 4 did not come to 10.0.0.1:29500 within 60 s
+  //   ranks 2 and 3 of 4 did not join at 10.0.0.1:29500 within 60 s
   //
-  // Unavailable if a rank that had come is lost meanwhile; AlreadyExists if rank 0's port is in use
-  // and none but that will do; other errors as in StoreClient::Connect.
+  // Unavailable if a rank that had joined is lost meanwhile; AlreadyExists if rank 0's port is in
+  // use and cannot be another; other errors as in StoreClient::Connect.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(
       const RankEnvironment& environment, std::chrono::milliseconds timeout = kRendezvousTimeout);
 
@@ -38,25 +38,26 @@ class Rendezvous {
   // By rank.
   const std::vector<RankInfo>& ranks() const { return ranks_; }
   StoreClient& store() { return *client_; }
+  // The job's secret: from the environment, or made by rank 0.
+  const std::string& secret() const { return client_->secret(); }
 
-  // This rank is done, or cannot go on because of an error, which the others are told. Rank 0 then
-  // waits until the others have left too, for as long as `timeout`, and for no more than 2 s after
-  // an error. DeadlineExceeded if they have not.
-  absl::Status Leave(const absl::Status& why = absl::OkStatus(),
-                     std::chrono::milliseconds timeout = kRendezvousTimeout);
+  // This rank is done, or cannot go on because of an error, which is sent to the others. Rank 0
+  // then waits until the others have left too or are lost, however long they take (to save their
+  // state, for example); after an error, 2 s at most.
+  absl::Status Leave(const absl::Status& why = absl::OkStatus());
 
  private:
   Rendezvous() = default;
 
   absl::Status WaitForRanks(const RankEnvironment& environment, std::chrono::milliseconds timeout,
-                            std::chrono::milliseconds whole_timeout);
+                            std::chrono::milliseconds full_timeout);
 
-  std::unique_ptr<StoreServer> server_;  // of rank 0
-  std::unique_ptr<StoreClient> client_;  // ends before the server
+  std::unique_ptr<StoreServer> server_;  // on rank 0
+  std::unique_ptr<StoreClient> client_;  // destroyed before the server
   std::vector<RankInfo> ranks_;
 };
 
-// "rank 3", "ranks 2 and 3", "ranks 1, 2 and 3"; many are cut short.
+// "rank 3", "ranks 2 and 3", "ranks 1, 2 and 3"; a long list is shortened.
 std::string FormatRanks(absl::Span<const int> ranks);
 
 }  // namespace tessera::comm

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/environment.h"
-#include "collectives/rendezvous/socket.h"
 
 namespace tessera::comm {
 namespace {
@@ -30,7 +30,7 @@ void ForEachRank(int size, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// As tools/launch sets it, but for rank 0's descriptor, which may be -1.
+// The environment that tools/launch sets; rank 0's descriptor may be -1.
 RankEnvironment Launched(int rank, int size, int port, int listen_fd = -1) {
   RankEnvironment environment;
   environment.launcher = "tessera";
@@ -42,16 +42,16 @@ RankEnvironment Launched(int rank, int size, int port, int listen_fd = -1) {
   return environment;
 }
 
-// As Open MPI does on one host.
-RankEnvironment LocalMeeting(const std::string& job, int rank, int size) {
+// The environment that Open MPI sets on one host.
+RankEnvironment LocalJob(const std::string& job, int rank, int size) {
   RankEnvironment environment = Launched(rank, size, 0);
   environment.secret = "";
   environment.job = absl::StrCat(job, "-", getpid());
-  environment.local_meeting = true;
+  environment.discovers_locally = true;
   return environment;
 }
 
-void ExpectAllMeet(int size, const std::function<RankEnvironment(int)>& environment) {
+void ExpectAllJoin(int size, const std::function<RankEnvironment(int)>& environment) {
   ForEachRank(size, [&](int rank) {
     const auto rendezvous = Rendezvous::Join(environment(rank), kLong);
     ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
@@ -70,31 +70,31 @@ void ExpectAllMeet(int size, const std::function<RankEnvironment(int)>& environm
 }
 
 TEST(RendezvousTest, OneRank) {
-  ExpectAllMeet(1, [](int rank) { return RankEnvironment(); });
+  ExpectAllJoin(1, [](int rank) { return RankEnvironment(); });
 }
 
 TEST(RendezvousTest, RankZerosPortIsBoundAlready) {
   FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
   const int port = *PortOf(listener);
   const int fd = listener.Release();
-  ExpectAllMeet(4, [&](int rank) { return Launched(rank, 4, port, fd); });
+  ExpectAllJoin(4, [&](int rank) { return Launched(rank, 4, port, fd); });
 }
 
 TEST(RendezvousTest, RankZerosDescriptorWasClosed) {
   FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
   const int port = *PortOf(listener);
   listener.Close();
-  ExpectAllMeet(3, [&](int rank) { return Launched(rank, 3, port, 987654); });
+  ExpectAllJoin(3, [&](int rank) { return Launched(rank, 3, port, 987654); });
 }
 
-TEST(RendezvousTest, MeetsLocally) {
-  ExpectAllMeet(4, [&](int rank) { return LocalMeeting("meets", rank, 4); });
+TEST(RendezvousTest, DiscoversLocally) {
+  ExpectAllJoin(4, [&](int rank) { return LocalJob("meets", rank, 4); });
 }
 
-TEST(RendezvousTest, MeetsLocallyThoughThePortIsInUse) {
+TEST(RendezvousTest, DiscoversLocallyAlthoughThePortIsInUse) {
   const FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
-  ExpectAllMeet(2, [&](int rank) {
-    RankEnvironment environment = LocalMeeting("in use", rank, 2);
+  ExpectAllJoin(2, [&](int rank) {
+    RankEnvironment environment = LocalJob("in use", rank, 2);
     environment.master_port = *PortOf(listener);
     return environment;
   });
@@ -104,7 +104,7 @@ TEST(RendezvousTest, AcrossHosts) {
   FileDescriptor listener = *ListenOn(Reach::kAnyHost, 0);
   const int port = *PortOf(listener);
   const int fd = listener.Release();
-  ExpectAllMeet(2, [&](int rank) {
+  ExpectAllJoin(2, [&](int rank) {
     RankEnvironment environment = Launched(rank, 2, port, fd);
     environment.one_host = false;
     environment.master_host = "localhost";
@@ -120,7 +120,7 @@ TEST(RendezvousTest, APortInUse) {
   EXPECT_THAT(rendezvous.status().message(), HasSubstr(absl::StrCat("port ", port, " is in use")));
 }
 
-TEST(RendezvousTest, RanksThatNeverComeAreNamedByAll) {
+TEST(RendezvousTest, MissingRanksAreNamedByAll) {
   FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
   const int port = *PortOf(listener);
   const int fd = listener.Release();
@@ -129,12 +129,12 @@ TEST(RendezvousTest, RanksThatNeverComeAreNamedByAll) {
     const auto rendezvous = Rendezvous::Join(Launched(rank, 4, port, fd), seconds(1));
     ASSERT_FALSE(rendezvous.ok());
     EXPECT_THAT(rendezvous.status().message(),
-                HasSubstr(absl::StrCat("ranks 2 and 3 of 4 did not come to 127.0.0.1:", port,
+                HasSubstr(absl::StrCat("ranks 2 and 3 of 4 did not join at 127.0.0.1:", port,
                                        " within 1 s")));
   });
 }
 
-TEST(RendezvousTest, WhoGivesUpLaterHearsTheSame) {
+TEST(RendezvousTest, ALongerTimeoutReportsTheSameError) {
   FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
   const int port = *PortOf(listener);
   const int fd = listener.Release();
@@ -142,24 +142,24 @@ TEST(RendezvousTest, WhoGivesUpLaterHearsTheSame) {
     const auto timeout = rank == 0 ? milliseconds(100) : milliseconds(kLong);
     const auto rendezvous = Rendezvous::Join(Launched(rank, 3, port, fd), timeout);
     ASSERT_FALSE(rendezvous.ok());
-    EXPECT_THAT(rendezvous.status().message(), HasSubstr("rank 2 of 3 did not come"));
+    EXPECT_THAT(rendezvous.status().message(), HasSubstr("rank 2 of 3 did not join"));
   });
 }
 
-TEST(RendezvousTest, RankZeroNeverComes) {
+TEST(RendezvousTest, RankZeroIsMissing) {
   FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
   const int port = *PortOf(listener);
   listener.Close();
   const auto rendezvous = Rendezvous::Join(Launched(1, 2, port), milliseconds(50));
   EXPECT_THAT(rendezvous.status().message(),
               HasSubstr("rank 1 of 2 did not reach rank 0 within 0.05 s"));
-  const auto local = Rendezvous::Join(LocalMeeting("no rank 0", 1, 2), milliseconds(50));
+  const auto local = Rendezvous::Join(LocalJob("no rank 0", 1, 2), milliseconds(50));
   EXPECT_THAT(local.status().message(), HasSubstr("rank 1 of 2 did not reach rank 0"));
 }
 
 TEST(RendezvousTest, ARankThatDiesIsLostToTheOthers) {
   ForEachRank(3, [&](int rank) {
-    auto rendezvous = Rendezvous::Join(LocalMeeting("dies", rank, 3), kLong);
+    auto rendezvous = Rendezvous::Join(LocalJob("dies", rank, 3), kLong);
     ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
     if (rank == 1) {
       rendezvous->reset();
@@ -171,15 +171,28 @@ TEST(RendezvousTest, ARankThatDiesIsLostToTheOthers) {
   });
 }
 
-TEST(RendezvousTest, RankZeroWaitsForTheOthersToLeave) {
+// A rank that saves its state for longer than any time-out failed the job.
+TEST(RendezvousTest, RankZeroWaitsForARankThatSavesForLongerThanTheTimeout) {
+  constexpr milliseconds kTimeout{500};
   ForEachRank(2, [&](int rank) {
-    auto rendezvous = Rendezvous::Join(LocalMeeting("leaves", rank, 2), kLong);
+    auto rendezvous = Rendezvous::Join(LocalJob("saves", rank, 2), kTimeout);
     ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
     if (rank == 1) {
-      std::this_thread::sleep_for(milliseconds(50));
+      std::this_thread::sleep_for(2 * kTimeout);
       EXPECT_TRUE((*rendezvous)->store().Set("late", "").ok());
     }
-    EXPECT_TRUE((*rendezvous)->Leave(absl::OkStatus(), kLong).ok());
+    const absl::Status left = (*rendezvous)->Leave();
+    EXPECT_TRUE(left.ok()) << left;
+  });
+}
+
+TEST(RendezvousTest, RankZeroDoesNotWaitForARankThatDied) {
+  ForEachRank(2, [&](int rank) {
+    auto rendezvous = Rendezvous::Join(LocalJob("is gone", rank, 2), kLong);
+    ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+    if (rank == 0) {
+      EXPECT_TRUE((*rendezvous)->Leave().ok());
+    }
   });
 }
 

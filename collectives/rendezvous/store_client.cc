@@ -8,8 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/net/handshake.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/proof.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
@@ -17,13 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kHelloId = 1;
-// For a request that is answered at once, and what a wait gets on top of its own time.
+// The longest time for an answer, beyond the time that a request is to wait.
 constexpr std::chrono::seconds kAnswerTimeout{30};
 constexpr std::chrono::milliseconds kFirstDelay{5};
 constexpr std::chrono::milliseconds kLongestDelay{250};
 
-// Such an answer is the same at the next attempt.
+// Errors that the next attempt would return again.
 bool IsFinal(const absl::Status& status) {
   return absl::IsPermissionDenied(status) || absl::IsInvalidArgument(status) ||
          absl::IsAlreadyExists(status) || absl::IsFailedPrecondition(status);
@@ -33,43 +33,6 @@ absl::Status StatusOf(const StoreResponse& response) {
   return absl::Status(static_cast<absl::StatusCode>(response.code()), response.error());
 }
 
-absl::Status NoRendezvous(const std::string& address) {
-  return absl::UnavailableError(
-      absl::StrCat("what listens at ", address, " is not the rendezvous of a Tessera"));
-}
-
-// Proves to the store that this rank knows the secret, and sees that it does too.
-absl::Status Greet(const StoreClientOptions& options, const std::string& secret,
-                   const std::string& address, FramedConnection* connection, Deadline deadline) {
-  Challenge challenge;
-  absl::Status status = connection->WaitForNext(&challenge, deadline);
-  if (absl::IsInvalidArgument(status)) return NoRendezvous(address);
-  RETURN_IF_ERROR(status);
-  if (static_cast<int64_t>(challenge.nonce().size()) != kNonceBytes) return NoRendezvous(address);
-
-  const std::string nonce = RandomBytes(kNonceBytes);
-  const ProofInput input = {secret, options.job,  challenge.nonce(),
-                            nonce,  options.rank, options.size};
-  StoreRequest request;
-  request.set_id(kHelloId);
-  Hello& hello = *request.mutable_hello();
-  hello.set_version(kRendezvousVersion);
-  hello.set_rank(options.rank);
-  hello.set_size(options.size);
-  hello.set_nonce(nonce);
-  hello.set_proof(RankProof(input));
-  connection->Queue(request);
-  RETURN_IF_ERROR(connection->WaitUntilFlushed(deadline));
-  StoreResponse welcome;
-  status = connection->WaitForNext(&welcome, deadline);
-  if (absl::IsInvalidArgument(status)) return NoRendezvous(address);
-  RETURN_IF_ERROR(status);
-  RETURN_IF_ERROR(StatusOf(welcome));
-  if (SameProof(welcome.welcome().proof(), StoreProof(input))) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat("what listens at ", address, " does not know this job's secret"));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::TryToConnect(
@@ -77,16 +40,16 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::TryToConnect(
   ASSIGN_OR_RETURN(const StoreAddress store, options.find_store(deadline));
   const std::string address = FormatAddress(store.host, store.port);
   ASSIGN_OR_RETURN(FileDescriptor socket, ConnectTo(store.host, store.port, deadline));
-  auto connection = std::make_unique<FramedConnection>(std::move(socket), kMaxGreetingBytes);
-  const absl::Status status = Greet(options, store.secret, address, connection.get(), deadline);
+  LimitUnacknowledged(socket);
+  const absl::Status status = ProveIdentity(socket, {kRendezvousService, options.job, store.secret},
+                                            {options.rank, options.size}, address, deadline);
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
   }
-  connection->set_max_bytes(kMaxMessageBytes);
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.is_open()) return absl::ErrnoToStatus(errno, "cannot make an eventfd");
   return std::unique_ptr<StoreClient>(
-      new StoreClient(address, std::move(connection), std::move(wake)));
+      new StoreClient(address, store.secret, std::move(socket), std::move(wake)));
 }
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
@@ -106,9 +69,12 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
   }
 }
 
-StoreClient::StoreClient(std::string address, std::unique_ptr<FramedConnection> connection,
+StoreClient::StoreClient(std::string address, std::string secret, FileDescriptor socket,
                          FileDescriptor wake)
-    : address_(std::move(address)), wake_(std::move(wake)), connection_(std::move(connection)) {
+    : address_(std::move(address)),
+      secret_(std::move(secret)),
+      wake_(std::move(wake)),
+      connection_(std::move(socket)) {
   reader_ = std::thread([this] { ReadAnswers(); });
 }
 
@@ -120,68 +86,69 @@ StoreClient::~StoreClient() {
 void StoreClient::ReadAnswers() {
   while (true) {
     StoreResponse response;
-    const absl::StatusOr<bool> there = connection_->Next(&response);
+    const absl::StatusOr<bool> there = connection_.Next(&response);
     if (!there.ok()) return Break(there.status());
     if (*there) {
       TakeAnswer(std::move(response));
       continue;
     }
-    pollfd events[] = {{connection_->fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
+    pollfd events[] = {{connection_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
     if (poll(events, 2, /*timeout=*/-1) < 0) continue;
     if (events[1].revents != 0) return;
-    const absl::Status status = connection_->Receive();
+    const absl::Status status = connection_.Receive();
     if (!status.ok()) return Break(status);
   }
 }
 
 void StoreClient::TakeAnswer(StoreResponse response) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (const LostRankNotice& lost : response.lost()) lost_.push_back({lost.rank(), lost.why()});
   const auto call = calls_.find(response.id());
-  if (call == calls_.end()) return;  // the caller has given up
+  if (call == calls_.end()) return;  // the caller timed out
   *call->second = std::move(response);
   calls_.erase(call);
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void StoreClient::Break(const absl::Status& why) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!broken_.ok()) return;
   broken_ = absl::UnavailableError(
       absl::StrCat("rank 0, or its store at ", address_, ", is gone: ", why.message()));
   const bool is_known =
       std::any_of(lost_.begin(), lost_.end(), [](const LostRank& lost) { return lost.rank == 0; });
   if (!is_known) lost_.push_back({0, std::string(why.message())});
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 absl::Status StoreClient::Send(const StoreRequest& request, Deadline deadline) {
-  const std::lock_guard<std::mutex> lock(send_mutex_);
-  connection_->Queue(request);
-  return connection_->WaitUntilFlushed(deadline);
+  const MutexLock lock(&send_mutex_);
+  connection_.Queue(request);
+  return connection_.WaitUntilFlushed(deadline);
 }
 
 absl::Status StoreClient::Call(StoreRequest* request, std::chrono::milliseconds timeout,
                                StoreResponse* response) {
-  // So long that adding it to a time does not overflow.
+  // Bounded, so that adding it to a time does not overflow.
   const Deadline deadline =
       Clock::now() + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365)) +
       kAnswerTimeout;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     RETURN_IF_ERROR(broken_);
     request->set_id(next_id_++);
     calls_[request->id()] = response;
   }
   const absl::Status sent = Send(*request, deadline);
   if (!sent.ok()) Break(sent);
-  std::unique_lock<std::mutex> lock(mutex_);
-  const auto is_answered = [&] { return calls_.count(request->id()) == 0; };
-  changed_.wait_until(lock, deadline, [&] { return is_answered() || !broken_.ok(); });
-  if (is_answered()) return StatusOf(*response);
+  MutexLock lock(&mutex_);
+  while (calls_.count(request->id()) != 0 && broken_.ok()) {
+    if (!changed_.WaitUntil(lock, deadline)) break;
+  }
+  if (calls_.count(request->id()) == 0) return StatusOf(*response);
   calls_.erase(request->id());
   RETURN_IF_ERROR(broken_);
-  return absl::UnavailableError(absl::StrCat("rank 0's store at ", address_, " gives no answer"));
+  return absl::UnavailableError(absl::StrCat("rank 0's store at ", address_, " sends no answer"));
 }
 
 absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
@@ -218,7 +185,7 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
   }
   RETURN_IF_ERROR(status);
   if (response.values_size() != static_cast<int>(keys.size())) {
-    return absl::InternalError(absl::StrCat("rank 0's store gave ", response.values_size(),
+    return absl::InternalError(absl::StrCat("rank 0's store sent ", response.values_size(),
                                             " values for ", keys.size(), " keys"));
   }
   return std::vector<std::string>(response.values().begin(), response.values().end());
@@ -234,7 +201,7 @@ absl::StatusOr<int64_t> StoreClient::Add(absl::string_view key, int64_t delta) {
 }
 
 std::vector<LostRank> StoreClient::LostRanks() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return lost_;
 }
 

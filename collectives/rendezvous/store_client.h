@@ -3,12 +3,10 @@
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_CLIENT_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,9 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "collectives/net/deadline.h"
 #include "collectives/rendezvous/framed_connection.h"
-#include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store.pb.h"
+#include "core/posix/file_descriptor.h"
+#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 
@@ -32,7 +32,7 @@ struct StoreClientOptions {
   int rank = 0;
   int size = 1;
   std::string job;
-  // Asked before each attempt, until one succeeds. An error counts as an attempt that failed.
+  // Called before each attempt to connect. An error counts as an attempt that failed.
   std::function<absl::StatusOr<StoreAddress>(Deadline deadline)> find_store;
 };
 
@@ -41,16 +41,16 @@ struct LostRank {
   std::string why;
 };
 
-// Thread-safe: one thread may wait while another sets, or asks who is lost. Ending the connection
-// without Leave tells the others that this rank is lost.
+// A rank's connection to the store. If it ends without Leave, the others are told that this rank is
+// lost. Any call can return Unavailable, if rank 0 is gone or sends no answer.
 //
-// Errors of all calls, besides those that they name: Unavailable if rank 0 is gone, or gives no
-// answer.
+// Thread safety: thread-safe. One thread may wait while another sets or reads LostRanks.
 class StoreClient {
  public:
-  // Tries until it succeeds, or DeadlineExceeded, with what was wrong with the last attempt. At
-  // once PermissionDenied if rank 0 has another secret, InvalidArgument for another number of
-  // ranks, AlreadyExists if this rank is there already, FailedPrecondition for another version.
+  // Tries to connect until it succeeds or the time has passed: DeadlineExceeded, with the error of
+  // the last attempt. Returns at once with PermissionDenied if rank 0 has another secret,
+  // InvalidArgument for another number of ranks, AlreadyExists if this rank is connected already,
+  // FailedPrecondition for another version.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const StoreClientOptions& options,
                                                               std::chrono::milliseconds timeout);
   ~StoreClient();
@@ -59,40 +59,42 @@ class StoreClient {
 
   // "127.0.0.1:29500"
   const std::string& address() const { return address_; }
+  // That of the job.
+  const std::string& secret() const { return secret_; }
 
-  // What is set stays until the store ends. Keys have up to kMaxKeyBytes, values kMaxValueBytes.
+  // Sets the value of a key, which stays until the store ends. Keys have up to kMaxKeyBytes, values
+  // kMaxValueBytes.
   absl::Status Set(absl::string_view key, absl::string_view value);
 
-  // The value, as soon as the key has one. DeadlineExceeded names the key; Unavailable also if a
-  // rank is lost before the value is there. With a timeout of 0 it does not wait, and lost ranks
-  // are no obstacle.
+  // Waits until the key has a value, and returns it. DeadlineExceeded names the key; Unavailable
+  // also if a rank is lost before the value is there. With a timeout of 0 it does not wait, and
+  // does not fail because of lost ranks.
   absl::StatusOr<std::string> Wait(absl::string_view key, std::chrono::milliseconds timeout);
-  // The same for several keys; where the time is up or a rank is lost, `missing` has the keys that
-  // have no value. It may be null.
+  // The same for several keys. After an error `missing`, which may be null, has the keys without a
+  // value.
   absl::StatusOr<std::vector<std::string>> WaitAll(const std::vector<std::string>& keys,
                                                    std::chrono::milliseconds timeout,
                                                    std::vector<std::string>* missing = nullptr);
 
-  // Adds to the number that the key holds in decimal digits, 0 if it has no value, and returns the
-  // sum.
+  // Adds to the number that is the key's value in decimal digits (0 if it has none), and returns
+  // the sum.
   absl::StatusOr<int64_t> Add(absl::string_view key, int64_t delta);
 
-  // Ranks that ended without having left, in the order in which they did so; rank 0 is one of them
-  // when the store itself is gone. Costs no more than a lock.
+  // Ranks that ended without leaving, in the order in which they did so, and rank 0 if the store
+  // itself is gone. Costs no more than a lock.
   std::vector<LostRank> LostRanks() const;
 
-  // The last call: this rank is done, or cannot go on because of an error, which the others are
-  // told.
+  // The last call: this rank is done, or cannot go on because of an error, which is sent to the
+  // others.
   absl::Status Leave(const absl::Status& why);
 
  private:
-  StoreClient(std::string address, std::unique_ptr<FramedConnection> connection,
-              FileDescriptor wake);
+  StoreClient(std::string address, std::string secret, FileDescriptor socket, FileDescriptor wake);
 
   static absl::StatusOr<std::unique_ptr<StoreClient>> TryToConnect(
       const StoreClientOptions& options, Deadline deadline);
 
-  // Sends a request, and waits for its answer. An answer that is an error is returned as one.
+  // Sends a request and waits for its answer. Returns the error that the answer has.
   absl::Status Call(StoreRequest* request, std::chrono::milliseconds timeout,
                     StoreResponse* response);
   absl::Status Send(const StoreRequest& request, Deadline deadline);
@@ -101,18 +103,20 @@ class StoreClient {
   void Break(const absl::Status& why);
 
   const std::string address_;
+  const std::string secret_;
   const FileDescriptor wake_;
 
-  // What comes is the reader's; what goes is under send_mutex_.
-  const std::unique_ptr<FramedConnection> connection_;
-  std::mutex send_mutex_;
+  // Received from by the reader thread alone; send_mutex_ is held to send.
+  FramedConnection connection_;
+  Mutex send_mutex_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  int64_t next_id_ = 2;                      // the hello was 1
-  std::map<int64_t, StoreResponse*> calls_;  // without an answer yet; a caller's
-  std::vector<LostRank> lost_;
-  absl::Status broken_;  // why the connection is of no more use
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  int64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
+  // Calls without an answer yet, by request id; the response is the caller's.
+  std::map<int64_t, StoreResponse*> calls_ ABSL_GUARDED_BY(mutex_);
+  std::vector<LostRank> lost_ ABSL_GUARDED_BY(mutex_);
+  absl::Status broken_ ABSL_GUARDED_BY(mutex_);  // why the connection cannot be used any more
 
   std::thread reader_;
 };

@@ -2,67 +2,51 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <condition_variable>
-#include <cstdint>
-#include <map>
-#include <mutex>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/net/acceptor.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/framed_connection.h"
 #include "collectives/rendezvous/key_value_store.h"
 #include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/local_meeting.h"
-#include "collectives/rendezvous/proof.h"
+#include "collectives/rendezvous/local_discovery.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "core/status/status_macros.h"
+#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kAcceptsAtOnce = 64;
-// A rank answers the challenge at once: one that has not done so for this long makes room for
-// others, where there are many.
-constexpr std::chrono::milliseconds kPatience{200};
-// After the system had no descriptor left.
-constexpr std::chrono::milliseconds kAcceptPause{100};
-// A rank that takes no answers is asked for no more requests.
+// No more requests are read from a rank that does not read its answers.
 constexpr int64_t kMaxQueuedBytes = kMaxMessageBytes;
 
-enum class RankState { kAbsent, kHere, kDone, kLost };
+enum class RankState { kAbsent, kConnected, kDone, kLost };
 
-struct Peer {
-  Peer(FileDescriptor socket, Deadline came_at)
-      : connection(std::move(socket), kMaxGreetingBytes), came_at(came_at) {}
-
-  FramedConnection connection;
-  const Deadline came_at;
-  const std::string nonce = RandomBytes(kNonceBytes);
-  int rank = -1;         // once it has proved that it knows the secret
-  bool refused = false;  // to be closed when it has been told
-};
+constexpr char kWasClosed[] = "its connection to rank 0 was closed";
 
 }  // namespace
 
-// All but the four functions that are public and the members that say so belongs to the thread.
+// The thread of the store. Start, Stop and the waits are called by its owner; everything else runs
+// on the thread.
 class StoreServer::Loop {
  public:
   Loop(StoreServerOptions options, int port, FileDescriptor wake)
-      : options_(std::move(options)),
-        local_address_{port, options_.secret},
+      : size_(options.size),
+        local_address_{port, options.secret},
+        local_discovery_(std::move(options.local_discovery)),
         wake_(std::move(wake)),
-        states_(options_.size, RankState::kAbsent),
-        peers_of_ranks_(options_.size, -1) {}
+        acceptor_(std::move(options.listener), {kRendezvousService, options.job, options.secret},
+                  [this](const RankClaim& claim) { return Admit(claim); }),
+        connections_(size_),
+        states_(size_, RankState::kAbsent) {}
   ~Loop() { Stop(); }
 
   void Start() {
@@ -73,221 +57,157 @@ class StoreServer::Loop {
     eventfd_write(wake_.get(), 1);
     if (thread_.joinable()) thread_.join();
   }
-  bool WaitUntilAllLeft(std::chrono::milliseconds timeout) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, timeout, [this] { return ranks_here_ == 0; });
+  // Waits until no rank is connected; false if that is not so at `deadline`.
+  bool WaitUntilAllLeft(Deadline deadline) {
+    MutexLock lock(&mutex_);
+    while (connected_ranks_ > 0) {
+      if (deadline == Deadline::max()) {
+        changed_.Wait(lock);
+      } else if (!changed_.WaitUntil(lock, deadline)) {
+        return connected_ranks_ == 0;
+      }
+    }
+    return true;
   }
 
  private:
-  using PeerId = int64_t;  // greater for those that came later
-
   void Run();
-  Deadline NextDeadline(bool may_accept) const;
-  void Accept();
-  bool MakeRoomForStranger();
-  void ReadFrom(PeerId id);
-  absl::Status HandleGreeting(PeerId id, const StoreRequest& request);
-  void HandleRequest(Peer& peer, const StoreRequest& request);
+  // Waits for events and handles them.
+  void Poll();
+  absl::Status Admit(const RankClaim& claim);
+  void AddConnection(Acceptor::Connection connection);
+  void ReadFrom(int rank);
+  void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
+  // Marks a rank as lost, and tells the others.
   void Lose(int rank, const std::string& why);
-  void Say(const std::vector<KeyValueStore::Answer>& answers);
-  void Drop(PeerId id, const std::string& why);
-  void DropOverdueStrangers();
+  void Drop(int rank, const std::string& why);
+  void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);
   void FlushAll();
 
-  const StoreServerOptions options_;
+  const int size_;
   const LocalAddress local_address_;
+  const FileDescriptor local_discovery_;
   const FileDescriptor wake_;
-  std::atomic<bool> stopping_{false};  // shared
-  std::thread thread_;                 // the owner's
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
 
-  std::map<PeerId, Peer> peers_;
-  std::set<PeerId> strangers_;  // have not proved yet that they know the secret
-  PeerId next_peer_ = 0;
-  std::vector<RankState> states_;       // by rank
-  std::vector<PeerId> peers_of_ranks_;  // by rank; -1: none
+  Acceptor acceptor_;
+  std::vector<std::unique_ptr<FramedConnection>> connections_;  // by rank; null: not connected
+  std::vector<RankState> states_;                               // by rank
   KeyValueStore store_;
   std::vector<LostRankNotice> lost_;
-  Deadline accept_from_ = Deadline::min();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int ranks_here_ = 0;  // under mutex_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  int connected_ranks_ ABSL_GUARDED_BY(mutex_) = 0;  // those that have not left
 };
 
 void StoreServer::Loop::Run() {
   while (!stopping_) {
-    const bool may_accept = accept_from_ <= Clock::now();
-    std::vector<pollfd> events = {{wake_.get(), POLLIN, 0},
-                                  {may_accept ? options_.listener.get() : -1, POLLIN, 0},
-                                  {options_.local_meeting.get(), POLLIN, 0}};
-    const size_t first_peer = events.size();
-    std::vector<PeerId> ids;
-    for (const auto& [id, peer] : peers_) {
-      const int64_t queued = peer.connection.queued_bytes();
-      const int in = queued < kMaxQueuedBytes && !peer.refused ? POLLIN : 0;
-      const int out = queued > 0 ? POLLOUT : 0;
-      events.push_back({peer.connection.fd(), static_cast<decltype(pollfd::events)>(in | out), 0});
-      ids.push_back(id);
-    }
-    if (poll(events.data(), events.size(), MillisecondsUntil(NextDeadline(may_accept))) < 0)
-      continue;
-    for (size_t i = 0; i < ids.size(); ++i) {
-      // Some were dropped on account of those before them.
-      if ((events[first_peer + i].revents & ~POLLOUT) != 0 && peers_.count(ids[i]) > 0) {
-        ReadFrom(ids[i]);
-      }
-    }
-    if (events[1].revents != 0) Accept();
-    if (events[2].revents != 0) AnswerLocalMeeting(options_.local_meeting, local_address_);
-    DropOverdueStrangers();
+    Poll();
     std::vector<KeyValueStore::Answer> answers;
     store_.Expire(Clock::now(), &answers);
-    Say(answers);
+    SendAnswers(answers);
     FlushAll();
   }
 }
 
-// By one look at the clock: who does not accept yet must wake up to accept.
-Deadline StoreServer::Loop::NextDeadline(bool may_accept) const {
-  Deadline next = store_.next_expiry();
-  if (!strangers_.empty()) {
-    next = std::min(next, peers_.at(*strangers_.begin()).came_at + kStrangerTimeout);
+void StoreServer::Loop::Poll() {
+  std::vector<pollfd> events = {{wake_.get(), POLLIN, 0}, {local_discovery_.get(), POLLIN, 0}};
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (connections_[rank] == nullptr) continue;
+    const int64_t queued = connections_[rank]->queued_bytes();
+    const int in = queued < kMaxQueuedBytes ? POLLIN : 0;
+    const int out = queued > 0 ? POLLOUT : 0;
+    events.push_back(
+        {connections_[rank]->fd(), static_cast<decltype(pollfd::events)>(in | out), 0});
+    ranks.push_back(rank);
   }
-  return may_accept ? next : std::min(next, accept_from_);
+  const size_t first_rank = 2, first_of_acceptor = events.size();
+  const Deadline next = std::min(acceptor_.AppendEvents(&events), store_.next_expiry());
+  if (poll(events.data(), events.size(), MillisecondsUntil(next)) < 0) return;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    // A connection may have been dropped because of those before it.
+    if ((events[first_rank + i].revents & ~POLLOUT) != 0 && connections_[ranks[i]] != nullptr) {
+      ReadFrom(ranks[i]);
+    }
+  }
+  if (events[1].revents != 0) AnswerLocalRanks(local_discovery_, local_address_);
+  for (Acceptor::Connection& connection :
+       acceptor_.Advance(absl::MakeConstSpan(events).subspan(first_of_acceptor))) {
+    AddConnection(std::move(connection));
+  }
 }
 
-void StoreServer::Loop::Accept() {
-  for (int i = 0; i < kAcceptsAtOnce; ++i) {
-    if (!MakeRoomForStranger()) return;
-    absl::StatusOr<FileDescriptor> socket = AcceptFrom(options_.listener);
-    if (!socket.ok()) {
-      if (!strangers_.empty()) Drop(*strangers_.begin(), "");
-      accept_from_ = Clock::now() + kAcceptPause;
-      return;
-    }
-    if (!socket->is_open()) return;
-    const PeerId id = next_peer_++;
-    Peer& peer = peers_.try_emplace(id, *std::move(socket), Clock::now()).first->second;
-    strangers_.insert(id);
-    Challenge challenge;
-    challenge.set_version(kRendezvousVersion);
-    challenge.set_nonce(peer.nonce);
-    peer.connection.Queue(challenge);
+absl::Status StoreServer::Loop::Admit(const RankClaim& claim) {
+  if (claim.size != size_ || claim.rank < 0 || claim.rank >= size_) {
+    return absl::InvalidArgumentError(absl::StrCat("this is rank ", claim.rank, " of ", claim.size,
+                                                   ", but rank 0 is one of ", size_));
   }
-}
-
-bool StoreServer::Loop::MakeRoomForStranger() {
-  if (static_cast<int64_t>(strangers_.size()) < kMaxStrangers) return true;
-  const PeerId oldest = *strangers_.begin();
-  const Deadline patience_ends = peers_.at(oldest).came_at + kPatience;
-  if (patience_ends > Clock::now()) {
-    accept_from_ = std::min(patience_ends, Clock::now() + std::chrono::milliseconds(5));
-    return false;
+  if (states_[claim.rank] != RankState::kAbsent) {
+    const bool is_connected = states_[claim.rank] == RankState::kConnected;
+    return absl::AlreadyExistsError(
+        absl::StrCat("rank ", claim.rank,
+                     is_connected ? " is connected already" : " was connected and has ended",
+                     ": two processes have the same rank, or one was started again"));
   }
-  Drop(oldest, "");
-  return true;
-}
-
-void StoreServer::Loop::ReadFrom(PeerId id) {
-  Peer& peer = peers_.at(id);
-  const absl::Status received = peer.connection.Receive();
-  while (!peer.refused) {
-    StoreRequest request;
-    const absl::StatusOr<bool> there = peer.connection.Next(&request);
-    if (!there.ok()) {
-      Drop(id, "it sent what is no message");
-      return;
-    }
-    if (!*there) break;
-    if (peer.rank >= 0) {
-      HandleRequest(peer, request);
-      continue;
-    }
-    const absl::Status status = HandleGreeting(id, request);
-    if (absl::IsUnauthenticated(status)) {
-      Drop(id, "");
-      return;
-    }
-    if (!status.ok()) {
-      peer.connection.Queue(ResponseOf(request.id(), status));
-      peer.refused = true;
-    }
-  }
-  if (!received.ok()) Drop(id, "its connection to rank 0 was closed");
-}
-
-// Unauthenticated for what no rank sends; other errors are for a rank to read.
-absl::Status StoreServer::Loop::HandleGreeting(PeerId id, const StoreRequest& request) {
-  Peer& peer = peers_.at(id);
-  const Hello& hello = request.hello();
-  if (!request.has_hello()) return absl::UnauthenticatedError("no hello");
-  if (hello.version() != kRendezvousVersion) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("rank ", hello.rank(), " speaks version ", hello.version(),
-                     " of the rendezvous, and rank 0 version ", kRendezvousVersion,
-                     ": start the same build of Tessera everywhere"));
-  }
-  const ProofInput input = {options_.secret, options_.job, peer.nonce,
-                            hello.nonce(),   hello.rank(), hello.size()};
-  if (!SameProof(hello.proof(), RankProof(input))) {
-    return absl::PermissionDeniedError(
-        "rank 0 has another secret, or is of another job: TESSERA_SECRET must be the same for all "
-        "ranks");
-  }
-  if (hello.size() != options_.size || hello.rank() < 0 || hello.rank() >= options_.size) {
-    return absl::InvalidArgumentError(absl::StrCat("this is rank ", hello.rank(), " of ",
-                                                   hello.size(), ", but rank 0 is one of ",
-                                                   options_.size));
-  }
-  if (states_[hello.rank()] != RankState::kAbsent) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        "rank ", hello.rank(),
-        states_[hello.rank()] == RankState::kHere ? " is here already" : " was here and has ended",
-        ": two processes were told the same rank, or one was started again"));
-  }
-  peer.rank = hello.rank();
-  peer.connection.set_max_bytes(kMaxMessageBytes);
-  strangers_.erase(id);
-  peers_of_ranks_[peer.rank] = id;
-  SetState(peer.rank, RankState::kHere);
-  StoreResponse response;
-  response.set_id(request.id());
-  response.mutable_welcome()->set_proof(StoreProof(input));
-  peer.connection.Queue(response);
-  if (!lost_.empty()) {
-    StoreResponse notices;  // not in the welcome, which may not be long
-    for (const LostRankNotice& lost : lost_) *notices.add_lost() = lost;
-    peer.connection.Queue(notices);
-  }
+  SetState(claim.rank, RankState::kConnected);
   return absl::OkStatus();
 }
 
-void StoreServer::Loop::HandleRequest(Peer& peer, const StoreRequest& request) {
+void StoreServer::Loop::AddConnection(Acceptor::Connection connection) {
+  LimitUnacknowledged(connection.socket);
+  auto& framed = connections_[connection.rank];
+  framed = std::make_unique<FramedConnection>(std::move(connection.socket));
+  if (lost_.empty()) return;
+  StoreResponse notices;
+  for (const LostRankNotice& lost : lost_) *notices.add_lost() = lost;
+  framed->Queue(notices);
+}
+
+void StoreServer::Loop::ReadFrom(int rank) {
+  const absl::Status received = connections_[rank]->Receive();
+  while (true) {
+    StoreRequest request;
+    const absl::StatusOr<bool> has_request = connections_[rank]->Next(&request);
+    if (!has_request.ok()) {
+      Drop(rank, absl::StrCat("it sent a malformed message: ", has_request.status().message()));
+      return;
+    }
+    if (!*has_request) break;
+    HandleRequest(rank, request);
+  }
+  if (!received.ok()) Drop(rank, kWasClosed);
+}
+
+void StoreServer::Loop::HandleRequest(int rank, const StoreRequest& request) {
   std::vector<KeyValueStore::Answer> answers;
   if (request.has_leave()) {
-    store_.Forget(peer.rank);
+    store_.RemoveWaitsOf(rank);
     if (request.leave().error().empty()) {
-      SetState(peer.rank, RankState::kDone);
+      SetState(rank, RankState::kDone);
     } else {
-      Lose(peer.rank, request.leave().error().substr(0, kMaxReasonBytes));
+      Lose(rank, request.leave().error().substr(0, kMaxReasonBytes));
     }
-    answers.push_back({peer.rank, ResponseOf(request.id(), absl::OkStatus())});
+    answers.push_back({rank, ResponseOf(request.id(), absl::OkStatus())});
   } else {
-    store_.Handle(peer.rank, request, Clock::now(), &answers);
+    store_.Handle(rank, request, Clock::now(), &answers);
   }
-  Say(answers);
+  SendAnswers(answers);
 }
 
 void StoreServer::Loop::SetState(int rank, RankState state) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  ranks_here_ += (state == RankState::kHere ? 1 : 0) - (states_[rank] == RankState::kHere ? 1 : 0);
+  const MutexLock lock(&mutex_);
+  if (states_[rank] == RankState::kConnected) --connected_ranks_;
+  if (state == RankState::kConnected) ++connected_ranks_;
   states_[rank] = state;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void StoreServer::Loop::Lose(int rank, const std::string& why) {
-  if (states_[rank] != RankState::kHere) return;
+  if (states_[rank] != RankState::kConnected) return;
   SetState(rank, RankState::kLost);
   LostRankNotice notice;
   notice.set_rank(rank);
@@ -295,49 +215,38 @@ void StoreServer::Loop::Lose(int rank, const std::string& why) {
   lost_.push_back(notice);
   StoreResponse response;
   *response.add_lost() = notice;
-  for (auto& [id, peer] : peers_) {
-    if (peer.rank >= 0 && peer.rank != rank) peer.connection.Queue(response);
+  for (int other = 0; other < size_; ++other) {
+    if (other != rank && connections_[other] != nullptr) connections_[other]->Queue(response);
   }
   std::vector<KeyValueStore::Answer> answers;
-  store_.Doom(absl::UnavailableError(absl::StrCat("rank ", rank, " was lost: ", why)), &answers);
-  Say(answers);
+  store_.FailWaits(absl::UnavailableError(absl::StrCat("rank ", rank, " was lost: ", why)),
+                   &answers);
+  SendAnswers(answers);
 }
 
-void StoreServer::Loop::Say(const std::vector<KeyValueStore::Answer>& answers) {
+void StoreServer::Loop::SendAnswers(const std::vector<KeyValueStore::Answer>& answers) {
   for (const KeyValueStore::Answer& answer : answers) {
-    const auto peer = peers_.find(peers_of_ranks_[answer.rank]);
-    if (peer != peers_.end()) peer->second.connection.Queue(answer.response);
+    if (connections_[answer.rank] != nullptr) connections_[answer.rank]->Queue(answer.response);
   }
 }
 
-void StoreServer::Loop::Drop(PeerId id, const std::string& why) {
-  const int rank = peers_.at(id).rank;
-  strangers_.erase(id);
-  peers_.erase(id);
-  if (rank < 0) return;
-  peers_of_ranks_[rank] = -1;
-  store_.Forget(rank);
+void StoreServer::Loop::Drop(int rank, const std::string& why) {
+  connections_[rank].reset();
+  store_.RemoveWaitsOf(rank);
   Lose(rank, why);
 }
 
-void StoreServer::Loop::DropOverdueStrangers() {
-  while (!strangers_.empty() &&
-         peers_.at(*strangers_.begin()).came_at + kStrangerTimeout <= Clock::now()) {
-    Drop(*strangers_.begin(), "");
-  }
-}
-
-// To drop one means to tell the others, which may be gone too.
+// Dropping a rank queues notices for the others, whose connections may be closed too.
 void StoreServer::Loop::FlushAll() {
-  std::vector<PeerId> gone;
+  bool dropped = false;
   do {
-    gone.clear();
-    for (auto& [id, peer] : peers_) {
-      const bool sent = peer.connection.Flush().ok();
-      if (!sent || (peer.refused && peer.connection.queued_bytes() == 0)) gone.push_back(id);
+    dropped = false;
+    for (int rank = 0; rank < size_; ++rank) {
+      if (connections_[rank] == nullptr || connections_[rank]->Flush().ok()) continue;
+      Drop(rank, kWasClosed);
+      dropped = true;
     }
-    for (const PeerId id : gone) Drop(id, "its connection to rank 0 was closed");
-  } while (!gone.empty());
+  } while (dropped);
 }
 
 StoreServer::StoreServer(int port, std::unique_ptr<Loop> loop)
@@ -358,7 +267,9 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(StoreServerOptio
 }
 
 bool StoreServer::WaitUntilAllLeft(std::chrono::milliseconds timeout) {
-  return loop_->WaitUntilAllLeft(timeout);
+  return loop_->WaitUntilAllLeft(Clock::now() + timeout);
 }
+
+void StoreServer::WaitUntilAllLeft() { (void)loop_->WaitUntilAllLeft(Deadline::max()); }
 
 }  // namespace tessera::comm

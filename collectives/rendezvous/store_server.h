@@ -1,12 +1,11 @@
-// The job's key-value store, which rank 0 runs for all ranks, itself included, and by which ranks
-// find each other, tell each other small things and notice when one of them is gone.
+// The job's key-value store, which rank 0 runs for all ranks, itself included. Ranks use it to find
+// each other, exchange small values and notice when one of them is gone.
 //
-// A connection that does not prove that it knows the secret is dropped, and costs nobody anything:
-// neither memory (limits.h) nor a place that a rank would need.
+// Only ranks that prove that they know the secret are admitted (collectives/net/acceptor.h).
 //
-// A rank that ends its connection without a word is lost, and so is one that leaves with an error.
-// Its loss is told to all, ends every wait that has not got its values, and cannot be made good:
-// the job has to be started again.
+// A rank is lost if its connection ends before it has left, or if it leaves with an error. All
+// ranks are told, and every wait whose values are missing ends. A lost rank cannot come back: the
+// job has to be started again.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 
@@ -15,7 +14,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "collectives/rendezvous/socket.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera::comm {
 
@@ -24,12 +23,13 @@ struct StoreServerOptions {
   std::string job;
   std::string secret;
   FileDescriptor listener;
-  // If it is open, processes of the same user are told port and secret there.
-  FileDescriptor local_meeting;
+  // If it is open, processes of the same user receive port and secret from it (local_discovery.h).
+  FileDescriptor local_discovery;
 };
 
 // Runs on a thread of its own from Start until it is destroyed, which closes all connections.
-// Thread-safe.
+//
+// Thread safety: thread-safe.
 class StoreServer {
  public:
   static absl::StatusOr<std::unique_ptr<StoreServer>> Start(StoreServerOptions options);
@@ -39,8 +39,10 @@ class StoreServer {
 
   int port() const { return port_; }
 
-  // Until no rank is connected; false if the time was up before.
+  // Waits until no rank is connected any more; false if that takes longer than `timeout`.
   bool WaitUntilAllLeft(std::chrono::milliseconds timeout);
+  // The same, for as long as it takes. A rank that dies, or whose host does, is not connected.
+  void WaitUntilAllLeft();
 
  private:
   class Loop;

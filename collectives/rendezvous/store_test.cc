@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store_client.h"
 #include "collectives/rendezvous/store_server.h"
 
@@ -60,7 +60,7 @@ void ForEachRank(int size, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Until `holds`, or the test has waited long.
+// Waits until `holds` returns true; false if it does not within 30 s.
 bool Eventually(const std::function<bool()>& holds) {
   for (int i = 0; i < 3000; ++i) {
     if (holds()) return true;
@@ -69,7 +69,7 @@ bool Eventually(const std::function<bool()>& holds) {
   return false;
 }
 
-TEST(StoreTest, RanksTellEachOther) {
+TEST(StoreTest, RanksExchangeValues) {
   constexpr int kSize = 8;
   const auto server = Serve(kSize);
   ForEachRank(kSize, [&](int rank) {
@@ -159,14 +159,14 @@ TEST(StoreTest, ALostRankEndsWaitsAndIsNamed) {
   EXPECT_THAT(client->LostRanks()[0].why, HasSubstr("connection"));
   EXPECT_EQ(*client->Wait("last words", milliseconds(0)), "ouch");
 
-  // One that comes later hears of it too.
+  // A rank that connects later is told too.
   const auto late = Connect(server->port(), 1, 3);
   ASSERT_TRUE(Eventually([&] { return !late->LostRanks().empty(); }));
   EXPECT_EQ(late->LostRanks()[0].rank, 2);
   EXPECT_EQ(late->Wait("never", kLong).status().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST(StoreTest, ARankThatLeavesWithAnErrorSaysWhy) {
+TEST(StoreTest, TheErrorWithWhichARankLeavesIsReported) {
   const auto server = Serve(2);
   const auto client = Connect(server->port(), 0, 2);
   const auto failed = Connect(server->port(), 1, 2);
@@ -222,7 +222,7 @@ TEST(StoreTest, TheEndOfTheServerEndsEverything) {
   EXPECT_EQ(client->LostRanks()[0].rank, 0);
 }
 
-TEST(StoreTest, RefusesAtOnceAndSaysWhy) {
+TEST(StoreTest, RefusesAtOnceWithTheReason) {
   const auto server = Serve(2);
   const int port = server->port();
   const auto first = Connect(port, 1, 2);
@@ -231,7 +231,7 @@ TEST(StoreTest, RefusesAtOnceAndSaysWhy) {
   };
   const absl::Status twice = error(ClientOptions(port, 1, 2));
   EXPECT_EQ(twice.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_THAT(twice.message(), HasSubstr("rank 1 is here already"));
+  EXPECT_THAT(twice.message(), HasSubstr("rank 1 is connected already"));
   const absl::Status size = error(ClientOptions(port, 0, 3));
   EXPECT_EQ(size.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(size.message(), HasSubstr("rank 0 of 3"));
@@ -254,7 +254,7 @@ TEST(StoreTest, AnEmptySecretWorks) {
   EXPECT_TRUE(StoreClient::Connect(ClientOptions(server->port(), 0, 1, ""), kLong).ok());
 }
 
-TEST(StoreTest, ConnectsWhenTheServerComesLater) {
+TEST(StoreTest, ConnectsWhenTheServerStartsLater) {
   auto listener = *ListenOn(Reach::kLoopback, 0);
   const int port = *PortOf(listener);
   listener.Close();

@@ -1,8 +1,9 @@
-// How the ranks of a job come to have a connection each to each.
+// The connections of a rank with all other ranks of its job, one for each two of them.
 //
-// A rank listens on a port of its own until all of its peers have come, and knows them by a secret
-// that only the ranks have: others may connect, say anything or nothing, and are sent away. Nothing
-// is encrypted, so that who can read or change packets of the network is not kept out.
+// A rank listens on a port of its own until all of its peers are connected. Both ends of a
+// connection prove that they know the job's secret (collectives/net/handshake.h); connections that
+// do not are dropped. Data is not encrypted: whoever can read or change packets of the network can
+// read and change it.
 //
 // Thread safety: the function may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_TCP_CONNECT_H_
@@ -14,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/exchange.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera::comm::tcp {
 
@@ -21,14 +23,20 @@ struct Peer {
   std::string host;
   std::string address;  // "10.0.0.2 port 40123", where it listened
   int64_t process = 0;
-  int socket = -1;  // connected, does not block, the caller's; -1 for this rank itself
+  FileDescriptor socket;  // connected and non-blocking; closed for this rank itself
 };
 
-// Collective over the ranks. `interface` is an address of this host or the name of an interface;
-// empty: loopback if all ranks are on one host, and otherwise the first interface that is up.
-// Unavailable names the ranks that did not come within `timeout_seconds`.
+struct ConnectOptions {
+  // An address of this host or the name of an interface. Empty: loopback if all ranks are on one
+  // host, and otherwise the interface that has a route to the first rank on another host.
+  std::string interface = "";
+  std::string secret = "";  // of the job; never sent
+  double timeout_seconds = 60;
+};
+
+// Collective over the ranks. Unavailable names the ranks that did not connect in time.
 absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& exchange,
-                                          const std::string& interface, double timeout_seconds);
+                                          const ConnectOptions& options);
 
 }  // namespace tessera::comm::tcp
 

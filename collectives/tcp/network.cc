@@ -46,15 +46,17 @@ void Network::Line::Arrived(const Header& header) {
 Network::Network(int rank, std::vector<Peer> peers, const NetworkOptions& options)
     : rank_(rank), peers_(std::move(peers)), options_(options), lines_(peers_.size()) {
   for (int r = 0; r < size(); ++r) {
-    if (r != rank_) lines_[r] = std::make_unique<Line>(this, r, peers_[r].socket);
+    if (r != rank_) lines_[r] = std::make_unique<Line>(this, r, peers_[r].socket.Release());
   }
 }
 
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(int rank, int size,
                                                          const Exchange& exchange,
                                                          const NetworkOptions& options) {
-  ASSIGN_OR_RETURN(std::vector<Peer> peers,
-                   Connect(rank, size, exchange, options.interface, options.timeout_seconds));
+  ASSIGN_OR_RETURN(std::vector<Peer> peers, Connect(rank, size, exchange,
+                                                    {.interface = options.interface,
+                                                     .secret = options.secret,
+                                                     .timeout_seconds = options.timeout_seconds}));
   std::unique_ptr<Network> network(new Network(rank, std::move(peers), options));
   if (size == 1) return network;
   network->poll_ = epoll_create1(EPOLL_CLOEXEC);

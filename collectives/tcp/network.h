@@ -35,8 +35,9 @@ struct NetworkOptions {
   // moves.
   double timeout_seconds = 60;
   // An address of this host or the name of an interface, where peers reach it. Empty: loopback if
-  // all ranks are on one host, and otherwise the first interface that is up.
+  // all ranks are on one host, and otherwise the interface that has a route to another host's rank.
   std::string interface = "";
+  std::string secret = "";  // of the job: connections prove that they know it
 };
 
 class Group;
@@ -110,7 +111,7 @@ class Network {
   void Leave();
 
   const int rank_;
-  const std::vector<Peer> peers_;
+  std::vector<Peer> peers_;
   const NetworkOptions options_;
   int poll_ = -1;  // an epoll
 

@@ -1,11 +1,7 @@
-// Ranks that are processes: values once more, what the others do when one dies or stops, and what
-// strangers can do.
-#include <arpa/inet.h>
+// Ranks that are processes: their results, and the errors of the others when one dies or stops.
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,14 +13,11 @@
 #include <thread>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/failures.h"
 #include "collectives/testing/ranks.h"
-#include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -149,97 +142,6 @@ TEST(TcpFailuresTest, WhatWasSentLastArrives) {
       return data[0] == 0 && data[199999] == 0 ? absl::OkStatus() : absl::InternalError("wrong");
     });
     for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
-  }
-}
-
-// Says something to a port, or nothing.
-class Stranger {
- public:
-  Stranger(int port, absl::string_view says) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0) {
-      send(socket_, says.data(), says.size(), MSG_NOSIGNAL);
-    }
-  }
-  ~Stranger() { close(socket_); }
-  Stranger(const Stranger&) = delete;
-  Stranger& operator=(const Stranger&) = delete;
-
- private:
-  const int socket_;
-};
-
-// What strangers may say, from the least to the most like a rank.
-std::vector<std::string> Garbage() {
-  std::vector<std::string> all = {"", "x", std::string(1000, '\0'), std::string(100000, '\xff'),
-                                  "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"};
-  // A greeting with another secret, and the start of one.
-  std::string greeting("Tessera1\x04\x03\x02\x01", 12);
-  greeting.append("\x02\0\0\0\0\0\0\0\0\0\0\0", 12);
-  all.push_back(greeting);
-  greeting.append(16, 's');
-  all.push_back(greeting);
-  return all;
-}
-
-// The ports are in the texts that ranks exchange. Strangers come before anybody else may.
-Exchange WithStrangers(const Exchange& exchange, std::vector<std::unique_ptr<Stranger>>* strangers,
-                       int of_each) {
-  return [=](absl::string_view key, absl::string_view mine) {
-    auto texts = exchange(key, mine);
-    if (key != "tcp/address" || !texts.ok()) return texts;
-    for (const std::string& text : *texts) {
-      const std::vector<std::string> words = absl::StrSplit(text, ' ');
-      int port = 0;
-      TESSERA_CHECK(words.size() > 1 && absl::SimpleAtoi(words[1], &port)) << text;
-      for (int k = 0; k < of_each; ++k) {
-        for (const std::string& says : Garbage()) {
-          strangers->push_back(std::make_unique<Stranger>(port, says));
-        }
-      }
-      strangers->push_back(std::make_unique<Stranger>(port, "x"));
-      strangers->pop_back();  // and goes
-    }
-    return texts;
-  };
-}
-
-TEST(TcpStrangersTest, AreSentAwayWhileRanksConnect) {
-  for (const int of_each : {1, 5, 20}) {
-    const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-      std::vector<std::unique_ptr<Stranger>> strangers;
-      ASSIGN_OR_RETURN(const auto network,
-                       Network::Create(rank, 3, WithStrangers(exchange, &strangers, of_each), {}));
-      ASSIGN_OR_RETURN(const auto world, network->World());
-      ConformanceOptions options;
-      options.sizes = {1001, 40000};
-      return CheckOperations(*world, options);
-    });
-    for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
-  }
-}
-
-TEST(TcpFailuresTest, ARankThatDiesBeforeItConnectsIsNamed) {
-  const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-    NetworkOptions options;
-    options.timeout_seconds = 0.5;
-    // Its last words let the others speak of it; a real exchange would say that it has gone.
-    const Exchange dying = [&](absl::string_view key, absl::string_view mine) {
-      auto texts = exchange(key, mine);
-      if (rank == kVictim && key == "tcp/address") {
-        exchange("tcp/connected", "").status().IgnoreError();
-        kill(getpid(), SIGKILL);
-      }
-      return texts;
-    };
-    return Network::Create(rank, 3, dying, options).status();
-  });
-  for (const int rank : {0, 2}) {
-    EXPECT_THAT(std::string(results[rank].message()),
-                AllOf(HasSubstr("has no connection with"), HasSubstr("rank 1 (process ")));
   }
 }
 

@@ -44,6 +44,7 @@ constexpr const char* kNames[] = {
     "SLURM_STEP_NODELIST",
     "SLURM_JOB_NODELIST",
     "ENVIRONMENT",
+    "TESSERA_ALLOW_NO_SECRET",
 };
 
 }  // namespace
@@ -75,7 +76,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TESSERA_CHECK(job.master_port >= 0 && job.master_port <= 65535) << job.master_port;
   TESSERA_CHECK(job.listen_fd >= -1) << job.listen_fd;
   const bool has_address = !job.master_host.empty() && job.master_port != 0;
-  TESSERA_CHECK(job.size == 1 || job.local_meeting || has_address) << job.master_host;
-  TESSERA_CHECK(!job.local_meeting || (job.one_host && !job.job.empty())) << job.job;
+  TESSERA_CHECK(job.size == 1 || job.discovers_locally || has_address) << job.master_host;
+  TESSERA_CHECK(!job.discovers_locally || (job.one_host && !job.job.empty())) << job.job;
   return 0;
 }

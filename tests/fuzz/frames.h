@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/frame_reader.h"
 #include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/socket.h"
 #include "google/protobuf/message_lite.h"
 #include "tests/fuzz/input.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/key_value_store.h"
-#include "collectives/rendezvous/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
@@ -42,14 +42,14 @@ class Model {
     TESSERA_CHECK(store_.next_expiry() > now_) << "somebody waits for longer";
   }
   void Forget(int rank) {
-    store_.Forget(rank);
+    store_.RemoveWaitsOf(rank);
     for (auto each = asked_.begin(); each != asked_.end();) {
       each = each->second.rank == rank ? asked_.erase(each) : std::next(each);
     }
   }
   void Doom() {
     std::vector<KeyValueStore::Answer> answers;
-    store_.Doom(absl::UnavailableError("rank 0 was lost"), &answers);
+    store_.FailWaits(absl::UnavailableError("rank 0 was lost"), &answers);
     Check(answers);
     TESSERA_CHECK(asked_.empty()) << asked_.size() << " have no answer";
   }

@@ -1,37 +1,44 @@
-// The other ranks of a job, which say to rank 0 whatever a fuzzer has them say.
+// The other ranks of a job, which send rank 0 whatever a fuzzer chooses.
 #ifndef TESSERA_TESTS_FUZZ_PEERS_H_
 #define TESSERA_TESTS_FUZZ_PEERS_H_
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
 #include "collectives/exchange.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/socket.h"
 
 namespace tessera::comm {
 
-// Where a rank of collectives/tcp listens, as it tells the others.
+// A rank's listening socket as it describes it to the others ("tcp/address").
 struct Listening {
   int port = 0;
-  std::string secret;
+  std::string token;
 };
-// Of what is exchanged as "tcp/address".
 Listening ParseListening(absl::string_view text);
-// What a rank that listens nowhere would tell.
+// The description of a rank that does not listen.
 std::string NoListening();
 
-// What a rank of collectives/tcp says first.
-std::string GreetingOf(int from, int to, const std::string& secret);
+// Proves to rank 0 of collectives/tcp, as rank `rank` of `size`, that this end knows the secret.
+void ProveRank(const FileDescriptor& socket, const Listening& listening, int rank, int size);
+// A right hello for a challenge with this nonce.
+std::string HelloFor(absl::string_view acceptor_nonce, const Listening& listening, int rank,
+                     int size);
+// Receives so many bytes; fewer if the other end closes.
+std::string ReceiveBytes(const FileDescriptor& socket, int64_t bytes);
 
-// A connection to a port of 127.0.0.1. To close it is to break it off.
+// A connection to a port of 127.0.0.1, which is reset when it is closed.
 FileDescriptor CallPort(int port);
 
-// The exchange of rank 0. The others answer as ranks on the same host do, and `called` is asked for
-// the texts of all ranks when rank 0 listens.
+// The exchange of rank 0. The others answer as ranks on the same host do. `describe` returns the
+// descriptions of all ranks once rank 0 listens; `connect` is then called on another thread while
+// rank 0 connects.
 Exchange ExchangeOfRank0(
-    int size, std::function<std::vector<std::string>(const Listening& listening)> called);
+    int size, std::function<std::vector<std::string>(const Listening& listening)> describe,
+    std::function<void(const Listening& listening)> connect);
 
 }  // namespace tessera::comm
 

@@ -1,6 +1,7 @@
-// A rank whose store says anything: at once, for a welcome, or when it has proved that it knows the
-// secret and is asked for something.
+// A rank whose store sends anything: instead of the challenge, instead of the welcome, or after it
+// has proved that it knows the secret.
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstddef>
@@ -11,14 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/proof.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/handshake.h"
+#include "collectives/net/proof.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "collectives/rendezvous/store_client.h"
 #include "core/status/check.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/peers.h"
 
 namespace tessera::comm {
 namespace {
@@ -28,35 +30,29 @@ using std::chrono::milliseconds;
 constexpr char kSecret[] = "secret";
 constexpr int kRank = 1, kSize = 2;
 
-// What the store says instead of the right thing.
-enum class Says { kInsteadOfChallenge, kInsteadOfWelcome, kBehindWelcome, kInAnswer };
+// Where the store sends the fuzzer's bytes.
+enum class Step { kInsteadOfChallenge, kInsteadOfWelcome, kBehindWelcome, kInAnswer };
 
-void BeStore(const tessera::FileDescriptor& listener, Says says, const std::string& anything) {
+void BeStore(const tessera::FileDescriptor& listener, Step step, const std::string& anything) {
   pollfd event = {listener.get(), POLLIN, 0};
   poll(&event, 1, /*timeout=*/-1);
   auto socket = AcceptFrom(listener);
   TESSERA_CHECK(socket.ok() && socket->is_open()) << socket.status();
+  const auto write = [&](absl::string_view bytes) {
+    (void)!send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  };
+  if (step == Step::kInsteadOfChallenge) return write(anything);
+  const std::string nonce(kNonceBytes, 'n');
+  write(MakeChallenge(kProtocolVersion, nonce));
+  const std::string hello = ReceiveBytes(*socket, kHelloBytes);
+  if (static_cast<int64_t>(hello.size()) != kHelloBytes) return;
+  if (step == Step::kInsteadOfWelcome) return write(anything);
+  const std::string proof =
+      AcceptorProof({kSecret, "", kRendezvousService, nonce, NonceOfHello(hello), kRank, kSize});
+  write(MakeWelcome(absl::OkStatus(), proof));
   Frames rank(*std::move(socket));
-  if (says == Says::kInsteadOfChallenge) {
-    rank.Write(anything);
-    return;
-  }
-  Challenge challenge;
-  challenge.set_version(kRendezvousVersion);
-  challenge.set_nonce(std::string(kNonceBytes, 'n'));
-  rank.Write(challenge);
   StoreRequest request;
-  if (!rank.Read(&request)) return;
-  if (says == Says::kInsteadOfWelcome) {
-    rank.Write(anything);
-    return;
-  }
-  StoreResponse welcome;
-  welcome.set_id(request.id());
-  welcome.mutable_welcome()->set_proof(
-      StoreProof({kSecret, "", challenge.nonce(), request.hello().nonce(), kRank, kSize}));
-  rank.Write(welcome);
-  if (says == Says::kInAnswer && !rank.Read(&request)) return;
+  if (step == Step::kInAnswer && !rank.Read(&request)) return;
   rank.Write(anything);
 }
 
@@ -88,10 +84,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const tessera::FileDescriptor& listener =
       *new tessera::FileDescriptor(*ListenOn(Reach::kLoopback, 0));
   Input input(data, size);
-  const Says says = static_cast<Says>(input.Take<uint8_t>() % 4);
+  const Step step = static_cast<Step>(input.Take<uint8_t>() % 4);
   const auto what = input.Take<uint8_t>();
   const std::string anything = TakeStream(input);
-  std::thread store([&] { BeStore(listener, says, anything); });
+  std::thread store([&] { BeStore(listener, step, anything); });
 
   StoreClientOptions options;
   options.rank = kRank;
@@ -99,8 +95,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.find_store = [](Deadline) {
     return StoreAddress{"127.0.0.1", *PortOf(listener), kSecret};
   };
-  // So short that there is one attempt, where there is no hope.
-  const bool is_welcome = says == Says::kBehindWelcome || says == Says::kInAnswer;
+  // So short that there is one attempt if it cannot succeed.
+  const bool is_welcome = step == Step::kBehindWelcome || step == Step::kInAnswer;
   const auto client = StoreClient::Connect(options, milliseconds(is_welcome ? 10'000 : 5));
   TESSERA_CHECK(client.ok() == is_welcome) << client.status();
   if (client.ok()) Ask(**client, what);

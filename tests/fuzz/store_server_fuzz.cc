@@ -1,4 +1,7 @@
-// What comes to a store: from strangers, in a greeting, and from a rank. It goes on for the others.
+// Input of a store: from unauthenticated peers, in a handshake, and from a rank. It goes on for the
+// others.
+#include <sys/socket.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -6,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/proof.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/handshake.h"
+#include "collectives/net/proof.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "collectives/rendezvous/store_server.h"
 #include "core/status/check.h"
@@ -20,6 +23,7 @@ namespace tessera::comm {
 namespace {
 
 constexpr char kSecret[] = "secret";
+const std::string kNonce(kNonceBytes, 'n');
 constexpr int kSize = 2;
 
 std::unique_ptr<StoreServer> NewServer() {
@@ -30,26 +34,26 @@ std::unique_ptr<StoreServer> NewServer() {
   return *StoreServer::Start(std::move(options));
 }
 
-// A connection that has been challenged.
+// A connection whose challenge has been read.
 struct Caller {
-  explicit Caller(const StoreServer& server) : frames(CallPort(server.port())) {
-    TESSERA_CHECK(frames.Read(&challenge)) << "the store has gone";
+  explicit Caller(const StoreServer& server) : socket(CallPort(server.port())) {
+    const std::string challenge = ReceiveBytes(socket, kChallengeBytes);
+    TESSERA_CHECK(static_cast<int64_t>(challenge.size()) == kChallengeBytes) << "the store ended";
+    nonce = NonceOfChallenge(challenge);
   }
-  Frames frames;
-  Challenge challenge;
+  FileDescriptor socket;
+  std::string nonce;
 };
 
-// Whoever knows the secret may still be wrong.
-void Greet(Caller& caller, int rank, int size, int version) {
-  StoreRequest request;
-  request.set_id(1);
-  Hello& hello = *request.mutable_hello();
-  hello.set_version(version);
-  hello.set_rank(rank);
-  hello.set_size(size);
-  hello.set_nonce("nonce");
-  hello.set_proof(RankProof({kSecret, "", caller.challenge.nonce(), "nonce", rank, size}));
-  caller.frames.Write(request);
+// Sends a hello that knows the secret, but may be wrong otherwise. Returns the connection after the
+// welcome, if there is one.
+Frames Greet(Caller caller, int rank, int size, int version) {
+  const std::string proof =
+      ConnectorProof({kSecret, "", kRendezvousService, caller.nonce, kNonce, rank, size});
+  const std::string hello = MakeHello(version, {rank, size}, kNonce, proof);
+  TESSERA_CHECK(send(caller.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) > 0) << "send";
+  (void)ReceiveBytes(caller.socket, kWelcomeBytes);
+  return Frames(std::move(caller.socket));
 }
 
 }  // namespace
@@ -59,33 +63,31 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   if (input.Take<uint8_t>() % 4 == 0) {
-    // The same for all: strangers leave nothing behind.
+    // The same server for all inputs, since unauthenticated peers leave nothing behind.
     static const StoreServer& server = *NewServer().release();
-    Caller stranger(server);
-    stranger.frames.Write(TakeStream(input));
-    stranger.frames.Finish();
+    Frames unauthenticated(std::move(Caller(server).socket));
+    unauthenticated.Write(TakeStream(input));
+    unauthenticated.Finish();
     return 0;
   }
   const std::unique_ptr<StoreServer> server = NewServer();
   const int rank = 1 + input.Take<int8_t>();
   {
-    Caller caller(*server);
     const int ranks = kSize + input.Take<int8_t>();
-    Greet(caller, rank, ranks, kRendezvousVersion + input.Take<int8_t>());
-    caller.frames.Write(TakeStream(input));
-    caller.frames.Finish();
+    Frames frames = Greet(Caller(*server), rank, ranks, kProtocolVersion + input.Take<int8_t>());
+    frames.Write(TakeStream(input));
+    frames.Finish();
   }
   TESSERA_CHECK(server->WaitUntilAllLeft(std::chrono::seconds(10))) << "a rank did not leave";
-  Caller other(*server);
-  Greet(other, rank == 0 ? 1 : 0, kSize, kRendezvousVersion);
+  Frames other = Greet(Caller(*server), rank == 0 ? 1 : 0, kSize, kProtocolVersion);
   StoreRequest request;
   request.set_id(2);
   request.mutable_set()->set_key("key");
   request.mutable_set()->set_value("value");
-  other.frames.Write(request);
+  other.Write(request);
   StoreResponse response;
   while (response.id() != 2) {
-    TESSERA_CHECK(other.frames.Read(&response)) << "the store has gone";
+    TESSERA_CHECK(other.Read(&response)) << "the store ended";
   }
   TESSERA_CHECK(response.code() == 0) << response.error();
   return 0;

@@ -66,13 +66,17 @@ class Job {
  public:
   explicit Job(int size) : peers_(size) {
     pool_.TakeAllBack();
-    const Exchange exchange = ExchangeOfRank0(size, [&](const Listening& listening) {
-      for (int rank = 1; rank < size; ++rank) {
-        peers_[rank].socket = CallPort(listening.port);
-        Deliver(rank, GreetingOf(rank, 0, listening.secret));
-      }
-      return std::vector<std::string>(size, NoListening());
-    });
+    const Exchange exchange = ExchangeOfRank0(
+        size,
+        [size](const Listening& listening) {
+          return std::vector<std::string>(size, NoListening());
+        },
+        [&](const Listening& listening) {
+          for (int rank = 1; rank < size; ++rank) {
+            peers_[rank].socket = CallPort(listening.port);
+            ProveRank(peers_[rank].socket, listening, rank, size);
+          }
+        });
     auto network = Network::Create(0, size, exchange, NetworkOptions());
     TESSERA_CHECK(network.ok()) << network.status();
     network_ = *std::move(network);

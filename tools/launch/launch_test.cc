@@ -201,11 +201,11 @@ TEST(LaunchTest, RanksMeetThoughTheDescriptorIsLost) {
   EXPECT_EQ(ended.exit_code, 0) << ended.error;
 }
 
-TEST(LaunchTest, ARankThatNeverComesIsNamed) {
+TEST(LaunchTest, AMissingRankIsNamed) {
   const Ended ended =
       RunLauncher({"--nproc=3", "--grace=10", TestRank(), "--seconds=2", "--absent=1"});
   EXPECT_EQ(ended.exit_code, 1);
-  EXPECT_THAT(ended.error, HasSubstr("rank 1 of 3 did not come to 127.0.0.1:"));
+  EXPECT_THAT(ended.error, HasSubstr("rank 1 of 3 did not join at 127.0.0.1:"));
   EXPECT_THAT(ended.error, HasSubstr("within 2 s"));
 }
 

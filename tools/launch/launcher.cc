@@ -24,8 +24,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "collectives/rendezvous/proof.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/proof.h"
+#include "collectives/net/socket.h"
 #include "core/status/status_macros.h"
 #include "tools/launch/rank_output.h"
 #include "tools/launch/rank_process.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/socket.h"
 
 namespace tessera::comm {
 

@@ -1,4 +1,4 @@
-#include "collectives/rendezvous/socket.h"
+#include "collectives/net/socket.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST(SocketTest, ConnectsAndAccepts) {
   }
 }
 
-TEST(SocketTest, LoopbackIsNoOtherAddress) {
+TEST(SocketTest, LoopbackListensOnNoOtherAddress) {
   const FileDescriptor listener = Listen(Reach::kLoopback);
   sockaddr_in address = {};
   socklen_t bytes = sizeof(address);

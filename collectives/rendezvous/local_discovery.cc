@@ -1,4 +1,4 @@
-#include "collectives/rendezvous/local_meeting.h"
+#include "collectives/rendezvous/local_discovery.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -15,7 +15,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "collectives/rendezvous/proof.h"
+#include "collectives/net/proof.h"
+#include "collectives/net/socket.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
@@ -31,7 +32,7 @@ struct SocketName {
   socklen_t bytes = 0;
 };
 
-// A name that starts with a zero byte is no file.
+// A name that starts with a zero byte is not a file.
 SocketName NameOf(absl::string_view job) {
   const std::string text = absl::StrCat("tessera/", getuid(), "/", DigestOf(job));
   SocketName name;
@@ -55,26 +56,25 @@ bool PeerIsSameUser(const FileDescriptor& socket) {
          peer.uid == getuid();
 }
 
-// All that the other side says until it closes.
+// Everything that the other side sends until it closes.
 absl::StatusOr<std::string> ReadAnswer(const FileDescriptor& socket, Deadline deadline) {
   std::string answer;
   std::array<char, kMaxAnswerBytes> bytes;
   while (answer.size() <= kMaxAnswerBytes) {
-    pollfd event = {socket.get(), POLLIN, 0};
-    if (poll(&event, 1, MillisecondsUntil(deadline)) == 0) {
-      return absl::UnavailableError("rank 0's local meeting does not answer");
+    if (!WaitForEvents(socket.get(), POLLIN, deadline).ok()) {
+      return absl::UnavailableError("rank 0 does not answer on the local socket");
     }
     const ssize_t got = read(socket.get(), bytes.data(), bytes.size());
     if (got == 0) return answer;
     if (got > 0) answer.append(bytes.data(), got);
     if (got < 0 && errno != EAGAIN && errno != EINTR) break;
   }
-  return absl::UnavailableError("rank 0's local meeting broke off");
+  return absl::UnavailableError("rank 0's answer on the local socket is incomplete");
 }
 
 }  // namespace
 
-absl::StatusOr<FileDescriptor> OpenLocalMeeting(absl::string_view job) {
+absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job) {
   const SocketName name = NameOf(job);
   ASSIGN_OR_RETURN(FileDescriptor socket, UnixSocket());
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0 ||
@@ -84,24 +84,24 @@ absl::StatusOr<FileDescriptor> OpenLocalMeeting(absl::string_view job) {
                                                    "' is running on this host: wait until it has "
                                                    "ended, or set TESSERA_SECRET and MASTER_PORT"));
     }
-    return absl::ErrnoToStatus(errno, "cannot open a local meeting");
+    return absl::ErrnoToStatus(errno, "cannot open a local socket");
   }
   return socket;
 }
 
-void AnswerLocalMeeting(const FileDescriptor& meeting, const LocalAddress& address) {
+void AnswerLocalRanks(const FileDescriptor& discovery, const LocalAddress& address) {
   const std::string answer = absl::StrCat(address.port, " ", address.secret);
   for (int i = 0; i < kMaxAnswersAtOnce; ++i) {
     const FileDescriptor peer(
-        accept4(meeting.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        accept4(discovery.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer.is_open()) return;
     if (!PeerIsSameUser(peer)) continue;
-    // So few bytes always fit; a peer that is gone asks no more.
+    // So few bytes always fit. An error means that the peer is gone.
     (void)!send(peer.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   }
 }
 
-absl::StatusOr<LocalAddress> AskLocalMeeting(absl::string_view job, Deadline deadline) {
+absl::StatusOr<LocalAddress> DiscoverRankZero(absl::string_view job, Deadline deadline) {
   const SocketName name = NameOf(job);
   ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0) {
@@ -117,7 +117,7 @@ absl::StatusOr<LocalAddress> AskLocalMeeting(absl::string_view job, Deadline dea
       absl::StrSplit(answer, absl::MaxSplits(' ', 1));
   LocalAddress address;
   if (!absl::SimpleAtoi(halves.first, &address.port) || address.port < 1 || address.port > 65535) {
-    return absl::UnavailableError("rank 0's local meeting broke off");
+    return absl::UnavailableError("rank 0's answer on the local socket is incomplete");
   }
   address.secret = halves.second;
   return address;

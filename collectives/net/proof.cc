@@ -1,4 +1,4 @@
-#include "collectives/rendezvous/proof.h"
+#include "collectives/net/proof.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -15,7 +15,7 @@
 namespace tessera::comm {
 namespace {
 
-// Each part with its length before it, so that no two lists of parts give the same text.
+// Each part preceded by its length, so that no two lists of parts give the same text.
 std::string Join(std::initializer_list<absl::string_view> parts) {
   std::string text;
   for (absl::string_view part : parts) absl::StrAppend(&text, part.size(), ":", part);
@@ -34,7 +34,7 @@ std::string Hmac(absl::string_view key, absl::string_view text) {
 
 std::string Proof(absl::string_view role, const ProofInput& input) {
   return Hmac(Join({input.secret, input.job}),
-              Join({"tessera rendezvous", role, input.store_nonce, input.rank_nonce,
+              Join({"tessera", input.service, role, input.acceptor_nonce, input.connector_nonce,
                     absl::StrCat(input.rank), absl::StrCat(input.size)}));
 }
 
@@ -56,9 +56,9 @@ std::string DigestOf(absl::string_view text) {
   return absl::BytesToHexString(Hmac("tessera", text).substr(0, 16));
 }
 
-std::string RankProof(const ProofInput& input) { return Proof("rank", input); }
+std::string ConnectorProof(const ProofInput& input) { return Proof("connector", input); }
 
-std::string StoreProof(const ProofInput& input) { return Proof("store", input); }
+std::string AcceptorProof(const ProofInput& input) { return Proof("acceptor", input); }
 
 bool SameProof(absl::string_view a, absl::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;

@@ -1,0 +1,99 @@
+#include "collectives/net/acceptor.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "collectives/net/socket.h"
+
+namespace tessera::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int kAcceptsAtOnce = 64;
+// A rank answers the challenge at once. Where there are many connections, one that has not answered
+// for this long is dropped to make room.
+constexpr milliseconds kGracePeriod{200};
+// Pauses before the next attempt to accept: with no room, and with no descriptors in the system.
+constexpr milliseconds kRoomPause{5};
+constexpr milliseconds kSystemPause{100};
+
+}  // namespace
+
+Deadline Acceptor::AppendEvents(std::vector<pollfd>* events) {
+  const Deadline now = Clock::now();
+  const bool may_accept = accept_from_ <= now;
+  events->push_back({may_accept ? listener_.get() : -1, POLLIN, 0});
+  polled_.clear();
+  for (const auto& [id, pending] : pending_) {
+    events->push_back({pending.handshake.fd(), POLLIN, 0});
+    polled_.push_back(id);
+  }
+  Deadline next = may_accept ? Deadline::max() : accept_from_;
+  if (!pending_.empty()) {
+    next = std::min(next, pending_.begin()->second.accepted_at + kHandshakeTimeout);
+  }
+  return next;
+}
+
+std::vector<Acceptor::Connection> Acceptor::Advance(absl::Span<const pollfd> events) {
+  std::vector<Connection> admitted;
+  for (size_t i = 0; i < polled_.size(); ++i) {
+    if (events[1 + i].revents != 0) ReadFrom(polled_[i], &admitted);
+  }
+  polled_.clear();
+  if (events[0].revents != 0) Accept();
+  DropOverdue();
+  return admitted;
+}
+
+void Acceptor::ReadFrom(PendingId id, std::vector<Connection>* admitted) {
+  const auto pending = pending_.find(id);
+  AcceptorHandshake& handshake = pending->second.handshake;
+  const absl::StatusOr<std::optional<RankClaim>> claim = handshake.Advance(key_);
+  if (claim.ok() && !claim->has_value()) return;
+  const absl::Status status = claim.ok() ? admit_(**claim) : claim.status();
+  if (status.ok()) {
+    admitted->push_back({(*claim)->rank, handshake.Welcome()});
+  } else if (!absl::IsUnauthenticated(status)) {
+    handshake.Refuse(status);
+  }
+  pending_.erase(pending);
+}
+
+void Acceptor::Accept() {
+  for (int i = 0; i < kAcceptsAtOnce; ++i) {
+    if (!MakeRoom()) return;
+    absl::StatusOr<FileDescriptor> socket = AcceptFrom(listener_);
+    if (!socket.ok()) {
+      if (!pending_.empty()) pending_.erase(pending_.begin());
+      accept_from_ = Clock::now() + kSystemPause;
+      return;
+    }
+    if (!socket->is_open()) return;
+    pending_.try_emplace(next_id_++, *std::move(socket), Clock::now());
+  }
+}
+
+bool Acceptor::MakeRoom() {
+  if (static_cast<int64_t>(pending_.size()) < kMaxUnauthenticated) return true;
+  const Deadline now = Clock::now();
+  const Deadline grace_ends = pending_.begin()->second.accepted_at + kGracePeriod;
+  if (grace_ends > now) {
+    accept_from_ = std::min(grace_ends, now + kRoomPause);
+    return false;
+  }
+  pending_.erase(pending_.begin());
+  return true;
+}
+
+void Acceptor::DropOverdue() {
+  const Deadline now = Clock::now();
+  while (!pending_.empty() && pending_.begin()->second.accepted_at + kHandshakeTimeout <= now) {
+    pending_.erase(pending_.begin());
+  }
+}
+
+}  // namespace tessera::comm

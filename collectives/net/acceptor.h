@@ -1,0 +1,76 @@
+// A listening socket on which only ranks that prove that they know the secret are admitted.
+//
+// A connection that does not prove it is dropped and costs little: a few hundred bytes of memory,
+// and never the room that a rank would need. The class does not wait: its owner calls poll(2).
+#ifndef TESSERA_COLLECTIVES_NET_ACCEPTOR_H_
+#define TESSERA_COLLECTIVES_NET_ACCEPTOR_H_
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "collectives/net/deadline.h"
+#include "collectives/net/handshake.h"
+#include "core/posix/file_descriptor.h"
+
+namespace tessera::comm {
+
+// Connections that have not proved that they know the secret: their number, beyond which the oldest
+// is dropped, and the longest that one is kept.
+inline constexpr int64_t kMaxUnauthenticated = 128;
+inline constexpr std::chrono::seconds kHandshakeTimeout{10};
+
+// Thread safety: one thread at a time.
+class Acceptor {
+ public:
+  struct Connection {
+    int rank = 0;
+    FileDescriptor socket;
+  };
+  // Called for a connection that has proved that it knows the secret. An error is sent to the other
+  // end, and the connection is dropped.
+  using Admit = std::function<absl::Status(const RankClaim& claim)>;
+
+  Acceptor(FileDescriptor listener, HandshakeKey key, Admit admit)
+      : listener_(std::move(listener)), key_(std::move(key)), admit_(std::move(admit)) {}
+
+  // Appends what poll(2) should watch. Returns when Advance must be called at the latest.
+  Deadline AppendEvents(std::vector<pollfd>* events);
+  // Takes the events that AppendEvents appended, with poll's results. Returns the connections that
+  // were admitted.
+  std::vector<Connection> Advance(absl::Span<const pollfd> events);
+
+ private:
+  // In the order in which the connections were accepted.
+  using PendingId = int64_t;
+  struct Pending {
+    Pending(FileDescriptor socket, Deadline accepted_at)
+        : handshake(std::move(socket)), accepted_at(accepted_at) {}
+    AcceptorHandshake handshake;
+    const Deadline accepted_at;
+  };
+
+  void ReadFrom(PendingId id, std::vector<Connection>* admitted);
+  void Accept();
+  // False if a connection cannot be accepted yet.
+  bool MakeRoom();
+  void DropOverdue();
+
+  const FileDescriptor listener_;
+  const HandshakeKey key_;
+  const Admit admit_;
+  std::map<PendingId, Pending> pending_;
+  PendingId next_id_ = 0;
+  std::vector<PendingId> polled_;  // of the last AppendEvents
+  Deadline accept_from_ = Deadline::min();
+};
+
+}  // namespace tessera::comm
+
+#endif  // TESSERA_COLLECTIVES_NET_ACCEPTOR_H_

@@ -1,0 +1,110 @@
+// The handshake by which both ends of a new connection prove that they know the job's secret
+// (proof.h). Its messages have fixed sizes:
+//
+//   acceptor -> connector   Challenge: version, nonce
+//   connector -> acceptor   Hello: version, rank, number of ranks, nonce, proof
+//   acceptor -> connector   Welcome: proof; or the error for which it refuses the rank
+//
+// Neither end reads a byte beyond them, so the socket can be handed on to any protocol afterwards.
+// Nothing here blocks, except ProveIdentity.
+//
+// Thread safety: one thread at a time.
+#ifndef TESSERA_COLLECTIVES_NET_HANDSHAKE_H_
+#define TESSERA_COLLECTIVES_NET_HANDSHAKE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "collectives/net/deadline.h"
+#include "core/posix/file_descriptor.h"
+
+namespace tessera::comm {
+
+// The version of the protocols on connections. Ranks of another version are refused by name.
+inline constexpr int kProtocolVersion = 2;
+
+// The services that connections are made for: a proof for one is not valid for another.
+inline constexpr char kRendezvousService[] = "rendezvous";
+inline constexpr char kTcpService[] = "tcp";
+
+// The same at both ends.
+struct HandshakeKey {
+  std::string service;
+  std::string job;
+  std::string secret;
+};
+
+// The rank that a connector has, and the number of ranks of its job.
+struct RankClaim {
+  int rank = 0;
+  int size = 0;
+};
+
+// The end that accepted the connection.
+class AcceptorHandshake {
+ public:
+  // Sends the challenge.
+  explicit AcceptorHandshake(FileDescriptor socket);
+
+  int fd() const { return socket_.get(); }
+
+  // Reads what has arrived. Returns the connector's claim once it is complete and proved, and
+  // nullopt before. Unauthenticated if the other end is not a rank; another error is one that the
+  // other end should be sent by Refuse.
+  absl::StatusOr<std::optional<RankClaim>> Advance(const HandshakeKey& key);
+
+  // End the handshake, once Advance has returned a claim or an error.
+  FileDescriptor Welcome();
+  void Refuse(const absl::Status& why);
+
+ private:
+  FileDescriptor socket_;
+  const std::string nonce_;
+  std::string hello_;  // as far as it has arrived
+  std::string own_proof_;
+};
+
+// The end that made the connection.
+class ConnectorHandshake {
+ public:
+  // `address` is the acceptor's, for messages.
+  ConnectorHandshake(HandshakeKey key, RankClaim claim, std::string address);
+
+  // Goes on as far as `socket` allows. Returns true once both ends have proved that they know the
+  // secret. Errors are those with which the acceptor refused, PermissionDenied if it does not know
+  // the secret, Unavailable if it is not Tessera or closed the connection.
+  absl::StatusOr<bool> Advance(const FileDescriptor& socket);
+
+ private:
+  absl::Status SendHello(const FileDescriptor& socket);
+  absl::StatusOr<bool> ReadWelcome(const FileDescriptor& socket);
+
+  const HandshakeKey key_;
+  const RankClaim claim_;
+  const std::string address_;
+  bool sent_hello_ = false;
+  std::string received_;  // of the challenge, then of the welcome
+  std::string expected_proof_;
+};
+
+// Completes the connector's part of the handshake before `deadline`; else DeadlineExceeded.
+absl::Status ProveIdentity(const FileDescriptor& socket, HandshakeKey key, RankClaim claim,
+                           std::string address, Deadline deadline);
+
+// The messages, for tests.
+std::string MakeChallenge(int version, absl::string_view nonce);
+std::string MakeHello(int version, const RankClaim& claim, absl::string_view nonce,
+                      absl::string_view proof);
+std::string MakeWelcome(const absl::Status& status, absl::string_view proof);
+// The nonce of a complete challenge or hello.
+std::string NonceOfChallenge(absl::string_view challenge);
+std::string NonceOfHello(absl::string_view hello);
+extern const int64_t kChallengeBytes, kHelloBytes, kWelcomeBytes;
+
+}  // namespace tessera::comm
+
+#endif  // TESSERA_COLLECTIVES_NET_HANDSHAKE_H_

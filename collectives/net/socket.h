@@ -1,0 +1,57 @@
+// TCP sockets. All are non-blocking, and closed on exec.
+//
+// Thread safety: functions may be called from any thread.
+#ifndef TESSERA_COLLECTIVES_NET_SOCKET_H_
+#define TESSERA_COLLECTIVES_NET_SOCKET_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/net/deadline.h"
+#include "collectives/net/socket_address.h"
+#include "core/posix/file_descriptor.h"
+
+namespace tessera::comm {
+
+enum class Reach { kLoopback, kAnyHost };
+
+// A listening socket on 127.0.0.1, or on all interfaces (IPv6 and IPv4). Port 0: the system chooses
+// one. AlreadyExists if the port is in use; the message names it.
+absl::StatusOr<FileDescriptor> ListenOn(Reach reach, int port);
+// A listening socket at one address.
+absl::StatusOr<FileDescriptor> ListenAt(const SocketAddress& address);
+
+// Takes over a listening socket that another process has bound. NotFound if `fd` is not an open
+// descriptor, InvalidArgument if it is not a listening TCP socket.
+absl::StatusOr<FileDescriptor> AdoptListener(int fd);
+
+// The address and the port that a socket is bound to.
+absl::StatusOr<SocketAddress> AddressOf(const FileDescriptor& socket);
+absl::StatusOr<int> PortOf(const FileDescriptor& socket);
+
+// The next connection, or a closed descriptor if there is none now. An error if the system has no
+// descriptors or memory for one.
+absl::StatusOr<FileDescriptor> AcceptFrom(const FileDescriptor& listener);
+
+// Begins a connection from `local`, or from any address if it is null. When the socket becomes
+// writable, ConnectionStatus says whether the connection was made: Unavailable, with the reason, if
+// it was not.
+absl::StatusOr<FileDescriptor> StartConnecting(const SocketAddress& remote,
+                                               const SocketAddress* local);
+absl::Status ConnectionStatus(const FileDescriptor& socket);
+
+// Connects to the first address of `host` that answers. NotFound if the host's name has no address,
+// Unavailable if none accepts a connection before the deadline.
+absl::StatusOr<FileDescriptor> ConnectTo(const std::string& host, int port, Deadline deadline);
+
+// Ends the connection after 20 s in which the peer's system acknowledges nothing of what was sent
+// or does not accept it because the peer does not read.
+void LimitUnacknowledged(const FileDescriptor& socket);
+
+// Waits until poll(2) reports one of `events`; DeadlineExceeded.
+absl::Status WaitForEvents(int fd, short events, Deadline deadline);  // NOLINT(google-runtime-int)
+
+}  // namespace tessera::comm
+
+#endif  // TESSERA_COLLECTIVES_NET_SOCKET_H_

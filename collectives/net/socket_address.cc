@@ -1,0 +1,94 @@
+#include "collectives/net/socket_address.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace tessera::comm {
+namespace {
+
+// `flags` of getaddrinfo(3), whose error code is returned.
+int LookUp(const std::string& host, int port, int flags, std::vector<SocketAddress>* addresses) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | flags;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found);
+  if (error != 0) return error;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    addresses->emplace_back(each->ai_addr);
+  }
+  return 0;
+}
+
+}  // namespace
+
+SocketAddress::SocketAddress(const sockaddr* address) {
+  const bool is_ipv6 = address->sa_family == AF_INET6;
+  std::memcpy(&storage_, address, is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
+}
+
+SocketAddress SocketAddress::Loopback(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
+}
+
+SocketAddress SocketAddress::AnyIpv4(int port) {
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_ANY);
+  address.sin_port = htons(port);
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
+}
+
+SocketAddress SocketAddress::AnyIpv6(int port) {
+  sockaddr_in6 address = {};
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = in6addr_any;
+  address.sin6_port = htons(port);
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
+}
+
+absl::StatusOr<SocketAddress> SocketAddress::Parse(const std::string& host, int port) {
+  std::vector<SocketAddress> addresses;
+  if (LookUp(host, port, AI_NUMERICHOST, &addresses) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("'", host, "' is not an address"));
+  }
+  return addresses.front();
+}
+
+std::string SocketAddress::host() const {
+  char text[NI_MAXHOST] = "";
+  getnameinfo(get(), bytes(), text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+int SocketAddress::port() const {
+  return ntohs(family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&storage_)->sin6_port
+                                    : reinterpret_cast<const sockaddr_in*>(&storage_)->sin_port);
+}
+
+std::string SocketAddress::text() const { return FormatAddress(host(), port()); }
+
+std::string FormatAddress(absl::string_view host, int port) {
+  const bool is_ipv6 = absl::StrContains(host, ':');
+  return absl::StrCat(is_ipv6 ? "[" : "", host, is_ipv6 ? "]:" : ":", port);
+}
+
+absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port) {
+  std::vector<SocketAddress> addresses;
+  const int error = LookUp(host, port, /*flags=*/0, &addresses);
+  if (error == 0) return addresses;
+  return absl::NotFoundError(absl::StrCat("host '", host, "': ", gai_strerror(error)));
+}
+
+}  // namespace tessera::comm

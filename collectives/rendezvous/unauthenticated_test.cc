@@ -1,0 +1,262 @@
+// Connections that do not belong to the job: they are dropped, and do not disturb it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/net/acceptor.h"
+#include "collectives/net/handshake.h"
+#include "collectives/net/proof.h"
+#include "collectives/net/socket.h"
+#include "collectives/rendezvous/frame_reader.h"
+#include "collectives/rendezvous/limits.h"
+#include "collectives/rendezvous/store.pb.h"
+#include "collectives/rendezvous/store_client.h"
+#include "collectives/rendezvous/store_server.h"
+
+namespace tessera::comm {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr seconds kLong{30};
+
+Deadline In(milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+class UnauthenticatedTest : public ::testing::Test {
+ protected:
+  UnauthenticatedTest() {
+    StoreServerOptions options;
+    options.size = 2;
+    options.secret = "secret";
+    options.listener = *ListenOn(Reach::kLoopback, 0);
+    server_ = *StoreServer::Start(std::move(options));
+    rank_0_ = *Connect(0);
+  }
+
+  absl::StatusOr<std::unique_ptr<StoreClient>> Connect(int rank) {
+    StoreClientOptions options;
+    options.rank = rank;
+    options.size = 2;
+    options.find_store = [this](Deadline) {
+      return StoreAddress{"127.0.0.1", server_->port(), "secret"};
+    };
+    return StoreClient::Connect(options, kLong);
+  }
+
+  FileDescriptor Unauthenticated() {
+    auto socket = ConnectTo("127.0.0.1", server_->port(), In(kLong));
+    EXPECT_TRUE(socket.ok()) << socket.status();
+    return *std::move(socket);
+  }
+
+  // A connection of rank 1 that has sent nothing yet, for a stream with an unusual hello.
+  struct Guest {
+    FileDescriptor socket;
+    std::string nonce;  // of the store
+  };
+  Guest TakeChallenge() {
+    Guest guest = {Unauthenticated(), ""};
+    guest.nonce = NonceOfChallenge(Read(guest.socket, kChallengeBytes));
+    return guest;
+  }
+  static std::string HelloFor(const std::string& nonce, int version = kProtocolVersion) {
+    const std::string own_nonce = RandomBytes(kNonceBytes);
+    return MakeHello(version, {1, 2}, own_nonce,
+                     ConnectorProof({"secret", "", kRendezvousService, nonce, own_nonce, 1, 2}));
+  }
+  // A rank of the job whose requests are any bytes.
+  FileDescriptor Member() {
+    Guest guest = TakeChallenge();
+    Write(guest.socket, HelloFor(guest.nonce));
+    EXPECT_EQ(Read(guest.socket, kWelcomeBytes)[0], 0);
+    return std::move(guest.socket);
+  }
+  // The next `bytes` bytes; fewer if the other side closes.
+  static std::string Read(const FileDescriptor& socket, int64_t bytes) {
+    std::string text(bytes, '\0');
+    size_t filled = 0;
+    while (filled < text.size() && WaitForEvents(socket.get(), POLLIN, In(kLong)).ok()) {
+      const ssize_t got = recv(socket.get(), &text[filled], text.size() - filled, 0);
+      if (got <= 0) break;
+      filled += got;
+    }
+    text.resize(filled);
+    return text;
+  }
+
+  static void Write(const FileDescriptor& socket, const std::string& bytes) {
+    // It may have been dropped already.
+    (void)!send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Returns true if the other side closes within `time`.
+  static bool IsDropped(const FileDescriptor& socket, milliseconds time) {
+    const Deadline deadline = In(time);
+    char bytes[4096];
+    while (WaitForEvents(socket.get(), POLLIN, deadline).ok()) {
+      if (recv(socket.get(), bytes, sizeof(bytes), 0) <= 0) return true;
+    }
+    return false;
+  }
+
+  void ExpectTheJobGoesOn() {
+    EXPECT_THAT(rank_0_->LostRanks(), IsEmpty());
+    const auto rank_1 = Connect(1);
+    ASSERT_TRUE(rank_1.ok()) << rank_1.status();
+    ASSERT_TRUE((*rank_1)->Set("key", "value").ok());
+    EXPECT_EQ(*rank_0_->Wait("key", kLong), "value");
+    EXPECT_TRUE((*rank_1)->Leave(absl::OkStatus()).ok());
+  }
+
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<StoreClient> rank_0_;
+};
+
+TEST_F(UnauthenticatedTest, GarbageIsDroppedAtOnce) {
+  const std::vector<std::string> garbage = {
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+      std::string(100'000, '\xff'),
+      std::string("\xff\xff\xff\x7f", 4),
+      std::string("\x01\x04\0\0", 4),  // 1025 bytes
+      MakeFrame("no message"),
+      MakeFrame(""),
+      std::string(8, '\0'),
+  };
+  for (const std::string& bytes : garbage) {
+    const FileDescriptor socket = Unauthenticated();
+    Write(socket, bytes);
+    EXPECT_TRUE(IsDropped(socket, kLong)) << bytes.substr(0, 20);
+  }
+  ExpectTheJobGoesOn();
+}
+
+TEST_F(UnauthenticatedTest, ARequestWithoutAHandshakeIsDropped) {
+  StoreRequest request;
+  request.set_id(1);
+  request.mutable_set()->set_key("key");
+  request.mutable_set()->set_value("not from a rank");
+  const FileDescriptor socket = Unauthenticated();
+  Write(socket, MakeFrame(request.SerializeAsString()));
+  EXPECT_TRUE(IsDropped(socket, kLong));
+  EXPECT_EQ(rank_0_->Wait("key", milliseconds(0)).status().code(),
+            absl::StatusCode::kDeadlineExceeded);
+  ExpectTheJobGoesOn();
+}
+
+TEST_F(UnauthenticatedTest, AProofIsNotValidForAnotherConnection) {
+  const Guest first = TakeChallenge();
+  const Guest second = TakeChallenge();
+  Write(second.socket, HelloFor(first.nonce));
+  EXPECT_EQ(Read(second.socket, kWelcomeBytes)[0],
+            static_cast<int>(absl::StatusCode::kPermissionDenied));
+  EXPECT_TRUE(IsDropped(second.socket, kLong));
+  ExpectTheJobGoesOn();
+}
+
+TEST_F(UnauthenticatedTest, AnotherVersionIsNamed) {
+  const Guest guest = TakeChallenge();
+  Write(guest.socket, HelloFor(guest.nonce, 99));
+  EXPECT_THAT(Read(guest.socket, kWelcomeBytes + 20), HasSubstr("the other end speaks"));
+  EXPECT_THAT(Read(guest.socket, 20), HasSubstr("version 99"));
+  ExpectTheJobGoesOn();
+}
+
+TEST_F(UnauthenticatedTest, HalfOpenConnectionsMakeRoom) {
+  std::vector<FileDescriptor> sockets;
+  for (int i = 0; i < 2 * kMaxUnauthenticated; ++i) {
+    sockets.push_back(Unauthenticated());
+    if (i % 2 == 0) Write(sockets.back(), "\x10");  // and no more
+  }
+  const auto start = std::chrono::steady_clock::now();
+  ExpectTheJobGoesOn();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, kHandshakeTimeout);
+  // The first of them had to go.
+  EXPECT_TRUE(IsDropped(sockets.front(), kLong));
+}
+
+TEST_F(UnauthenticatedTest, AMemberThatSendsGarbageIsLost) {
+  const FileDescriptor member = Member();
+  Write(member, MakeFrame("no message"));
+  const auto value = rank_0_->Wait("never", kLong);
+  EXPECT_THAT(value.status().message(), HasSubstr("rank 1 was lost: it sent a malformed message"));
+}
+
+TEST_F(UnauthenticatedTest, AnAnnouncedLengthAllocatesNothing) {
+  const FileDescriptor member = Member();
+  Write(member, std::string("\xff\xff\xff\xff", 4));
+  EXPECT_TRUE(IsDropped(member, kLong));
+}
+
+// A message of 16 MiB whose 8 million keys are empty took rank 0 400 MiB to parse.
+TEST_F(UnauthenticatedTest, AMessageOfMillionsOfFieldsIsRefusedUnparsed) {
+  const FileDescriptor member = Member();
+  std::string wait;
+  while (wait.size() + 16 < static_cast<size_t>(kMaxMessageBytes)) wait.append("\x0a\0", 2);
+  std::string request = "\x1a";  // the field of a wait
+  for (size_t length = wait.size(); length > 0; length >>= 7) {
+    request.push_back(static_cast<char>((length & 0x7f) | (length > 0x7f ? 0x80 : 0)));
+  }
+  const std::string frame = MakeFrame(request + wait);
+  rusage before = {}, after = {};
+  getrusage(RUSAGE_SELF, &before);
+  for (size_t sent = 0; sent < frame.size();) {
+    const ssize_t put = send(member.get(), &frame[sent], frame.size() - sent, MSG_NOSIGNAL);
+    if (put > 0) sent += put;
+    if (put < 0 && errno != EAGAIN) break;
+    if (put < 0) (void)WaitForEvents(member.get(), POLLOUT, In(kLong));
+  }
+  EXPECT_TRUE(IsDropped(member, kLong));
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 << 10);  // KiB
+}
+
+// A rank that connects to another program.
+TEST(FalseStoreTest, IsRecognised) {
+  const auto run = [](const std::string& sent, bool closes) {
+    const auto listener = *ListenOn(Reach::kLoopback, 0);
+    const int port = *PortOf(listener);
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      std::vector<FileDescriptor> connections;
+      while (!done) {
+        pollfd event = {listener.get(), POLLIN, 0};
+        if (poll(&event, 1, 10) != 1) continue;
+        connections.push_back(*AcceptFrom(listener));
+        (void)!send(connections.back().get(), sent.data(), sent.size(), MSG_NOSIGNAL);
+        if (closes) connections.pop_back();
+      }
+    });
+    StoreClientOptions options;
+    options.find_store = [port](Deadline) { return StoreAddress{"127.0.0.1", port, "secret"}; };
+    const auto client = StoreClient::Connect(options, milliseconds(500));
+    done = true;
+    other.join();
+    return std::string(client.status().message());
+  };
+  EXPECT_THAT(run("HTTP/1.1 400 Bad StoreRequest\r\n\r\n", true), HasSubstr("is not Tessera"));
+  EXPECT_THAT(run("", true), HasSubstr("closed"));
+  EXPECT_THAT(run("", false), HasSubstr("no answer"));
+  EXPECT_THAT(run(MakeFrame(""), false), HasSubstr("is not Tessera"));
+  // It answers as the store would, without knowing the secret.
+  EXPECT_THAT(run(MakeChallenge(kProtocolVersion, RandomBytes(kNonceBytes)) +
+                      MakeWelcome(absl::OkStatus(), std::string(kProofBytes, 'x')),
+                  false),
+              HasSubstr("does not know this job's secret"));
+  EXPECT_THAT(run(MakeChallenge(99, RandomBytes(kNonceBytes)), false), HasSubstr("version 99"));
+}
+
+}  // namespace
+}  // namespace tessera::comm
