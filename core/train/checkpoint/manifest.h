@@ -40,7 +40,7 @@ inline constexpr int64_t kCheckpointVersion = 1;
 
 // The most bytes of a manifest, of a header of a safetensors file (which names the same tensors in
 // as many bytes), of a plan and of a configuration. The largest preset, gpt3_175b, has a manifest
-// of 430 KB and headers and a plan of less; the bound leaves room for 35 times as many states.
+// of 441 KB and headers and a plan of less; the bound leaves room for 38 times as many states.
 // Parsing may take 30 times the bytes of a text, so memory is bounded too.
 inline constexpr int64_t kMaxTextBytes = int64_t{16} << 20;
 // The most steps: a run that takes one each microsecond needs 30 years for them.
