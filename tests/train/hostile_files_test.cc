@@ -142,6 +142,46 @@ TEST_F(HostileFilesTest, AStepThatNoRunReaches) {
                 "\"step\" is 9223372036854775807, above the largest possible");
 }
 
+TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
+  const std::string plan = ReadFile(File("plan.textproto"));
+  const struct {
+    const char* before;
+    const char* after;
+    const char* part;
+  } cases[] = {
+      {"format: 1", "format: 99", "plan.textproto: the plan has format 99; this program reads 1"},
+      {"micro_batches: 1", "micro_batches: -1", "has -1 micro-batches; it must have 1 or more"},
+      {"name: \"fuse\"", "name: \"confuse\"", "'confuse'"},
+      {"graph: \"train\"", "graph: \"\"", "plan.textproto: a part is for no graph"},
+      {"format: 1", "formats: 1", "plan.textproto: is no plan: line 1: "},
+      {"format: 1", "stages { mesh { } } format: 1", "the plan is not for one device"},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.after);
+    std::string text = plan;
+    const size_t at = text.find(each.before);
+    ASSERT_NE(at, std::string::npos);
+    text.replace(at, std::strlen(each.before), each.after);
+    WriteFile(File("plan.textproto"), text);
+    Seal();
+    for (const char* flag : {"--steps=20", "--mode=evaluate"}) {
+      ExpectRefused(Resume({flag}), each.part);
+    }
+  }
+}
+
+// The run goes on, with the kernels of the backend that it has, and says so.
+TEST_F(HostileFilesTest, APlanForABackendThatThereIsNot) {
+  std::string plan = ReadFile(File("plan.textproto"));
+  const std::string backend = "backend: \"cpu\"";
+  plan.replace(plan.find(backend), backend.size(), "backend: \"tpu\"");
+  WriteFile(File("plan.textproto"), plan);
+  Seal();
+  const Result result = Resume();
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("note: the plan's kernels were chosen for tpu on "));
+}
+
 TEST_F(HostileFilesTest, AParameterThatIsCalledOptimizerState) {
   for (StateEntry& entry : manifest_.state) {
     if (entry.role == kOptimizerRole) continue;

@@ -11,8 +11,8 @@
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/config/text_bounds.h"
 #include "core/train/programs.h"
+#include "core/train/saved_plan.h"
 #include "core/train/state_transfer.h"
-#include "google/protobuf/text_format.h"
 #include "tools/backends/backends.h"
 #include "tools/train/data_source.h"
 #include "tools/train/run_config.h"
@@ -105,10 +105,7 @@ RunParts PartsOf(Mode mode) {
 
 // The kernels that a resumed run has used stay: with others it would not go on bit for bit.
 absl::Status TakeKernels(const Checkpoint& checkpoint, Plan* plan) {
-  Plan saved;
-  if (!google::protobuf::TextFormat::ParseFromString(checkpoint.plan(), &saved)) {
-    return absl::DataLossError(absl::StrCat(checkpoint.folder(), "/", kPlanFile, ": is no plan"));
-  }
+  ASSIGN_OR_RETURN(const Plan saved, ReadPlan(checkpoint));
   *plan->mutable_kernels() = saved.kernels();
   return absl::OkStatus();
 }
