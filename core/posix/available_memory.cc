@@ -10,13 +10,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "core/posix/control_groups.h"
 
 namespace tessera {
 namespace {
 
 // How one version of Linux's control groups names what is needed here.
 struct GroupFiles {
-  const char* mount;
   const char* limit;
   const char* usage;
   // Of memory.stat: the page cache. The system writes it back and drops it before a process runs
@@ -24,14 +24,11 @@ struct GroupFiles {
   // is in neither list.
   std::initializer_list<const char*> page_cache;
 };
-const GroupFiles kVersion1 = {"/sys/fs/cgroup/memory",
-                              "memory.limit_in_bytes",
+const GroupFiles kVersion1 = {"memory.limit_in_bytes",
                               "memory.usage_in_bytes",
                               {"total_inactive_file ", "total_active_file "}};
-const GroupFiles kVersion2 = {"/sys/fs/cgroup",
-                              "memory.max",
-                              "memory.current",
-                              {"inactive_file ", "active_file ", "slab_reclaimable "}};
+const GroupFiles kVersion2 = {
+    "memory.max", "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
 
 constexpr int64_t kUnlimited = int64_t{1} << 60;  // version 1 says so by a number near 2^63
 
@@ -46,33 +43,12 @@ int64_t AvailableInGroup(const std::string& folder, const GroupFiles& files) {
   return std::max<int64_t>(1, limit - std::max<int64_t>(0, used));
 }
 
-// Returns the smallest amount that the group at `path` and the groups around it allow. In a
-// container `path` may be that of the host, which does not exist here: the mount's own folder is
-// the container's group then.
-int64_t AvailableInGroups(const std::string& root, absl::string_view path,
-                          const GroupFiles& files) {
-  int64_t available = kUnlimited;
-  while (true) {
-    absl::ConsumeSuffix(&path, "/");
-    available = std::min(available, AvailableInGroup(absl::StrCat(root, files.mount, path), files));
-    if (path.empty()) return available;
-    path = path.substr(0, path.rfind('/'));
-  }
-}
-
-// Reads /proc/self/cgroup, whose lines are "hierarchy:controllers:path". Version 2 is hierarchy 0.
+// Returns the smallest amount that the groups of this process allow.
 int64_t AvailableInControlGroups(const std::string& root) {
   int64_t available = kUnlimited;
-  std::ifstream file(absl::StrCat(root, "/proc/self/cgroup"));
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (fields.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(fields[1], ',');
-    if (fields[0] == "0") {
-      available = std::min(available, AvailableInGroups(root, fields[2], kVersion2));
-    } else if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end()) {
-      available = std::min(available, AvailableInGroups(root, fields[2], kVersion1));
-    }
+  for (const ControlGroup& group : ControlGroupsOf("memory", root)) {
+    const GroupFiles& files = group.version == 1 ? kVersion1 : kVersion2;
+    available = std::min(available, AvailableInGroup(group.folder, files));
   }
   return available;
 }

@@ -1,0 +1,26 @@
+// The control groups (cgroups) of this process.
+#ifndef TESSERA_CORE_POSIX_CONTROL_GROUPS_H_
+#define TESSERA_CORE_POSIX_CONTROL_GROUPS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+struct ControlGroup {
+  int version = 2;     // of Linux's control groups: 1 or 2
+  std::string folder;  // its files are here; it may not exist
+};
+
+// The groups of this process that a controller ("memory", "cpu") limits: its own and those around
+// it. In a container the path of a group may be that of the host, which does not exist; the folder
+// of the mount, which is listed too, is then the container's group. `root` stands for "/" in tests.
+//
+// Thread safety: may be called from any thread.
+std::vector<ControlGroup> ControlGroupsOf(absl::string_view controller, const std::string& root);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_POSIX_CONTROL_GROUPS_H_
