@@ -18,15 +18,17 @@
 ABSL_FLAG(int32_t, nproc, 0, "ranks to start, all on this machine");
 ABSL_FLAG(double, grace, 5,
           "seconds between SIGTERM and SIGKILL for the other ranks when one has failed");
+ABSL_FLAG(int32_t, max_restarts, 0, "how often all ranks are started again after one has failed");
 
 namespace tessera::comm {
 namespace {
 
 constexpr double kMaxGraceSeconds = 86400;
+constexpr int kMaxRestarts = 1'000'000;
 
 const std::vector<FlagGroup>& Groups() {
-  static const auto* const groups =
-      new std::vector<FlagGroup>{{"Flags, before the program", {{"nproc", "N"}, {"grace", "X"}}}};
+  static const auto* const groups = new std::vector<FlagGroup>{
+      {"Flags, before the program", {{"nproc", "N"}, {"grace", "X"}, {"max_restarts", "N"}}}};
   return *groups;
 }
 
@@ -54,10 +56,15 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
     return absl::InvalidArgumentError(absl::StrCat(
         "--grace=", grace, " is not a number of seconds from 0 to ", kMaxGraceSeconds));
   }
+  line.max_restarts = absl::GetFlag(FLAGS_max_restarts);
+  if (line.max_restarts < 0 || line.max_restarts > kMaxRestarts) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--max_restarts=", line.max_restarts, " is not a whole number from 0 to ", kMaxRestarts));
+  }
   line.grace = std::chrono::milliseconds(std::lround(grace * 1e3));
   if (parsed.rest.empty()) {
     return absl::InvalidArgumentError(
-        "there is no program to start: give it and its arguments after the flags (see --help)");
+        "there is no program to start: name it after the flags, with its arguments (see --help)");
   }
   line.program = parsed.rest.front();
   line.arguments.assign(parsed.rest.begin() + 1, parsed.rest.end());
@@ -65,26 +72,41 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
 }
 
 std::string LaunchHelpText() {
-  std::string text =
-      "Starts the ranks of a job on this machine, each a process of its own, shows what they "
-      "write\n"
-      "with the rank before each line, and ends when they have ended. If one fails, the others "
-      "are\n"
-      "stopped, and its error is shown last.\n"
-      "\n"
-      "Usage\n"
-      "  ./bazelw run //tools/launch -- --nproc=N PROGRAM [ARGUMENT...]\n"
-      "\n"
-      "Examples\n"
-      "  ./bazelw run //tools/launch -- --nproc=2 bazel-bin/models/gpt/train --steps=100\n"
-      "      trains on two ranks; build the program first: ./bazelw build //models/gpt:train\n"
-      "  ./bazelw run //tools/launch -- --nproc=4 sh -c 'echo rank $RANK of $WORLD_SIZE'\n"
-      "\n"
-      "Each rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,\n"
-      "TESSERA_SECRET, and OMP_NUM_THREADS: its share of the cores, unless you have set it. "
-      "Ctrl-C\n"
-      "goes to all ranks; the third one kills them. The exit code is that of the rank that failed\n"
-      "first, 128 and its number for a signal. Across machines, use torchrun, srun or mpirun.\n";
+  const std::string text =
+      R"(Starts the ranks of a job on this machine, each as a process, and shows their output with the
+rank before each line. If a rank fails, the others are stopped, and its error is shown last. No
+process is left when the launcher ends, however it ends.
+
+Usage
+  ./bazelw run //tools/launch -- --nproc=N [--max_restarts=N] PROGRAM [ARGUMENT...]
+
+Examples
+  ./bazelw run //tools/launch -- --nproc=2 bazel-bin/tools/comm_bench/comm_bench
+      measures collectives between two ranks
+  ./bazelw run //tools/launch -- --nproc=4 sh -c 'echo rank $RANK of $WORLD_SIZE'
+  ./bazelw run //tools/launch -- --nproc=2 --max_restarts=3 PROGRAM
+      starts all ranks again, up to three times, each time that one fails
+
+Variables of each rank
+  RANK, WORLD_SIZE               the number of the rank, and of all ranks
+  LOCAL_RANK, LOCAL_WORLD_SIZE   the same here, since all ranks are on this machine
+  MASTER_ADDR, MASTER_PORT       where ranks find each other
+  TESSERA_SECRET                 by which they know each other; a new one for each start
+  TESSERA_RESTART_COUNT          how often the job was started again: 0 at first
+  OMP_NUM_THREADS                its share of the cores that this process may use (affinity and
+                                 control group), unless you have set it
+
+Signals and output
+  Ctrl-C, SIGTERM, SIGHUP and SIGQUIT go to all ranks, which may take their time to end; the third
+  kills them, and none leads to a restart. SIGUSR1 and SIGUSR2 go to all ranks too. If nobody reads
+  the output any more (... | head), ranks are sent SIGTERM.
+  Rank 0 reads standard input, except in the background of a terminal.
+  The exit code is that of the rank that failed first: 128 and the number of the signal, if it was
+  killed by one.
+
+Across machines, use torchrun, srun or mpirun, with TESSERA_SECRET set to the same random text on
+every rank.
+)";
   return text + FlagsHelp(Groups());
 }
 

@@ -16,19 +16,20 @@ struct LaunchCommandLine {
   bool help = false;
   int nproc = 0;
   std::chrono::milliseconds grace{0};
+  int max_restarts = 0;
   std::string program;  // as the user wrote it
   std::vector<std::string> arguments;
 };
 
-// Flags stand before the program; what stands behind it is the program's. InvalidArgument names
-// what is wrong, and says what would be right.
+// Flags stand before the program; everything after it is passed to the program. InvalidArgument
+// names the fault, and says what would be right.
 absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(const std::vector<std::string>& arguments);
 
-// What --help prints.
+// The text that --help prints.
 std::string LaunchHelpText();
 
-// The file that a program's name stands for: a path if it has a slash, else one in $PATH, whose
-// value is `path`. NotFound if there is none, PermissionDenied if it cannot be executed.
+// Returns the file of a program: the name itself if it has a slash, else the first in the folders
+// of `path` ($PATH). NotFound if there is none, PermissionDenied if it cannot be executed.
 absl::StatusOr<std::string> FindProgram(const std::string& program, const std::string& path);
 
 }  // namespace tessera::comm

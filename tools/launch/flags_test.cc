@@ -34,7 +34,7 @@ class LaunchFlagsTest : public ::testing::Test {
   absl::FlagSaver saver_;  // each test starts with the defaults
 };
 
-TEST_F(LaunchFlagsTest, WhatStandsBehindTheProgramIsThePrograms) {
+TEST_F(LaunchFlagsTest, EverythingAfterTheProgramIsPassedToIt) {
   const LaunchCommandLine line = Parse({"--nproc", "3", "train", "--nproc=4", "--help", "-x"});
   EXPECT_EQ(line.nproc, 3);
   EXPECT_EQ(line.grace, std::chrono::seconds(5));
@@ -42,6 +42,8 @@ TEST_F(LaunchFlagsTest, WhatStandsBehindTheProgramIsThePrograms) {
   EXPECT_THAT(line.arguments, ElementsAre("--nproc=4", "--help", "-x"));
   EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "--", "--odd"}).program, "--odd");
   EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "x"}).grace, std::chrono::milliseconds(250));
+  EXPECT_EQ(line.max_restarts, 0);
+  EXPECT_EQ(Parse({"--nproc=2", "--max_restarts=3", "x"}).max_restarts, 3);
   EXPECT_TRUE(Parse({"--nproc=2", "--help"}).help);
 }
 
@@ -57,11 +59,14 @@ TEST_F(LaunchFlagsTest, ErrorsSayWhatWouldBeRight) {
               AllOf(HasSubstr("there is no flag '--nprocs'"), HasSubstr("did you mean 'nproc'")));
   EXPECT_THAT(Error({"--nproc=2", "--grace=-1", "train"}), HasSubstr("--grace=-1"));
   EXPECT_THAT(Error({"--nproc=2", "--grace=nan", "train"}), HasSubstr("--grace=nan"));
+  EXPECT_THAT(Error({"--nproc=2", "--grace=1", "--max_restarts=-1", "train"}),
+              HasSubstr("--max_restarts=-1"));
 }
 
 TEST_F(LaunchFlagsTest, HelpNamesEveryFlag) {
   EXPECT_THAT(LaunchHelpText(),
-              AllOf(HasSubstr("--nproc=N"), HasSubstr("--grace=X"), HasSubstr("Examples")));
+              AllOf(HasSubstr("--nproc=N"), HasSubstr("--grace=X"), HasSubstr("--max_restarts=N"),
+                    HasSubstr("Examples"), HasSubstr("TESSERA_RESTART_COUNT")));
 }
 
 TEST(FindProgramTest, FindsPathsAndNames) {

@@ -1,4 +1,4 @@
-// What the launcher tells ranks and users.
+// The environment of ranks, their output, and the reports of the launcher.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -45,7 +45,7 @@ TEST(LaunchTest, EachLineHasItsRankAndItsStream) {
   EXPECT_THAT(Lines(ended.error), UnorderedElementsAre("[0] err 0", "[1] err 1"));
 }
 
-TEST(LaunchTest, LinesStayWhole) {
+TEST(LaunchTest, LinesAreNotMixed) {
   const Ended ended = RunShell(
       3, "i=0; while [ $i -lt 300 ]; do printf 'line '; echo $i of $RANK; i=$((i+1)); done");
   std::map<std::string, int> next;
@@ -96,7 +96,7 @@ TEST(LaunchTest, DividesTheCores) {
   EXPECT_EQ(RunShell(1, "echo $OMP_NUM_THREADS", {{"OMP_NUM_THREADS", "3"}}).output, "[0] 3\n");
 }
 
-TEST(LaunchTest, RelativePathsAreTheUsers) {
+TEST(LaunchTest, RelativePathsStartAtTheUsersFolder) {
   const Ended ended =
       RunLauncher({"--nproc=1", "sh", "-c", "pwd -P"}, {{"BUILD_WORKING_DIRECTORY", "/usr"}});
   EXPECT_EQ(ended.output, "[0] /usr\n");
@@ -113,7 +113,7 @@ TEST(LaunchTest, RankZeroHasStandardInput) {
 }
 
 TEST(LaunchTest, TheFirstFailingRankIsShownLast) {
-  // Rank 1 fails when the others have come so far that they notice.
+  // Rank 1 fails when the others handle SIGTERM.
   const Ended ended = RunLauncher(
       {"--nproc=3", "--grace=30", "sh", "-c",
        "cd $TEST_TMPDIR; if [ $RANK = 1 ]; then "
@@ -135,7 +135,7 @@ TEST(LaunchTest, ARankThatIsKilled) {
                                     "nothing to standard error\n"));
 }
 
-TEST(LaunchTest, WhoDoesNotHeedSigtermIsKilled) {
+TEST(LaunchTest, ARankThatIgnoresSigtermIsKilled) {
   const Ended ended = RunShell(
       2, "trap '' TERM; if [ $RANK = 0 ]; then sleep 0.1; exit 3; fi; while :; do sleep 1; done");
   EXPECT_EQ(ended.exit_code, 3);
@@ -181,7 +181,7 @@ TEST(LaunchTest, Help) {
   EXPECT_THAT(ended.output, AllOf(HasSubstr("Examples"), HasSubstr("--nproc=N")));
 }
 
-TEST(LaunchTest, RanksMeet) {
+TEST(LaunchTest, RanksJoin) {
   for (const std::string& program : {TestRank(), std::string("/usr/bin/env")}) {
     std::vector<std::string> arguments = {"--nproc=3", program};
     if (program != TestRank()) arguments.push_back(TestRank());
@@ -194,7 +194,7 @@ TEST(LaunchTest, RanksMeet) {
   }
 }
 
-TEST(LaunchTest, RanksMeetThoughTheDescriptorIsLost) {
+TEST(LaunchTest, RanksJoinAlthoughTheDescriptorIsLost) {
   const Ended ended = RunShell(
       2, absl::StrCat("if [ $RANK = 0 ]; then eval \"exec $TESSERA_LISTEN_FD<&-\"; fi; exec ",
                       TestRank()));
@@ -209,10 +209,10 @@ TEST(LaunchTest, AMissingRankIsNamed) {
   EXPECT_THAT(ended.error, HasSubstr("within 2 s"));
 }
 
-TEST(LaunchTest, TheOthersHearWhyARankFailed) {
+TEST(LaunchTest, TheErrorOfARankReachesTheOthers) {
   const Ended ended = RunLauncher({"--nproc=2", "--grace=10", TestRank(), "--fail=1"});
   EXPECT_EQ(ended.exit_code, 1);
-  EXPECT_THAT(ended.error, HasSubstr("told to fail"));
+  EXPECT_THAT(ended.error, HasSubstr("failed as requested"));
   EXPECT_THAT(ended.error, HasSubstr("failed first, exit code 1"));
 }
 

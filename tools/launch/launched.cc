@@ -49,19 +49,20 @@ std::vector<pid_t> ProcessesThat(const std::function<bool(const std::string& fol
 }  // namespace
 
 Launched::Launched(const std::vector<std::string>& arguments,
-                   const std::map<std::string, std::string>& environment) {
+                   const std::map<std::string, std::string>& environment, int output) {
   folder_ = absl::StrCat(testing::TempDir(), "/launched.XXXXXX");
   EXPECT_NE(mkdtemp(folder_.data()), nullptr);
   const std::string program = InThisFolder("launch");
-  const std::string output = folder_ + "/output", error = folder_ + "/error";
+  const std::string output_path = folder_ + "/output", error = folder_ + "/error";
   pid_ = fork();
   if (pid_ != 0) return;
-  // As a user would have it, whatever the test was started with.
+  // The environment of a user, not that of the test.
   unsetenv("OMP_NUM_THREADS");
   unsetenv("BUILD_WORKING_DIRECTORY");
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
-  dup2(open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
+  if (output < 0) output = open(output_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  dup2(output, STDOUT_FILENO);
   dup2(open(error.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
   std::vector<char*> pointers = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) {
@@ -86,6 +87,15 @@ std::string Launched::error() const { return ReadFile(folder_ + "/error"); }
 
 bool Launched::WaitForOutput(const std::string& text) const {
   return Eventually([&] { return absl::StrContains(output(), text); });
+}
+
+bool Launched::EndsWithin(double seconds) const {
+  siginfo_t info = {};
+  return Eventually(
+      [&] {
+        return waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == pid_;
+      },
+      seconds);
 }
 
 Ended Launched::Wait() {

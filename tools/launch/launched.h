@@ -1,4 +1,4 @@
-// The real launcher, run by tests.
+// Runs the launcher in tests.
 #ifndef TESSERA_TOOLS_LAUNCH_LAUNCHED_H_
 #define TESSERA_TOOLS_LAUNCH_LAUNCHED_H_
 
@@ -12,7 +12,7 @@
 namespace tessera::comm {
 
 struct Ended {
-  int exit_code = -1;  // 128 and its number for a signal
+  int exit_code = -1;  // 128 and the number of the signal that killed it
   std::string output;
   std::string error;
 };
@@ -20,19 +20,24 @@ struct Ended {
 // Started by the constructor, killed by the destructor if it is still there.
 class Launched {
  public:
+  // `output` is its standard output; -1: a file, which output() reads.
   explicit Launched(const std::vector<std::string>& arguments,
-                    const std::map<std::string, std::string>& environment = {});
+                    const std::map<std::string, std::string>& environment = {}, int output = -1);
   ~Launched();
   Launched(const Launched&) = delete;
   Launched& operator=(const Launched&) = delete;
 
   pid_t pid() const { return pid_; }
-  // What it has written so far.
+  // Everything that it has written so far.
   std::string output() const;
   std::string error() const;
-  // Whether its standard output has `text` before a long time is over.
+  // Waits until its standard output has `text`; false if it has not after a long time.
   bool WaitForOutput(const std::string& text) const;
+  // Waits until it has ended.
   Ended Wait();
+  // Waits until it has ended, or for `seconds`. Returns true if it has ended; Wait does not block
+  // then.
+  bool EndsWithin(double seconds) const;
 
  private:
   pid_t pid_ = 0;  // 0 when it has been waited for
@@ -42,15 +47,15 @@ class Launched {
 Ended RunLauncher(const std::vector<std::string>& arguments,
                   const std::map<std::string, std::string>& environment = {});
 
-// A program for ranks that uses the rendezvous: test_rank.cc.
+// The program test_rank.cc, which uses the rendezvous.
 std::string TestRank();
 
-// Processes with `text` in their command line, this one left out.
+// Processes with `text` in their command line, without this one.
 std::vector<pid_t> ProcessesWith(const std::string& text);
 // Children of a process.
 std::vector<pid_t> ChildrenOf(pid_t parent);
 
-// Whether `holds` before a long time, or `seconds`, are over.
+// Waits until `holds` returns true; false if it does not within `seconds`.
 bool Eventually(const std::function<bool()>& holds, double seconds = 30);
 
 }  // namespace tessera::comm

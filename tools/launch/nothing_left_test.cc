@@ -1,4 +1,4 @@
-// However a job ends, no process of it is left.
+// No process of a job is left, however it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// "sleep MARK" is a process of this test alone.
+// Tests find their own processes by a number of seconds that no other process sleeps.
 class NothingLeftTest : public ::testing::Test {
  protected:
   NothingLeftTest() {
@@ -32,7 +32,7 @@ class NothingLeftTest : public ::testing::Test {
   std::vector<pid_t> Sleepers() const { return ProcessesWith(mark_); }
 
   // Each rank starts a child, one in a session of its own, and one whose parent has ended and that
-  // has no environment; then it says that it is ready.
+  // has no environment; then it prints "ready".
   std::string Script(const std::string& then) const {
     return absl::StrCat("sleep ", mark_, " & setsid sleep ", mark_, " & (env -i setsid sleep ",
                         mark_, " </dev/null >/dev/null 2>&1 &) ; ", "sleep 0.1; echo ready $RANK; ",
@@ -53,7 +53,7 @@ class NothingLeftTest : public ::testing::Test {
   std::string mark_;
 };
 
-TEST_F(NothingLeftTest, TheRanksEndWell) {
+TEST_F(NothingLeftTest, TheRanksSucceed) {
   const Ended ended = RunLauncher(Arguments("exit 0"));
   EXPECT_EQ(ended.exit_code, 0);
   ExpectNothingLeft(0);
@@ -124,7 +124,7 @@ TEST_F(NothingLeftTest, AReaperIsKilled) {
   ExpectNothingLeft(0);
 }
 
-TEST_F(NothingLeftTest, WhatTheLauncherDidNotStartStays) {
+TEST_F(NothingLeftTest, ProcessesThatTheLauncherDidNotStartStay) {
   // The inner launcher takes the place of a shell that has a child.
   const Ended ended = RunLauncher(
       {"--nproc=1", "sh", "-c",

@@ -1,7 +1,8 @@
-// What one rank writes on one stream, cut into lines that start with its rank: "[1] step 3".
+// The output of one rank on one stream, as lines that start with its rank: "[1] step 3".
 //
-// Progress that a program writes over and over on one line, with carriage returns, becomes a line a
-// second at most, and the last one.
+// Progress that a program writes over and over on one line, with carriage returns, becomes a line
+// at most once a second, and its last state is always shown. A line of more than 64 KiB is split;
+// all its lines but the first start with "[1]+ ".
 #ifndef TESSERA_TOOLS_LAUNCH_RANK_OUTPUT_H_
 #define TESSERA_TOOLS_LAUNCH_RANK_OUTPUT_H_
 
@@ -13,31 +14,44 @@
 
 namespace tessera::comm {
 
-// One thread at a time.
+// Thread safety: one thread at a time.
 class RankOutput {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   explicit RankOutput(int rank);
 
-  // The whole lines that `bytes` complete, to be printed; may be empty.
+  // Returns the lines that `bytes` complete, to be printed; may be empty.
   std::string Feed(absl::string_view bytes, Time now);
-  // What is left when the stream ends, as a line; may be empty.
+  // Returns progress that was held back, if nothing has followed it for a second; may be empty.
+  std::string ShowStalled(Time now);
+  // When ShowStalled may return something; Time::max() if there is nothing to show.
+  Time next_stall() const;
+  // Returns the rest when the stream ends, as a line; may be empty.
   std::string Finish();
 
-  // The last lines, without the rank.
+  // The last lines without the rank, each shortened to 1 KiB.
   const std::deque<std::string>& last_lines() const { return last_lines_; }
 
  private:
   void EndLine(std::string* text);
-  void EndProgress(std::string* text, Time now);
+  void EndProgress(Time now, std::string* text);
+  void SplitLine(std::string* text);
+  void ShowProgress(Time now, std::string* text);
   void Print(const std::string& line, std::string* text);
+  // The newest state of the progress on this line; empty if the line has none.
+  const std::string& progress() const;
 
   const std::string prefix_;
-  std::string line_;                // since the last end of a line or of progress
-  std::string progress_;            // that has not been printed
-  bool carriage_returned_ = false;  // and what came next is not known yet
+  const std::string split_prefix_;
+  std::string line_;                // since the last newline or carriage return
+  std::string progress_;            // before the last carriage return of this line
+  std::string shown_;               // the progress of this line that was printed last
+  bool has_progress_ = false;       // this line has a carriage return
+  bool carriage_returned_ = false;  // the last byte; a newline may follow
+  bool is_split_ = false;           // part of this line was printed
   Time last_progress_ = Time::min();
+  Time last_feed_ = Time::min();
   std::deque<std::string> last_lines_;
 };
 

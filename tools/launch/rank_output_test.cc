@@ -13,23 +13,24 @@ using ::testing::ElementsAre;
 
 constexpr RankOutput::Time kStart{std::chrono::hours(1)};
 
-std::string Whole(absl::string_view bytes) {
+// The lines of a stream that comes at once.
+std::string Lines(absl::string_view bytes) {
   RankOutput output(3);
   std::string text = output.Feed(bytes, kStart);
   return text + output.Finish();
 }
 
 TEST(RankOutputTest, EachLineHasTheRank) {
-  EXPECT_EQ(Whole("one\n\ntwo\n"), "[3] one\n[3] \n[3] two\n");
-  EXPECT_EQ(Whole("one\r\ntwo\r\n"), "[3] one\n[3] two\n");
-  EXPECT_EQ(Whole("no end"), "[3] no end\n");
-  EXPECT_EQ(Whole(""), "");
+  EXPECT_EQ(Lines("one\n\ntwo\n"), "[3] one\n[3] \n[3] two\n");
+  EXPECT_EQ(Lines("one\r\ntwo\r\n"), "[3] one\n[3] two\n");
+  EXPECT_EQ(Lines("no end"), "[3] no end\n");
+  EXPECT_EQ(Lines(""), "");
 }
 
-TEST(RankOutputTest, LinesStayWholeWhateverThePieces) {
+TEST(RankOutputTest, LinesDoNotDependOnHowBytesArrive) {
   const std::string bytes = "one\ntwo\r\n10%\r20%\rdone\nend";
-  const std::string whole = Whole(bytes);
-  EXPECT_EQ(whole, "[3] one\n[3] two\n[3] 10%\n[3] done\n[3] end\n");
+  const std::string lines = Lines(bytes);
+  EXPECT_EQ(lines, "[3] one\n[3] two\n[3] 10%\n[3] done\n[3] end\n");
   for (size_t piece = 1; piece < bytes.size(); ++piece) {
     RankOutput output(3);
     std::string text;
@@ -37,7 +38,7 @@ TEST(RankOutputTest, LinesStayWholeWhateverThePieces) {
       text += output.Feed(bytes.substr(begin, piece), kStart);
       EXPECT_TRUE(text.empty() || text.back() == '\n');
     }
-    EXPECT_EQ(text + output.Finish(), whole) << piece;
+    EXPECT_EQ(text + output.Finish(), lines) << piece;
   }
 }
 
@@ -55,9 +56,46 @@ TEST(RankOutputTest, ProgressIsALineASecond) {
   }
 }
 
-TEST(RankOutputTest, LongLinesAreCut) {
-  const std::string text = Whole(std::string(100'000, 'x'));
-  EXPECT_EQ(text.size(), 100'000 + 2 * 5);
+// The last progress of a rank that hangs was never shown.
+TEST(RankOutputTest, TheLastProgressOfASilentRankIsShown) {
+  for (const char* progress : {"step 1\r", "\rstep 1"}) {
+    RankOutput output(0);
+    output.Feed("\rstep 0\r", kStart);
+    const auto later = kStart + std::chrono::milliseconds(100);
+    EXPECT_EQ(output.Feed(progress, later), "[0] step 0\n");
+    EXPECT_EQ(output.ShowStalled(later), "");
+    EXPECT_EQ(output.next_stall(), later + std::chrono::seconds(1));
+    EXPECT_EQ(output.ShowStalled(output.next_stall()), "[0] step 1\n");
+    EXPECT_EQ(output.next_stall(), RankOutput::Time::max());
+    EXPECT_EQ(output.Feed("\n", later + std::chrono::seconds(2)), "");  // shown already
+    EXPECT_EQ(output.Feed("next\n", later + std::chrono::seconds(2)), "[0] next\n");
+    EXPECT_EQ(output.Finish(), "");
+  }
+}
+
+TEST(RankOutputTest, AnUnfinishedLineThatIsNotProgressIsHeldBack) {
+  RankOutput output(0);
+  EXPECT_EQ(output.Feed("half", kStart), "");
+  EXPECT_EQ(output.next_stall(), RankOutput::Time::max());
+  EXPECT_EQ(output.ShowStalled(kStart + std::chrono::hours(1)), "");
+}
+
+// A line of 64 KiB was followed by an empty one, and nothing showed which lines belong together.
+TEST(RankOutputTest, LinesOver64KiBAreSplitAndMarked) {
+  const std::string limit(65536, 'x');
+  EXPECT_EQ(Lines(limit + "\nnext\n"), "[3] " + limit + "\n[3] next\n");
+  EXPECT_EQ(Lines(limit + limit + "end\n\nnext\n"),
+            "[3] " + limit + "\n[3]+ " + limit + "\n[3]+ end\n[3] \n[3] next\n");
+  EXPECT_EQ(Lines(limit), "[3] " + limit + "\n");
+}
+
+TEST(RankOutputTest, ASplitDoesNotCutACharacter) {
+  const std::string begin(65535, 'x');
+  for (const std::string character : {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"}) {
+    EXPECT_EQ(Lines(begin + character + "\n"), "[3] " + begin + "\n[3]+ " + character + "\n");
+  }
+  const std::string not_utf8(65536, '\xbf');
+  EXPECT_EQ(Lines(not_utf8 + "\n"), "[3] " + not_utf8 + "\n");
 }
 
 TEST(RankOutputTest, KeepsTheLastLines) {

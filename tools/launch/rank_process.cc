@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,7 @@
 namespace tessera::comm {
 namespace {
 
-// What the shell's exit codes mean.
+// As a shell's exit codes.
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 
@@ -41,7 +42,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
-// What the two processes after the fork need, made before it.
+// Everything that the two processes need after the fork, made before it.
 struct Prepared {
   const RankCommand* command;
   int rank;
@@ -55,14 +56,13 @@ struct Prepared {
 [[noreturn]] void BecomeRank(const Prepared& prepared, pid_t reaper) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != reaper) _exit(kCannotRun);  // it was killed before we asked to die with it
-  if (prepared.rank != 0) {
+  if (getppid() != reaper) _exit(kCannotRun);  // it was killed before the call above
+  if (prepared.rank != 0 || !prepared.command->has_input) {
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (nothing > STDERR_FILENO) close(nothing);
-  } else if (prepared.command->listen_fd >= 0) {
-    fcntl(prepared.command->listen_fd, F_SETFD, 0);  // stays open
   }
+  if (prepared.rank == 0) fcntl(prepared.command->listener.get(), F_SETFD, 0);  // stays open
   dup2(prepared.output, STDOUT_FILENO);
   dup2(prepared.error, STDERR_FILENO);
   sigprocmask(SIG_SETMASK, &prepared.command->signal_mask, nullptr);
@@ -91,7 +91,7 @@ struct Prepared {
   std::string rank_pid = absl::StrCat(rank);
   char* arguments[] = {name.data(), control.data(), rank_pid.data(), nullptr};
   execve("/proc/self/exe", arguments, environ);
-  _exit(1);  // the rank dies with us
+  _exit(1);  // the rank dies with this process
 }
 
 }  // namespace
@@ -101,15 +101,15 @@ std::vector<std::string> RankVariables(const std::vector<std::string>& inherited
   std::map<std::string, std::string> ours = {
       {"TESSERA_LAUNCH", "1"},
       {"TESSERA_SECRET", command.secret},
+      {"TESSERA_RESTART_COUNT", absl::StrCat(command.restart_count)},
       {"RANK", absl::StrCat(rank)},
       {"WORLD_SIZE", absl::StrCat(command.size)},
       {"LOCAL_RANK", absl::StrCat(rank)},
       {"LOCAL_WORLD_SIZE", absl::StrCat(command.size)},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", absl::StrCat(command.port)},
-      // Of a launcher around this one, or empty: left out.
-      {"TESSERA_LISTEN_FD",
-       rank == 0 && command.listen_fd >= 0 ? absl::StrCat(command.listen_fd) : ""},
+      // Empty: left out, also if a launcher around this one has set them.
+      {"TESSERA_LISTEN_FD", rank == 0 ? absl::StrCat(command.listener.get()) : ""},
       {"TORCHELASTIC_USE_AGENT_STORE", ""},
       {"TORCHELASTIC_RUN_ID", ""},
   };

@@ -1,4 +1,4 @@
-// Starting a rank, with its reaper (reaper.h) in between.
+// Starts a rank, with its reaper (reaper.h) between the launcher and it.
 //
 // Thread safety: the process that starts ranks has one thread.
 #ifndef TESSERA_TOOLS_LAUNCH_RANK_PROCESS_H_
@@ -7,12 +7,11 @@
 #include <signal.h>
 #include <sys/types.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "collectives/net/socket.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera::comm {
 
@@ -21,24 +20,27 @@ struct RankCommand {
   std::string program;                 // its path
   std::vector<std::string> arguments;  // without the program
   int size = 1;
-  int threads = 1;  // OMP_NUM_THREADS, unless the user has set it
+  int threads = 1;        // OMP_NUM_THREADS, unless the user has set it
+  int restart_count = 0;  // runs of this job before this one
   std::string secret;
-  int port = 0;          // on 127.0.0.1
-  int listen_fd = -1;    // bound to it, for rank 0; the caller's
-  sigset_t signal_mask;  // to start with
+  int port = 0;               // on 127.0.0.1
+  FileDescriptor listener;    // bound to it, for rank 0
+  bool has_input = true;      // rank 0 reads the launcher's standard input; otherwise /dev/null
+  sigset_t signal_mask = {};  // of the ranks when they start
 };
 
 struct RankProcess {
-  pid_t reaper = 0;  // a child of ours
+  pid_t reaper = 0;  // a child of this process
   FileDescriptor control;
-  FileDescriptor output;  // what the rank writes
-  FileDescriptor error;
+  FileDescriptor output;  // reads the rank's standard output
+  FileDescriptor error;   // and its standard error
 };
 
 // All descriptors are non-blocking, and closed on exec.
 absl::StatusOr<RankProcess> StartRank(const RankCommand& command, int rank);
 
-// "NAME=VALUE" for each variable of the rank: those of `inherited` with ours on top.
+// Returns "NAME=VALUE" for each variable of the rank: those of `inherited`, with the launcher's in
+// place of variables of the same name.
 std::vector<std::string> RankVariables(const std::vector<std::string>& inherited,
                                        const RankCommand& command, int rank);
 

@@ -27,7 +27,8 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kKillTimeout{10};
 
-// 0 if there is no such process. The name in the file, in parentheses, may hold any character.
+// Returns 0 if there is no such process. The name in the file, in parentheses, may have any
+// character.
 pid_t ParentOf(absl::string_view pid) {
   std::FILE* const file = std::fopen(absl::StrCat("/proc/", pid, "/stat").c_str(), "re");
   if (file == nullptr) return 0;
@@ -69,7 +70,8 @@ class Reaper {
   }
 
  private:
-  // Takes the children that have ended; true, and the launcher knows, if the rank is one of them.
+  // Reaps the children that have ended. If the rank is one of them, tells the launcher and returns
+  // true.
   bool ReapUntilRank() {
     int status = 0;
     pid_t ended = 0;
@@ -84,13 +86,13 @@ class Reaper {
     return false;
   }
 
-  // False if the launcher has ended.
+  // Returns false if the launcher has ended.
   bool PassOnSignal() {
     int signal = 0;
     const ssize_t got = recv(launcher_, &signal, sizeof(signal), MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return true;
     if (got != sizeof(signal)) return false;
-    // It may have left its group, or be about to enter it.
+    // The rank may have left its group, or not have entered it yet.
     if (signal == SIGKILL || kill(-rank_, signal) != 0) kill(rank_, signal);
     return true;
   }
@@ -115,8 +117,8 @@ std::vector<pid_t> Children() {
   return children;
 }
 
-// Only children are killed: their numbers cannot have gone to other processes, for we have not
-// waited for them. Their own children are ours after that.
+// Only children are killed: their process numbers cannot have been reused, since nothing has waited
+// for them. Their own children become children of this process.
 bool KillDescendants(std::chrono::milliseconds timeout, const std::vector<pid_t>& spared) {
   const auto deadline = steady_clock::now() + timeout;
   while (true) {

@@ -1,8 +1,11 @@
-// A rank for tests: joins the others, and tells them its number.
-//   test_rank [--seconds=X] [--fail=RANK] [--absent=RANK]
-// --fail: this rank leaves with an error; --absent: this one ends and never comes.
+// A rank for tests: joins the others, and exchanges numbers with them.
+//   test_rank [--seconds=X] [--fail=RANK] [--absent=RANK] [--save=X]
+// --fail: this rank leaves with an error. --absent: this rank ends without joining. --save: rank 1
+// leaves so many seconds after the others.
+#include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -19,9 +22,10 @@ struct Options {
   double seconds = 30;
   int fail = -1;
   int absent = -1;
+  double save = 0;
 };
 
-absl::Status TellEachOther(Rendezvous& rendezvous, int rank, int size) {
+absl::Status ExchangeNumbers(Rendezvous& rendezvous, int rank, int size) {
   StoreClient& store = rendezvous.store();
   RETURN_IF_ERROR(store.Set(absl::StrCat("number/", rank), absl::StrCat(rank * rank)));
   int sum = 0;
@@ -43,10 +47,13 @@ absl::Status Run(const Options& options) {
                    Rendezvous::Join(environment, std::chrono::milliseconds(
                                                      static_cast<int>(options.seconds * 1e3))));
   absl::Status status = environment.rank == options.fail
-                            ? absl::InternalError("told to fail")
-                            : TellEachOther(*rendezvous, environment.rank, environment.size);
+                            ? absl::InternalError("failed as requested")
+                            : ExchangeNumbers(*rendezvous, environment.rank, environment.size);
   if (status.ok() && options.fail >= 0) {
     status = rendezvous->store().Wait("never", kRendezvousTimeout).status();
+  }
+  if (environment.rank == 1) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(options.save));
   }
   const absl::Status left = rendezvous->Leave(status);
   return status.ok() ? left : status;
@@ -62,6 +69,7 @@ int main(int argc, char** argv) {
     const bool understood =
         (absl::ConsumePrefix(&value, "--seconds=") && absl::SimpleAtod(value, &options.seconds)) ||
         (absl::ConsumePrefix(&value, "--fail=") && absl::SimpleAtoi(value, &options.fail)) ||
+        (absl::ConsumePrefix(&value, "--save=") && absl::SimpleAtod(value, &options.save)) ||
         (absl::ConsumePrefix(&value, "--absent=") && absl::SimpleAtoi(value, &options.absent));
     if (!understood) return 2;
   }
