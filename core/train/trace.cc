@@ -40,6 +40,10 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
       {"bytes", instruction.cost.bytes},
       {"flops", instruction.cost.flops},
   };
+  const int64_t nanoseconds = time.end_ns - time.begin_ns;
+  if (instruction.cost.flops > 0 && nanoseconds > 0) {
+    args["GFLOP/s"] = instruction.cost.flops / static_cast<double>(nanoseconds);
+  }
   if (!instruction.fused_paths.empty()) args["fused"] = instruction.fused_paths;
   if (instruction.recomputed) args["recomputed"] = true;
   return {
@@ -54,7 +58,38 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
   };
 }
 
-// Bytes of buffers that are alive while each instruction runs.
+// A slice that others lie in.
+Json OuterSlice(absl::string_view name, int64_t begin_ns, int64_t end_ns, int64_t zero_ns) {
+  return {
+      {"name", Text(name)},
+      {"cat", "phase"},
+      {"ph", "X"},
+      {"ts", Microseconds(begin_ns - zero_ns)},
+      {"dur", Microseconds(end_ns - begin_ns)},
+      {"pid", kProcess},
+      {"tid", kComputeThread},
+  };
+}
+
+// Activations are computed again as a part of the backward pass.
+Phase PhaseOf(const Instruction& instruction) {
+  return instruction.recomputed ? Phase::kBackward : instruction.phase;
+}
+
+// A slice for each run of instructions of one phase; micro-batches alternate between phases.
+void AppendPhases(const Program& program, const StepTimes& times, Json* events) {
+  const std::vector<Instruction>& instructions = program.instructions;
+  for (size_t begin = 0; begin < instructions.size();) {
+    const Phase phase = PhaseOf(instructions[begin]);
+    size_t end = begin + 1;
+    while (end < instructions.size() && PhaseOf(instructions[end]) == phase) ++end;
+    events->push_back(OuterSlice(PhaseName(phase), times.instructions[begin].begin_ns,
+                                 times.instructions[end - 1].end_ns, times.begin_ns));
+    begin = end;
+  }
+}
+
+// Returns the bytes of live buffers during each instruction.
 std::vector<int64_t> LiveBytes(const Program& program) {
   const int64_t instructions = static_cast<int64_t>(program.instructions.size());
   std::vector<int64_t> change(instructions + 1, 0);
@@ -86,6 +121,8 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
   Json events = Json::array();
   events.push_back(Metadata("process_name", absl::StrCat("tessera ", program.name)));
   events.push_back(Metadata("thread_name", "compute"));
+  events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, times.begin_ns));
+  AppendPhases(program, times, &events);
   const std::vector<int64_t> live = LiveBytes(program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     events.push_back(

@@ -1,5 +1,6 @@
-// One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a slice for each
-// instruction with what it computed and moved, and a counter of the bytes that are alive.
+// One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a slice for the
+// step, in it slices for forward, backward and update, and in those a slice for each instruction
+// with its shapes, FLOPs, bytes and GFLOP/s. A counter shows the live bytes.
 //
 // The format is Chrome's trace events ("Trace Event Format", docs of the Catapult project).
 #ifndef TESSERA_CORE_TRAIN_TRACE_H_
@@ -22,10 +23,10 @@ struct StepTimes {
   absl::Span<const InstructionTime> instructions;  // one for each of the Program's
 };
 
-// The JSON text. Slices are on a thread named "compute"; times count from the step's begin.
+// Returns the JSON text. Slices are on a thread named "compute"; times count from the step's begin.
 std::string TraceToJson(const Program& program, const StepTimes& times);
 
-// The share of the step in which no kernel ran, in [0, 1].
+// Returns the share of the step in which no kernel ran, in [0, 1].
 double ShareOutsideKernels(const StepTimes& times);
 
 // Replaces the file. Errors name it.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstdint>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -39,10 +41,10 @@ TEST_F(TraceTest, HasASliceForEachInstruction) {
   const std::vector<InstructionTime> ran = {{1'000'000, 3'000'000}, {4'000'000, 4'500'000}};
   const StepTimes times = {500'000, 5'500'000, ran};
   const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program(), times));
-  std::vector<nlohmann::json> slices, counters;
+  std::vector<nlohmann::json> slices, outer, counters;
   bool named = false;
   for (const auto& event : trace["traceEvents"]) {
-    if (event["ph"] == "X") slices.push_back(event);
+    if (event["ph"] == "X") (event["cat"] == "phase" ? outer : slices).push_back(event);
     if (event["ph"] == "C") counters.push_back(event);
     named = named || (event["ph"] == "M" && event["args"]["name"] == "compute");
   }
@@ -55,14 +57,47 @@ TEST_F(TraceTest, HasASliceForEachInstruction) {
   EXPECT_EQ(slices[0]["args"]["inputs"], (std::vector<std::string>{"f64[2, 3]", "f64[4, 3]"}));
   EXPECT_EQ(slices[0]["args"]["outputs"], (std::vector<std::string>{"f64[2, 4]"}));
   EXPECT_EQ(slices[0]["args"]["flops"], 2 * 2 * 3 * 4);
+  EXPECT_DOUBLE_EQ(slices[0]["args"]["GFLOP/s"], 48.0 / 2'000'000);
   EXPECT_EQ(slices[0]["args"]["kernel"], "loops");
   EXPECT_GT(slices[0]["args"]["bytes"], 0);
   EXPECT_EQ(slices[1]["name"], "exp");
+  ASSERT_EQ(outer.size(), 2);
+  EXPECT_EQ(outer[0]["name"], "step");
+  EXPECT_EQ(outer[0]["ts"], 0);
+  EXPECT_EQ(outer[0]["dur"], 5000);
+  EXPECT_EQ(outer[1]["name"], "forward");
+  EXPECT_EQ(outer[1]["ts"], 500);
+  EXPECT_EQ(outer[1]["dur"], 3500);
   ASSERT_EQ(counters.size(), 2);
   EXPECT_GT(counters[0]["args"]["bytes"], 0);
   EXPECT_LE(counters[0]["args"]["bytes"], run_.arena_bytes);
 
   EXPECT_DOUBLE_EQ(ShareOutsideKernels(times), 0.5);
+}
+
+TEST_F(TraceTest, PhasesNest) {
+  Program program = this->program();
+  const Instruction one = program.instructions[0];
+  program.instructions.assign(6, one);
+  program.instructions[1].phase = Phase::kBackward;
+  program.instructions[2].phase = Phase::kForward;
+  program.instructions[2].recomputed = true;
+  program.instructions[3].phase = Phase::kForward;  // of the second micro-batch
+  program.instructions[4].phase = Phase::kBackward;
+  program.instructions[5].phase = Phase::kUpdate;
+  std::vector<InstructionTime> ran;
+  for (int64_t i = 0; i < 6; ++i) ran.push_back({1000 * i, 1000 * i + 900});
+  const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, {0, 6000, ran}));
+  std::vector<std::string> names;
+  std::vector<int64_t> ends;  // in nanoseconds
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X" || event["cat"] != "phase") continue;
+    names.push_back(event["name"]);
+    ends.push_back(std::llround(1e3 * (event["ts"].get<double>() + event["dur"].get<double>())));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"step", "forward", "backward", "forward", "backward",
+                                             "update"}));
+  EXPECT_EQ(ends, (std::vector<int64_t>{6000, 900, 2900, 3900, 4900, 5900}));
 }
 
 TEST_F(TraceTest, IsWrittenToAFile) {
