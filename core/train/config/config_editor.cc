@@ -13,6 +13,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "core/train/config/model_type.h"
 #include "core/train/config/text_bounds.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -258,7 +259,8 @@ absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view s
   parser.WriteLocationsTo(&named);
   parser.RecordErrorsTo(&error);
   const std::string ours = model_->GetDescriptor()->full_name();
-  if (!parser.ParseFromString(ToStdString(text), &parsed)) {
+  const std::string typed = WithModelType(text, absl::StrCat(kTypePrefix, "/", ours));
+  if (!parser.ParseFromString(typed, &parsed)) {
     return absl::InvalidArgumentError(absl::StrCat(
         source, ":", error.line(), ": ", error.message(),
         absl::StrContains(error.message(), "Could not find type")

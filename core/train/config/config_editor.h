@@ -6,6 +6,7 @@
 //
 //   model { [type.googleapis.com/tessera.GptConfig] { layers: 6 } }
 //
+// or without its type, model { layers: 6 },
 // and its fields are changed one by one, like all others; their paths are "model.layers", ....
 #ifndef TESSERA_CORE_TRAIN_CONFIG_CONFIG_EDITOR_H_
 #define TESSERA_CORE_TRAIN_CONFIG_CONFIG_EDITOR_H_

@@ -15,6 +15,7 @@
 namespace tessera {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -52,6 +53,33 @@ TEST(ConfigEditorTest, ATextSetsWhatItNamesAndNothingElse) {
   EXPECT_EQ(ModelOf(editor).layers(), 4);
   EXPECT_TRUE(ModelOf(editor).tied());
   EXPECT_THAT(ModelOf(editor).hidden(), ElementsAre(7, 8));
+}
+
+TEST(ConfigEditorTest, TheModelNeedsNoType) {
+  for (const char* text :
+       {"model { layers: 9 hidden: [5] }\nbatch: 3", "model: { layers: 9 hidden: [5] } batch: 3",
+        "model < layers: 9 hidden: 5 > batch: 3",
+        "# model {\nbatch: 3 sample { prompt: \"model { \\\" }\" }\nmodel { # layers\n layers: 9\n"
+        "hidden: 5 activation: '}' }",
+        "batch: 3 model{layers:9;hidden:5}"}) {
+    SCOPED_TRACE(text);
+    ConfigEditor editor = Editor();
+    const absl::Status status = editor.MergeText(text, "test");
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(editor.config().batch(), 3);
+    EXPECT_EQ(ModelOf(editor).layers(), 9);
+    EXPECT_THAT(ModelOf(editor).hidden(), ElementsAre(5));
+    EXPECT_EQ(ModelOf(editor).dropout(), 0.1);
+  }
+  ConfigEditor editor = Editor();
+  EXPECT_TRUE(editor.MergeText("model { } steps: 4", "test").ok());
+  EXPECT_EQ(ModelOf(editor).layers(), 4);
+  EXPECT_THAT(Message(editor.MergeText("steps: 3\nmodel {\n leyers: 1 }", "my.textproto")),
+              AllOf(HasSubstr("my.textproto:3: "), HasSubstr("leyers")));
+  for (const char* text :
+       {"model {", "model { layers: 1", "model { 'x", "model }", "model { '\\"}) {
+    EXPECT_FALSE(editor.MergeText(text, "test").ok()) << text;
+  }
 }
 
 TEST(ConfigEditorTest, ATextSetsZerosAndEmptyListsToo) {
