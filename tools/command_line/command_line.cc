@@ -21,6 +21,9 @@ const FlagEntry* FindEntry(const std::vector<FlagGroup>& groups, absl::string_vi
   for (const FlagGroup& group : groups) {
     for (const FlagEntry& entry : group.flags) {
       if (entry.name == name) return &entry;
+      for (const char* alias : entry.aliases) {
+        if (alias == name) return &entry;
+      }
     }
   }
   return nullptr;
@@ -41,7 +44,7 @@ bool IsHelp(absl::string_view argument) {
   return std::find(std::begin(all), std::end(all), argument) != std::end(all);
 }
 
-// What a value should have been. Abseil's own words name a C++ type, or end with those of the
+// Says how a value does not fit. Abseil's own message names a C++ type, or ends with that of the
 // flag's own parser.
 absl::string_view Expected(const FlagEntry& entry, absl::string_view error) {
   const absl::string_view value = entry.value;
@@ -61,8 +64,16 @@ absl::Status SetFlag(const FlagEntry& entry, absl::string_view value) {
       absl::StrCat("--", entry.name, ": '", value, "' is ", Expected(entry, error)));
 }
 
-// One argument, or two, taken apart and set.
-absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups,
+absl::Status NoSuchFlag(absl::string_view name, const std::vector<FlagGroup>& groups,
+                        const FlagHint& hint) {
+  const std::string remedy = hint == nullptr ? "" : hint(name);
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no flag '--", name, "'",
+                   remedy.empty() ? DidYouMean(name, FlagNames(groups)) : remedy, " (see --help)"));
+}
+
+// Splits one argument, or two, into a flag and its value, and sets it.
+absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups, const FlagHint& hint,
                                    const std::vector<std::string>& arguments, size_t* next) {
   absl::string_view text = arguments[(*next)++];
   absl::ConsumePrefix(&text, "-");
@@ -86,20 +97,16 @@ absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups,
     }
     value = arguments[(*next)++];
   }
-  if (entry == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no flag '--", halves.first, "'",
-                                                   DidYouMean(halves.first, FlagNames(groups)),
-                                                   " (see --help)"));
-  }
+  if (entry == nullptr) return NoSuchFlag(halves.first, groups, hint);
   RETURN_IF_ERROR(SetFlag(*entry, value));
   return GivenFlag{entry->name, value};
 }
 
-// A flag and what it is for, in columns of a terminal of 100 characters.
+// Returns a flag and its help in two columns, 80 characters wide.
 std::string HelpLines(absl::string_view left, absl::string_view right) {
-  constexpr size_t kColumn = 27, kWidth = 100;
+  constexpr size_t kColumn = 27, kWidth = 80;
   std::string text = absl::StrFormat("  %-24s", left);
-  size_t used = kColumn - 1;
+  size_t used = text.size();
   for (absl::string_view word : absl::StrSplit(right, ' ')) {
     if (used + 1 + word.size() > kWidth) {
       absl::StrAppend(&text, "\n", std::string(kColumn - 1, ' '));
@@ -114,7 +121,8 @@ std::string HelpLines(absl::string_view left, absl::string_view right) {
 }  // namespace
 
 absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments,
-                                       const std::vector<FlagGroup>& groups, Rest rest) {
+                                       const std::vector<FlagGroup>& groups, Rest rest,
+                                       const FlagHint& hint) {
   ParsedFlags parsed;
   for (size_t next = 0; next < arguments.size();) {
     const std::string& argument = arguments[next];
@@ -131,23 +139,30 @@ absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments
       parsed.rest.assign(arguments.begin() + next + (argument == "--" ? 1 : 0), arguments.end());
       return parsed;
     }
-    ASSIGN_OR_RETURN(GivenFlag given, TakeFlag(groups, arguments, &next));
+    ASSIGN_OR_RETURN(GivenFlag given, TakeFlag(groups, hint, arguments, &next));
     parsed.given.push_back(std::move(given));
   }
   return parsed;
 }
 
-std::string FlagsHelp(const std::vector<FlagGroup>& groups, absl::string_view of,
-                      absl::string_view more) {
+std::string FlagsHelp(const std::vector<FlagGroup>& groups,
+                      const std::map<std::string, FlagNote>& notes) {
   std::string text;
   for (const FlagGroup& group : groups) {
     absl::StrAppend(&text, "\n", group.title, "\n");
     for (const FlagEntry& entry : group.flags) {
       const absl::CommandLineFlag* flag = absl::FindCommandLineFlag(entry.name);
       TESSERA_CHECK(flag != nullptr) << entry.name;
-      const std::string left =
-          absl::StrCat("--", entry.name, IsBool(entry) ? "" : "=", entry.value);
-      text += HelpLines(left, absl::StrCat(flag->Help(), entry.name == of ? more : ""));
+      const auto note = notes.find(entry.name);
+      std::string help = flag->Help(), value = flag->DefaultValue();
+      if (note != notes.end()) {
+        help += note->second.more;
+        value = note->second.default_value.value_or(value);
+      }
+      if (IsBool(entry) && value == "false") value.clear();
+      if (!value.empty()) absl::StrAppend(&help, " (default ", value, ")");
+      text +=
+          HelpLines(absl::StrCat("--", entry.name, IsBool(entry) ? "" : "=", entry.value), help);
     }
   }
   return text;

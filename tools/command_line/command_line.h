@@ -1,8 +1,11 @@
-// Command lines of our programs, over Abseil's flags: errors that say what would be right, and a
-// --help in groups.
+// Command lines of our programs, on Abseil's flags, with errors that name the remedy and a --help
+// in groups.
 #ifndef TESSERA_TOOLS_COMMAND_LINE_COMMAND_LINE_H_
 #define TESSERA_TOOLS_COMMAND_LINE_COMMAND_LINE_H_
 
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,40 +17,53 @@ namespace tessera {
 // A flag of a program: an ABSL_FLAG whose help is a line or two.
 struct FlagEntry {
   const char* name;
-  const char* value;  // what stands behind the "=" in --help: N for whole numbers, X for others; ""
-                      // for a bool
+  // The text behind the "=" in --help: N for whole numbers, X for others; "" for a bool.
+  const char* value;
+  std::vector<const char*> aliases = {};  // names that other tools have for it
 };
 struct FlagGroup {
   const char* title;
   std::vector<FlagEntry> flags;
 };
 
+// A flag of the command line.
 struct GivenFlag {
-  std::string name;
+  std::string name;  // the flag's own, not an alias
   std::string value;
 };
 
 struct ParsedFlags {
-  bool help = false;             // then nothing else was looked at
-  std::vector<GivenFlag> given;  // in their order
+  bool help = false;  // then the other arguments were not read
+  std::vector<GivenFlag> given;
   std::vector<std::string> rest;
 };
 
-// What an argument that is no flag is.
+// The meaning of an argument that is no flag.
 enum class Rest {
   kError,
-  kBegins,  // the first of the rest, which is not looked at
+  kBegins,  // it and all that follow are returned unread
 };
 
-// Sets the flags of `groups` from arguments: --name=value, --name value, and --name or --noname for
-// a bool. InvalidArgument names the flag, and says what would be right. A flag may be given again;
-// the last one counts.
-absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments,
-                                       const std::vector<FlagGroup>& groups, Rest rest);
+// Returns the remedy for a name that is no flag, "" if it knows none.
+using FlagHint = std::function<std::string(absl::string_view name)>;
 
-// The groups, for --help. `more` goes behind the help of the flag `of`.
-std::string FlagsHelp(const std::vector<FlagGroup>& groups, absl::string_view of = "",
-                      absl::string_view more = "");
+// Sets the flags of `groups` from arguments: --name=value, --name value, and --name or --noname for
+// a bool. InvalidArgument names the flag and the remedy. If a flag is given again, the last one
+// counts.
+absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments,
+                                       const std::vector<FlagGroup>& groups, Rest rest,
+                                       const FlagHint& hint = nullptr);
+
+// What --help says of a flag beside the help of its ABSL_FLAG.
+struct FlagNote {
+  std::string more;                          // is appended to the help
+  std::optional<std::string> default_value;  // in place of the ABSL_FLAG's default; "": none
+};
+
+// Returns the groups for --help, with the default of each flag that has one. `notes` is by the
+// flag's name.
+std::string FlagsHelp(const std::vector<FlagGroup>& groups,
+                      const std::map<std::string, FlagNote>& notes = {});
 
 }  // namespace tessera
 
