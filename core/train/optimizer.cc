@@ -64,8 +64,9 @@ void UpdateByAdamw(Graph& graph, const State& parameter, Tensor gradient,
 
 absl::Status CheckRange(absl::string_view field, double value, bool below_one) {
   if (std::isfinite(value) && value >= 0 && (!below_one || value < 1)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(field, " is ", value, ": it must be 0 or more",
-                                                 below_one ? ", and below 1" : ""));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, ": it must be ",
+                   below_one ? "0 or more, and below 1" : "a finite number, 0 or more"));
 }
 
 }  // namespace

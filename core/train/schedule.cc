@@ -30,9 +30,11 @@ absl::Status CheckSchedule(const OptimizerConfig& config) {
   }
   if (!std::isfinite(config.lr()) || config.lr() < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.lr is ", config.lr(), ": it must be 0 or more"));
+        absl::StrCat("optimizer.lr is ", config.lr(), ": it must be a finite number, 0 or more"));
   }
-  if (!(config.min_lr() >= 0 && config.min_lr() <= config.lr())) {
+  // A constant schedule does not read it.
+  const bool ends_at_min = config.schedule() != "constant";
+  if (ends_at_min && !(config.min_lr() >= 0 && config.min_lr() <= config.lr())) {
     return absl::InvalidArgumentError(absl::StrCat("optimizer.min_lr is ", config.min_lr(),
                                                    ": it must be 0 to optimizer.lr, which is ",
                                                    config.lr()));
