@@ -1,4 +1,4 @@
-// What a model is to the training loop: something that records Graphs. It knows no strategy, no
+// The interface of models: a model records Graphs for the training loop. It knows no strategy, no
 // device and no rank.
 #ifndef TESSERA_CORE_TRAIN_MODEL_H_
 #define TESSERA_CORE_TRAIN_MODEL_H_
@@ -22,12 +22,12 @@ class Model {
 
   // Tokens are in [0, vocabulary()).
   virtual int64_t vocabulary() const = 0;
-  // The longest sequence that it can be given; its error names the configuration field.
+  // The longest sequence that it accepts.
   virtual int64_t max_sequence() const = 0;
 
   // Records the loss of a batch: declares the inputs "tokens" and "targets" (i32 [batch, sequence],
   // batch_dim 0), and every parameter, and returns the loss, a scalar: the mean over the valid
-  // targets of the whole batch. Errors are left in graph.status().
+  // targets of the global batch. Errors are left in graph.status().
   // `training`: with dropout.
   virtual Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const = 0;
 
@@ -47,13 +47,15 @@ struct Preset {
   std::string text;  // a RunConfig in protobuf's text form
 };
 
-// What a model's library offers to tools. The library of models/X defines ThisModel().
+// A model as tools see it. The library of models/X defines ThisModel().
 struct ModelDefinition {
   std::string name;                                 // "gpt"
   const google::protobuf::Message* default_config;  // of the model's own message type
   std::vector<Preset> presets;                      // the first is the default
   // `config` is of default_config's type; InvalidArgument names the field that does not fit.
   absl::StatusOr<std::unique_ptr<Model>> (*create)(const google::protobuf::Message& config);
+  // For --help: a setting that fits the default preset, "model.layers=6".
+  std::string example = "";
 };
 
 // Defined by the one model that a program is linked with.

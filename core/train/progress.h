@@ -1,4 +1,5 @@
-// What a person sees of training: a line for a step, and on a terminal a bar with the time left.
+// The progress of a training run as text: a line for a step, and on a terminal a bar with the time
+// left.
 //
 //   step   120/1000 | loss 2.3456 | grad_norm 0.871 | lr 9.80e-04 |   12.3 ms | 41.6K tokens/s |
 //   MFU 52.1% | 71.3% of limit | 1.23 GiB        (in one line)
@@ -14,10 +15,10 @@
 
 namespace tessera {
 
-// What all steps of a run have in common.
+// The constants of a run's steps.
 struct StepScale {
   int64_t total_steps = 0;
-  int64_t tokens = 0;        // of one step, over the whole batch
+  int64_t tokens = 0;        // in the global batch of one step
   double best_seconds = 0;   // one step's model FLOPs at the machine's matmul rate
   double limit_seconds = 0;  // one step, if every operator ran at its own limit
   int64_t memory_bytes = 0;  // the peak
@@ -31,11 +32,23 @@ struct StepReport {
   double seconds = 0;
 };
 
-// `report.seconds` may be the mean of several steps.
-std::string StepLine(const StepReport& report, const StepScale& scale);
+// `report.seconds` may be the mean of several steps. If `width` > 0, columns are left out until the
+// line is no longer than that: first memory and the share of the limit, last the loss.
+std::string StepLine(const StepReport& report, const StepScale& scale, int width = 0);
 
-// "[=========>          ]  47%  1m 23s left"
-std::string ProgressBar(double share, double seconds_left);
+// "[=========>          ]  47%  step 470/1000  loss 2.3456  1m 23s left", `width` characters long,
+// or as long as the text if that is longer.
+std::string ProgressBar(const StepReport& report, const StepScale& scale, double seconds_left,
+                        int width);
+
+struct ProgressOptions {
+  // Only a terminal gets a bar and control characters.
+  bool terminal = false;
+  // Returns the columns of the terminal.
+  std::function<int()> width = [] { return 80; };
+  int64_t first_step = 1;  // the first that will be reported
+  int64_t log_every = 0;   // steps between lines; 0: a few lines a second
+};
 
 // Not thread-safe.
 class Progress {
@@ -43,22 +56,21 @@ class Progress {
   // A clock in seconds.
   using Clock = std::function<double()>;
 
-  // `terminal`: whether `out`, which must outlive this, is one; elsewhere there is no bar and no
-  // control character. `first_step`: the first that will be reported.
-  Progress(std::FILE* out, bool terminal, int64_t first_step, StepScale scale, Clock clock);
+  // `out` must outlive this.
+  Progress(std::FILE* out, ProgressOptions options, StepScale scale, Clock clock);
   ~Progress();  // removes the bar
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Call once for each step. Prints the first, the last, and of those between every Nth, N being
-  // 1, 2, 5, 10, 20, ..., so that there are at most a few lines a second; a line's time is the mean
-  // of the steps since the line before.
+  // Call once for each step. Prints the first step, the last, and every Nth between them, N being
+  // log_every, or one of 1, 2, 5, 10, 20, ... with which there are a few lines a second at most. A
+  // line's time is the mean of the steps since the line before.
   void Step(const StepReport& report);
 
-  // For the lines to come.
+  // Replaces the scale of later lines.
   void SetScale(const StepScale& scale) { scale_ = scale; }
 
-  // Prints a line of its own.
+  // Prints a line, above the bar.
   void Line(absl::string_view text);
 
   // Removes the bar until the next step.
@@ -66,11 +78,11 @@ class Progress {
 
  private:
   int64_t Interval() const;
-  void DrawBar(double now, int64_t step);
+  bool IsLineDue(int64_t step, double now) const;
+  void DrawBar(double now, const StepReport& report);
 
   std::FILE* const out_;
-  const bool terminal_;
-  const int64_t first_step_;
+  const ProgressOptions options_;
   StepScale scale_;
   const Clock clock_;
   const double start_;

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -33,18 +35,38 @@ TEST(ProgressTest, StepLinesAlign) {
   EXPECT_EQ(StepLine({999, 0, 10, 1, 0.5}, kScale).size(), length);
 }
 
-TEST(ProgressTest, Bar) {
-  EXPECT_EQ(ProgressBar(0, 83), "[>                             ]   0%  1m 23s left");
-  EXPECT_EQ(ProgressBar(0.5, 4), "[===============>              ]  50%  4 s left");
-  EXPECT_EQ(ProgressBar(1, 0), "[==============================] 100%  0 s left");
+TEST(ProgressTest, AStepLineFitsIntoTheTerminal) {
+  const StepReport report = {12, 2.3456, 0.871, 9.8e-4, 0.0125};
+  EXPECT_EQ(StepLine(report, kScale, 80),
+            "step   12/1000 | loss    2.3456 |    12.50 ms |  41.0K tokens/s | MFU  50.0%");
+  EXPECT_EQ(StepLine(report, kScale, 100),
+            "step   12/1000 | loss    2.3456 | grad_norm    0.8710 |    12.50 ms |  41.0K tokens/s "
+            "| MFU  50.0%");
+  EXPECT_EQ(StepLine(report, kScale, 40), "step   12/1000 | loss    2.3456");
+  EXPECT_EQ(StepLine(report, kScale, 3), "step   12/1000");
+  EXPECT_EQ(StepLine(report, kScale, 1000), StepLine(report, kScale));
 }
 
-// What is printed of 1000 steps that take `seconds` each.
-std::string Printed(double seconds, bool terminal) {
+TEST(ProgressTest, NotANumberHasNoSign) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(StepLine({1, -nan, std::copysign(nan, -1.0), 1, 1}, kScale), Not(HasSubstr("-nan")));
+}
+
+TEST(ProgressTest, TheBarShowsStepAndLossAndUsesTheWidth) {
+  EXPECT_EQ(ProgressBar({500, 2.3456}, kScale, 83, 70),
+            "[===========>          ]  50%  step 500/1000  loss 2.3456  1m 23s left");
+  EXPECT_EQ(ProgressBar({1000, 2.3456}, kScale, 4, 79).size(), 79);
+  EXPECT_EQ(ProgressBar({0, 5.5}, kScale, 4, 0),
+            "[>         ]   0%  step 0/1000  loss 5.5000  4 s left");
+}
+
+// The output of 1000 steps that take `seconds` each.
+std::string Printed(double seconds, bool terminal, int64_t log_every = 0) {
   std::FILE* out = std::tmpfile();
   double now = 100;
   {
-    Progress progress(out, terminal, 1, kScale, [&now] { return now; });
+    Progress progress(out, {.terminal = terminal, .log_every = log_every}, kScale,
+                      [&now] { return now; });
     for (int64_t step = 1; step <= 1000; ++step) {
       now += seconds;
       progress.Step({step, 1, 1, 1e-3, seconds});
@@ -60,7 +82,7 @@ std::string Printed(double seconds, bool terminal) {
 TEST(ProgressTest, LinesToComeHaveTheNewScale) {
   std::FILE* out = std::tmpfile();
   double now = 100;
-  Progress progress(out, false, 1, kScale, [&now] { return now; });
+  Progress progress(out, {}, kScale, [&now] { return now; });
   progress.Step({1, 1, 1, 1e-3, 0.0125});
   StepScale half = kScale;
   half.best_seconds /= 2;
@@ -91,6 +113,13 @@ TEST(ProgressTest, FastStepsShareLines) {
   EXPECT_THAT(lines[20], HasSubstr("step 1000/1000"));
 }
 
+TEST(ProgressTest, LogEveryChoosesTheLines) {
+  const std::vector<std::string> lines = absl::StrSplit(Printed(0.01, false, 300), '\n');
+  EXPECT_EQ(lines.size(), 1 + 3 + 1 + 1);
+  EXPECT_THAT(lines[2], HasSubstr("step  600/1000"));
+  EXPECT_EQ(std::vector<std::string>(absl::StrSplit(Printed(0.0001, false, 1), '\n')).size(), 1001);
+}
+
 TEST(ProgressTest, NoControlCharactersInAPipe) {
   EXPECT_THAT(Printed(0.01, false), Not(HasSubstr("\r")));
   EXPECT_THAT(Printed(0.01, false), Not(HasSubstr("\x1b")));
@@ -98,7 +127,7 @@ TEST(ProgressTest, NoControlCharactersInAPipe) {
 
 TEST(ProgressTest, ATerminalHasABarThatGoesAwayAtTheEnd) {
   const std::string text = Printed(0.5, true);
-  EXPECT_THAT(text, HasSubstr("]  50%  4m 10s left"));
+  EXPECT_THAT(text, HasSubstr("]  50%  step 500/1000  loss 1.0000  4m 10s left"));
   const std::string last_line = text.substr(text.rfind("step 1000/1000"));
   EXPECT_THAT(last_line, Not(HasSubstr("left")));
 }

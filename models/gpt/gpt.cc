@@ -249,8 +249,8 @@ absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config) {
 }
 
 const ModelDefinition& GptDefinition() {
-  static const ModelDefinition* const definition =
-      new ModelDefinition{"gpt", &GptConfig::default_instance(), GptPresets(), CreateFromMessage};
+  static const ModelDefinition* const definition = new ModelDefinition{
+      "gpt", &GptConfig::default_instance(), GptPresets(), CreateFromMessage, "model.layers=6"};
   return *definition;
 }
 

@@ -147,8 +147,8 @@ absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config) {
 }
 
 const ModelDefinition& MlpDefinition() {
-  static const ModelDefinition* const definition =
-      new ModelDefinition{"mlp", &MlpConfig::default_instance(), MlpPresets(), CreateFromMessage};
+  static const ModelDefinition* const definition = new ModelDefinition{
+      "mlp", &MlpConfig::default_instance(), MlpPresets(), CreateFromMessage, "model.channels=64"};
   return *definition;
 }
 

@@ -214,11 +214,13 @@ TEST(BadInputTest, ALimitThatCannotBeMetNamesTheSmallestThatCould) {
   };
   const Result result = with_limit("10KiB");
   ExpectOneLine(result, "memory_limit is 10KiB, and the run needs ");
-  const std::string words = "the smallest limit that could be met is ";
+  EXPECT_THAT(result.err, HasSubstr("KiB: the smallest limit that could be met is "));
+  const std::string words = "KiB (--memory_limit=";
   ASSERT_THAT(result.err, HasSubstr(words));
   const int64_t smallest = std::stoll(result.err.substr(result.err.find(words) + words.size()));
   EXPECT_EQ(with_limit(std::to_string(smallest)).code, 0);
   ExpectOneLine(with_limit(std::to_string(smallest - 1)), std::to_string(smallest));
+  EXPECT_THAT(result.out, HasSubstr("\nactivations ")) << "the plan shows why";
 }
 
 TEST(BadInputTest, ALossThatIsNotFiniteEndsTheRun) {

@@ -277,7 +277,8 @@ TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
                                            "--temperature=0.7",  "--top_k=20"};
   const Result sampled = RunProgram(GptProgram(), sample);
   EXPECT_EQ(sampled.code, 0) << sampled.err;
-  EXPECT_THAT(sampled.out, ::testing::StartsWith("Line 12"));
+  EXPECT_THAT(sampled.out, ::testing::StartsWith("--- prompt\nLine 12\n--- sample: 50 tokens, "
+                                                 "temperature 0.7, top_k 20, seed 1\n"));
   EXPECT_EQ(RunProgram(GptProgram(), sample).out, sampled.out) << "it draws the same again";
   std::vector<std::string> other_seed = sample;
   other_seed.push_back("--seed=77");

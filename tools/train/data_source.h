@@ -1,4 +1,4 @@
-// Which dataset a configuration asks for.
+// The dataset of a configuration.
 #ifndef TESSERA_TOOLS_TRAIN_DATA_SOURCE_H_
 #define TESSERA_TOOLS_TRAIN_DATA_SOURCE_H_
 
@@ -13,12 +13,15 @@
 
 namespace tessera {
 
-// What data.file says for random tokens.
+// The value of data.file for random tokens.
 inline constexpr char kSyntheticData[] = "synthetic";
 
-// config.data.file, which is absolute, or the corpus that comes with the program `argv0`: among
-// Bazel's runfiles, or beside the program. InvalidArgument if the data has tokens that a model of
-// `vocabulary` tokens does not know.
+// A text is read by bytes: each is a token.
+inline constexpr int64_t kByteTokens = 256;
+
+// Opens config.data.file, an absolute path, or the corpus that comes with the program `argv0`,
+// which is among Bazel's runfiles or beside the program. InvalidArgument if the data has tokens
+// that a model of `vocabulary` tokens does not know.
 absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
                                                      const std::string& argv0);
 

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "absl/flags/flag.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
-#include "tools/command_line/command_line.h"
+#include "core/train/config/config_editor.h"
 
 namespace tessera {
 
@@ -44,87 +44,58 @@ std::string AbslUnparseFlag(Mode mode) {
 }  // namespace tessera
 
 ABSL_FLAG(std::string, preset, "", "a configuration that comes with the model");
-ABSL_FLAG(std::string, config, "", "a configuration file, laid over the preset");
+ABSL_FLAG(std::string, config, "", "a configuration file; its fields override the preset's");
 ABSL_FLAG(std::vector<std::string>, set, {},
-          "fields of the configuration, laid over the file: "
+          "fields of the configuration, which override the file's: "
           "model.layers=6,optimizer.lr=1e-3; a list is written [64;32]");
-ABSL_FLAG(std::string, data, "", "a UTF-8 text, read by bytes, or \"synthetic\" for random tokens");
+ABSL_FLAG(std::string, data, "",
+          "a UTF-8 text, of which each byte is a token, or \"synthetic\" for random tokens; "
+          "without it, the King James Bible");
 
-ABSL_FLAG(int64_t, steps, 0, "steps in all, those before a resume included");
-ABSL_FLAG(int64_t, batch, 0, "sequences in a step");
-ABSL_FLAG(int64_t, sequence, 0, "tokens in a sequence");
+ABSL_FLAG(int64_t, steps, 0, "total number of steps, including those before a resume");
+ABSL_FLAG(int64_t, batch, 0, "sequences per step");
+ABSL_FLAG(int64_t, sequence, 0, "tokens per sequence");
 ABSL_FLAG(std::string, optimizer, "", "sgd or adamw");
-ABSL_FLAG(double, lr, 0, "the highest learning rate");
+ABSL_FLAG(double, lr, 0, "the learning rate after the warm-up, before it decays");
 ABSL_FLAG(double, clip_norm, 0, "the largest norm of all gradients together; 0: no clipping");
-ABSL_FLAG(uint64_t, seed, 0, "of initial values, order of the data, dropout, samples");
+ABSL_FLAG(uint64_t, seed, 0, "for initial values, the order of the data, dropout and samples");
 
-ABSL_FLAG(std::string, device, "", "cpu, or reference: the plainest loops, in double");
+ABSL_FLAG(std::string, device, "", "cpu, or reference: the simplest loops, in double");
 ABSL_FLAG(int32_t, threads, 0, "0: OMP_NUM_THREADS, or all cores");
-ABSL_FLAG(int64_t, micro_batches, 0, "turns that a batch is cut into, to save memory");
+ABSL_FLAG(int64_t, micro_batches, 0, "gradient accumulation: micro-batches per step");
 ABSL_FLAG(std::string, recompute, "",
-          "none, or block: compute every block's activations again, to save memory");
+          "none, or block: compute the activations of each block again in the backward pass, to "
+          "save memory");
 ABSL_FLAG(std::string, memory_limit, "", "such as 2GiB: refuse a run that needs more");
 
-ABSL_FLAG(std::string, out, "", "the run folder; a new one below runs/ if left out");
+ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
 ABSL_FLAG(std::string, resume, "",
-          "go on from a run folder's newest whole checkpoint, or from one checkpoint");
+          "a run folder, to go on from its newest complete checkpoint, or one checkpoint");
 ABSL_FLAG(bool, allow_changed_data, false,
           "with --resume: train on although the data is not what it was");
-ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: at the end only");
-ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: at the end only");
+ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: one at the end");
+ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: one at the end");
+ABSL_FLAG(int64_t, log_every, 0, "steps between step lines; 0: a few lines a second");
 ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
-          "train; or, with --resume, evaluate or sample, which train nothing");
+          "train; or, with --resume, evaluate or sample, which do not train");
 
-ABSL_FLAG(int64_t, sample_tokens, 0, "tokens to write after training; 0: none");
-ABSL_FLAG(std::string, prompt, "", "what the sample goes on from");
+ABSL_FLAG(int64_t, sample_tokens, 0, "tokens to generate after training; 0: none");
+ABSL_FLAG(std::string, prompt, "", "the text that a sample continues");
 ABSL_FLAG(double, temperature, 0, "0: always the most probable token");
 ABSL_FLAG(int64_t, top_k, 0, "draw from the most probable tokens only; 0: from all");
 
-ABSL_FLAG(bool, plan_only, false, "print what the run would take, and allocate none of it");
-ABSL_FLAG(std::string, trace, "", "write one step to this file, for ui.perfetto.dev");
+ABSL_FLAG(bool, print_config, false, "print the configuration with every field, and end");
+ABSL_FLAG(bool, plan_only, false, "print what the run would need, allocate none of it, and end");
+ABSL_FLAG(std::string, trace, "", "write a trace of one step to this file, for ui.perfetto.dev");
 ABSL_FLAG(std::vector<std::string>, dump, {},
-          "texts for the run folder: graph, plan, program, memory, with commas between");
+          "write texts to the run folder: graph, plan, program, memory, with commas between");
 ABSL_FLAG(bool, check_memory, false,
-          "run a step in fenced memory, to prove the memory plan, before training");
+          "check the memory plan by a step in guarded memory, before training");
 
 namespace tessera {
 namespace {
 
-// Every flag stands here once, in the order of --help.
-const std::vector<FlagGroup>& Groups() {
-  static const auto* const groups = new std::vector<FlagGroup>{
-      {"What to train",
-       {{"preset", "NAME"}, {"config", "FILE"}, {"set", "FIELD=VALUE,..."}, {"data", "FILE"}}},
-      {"How to train",
-       {{"steps", "N"},
-        {"batch", "N"},
-        {"sequence", "N"},
-        {"optimizer", "NAME"},
-        {"lr", "X"},
-        {"clip_norm", "X"},
-        {"seed", "N"}}},
-      {"The machine",
-       {{"device", "NAME"},
-        {"threads", "N"},
-        {"micro_batches", "N"},
-        {"recompute", "WHAT"},
-        {"memory_limit", "SIZE"}}},
-      {"The run",
-       {{"out", "DIR"},
-        {"resume", "DIR"},
-        {"allow_changed_data", ""},
-        {"save_every", "N"},
-        {"eval_every", "N"},
-        {"mode", "MODE"}}},
-      {"Samples of text",
-       {{"sample_tokens", "N"}, {"prompt", "TEXT"}, {"temperature", "X"}, {"top_k", "N"}}},
-      {"Looking inside",
-       {{"plan_only", ""}, {"trace", "FILE"}, {"dump", "WHAT,..."}, {"check_memory", ""}}},
-  };
-  return *groups;
-}
-
-// Flags that set a field of the configuration.
+// The flags that set a field of the configuration.
 struct FlagField {
   const char* flag;
   const char* field;
@@ -150,6 +121,20 @@ constexpr FlagField kFields[] = {
     {"temperature", "sample.temperature"},
     {"top_k", "sample.top_k"},
 };
+
+// Returns the remedy for a name that is no flag: a flag that does nearly the same, or a field.
+std::string Hint(absl::string_view name, const ModelDefinition& model) {
+  if (name == "gradient_accumulation_steps" || name == "grad_accum_steps") {
+    return ": --micro_batches=N splits the --batch sequences of a step into N micro-batches";
+  }
+  for (const std::string& path :
+       ConfigEditor(DefaultRunConfig(), *model.default_config).FieldPaths()) {
+    if (path == name || absl::EndsWith(path, absl::StrCat(".", name))) {
+      return absl::StrCat(": it is a field of the configuration, --set=", path, "=VALUE");
+    }
+  }
+  return "";
+}
 
 absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::string>& texts) {
   std::vector<FieldSetting> settings;
@@ -182,6 +167,10 @@ absl::Status CheckCombination(const CommandLine& line) {
         absl::StrCat("--mode=", AbslUnparseFlag(line.mode),
                      " needs --resume=DIR: the run whose model is to be used"));
   }
+  if (line.log_every < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--log_every is ", line.log_every, ": it must be 0 or more"));
+  }
   if (!line.resume.empty() && !line.preset.empty()) {
     return absl::InvalidArgumentError(
         "--preset and --resume exclude each other: a run that is resumed has its configuration");
@@ -191,9 +180,57 @@ absl::Status CheckCombination(const CommandLine& line) {
 
 }  // namespace
 
-absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments) {
+const std::vector<FlagGroup>& TrainFlags() {
+  static const auto* const groups = new std::vector<FlagGroup>{
+      {"Model and data",
+       {{"preset", "NAME"}, {"config", "FILE"}, {"set", "FIELD=VALUE,..."}, {"data", "FILE"}}},
+      {"Optimization",
+       {{"steps", "N", {"max_iters", "max_steps"}},
+        {"batch", "N", {"batch_size"}},
+        {"sequence", "N", {"seq_len", "block_size"}},
+        {"optimizer", "NAME"},
+        {"lr", "X", {"learning_rate"}},
+        {"clip_norm", "X", {"grad_clip"}},
+        {"seed", "N"}}},
+      {"Machine",
+       {{"device", "NAME"},
+        {"threads", "N"},
+        {"micro_batches", "N"},
+        {"recompute", "WHAT"},
+        {"memory_limit", "SIZE"}}},
+      {"Run",
+       {{"out", "DIR", {"output_dir", "out_dir"}},
+        {"resume", "DIR"},
+        {"allow_changed_data", ""},
+        {"save_every", "N"},
+        {"eval_every", "N"},
+        {"log_every", "N"},
+        {"mode", "MODE"}}},
+      {"Samples",
+       {{"sample_tokens", "N"}, {"prompt", "TEXT"}, {"temperature", "X"}, {"top_k", "N"}}},
+      {"Inspection",
+       {{"print_config", ""},
+        {"plan_only", ""},
+        {"trace", "FILE"},
+        {"dump", "WHAT,..."},
+        {"check_memory", ""}}},
+  };
+  return *groups;
+}
+
+std::string FieldOfFlag(absl::string_view flag) {
+  for (const FlagField& each : kFields) {
+    if (each.flag == flag) return each.field;
+  }
+  return "";
+}
+
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                             const ModelDefinition& model) {
   CommandLine line;
-  ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kError));
+  ASSIGN_OR_RETURN(const ParsedFlags parsed,
+                   ParseFlags(arguments, TrainFlags(), Rest::kError,
+                              [&model](absl::string_view name) { return Hint(name, model); }));
   line.help = parsed.help;
   if (line.help) return line;
   std::vector<std::string> set_texts;
@@ -203,9 +240,9 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
       const std::vector<std::string> more = absl::StrSplit(given.value, ',', absl::SkipEmpty());
       set_texts.insert(set_texts.end(), more.begin(), more.end());
     }
-    for (const FlagField& field : kFields) {
-      if (given.name != field.flag) continue;
-      field_flags.push_back({absl::StrCat("--", given.name), field.field, given.value});
+    const std::string field = FieldOfFlag(given.name);
+    if (!field.empty()) {
+      field_flags.push_back({absl::StrCat("--", given.name), field, given.value});
     }
   }
   ASSIGN_OR_RETURN(line.settings, SplitSettings(set_texts));
@@ -216,39 +253,14 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.resume = absl::GetFlag(FLAGS_resume);
   line.allow_changed_data = absl::GetFlag(FLAGS_allow_changed_data);
   line.mode = absl::GetFlag(FLAGS_mode);
+  line.log_every = absl::GetFlag(FLAGS_log_every);
   line.trace = absl::GetFlag(FLAGS_trace);
   line.check_memory = absl::GetFlag(FLAGS_check_memory);
+  line.print_config = absl::GetFlag(FLAGS_print_config);
   line.plan_only = absl::GetFlag(FLAGS_plan_only);
   ASSIGN_OR_RETURN(line.dump, CheckDump(absl::GetFlag(FLAGS_dump)));
   RETURN_IF_ERROR(CheckCombination(line));
   return line;
-}
-
-std::string HelpText(absl::string_view program, const ModelDefinition& model) {
-  std::vector<std::string> presets;
-  for (const Preset& preset : model.presets) presets.push_back(preset.name);
-  std::string text = absl::StrReplaceAll(
-      "Trains a model ($model) and writes a run folder: metrics, checkpoints, configuration.\n"
-      "\n"
-      "Examples\n"
-      "  $program\n"
-      "      trains the preset $preset on the King James Bible and writes some text\n"
-      "  $program --data=my.txt --set=$field --lr=5e-4 --steps=500 --out=my_run\n"
-      "  $program --resume=my_run --steps=1000\n"
-      "      goes on from its newest checkpoint\n"
-      "  $program --resume=my_run --mode=sample --prompt=\"In the beginning\"\n"
-      "  $program --batch=64 --recompute=block --plan_only\n"
-      "      what it would take: parameters, FLOPs, memory; runs nothing\n",
-      {{"$program", program},
-       {"$model", model.name},
-       {"$preset", presets.empty() ? "" : presets.front()},
-       {"$field",
-        absl::StrCat("model.", model.default_config->GetDescriptor()->field(0)->name(), "=6")}});
-  text += FlagsHelp(Groups(), "preset", absl::StrCat(": ", absl::StrJoin(presets, ", ")));
-  absl::StrAppend(&text,
-                  "\nEvery other field of the configuration is set by --set; a run folder's "
-                  "config.textproto\nshows all of them. Ctrl-C saves, and says how to go on.\n");
-  return text;
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 #ifndef TESSERA_TOOLS_TRAIN_FLAGS_H_
 #define TESSERA_TOOLS_TRAIN_FLAGS_H_
 
+#include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,13 +10,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/train/model.h"
+#include "tools/command_line/command_line.h"
 #include "tools/train/run_config.h"
 
 namespace tessera {
 
 enum class Mode { kTrain, kEvaluate, kSample };
 
-// What a command line says. Paths are as the user wrote them.
+// A parsed command line. Paths are as the user wrote them.
 struct CommandLine {
   bool help = false;
   std::string preset;
@@ -25,18 +27,25 @@ struct CommandLine {
   std::string resume;
   bool allow_changed_data = false;
   Mode mode = Mode::kTrain;
+  int64_t log_every = 0;
   std::string trace;
   std::set<std::string> dump;  // "graph", "plan", "program", "memory"
   bool check_memory = false;
+  bool print_config = false;
   bool plan_only = false;
 };
 
-// Parses every argument as one of our Abseil flags: --name=value, --name value, and --name or
-// --noname for a bool. InvalidArgument names the flag, and says what would be right.
-absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
+// Every flag of the tool, in the order of --help.
+const std::vector<FlagGroup>& TrainFlags();
 
-// What --help prints: examples, then the flags in groups. `program` is how this one is called.
-std::string HelpText(absl::string_view program, const ModelDefinition& model);
+// Returns the path of the configuration's field that a flag sets, "" if it sets none.
+std::string FieldOfFlag(absl::string_view flag);
+
+// Parses all arguments as flags: --name=value, --name value, and --name or --noname for a bool.
+// InvalidArgument names the flag and the remedy: the nearest flag, or the field of the
+// configuration that `model` has by this name.
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                             const ModelDefinition& model);
 
 }  // namespace tessera
 

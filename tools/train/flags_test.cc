@@ -8,7 +8,8 @@
 
 #include "absl/flags/reflection.h"
 #include "absl/strings/str_cat.h"
-#include "core/train/config/run_config.pb.h"
+#include "core/train/config/test_model.pb.h"
+#include "tools/train/help.h"
 
 namespace tessera {
 namespace {
@@ -16,15 +17,24 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+ModelDefinition TestModel() {
+  ModelDefinition model;
+  model.name = "test";
+  model.default_config = &TestModelConfig::default_instance();
+  model.presets = {{"small", "steps: 17 optimizer { lr: 0.25 }"}, {"large", ""}};
+  model.example = "model.layers=6";
+  return model;
+}
+
 class FlagsTest : public ::testing::Test {
  protected:
   static CommandLine Parse(const std::vector<std::string>& arguments) {
-    const auto line = ParseCommandLine(arguments);
+    const auto line = ParseCommandLine(arguments, TestModel());
     EXPECT_TRUE(line.ok()) << line.status();
     return line.ok() ? *line : CommandLine();
   }
   static std::string Error(const std::vector<std::string>& arguments) {
-    const auto line = ParseCommandLine(arguments);
+    const auto line = ParseCommandLine(arguments, TestModel());
     EXPECT_FALSE(line.ok());
     return absl::StrCat(line.status().message());
   }
@@ -75,12 +85,42 @@ TEST_F(FlagsTest, ErrorsNameTheFlag) {
   EXPECT_THAT(Error({"--dump=plan", "--preset=a", "--resume=b"}), HasSubstr("exclude each other"));
 }
 
+TEST_F(FlagsTest, NamesOfOtherToolsAreAliases) {
+  const CommandLine line =
+      Parse({"--batch_size=3", "--learning_rate", "0.5", "--grad_clip=2", "--seq_len=8",
+             "--block_size=9", "--max_iters=10", "--output_dir=here"});
+  std::vector<std::string> settings;
+  for (const FieldSetting& setting : line.settings) {
+    settings.push_back(setting.source + " " + setting.path + " " + setting.value);
+  }
+  EXPECT_THAT(settings, ElementsAre("--batch batch 3", "--lr optimizer.lr 0.5",
+                                    "--clip_norm optimizer.clip_norm 2", "--sequence sequence 8",
+                                    "--sequence sequence 9", "--steps steps 10"));
+  EXPECT_EQ(line.out, "here");
+}
+
+TEST_F(FlagsTest, OtherNamesGetAHint) {
+  EXPECT_EQ(Error({"--layers=3"}),
+            "there is no flag '--layers': it is a field of the configuration, "
+            "--set=model.layers=VALUE (see --help)");
+  EXPECT_THAT(Error({"--warmup_steps=3"}), HasSubstr("--set=optimizer.warmup_steps=VALUE"));
+  EXPECT_THAT(Error({"--dropout", "0.1"}), HasSubstr("--set=model.dropout=VALUE"));
+  EXPECT_THAT(Error({"--keep_checkpoints=3"}), HasSubstr("--set=keep_checkpoints=VALUE"));
+  EXPECT_THAT(Error({"--gradient_accumulation_steps=3"}),
+              HasSubstr("--micro_batches=N splits the --batch sequences"));
+}
+
+TEST_F(FlagsTest, HelpShowsDefaults) {
+  const std::string help = HelpText("train", TestModel());
+  EXPECT_THAT(help, HasSubstr("(default 17)"));    // steps, of the preset
+  EXPECT_THAT(help, HasSubstr("(default 0.25)"));  // lr
+  EXPECT_THAT(help, HasSubstr("(default adamw)"));
+  EXPECT_THAT(help, HasSubstr("% of limit"));
+  EXPECT_THAT(help, HasSubstr("--set=model.layers=6"));
+}
+
 TEST_F(FlagsTest, HelpKnowsEveryFlagAndOnlyOurs) {
-  ModelDefinition model;
-  model.name = "test";
-  model.default_config = &OptimizerConfig::default_instance();
-  model.presets = {{"small", ""}, {"large", ""}};
-  const std::string help = HelpText("train", model);
+  const std::string help = HelpText("train", TestModel());
   int ours = 0;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     const bool of_this_tool = flag->Filename().find("tools/train/flags.cc") != std::string::npos;
@@ -91,7 +131,7 @@ TEST_F(FlagsTest, HelpKnowsEveryFlagAndOnlyOurs) {
         << name;
   }
   EXPECT_GT(ours, 25);
-  EXPECT_THAT(help, HasSubstr("small, large"));
+  EXPECT_THAT(help, HasSubstr("with the model: small,\n"));
   EXPECT_TRUE(Parse({"--steps=3", "--help", "--nonsense"}).help);
 }
 

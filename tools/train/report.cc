@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "core/cost/limits.h"
 #include "core/program/memory_plan.h"
+#include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
 
@@ -16,7 +17,7 @@ namespace {
 constexpr char kLabelFormat[] = "%-18s";
 constexpr char kCellFormat[] = "%12s";
 
-// A row of a table; cells beyond the label are right-aligned.
+// Returns a row of a table, with right-aligned cells behind the label.
 std::string Row(absl::string_view label, const std::vector<std::string>& cells) {
   std::string row = absl::StrFormat(kLabelFormat, label);
   for (const std::string& cell : cells) absl::StrAppendFormat(&row, kCellFormat, cell);
@@ -30,10 +31,14 @@ std::string TrainWork(const CompiledRun& run) {
   std::string text = absl::StrFormat(
       "a step computes %s and moves %s in %d instructions", FormatCount(work.model_flops, "FLOP"),
       FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
-  if (work.executed_flops > work.model_flops) {
-    absl::StrAppendFormat(&text, "; recomputing adds %s (%.1f%%)",
-                          FormatCount(work.executed_flops - work.model_flops, "FLOP"),
-                          100 * (work.executed_flops / work.model_flops - 1));
+  // Attention's gradient computes its weights again in any case: that is not what --recompute adds.
+  double recomputed = 0;
+  for (const Instruction& instruction : train->instructions) {
+    if (instruction.recomputed) recomputed += instruction.cost.flops;
+  }
+  if (recomputed > 0) {
+    absl::StrAppendFormat(&text, "; recomputing adds %s (%.1f%%)", FormatCount(recomputed, "FLOP"),
+                          100 * recomputed / work.model_flops);
   }
   return absl::StrCat(text, "\n");
 }
@@ -55,12 +60,14 @@ int64_t ParameterCount(const CompiledRun& run) {
 }
 
 std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run) {
-  std::string turns;
-  if (config.micro_batches() > 1) turns = absl::StrCat(" in ", config.micro_batches(), " turns");
-  return absl::StrFormat("%s: %s parameters, %d sequences of %d tokens a step%s, %s, %d steps",
-                         model, FormatCount(static_cast<double>(ParameterCount(run))),
-                         config.batch(), config.sequence(), turns, config.optimizer().kind(),
-                         config.steps());
+  std::string micro_batches;
+  if (config.micro_batches() > 1) {
+    micro_batches = absl::StrCat(" in ", config.micro_batches(), " micro-batches");
+  }
+  return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(run))),
+                      " parameters, ", Counted(config.batch(), "sequence"), " of ",
+                      Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
+                      config.optimizer().kind(), ", ", Counted(config.steps(), "step"));
 }
 
 std::string MemoryTable(const CompiledRun& run) {
@@ -83,7 +90,7 @@ std::string MemoryTable(const CompiledRun& run) {
     }
     if (any) table += Row(CategoryName(category), cells);
   }
-  table += Row("alive at the peak", fullest);
+  table += Row("live at the peak", fullest);
   table += Row("planned", planned);
   absl::StrAppendFormat(&table, "peak %s (%d bytes), of which %s is kept from step to step\n",
                         FormatBytes(run.arena_bytes), run.arena_bytes,

@@ -1,4 +1,4 @@
-// What a run takes, as text: a line for the model, and a table of its memory.
+// The needs of a run as text: a line for the model, and a table of its memory.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_TRAIN_REPORT_H_
@@ -13,13 +13,13 @@
 
 namespace tessera {
 
-// Elements of all parameters of a run.
+// Returns the number of elements of all parameters of a run.
 int64_t ParameterCount(const CompiledRun& run);
 
 // "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw, 1000 steps"
 std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run);
 
-// Bytes at the fullest moment of each Program, by category, and the peak:
+// Returns the live bytes of each Program at its peak by category, and the peak of the run:
 //
 //   memory            initialise      train   evaluate   generate
 //   parameters          3.16 MiB   3.16 MiB   3.16 MiB   3.16 MiB
@@ -27,8 +27,8 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
 //   peak                                        45.1 MiB
 std::string MemoryTable(const CompiledRun& run);
 
-// What --plan_only prints: the model, FLOPs and bytes of a step, the memory table, and whether it
-// fits in `available` bytes (0: not known).
+// Returns the output of --plan_only: the model, FLOPs and bytes of a step, the memory table, and
+// whether it fits in `available` bytes (0: not known).
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
                        int64_t available);
 

@@ -48,8 +48,9 @@ TEST(ReportTest, SaysWhatIsTrained) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const CompiledRun run = Compiled(*backend);
   EXPECT_EQ(ParameterCount(run), 128);
-  EXPECT_EQ(ModelLine("test", Config(), run),
-            "test: 128 parameters, 4 sequences of 8 tokens a step in 2 turns, sgd, 10 steps");
+  EXPECT_EQ(
+      ModelLine("test", Config(), run),
+      "test: 128 parameters, 4 sequences of 8 tokens a step in 2 micro-batches, sgd, 10 steps");
 }
 
 TEST(ReportTest, MemoryByCategory) {

@@ -57,8 +57,8 @@ absl::Status CheckSample(const SampleConfig& sample) {
   RETURN_IF_ERROR(AtLeast("sample.tokens", sample.tokens(), 0));
   RETURN_IF_ERROR(AtLeast("sample.top_k", sample.top_k(), 0));
   if (!std::isfinite(sample.temperature()) || sample.temperature() < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sample.temperature is ", sample.temperature(), ": it must be 0 or more"));
+    return absl::InvalidArgumentError(absl::StrCat("sample.temperature is ", sample.temperature(),
+                                                   ": it must be a finite number, 0 or more"));
   }
   return absl::OkStatus();
 }

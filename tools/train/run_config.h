@@ -1,5 +1,5 @@
-// The configuration of a run, from what a user said: defaults, then a preset or the configuration
-// of the run that is resumed, then a file, then single fields.
+// The configuration of a run, in the order of precedence: defaults, a preset or the configuration
+// of the resumed run, a file, single fields.
 #ifndef TESSERA_TOOLS_TRAIN_RUN_CONFIG_H_
 #define TESSERA_TOOLS_TRAIN_RUN_CONFIG_H_
 
@@ -15,25 +15,25 @@
 
 namespace tessera {
 
-// What holds where no preset, file or flag says otherwise.
+// Returns the values that no preset, file or flag overrides.
 RunConfig DefaultRunConfig();
 
-// A field, as a flag named it.
+// A field that a flag sets.
 struct FieldSetting {
   std::string source;  // "--lr", "--set"
   std::string path;    // "optimizer.lr"
   std::string value;
 };
 
-// Defaults and the preset of that name, the first one if it is "". InvalidArgument lists the
-// presets.
+// Returns the defaults and the preset of that name, or the first preset if it is "".
+// InvalidArgument lists the presets.
 absl::StatusOr<ConfigEditor> PresetConfig(const ModelDefinition& model, absl::string_view preset);
 
-// The configuration that a checkpoint holds. `source` names it in messages.
+// Returns the configuration of a checkpoint. `source` names it in messages.
 absl::StatusOr<ConfigEditor> SavedConfig(const ModelDefinition& model, absl::string_view text,
                                          absl::string_view source);
 
-// Lays a file over it. Errors name the file.
+// Overrides the fields that a file names. Errors name the file.
 absl::Status MergeFile(const std::string& path, ConfigEditor* config);
 
 // Sets fields in order. An error names the flag.
@@ -46,11 +46,12 @@ struct ConfigChange {
 };
 std::vector<ConfigChange> ChangesBetween(const ConfigEditor& before, const ConfigEditor& after);
 
-// Everything that can be said without the model: InvalidArgument names the field, what it is and
-// what would be right.
+// Checks what can be checked without the model. InvalidArgument names the field, its value and the
+// values that it may have.
 absl::Status CheckRunConfig(const RunConfig& config);
 
-// The bytes of config.memory_limit, 0 if there is none. The field must have passed CheckRunConfig.
+// Returns the bytes of config.memory_limit, 0 if there is none. The field must have passed
+// CheckRunConfig.
 int64_t MemoryLimit(const RunConfig& config);
 
 }  // namespace tessera

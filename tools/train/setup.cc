@@ -1,5 +1,6 @@
 #include "tools/train/setup.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -7,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/runtime/engine.h"
 #include "core/status/status_macros.h"
+#include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/config/text_bounds.h"
@@ -21,8 +23,8 @@
 namespace tessera {
 namespace {
 
-// Where neither the run nor the user says how long a sample is to be.
-constexpr int64_t kTokensOfASample = 200;
+// The length of a sample that neither the run nor the user sets.
+constexpr int64_t kDefaultSampleTokens = 200;
 
 bool MayChangeState(const std::string& path) {
   return absl::StartsWith(path, "model.") || path == "optimizer.kind" ||
@@ -31,8 +33,8 @@ bool MayChangeState(const std::string& path) {
 
 std::string OrNone(const std::string& value) { return value.empty() ? "(none)" : value; }
 
-// A note of what a resumed run does otherwise than before. What is to be sampled is no part of that
-// where sampling is all that is asked for.
+// Adds a note of the changes that a resumed run makes to its configuration. With --mode=sample, the
+// settings of the sample are no changes.
 void NoteChanges(const std::vector<ConfigChange>& changes, Mode mode, Setup* setup) {
   std::vector<std::string> texts;
   for (const ConfigChange& change : changes) {
@@ -46,7 +48,7 @@ void NoteChanges(const std::vector<ConfigChange>& changes, Mode mode, Setup* set
   }
 }
 
-// What comes before files and flags: a preset, or what the resumed run was.
+// Returns the configuration that files and flags override: a preset, or the resumed run's.
 absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, Setup* setup) {
   if (line.resume.empty()) return PresetConfig(*setup->definition, line.preset);
   const std::string path = UserPath(line.resume);
@@ -67,21 +69,32 @@ absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, Setup* setup) {
                      absl::StrCat(setup->checkpoint->folder(), "/", kConfigFile));
 }
 
+// A learning rate below the minimum of the preset takes the minimum along, in the same proportion.
+// A minimum that the user set stays, and does not fit.
+absl::Status AdaptMinimum(const ConfigEditor& before, ConfigEditor* config, Setup* setup) {
+  const OptimizerConfig old_values = before.config().optimizer();
+  const OptimizerConfig values = config->config().optimizer();
+  const bool fits = values.schedule() == "constant" || values.min_lr() <= values.lr();
+  if (fits || !(values.lr() >= 0) || values.min_lr() != old_values.min_lr()) {
+    return absl::OkStatus();
+  }
+  const double min_lr = values.lr() * (old_values.min_lr() / old_values.lr());
+  setup->notes.push_back(absl::StrCat("optimizer.min_lr is lowered from ", old_values.min_lr(),
+                                      " to ", min_lr, ": it may not be above lr"));
+  return config->Set("optimizer.min_lr", absl::StrCat(min_lr));
+}
+
 absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   ASSIGN_OR_RETURN(ConfigEditor config, BaseConfig(line, setup));
-  const ConfigEditor* before = nullptr;
-  std::unique_ptr<ConfigEditor> saved;
-  if (setup->checkpoint != nullptr) {
-    saved = std::make_unique<ConfigEditor>(config.config(), config.model());
-    before = saved.get();
-  }
+  const ConfigEditor before(config.config(), config.model());
   if (!line.config.empty()) RETURN_IF_ERROR(MergeFile(UserPath(line.config), &config));
   RETURN_IF_ERROR(ApplySettings(line.settings, &config));
   const std::string file = config.Get("data.file");
   if (!file.empty() && file != kSyntheticData) {
     RETURN_IF_ERROR(config.Set("data.file", UserPath(file)));
   }
-  if (before != nullptr) NoteChanges(ChangesBetween(*before, config), line.mode, setup);
+  RETURN_IF_ERROR(AdaptMinimum(before, &config, setup));
+  if (setup->checkpoint != nullptr) NoteChanges(ChangesBetween(before, config), line.mode, setup);
   setup->config = config.config();
   setup->config_text = absl::StrCat(kConfigTitle, config.ToText());
   // A checkpoint could not be read again with a longer one.
@@ -103,7 +116,7 @@ RunParts PartsOf(Mode mode) {
   return RunParts::kAll;
 }
 
-// The kernels that a resumed run has used stay: with others it would not go on bit for bit.
+// A resumed run keeps its kernels: with others its results would not be the same bits.
 absl::Status TakeKernels(const Checkpoint& checkpoint, Plan* plan) {
   ASSIGN_OR_RETURN(const Plan saved, ReadPlan(checkpoint));
   *plan->mutable_kernels() = saved.kernels();
@@ -114,12 +127,12 @@ absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config,
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(*setup.model, config, parts));
   Plan plan = MakePlan(config, graphs);
   if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
-  // The limit is held against the peak below, where there is more to say.
+  // CheckMemoryLimit compares the limit with the peak, for a better message.
   return CompileRun(std::move(graphs), plan, *setup.backend, CompileOptions());
 }
 
-// Holds the state of the checkpoint against that of the run. Where they differ because of what was
-// overridden, the error says so.
+// Compares the state of the checkpoint with that of the run. If they differ, the error names the
+// fields that were overridden.
 absl::Status CheckState(const Setup& setup, RunParts parts) {
   const Extra extra = parts == RunParts::kAll ? Extra::kRefuse : Extra::kLeaveOptimizer;
   absl::Status status = CheckFits(*setup.checkpoint, StatesOf(setup.compiled), extra);
@@ -129,8 +142,8 @@ absl::Status CheckState(const Setup& setup, RunParts parts) {
                    absl::StrJoin(setup.shape_changes, ", "), "): ", status.message()));
 }
 
-// Compares the data with that of the checkpoint. Other data is an error for a run that goes on, and
-// a note for one that was asked to, or only evaluates.
+// Compares the data with that of the checkpoint. Changed data is an error for a run that trains on,
+// and a note with --allow_changed_data or for an evaluation.
 absl::Status CheckData(const CommandLine& line, Setup* setup) {
   const std::string& before = setup->checkpoint->data();
   const std::string now = setup->dataset->Fingerprint();
@@ -151,25 +164,81 @@ absl::Status CheckData(const CommandLine& line, Setup* setup) {
   return absl::OkStatus();
 }
 
-absl::Status CheckMemoryLimit(const Setup& setup, RunParts parts) {
+// The limit with which a run that needs `bytes` is accepted, for people and for the flag.
+std::string SmallestLimit(int64_t bytes) {
+  return absl::StrCat(FormatBytes(bytes), " (--memory_limit=", bytes, ")");
+}
+
+// A sample that the preset asks for, and not the user, is left out without a note.
+bool AsksForSample(const CommandLine& line) {
+  return std::any_of(line.settings.begin(), line.settings.end(), [](const FieldSetting& setting) {
+    return absl::StartsWith(setting.path, "sample.");
+  });
+}
+
+absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) {
+  SampleConfig& sample = *setup->config.mutable_sample();
+  if (parts == RunParts::kGenerate && sample.tokens() == 0) {
+    sample.set_tokens(kDefaultSampleTokens);
+  }
+  if (setup->config.data().file() != kSyntheticData) return absl::OkStatus();
+  if (parts == RunParts::kGenerate) {
+    return absl::InvalidArgumentError("a model of synthetic data generates no text to sample");
+  }
+  if (parts == RunParts::kAll && AsksForSample(line)) {
+    setup->notes.push_back("no sample: a model of synthetic data generates no text");
+  }
+  sample.set_tokens(0);
+  return absl::OkStatus();
+}
+
+// Adds notes of settings that work and cost time or memory for nothing.
+void NoteWaste(Setup* setup) {
+  const int64_t vocabulary = setup->model->vocabulary();
+  const bool bytes = setup->config.data().file() != kSyntheticData;
+  if (setup->checkpoint == nullptr && bytes && vocabulary > kByteTokens) {
+    setup->notes.push_back(absl::StrCat(
+        "the tokens of the data are bytes: ", kByteTokens, " of the model's ", vocabulary,
+        " outputs are used; --set=model.vocabulary=", kByteTokens, " leaves out the others"));
+  }
+  const int threads = setup->backend->processor().threads;
+  const int cores = AvailableCores();
+  if (threads > cores) {
+    setup->notes.push_back(absl::StrCat(Counted(threads, "thread"), " on ", Counted(cores, "core"),
+                                        ": they wait for each other; --threads=", cores,
+                                        " is faster"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
+                                            const ModelDefinition& definition) {
+  Setup setup;
+  setup.definition = &definition;
+  RETURN_IF_ERROR(BuildConfig(line, &setup));
+  return setup.config_text;
+}
+
+absl::Status CheckMemoryLimit(const Setup& setup, Mode mode) {
+  const RunParts parts = PartsOf(mode);
   const int64_t limit = MemoryLimit(setup.config);
   const int64_t peak = setup.compiled.arena_bytes;
   if (limit == 0 || peak <= limit) return absl::OkStatus();
-  std::string message =
-      absl::StrCat("memory_limit is ", setup.config.memory_limit(), ", and the run needs ",
-                   FormatBytes(peak), ": the smallest limit that could be met is ", peak);
+  std::string message = absl::StrCat(
+      "memory_limit is ", setup.config.memory_limit(), ", and the run needs ", FormatBytes(peak),
+      ": the smallest limit that could be met is ", SmallestLimit(peak));
   if (parts == RunParts::kAll && setup.config.recompute() == "none") {
     RunConfig recomputing = setup.config;
     recomputing.set_recompute("block");
     const absl::StatusOr<CompiledRun> compiled = Compile(setup, recomputing, parts);
     if (compiled.ok() && compiled->arena_bytes < peak) {
-      absl::StrAppend(&message, ", or with --recompute=block ", compiled->arena_bytes);
+      absl::StrAppend(&message, ", or with --recompute=block ",
+                      SmallestLimit(compiled->arena_bytes));
     }
   }
   return absl::ResourceExhaustedError(message);
 }
-
-}  // namespace
 
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
                                  const std::string& argv0) {
@@ -177,17 +246,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   setup.definition = &definition;
   RETURN_IF_ERROR(BuildConfig(line, &setup));
   const RunParts parts = PartsOf(line.mode);
-  if (parts == RunParts::kGenerate && setup.config.sample().tokens() == 0) {
-    setup.config.mutable_sample()->set_tokens(kTokensOfASample);
-  }
-  const bool synthetic = setup.config.data().file() == kSyntheticData;
-  if (synthetic && setup.config.sample().tokens() > 0) {
-    if (parts == RunParts::kGenerate) {
-      return absl::InvalidArgumentError("a model of synthetic data writes no text to sample");
-    }
-    setup.config.mutable_sample()->set_tokens(0);
-    setup.notes.push_back("no sample: a model of synthetic data writes no text");
-  }
+  RETURN_IF_ERROR(CheckSample(line, parts, &setup));
   ASSIGN_OR_RETURN(setup.backend, MakeBackend(setup.config.device(), setup.config.threads()));
   if (parts != RunParts::kGenerate) {
     ASSIGN_OR_RETURN(setup.dataset, OpenDataset(setup.config, setup.model->vocabulary(), argv0));
@@ -199,7 +258,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   }
   // With --plan_only, a run may be planned with another shape than it has.
   if (setup.checkpoint != nullptr && !line.plan_only) RETURN_IF_ERROR(CheckState(setup, parts));
-  RETURN_IF_ERROR(CheckMemoryLimit(setup, parts));
+  NoteWaste(&setup);
   setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());
   return setup;
 }

@@ -1,5 +1,5 @@
-// From a command line to everything that a run needs, with nothing written and no memory allocated
-// for it yet: configuration, model, data, backend, compiled Programs.
+// Prepares a run from a command line: configuration, model, data, backend, compiled Programs.
+// Writes nothing and allocates none of the run's memory.
 #ifndef TESSERA_TOOLS_TRAIN_SETUP_H_
 #define TESSERA_TOOLS_TRAIN_SETUP_H_
 
@@ -24,7 +24,7 @@ struct Setup {
   RunConfig config;
   std::string config_text;                 // the effective configuration, as it is saved
   std::vector<std::string> notes;          // for the user, in order
-  std::unique_ptr<Checkpoint> checkpoint;  // that it goes on from; nullptr for a new run
+  std::unique_ptr<Checkpoint> checkpoint;  // the run goes on from it; nullptr for a new run
   // Fields of the saved configuration that were overridden and may change the shape of the state.
   std::vector<std::string> shape_changes;
   std::unique_ptr<Model> model;
@@ -33,11 +33,19 @@ struct Setup {
   CompiledRun compiled;
 };
 
-// With --resume, takes the newest whole checkpoint, and refuses one whose state has another shape
-// than the run's. `argv0` is where the data that comes with the program is looked for. Errors are
-// of what the user gave, and name it.
+// Returns the effective configuration as text, for --print_config.
+absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
+                                            const ModelDefinition& definition);
+
+// With --resume, takes the newest complete checkpoint, and refuses one whose state has another
+// shape than the run's. The data that comes with the program is searched for beside `argv0`. Errors
+// name the user's input that does not fit.
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
                                  const std::string& argv0);
+
+// Compares the run's memory with config.memory_limit. ResourceExhausted names the smallest limit
+// that could be met.
+absl::Status CheckMemoryLimit(const Setup& setup, Mode mode);
 
 }  // namespace tessera
 

@@ -1,6 +1,7 @@
 #include "tools/train/standard_output.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +14,12 @@ namespace tessera {
 void Say(absl::string_view text) {
   absl::PrintF("%s\n", text);
   std::fflush(stdout);
+}
+
+int TerminalWidth() {
+  winsize size = {};
+  const bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
 }
 
 absl::Status OutputStatus() {

@@ -10,6 +10,9 @@ namespace tessera {
 // Prints a line at once.
 void Say(absl::string_view text);
 
+// Returns the columns of the terminal that stdout is, 80 if they are not known.
+int TerminalWidth();
+
 // Writes out what is buffered. An error says that something could not be written so far, and why.
 absl::Status OutputStatus();
 

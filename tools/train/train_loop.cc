@@ -12,36 +12,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "core/cost/limits.h"
 #include "core/status/status_macros.h"
+#include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
-#include "core/train/sampling.h"
 #include "core/train/trace.h"
+#include "tools/train/data_source.h"
 #include "tools/train/interrupt.h"
 #include "tools/train/machine_rates.h"
 #include "tools/train/process_memory.h"
+#include "tools/train/sample.h"
+#include "tools/train/shell_word.h"
 #include "tools/train/standard_output.h"
-#include "tools/train/text_stream.h"
 
 namespace tessera {
 namespace {
 
-// Tokens that are bytes.
-constexpr int64_t kByteTokens = 256;
-
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// A word of a command, for a shell.
-std::string Quoted(const std::string& word) {
-  const bool plain = word.find_first_not_of(
-                         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                         "0123456789_-+=./:,@%") == std::string::npos;
-  if (plain && !word.empty()) return word;
-  return absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'");
 }
 
 bool Due(int64_t step, int64_t every, int64_t last) {
@@ -49,6 +38,12 @@ bool Due(int64_t step, int64_t every, int64_t last) {
 }
 
 }  // namespace
+
+std::string EvaluationText(const EvaluationResult& result) {
+  const std::string loss = std::isnan(result.loss) ? "nan" : absl::StrFormat("%.4f", result.loss);
+  return absl::StrCat("eval_loss ", loss, " (", Counted(result.batches, "batch", "es"), ", ",
+                      FormatSeconds(result.seconds), ")");
+}
 
 TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
                      Engine* engine, Trainer* trainer, RunFolder* folder)
@@ -59,7 +54,8 @@ TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOp
       trainer_(trainer),
       folder_(folder),
       scale_(Scale()),
-      first_step_(trainer->step() + 1) {
+      first_step_(trainer->step() + 1),
+      summary_(setup.config.data().file() == kSyntheticData ? "token" : "byte") {
   if (options.start_step < 0) return;
   saved_step_ = options.start_step;
   saved_folder_ = options.start_folder;
@@ -78,8 +74,7 @@ StepScale TrainLoop::Scale() const {
 }
 
 std::string TrainLoop::ResumeCommand() const {
-  return absl::StrCat(Quoted(options_.program), " ",
-                      Quoted(absl::StrCat("--resume=", folder_->path())));
+  return absl::StrCat(options_.command, " ", ShellWord(absl::StrCat("--resume=", folder_->path())));
 }
 
 std::string TrainLoop::LastCheckpoint() const {
@@ -89,10 +84,11 @@ std::string TrainLoop::LastCheckpoint() const {
 
 absl::Status TrainLoop::NotFinite(const StepResult& result) const {
   const bool loss = !std::isfinite(result.loss);
-  return absl::OutOfRangeError(absl::StrFormat(
-      "%s of step %d is %f, so the step was not taken; %s; try a lower --lr, or --clip_norm=1",
-      loss ? "the loss" : "the norm of the gradients", result.step,
-      loss ? result.loss : result.grad_norm, LastCheckpoint()));
+  // StrCat writes "nan" with no sign.
+  return absl::OutOfRangeError(
+      absl::StrCat(loss ? "the loss" : "the norm of the gradients", " of step ", result.step,
+                   " is ", loss ? result.loss : result.grad_norm, ", so the step was not taken; ",
+                   LastCheckpoint(), "; try a lower --lr, or --clip_norm=1"));
 }
 
 absl::Status TrainLoop::Save(Progress* progress) {
@@ -132,13 +128,26 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, Progress& progress) 
   return absl::OkStatus();
 }
 
+// Some of the steps are timed by instruction, for the summary; the first is slower than others.
+bool TrainLoop::IsTimed(int64_t step) const {
+  constexpr int64_t kEvery = 16;
+  return (step - first_step_) % kEvery == 1 || first_step_ == setup_.config.steps();
+}
+
 absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
   // The first steps touch memory for the first time.
   const int64_t traced = std::min(first_step_ + 2, setup_.config.steps());
-  const bool trace = !options_.trace.empty() && trainer_->step() + 1 == traced;
+  const int64_t step = trainer_->step() + 1;
+  const bool trace = !options_.trace.empty() && step == traced;
+  const bool timed = trace || IsTimed(step);
   ASSIGN_OR_RETURN(const StepResult result,
-                   trainer_->Step(trace ? Timing::kInstructions : Timing::kNone));
+                   trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
   if (!result.finite) return NotFinite(result);
+  summary_.AddStep(scale_.tokens, result.seconds);
+  if (timed) {
+    const Executor& executor = engine_->executor(kTrain);
+    summary_.AddTimes(executor.program(), executor.times());
+  }
   RETURN_IF_ERROR(MeasureAgain(result, progress));
   progress.Step({result.step, result.loss, result.grad_norm, result.lr, result.seconds});
   if (trace) RETURN_IF_ERROR(TraceStep(result, progress));
@@ -182,9 +191,8 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
     evaluation_stopped_ = !evaluated.complete;
     if (evaluated.complete) {
       line.eval_loss = evaluated.loss;
-      progress.Line(absl::StrFormat("step %d: eval_loss %.4f (%d batches, %s)", result.step,
-                                    evaluated.loss, evaluated.batches,
-                                    FormatSeconds(evaluated.seconds)));
+      summary_.AddEvaluation(result.step, evaluated.loss);
+      progress.Line(absl::StrCat("step ", result.step, ": ", EvaluationText(evaluated)));
     }
   }
   RETURN_IF_ERROR(metrics.Append(line));
@@ -210,7 +218,12 @@ absl::StatusOr<int> TrainLoop::Run() {
   ASSIGN_OR_RETURN(const std::unique_ptr<MetricsLog> metrics,
                    MetricsLog::Open(folder_->metrics_path(), trainer_->step()));
   {
-    Progress progress(stdout, isatty(STDOUT_FILENO) != 0, first_step_, scale_, Now);
+    ProgressOptions options;
+    options.terminal = isatty(STDOUT_FILENO) != 0;
+    options.width = TerminalWidth;
+    options.first_step = first_step_;
+    options.log_every = options_.log_every;
+    Progress progress(stdout, options, scale_, Now);
     RETURN_IF_ERROR(RunSteps(progress, *metrics));
   }
   if (trainer_->step() < steps) {
@@ -227,7 +240,7 @@ absl::StatusOr<int> TrainLoop::Run() {
     std::fflush(stdout);
     return 128 + Interrupted();
   }
-  absl::PrintF("%d steps in %s\n", steps - first_step_ + 1, FormatSeconds(Now() - begin));
+  absl::PrintF("%s", summary_.Text(Now() - begin));
   ResidentMemory resident = ReadResidentMemory();
   resident.peak = std::max(resident.peak, earlier_peak_);
   absl::PrintF("%s\n", ResidentMemoryLine(resident, engine_->ResidentArenaBytes()));
@@ -237,34 +250,6 @@ absl::StatusOr<int> TrainLoop::Run() {
   absl::PrintF("run folder: %s\n", folder_->path());
   std::fflush(stdout);
   return 0;
-}
-
-absl::Status PrintSample(const Setup& setup, Engine& engine) {
-  const SampleConfig& sample = setup.config.sample();
-  // A text has to go on from something.
-  const std::string prompt = sample.prompt().empty() ? "\n" : sample.prompt();
-  std::vector<int32_t> tokens;
-  for (char byte : prompt) tokens.push_back(static_cast<unsigned char>(byte));
-  GenerationRequest request;
-  request.prompt = tokens;
-  request.tokens = sample.tokens();
-  request.temperature = sample.temperature();
-  request.top_k = sample.top_k();
-  request.seed = setup.config.seed();
-  request.allowed_tokens = kByteTokens;
-  request.max_sequence = setup.model->max_sequence();
-
-  TextStream stream;
-  absl::PrintF("%s", stream.Add(sample.prompt()));
-  absl::Status status = Generate(engine, request, [&stream](int32_t token) {
-    const char byte = static_cast<char>(token);
-    absl::PrintF("%s", stream.Add(absl::string_view(&byte, 1)));
-    std::fflush(stdout);
-    return Interrupted() == 0 && std::ferror(stdout) == 0;
-  });
-  absl::PrintF("%s\n", stream.Finish());
-  std::fflush(stdout);
-  return status;
 }
 
 }  // namespace tessera

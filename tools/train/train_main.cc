@@ -19,12 +19,15 @@
 #include "core/train/trainer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/train/flags.h"
+#include "tools/train/help.h"
 #include "tools/train/interrupt.h"
 #include "tools/train/machine_rates.h"
 #include "tools/train/process_memory.h"
 #include "tools/train/report.h"
 #include "tools/train/run_folder.h"
+#include "tools/train/sample.h"
 #include "tools/train/setup.h"
+#include "tools/train/shell_word.h"
 #include "tools/train/standard_output.h"
 #include "tools/train/train_loop.h"
 
@@ -35,9 +38,10 @@ void SayNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) Say(absl::StrCat("note: ", note));
 }
 
-// How the user calls this program.
-std::string ProgramName(const std::string& argv0, const ModelDefinition& definition) {
-  if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return argv0;
+// Returns the command that starts this program as the user did, as a shell reads it. `bazel run`
+// sets the variable.
+std::string ProgramCommand(const std::string& argv0, const ModelDefinition& definition) {
+  if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return ShellWord(argv0);
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
@@ -107,16 +111,17 @@ absl::Status Begin(const Setup& setup, Trainer* trainer) {
                                      : LoadCheckpoint(setup, Extra::kRefuse, trainer);
 }
 
-// A step in fenced memory; afterwards the state is what it was.
+// Runs a step in guarded memory. Afterwards the state is what it was.
 absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
   RETURN_IF_ERROR(CheckMemory(*engine, kTrain,
                               [trainer](Engine& each) { return trainer->SetTrainInputs(each); }));
-  Say(absl::StrCat("memory checked: every buffer of a step stays in its place, and the peak is ",
-                   FormatBytes(engine->run().arena_bytes), " as planned"));
+  Say(absl::StrCat(
+      "memory checked: every kernel of a step stays within its buffers, and the peak is ",
+      FormatBytes(engine->run().arena_bytes), " as planned"));
   return Begin(setup, trainer);
 }
 
-// Before a run begins: whether a file can be written, which is made if it is not there.
+// Checks before a run begins that a file can be written. Makes the file if it does not exist.
 absl::Status CheckWritable(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "ab");
   if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
@@ -168,7 +173,8 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
   if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
   LoopOptions options;
   options.trace = UserPath(line.trace);
-  options.program = argv0;
+  options.command = ProgramCommand(argv0, *setup.definition);
+  options.log_every = line.log_every;
   if (setup.checkpoint != nullptr) {
     options.start_step = setup.checkpoint->step();
     options.start_folder = setup.checkpoint->folder();
@@ -192,8 +198,7 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
     ASSIGN_OR_RETURN(const EvaluationResult result,
                      trainer.Evaluate([] { return Interrupted() != 0; }));
     if (result.complete) {
-      Say(absl::StrFormat("step %d: eval_loss %.4f (%d batches, %s)", trainer.step(), result.loss,
-                          result.batches, FormatSeconds(result.seconds)));
+      Say(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
     }
   }
   return Interrupted() ? 128 + Interrupted() : 0;
@@ -211,14 +216,20 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
     RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
     Say(absl::StrCat("dumped to ", folder->path(), "/dump"));
   }
+  RETURN_IF_ERROR(CheckMemoryLimit(setup, line.mode));
   return 0;
 }
 
 absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
                         const ModelDefinition& definition) {
-  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments));
+  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments, definition));
   if (line.help) {
-    absl::PrintF("%s", HelpText(ProgramName(argv0, definition), definition));
+    absl::PrintF("%s", HelpText(ProgramCommand(argv0, definition), definition));
+    return 0;
+  }
+  if (line.print_config) {
+    ASSIGN_OR_RETURN(const std::string config, EffectiveConfig(line, definition));
+    absl::PrintF("%s", config);
     return 0;
   }
   const bool train = line.mode == Mode::kTrain && !line.plan_only;
@@ -228,6 +239,7 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
   }
   ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0));
   if (line.plan_only) return ShowPlan(line, setup);
+  RETURN_IF_ERROR(CheckMemoryLimit(setup, line.mode));
   StopOnInterrupts();
   return train ? Train(line, argv0, std::move(setup), std::move(folder))
                : UseModel(line, std::move(setup));

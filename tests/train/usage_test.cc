@@ -1,0 +1,169 @@
+// The tool as its users expect it: names, notes, defaults, output.
+#include <cmath>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Runs the example of --help that trains on my.txt.
+void ExpectExampleRuns(const std::string& program) {
+  const std::string folder = NewFolder();
+  WriteFile(folder + "/my.txt", ReadFile(TextFile()));
+  const Result help = RunProgram(program, {"--help"});
+  std::istringstream lines(help.out);
+  std::string command;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("--data=my.txt") != std::string::npos) command = line;
+  }
+  ASSERT_NE(command, "") << help.out;
+  const Result result = Shell("cd " + folder + " && " + command + " --plan_only");
+  EXPECT_EQ(result.code, 0) << command << "\n" << result.err;
+}
+
+TEST(UsageTest, TheExamplesOfHelpRun) {
+  ExpectExampleRuns(GptProgram());
+  ExpectExampleRuns(MlpProgram());
+}
+
+TEST(UsageTest, HelpFitsInto80Columns) {
+  const Result help = RunProgram("/bin/sh", {"-c", "cd " + NewFolder() + " && " + GptProgram() +
+                                                       " --help | grep -v ' --.*=my'"});
+  std::istringstream lines(help.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(GptProgram()) == std::string::npos) EXPECT_LE(line.size(), 80) << line;
+  }
+  EXPECT_THAT(help.out, AllOf(HasSubstr("(default 1800)"), HasSubstr("% of limit"),
+                              HasSubstr("machine.json")));
+}
+
+TEST(UsageTest, PrintConfigShowsEveryFieldAndRunsNothing) {
+  const std::string folder = NewFolder();
+  const Result printed =
+      RunProgram(GptProgram(), Tiny({"--print_config", "--out=" + folder + "/run", "--lr=0.25"}));
+  ASSERT_EQ(printed.code, 0) << printed.err;
+  EXPECT_THAT(printed.out, AllOf(HasSubstr("    dropout: 0\n"), HasSubstr("  lr: 0.25\n"),
+                                 HasSubstr("memory_limit: \"\"\n"), HasSubstr("  beta2: 0.95\n")));
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  // It is a configuration file.
+  WriteFile(folder + "/c.textproto", printed.out);
+  const Result again =
+      RunProgram(GptProgram(), {"--config=" + folder + "/c.textproto", "--print_config"});
+  EXPECT_EQ(again.out, printed.out) << again.err;
+}
+
+TEST(UsageTest, ALearningRateBelowThePresetsMinimumTakesItAlong) {
+  const std::vector<std::string> flags = {"--lr=5e-5", "--print_config"};
+  const Result result = RunProgram(GptProgram(), flags);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("  lr: 5e-05\n"), HasSubstr("  min_lr: 5e-06\n")));
+  // A constant schedule does not read it.
+  const Result constant = RunProgram(
+      GptProgram(), {"--lr=5e-5", "--set=optimizer.schedule=constant", "--print_config"});
+  ASSERT_EQ(constant.code, 0) << constant.err;
+  EXPECT_THAT(constant.out, HasSubstr("  min_lr: 0.0001\n"));
+  const Result chosen =
+      RunProgram(GptProgram(), {"--lr=5e-5", "--set=optimizer.min_lr=6e-5", "--print_config"});
+  EXPECT_EQ(chosen.code, 1);
+  EXPECT_THAT(chosen.err, HasSubstr("optimizer.min_lr is 6e-05: it must be 0 to optimizer.lr"));
+}
+
+TEST(UsageTest, AnInfiniteRateIsRefusedAsOne) {
+  EXPECT_THAT(RunProgram(GptProgram(), {"--lr=inf"}).err,
+              HasSubstr("optimizer.lr is inf: it must be a finite number, 0 or more"));
+}
+
+TEST(UsageTest, ASampleThatNobodyAskedForIsNotNoted) {
+  const std::string folder = NewFolder();
+  std::vector<std::string> flags;
+  for (const std::string& flag : TinyFlags()) {
+    if (flag != "--sample_tokens=0") flags.push_back(flag);
+  }
+  flags.insert(flags.end(), {"--data=synthetic", "--out=" + folder, "--steps=1"});
+  const Result trained = RunProgram(GptProgram(), flags);
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, Not(HasSubstr("no sample")));
+  EXPECT_THAT(trained.out, AllOf(HasSubstr(", 1 step\n"), HasSubstr("\n1 step, 64 tokens in "),
+                                 HasSubstr("bits per token")));
+  const Result evaluated = RunProgram(GptProgram(), {"--resume=" + folder, "--mode=evaluate"});
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  EXPECT_THAT(evaluated.out, Not(HasSubstr("note:")));
+}
+
+TEST(UsageTest, APlanSpeaksOfRecomputingOnlyIfItRecomputes) {
+  EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only"})).out, Not(HasSubstr("recomputing")));
+  EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only", "--recompute=block"})).out,
+              HasSubstr("; recomputing adds "));
+}
+
+TEST(UsageTest, NotesOfWaste) {
+  EXPECT_THAT(
+      RunProgram(GptProgram(), {"--preset=124m", "--plan_only"}).out,
+      HasSubstr("note: the tokens of the data are bytes: 256 of the model's 50257 outputs"));
+  const Result many = RunProgram(GptProgram(), Tiny({"--plan_only", "--threads=4000"}));
+  EXPECT_THAT(many.out, ContainsRegex("note: 4000 threads on [0-9]+ cores?: they wait for each "
+                                      "other; --threads=[0-9]+ is faster"));
+  EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only"})).out, Not(HasSubstr("note:")));
+}
+
+TEST(UsageTest, ARunEndsWithASummary) {
+  const std::string folder = NewFolder();
+  const Result result =
+      RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=40", "--eval_every=20",
+                                     "--log_every=7", "--sample_tokens=5", "--prompt=Line"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, ContainsRegex("\n40 steps, 2.56K tokens in .*; mean [^ ]+ tokens/s\n"));
+  EXPECT_THAT(result.out,
+              ContainsRegex("\neval_loss [0-9.]+ \\([0-9.]+ bits per byte\\) at step 40"));
+  EXPECT_THAT(result.out, ContainsRegex("\ntime by operator: [a-z_]+ [0-9.]+%, "));
+  EXPECT_THAT(result.out, HasSubstr("\n--- prompt\nLine\n--- sample: 5 tokens, "));
+  int lines = 0;
+  for (size_t at = 0; (at = result.out.find("| loss ", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 1 + 5 + 1) << "the first, every seventh, the last";
+}
+
+TEST(UsageTest, TheResumeHintIsTheCommandThatTheUserTyped) {
+  const std::string folder = NewFolder();
+  RunOptions options;
+  options.environment["BUILD_WORKING_DIRECTORY"] = folder;  // as `bazel run` does
+  RunningProgram running(GptProgram(), Tiny({"--out=run", "--steps=1000000"}), options);
+  ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("| loss ") != std::string::npos; }))
+      << running.Err();
+  running.Signal(2);
+  EXPECT_THAT(running.Wait().out,
+              HasSubstr("\n  ./bazelw run //models/gpt:train -- --resume=" + folder + "/run\n"));
+}
+
+TEST(UsageTest, TheMachinesBestRatesAreKept) {
+  RunOptions options;
+  options.environment["XDG_CACHE_HOME"] = NewFolder();
+  const Result result =
+      RunProgram(GptProgram(), Tiny({"--out=" + NewFolder(), "--steps=1"}), options);
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string path = options.environment["XDG_CACHE_HOME"] + "/tessera/machine.json";
+  nlohmann::json rates = nlohmann::json::parse(ReadFile(path));
+  ASSERT_EQ(rates.size(), 1);
+  EXPECT_THAT(result.out, HasSubstr(rates.begin().key() + "; at best a matmul reaches "));
+  // A machine that was ten times as fast once: MFU is a share of that.
+  const double once = 10 * rates.begin().value()["flops_per_second"].get<double>();
+  rates.begin().value()["flops_per_second"] = once;
+  WriteFile(path, rates.dump());
+  const std::string folder = NewFolder();
+  const Result again = RunProgram(GptProgram(), Tiny({"--out=" + folder}), options);
+  EXPECT_THAT(again.out, HasSubstr("FLOP/s (now "));
+  EXPECT_EQ(nlohmann::json::parse(ReadFile(path)).begin().value()["flops_per_second"], once);
+}
+
+}  // namespace
+}  // namespace tessera

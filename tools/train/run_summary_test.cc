@@ -1,0 +1,57 @@
+#include "tools/train/run_summary.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/program/compile.h"
+
+namespace tessera {
+namespace {
+
+TEST(RunSummaryTest, StepsAndTheirMean) {
+  RunSummary summary("byte");
+  summary.AddStep(2048, 0.5);
+  EXPECT_EQ(summary.Text(2), "1 step, 2.05K tokens in 2.00 s; mean 4.10K tokens/s\n");
+  summary.AddStep(2048, 1.5);
+  EXPECT_EQ(summary.Text(4), "2 steps, 4.10K tokens in 4.00 s; mean 2.05K tokens/s\n");
+}
+
+TEST(RunSummaryTest, TheLastEvaluationAndTheBest) {
+  RunSummary summary("byte");
+  summary.AddEvaluation(10, 2.0);
+  EXPECT_EQ(summary.Text(1),
+            "0 steps, 0 tokens in 1.00 s\neval_loss 2.0000 (2.885 bits per byte) at step 10, the "
+            "best\n");
+  summary.AddEvaluation(20, 1.0);
+  summary.AddEvaluation(30, 1.5);
+  EXPECT_EQ(summary.Text(1),
+            "0 steps, 0 tokens in 1.00 s\neval_loss 1.5000 (2.164 bits per byte) at step 30; the "
+            "best was 1.0000 (1.443 bits per byte) at step 20\n");
+}
+
+TEST(RunSummaryTest, NotANumberHasNoSign) {
+  EXPECT_EQ(LossText(-std::numeric_limits<double>::quiet_NaN(), "byte"), "nan");
+}
+
+TEST(RunSummaryTest, TimeByOperator) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {2, 3}});
+  const Tensor w = graph.Input("w", {DType::kF32, {4, 3}});
+  graph.SetOutput("y", Exp(MatMul(x, w, false, true)));
+  const auto run = CompileRun({graph}, Plan(), *backend, {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  const std::vector<InstructionTime> times = {{0, 300}, {400, 500}};
+  RunSummary summary("token");
+  summary.AddTimes(run->programs[0], times);
+  EXPECT_EQ(summary.Text(1),
+            "0 steps, 0 tokens in 1.00 s\ntime by operator: matmul 75.0%, exp 25.0%\n");
+}
+
+}  // namespace
+}  // namespace tessera

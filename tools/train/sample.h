@@ -1,0 +1,17 @@
+// Text that a trained model generates.
+#ifndef TESSERA_TOOLS_TRAIN_SAMPLE_H_
+#define TESSERA_TOOLS_TRAIN_SAMPLE_H_
+
+#include "absl/status/status.h"
+#include "core/runtime/engine.h"
+#include "tools/train/setup.h"
+
+namespace tessera {
+
+// Generates the sample that the configuration describes, and prints it to stdout token by token,
+// set apart from its prompt. Ends early if the run is interrupted.
+absl::Status PrintSample(const Setup& setup, Engine& engine);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_SAMPLE_H_
