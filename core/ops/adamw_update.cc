@@ -1,3 +1,5 @@
+#include "core/ops/adamw_update.h"
+
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
@@ -9,6 +11,9 @@ namespace tessera {
 namespace {
 
 class AdamwUpdateOp : public ElementwiseOperator {
+  using Input = AdamwInput;
+  using Output = AdamwOutput;
+
  public:
   AdamwUpdateOp() : ElementwiseOperator("adamw_update", 16) {}
 
@@ -17,13 +22,15 @@ class AdamwUpdateOp : public ElementwiseOperator {
     const InputCheck check({"parameter", "gradient", "m", "v", "lr", "scale", "step", "predicate"},
                            inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    const TensorType& parameter = inputs[0];
-    for (int i = 1; i <= 3; ++i) RETURN_IF_ERROR(check.Is(i, parameter));
-    RETURN_IF_ERROR(check.Is(4, {parameter.dtype, {}}));
-    RETURN_IF_ERROR(check.Is(5, {parameter.dtype, {}}));
-    RETURN_IF_ERROR(check.Is(6, {DType::kI64, {}}));
-    RETURN_IF_ERROR(check.Is(7, {DType::kU8, {}}));
+    RETURN_IF_ERROR(check.Floating(Input::kParameter));
+    const TensorType& parameter = inputs[Input::kParameter];
+    for (int i : {Input::kGradient, Input::kM, Input::kV}) {
+      RETURN_IF_ERROR(check.Is(i, parameter));
+    }
+    RETURN_IF_ERROR(check.Is(Input::kLr, {parameter.dtype, {}}));
+    RETURN_IF_ERROR(check.Is(Input::kScale, {parameter.dtype, {}}));
+    RETURN_IF_ERROR(check.Is(Input::kStep, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Is(Input::kPredicate, {DType::kU8, {}}));
     for (const char* beta : {"beta1", "beta2"}) {
       RETURN_IF_ERROR(check.Has<double>(beta));
       const double value = attributes.GetDouble(beta);
@@ -34,10 +41,13 @@ class AdamwUpdateOp : public ElementwiseOperator {
     return std::vector<TensorType>(3, parameter);
   }
 
-  absl::string_view OutputName(int i) const override { return i == 0 ? "" : i == 1 ? "m" : "v"; }
+  absl::string_view OutputName(int i) const override {
+    return i == Output::kParameter ? "" : i == Output::kM ? "m" : "v";
+  }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
-    return {{0, 0}, {2, 1}, {3, 2}};
+    return {
+        {Input::kParameter, Output::kParameter}, {Input::kM, Output::kM}, {Input::kV, Output::kV}};
   }
 };
 
@@ -57,7 +67,7 @@ AdamwResult AdamwUpdate(Tensor parameter, Tensor gradient, Tensor m, Tensor v, T
                  {"eps", options.eps},
                  {"weight_decay", options.weight_decay}},
                 3);
-  return {outputs[0], outputs[1], outputs[2]};
+  return {outputs[AdamwOutput::kParameter], outputs[AdamwOutput::kM], outputs[AdamwOutput::kV]};
 }
 
 }  // namespace tessera

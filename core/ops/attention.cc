@@ -1,3 +1,5 @@
+#include "core/ops/attention.h"
+
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +51,9 @@ double ProductFlops(const TensorType& q, const TensorType& k, bool causal) {
 }
 
 class AttentionOp : public Operator {
+  using Input = AttentionInput;
+  using Output = AttentionOutput;
+
  public:
   absl::string_view name() const override { return "attention"; }
 
@@ -56,28 +61,30 @@ class AttentionOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"q", "k", "v"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    ASSIGN_OR_RETURN(TensorType lse, CheckScores(check, 0, inputs, attributes));
-    return std::vector<TensorType>{inputs[0], std::move(lse)};
+    ASSIGN_OR_RETURN(TensorType lse, CheckScores(check, Input::kQ, inputs, attributes));
+    return std::vector<TensorType>{inputs[Input::kQ], std::move(lse)};
   }
 
-  absl::string_view OutputName(int i) const override { return i == 0 ? "" : "lse"; }
+  absl::string_view OutputName(int i) const override {
+    return i == AttentionOutput::kO ? "" : "lse";
+  }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    if (builder.output_gradient(1).valid()) {
+    if (builder.output_gradient(Output::kLse).valid()) {
       return absl::UnimplementedError("no gradient flows through attention's lse");
     }
-    const std::vector<Tensor> gradients =
-        RecordUse(AttentionGradOperator(),
-                  {builder.output_gradient(0), builder.input(0), builder.input(1), builder.input(2),
-                   builder.output(0), builder.output(1)},
-                  builder.attributes(), 3);
+    const std::vector<Tensor> gradients = RecordUse(
+        AttentionGradOperator(),
+        {builder.output_gradient(Output::kO), builder.input(Input::kQ), builder.input(Input::kK),
+         builder.input(Input::kV), builder.output(Output::kO), builder.output(Output::kLse)},
+        builder.attributes(), 3);
     for (int i = 0; i < 3; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
 
   OpCost Cost(const OpTypes& types) const override {
-    const double product =
-        ProductFlops(types.inputs[0], types.inputs[1], types.attributes.GetBool("causal"));
+    const double product = ProductFlops(types.inputs[Input::kQ], types.inputs[Input::kK],
+                                        types.attributes.GetBool("causal"));
     return WithFlops(Operator::Cost(types), 2 * product);
   }
 
@@ -93,6 +100,8 @@ class AttentionOp : public Operator {
 };
 
 class AttentionGradOp : public Operator {
+  using Input = AttentionGradInput;
+
  public:
   absl::string_view name() const override { return "attention_grad"; }
 
@@ -100,21 +109,21 @@ class AttentionGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"do", "q", "k", "v", "o", "lse"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    ASSIGN_OR_RETURN(const TensorType lse, CheckScores(check, 1, inputs, attributes));
-    RETURN_IF_ERROR(check.Is(0, inputs[1]));
-    RETURN_IF_ERROR(check.Is(4, inputs[1]));
-    RETURN_IF_ERROR(check.Is(5, lse));
-    return std::vector<TensorType>{inputs[1], inputs[2], inputs[3]};
+    ASSIGN_OR_RETURN(const TensorType lse, CheckScores(check, Input::kQ, inputs, attributes));
+    RETURN_IF_ERROR(check.Is(Input::kDo, inputs[Input::kQ]));
+    RETURN_IF_ERROR(check.Is(Input::kO, inputs[Input::kQ]));
+    RETURN_IF_ERROR(check.Is(Input::kLse, lse));
+    return std::vector<TensorType>{inputs[Input::kQ], inputs[Input::kK], inputs[Input::kV]};
   }
 
   absl::string_view OutputName(int i) const override {
-    return i == 0 ? "dq" : i == 1 ? "dk" : "dv";
+    return i == AttentionGradOutput::kDq ? "dq" : i == AttentionGradOutput::kDk ? "dk" : "dv";
   }
 
   // Scores are made again; then dv, the weights' gradient, dq and dk.
   OpCost Cost(const OpTypes& types) const override {
-    const double product =
-        ProductFlops(types.inputs[1], types.inputs[2], types.attributes.GetBool("causal"));
+    const double product = ProductFlops(types.inputs[Input::kQ], types.inputs[Input::kK],
+                                        types.attributes.GetBool("causal"));
     OpCost cost = WithFlops(Operator::Cost(types), 5 * product);
     cost.recomputed_flops = product;
     return cost;

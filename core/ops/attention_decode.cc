@@ -1,3 +1,5 @@
+#include "core/ops/attention_decode.h"
+
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,9 @@ using sbp::B;
 using sbp::S;
 
 class AttentionDecodeOp : public Operator {
+  using Input = AttentionDecodeInput;
+  using Output = AttentionDecodeOutput;
+
  public:
   absl::string_view name() const override { return "attention_decode"; }
 
@@ -23,35 +28,38 @@ class AttentionDecodeOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"q", "k", "v", "k_cache", "v_cache", "position"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    const TensorType& q = inputs[0];
-    if (q.shape.size() != 4 || q.shape[1] != 1) return check.Misfit(0, "of shape [B, 1, H, D]");
-    RETURN_IF_ERROR(check.Is(1, q));
-    RETURN_IF_ERROR(check.Is(2, q));
+    RETURN_IF_ERROR(check.Floating(Input::kQ));
+    const TensorType& q = inputs[Input::kQ];
+    if (q.shape.size() != 4 || q.shape[1] != 1)
+      return check.Misfit(Input::kQ, "of shape [B, 1, H, D]");
+    RETURN_IF_ERROR(check.Is(Input::kK, q));
+    RETURN_IF_ERROR(check.Is(Input::kV, q));
     TensorType fitting = q;
-    if (inputs[3].shape.size() == 4) fitting.shape[1] = inputs[3].shape[1];
-    if (inputs[3] != fitting) {
-      return check.Misfit(
-          3, absl::StrCat(TypeToString(fitting), " with any size in dimension 1, to fit q"));
+    if (inputs[Input::kKCache].shape.size() == 4)
+      fitting.shape[1] = inputs[Input::kKCache].shape[1];
+    if (inputs[Input::kKCache] != fitting) {
+      return check.Misfit(Input::kKCache, absl::StrCat(TypeToString(fitting),
+                                                       " with any size in dimension 1, to fit q"));
     }
-    RETURN_IF_ERROR(check.Is(4, inputs[3]));
-    RETURN_IF_ERROR(check.Is(5, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Is(Input::kVCache, inputs[Input::kKCache]));
+    RETURN_IF_ERROR(check.Is(Input::kPosition, {DType::kI64, {}}));
     RETURN_IF_ERROR(check.Has<double>("scale"));
-    return std::vector<TensorType>{q, inputs[3], inputs[4]};
+    return std::vector<TensorType>{q, inputs[Input::kKCache], inputs[Input::kVCache]};
   }
 
   absl::string_view OutputName(int i) const override {
-    return i == 0 ? "" : i == 1 ? "k_cache" : "v_cache";
+    return i == Output::kO ? "" : i == Output::kKCache ? "k_cache" : "v_cache";
   }
 
-  bool Differentiable(int input) const override { return input != 5; }
+  bool Differentiable(int input) const override { return input != Input::kPosition; }
 
   // As at the last position. Caches are read once, and one row of each is written.
   OpCost Cost(const OpTypes& types) const override {
     OpCost cost;
-    cost.flops = 4 * Elements(types.inputs[3]);
-    cost.bytes = static_cast<double>(6 * NumBytes(types.inputs[0]) + NumBytes(types.inputs[3]) +
-                                     NumBytes(types.inputs[4]) + NumBytes(types.inputs[5]));
+    cost.flops = 4 * Elements(types.inputs[Input::kKCache]);
+    cost.bytes = static_cast<double>(
+        6 * NumBytes(types.inputs[Input::kQ]) + NumBytes(types.inputs[Input::kKCache]) +
+        NumBytes(types.inputs[Input::kVCache]) + NumBytes(types.inputs[Input::kPosition]));
     return cost;
   }
 
@@ -64,7 +72,7 @@ class AttentionDecodeOp : public Operator {
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
-    return {{3, 1}, {4, 2}};
+    return {{Input::kKCache, Output::kKCache}, {Input::kVCache, Output::kVCache}};
   }
 };
 
@@ -80,7 +88,8 @@ DecodedAttention AttentionDecode(Tensor q, Tensor k, Tensor v, Tensor k_cache, T
   const double scale = 1 / std::sqrt(static_cast<double>(q.dim(-1)));
   const std::vector<Tensor> outputs = RecordUse(
       AttentionDecodeOperator(), {q, k, v, k_cache, v_cache, position}, {{"scale", scale}}, 3);
-  return {outputs[0], outputs[1], outputs[2]};
+  return {outputs[AttentionDecodeOutput::kO], outputs[AttentionDecodeOutput::kKCache],
+          outputs[AttentionDecodeOutput::kVCache]};
 }
 
 }  // namespace tessera

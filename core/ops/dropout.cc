@@ -1,3 +1,5 @@
+#include "core/ops/dropout.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -14,6 +16,8 @@ using sbp::B;
 using sbp::P;
 
 class DropoutOp : public ElementwiseOperator {
+  using Input = DropoutInput;
+
  public:
   // Linear in x: the mask depends on where an element lies, not on what it is.
   DropoutOp() : ElementwiseOperator("dropout", 12, {{{P(), B(), B()}, {P()}}}) {}
@@ -22,26 +26,28 @@ class DropoutOp : public ElementwiseOperator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x", "seed", "step"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.Is(1, {DType::kI64, {}}));
-    RETURN_IF_ERROR(check.Is(2, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Floating(Input::kX));
+    RETURN_IF_ERROR(check.Is(Input::kSeed, {DType::kI64, {}}));
+    RETURN_IF_ERROR(check.Is(Input::kStep, {DType::kI64, {}}));
     RETURN_IF_ERROR(check.Has<double>("probability"));
     const double probability = attributes.GetDouble("probability");
     if (!(probability >= 0 && probability < 1)) {
       return check.Misfit("probability", "at least 0 and less than 1");
     }
     RETURN_IF_ERROR(check.Has<std::string>("random_path"));
-    RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, inputs[0].shape));
-    return std::vector<TensorType>{inputs[0]};
+    RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, inputs[Input::kX].shape));
+    return std::vector<TensorType>{inputs[Input::kX]};
   }
 
-  bool Differentiable(int input) const override { return input == 0; }
+  bool Differentiable(int input) const override { return input == Input::kX; }
 
   // The same mask on dy.
   absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(
-        0, RecordUse1(*this, {builder.output_gradient(0), builder.input(1), builder.input(2)},
-                      builder.attributes()));
+    builder.SetInputGradient(Input::kX,
+                             RecordUse1(*this,
+                                        {builder.output_gradient(0), builder.input(Input::kSeed),
+                                         builder.input(Input::kStep)},
+                                        builder.attributes()));
     return absl::OkStatus();
   }
 

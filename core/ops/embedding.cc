@@ -1,3 +1,5 @@
+#include "core/ops/embedding.h"
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +20,8 @@ using sbp::P;
 using sbp::S;
 
 class EmbeddingOp : public Operator {
+  using Input = EmbeddingInput;
+
  public:
   absl::string_view name() const override { return "embedding"; }
 
@@ -25,33 +29,37 @@ class EmbeddingOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"table", "ids"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    if (inputs[0].shape.size() != 2) return check.Misfit(0, "of rank 2, [V, C]");
-    if (inputs[1].dtype != DType::kI32) return check.Misfit(1, "i32");
-    Shape y = inputs[1].shape;
-    y.push_back(inputs[0].shape[1]);
-    return std::vector<TensorType>{{inputs[0].dtype, std::move(y)}};
+    RETURN_IF_ERROR(check.Floating(Input::kTable));
+    if (inputs[Input::kTable].shape.size() != 2)
+      return check.Misfit(Input::kTable, "of rank 2, [V, C]");
+    if (inputs[Input::kIds].dtype != DType::kI32) return check.Misfit(Input::kIds, "i32");
+    Shape y = inputs[Input::kIds].shape;
+    y.push_back(inputs[Input::kTable].shape[1]);
+    return std::vector<TensorType>{{inputs[Input::kTable].dtype, std::move(y)}};
   }
 
-  bool Differentiable(int input) const override { return input == 0; }
+  bool Differentiable(int input) const override { return input == Input::kTable; }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(
-        0, RecordUse1(EmbeddingGradOperator(), {builder.output_gradient(0), builder.input(1)},
-                      {{"rows", builder.input(0).dim(0)}}));
+    builder.SetInputGradient(Input::kTable,
+                             RecordUse1(EmbeddingGradOperator(),
+                                        {builder.output_gradient(0), builder.input(Input::kIds)},
+                                        {{"rows", builder.input(Input::kTable).dim(0)}}));
     return absl::OkStatus();
   }
 
   // Only the rows that are asked for are read.
   OpCost Cost(const OpTypes& types) const override {
-    const int64_t rows = std::min(NumBytes(types.inputs[0]), NumBytes(types.outputs[0]));
+    const int64_t rows =
+        std::min(NumBytes(types.inputs[Input::kTable]), NumBytes(types.outputs[0]));
     OpCost cost;
-    cost.bytes = static_cast<double>(rows + NumBytes(types.inputs[1]) + NumBytes(types.outputs[0]));
+    cost.bytes = static_cast<double>(rows + NumBytes(types.inputs[Input::kIds]) +
+                                     NumBytes(types.outputs[0]));
     return cost;
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
-    const int rank = static_cast<int>(types.inputs[1].shape.size());
+    const int rank = static_cast<int>(types.inputs[Input::kIds].shape.size());
     std::vector<Signature> signatures;
     signatures.reserve(rank + 2);
     for (int d = 0; d < rank; ++d) signatures.push_back({{B(), S(d)}, {S(d)}});
@@ -62,6 +70,8 @@ class EmbeddingOp : public Operator {
 };
 
 class EmbeddingGradOp : public Operator {
+  using Input = EmbeddingGradInput;
+
  public:
   absl::string_view name() const override { return "embedding_grad"; }
 
@@ -69,20 +79,21 @@ class EmbeddingGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "ids"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.MinRank(0, 1));
-    const Shape& dy = inputs[0].shape;
-    RETURN_IF_ERROR(check.Is(1, {DType::kI32, Shape(dy.begin(), dy.end() - 1)}));
+    RETURN_IF_ERROR(check.Floating(Input::kDy));
+    RETURN_IF_ERROR(check.MinRank(Input::kDy, 1));
+    const Shape& dy = inputs[Input::kDy].shape;
+    RETURN_IF_ERROR(check.Is(Input::kIds, {DType::kI32, Shape(dy.begin(), dy.end() - 1)}));
     RETURN_IF_ERROR(check.IntIn("rows", 0, int64_t{1} << 40));
-    return std::vector<TensorType>{{inputs[0].dtype, {attributes.GetInt("rows"), dy.back()}}};
+    return std::vector<TensorType>{
+        {inputs[Input::kDy].dtype, {attributes.GetInt("rows"), dy.back()}}};
   }
 
   OpCost Cost(const OpTypes& types) const override {
-    return WithFlops(Operator::Cost(types), Elements(types.inputs[0]));
+    return WithFlops(Operator::Cost(types), Elements(types.inputs[Input::kDy]));
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
-    const int rank = static_cast<int>(types.inputs[1].shape.size());
+    const int rank = static_cast<int>(types.inputs[Input::kIds].shape.size());
     std::vector<Signature> signatures;
     signatures.reserve(rank + 2);
     for (int d = 0; d < rank; ++d) signatures.push_back({{S(d), S(d)}, {P()}});

@@ -1,3 +1,5 @@
+#include "core/ops/gelu.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -40,6 +42,8 @@ class GeluOp : public ElementwiseOperator {
 };
 
 class GeluGradOp : public ElementwiseOperator {
+  using Input = GeluGradInput;
+
  public:
   GeluGradOp() : ElementwiseOperator("gelu_grad", 24, {{{sbp::P(), sbp::B()}, {sbp::P()}}}) {}
 
@@ -47,14 +51,14 @@ class GeluGradOp : public ElementwiseOperator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.Is(1, inputs[0]));
+    RETURN_IF_ERROR(check.Floating(Input::kDy));
+    RETURN_IF_ERROR(check.Is(Input::kX, inputs[Input::kDy]));
     RETURN_IF_ERROR(CheckApproximate(check, attributes));
-    return std::vector<TensorType>{inputs[0]};
+    return std::vector<TensorType>{inputs[Input::kDy]};
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
-    return {{0, 0}, {1, 0}};
+    return {{GeluGradInput::kDy, 0}, {GeluGradInput::kX, 0}};
   }
 };
 

@@ -1,3 +1,5 @@
+#include "core/ops/layer_norm.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -20,6 +22,9 @@ TensorType RowsOf(const TensorType& x) {
 }
 
 class LayerNormOp : public Operator {
+  using Input = LayerNormInput;
+  using Output = LayerNormOutput;
+
  public:
   absl::string_view name() const override { return "layer_norm"; }
 
@@ -27,39 +32,43 @@ class LayerNormOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x", "weight", "bias"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.MinRank(0, 1));
-    const TensorType& x = inputs[0];
-    for (int i = 1; i <= 2; ++i) RETURN_IF_ERROR(check.Is(i, {x.dtype, {x.shape.back()}}));
+    RETURN_IF_ERROR(check.Floating(Input::kX));
+    RETURN_IF_ERROR(check.MinRank(Input::kX, 1));
+    const TensorType& x = inputs[Input::kX];
+    for (int i : {Input::kWeight, Input::kBias}) {
+      RETURN_IF_ERROR(check.Is(i, {x.dtype, {x.shape.back()}}));
+    }
     RETURN_IF_ERROR(check.Has<double>("eps"));
     if (!(attributes.GetDouble("eps") >= 0)) return check.Misfit("eps", "0 or more");
     return std::vector<TensorType>{x, RowsOf(x), RowsOf(x)};
   }
 
   absl::string_view OutputName(int i) const override {
-    return i == 0 ? "" : i == 1 ? "mean" : "rstd";
+    return i == Output::kY ? "" : i == Output::kMean ? "mean" : "rstd";
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    if (builder.output_gradient(1).valid() || builder.output_gradient(2).valid()) {
+    if (builder.output_gradient(Output::kMean).valid() ||
+        builder.output_gradient(Output::kRstd).valid()) {
       return absl::UnimplementedError("no gradient flows through layer_norm's mean and rstd");
     }
     const std::vector<Tensor> gradients =
         RecordUse(LayerNormGradOperator(),
-                  {builder.output_gradient(0), builder.input(0), builder.input(1),
-                   builder.output(1), builder.output(2)},
+                  {builder.output_gradient(Output::kY), builder.input(Input::kX),
+                   builder.input(Input::kWeight), builder.output(Output::kMean),
+                   builder.output(Output::kRstd)},
                   {}, 3);
     for (int i = 0; i < 3; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
 
   OpCost Cost(const OpTypes& types) const override {
-    return WithFlops(Operator::Cost(types), 8 * Elements(types.inputs[0]));
+    return WithFlops(Operator::Cost(types), 8 * Elements(types.inputs[Input::kX]));
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures;
-    for (int d = 0; d + 1 < static_cast<int>(types.inputs[0].shape.size()); ++d) {
+    for (int d = 0; d + 1 < static_cast<int>(types.inputs[Input::kX].shape.size()); ++d) {
       signatures.push_back({{S(d), B(), B()}, {S(d), S(d), S(d)}});
     }
     return signatures;
@@ -67,6 +76,8 @@ class LayerNormOp : public Operator {
 };
 
 class LayerNormGradOp : public Operator {
+  using Input = LayerNormGradInput;
+
  public:
   absl::string_view name() const override { return "layer_norm_grad"; }
 
@@ -74,27 +85,29 @@ class LayerNormGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "x", "weight", "mean", "rstd"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.MinRank(0, 1));
-    const TensorType& dy = inputs[0];
-    RETURN_IF_ERROR(check.Is(1, dy));
+    RETURN_IF_ERROR(check.Floating(Input::kDy));
+    RETURN_IF_ERROR(check.MinRank(Input::kDy, 1));
+    const TensorType& dy = inputs[Input::kDy];
+    RETURN_IF_ERROR(check.Is(Input::kX, dy));
     const TensorType weight{dy.dtype, {dy.shape.back()}};
-    RETURN_IF_ERROR(check.Is(2, weight));
-    for (int i = 3; i <= 4; ++i) RETURN_IF_ERROR(check.Is(i, RowsOf(dy)));
+    RETURN_IF_ERROR(check.Is(Input::kWeight, weight));
+    for (int i : {Input::kMean, Input::kRstd}) RETURN_IF_ERROR(check.Is(i, RowsOf(dy)));
     return std::vector<TensorType>{dy, weight, weight};
   }
 
   absl::string_view OutputName(int i) const override {
-    return i == 0 ? "dx" : i == 1 ? "dweight" : "dbias";
+    return i == LayerNormGradOutput::kDx        ? "dx"
+           : i == LayerNormGradOutput::kDweight ? "dweight"
+                                                : "dbias";
   }
 
   OpCost Cost(const OpTypes& types) const override {
-    return WithFlops(Operator::Cost(types), 14 * Elements(types.inputs[0]));
+    return WithFlops(Operator::Cost(types), 14 * Elements(types.inputs[Input::kDy]));
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures;
-    for (int d = 0; d + 1 < static_cast<int>(types.inputs[0].shape.size()); ++d) {
+    for (int d = 0; d + 1 < static_cast<int>(types.inputs[Input::kDy].shape.size()); ++d) {
       signatures.push_back({{S(d), S(d), B(), S(d), S(d)}, {S(d), P(), P()}});
     }
     return signatures;

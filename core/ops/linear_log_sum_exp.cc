@@ -1,3 +1,5 @@
+#include "core/ops/linear_log_sum_exp.h"
+
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
@@ -38,6 +40,9 @@ double ProductFlops(const TensorType& x, const TensorType& w) {
 }
 
 class LinearLogSumExpOp : public Operator {
+  using Input = LinearLogSumExpInput;
+  using Output = LinearLogSumExpOutput;
+
  public:
   absl::string_view name() const override { return "linear_log_sum_exp"; }
 
@@ -45,13 +50,15 @@ class LinearLogSumExpOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x", "w", "targets"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, 0, inputs));
+    ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
     return std::vector<TensorType>{row, row};
   }
 
-  absl::string_view OutputName(int i) const override { return i == 0 ? "lse" : "target_logit"; }
+  absl::string_view OutputName(int i) const override {
+    return i == Output::kLse ? "lse" : "target_logit";
+  }
 
-  bool Differentiable(int input) const override { return input < 2; }
+  bool Differentiable(int input) const override { return input != Input::kTargets; }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
     Tensor row_gradients[2];
@@ -63,19 +70,21 @@ class LinearLogSumExpOp : public Operator {
     }
     const std::vector<Tensor> gradients =
         RecordUse(LinearLogSumExpGradOperator(),
-                  {row_gradients[0], row_gradients[1], builder.input(0), builder.input(1),
-                   builder.input(2), builder.output(0)},
+                  {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit],
+                   builder.input(Input::kX), builder.input(Input::kW),
+                   builder.input(Input::kTargets), builder.output(LinearLogSumExpOutput::kLse)},
                   {}, 2);
     for (int i = 0; i < 2; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
 
   OpCost Cost(const OpTypes& types) const override {
-    return WithFlops(Operator::Cost(types), ProductFlops(types.inputs[0], types.inputs[1]));
+    return WithFlops(Operator::Cost(types),
+                     ProductFlops(types.inputs[Input::kX], types.inputs[Input::kW]));
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
-    const int rank = static_cast<int>(types.inputs[2].shape.size());
+    const int rank = static_cast<int>(types.inputs[Input::kTargets].shape.size());
     std::vector<Signature> signatures;
     signatures.reserve(rank);
     for (int d = 0; d < rank; ++d) {
@@ -86,6 +95,8 @@ class LinearLogSumExpOp : public Operator {
 };
 
 class LinearLogSumExpGradOp : public Operator {
+  using Input = LinearLogSumExpGradInput;
+
  public:
   absl::string_view name() const override { return "linear_log_sum_exp_grad"; }
 
@@ -93,23 +104,27 @@ class LinearLogSumExpGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dlse", "dtarget", "x", "w", "targets", "lse"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, 2, inputs));
-    for (int i : {0, 1, 5}) RETURN_IF_ERROR(check.Is(i, row));
-    return std::vector<TensorType>{inputs[2], inputs[3]};
+    ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
+    for (int i : {Input::kDlse, Input::kDtarget, Input::kLse}) {
+      RETURN_IF_ERROR(check.Is(i, row));
+    }
+    return std::vector<TensorType>{inputs[Input::kX], inputs[Input::kW]};
   }
 
-  absl::string_view OutputName(int i) const override { return i == 0 ? "dx" : "dw"; }
+  absl::string_view OutputName(int i) const override {
+    return i == LinearLogSumExpGradOutput::kDx ? "dx" : "dw";
+  }
 
   // Logits are made again; then dx and dw.
   OpCost Cost(const OpTypes& types) const override {
-    const double product = ProductFlops(types.inputs[2], types.inputs[3]);
+    const double product = ProductFlops(types.inputs[Input::kX], types.inputs[Input::kW]);
     OpCost cost = WithFlops(Operator::Cost(types), 3 * product);
     cost.recomputed_flops = product;
     return cost;
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
-    const int rank = static_cast<int>(types.inputs[4].shape.size());
+    const int rank = static_cast<int>(types.inputs[Input::kTargets].shape.size());
     std::vector<Signature> signatures;
     signatures.reserve(rank);
     for (int d = 0; d < rank; ++d) {
@@ -134,7 +149,7 @@ const Operator& LinearLogSumExpGradOperator() {
 RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets) {
   const std::vector<Tensor> outputs =
       RecordUse(LinearLogSumExpOperator(), {x, weight, targets}, {}, 2);
-  return {outputs[0], outputs[1]};
+  return {outputs[LinearLogSumExpOutput::kLse], outputs[LinearLogSumExpOutput::kTargetLogit]};
 }
 
 }  // namespace tessera

@@ -1,3 +1,5 @@
+#include "core/ops/matmul.h"
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
@@ -19,8 +21,8 @@ using sbp::S;
 // Where M, N and K lie.
 struct Dims {
   explicit Dims(absl::Span<const TensorType> inputs, const Attributes& attributes)
-      : a_rank(static_cast<int>(inputs[0].shape.size())),
-        b_rank(static_cast<int>(inputs[1].shape.size())) {
+      : a_rank(static_cast<int>(inputs[MatMulInput::kA].shape.size())),
+        b_rank(static_cast<int>(inputs[MatMulInput::kB].shape.size())) {
     const int transpose_a = attributes.GetBool("transpose_a") ? 1 : 0;
     const int transpose_b = attributes.GetBool("transpose_b") ? 1 : 0;
     m = a_rank - 2 + transpose_a;
@@ -38,6 +40,8 @@ struct Dims {
 };
 
 class MatMulOp : public Operator {
+  using Input = MatMulInput;
+
  public:
   absl::string_view name() const override { return "matmul"; }
 
@@ -46,31 +50,33 @@ class MatMulOp : public Operator {
     const InputCheck check({"a", "b"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.OneFloatingDType(2));
-    RETURN_IF_ERROR(check.MinRank(0, 2));
-    RETURN_IF_ERROR(check.MinRank(1, 2));
+    RETURN_IF_ERROR(check.MinRank(Input::kA, 2));
+    RETURN_IF_ERROR(check.MinRank(Input::kB, 2));
     RETURN_IF_ERROR(check.Has<bool>("transpose_a"));
     RETURN_IF_ERROR(check.Has<bool>("transpose_b"));
     const Dims dims(inputs, attributes);
-    const Shape& a = inputs[0].shape;
-    const Shape& b = inputs[1].shape;
+    const Shape& a = inputs[Input::kA].shape;
+    const Shape& b = inputs[Input::kB].shape;
     if (dims.rows()) {
       if (attributes.GetBool("transpose_a")) {
         return check.Misfit("transpose_a", "false where b is one matrix and a has more dimensions");
       }
     } else if (!absl::c_equal(absl::MakeSpan(a).first(a.size() - 2),
                               absl::MakeSpan(b).first(b.size() - 2))) {
-      return check.Misfit(1, absl::StrCat("of rank 2, or have the leading dimensions of a, ",
-                                          TypeToString(inputs[0])));
+      return check.Misfit(Input::kB,
+                          absl::StrCat("of rank 2, or have the leading dimensions of a, ",
+                                       TypeToString(inputs[Input::kA])));
     }
     if (b[dims.k_of_b] != a[dims.k_of_a]) {
-      return check.Misfit(
-          1, absl::StrCat("of size ", a[dims.k_of_a], " in dimension ", dims.k_of_b,
-                          ", as a is in dimension ", dims.k_of_a, ": ", TypeToString(inputs[0])));
+      return check.Misfit(Input::kB,
+                          absl::StrCat("of size ", a[dims.k_of_a], " in dimension ", dims.k_of_b,
+                                       ", as a is in dimension ", dims.k_of_a, ": ",
+                                       TypeToString(inputs[Input::kA])));
     }
     Shape y(a.begin(), a.end() - 2);
     y.push_back(a[dims.m]);
     y.push_back(b[dims.n]);
-    return std::vector<TensorType>{{inputs[0].dtype, std::move(y)}};
+    return std::vector<TensorType>{{inputs[Input::kA].dtype, std::move(y)}};
   }
 
   // Four products in which nothing is transposed in memory. With leading dimensions as rows, b's
@@ -78,26 +84,27 @@ class MatMulOp : public Operator {
   absl::Status Gradient(GradientBuilder& builder) const override {
     const bool transpose_a = builder.attributes().GetBool("transpose_a");
     const bool transpose_b = builder.attributes().GetBool("transpose_b");
-    Tensor a = builder.input(0), b = builder.input(1), dy = builder.output_gradient(0);
-    if (builder.needed(0)) {
-      builder.SetInputGradient(
-          0, transpose_a ? MatMul(b, dy, transpose_b, true) : MatMul(dy, b, false, !transpose_b));
+    Tensor a = builder.input(Input::kA), b = builder.input(Input::kB),
+           dy = builder.output_gradient(0);
+    if (builder.needed(Input::kA)) {
+      builder.SetInputGradient(Input::kA, transpose_a ? MatMul(b, dy, transpose_b, true)
+                                                      : MatMul(dy, b, false, !transpose_b));
     }
-    if (builder.needed(1)) {
+    if (builder.needed(Input::kB)) {
       if (b.rank() == 2 && a.rank() > 2) {
         const int64_t rows = NumElements(absl::MakeSpan(a.shape()).first(a.rank() - 1));
         a = Reshape(a, {rows, a.dim(-1)});
         dy = Reshape(dy, {rows, dy.dim(-1)});
       }
-      builder.SetInputGradient(
-          1, transpose_b ? MatMul(dy, a, true, transpose_a) : MatMul(a, dy, !transpose_a, false));
+      builder.SetInputGradient(Input::kB, transpose_b ? MatMul(dy, a, true, transpose_a)
+                                                      : MatMul(a, dy, !transpose_a, false));
     }
     return absl::OkStatus();
   }
 
   OpCost Cost(const OpTypes& types) const override {
     const Dims dims(types.inputs, types.attributes);
-    const double k = static_cast<double>(types.inputs[0].shape[dims.k_of_a]);
+    const double k = static_cast<double>(types.inputs[Input::kA].shape[dims.k_of_a]);
     return WithFlops(Operator::Cost(types), 2 * Elements(types.outputs[0]) * k);
   }
 

@@ -6,6 +6,9 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
+
 namespace tessera {
 namespace {
 
@@ -21,6 +24,16 @@ TEST(OperatorList, NamesAreUniqueAndFindTheirOperator) {
   }
   EXPECT_EQ(FindOperator("no_such_operator"), nullptr);
   EXPECT_EQ(FindOperator(""), nullptr);
+}
+
+// tests/operators finds the operator of a gradient operator by its name.
+TEST(OperatorList, AGradientOperatorIsNamedForItsOperator) {
+  for (const Operator* kind : AllOperators()) {
+    const absl::string_view name = kind->name();
+    if (!absl::EndsWith(name, "_grad")) continue;
+    EXPECT_NE(FindOperator(absl::StripSuffix(name, "_grad")), nullptr)
+        << "'" << name << "' is the gradient of no operator: name it for its operator";
+  }
 }
 
 TEST(OperatorList, ShapeRulesRefuseNothingAtAllWithoutEndingTheProgram) {

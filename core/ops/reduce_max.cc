@@ -1,3 +1,5 @@
+#include "core/ops/reduce_max.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -30,6 +32,8 @@ class ReduceMaxOp : public ReductionOperator {
 };
 
 class ReduceMaxGradOp : public Operator {
+  using Input = ReduceMaxGradInput;
+
  public:
   absl::string_view name() const override { return "reduce_max_grad"; }
 
@@ -37,23 +41,23 @@ class ReduceMaxGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "x", "y"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(1));
-    const TensorType& x = inputs[1];
+    RETURN_IF_ERROR(check.Floating(Input::kX));
+    const TensorType& x = inputs[Input::kX];
     RETURN_IF_ERROR(CheckReduction(check, attributes, x.shape));
     const TensorType y{x.dtype, ReducedShape(x.shape, attributes, attributes.GetBool("keep_dims"))};
-    RETURN_IF_ERROR(check.Is(0, y));
-    RETURN_IF_ERROR(check.Is(2, y));
+    RETURN_IF_ERROR(check.Is(Input::kDy, y));
+    RETURN_IF_ERROR(check.Is(Input::kY, y));
     return std::vector<TensorType>{x};
   }
 
   OpCost Cost(const OpTypes& types) const override {
-    return WithFlops(Operator::Cost(types), 2 * Elements(types.inputs[1]));
+    return WithFlops(Operator::Cost(types), 2 * Elements(types.inputs[Input::kX]));
   }
 
   // Not along a reduced axis: equal elements anywhere on it share the gradient.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const std::vector<int> output_dims =
-        OutputDims(static_cast<int>(types.inputs[1].shape.size()), types.attributes);
+        OutputDims(static_cast<int>(types.inputs[Input::kX].shape.size()), types.attributes);
     std::vector<Signature> signatures;
     for (int d = 0; d < static_cast<int>(output_dims.size()); ++d) {
       if (output_dims[d] < 0) continue;

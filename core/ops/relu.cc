@@ -1,3 +1,5 @@
+#include "core/ops/relu.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -31,6 +33,8 @@ class ReluOp : public ElementwiseOperator {
 };
 
 class ReluGradOp : public ElementwiseOperator {
+  using Input = ReluGradInput;
+
  public:
   ReluGradOp() : ElementwiseOperator("relu_grad", 1, {{{sbp::P(), sbp::B()}, {sbp::P()}}}) {}
 
@@ -38,9 +42,9 @@ class ReluGradOp : public ElementwiseOperator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "y"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.Is(1, inputs[0]));
-    return std::vector<TensorType>{inputs[0]};
+    RETURN_IF_ERROR(check.Floating(Input::kDy));
+    RETURN_IF_ERROR(check.Is(Input::kY, inputs[Input::kDy]));
+    return std::vector<TensorType>{inputs[Input::kDy]};
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }

@@ -1,3 +1,5 @@
+#include "core/ops/select.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -13,6 +15,8 @@ using sbp::B;
 using sbp::P;
 
 class SelectOp : public ElementwiseOperator {
+  using Input = SelectInput;
+
  public:
   SelectOp() : ElementwiseOperator("select", 1, {{{B(), P(), P()}, {P()}}}) {}
 
@@ -20,31 +24,31 @@ class SelectOp : public ElementwiseOperator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"condition", "a", "b"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    if (inputs[0].dtype != DType::kU8) return check.Misfit(0, "u8");
-    RETURN_IF_ERROR(check.SameDType(2, 1));
+    if (inputs[Input::kCondition].dtype != DType::kU8) return check.Misfit(Input::kCondition, "u8");
+    RETURN_IF_ERROR(check.SameDType(Input::kB, Input::kA));
     ASSIGN_OR_RETURN(Shape shape, check.BroadcastShape());
-    return std::vector<TensorType>{{inputs[1].dtype, std::move(shape)}};
+    return std::vector<TensorType>{{inputs[Input::kA].dtype, std::move(shape)}};
   }
 
-  bool Differentiable(int input) const override { return input > 0; }
+  bool Differentiable(int input) const override { return input != Input::kCondition; }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    const Tensor condition = builder.input(0), dy = builder.output_gradient(0);
+    const Tensor condition = builder.input(Input::kCondition), dy = builder.output_gradient(0);
     const Tensor zero = Fill(builder.graph(), {dy.dtype(), {}}, 0);
-    if (builder.needed(1)) {
-      builder.SetInputGradient(1,
-                               SumToShape(Select(condition, dy, zero), builder.input(1).shape()));
+    if (builder.needed(Input::kA)) {
+      builder.SetInputGradient(
+          Input::kA, SumToShape(Select(condition, dy, zero), builder.input(Input::kA).shape()));
     }
-    if (builder.needed(2)) {
-      builder.SetInputGradient(2,
-                               SumToShape(Select(condition, zero, dy), builder.input(2).shape()));
+    if (builder.needed(Input::kB)) {
+      builder.SetInputGradient(
+          Input::kB, SumToShape(Select(condition, zero, dy), builder.input(Input::kB).shape()));
     }
     return absl::OkStatus();
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
     std::vector<std::pair<int, int>> pairs;
-    for (int i = 1; i <= 2; ++i) {
+    for (int i : {Input::kA, Input::kB}) {
       if (types.inputs[i] == types.outputs[0]) pairs.emplace_back(i, 0);
     }
     return pairs;

@@ -1,3 +1,5 @@
+#include "core/ops/sgd_update.h"
+
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"
@@ -24,21 +26,26 @@ class SgdUpdateOp : public ElementwiseOperator {
                          attributes)
             : InputCheck({"parameter", "gradient", "lr", "scale", "predicate"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    const TensorType& parameter = inputs[0];
-    const int lr = momentum ? 3 : 2;
-    for (int i = 1; i < lr; ++i) RETURN_IF_ERROR(check.Is(i, parameter));
-    RETURN_IF_ERROR(check.Is(lr, {parameter.dtype, {}}));
-    RETURN_IF_ERROR(check.Is(lr + 1, {parameter.dtype, {}}));
-    RETURN_IF_ERROR(check.Is(lr + 2, {DType::kU8, {}}));
+    RETURN_IF_ERROR(check.Floating(SgdInput::kParameter));
+    const TensorType& parameter = inputs[SgdInput::kParameter];
+    RETURN_IF_ERROR(check.Is(SgdInput::kGradient, parameter));
+    if (momentum) RETURN_IF_ERROR(check.Is(SgdInput::kMomentum, parameter));
+    RETURN_IF_ERROR(check.Is(SgdInput::Lr(momentum), {parameter.dtype, {}}));
+    RETURN_IF_ERROR(check.Is(SgdInput::Scale(momentum), {parameter.dtype, {}}));
+    RETURN_IF_ERROR(check.Is(SgdInput::Predicate(momentum), {DType::kU8, {}}));
     return std::vector<TensorType>(momentum ? 2 : 1, parameter);
   }
 
-  absl::string_view OutputName(int i) const override { return i == 0 ? "" : "momentum"; }
+  absl::string_view OutputName(int i) const override {
+    return i == SgdOutput::kParameter ? "" : "momentum";
+  }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
-    if (HasMomentum(types.attributes)) return {{0, 0}, {2, 1}};
-    return {{0, 0}};
+    std::vector<std::pair<int, int>> pairs = {{SgdInput::kParameter, SgdOutput::kParameter}};
+    if (HasMomentum(types.attributes)) {
+      pairs.emplace_back(SgdInput::kMomentum, SgdOutput::kMomentum);
+    }
+    return pairs;
   }
 
  private:
@@ -62,7 +69,8 @@ SgdResult SgdUpdate(Tensor parameter, Tensor gradient, Tensor momentum, Tensor l
   const std::vector<Tensor> outputs =
       RecordUse(SgdUpdateOperator(), inputs,
                 {{"momentum", options.momentum}, {"weight_decay", options.weight_decay}}, 2);
-  return {outputs[0], options.momentum != 0 ? outputs[1] : Tensor()};
+  return {outputs[SgdOutput::kParameter],
+          options.momentum != 0 ? outputs[SgdOutput::kMomentum] : Tensor()};
 }
 
 }  // namespace tessera

@@ -1,3 +1,5 @@
+#include "core/ops/softmax.h"
+
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -50,6 +52,8 @@ class SoftmaxOp : public Operator {
 };
 
 class SoftmaxGradOp : public Operator {
+  using Input = SoftmaxGradInput;
+
  public:
   absl::string_view name() const override { return "softmax_grad"; }
 
@@ -57,11 +61,11 @@ class SoftmaxGradOp : public Operator {
                                                      const Attributes& attributes) const override {
     const InputCheck check({"dy", "y"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
-    RETURN_IF_ERROR(check.Floating(0));
-    RETURN_IF_ERROR(check.MinRank(0, 1));
-    RETURN_IF_ERROR(check.Is(1, inputs[0]));
-    RETURN_IF_ERROR(check.IntIn("axis", 0, static_cast<int64_t>(inputs[0].shape.size())));
-    return std::vector<TensorType>{inputs[0]};
+    RETURN_IF_ERROR(check.Floating(Input::kDy));
+    RETURN_IF_ERROR(check.MinRank(Input::kDy, 1));
+    RETURN_IF_ERROR(check.Is(Input::kY, inputs[Input::kDy]));
+    RETURN_IF_ERROR(check.IntIn("axis", 0, static_cast<int64_t>(inputs[Input::kDy].shape.size())));
+    return std::vector<TensorType>{inputs[Input::kDy]};
   }
 
   OpCost Cost(const OpTypes& types) const override {
@@ -75,7 +79,7 @@ class SoftmaxGradOp : public Operator {
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override {
-    return {{0, 0}, {1, 0}};
+    return {{SoftmaxGradInput::kDy, 0}, {SoftmaxGradInput::kY, 0}};
   }
 };
 
