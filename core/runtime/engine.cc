@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -10,22 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/element_type.h"
-#include "core/tensor/half.h"
 
 namespace tessera {
 namespace {
-
-template <typename To, typename From>
-To ConvertElement(From value) {
-  if constexpr (std::is_class_v<To>) {
-    return To(static_cast<float>(value));
-  } else if constexpr (std::is_class_v<From>) {
-    return static_cast<To>(static_cast<float>(value));
-  } else {
-    return static_cast<To>(value);
-  }
-}
 
 template <typename From>
 void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& bytes) {
@@ -33,7 +21,7 @@ void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& byt
   WithElementType(dtype, [&](auto element) {
     using To = decltype(element);
     To* out = reinterpret_cast<To*>(bytes.data());
-    for (size_t i = 0; i < values.size(); ++i) out[i] = ConvertElement<To>(values[i]);
+    for (size_t i = 0; i < values.size(); ++i) out[i] = Convert<To>(values[i]);
   });
 }
 
@@ -180,7 +168,7 @@ absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what
   WithElementType(type.dtype, [&](auto element) {
     using From = decltype(element);
     const From* from = reinterpret_cast<const From*>(staging_.data());
-    for (size_t i = 0; i < values.size(); ++i) values[i] = ConvertElement<double>(from[i]);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = Convert<double>(from[i]);
   });
   return absl::OkStatus();
 }

@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "core/tensor/half.h"
+#include "core/tensor/convert.h"
+#include "core/tensor/element_type.h"
 
 namespace tessera::operator_tests {
 namespace {
@@ -31,65 +32,18 @@ void ForEachElement(const Array& array, Body body) {
   }
 }
 
-template <typename T>
-double ReadAs(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(T));
-  if constexpr (std::is_arithmetic_v<T>) {
-    return static_cast<double>(value);
-  } else {
-    return static_cast<float>(value);
-  }
-}
-
-template <typename T>
-void WriteAs(double value, char* to) {
-  T converted;
-  if constexpr (std::is_arithmetic_v<T>) {
-    converted = static_cast<T>(value);
-  } else {
-    converted = T(static_cast<float>(value));
-  }
-  std::memcpy(to, &converted, sizeof(T));
-}
-
 double ReadElement(DType dtype, const char* from) {
-  switch (dtype) {
-    case DType::kF32:
-      return ReadAs<float>(from);
-    case DType::kF64:
-      return ReadAs<double>(from);
-    case DType::kBF16:
-      return ReadAs<BFloat16>(from);
-    case DType::kF16:
-      return ReadAs<Float16>(from);
-    case DType::kI32:
-      return ReadAs<int32_t>(from);
-    case DType::kI64:
-      return ReadAs<int64_t>(from);
-    case DType::kU8:
-      return ReadAs<uint8_t>(from);
-  }
-  return 0;
+  return WithElementType(dtype, [from](auto element) {
+    std::memcpy(&element, from, sizeof(element));
+    return Convert<double>(element);
+  });
 }
 
 void WriteElement(DType dtype, double value, char* to) {
-  switch (dtype) {
-    case DType::kF32:
-      return WriteAs<float>(value, to);
-    case DType::kF64:
-      return WriteAs<double>(value, to);
-    case DType::kBF16:
-      return WriteAs<BFloat16>(value, to);
-    case DType::kF16:
-      return WriteAs<Float16>(value, to);
-    case DType::kI32:
-      return WriteAs<int32_t>(value, to);
-    case DType::kI64:
-      return WriteAs<int64_t>(value, to);
-    case DType::kU8:
-      return WriteAs<uint8_t>(value, to);
-  }
+  WithElementType(dtype, [&](auto element) {
+    element = Convert<decltype(element)>(value);
+    std::memcpy(to, &element, sizeof(element));
+  });
 }
 
 }  // namespace

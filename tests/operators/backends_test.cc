@@ -155,6 +155,9 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
       SCOPED_TRACE(absl::StrCat(threads, " threads"));
       question.request.threads = threads;
       if (!kernel.Accepts(question.request)) continue;
+      const absl::Status workspace =
+          CheckWorkspaceIsWritten(question.backend, kernel, question.request, question.inputs);
+      EXPECT_TRUE(workspace.ok()) << workspace;
       std::vector<Array> outputs = question.PoisonedOutputs();
       const absl::Status status = RunKernel(question.backend, kernel, question.request,
                                             question.inputs, absl::MakeSpan(outputs));

@@ -1,9 +1,12 @@
-// That no operator is forgotten, and that every case is one.
+// No operator is forgotten, and every case is a legal use of its operator.
 #include "tests/operators/cases.h"
 
+#include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_split.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/operator_list.h"
 #include "gtest/gtest.h"
@@ -16,6 +19,26 @@ TEST(Cases, EveryOperatorHasSome) {
   for (const Operator* op : AllOperators()) {
     EXPECT_FALSE(CasesOf(op->name()).empty())
         << "operator '" << op->name() << "' has no case: add some to tests/operators/*_cases.cc";
+  }
+}
+
+// Every operator has a row in docs/operators.md; its name stands in the first column.
+TEST(Cases, EveryOperatorIsDocumented) {
+  std::ifstream file("docs/operators.md");
+  ASSERT_TRUE(file.is_open());
+  std::set<std::string> documented;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> cells = absl::StrSplit(line, '|');
+    if (cells.size() < 3 || !cells[0].empty()) continue;
+    const std::vector<std::string> words = absl::StrSplit(cells[1], '`');
+    for (size_t i = 1; i < words.size(); i += 2) documented.insert(words[i]);
+  }
+  for (const Operator* kind : AllOperators()) {
+    EXPECT_EQ(documented.erase(std::string(kind->name())), 1u)
+        << "operator '" << kind->name() << "' has no row in docs/operators.md";
+  }
+  for (const std::string& name : documented) {
+    ADD_FAILURE() << "docs/operators.md has a row for '" << name << "', which is no operator";
   }
 }
 

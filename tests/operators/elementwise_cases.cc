@@ -82,10 +82,11 @@ void AddUnaryCases(std::vector<Case>& cases) {
   const auto wide = [](const Shape& shape) { return Normal(shape, 0, 4); };
   const auto positive = [](const Shape& shape) { return Uniform(shape, 0.3, 3); };
   const auto apart = [](const Shape& shape) { return AwayFromZero(shape); };
-  const Function functions[] = {{"exp", wide},       {"log", positive},     {"sqrt", positive},
-                                {"rsqrt", positive}, {"reciprocal", apart}, {"negate", any},
-                                {"square", any},     {"tanh", wide},        {"sigmoid", wide},
-                                {"relu", apart}};
+  const Function functions[] = {
+      {"exp", wide},         {"log", positive}, {"sqrt", positive}, {"rsqrt", positive},
+      {"reciprocal", apart}, {"negate", any},   {"square", any},    {"tanh", wide},
+      {"sigmoid", wide},     {"relu", apart},
+  };
   for (const Function& function : functions) {
     for (const Shape& shape : SomeShapes()) {
       cases.push_back(MakeCase(function.op, {function.input(shape)}));

@@ -1,6 +1,7 @@
 // Kernels that run elementwise operators on a product before it is stored, against the reference,
 // which runs the operators one by one.
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -125,6 +126,65 @@ TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
       }
     }
     EXPECT_GT(taken, 0) << "no kernel of '" << backend->name() << "' takes any epilogue";
+  }
+}
+
+// The elementwise operators of one input, with each of the attributes that their cases have: any of
+// them may follow a product without another operand.
+std::vector<Epilogue> Activations() {
+  std::vector<Epilogue> activations;
+  std::set<std::string> keys;
+  const std::vector<TensorType> types = {{DType::kF32, {3, 5}}};
+  for (const Operator* op : AllOperators()) {
+    for (const Case& use : CasesOf(op->name())) {
+      if (use.inputs.size() != 1) continue;
+      const auto outputs = op->InferTypes(types, use.attributes);
+      if (!outputs.ok() || *outputs != types) continue;
+      // An operator of which every dimension may be split computes each element by itself.
+      const OpTypes op_types{types, *outputs, use.attributes};
+      std::set<std::string> signatures;
+      for (const Signature& signature : op->Signatures(op_types)) {
+        signatures.insert(signature.ToString());
+      }
+      const bool elementwise =
+          signatures.count("S(0) -> S(0)") + signatures.count("S(1) -> S(1)") == 2;
+      if (!elementwise || op->InPlace(op_types).empty()) continue;
+      if (keys.insert(absl::StrCat(op->name(), use.attributes.ToString())).second) {
+        activations.push_back({std::string(op->name()), use.attributes, 0});
+      }
+    }
+  }
+  return activations;
+}
+
+// The results do not show whether operators were fused.
+TEST_F(EpiloguesTest, AnActivationHasTheBitsOfItsOperator) {
+  const auto prepared = Prepare(CasesOf("matmul").front(), *reference_);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  const std::vector<Epilogue> activations = Activations();
+  EXPECT_GE(activations.size(), 12u);
+  for (const std::unique_ptr<Backend>& backend : BackendsUnderTest()) {
+    KernelRequest product = RequestFor(*backend, *prepared->op, prepared->attributes,
+                                       prepared->inputs, prepared->outputs);
+    const std::vector<Array> inputs = InputArrays(*prepared, *backend);
+    for (const Epilogue& activation : activations) {
+      SCOPED_TRACE(absl::StrCat(activation.op, activation.attributes.ToString()));
+      KernelRequest fused = product;
+      fused.epilogues = {activation};
+      const std::vector<const Kernel*> kernels = CandidateKernels(*backend, fused);
+      EXPECT_FALSE(kernels.empty())
+          << "no kernel of matmul on '" << backend->name() << "' runs '" << activation.op
+          << "' as an epilogue: the traits of its own kernel must say that it is elementwise";
+      for (const Kernel* kernel : kernels) {
+        std::vector<Array> alone = {MakeArray(product.outputs[0])}, together = alone;
+        ASSERT_TRUE(RunKernel(*backend, *kernel, product, inputs, absl::MakeSpan(alone)).ok());
+        ASSERT_TRUE(RunKernel(*backend, *kernel, fused, inputs, absl::MakeSpan(together)).ok());
+        const auto activated = RunOperator(*backend, *FindOperator(activation.op),
+                                           activation.attributes, alone, product.outputs);
+        ASSERT_TRUE(activated.ok()) << activated.status();
+        EXPECT_TRUE(Bits(together[0]) == Bits((*activated)[0])) << "kernel " << kernel->name();
+      }
+    }
   }
 }
 

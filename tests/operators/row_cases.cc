@@ -112,6 +112,11 @@ void AddReductionCases(std::vector<Case>& cases) {
       cases.push_back(SpecialCase(op, {Special({5, 26})}, {{"axes", axes}, {"keep_dims", false}}));
     }
   }
+  // Threads share the rows of these, and the last columns are fewer than the others.
+  for (const char* op : {"reduce_sum", "reduce_max"}) {
+    cases.push_back(
+        MakeCase(op, {Distinct({600, 1500})}, {{"axes", Ints{0}}, {"keep_dims", false}}));
+  }
   cases.push_back(SpecialCase("sum_squares", {SomeNaN({5, 26})}));
   // A sum over nothing.
   for (const Ints& axes : {Ints{0}, Ints{0, 1}}) {

@@ -126,6 +126,57 @@ std::vector<Array> Assembled(const Operator& op, const OpTypes& types,
   return {output};
 }
 
+std::vector<char> WorkspaceOf(const Backend& backend, const Kernel& kernel,
+                              const KernelRequest& request, char fill) {
+  Processor processor = backend.processor();
+  processor.threads = request.threads;
+  return std::vector<char>(kernel.WorkspaceBytes(request, processor), fill);
+}
+
+// As RunKernel, with `scratch` as what the workspace holds before and after.
+absl::Status RunWithWorkspace(Backend& backend, const Kernel& kernel, const KernelRequest& request,
+                              absl::Span<const Array> inputs, absl::Span<Array> outputs,
+                              absl::Span<const std::pair<int, int>> in_place, Guard guard,
+                              std::vector<char>& scratch) {
+  CallMemory memory(&backend, guard);
+  int64_t bytes = CallMemory::RoundedUp(static_cast<int64_t>(scratch.size()));
+  for (const Array& array : inputs) bytes += CallMemory::RoundedUp(array.bytes.size());
+  for (const Array& array : outputs) bytes += CallMemory::RoundedUp(array.bytes.size());
+  RETURN_IF_ERROR(memory.Reserve(bytes));
+
+  std::vector<char*> input_memory, output_memory;
+  std::vector<TensorView> input_views, output_views;
+  for (const Array& input : inputs) {
+    ASSIGN_OR_RETURN(char* at, memory.Place(input.bytes));
+    input_memory.push_back(at);
+    input_views.push_back(ViewOf(input, at));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const int input = InputUnder(static_cast<int>(i), in_place);
+    if (input >= 0) {
+      outputs[i] = inputs[input];
+      output_memory.push_back(input_memory[input]);
+    } else {
+      ASSIGN_OR_RETURN(char* at, memory.Place(outputs[i].bytes));
+      output_memory.push_back(at);
+    }
+    output_views.push_back(ViewOf(outputs[i], output_memory[i]));
+  }
+  ASSIGN_OR_RETURN(char* workspace, memory.Place(scratch));
+
+  ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> bound, kernel.Bind(request));
+  RETURN_IF_ERROR(bound->Run(
+      {request, input_views, output_views, workspace, static_cast<int64_t>(scratch.size())}));
+  RETURN_IF_ERROR(backend.Synchronize());
+  RETURN_IF_ERROR(
+      backend.CopyToHost(scratch.data(), workspace, static_cast<int64_t>(scratch.size())));
+
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    RETURN_IF_ERROR(FromDevice(backend, output_memory[i], outputs[i]));
+  }
+  return CheckUntouched(backend, inputs, input_memory, outputs, in_place);
+}
+
 }  // namespace
 
 std::vector<TensorType> Realized(const Backend& backend, absl::Span<const TensorType> types) {
@@ -149,45 +200,25 @@ KernelRequest RequestFor(const Backend& backend, const Operator& op, const Attri
 absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                        absl::Span<const Array> inputs, absl::Span<Array> outputs,
                        absl::Span<const std::pair<int, int>> in_place, Guard guard) {
-  Processor processor = backend.processor();
-  processor.threads = request.threads;
-  const std::vector<char> poison(kernel.WorkspaceBytes(request, processor), kPoison);
+  std::vector<char> scratch = WorkspaceOf(backend, kernel, request, kPoison);
+  return RunWithWorkspace(backend, kernel, request, inputs, outputs, in_place, guard, scratch);
+}
 
-  CallMemory memory(&backend, guard);
-  int64_t bytes = CallMemory::RoundedUp(static_cast<int64_t>(poison.size()));
-  for (const Array& array : inputs) bytes += CallMemory::RoundedUp(array.bytes.size());
-  for (const Array& array : outputs) bytes += CallMemory::RoundedUp(array.bytes.size());
-  RETURN_IF_ERROR(memory.Reserve(bytes));
-
-  std::vector<char*> input_memory, output_memory;
-  std::vector<TensorView> input_views, output_views;
-  for (const Array& input : inputs) {
-    ASSIGN_OR_RETURN(char* at, memory.Place(input.bytes));
-    input_memory.push_back(at);
-    input_views.push_back(ViewOf(input, at));
+absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
+                                     const KernelRequest& request, absl::Span<const Array> inputs) {
+  if (kernel.LibraryWorkspace()) return absl::OkStatus();
+  // A byte that is written differs from at least one of two fills.
+  for (const char fill : {'\xa5', '\x5a'}) {
+    std::vector<Array> outputs;
+    for (const TensorType& type : request.outputs) outputs.push_back(MakeArray(type));
+    std::vector<char> scratch = WorkspaceOf(backend, kernel, request, fill);
+    RETURN_IF_ERROR(RunWithWorkspace(backend, kernel, request, inputs, absl::MakeSpan(outputs), {},
+                                     Guard::kNone, scratch));
+    if (scratch.empty() || scratch.back() != fill) return absl::OkStatus();
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const int input = InputUnder(static_cast<int>(i), in_place);
-    if (input >= 0) {
-      outputs[i] = inputs[input];
-      output_memory.push_back(input_memory[input]);
-    } else {
-      ASSIGN_OR_RETURN(char* at, memory.Place(outputs[i].bytes));
-      output_memory.push_back(at);
-    }
-    output_views.push_back(ViewOf(outputs[i], output_memory[i]));
-  }
-  ASSIGN_OR_RETURN(char* workspace, memory.Place(poison));
-
-  ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> bound, kernel.Bind(request));
-  RETURN_IF_ERROR(bound->Run(
-      {request, input_views, output_views, workspace, static_cast<int64_t>(poison.size())}));
-  RETURN_IF_ERROR(backend.Synchronize());
-
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    RETURN_IF_ERROR(FromDevice(backend, output_memory[i], outputs[i]));
-  }
-  return CheckUntouched(backend, inputs, input_memory, outputs, in_place);
+  return absl::InternalError(absl::StrCat("kernel '", std::string(kernel.name()), "' of ",
+                                          request.Key(),
+                                          " leaves the last byte of its workspace unwritten"));
 }
 
 absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator& op,

@@ -35,6 +35,12 @@ absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelReque
                        absl::Span<const std::pair<int, int>> in_place = {},
                        Guard guard = Guard::kEach);
 
+// Internal if the kernel leaves the last byte of its workspace unwritten: the memory plan counts on
+// all that a kernel asks for, and --check_memory looks at the end of the plan. Kernels whose
+// workspace is a library's are not checked.
+absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
+                                     const KernelRequest& request, absl::Span<const Array> inputs);
+
 // The outputs of one use of an operator by the backend's default kernel; of a view or an assembly
 // as the operator says that they lie. Inputs have the types as realized; so do the outputs, whose
 // types in the Graph are `outputs`.

@@ -16,6 +16,7 @@
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/update_steps.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/ops/adamw_update.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -70,20 +71,21 @@ AdamwStep StepOf(const Attributes& attributes, double lr, float scale, int64_t s
   };
 }
 
-}  // namespace
-
 absl::Status AdamwUpdate(const KernelCall& call) {
-  const TensorView &p = call.inputs[0], &gradient = call.inputs[1];
-  const TensorView &m = call.inputs[2], &v = call.inputs[3];
-  const TensorView &new_p = call.outputs[0], &new_m = call.outputs[1], &new_v = call.outputs[2];
-  if (*call.inputs[7].As<uint8_t>() == 0) {
+  using Input = AdamwInput;
+  const TensorView &p = call.inputs[Input::kParameter], &gradient = call.inputs[Input::kGradient];
+  const TensorView &m = call.inputs[Input::kM], &v = call.inputs[Input::kV];
+  const TensorView &new_p = call.outputs[AdamwOutput::kParameter],
+                   &new_m = call.outputs[AdamwOutput::kM], &new_v = call.outputs[AdamwOutput::kV];
+  if (*call.inputs[Input::kPredicate].As<uint8_t>() == 0) {
     KeepState(p, new_p);
     KeepState(m, new_m);
     KeepState(v, new_v);
     return absl::OkStatus();
   }
-  const AdamwStep step = StepOf(call.request.attributes, *call.inputs[4].As<float>(),
-                                *call.inputs[5].As<float>(), *call.inputs[6].As<int64_t>());
+  const AdamwStep step =
+      StepOf(call.request.attributes, *call.inputs[Input::kLr].As<float>(),
+             *call.inputs[Input::kScale].As<float>(), *call.inputs[Input::kStep].As<int64_t>());
   ParallelFor(call.request.threads, p.elements(), 16384, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(AdamwRun)
     (step, p.As<float>() + begin, gradient.As<float>() + begin, m.As<float>() + begin,
@@ -91,6 +93,12 @@ absl::Status AdamwUpdate(const KernelCall& call) {
      new_v.As<float>() + begin, end - begin);
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAdamwUpdateKernels(KernelList& list) {
+  list.Add("adamw_update", "highway", AdamwUpdate, kRowMajor);
 }
 
 }  // namespace tessera::cpu

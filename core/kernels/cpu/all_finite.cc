@@ -37,7 +37,6 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 HWY_EXPORT(AllFiniteRun);
-}  // namespace
 
 absl::Status AllFinite(const KernelCall& call) {
   std::atomic<bool> all{true};
@@ -50,6 +49,12 @@ absl::Status AllFinite(const KernelCall& call) {
   }
   *call.outputs[0].As<uint8_t>() = all.load() ? 1 : 0;
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAllFiniteKernels(KernelList& list) {
+  list.Add("all_finite", "highway", AllFinite, kRowMajor);
 }
 
 }  // namespace tessera::cpu

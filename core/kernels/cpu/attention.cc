@@ -25,6 +25,7 @@
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/product-inl.h"
 #include "core/kernels/cpu/transpose-inl.h"
+#include "core/ops/attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -73,7 +74,7 @@ void MaskLaterKeys(int64_t first_key, int64_t first_query, int64_t count, float 
     const int64_t before = std::min(first_key + j - first_query, kQueries);
     for (int64_t l = 0; l < before; l += kLanes) {
       float* const at = scores + j * kQueries + l;
-      FirstLanes(std::min(before - l, kLanes)).Store(masked, at);
+      StoreFirst(masked, at, std::min(before - l, kLanes));
     }
   }
 }
@@ -265,16 +266,18 @@ HWY_EXPORT(AttentionGradHead);
 // Queries of one task of the forward pass.
 constexpr int64_t kChunk = 8 * kQueries;
 
-}  // namespace
-
 int64_t AttentionWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  const Shape &q = request.inputs[0].shape, &k = request.inputs[1].shape;
+  const Shape& q = request.inputs[AttentionInput::kQ].shape;
+  const Shape& k = request.inputs[AttentionInput::kK].shape;
+  if (NumElements(q) == 0) return 0;  // no task that would use it
   return request.threads * ForwardScratch::Floats(k[1], q[3]) * static_cast<int64_t>(sizeof(float));
 }
 
 absl::Status Attention(const KernelCall& call) {
-  const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
-  const TensorView &o = call.outputs[0], &lse = call.outputs[1];
+  const TensorView &q = call.inputs[AttentionInput::kQ], &k = call.inputs[AttentionInput::kK],
+                   &v = call.inputs[AttentionInput::kV];
+  const TensorView &o = call.outputs[AttentionOutput::kO],
+                   &lse = call.outputs[AttentionOutput::kLse];
   const int64_t heads = q.shape[2], queries = q.shape[1];
   const int64_t chunks = (queries + kChunk - 1) / kChunk;
   const int64_t scratch_floats = ForwardScratch::Floats(k.shape[1], q.shape[3]);
@@ -293,28 +296,48 @@ absl::Status Attention(const KernelCall& call) {
 }
 
 int64_t AttentionGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  const Shape &q = request.inputs[1].shape, &k = request.inputs[2].shape;
+  const Shape& q = request.inputs[AttentionGradInput::kQ].shape;
+  const Shape& k = request.inputs[AttentionGradInput::kK].shape;
+  if (q[0] * q[2] == 0) return 0;  // no task that would use it
   return request.threads * BackwardScratch::Floats(k[1], q[3]) *
          static_cast<int64_t>(sizeof(float));
 }
 
 absl::Status AttentionGrad(const KernelCall& call) {
-  const TensorView &q = call.inputs[1], &k = call.inputs[2], &v = call.inputs[3];
+  using Input = AttentionGradInput;
+  const TensorView &q = call.inputs[Input::kQ], &k = call.inputs[Input::kK],
+                   &v = call.inputs[Input::kV];
   const int64_t heads = q.shape[2];
   const int64_t scratch_floats = BackwardScratch::Floats(k.shape[1], q.shape[3]);
   ParallelTasks(call.request.threads, q.shape[0] * heads, [&](int64_t task, int worker) {
     const int64_t b = task / heads, h = task % heads;
-    AttentionHead head(call.request.attributes, b, h, q, k, v, call.inputs[4], call.inputs[5]);
-    head.d_o = HeadView(call.inputs[0], b, h);
-    head.dq = HeadView(call.outputs[0], b, h);
-    head.dk = HeadView(call.outputs[1], b, h);
-    head.dv = HeadView(call.outputs[2], b, h);
+    AttentionHead head(call.request.attributes, b, h, q, k, v, call.inputs[Input::kO],
+                       call.inputs[Input::kLse]);
+    head.d_o = HeadView(call.inputs[Input::kDo], b, h);
+    head.dq = HeadView(call.outputs[AttentionGradOutput::kDq], b, h);
+    head.dk = HeadView(call.outputs[AttentionGradOutput::kDk], b, h);
+    head.dv = HeadView(call.outputs[AttentionGradOutput::kDv], b, h);
     const BackwardScratch scratch(
         static_cast<float*>(call.workspace) + PartOf(worker, call.request.threads) * scratch_floats,
         head.keys, head.dim);
     HWY_DYNAMIC_DISPATCH(AttentionGradHead)(head, scratch);
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAttentionKernels(KernelList& list) {
+  list.Add("attention", "highway", Attention,
+           {.accepts = FloatsAreF32,
+            .strided_inputs = 0b111,
+            .strided_outputs = 0b11,
+            .workspace_bytes = AttentionWorkspace});
+  list.Add("attention_grad", "highway", AttentionGrad,
+           {.accepts = FloatsAreF32,
+            .strided_inputs = 0b111111,
+            .strided_outputs = 0b111,
+            .workspace_bytes = AttentionGradWorkspace});
 }
 
 }  // namespace tessera::cpu

@@ -14,6 +14,7 @@
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/ops/attention_decode.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -84,25 +85,27 @@ void WriteRow(int threads, const TensorView& row, const TensorView& cache,
   }
 }
 
-}  // namespace
-
 int64_t AttentionDecodeWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  const Shape& cache = request.inputs[3].shape;
+  const Shape& cache = request.inputs[AttentionDecodeInput::kKCache].shape;
+  if (cache[0] * cache[2] == 0) return 0;  // no task that would use it
   return request.threads * (cache[1] + 2 * cache[3]) * static_cast<int64_t>(sizeof(float));
 }
 
 absl::Status AttentionDecode(const KernelCall& call) {
-  const TensorView& q = call.inputs[0];
-  const TensorView &o = call.outputs[0], &k = call.outputs[1], &v = call.outputs[2];
-  const int64_t position = *call.inputs[5].As<int64_t>();
+  using Input = AttentionDecodeInput;
+  const TensorView& q = call.inputs[Input::kQ];
+  const TensorView &o = call.outputs[AttentionDecodeOutput::kO],
+                   &k = call.outputs[AttentionDecodeOutput::kKCache],
+                   &v = call.outputs[AttentionDecodeOutput::kVCache];
+  const int64_t position = *call.inputs[Input::kPosition].As<int64_t>();
   const int64_t rows = k.shape[1], heads = k.shape[2], dim = k.shape[3];
   if (position < 0 || position >= rows) {
     return absl::OutOfRangeError(
         absl::StrCat("position ", position, " is not in the cache: it has rows [0, ", rows, ")"));
   }
   const int threads = call.request.threads;
-  WriteRow(threads, call.inputs[1], call.inputs[3], k, position);
-  WriteRow(threads, call.inputs[2], call.inputs[4], v, position);
+  WriteRow(threads, call.inputs[Input::kK], call.inputs[Input::kKCache], k, position);
+  WriteRow(threads, call.inputs[Input::kV], call.inputs[Input::kVCache], v, position);
   const auto scale = static_cast<float>(call.request.attributes.GetDouble("scale"));
   ParallelTasks(threads, k.shape[0] * heads, [&](int64_t task, int worker) {
     const int64_t b = task / heads, h = task % heads;
@@ -116,6 +119,16 @@ absl::Status AttentionDecode(const KernelCall& call) {
     HeadView(o, b, h).Write(0, 1, dim, output, dim);
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAttentionDecodeKernels(KernelList& list) {
+  list.Add("attention_decode", "highway", AttentionDecode,
+           {.accepts = FloatsAreF32,
+            .strided_inputs = 0b111,
+            .strided_outputs = 0b1,
+            .workspace_bytes = AttentionDecodeWorkspace});
 }
 
 }  // namespace tessera::cpu

@@ -147,8 +147,6 @@ absl::Status Run(const KernelCall& call, BinaryRun run) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status Add(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(AddRun)); }
 absl::Status Subtract(const KernelCall& call) {
   return Run(call, HWY_DYNAMIC_DISPATCH(SubtractRun));
@@ -159,6 +157,17 @@ absl::Status Multiply(const KernelCall& call) {
 absl::Status Divide(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(DivideRun)); }
 absl::Status Maximum(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(MaximumRun)); }
 absl::Status Minimum(const KernelCall& call) { return Run(call, HWY_DYNAMIC_DISPATCH(MinimumRun)); }
+
+}  // namespace
+
+void AddBinaryKernels(KernelList& list) {
+  list.Add("add", "highway", Add, kArithmetic);
+  list.Add("subtract", "highway", Subtract, kArithmetic);
+  list.Add("multiply", "highway", Multiply, kArithmetic);
+  list.Add("divide", "highway", Divide, kArithmetic);
+  list.Add("maximum", "highway", Maximum, kArithmetic);
+  list.Add("minimum", "highway", Minimum, kArithmetic);
+}
 
 }  // namespace tessera::cpu
 #endif  // HWY_ONCE

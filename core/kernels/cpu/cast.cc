@@ -7,10 +7,10 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/cast.cc"
 #include "hwy/foreach_target.h"
 // After the above.
-#include "core/kernels/cpu/convert.h"
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/tensor/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -67,13 +67,15 @@ ElementwiseRun RunFor(DType from, DType to) {
   });
 }
 
-}  // namespace
-
 absl::Status Cast(const KernelCall& call) {
   RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr,
                  RunFor(call.inputs[0].dtype, call.outputs[0].dtype));
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddCastKernels(KernelList& list) { list.Add("cast", "loops", Cast, kElementwiseOfAnyDType); }
 
 }  // namespace tessera::cpu
 #endif  // HWY_ONCE

@@ -130,8 +130,6 @@ void CopyElements(int threads, const TensorView& x, const TensorView& y) {
   });
 }
 
-}  // namespace
-
 absl::Status Copy(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
   if (x.elements() == 0) return absl::OkStatus();
@@ -150,6 +148,12 @@ absl::Status Copy(const KernelCall& call) {
       break;
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddCopyKernels(KernelList& list) {
+  list.Add("copy", "loops", Copy, {.strided_inputs = 1, .strided_outputs = 1});
 }
 
 }  // namespace tessera::cpu

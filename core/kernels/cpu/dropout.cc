@@ -13,6 +13,7 @@
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
 #include "core/kernels/cpu/whole_indices.h"
+#include "core/ops/dropout.h"
 #include "core/tensor/random.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -104,13 +105,12 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 HWY_EXPORT(DropoutRun);
-}  // namespace
 
 absl::Status Dropout(const KernelCall& call) {
-  const TensorView &x = call.inputs[0], &y = call.outputs[0];
+  const TensorView &x = call.inputs[DropoutInput::kX], &y = call.outputs[0];
   const Attributes& attributes = call.request.attributes;
-  const auto seed = static_cast<uint64_t>(*call.inputs[1].As<int64_t>());
-  const auto step = static_cast<uint64_t>(*call.inputs[2].As<int64_t>());
+  const auto seed = static_cast<uint64_t>(*call.inputs[DropoutInput::kSeed].As<int64_t>());
+  const auto step = static_cast<uint64_t>(*call.inputs[DropoutInput::kStep].As<int64_t>());
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
   const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
@@ -128,6 +128,10 @@ absl::Status Dropout(const KernelCall& call) {
   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddDropoutKernels(KernelList& list) { list.Add("dropout", "highway", Dropout, kRowMajor); }
 
 }  // namespace tessera::cpu
 #endif  // HWY_ONCE

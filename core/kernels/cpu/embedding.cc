@@ -1,5 +1,7 @@
 // embedding copies rows; its gradient adds rows in the order of ids, each thread in columns of its
 // own, so no sum depends on the number of threads and none is shared.
+#include "core/ops/embedding.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -24,10 +26,9 @@ absl::Status CheckIds(const TensorView& ids, int64_t rows) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status Embedding(const KernelCall& call) {
-  const TensorView &table = call.inputs[0], &ids = call.inputs[1], &y = call.outputs[0];
+  const TensorView &table = call.inputs[EmbeddingInput::kTable],
+                   &ids = call.inputs[EmbeddingInput::kIds], &y = call.outputs[0];
   const int64_t columns = table.shape[1];
   RETURN_IF_ERROR(CheckIds(ids, table.shape[0]));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
@@ -41,7 +42,8 @@ absl::Status Embedding(const KernelCall& call) {
 }
 
 absl::Status EmbeddingGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &ids = call.inputs[1], &dtable = call.outputs[0];
+  const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
+                   &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1], count = ids.elements();
   RETURN_IF_ERROR(CheckIds(ids, dtable.shape[0]));
   ParallelFor(call.request.threads, dtable.elements(), 16384, [&](int64_t begin, int64_t end) {
@@ -56,6 +58,13 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
     }
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddEmbeddingKernels(KernelList& list) {
+  list.Add("embedding", "loops", Embedding, kRowMajor);
+  list.Add("embedding_grad", "loops", EmbeddingGrad, kRowMajor);
 }
 
 }  // namespace tessera::cpu

@@ -1,11 +1,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/kernels/cpu/convert.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/tensor/convert.h"
 
 namespace tessera::cpu {
+namespace {
 
 absl::Status Fill(const KernelCall& call) {
   const TensorView& y = call.outputs[0];
@@ -19,5 +20,9 @@ absl::Status Fill(const KernelCall& call) {
   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddFillKernels(KernelList& list) { list.Add("fill", "loops", Fill, {}); }
 
 }  // namespace tessera::cpu

@@ -11,10 +11,10 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/gelu.cc"
 #include "hwy/foreach_target.h"
 // After the above.
-#include "core/kernels/cpu/activations.h"
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/math-inl.h"
+#include "core/ops/gelu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -31,7 +31,7 @@ HWY_INLINE Floats NormalDistribution(Floats x, Floats& bell) {
   const Floats e = ExpOfNegative(hn::Mul(square, half));
   // Beyond 14.5 both are 0 in fp32; and the square may be infinite.
   bell = hn::IfThenZeroElse(hn::Gt(magnitude, SetF(14.5f)), hn::MulAdd(hn::Mul(rest, half), e, e));
-  const Floats near = hn::Min(SetF(14.5f), magnitude);
+  const Floats near = AtMost(SetF(14.5f), magnitude);
   const Floats tail = hn::Mul(hn::Mul(bell, SetF(0.5f)), ScaledErfcOfRoot(near));
   return hn::IfThenElse(hn::Lt(x, hn::Zero(FloatTag())), tail, hn::Sub(SetF(1.0f), tail));
 }
@@ -54,15 +54,15 @@ struct GeluTanh {
   static HWY_INLINE Floats ExpOfArgument(Floats x, Floats square) {
     const Floats u =
         hn::Mul(x, hn::MulAdd(square, SetF(0.0356774081363001f), SetF(0.797884560802865356f)));
-    return Exp(hn::Min(SetF(80.0f), hn::Mul(u, SetF(-2.0f))));
+    return Exp(AtMost(SetF(80.0f), hn::Mul(u, SetF(-2.0f))));
   }
   static HWY_INLINE Floats Value(Floats x) {
     // Bounded where the result is 0, so that it is not a large number times a small one.
-    const Floats bounded = hn::Max(SetF(-20.0f), x);
+    const Floats bounded = AtLeast(SetF(-20.0f), x);
     return hn::Div(bounded, hn::Add(SetF(1.0f), ExpOfArgument(bounded, hn::Mul(bounded, bounded))));
   }
   static HWY_INLINE Floats Slope(Floats unbounded) {
-    const Floats x = hn::Max(SetF(-20.0f), hn::Min(SetF(20.0f), unbounded));
+    const Floats x = AtLeast(SetF(-20.0f), AtMost(SetF(20.0f), unbounded));
     const Floats square = hn::Mul(x, x);
     const Floats e = ExpOfArgument(x, square);
     const Floats sigmoid = hn::Div(SetF(1.0f), hn::Add(SetF(1.0f), e));
@@ -83,8 +83,8 @@ void Run(const void* const* inputs, void* output, int64_t count) {
 
 template <typename Gelu>
 void RunGrad(const void* const* inputs, void* output, int64_t count) {
-  const float* const dy = static_cast<const float*>(inputs[0]);
-  const float* const x = static_cast<const float*>(inputs[1]);
+  const float* const dy = static_cast<const float*>(inputs[GeluGradInput::kDy]);
+  const float* const x = static_cast<const float*>(inputs[GeluGradInput::kX]);
   float* const dx = static_cast<float*>(output);
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
     access.Store(hn::Mul(access.Load(dy + i), Gelu::Slope(access.Load(x + i))), dx + i);
@@ -122,8 +122,6 @@ bool IsTanh(const KernelCall& call) {
   return call.request.attributes.GetString("approximate") == "tanh";
 }
 
-}  // namespace
-
 absl::Status Gelu(const KernelCall& call) {
   RunElementwise(
       call.request.threads, call.inputs, call.outputs[0], nullptr,
@@ -131,19 +129,18 @@ absl::Status Gelu(const KernelCall& call) {
   return absl::OkStatus();
 }
 
-void GeluErfInPlace(int threads, const TensorView& y) {
-  RunElementwise(threads, {y}, y, nullptr, HWY_DYNAMIC_DISPATCH(GeluErfRun));
-}
-
-void GeluTanhInPlace(int threads, const TensorView& y) {
-  RunElementwise(threads, {y}, y, nullptr, HWY_DYNAMIC_DISPATCH(GeluTanhRun));
-}
-
 absl::Status GeluGrad(const KernelCall& call) {
   RunElementwise(
       call.request.threads, call.inputs, call.outputs[0], nullptr,
       IsTanh(call) ? HWY_DYNAMIC_DISPATCH(GeluTanhGradRun) : HWY_DYNAMIC_DISPATCH(GeluErfGradRun));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGeluKernels(KernelList& list) {
+  list.Add("gelu", "highway", Gelu, kElementwise);
+  list.Add("gelu_grad", "highway", GeluGrad, kElementwise);
 }
 
 }  // namespace tessera::cpu

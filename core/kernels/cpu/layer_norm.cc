@@ -16,6 +16,7 @@
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/ops/layer_norm.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -109,9 +110,13 @@ RowBlocks BlocksOf(const Shape& shape) {
 }
 
 void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double* sums) {
-  const float *const dy = call.inputs[0].As<float>(), *const x = call.inputs[1].As<float>();
-  const float *const mean = call.inputs[3].As<float>(), *const rstd = call.inputs[4].As<float>();
-  float* const dx = call.outputs[0].As<float>();
+  using Input = LayerNormGradInput;
+  const float *const dy = call.inputs[Input::kDy].As<float>(), *const x = call.inputs[Input::kX]
+                                                                              .As<float>();
+  const float *const mean = call.inputs[Input::kMean].As<float>(), *const rstd =
+                                                                       call.inputs[Input::kRstd]
+                                                                           .As<float>();
+  float* const dx = call.outputs[LayerNormGradOutput::kDx].As<float>();
   float* const group = reinterpret_cast<float*>(sums + 2 * of.columns);
   std::fill_n(sums, 2 * of.columns, 0.0);
   const int64_t end = std::min(of.rows, (block + 1) * of.block_rows);
@@ -119,39 +124,40 @@ void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double
     std::fill_n(group, 2 * of.columns, 0.0f);
     for (int64_t r = begin; r < std::min(end, begin + RowBlocks::kGroup); ++r) {
       HWY_DYNAMIC_DISPATCH(LayerNormGradRow)
-      (dy + r * of.columns, x + r * of.columns, call.inputs[2].As<float>(), mean[r], rstd[r],
-       of.columns, dx + r * of.columns, group, group + of.columns);
+      (dy + r * of.columns, x + r * of.columns, call.inputs[Input::kWeight].As<float>(), mean[r],
+       rstd[r], of.columns, dx + r * of.columns, group, group + of.columns);
     }
     for (int64_t c = 0; c < 2 * of.columns; ++c) sums[c] += double{group[c]};
   }
 }
 
-}  // namespace
-
 absl::Status LayerNorm(const KernelCall& call) {
-  const RowBlocks of = BlocksOf(call.inputs[0].shape);
+  using Input = LayerNormInput;
+  const RowBlocks of = BlocksOf(call.inputs[Input::kX].shape);
   const double eps = call.request.attributes.GetDouble("eps");
   if (of.columns == 0) return absl::OkStatus();
-  const float* const x = call.inputs[0].As<float>();
+  const float* const x = call.inputs[Input::kX].As<float>();
   const int64_t grain = std::max<int64_t>(1, 8192 / of.columns);
   ParallelFor(call.request.threads, of.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       HWY_DYNAMIC_DISPATCH(LayerNormRow)
-      (x + r * of.columns, call.inputs[1].As<float>(), call.inputs[2].As<float>(), eps, of.columns,
-       call.outputs[0].As<float>() + r * of.columns, call.outputs[1].As<float>() + r,
-       call.outputs[2].As<float>() + r);
+      (x + r * of.columns, call.inputs[Input::kWeight].As<float>(),
+       call.inputs[Input::kBias].As<float>(), eps, of.columns,
+       call.outputs[LayerNormOutput::kY].As<float>() + r * of.columns,
+       call.outputs[LayerNormOutput::kMean].As<float>() + r,
+       call.outputs[LayerNormOutput::kRstd].As<float>() + r);
     }
   });
   return absl::OkStatus();
 }
 
 int64_t LayerNormGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  const RowBlocks of = BlocksOf(request.inputs[0].shape);
+  const RowBlocks of = BlocksOf(request.inputs[LayerNormGradInput::kDy].shape);
   return of.blocks * of.block_bytes();
 }
 
 absl::Status LayerNormGrad(const KernelCall& call) {
-  const RowBlocks of = BlocksOf(call.inputs[0].shape);
+  const RowBlocks of = BlocksOf(call.inputs[LayerNormGradInput::kDy].shape);
   char* const workspace = static_cast<char*>(call.workspace);
   const auto block_sums = [&](int64_t block) {
     return reinterpret_cast<double*>(workspace + block * of.block_bytes());
@@ -159,7 +165,8 @@ absl::Status LayerNormGrad(const KernelCall& call) {
   ParallelFor(call.request.threads, of.blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) SumBlock(call, of, block, block_sums(block));
   });
-  float *const dweight = call.outputs[1].As<float>(), *const dbias = call.outputs[2].As<float>();
+  float *const dweight = call.outputs[LayerNormGradOutput::kDweight].As<float>(),
+               *const dbias = call.outputs[LayerNormGradOutput::kDbias].As<float>();
   ParallelFor(call.request.threads, of.columns, 256, [&](int64_t begin, int64_t end) {
     for (int64_t c = begin; c < end; ++c) {
       double weight_sum = 0, bias_sum = 0;
@@ -172,6 +179,13 @@ absl::Status LayerNormGrad(const KernelCall& call) {
     }
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLayerNormKernels(KernelList& list) {
+  list.Add("layer_norm", "highway", LayerNorm, kRowMajor);
+  list.Add("layer_norm_grad", "highway", LayerNormGrad, WithWorkspace(LayerNormGradWorkspace));
 }
 
 }  // namespace tessera::cpu

@@ -23,6 +23,7 @@
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/ops/linear_log_sum_exp.h"
 #include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -89,7 +90,8 @@ class BoundForward : public BoundKernel {
   }
 
   absl::Status Run(const KernelCall& call) override {
-    const float *const x = call.inputs[0].As<float>(), *const w = call.inputs[1].As<float>();
+    const float *const x = call.inputs[LinearLogSumExpInput::kX].As<float>(),
+                       *const w = call.inputs[LinearLogSumExpInput::kW].As<float>();
     char* const workspace = static_cast<char*>(call.workspace);
     float* const logits = reinterpret_cast<float*>(workspace);
     sums_ = reinterpret_cast<double*>(workspace + chunks_.logits_bytes());
@@ -99,7 +101,8 @@ class BoundForward : public BoundKernel {
       const Part rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
       std::fill_n(sums_, rows.count, 0.0);
       std::fill_n(maxima_, rows.count, -std::numeric_limits<float>::infinity());
-      std::fill_n(call.outputs[1].As<float>() + r, rows.count, 0.0f);
+      std::fill_n(call.outputs[LinearLogSumExpOutput::kTargetLogit].As<float>() + r, rows.count,
+                  0.0f);
       for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
         const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
         RETURN_IF_ERROR(
@@ -108,7 +111,7 @@ class BoundForward : public BoundKernel {
         AddChunk(call, rows, words, logits);
       }
       for (int64_t i = 0; i < rows.count; ++i) {
-        call.outputs[0].As<float>()[r + i] =
+        call.outputs[LinearLogSumExpOutput::kLse].As<float>()[r + i] =
             static_cast<float>(double{maxima_[i]} + std::log(sums_[i]));
       }
     }
@@ -128,9 +131,11 @@ class BoundForward : public BoundKernel {
         const double sum = HWY_DYNAMIC_DISPATCH(SumOfExps)(row, words.count, &max);
         sums_[i] = sums_[i] * std::exp(double{maxima_[i]} - double{max}) + sum;
         maxima_[i] = max;
-        const int64_t target = call.inputs[2].As<int32_t>()[rows.begin + i] - words.begin;
+        const int64_t target =
+            call.inputs[LinearLogSumExpInput::kTargets].As<int32_t>()[rows.begin + i] - words.begin;
         if (target >= 0 && target < words.count) {
-          call.outputs[1].As<float>()[rows.begin + i] = row[target];
+          call.outputs[LinearLogSumExpOutput::kTargetLogit].As<float>()[rows.begin + i] =
+              row[target];
         }
       }
     });
@@ -179,6 +184,8 @@ struct GradientProducts {
 };
 
 class BoundGradient : public BoundKernel {
+  using Input = LinearLogSumExpGradInput;
+
  public:
   BoundGradient(const Chunks& chunks, GradientProducts products)
       : chunks_(chunks), products_(std::move(products)) {}
@@ -210,13 +217,14 @@ class BoundGradient : public BoundKernel {
   }
 
   static bool IsDead(const KernelCall& call, int64_t row) {
-    return call.inputs[0].As<float>()[row] == 0 && call.inputs[1].As<float>()[row] == 0;
+    return call.inputs[Input::kDlse].As<float>()[row] == 0 &&
+           call.inputs[Input::kDtarget].As<float>()[row] == 0;
   }
 
   // x, or a copy of it in which the rows that must not contribute are 0, whatever they hold.
   const float* LiveRows(const KernelCall& call, Part rows, float* copy) const {
     const int64_t columns = chunks_.columns;
-    const float* const x = call.inputs[2].As<float>() + rows.begin * columns;
+    const float* const x = call.inputs[Input::kX].As<float>() + rows.begin * columns;
     bool all_live = true;
     for (int64_t i = 0; i < rows.count; ++i) all_live &= !IsDead(call, rows.begin + i);
     if (all_live) return x;
@@ -235,9 +243,11 @@ class BoundGradient : public BoundKernel {
   absl::Status AddChunk(const KernelCall& call, Part rows, Part words, const float* x,
                         float* logits, void* scratch) {
     const int64_t columns = chunks_.columns;
-    const float* const w = call.inputs[3].As<float>() + words.begin * columns;
-    float* const dx = call.outputs[0].As<float>() + rows.begin * columns;
-    float* const dw = call.outputs[1].As<float>() + words.begin * columns;
+    const float* const w = call.inputs[Input::kW].As<float>() + words.begin * columns;
+    float* const dx =
+        call.outputs[LinearLogSumExpGradOutput::kDx].As<float>() + rows.begin * columns;
+    float* const dw =
+        call.outputs[LinearLogSumExpGradOutput::kDw].As<float>() + words.begin * columns;
     RETURN_IF_ERROR(products_.logits.For(rows.count, words.count).Run(x, w, logits, scratch));
     ToGradient(call, rows, words, logits);
     ChunkProducts& dx_product = words.begin == 0 ? products_.first_dx : products_.more_dx;
@@ -256,9 +266,11 @@ class BoundGradient : public BoundKernel {
           continue;
         }
         HWY_DYNAMIC_DISPATCH(ExpsInPlace)
-        (call.inputs[5].As<float>()[r], call.inputs[0].As<float>()[r], row, words.count);
-        const int64_t target = call.inputs[4].As<int32_t>()[r] - words.begin;
-        if (target >= 0 && target < words.count) row[target] += call.inputs[1].As<float>()[r];
+        (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], row,
+         words.count);
+        const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - words.begin;
+        if (target >= 0 && target < words.count)
+          row[target] += call.inputs[Input::kDtarget].As<float>()[r];
       }
     });
   }
@@ -278,7 +290,7 @@ class BoundEmpty : public BoundKernel {
     }
     if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
     // Each of the logits is 0, as are the target's.
-    std::fill_n(call.outputs[0].As<float>(), chunks_.rows,
+    std::fill_n(call.outputs[LinearLogSumExpOutput::kLse].As<float>(), chunks_.rows,
                 std::log(static_cast<float>(chunks_.vocabulary)));
     return absl::OkStatus();
   }
@@ -321,7 +333,8 @@ class ForwardKernel : public Kernel {
 
  private:
   static Chunks ChunksOf(const KernelRequest& request) {
-    return Chunks(request.inputs[0].shape, request.inputs[1].shape);
+    return Chunks(request.inputs[LinearLogSumExpInput::kX].shape,
+                  request.inputs[LinearLogSumExpInput::kW].shape);
   }
 
   absl::string_view name_;
@@ -355,7 +368,8 @@ class GradientKernel : public Kernel {
 
  private:
   static Chunks ChunksOf(const KernelRequest& request) {
-    return Chunks(request.inputs[2].shape, request.inputs[3].shape);
+    return Chunks(request.inputs[LinearLogSumExpGradInput::kX].shape,
+                  request.inputs[LinearLogSumExpGradInput::kW].shape);
   }
 
   absl::string_view name_;
@@ -364,24 +378,11 @@ class GradientKernel : public Kernel {
 
 }  // namespace
 
-const Kernel& OnednnLinearLogSumExp() {
-  static const auto* const kernel = new ForwardKernel("onednn", ProductMethod::kPrimitive);
-  return *kernel;
-}
-
-const Kernel& OnednnGemmLinearLogSumExp() {
-  static const auto* const kernel = new ForwardKernel("onednn_gemm", ProductMethod::kGemm);
-  return *kernel;
-}
-
-const Kernel& OnednnLinearLogSumExpGrad() {
-  static const auto* const kernel = new GradientKernel("onednn", ProductMethod::kPrimitive);
-  return *kernel;
-}
-
-const Kernel& OnednnGemmLinearLogSumExpGrad() {
-  static const auto* const kernel = new GradientKernel("onednn_gemm", ProductMethod::kGemm);
-  return *kernel;
+void AddLinearLogSumExpKernels(KernelList& list) {
+  list.Add(std::make_unique<ForwardKernel>("onednn", ProductMethod::kPrimitive));
+  list.Add(std::make_unique<ForwardKernel>("onednn_gemm", ProductMethod::kGemm));
+  list.Add(std::make_unique<GradientKernel>("onednn", ProductMethod::kPrimitive));
+  list.Add(std::make_unique<GradientKernel>("onednn_gemm", ProductMethod::kGemm));
 }
 
 }  // namespace tessera::cpu

@@ -20,6 +20,23 @@ using Ints = hn::Vec<IntTag>;
 
 HWY_INLINE Floats SetF(float value) { return hn::Set(FloatTag(), value); }
 
+// `x` bounded from below and from above; NaN stays NaN. If an operand of Max or Min is NaN, x86
+// returns the second operand, and other targets return either.
+HWY_INLINE Floats AtLeast(Floats bound, Floats x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Max(bound, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, bound), bound, x);
+#endif
+}
+HWY_INLINE Floats AtMost(Floats bound, Floats x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Min(bound, x);
+#else
+  return hn::IfThenElse(hn::Gt(x, bound), bound, x);
+#endif
+}
+
 // 2^exponent for exponents in [-126, 127].
 HWY_INLINE Floats PowerOfTwo(Ints exponent) {
   const IntTag d;
@@ -42,8 +59,7 @@ HWY_INLINE Floats ExpMantissa(Floats x, Floats n) {
 
 // exp(x) for all x.
 HWY_INLINE Floats Exp(Floats x) {
-  // Min and Max give their second argument where one is NaN.
-  const Floats clamped = hn::Max(SetF(-104.0f), hn::Min(SetF(89.0f), x));
+  const Floats clamped = AtLeast(SetF(-104.0f), AtMost(SetF(89.0f), x));
   const Floats n = hn::Round(hn::Mul(clamped, SetF(1.44269504f)));
   const Ints exponent = hn::ConvertTo(IntTag(), n);
   // In two steps, so that results below the smallest normal number are rounded and not lost.

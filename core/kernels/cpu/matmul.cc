@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
@@ -11,12 +13,12 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/matmul.cc"
 #include "hwy/foreach_target.h"
 // After the above.
-#include "core/kernels/cpu/activations.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/product-inl.h"
 #include "core/kernels/cpu/transpose-inl.h"
+#include "core/ops/matmul.h"
 #include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -74,7 +76,8 @@ namespace {
 HWY_EXPORT(SmallProduct);
 
 ProductShape ShapeOf(const KernelRequest& request) {
-  const Shape &a = request.inputs[0].shape, &b = request.inputs[1].shape;
+  const Shape &a = request.inputs[MatMulInput::kA].shape,
+              &b = request.inputs[MatMulInput::kB].shape;
   const Shape& y = request.outputs[0].shape;
   const size_t rank = y.size();
   ProductShape shape;
@@ -91,71 +94,106 @@ ProductShape ShapeOf(const KernelRequest& request) {
 
 // --- oneDNN ---
 
-// What oneDNN does in the product, and the activation that we do to its result. oneDNN has
-// activations too, but they round otherwise than our operators, and its relu makes 0 of NaN:
-// whether operators were fused would show in the results.
-struct Epilogues {
-  std::vector<ProductEpilogue> of_product;
-  void (*activation)(int threads, const TensorView& y) = nullptr;
+// The kernel that runs an epilogue by itself, on the product that was stored.
+struct StoredEpilogue {
+  const Kernel* kernel;
+  KernelRequest request;
 };
 
-// False if there is anything else than additions and, last, an activation.
+// The additions come first, then an elementwise operator without other operands: an activation.
+// oneDNN has activations too, but they round otherwise than our kernels, and its relu makes 0 of
+// NaN; the results would show whether operators were fused.
+struct Epilogues {
+  std::vector<ProductEpilogue> additions;
+  std::vector<StoredEpilogue> stored_additions;  // the same by kernels of "add"
+  std::vector<StoredEpilogue> activation;        // none or one
+};
+
+const Kernel* ElementwiseKernel(const KernelRequest& request) {
+  for (const Kernel* kernel : Kernels()) {
+    if (kernel->op() == request.op && kernel->Elementwise() && kernel->Accepts(request)) {
+      return kernel;
+    }
+  }
+  return nullptr;
+}
+
+// Returns false if an epilogue is neither an addition nor an activation in the last place.
 bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
-  size_t operand = 2;
-  const Shape& y = request.outputs[0].shape;
+  size_t operand = MatMulInput::kCount;
+  const TensorType& y = request.outputs[0];
   for (const Epilogue& epilogue : request.epilogues) {
-    if (epilogues->activation != nullptr) return false;
-    if (epilogue.op == "relu") {
-      epilogues->activation = ReluInPlace;
-    } else if (epilogue.op == "gelu") {
-      epilogues->activation =
-          epilogue.attributes.GetString("approximate") == "tanh" ? GeluTanhInPlace : GeluErfInPlace;
-    } else if (epilogue.op == "add" && epilogue.extra_inputs == 1 &&
-               operand < request.inputs.size()) {
-      const Shape& shape = request.inputs[operand++].shape;
-      if (shape == y) {
-        epilogues->of_product.push_back({ProductEpilogue::kAddFull});
-      } else if (shape.size() == 1 && shape[0] == y.back()) {
-        epilogues->of_product.push_back({ProductEpilogue::kAddRow});
-      } else {
-        return false;
-      }
-    } else {
+    if (!epilogues->activation.empty()) return false;
+    KernelRequest alone{.op = epilogue.op,
+                        .attributes = epilogue.attributes,
+                        .inputs = {y},
+                        .outputs = {y},
+                        .epilogues = {},
+                        .threads = request.threads};
+    const bool adds = epilogue.op == "add" && epilogue.extra_inputs == 1;
+    if (adds && operand < request.inputs.size()) {
+      const TensorType& added = request.inputs[operand++];
+      const bool row = added.shape.size() == 1 && added.shape[0] == y.shape.back();
+      if (!row && added.shape != y.shape) return false;
+      epilogues->additions.push_back(
+          {added.shape == y.shape ? ProductEpilogue::kAddFull : ProductEpilogue::kAddRow});
+      alone.inputs.push_back(added);
+    } else if (adds || epilogue.extra_inputs != 0) {
       return false;
     }
+    const Kernel* const kernel = ElementwiseKernel(alone);
+    if (kernel == nullptr) return false;
+    (adds ? epilogues->stored_additions : epilogues->activation)
+        .push_back({kernel, std::move(alone)});
   }
   return operand == request.inputs.size();
 }
 
 class BoundProduct : public BoundKernel {
  public:
-  using Activation = void (*)(int threads, const TensorView& y);
-  // `adds`: the product itself adds the operands of epilogues.
-  BoundProduct(OnednnProduct product, bool adds, Activation activation)
-      : product_(std::move(product)), adds_(adds), activation_(activation) {}
+  // `stored` run on the product in their order; `added` is the number of operands that the product
+  // adds itself.
+  static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(OnednnProduct product, size_t added,
+                                                           std::vector<StoredEpilogue> stored) {
+    auto bound = std::make_unique<BoundProduct>(std::move(product), added);
+    for (StoredEpilogue& epilogue : stored) {
+      ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> kernel,
+                       epilogue.kernel->Bind(epilogue.request));
+      bound->stored_.push_back({std::move(epilogue.request), std::move(kernel)});
+    }
+    return bound;
+  }
+  BoundProduct(OnednnProduct product, size_t added) : product_(std::move(product)), added_(added) {}
 
   absl::Status Run(const KernelCall& call) override {
     const TensorView& y = call.outputs[0];
     const float* operands[kMaxOperands];
-    const absl::Span<const TensorView> added = call.inputs.subspan(2);
-    for (size_t i = 0; i < added.size(); ++i) operands[i] = added[i].As<float>();
-    RETURN_IF_ERROR(product_.Run(call.inputs[0].As<float>(), call.inputs[1].As<float>(),
-                                 y.As<float>(), call.workspace,
-                                 {operands, adds_ ? added.size() : 0}));
-    for (size_t i = 0; i < added.size() && !adds_; ++i) {
-      const TensorView terms[] = {y, added[i]};
-      RETURN_IF_ERROR(Add({call.request, terms, call.outputs}));
+    const absl::Span<const TensorView> extra = call.inputs.subspan(MatMulInput::kCount);
+    for (size_t i = 0; i < added_; ++i) operands[i] = extra[i].As<float>();
+    RETURN_IF_ERROR(product_.Run(call.inputs[MatMulInput::kA].As<float>(),
+                                 call.inputs[MatMulInput::kB].As<float>(), y.As<float>(),
+                                 call.workspace, {operands, added_}));
+    size_t next = added_;
+    for (const Stored& stored : stored_) {
+      const size_t inputs = stored.request.inputs.size();
+      const TensorView terms[] = {y, inputs == 2 ? extra[next++] : y};
+      RETURN_IF_ERROR(stored.kernel->Run(
+          {stored.request, absl::MakeConstSpan(terms).first(inputs), call.outputs}));
     }
-    if (activation_ != nullptr) activation_(call.request.threads, y);
     return absl::OkStatus();
   }
 
   static constexpr size_t kMaxOperands = 8;
 
  private:
+  struct Stored {
+    KernelRequest request;
+    std::unique_ptr<BoundKernel> kernel;
+  };
+
   OnednnProduct product_;
-  bool adds_;
-  Activation activation_;
+  size_t added_;
+  std::vector<Stored> stored_;
 };
 
 // A product without elements, or of a depth of 0.
@@ -185,7 +223,7 @@ class OnednnMatMulKernel : public Kernel {
     }
     Epilogues epilogues;
     if (!ToEpilogues(request, &epilogues)) return false;
-    if (request.inputs.size() > 2 + BoundProduct::kMaxOperands) return false;
+    if (request.inputs.size() > MatMulInput::kCount + BoundProduct::kMaxOperands) return false;
     return request.epilogues.empty() || !IsEmpty(ShapeOf(request));
   }
 
@@ -202,16 +240,20 @@ class OnednnMatMulKernel : public Kernel {
     ASSIGN_OR_RETURN(OnednnProduct product, Prepare(request));
     Epilogues epilogues;
     ToEpilogues(request, &epilogues);
-    return std::make_unique<BoundProduct>(std::move(product), method_ == ProductMethod::kPrimitive,
-                                          epilogues.activation);
+    if (method_ == ProductMethod::kPrimitive) {
+      return BoundProduct::Make(std::move(product), epilogues.additions.size(),
+                                std::move(epilogues.activation));
+    }
+    std::vector<StoredEpilogue> stored = std::move(epilogues.stored_additions);
+    for (StoredEpilogue& activation : epilogues.activation) stored.push_back(std::move(activation));
+    return BoundProduct::Make(std::move(product), 0, std::move(stored));
   }
 
  private:
   absl::StatusOr<OnednnProduct> Prepare(const KernelRequest& request) const {
     Epilogues epilogues;
-    ToEpilogues(request, &epilogues);
-    if (method_ == ProductMethod::kGemm) epilogues.of_product.clear();
-    return OnednnProduct::Make(method_, ShapeOf(request), epilogues.of_product, request.threads);
+    if (method_ == ProductMethod::kPrimitive) ToEpilogues(request, &epilogues);
+    return OnednnProduct::Make(method_, ShapeOf(request), epilogues.additions, request.threads);
   }
 
   absl::string_view name_;
@@ -231,24 +273,12 @@ bool PacksB(const ProductShape& shape) {
 }
 bool WritesDirectly(const ProductShape& shape) { return PaddedWidth(shape) == shape.columns; }
 
-// A worker's y, where it is not written directly, and then its copy of b, which is filled whole.
+// One worker's scratch: its copy of b, and then its y if that is not written directly.
 int64_t PaddedYFloats(const ProductShape& shape) {
   return WritesDirectly(shape) ? 0 : shape.rows * PaddedWidth(shape);
 }
 int64_t ScratchFloats(const ProductShape& shape) {
   return PaddedYFloats(shape) + (PacksB(shape) ? shape.depth * PaddedWidth(shape) : 0);
-}
-
-}  // namespace
-
-const Kernel& OnednnMatMul() {
-  static const auto* const kernel = new OnednnMatMulKernel("onednn", ProductMethod::kPrimitive);
-  return *kernel;
-}
-
-const Kernel& OnednnGemmMatMul() {
-  static const auto* const kernel = new OnednnMatMulKernel("onednn_gemm", ProductMethod::kGemm);
-  return *kernel;
 }
 
 bool IsSmallMatMul(const KernelRequest& request) {
@@ -259,29 +289,51 @@ bool IsSmallMatMul(const KernelRequest& request) {
   return shape.rows * shape.columns * shape.depth <= kSmall;
 }
 
+// A worker takes so many products at a time that they are about kSmall multiplications.
+int64_t ProductsOfATask(const ProductShape& shape) {
+  const int64_t work = std::max<int64_t>(1, shape.rows * shape.columns * shape.depth);
+  return std::max<int64_t>(1, kSmall / work);
+}
+
+int64_t Tasks(const ProductShape& shape) {
+  const int64_t together = ProductsOfATask(shape);
+  return (shape.batch + together - 1) / together;
+}
+
 int64_t SmallMatMulWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  return request.threads * ScratchFloats(ShapeOf(request)) * static_cast<int64_t>(sizeof(float));
+  const ProductShape shape = ShapeOf(request);
+  const int64_t workers = std::min<int64_t>(request.threads, Tasks(shape));
+  return workers * ScratchFloats(shape) * static_cast<int64_t>(sizeof(float));
 }
 
 absl::Status SmallMatMul(const KernelCall& call) {
   const ProductShape shape = ShapeOf(call.request);
-  const float *const a = call.inputs[0].As<float>(), *const b = call.inputs[1].As<float>();
+  const float* const a = call.inputs[MatMulInput::kA].As<float>();
+  const float* const b = call.inputs[MatMulInput::kB].As<float>();
   float* const y = call.outputs[0].As<float>();
   const int64_t width = PaddedWidth(shape);
-  // A worker takes a dozen products or so at a time.
-  const int64_t work = std::max<int64_t>(1, shape.rows * shape.columns * shape.depth);
-  const int64_t together = std::max<int64_t>(1, kSmall / work);
-  ParallelTasks(
-      call.request.threads, (shape.batch + together - 1) / together, [&](int64_t task, int worker) {
-        float* const scratch = static_cast<float*>(call.workspace) + worker * ScratchFloats(shape);
-        const int64_t end = std::min(shape.batch, (task + 1) * together);
-        for (int64_t i = task * together; i < end; ++i) {
-          HWY_DYNAMIC_DISPATCH(SmallProduct)
-          (shape, a + i * shape.rows * shape.depth, b + i * shape.depth * shape.columns, width,
-           scratch, y + i * shape.rows * shape.columns);
-        }
-      });
+  const int64_t together = ProductsOfATask(shape), tasks = Tasks(shape);
+  const auto workers = static_cast<int>(std::min<int64_t>(call.request.threads, tasks));
+  ParallelTasks(workers, tasks, [&](int64_t task, int worker) {
+    float* const scratch =
+        static_cast<float*>(call.workspace) + PartOf(worker, workers) * ScratchFloats(shape);
+    const int64_t end = std::min(shape.batch, (task + 1) * together);
+    for (int64_t i = task * together; i < end; ++i) {
+      HWY_DYNAMIC_DISPATCH(SmallProduct)
+      (shape, a + i * shape.rows * shape.depth, b + i * shape.depth * shape.columns, width, scratch,
+       y + i * shape.rows * shape.columns);
+    }
+  });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddMatMulKernels(KernelList& list) {
+  list.Add(std::make_unique<OnednnMatMulKernel>("onednn", ProductMethod::kPrimitive));
+  list.Add(std::make_unique<OnednnMatMulKernel>("onednn_gemm", ProductMethod::kGemm));
+  list.Add("matmul", "highway", SmallMatMul,
+           {.accepts = IsSmallMatMul, .workspace_bytes = SmallMatMulWorkspace});
 }
 
 }  // namespace tessera::cpu

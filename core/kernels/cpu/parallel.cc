@@ -16,11 +16,19 @@ void RunWorkers(int threads, void (*function)(const void* context, int worker, i
   function(context, omp_get_thread_num(), omp_get_num_threads());
 }
 
-ThreadCount::ThreadCount(int threads) : before_(omp_get_max_threads()) {
-  // Never more than there will be: oneDNN leaves the work undone of a thread that does not come.
+// oneDNN divides its work by the number of threads that it asks for, and leaves the share of a
+// thread that OpenMP does not start unwritten. So it may ask for no more than the limit, and OpenMP
+// must not shrink teams by the machine's load (OMP_DYNAMIC). Both settings belong to the calling
+// thread: a new thread begins with those of the environment.
+ThreadCount::ThreadCount(int threads)
+    : threads_before_(omp_get_max_threads()), dynamic_before_(omp_get_dynamic()) {
   omp_set_num_threads(std::min(threads, omp_get_thread_limit()));
+  omp_set_dynamic(0);
 }
 
-ThreadCount::~ThreadCount() { omp_set_num_threads(before_); }
+ThreadCount::~ThreadCount() {
+  omp_set_num_threads(threads_before_);
+  omp_set_dynamic(dynamic_before_);
+}
 
 }  // namespace tessera::cpu

@@ -18,8 +18,8 @@ namespace tessera::cpu {
 void RunWorkers(int threads, void (*function)(const void* context, int worker, int workers),
                 const void* context);
 
-// How many threads OpenMP uses where it is not told, on the calling thread, while this lives:
-// oneDNN asks for it when a primitive is made and when it runs.
+// While this exists, OpenMP uses exactly `threads` threads for what the calling thread starts
+// without a number of its own. oneDNN does so when a primitive is made and when it runs.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads);
@@ -28,7 +28,8 @@ class ThreadCount {
   ThreadCount& operator=(const ThreadCount&) = delete;
 
  private:
-  int before_;
+  int threads_before_;
+  int dynamic_before_;
 };
 
 // Calls body(begin, end) for parts of [0, size) that begin at multiples of `grain`: one part for

@@ -7,6 +7,7 @@
 #include "core/tensor/random.h"
 
 namespace tessera::cpu {
+namespace {
 
 absl::Status RandomNormal(const KernelCall& call) {
   const TensorView& y = call.outputs[0];
@@ -24,6 +25,12 @@ absl::Status RandomNormal(const KernelCall& call) {
     });
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddRandomNormalKernels(KernelList& list) {
+  list.Add("random_normal", "loops", RandomNormal, kRowMajor);
 }
 
 }  // namespace tessera::cpu

@@ -1,4 +1,6 @@
 // reduce_max, where NaN wins, and its gradient. Plain loops: no model spends time here.
+#include "core/ops/reduce_max.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -42,8 +44,6 @@ void ForEachOffset(const Shape& sizes, const Strides& strides, const Body& body)
   }
 }
 
-}  // namespace
-
 int64_t ReduceMaxWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   return ReductionWorkspace(request);
 }
@@ -57,7 +57,9 @@ absl::Status ReduceMax(const KernelCall& call) {
 }
 
 absl::Status ReduceMaxGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &x = call.inputs[1], &y = call.inputs[2];
+  const TensorView &dy = call.inputs[ReduceMaxGradInput::kDy],
+                   &x = call.inputs[ReduceMaxGradInput::kX],
+                   &y = call.inputs[ReduceMaxGradInput::kY];
   const TensorView& dx = call.outputs[0];
   if (x.elements() == 0) return absl::OkStatus();
   const auto& axes = call.request.attributes.GetInts("axes");
@@ -91,6 +93,13 @@ absl::Status ReduceMaxGrad(const KernelCall& call) {
     }
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReduceMaxKernels(KernelList& list) {
+  list.Add("reduce_max", "loops", ReduceMax, WithWorkspace(ReduceMaxWorkspace));
+  list.Add("reduce_max_grad", "loops", ReduceMaxGrad, kRowMajor);
 }
 
 }  // namespace tessera::cpu

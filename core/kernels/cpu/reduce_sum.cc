@@ -31,8 +31,8 @@ double SumRow(const float* x, int64_t count) {
     }
   }
   for (; i < count; i += kStep) {
-    const auto mask = hn::FirstN(dh, static_cast<size_t>(HWY_MIN(count - i, kStep)));
-    chains[0] = hn::Add(chains[0], hn::PromoteTo(d, hn::MaskedLoad(mask, dh, x + i)));
+    chains[0] =
+        hn::Add(chains[0], hn::PromoteTo(d, LoadFirst(dh, x + i, HWY_MIN(count - i, kStep))));
   }
   const Doubles sum = hn::Add(hn::Add(chains[0], chains[1]), hn::Add(chains[2], chains[3]));
   return hn::GetLane(hn::SumOfLanes(d, sum));
@@ -82,8 +82,6 @@ void AddSums(const double* from, int64_t count, double* result) {
   for (int64_t i = 0; i < count; ++i) result[i] += from[i];
 }
 
-}  // namespace
-
 int64_t ReduceSumWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   return ReductionWorkspace(request);
 }
@@ -94,6 +92,12 @@ absl::Status ReduceSum(const KernelCall& call) {
                 .columns = HWY_DYNAMIC_DISPATCH(SumColumns),
                 .combine = AddSums});
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReduceSumKernels(KernelList& list) {
+  list.Add("reduce_sum", "highway", ReduceSum, WithWorkspace(ReduceSumWorkspace));
 }
 
 }  // namespace tessera::cpu

@@ -160,8 +160,12 @@ void Reduce(const KernelCall& call, const Reducer& reducer) {
 int64_t ReductionWorkspace(const KernelRequest& request) {
   const Plan plan =
       MakePlan(request.inputs[0].shape, request.attributes.GetInts("axes"), request.threads);
-  if (!plan.shares_units) return 0;
-  return plan.units * plan.pieces * plan.strip_width() * static_cast<int64_t>(sizeof(double));
+  const bool empty = NumElements(request.inputs[0].shape) == 0;
+  if (!plan.shares_units || empty) return 0;
+  // The last piece writes the columns of the last unit only, which may be fewer than a strip's.
+  const int64_t doubles =
+      (plan.units * plan.pieces - 1) * plan.strip_width() + ColumnsOf(plan, plan.units - 1).count;
+  return doubles * static_cast<int64_t>(sizeof(double));
 }
 
 }  // namespace tessera::cpu

@@ -7,10 +7,10 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/relu.cc"
 #include "hwy/foreach_target.h"
 // After the above.
-#include "core/kernels/cpu/activations.h"
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/ops/relu.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -27,8 +27,8 @@ void ReluRun(const void* /*context*/, const void* const* inputs, void* output, i
 }
 
 void ReluGradRun(const void* /*context*/, const void* const* inputs, void* output, int64_t count) {
-  const float* const dy = static_cast<const float*>(inputs[0]);
-  const float* const y = static_cast<const float*>(inputs[1]);
+  const float* const dy = static_cast<const float*>(inputs[ReluGradInput::kDy]);
+  const float* const y = static_cast<const float*>(inputs[ReluGradInput::kY]);
   float* const dx = static_cast<float*>(output);
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
     const auto passes = hn::Gt(access.Load(y + i), hn::Zero(FloatTag()));
@@ -46,7 +46,6 @@ namespace tessera::cpu {
 namespace {
 HWY_EXPORT(ReluRun);
 HWY_EXPORT(ReluGradRun);
-}  // namespace
 
 absl::Status Relu(const KernelCall& call) {
   RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr,
@@ -54,14 +53,17 @@ absl::Status Relu(const KernelCall& call) {
   return absl::OkStatus();
 }
 
-void ReluInPlace(int threads, const TensorView& y) {
-  RunElementwise(threads, {y}, y, nullptr, HWY_DYNAMIC_DISPATCH(ReluRun));
-}
-
 absl::Status ReluGrad(const KernelCall& call) {
   RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr,
                  HWY_DYNAMIC_DISPATCH(ReluGradRun));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReluKernels(KernelList& list) {
+  list.Add("relu", "highway", Relu, kElementwise);
+  list.Add("relu_grad", "highway", ReluGrad, kElementwise);
 }
 
 }  // namespace tessera::cpu

@@ -9,6 +9,7 @@
 // After the above.
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
+#include "core/ops/select.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,9 +20,9 @@ namespace {
 // Left to the compiler, which has this target's instructions here.
 template <typename T>
 void Run(const void* const* inputs, void* output, int64_t count) {
-  const uint8_t* const condition = static_cast<const uint8_t*>(inputs[0]);
-  const T* const a = static_cast<const T*>(inputs[1]);
-  const T* const b = static_cast<const T*>(inputs[2]);
+  const uint8_t* const condition = static_cast<const uint8_t*>(inputs[SelectInput::kCondition]);
+  const T* const a = static_cast<const T*>(inputs[SelectInput::kA]);
+  const T* const b = static_cast<const T*>(inputs[SelectInput::kB]);
   T* const y = static_cast<T*>(output);
   for (int64_t i = 0; i < count; ++i) {
     const T if_true = a[i], if_false = b[i];
@@ -51,13 +52,18 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 HWY_EXPORT(SelectRun);
-}  // namespace
 
 absl::Status Select(const KernelCall& call) {
   const int64_t element_bytes = SizeOf(call.outputs[0].dtype);
   RunElementwise(call.request.threads, call.inputs, call.outputs[0], &element_bytes,
                  HWY_DYNAMIC_DISPATCH(SelectRun));
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSelectKernels(KernelList& list) {
+  list.Add("select", "highway", Select, kElementwiseOfAnyDType);
 }
 
 }  // namespace tessera::cpu

@@ -11,6 +11,7 @@
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/update_steps.h"
 #include "core/kernels/cpu/vectors-inl.h"
+#include "core/ops/sgd_update.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -43,30 +44,37 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 HWY_EXPORT(SgdRun);
-}  // namespace
 
 absl::Status SgdUpdate(const KernelCall& call) {
+  using Input = SgdInput;
   const Attributes& attributes = call.request.attributes;
   const bool has_momentum = call.outputs.size() > 1;
-  const absl::Span<const TensorView> scalars = call.inputs.subspan(has_momentum ? 3 : 2);
-  const TensorView &p = call.inputs[0], &new_p = call.outputs[0];
-  if (*scalars[2].As<uint8_t>() == 0) {
+  const TensorView &p = call.inputs[Input::kParameter],
+                   &new_p = call.outputs[SgdOutput::kParameter];
+  if (*call.inputs[Input::Predicate(has_momentum)].As<uint8_t>() == 0) {
     KeepState(p, new_p);
-    if (has_momentum) KeepState(call.inputs[2], call.outputs[1]);
+    if (has_momentum) KeepState(call.inputs[Input::kMomentum], call.outputs[SgdOutput::kMomentum]);
     return absl::OkStatus();
   }
-  const SgdStep step = {*scalars[0].As<float>(), *scalars[1].As<float>(),
+  const SgdStep step = {*call.inputs[Input::Lr(has_momentum)].As<float>(),
+                        *call.inputs[Input::Scale(has_momentum)].As<float>(),
                         static_cast<float>(attributes.GetDouble("momentum")),
                         static_cast<float>(attributes.GetDouble("weight_decay"))};
-  const float* const gradient = call.inputs[1].As<float>();
-  const float* const m = has_momentum ? call.inputs[2].As<float>() : nullptr;
-  float* const new_m = has_momentum ? call.outputs[1].As<float>() : nullptr;
+  const float* const gradient = call.inputs[Input::kGradient].As<float>();
+  const float* const m = has_momentum ? call.inputs[Input::kMomentum].As<float>() : nullptr;
+  float* const new_m = has_momentum ? call.outputs[SgdOutput::kMomentum].As<float>() : nullptr;
   ParallelFor(call.request.threads, p.elements(), 16384, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(SgdRun)
     (step, p.As<float>() + begin, gradient + begin, has_momentum ? m + begin : nullptr,
      new_p.As<float>() + begin, has_momentum ? new_m + begin : nullptr, end - begin);
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSgdUpdateKernels(KernelList& list) {
+  list.Add("sgd_update", "highway", SgdUpdate, kRowMajor);
 }
 
 }  // namespace tessera::cpu

@@ -13,6 +13,7 @@
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/ops/softmax.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
@@ -119,8 +120,6 @@ struct Extents {
   int64_t grain() const { return std::max<int64_t>(1, 8192 / (length * inner)); }
 };
 
-}  // namespace
-
 absl::Status Softmax(const KernelCall& call) {
   const Extents e(call);
   if (e.elements() == 0) return absl::OkStatus();
@@ -142,7 +141,8 @@ absl::Status Softmax(const KernelCall& call) {
 absl::Status SoftmaxGrad(const KernelCall& call) {
   const Extents e(call);
   if (e.elements() == 0) return absl::OkStatus();
-  const float *const dy = call.inputs[0].As<float>(), *const y = call.inputs[1].As<float>();
+  const float *const dy = call.inputs[SoftmaxGradInput::kDy].As<float>(),
+                     *const y = call.inputs[SoftmaxGradInput::kY].As<float>();
   float* const dx = call.outputs[0].As<float>();
   ParallelFor(call.request.threads, e.outer, e.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -155,6 +155,13 @@ absl::Status SoftmaxGrad(const KernelCall& call) {
     }
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSoftmaxKernels(KernelList& list) {
+  list.Add("softmax", "highway", Softmax, kRowMajor);
+  list.Add("softmax_grad", "highway", SoftmaxGrad, kRowMajor);
 }
 
 }  // namespace tessera::cpu

@@ -31,8 +31,7 @@ double SquaresOfBlock(const float* x, int64_t count) {
     }
   }
   for (; i < count; i += kStep) {
-    const auto mask = hn::FirstN(dh, static_cast<size_t>(HWY_MIN(count - i, kStep)));
-    const Doubles v = hn::PromoteTo(d, hn::MaskedLoad(mask, dh, x + i));
+    const Doubles v = hn::PromoteTo(d, LoadFirst(dh, x + i, HWY_MIN(count - i, kStep)));
     chains[0] = hn::MulAdd(v, v, chains[0]);
   }
   const Doubles sum = hn::Add(hn::Add(chains[0], chains[1]), hn::Add(chains[2], chains[3]));
@@ -54,8 +53,6 @@ constexpr int64_t kBlock = 16384;
 
 int64_t Blocks(int64_t elements) { return (elements + kBlock - 1) / kBlock; }
 
-}  // namespace
-
 int64_t SumSquaresWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   return Blocks(NumElements(request.inputs[0].shape)) * static_cast<int64_t>(sizeof(double));
 }
@@ -74,6 +71,12 @@ absl::Status SumSquares(const KernelCall& call) {
   for (int64_t b = 0; b < blocks; ++b) sum += sums[b];
   *call.outputs[0].As<float>() = static_cast<float>(sum);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSumSquaresKernels(KernelList& list) {
+  list.Add("sum_squares", "highway", SumSquares, WithWorkspace(SumSquaresWorkspace));
 }
 
 }  // namespace tessera::cpu

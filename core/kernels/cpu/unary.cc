@@ -52,11 +52,10 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace tessera::cpu {
+namespace {
 
 #define TESSERA_UNARY(name)                                                     \
-  namespace {                                                                   \
   HWY_EXPORT(name##Run);                                                        \
-  }                                                                             \
   absl::Status name(const KernelCall& call) {                                   \
     RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr, \
                    HWY_DYNAMIC_DISPATCH(name##Run));                            \
@@ -72,6 +71,20 @@ TESSERA_UNARY(Square)
 TESSERA_UNARY(Tanh)
 TESSERA_UNARY(Sigmoid)
 #undef TESSERA_UNARY
+
+}  // namespace
+
+void AddUnaryKernels(KernelList& list) {
+  list.Add("exp", "highway", Exp, kElementwise);
+  list.Add("log", "highway", Log, kElementwise);
+  list.Add("sqrt", "highway", Sqrt, kElementwise);
+  list.Add("rsqrt", "highway", Rsqrt, kElementwise);
+  list.Add("reciprocal", "highway", Reciprocal, kElementwise);
+  list.Add("negate", "highway", Negate, kElementwise);
+  list.Add("square", "highway", Square, kElementwise);
+  list.Add("tanh", "highway", Tanh, kElementwise);
+  list.Add("sigmoid", "highway", Sigmoid, kElementwise);
+}
 
 }  // namespace tessera::cpu
 #endif  // HWY_ONCE

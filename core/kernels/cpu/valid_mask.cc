@@ -13,12 +13,16 @@ void ValidMaskRun(const void* context, const void* const* inputs, void* output, 
   for (int64_t i = 0; i < count; ++i) y[i] = labels[i] != ignore_index ? 1.0f : 0.0f;
 }
 
-}  // namespace
-
 absl::Status ValidMask(const KernelCall& call) {
   const int64_t ignore_index = call.request.attributes.GetInt("ignore_index");
   RunElementwise(call.request.threads, call.inputs, call.outputs[0], &ignore_index, ValidMaskRun);
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddValidMaskKernels(KernelList& list) {
+  list.Add("valid_mask", "loops", ValidMask, kElementwise);
 }
 
 }  // namespace tessera::cpu

@@ -1,6 +1,7 @@
 // Loops over arrays of floats by vectors. The last, shorter vector is a masked one that goes
-// through the same code, so an element's result does not depend on where it lies.
+// through the same code, so an element's result does not depend on its position.
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "core/kernels/cpu/targets.h"
@@ -23,38 +24,68 @@ using FloatTag = hn::ScalableTag<float>;
 using Floats = hn::Vec<FloatTag>;
 using DoubleTag = hn::ScalableTag<double>;
 using Doubles = hn::Vec<DoubleTag>;
-// As many floats as a vector of doubles has lanes.
+// A vector with as many floats as a vector of doubles has lanes.
 using HalfTag = hn::Rebind<float, DoubleTag>;
 
 inline constexpr int64_t kLanes = hn::MaxLanes(FloatTag());
 
-// How a body reads and writes a vector of which all lanes count.
-struct WholeVector {
+// Whether masked loads and stores leave the memory of other lanes alone. Where they do not (NEON
+// has none, and Highway reads, blends and writes a full vector), a short vector goes through a
+// copy: behind the end of an array may lie elements that another thread writes, or no memory at
+// all.
+inline constexpr bool kHasMaskedAccess =
+    HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_SCALAR;
+
+// Loads the first `count` lanes; the others are 0 and their memory is not read.
+template <bool kMasked = kHasMaskedAccess, class D>
+HWY_INLINE hn::Vec<D> LoadFirst(D d, const float* from, int64_t count) {
+  if constexpr (kMasked) {
+    return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  } else {
+    HWY_ALIGN float lanes[hn::MaxLanes(D())] = {};
+    std::memcpy(lanes, from, static_cast<size_t>(count) * sizeof(float));
+    return hn::Load(d, lanes);
+  }
+}
+
+// Stores the first `count` lanes; the memory of the others is not written.
+template <bool kMasked = kHasMaskedAccess>
+HWY_INLINE void StoreFirst(Floats v, float* to, int64_t count) {
+  const FloatTag d;
+  if constexpr (kMasked) {
+    hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+  } else {
+    HWY_ALIGN float lanes[kLanes];
+    hn::Store(v, d, lanes);
+    std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(float));
+  }
+}
+
+// Reads and writes a vector of which all lanes count.
+struct FullVector {
   HWY_INLINE Floats Load(const float* from) const { return hn::LoadU(FloatTag(), from); }
   HWY_INLINE void Store(Floats v, float* to) const { hn::StoreU(v, FloatTag(), to); }
   // `v`, with `other` in lanes that do not count.
   HWY_INLINE Floats Or(Floats v, Floats /*other*/) const { return v; }
 };
 
-// The same where only the first lanes count: the others are neither read (they are 0) nor written.
-struct PartOfVector {
-  hn::Mask<FloatTag> mask;
-  HWY_INLINE Floats Load(const float* from) const { return hn::MaskedLoad(mask, FloatTag(), from); }
-  HWY_INLINE void Store(Floats v, float* to) const { hn::BlendedStore(v, mask, FloatTag(), to); }
-  HWY_INLINE Floats Or(Floats v, Floats other) const { return hn::IfThenElse(mask, v, other); }
+// The same if only the first lanes count: the others are neither read (they are 0) nor written.
+struct ShortVector {
+  int64_t count;
+  HWY_INLINE Floats Load(const float* from) const { return LoadFirst(FloatTag(), from, count); }
+  HWY_INLINE void Store(Floats v, float* to) const { StoreFirst(v, to, count); }
+  HWY_INLINE Floats Or(Floats v, Floats other) const {
+    return hn::IfThenElse(hn::FirstN(FloatTag(), static_cast<size_t>(count)), v, other);
+  }
 };
 
-HWY_INLINE PartOfVector FirstLanes(int64_t count) {
-  return {hn::FirstN(FloatTag(), static_cast<size_t>(count))};
-}
-
-// Calls body(access, i) for i = 0, kLanes, ... below `count`; `access` is a WholeVector, or at the
-// end a PartOfVector.
+// Calls body(access, i) for i = 0, kLanes, ... below `count`; `access` is a FullVector, or at the
+// end a ShortVector.
 template <class Body>
 HWY_INLINE void ForEachVector(int64_t count, const Body& body) {
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) body(WholeVector(), i);
-  if (i < count) body(FirstLanes(count - i), i);
+  for (; i + kLanes <= count; i += kLanes) body(FullVector(), i);
+  if (i < count) body(ShortVector{count - i}, i);
 }
 
 // The sums of kSums terms over arrays of `count`: body(access, i, terms) sets a vector of each. In
@@ -75,17 +106,17 @@ HWY_INLINE void SumVectors(int64_t count, const Body& body, double (&sums)[kSums
     for (; i + kChains * kLanes <= end; i += kChains * kLanes) {
       for (int c = 0; c < kChains; ++c) {
         Floats terms[kSums];
-        body(WholeVector(), i + c * kLanes, terms);
+        body(FullVector(), i + c * kLanes, terms);
         for (int s = 0; s < kSums; ++s) chains[s][c] = hn::Add(chains[s][c], terms[s]);
       }
     }
     for (; i + kLanes <= end; i += kLanes) {
       Floats terms[kSums];
-      body(WholeVector(), i, terms);
+      body(FullVector(), i, terms);
       for (int s = 0; s < kSums; ++s) chains[s][0] = hn::Add(chains[s][0], terms[s]);
     }
     if (i < end) {
-      const PartOfVector part = FirstLanes(end - i);
+      const ShortVector part{end - i};
       Floats terms[kSums];
       body(part, i, terms);
       for (int s = 0; s < kSums; ++s) {
@@ -114,7 +145,7 @@ HWY_INLINE float MaxOfFloats(const float* x, int64_t count) {
   }
   for (; i + kLanes <= count; i += kLanes) max0 = hn::Max(max0, hn::LoadU(d, x + i));
   if (i < count) {
-    const PartOfVector part = FirstLanes(count - i);
+    const ShortVector part{count - i};
     max1 = hn::Max(max1, part.Or(part.Load(x + i), lowest));
   }
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(hn::Max(max0, max1), hn::Max(max2, max3))));

@@ -1,6 +1,6 @@
-// What a kernel is: one way to run one operator on one backend.
+// A kernel: one way to run one operator on one backend.
 //
-// This folder holds no code of any backend, and nothing calls a kernel but through it.
+// This folder holds no code of any backend. Every call of a kernel goes through it.
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_
 
@@ -38,8 +38,7 @@ struct Epilogue {
   }
 };
 
-// What is asked of a kernel. Its text is the key of a kernel choice, of a price, of a trace's
-// entry.
+// A request for a kernel. Its text is the key of a kernel choice, of a price and of a trace entry.
 struct KernelRequest {
   std::string op;
   Attributes attributes;
@@ -52,9 +51,8 @@ struct KernelRequest {
   std::string Key() const;
 };
 
-// One call. Views and workspace are those that the kernel was promised: inputs and outputs are
-// row-major unless the kernel says that it takes strides; an output overlaps an input only as
-// Operator::InPlace allows.
+// One call. Inputs and outputs are row-major unless the kernel takes strides. An output overlaps an
+// input only as Operator::InPlace allows.
 struct KernelCall {
   const KernelRequest& request;
   absl::Span<const TensorView> inputs;
@@ -63,8 +61,8 @@ struct KernelCall {
   int64_t workspace_bytes = 0;
 };
 
-// A kernel made ready for one request: a library's primitive is built once, here. Run() allocates
-// nothing of its own. Runs on the backend's stream; not thread-safe.
+// A kernel made ready for one request: a library's primitive is built here, once. Run() allocates
+// no memory, and runs on the backend's stream. Not thread-safe.
 class BoundKernel {
  public:
   virtual ~BoundKernel() = default;
@@ -76,19 +74,22 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual absl::string_view op() const = 0;
-  // Which of the ways to run the operator this is: "onednn", "highway", "loops".
+  // Tells it from the operator's other kernels: "onednn", "highway", "loops".
   virtual absl::string_view name() const = 0;
   // Whether it can serve this request (dtypes, attributes, epilogues).
   virtual bool Accepts(const KernelRequest& request) const = 0;
-  // Whether it reads input i, or writes output i, at any strides whose last dimension is
-  // contiguous or not; otherwise it is given row-major tensors.
+  // Whether it reads input i, or writes output i, at any strides. Otherwise the tensor must be
+  // row-major.
   virtual bool StridedInput(int i) const { return false; }
   virtual bool StridedOutput(int i) const { return false; }
+  // Whether an element of the output depends on the inputs' elements at its index alone. A kernel
+  // of one input can then run on what another kernel has written, in place.
+  virtual bool Elementwise() const { return false; }
   // Scratch memory, a function of the request and the processor only; the memory plan provides it.
   virtual int64_t WorkspaceBytes(const KernelRequest& request, const Processor& processor) const {
     return 0;
   }
-  // Whether the workspace is a library's, which may leave parts of it unused.
+  // Whether a library uses the workspace, and may leave parts of it unwritten.
   virtual bool LibraryWorkspace() const { return false; }
   virtual absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const = 0;
 };
@@ -99,6 +100,7 @@ class FunctionKernel : public Kernel {
   using Function = absl::Status (*)(const KernelCall& call);
   struct Traits {
     bool (*accepts)(const KernelRequest& request) = nullptr;  // nullptr: everything
+    bool elementwise = false;
     // Bit i: input (output) i may have any strides.
     uint32_t strided_inputs = 0;
     uint32_t strided_outputs = 0;
@@ -118,6 +120,7 @@ class FunctionKernel : public Kernel {
   bool StridedOutput(int i) const override {
     return i < 32 && ((traits_.strided_outputs >> i) & 1) != 0;
   }
+  bool Elementwise() const override { return traits_.elementwise; }
   int64_t WorkspaceBytes(const KernelRequest& request, const Processor& processor) const override {
     return traits_.workspace_bytes == nullptr ? 0 : traits_.workspace_bytes(request, processor);
   }

@@ -1,19 +1,25 @@
 // Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), in the order of
 // operations of torch.optim.AdamW.
+#include "core/ops/adamw_update.h"
+
 #include <cmath>
 
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status AdamwUpdate(const KernelCall &call) {
-  const TensorView &p = call.inputs[0], &gradient = call.inputs[1];
-  const TensorView &m = call.inputs[2], &v = call.inputs[3];
-  const TensorView &new_p = call.outputs[0], &new_m = call.outputs[1], &new_v = call.outputs[2];
-  const double lr = *call.inputs[4].As<double>(), scale = *call.inputs[5].As<double>();
-  const auto step = static_cast<double>(*call.inputs[6].As<int64_t>());
-  const bool update = *call.inputs[7].As<uint8_t>() != 0;
+  using Input = AdamwInput;
+  const TensorView &p = call.inputs[Input::kParameter], &gradient = call.inputs[Input::kGradient];
+  const TensorView &m = call.inputs[Input::kM], &v = call.inputs[Input::kV];
+  const TensorView &new_p = call.outputs[AdamwOutput::kParameter],
+                   &new_m = call.outputs[AdamwOutput::kM], &new_v = call.outputs[AdamwOutput::kV];
+  const double lr = *call.inputs[Input::kLr].As<double>(),
+               scale = *call.inputs[Input::kScale].As<double>();
+  const auto step = static_cast<double>(*call.inputs[Input::kStep].As<int64_t>());
+  const bool update = *call.inputs[Input::kPredicate].As<uint8_t>() != 0;
 
   const Attributes &attributes = call.request.attributes;
   const double beta1 = attributes.GetDouble("beta1"), beta2 = attributes.GetDouble("beta2");
@@ -41,5 +47,9 @@ absl::Status AdamwUpdate(const KernelCall &call) {
                   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddAdamwUpdateKernels(KernelList &list) { AddLoops(list, "adamw_update", AdamwUpdate); }
 
 }  // namespace tessera::reference

@@ -4,6 +4,7 @@
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status AllFinite(const KernelCall& call) {
   bool all = true;
@@ -14,5 +15,9 @@ absl::Status AllFinite(const KernelCall& call) {
   *call.outputs[0].As<uint8_t>() = all ? 1 : 0;
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddAllFiniteKernels(KernelList& list) { AddLoops(list, "all_finite", AllFinite); }
 
 }  // namespace tessera::reference

@@ -1,5 +1,7 @@
 // Attention by the full softmax of one row of scores at a time, which is the only scratch; and its
 // gradient from scores that are computed again, which needs none.
+#include "core/ops/attention.h"
+
 #include <cmath>
 
 #include "core/kernels/reference/attention_row.h"
@@ -25,15 +27,15 @@ void ForEachQuery(const TensorView& q, const TensorView& k, bool causal, Body bo
   }
 }
 
-}  // namespace
-
 int64_t AttentionWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  return request.inputs[1].shape[1] * SizeOf(DType::kF64);
+  return request.inputs[AttentionInput::kK].shape[1] * SizeOf(DType::kF64);
 }
 
 absl::Status Attention(const KernelCall& call) {
-  const TensorView &q = call.inputs[0], &k = call.inputs[1], &v = call.inputs[2];
-  const TensorView &o = call.outputs[0], &lse = call.outputs[1];
+  const TensorView &q = call.inputs[AttentionInput::kQ], &k = call.inputs[AttentionInput::kK],
+                   &v = call.inputs[AttentionInput::kV];
+  const TensorView &o = call.outputs[AttentionOutput::kO],
+                   &lse = call.outputs[AttentionOutput::kLse];
   const double scale = call.request.attributes.GetDouble("scale");
   auto* const row = static_cast<double*>(call.workspace);
   ForEachQuery(q, k, call.request.attributes.GetBool("causal"),
@@ -45,10 +47,14 @@ absl::Status Attention(const KernelCall& call) {
 }
 
 absl::Status AttentionGrad(const KernelCall& call) {
-  const TensorView& d_o = call.inputs[0];
-  const TensorView &q = call.inputs[1], &k = call.inputs[2], &v = call.inputs[3];
-  const TensorView &o = call.inputs[4], &lse = call.inputs[5];
-  const TensorView &dq = call.outputs[0], &dk = call.outputs[1], &dv = call.outputs[2];
+  using Input = AttentionGradInput;
+  const TensorView& d_o = call.inputs[Input::kDo];
+  const TensorView &q = call.inputs[Input::kQ], &k = call.inputs[Input::kK],
+                   &v = call.inputs[Input::kV];
+  const TensorView &o = call.inputs[Input::kO], &lse = call.inputs[Input::kLse];
+  const TensorView &dq = call.outputs[AttentionGradOutput::kDq],
+                   &dk = call.outputs[AttentionGradOutput::kDk],
+                   &dv = call.outputs[AttentionGradOutput::kDv];
   const double scale = call.request.attributes.GetDouble("scale");
   const int64_t dim = q.shape[3];
   for (const TensorView& gradient : call.outputs) SetZero(gradient);
@@ -70,6 +76,13 @@ absl::Status AttentionGrad(const KernelCall& call) {
                  }
                });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAttentionKernels(KernelList& list) {
+  AddLoops(list, "attention", Attention, AttentionWorkspace);
+  AddLoops(list, "attention_grad", AttentionGrad);
 }
 
 }  // namespace tessera::reference

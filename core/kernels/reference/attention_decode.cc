@@ -1,4 +1,6 @@
 // Attention of one new token over the keys and values that are kept.
+#include "core/ops/attention_decode.h"
+
 #include "absl/strings/str_cat.h"
 #include "core/kernels/reference/attention_row.h"
 #include "core/kernels/reference/kernel_list.h"
@@ -18,22 +20,23 @@ void WriteRow(const TensorView& row, const TensorView& cache, const TensorView& 
   });
 }
 
-}  // namespace
-
 int64_t AttentionDecodeWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  return request.inputs[3].shape[1] * SizeOf(DType::kF64);
+  return request.inputs[AttentionDecodeInput::kKCache].shape[1] * SizeOf(DType::kF64);
 }
 
 absl::Status AttentionDecode(const KernelCall& call) {
-  const TensorView& q = call.inputs[0];
-  const TensorView &o = call.outputs[0], &k = call.outputs[1], &v = call.outputs[2];
-  const int64_t position = *call.inputs[5].As<int64_t>();
+  using Input = AttentionDecodeInput;
+  const TensorView& q = call.inputs[Input::kQ];
+  const TensorView &o = call.outputs[AttentionDecodeOutput::kO],
+                   &k = call.outputs[AttentionDecodeOutput::kKCache],
+                   &v = call.outputs[AttentionDecodeOutput::kVCache];
+  const int64_t position = *call.inputs[Input::kPosition].As<int64_t>();
   if (position < 0 || position >= k.shape[1]) {
     return absl::OutOfRangeError(absl::StrCat(
         "position ", position, " is not in the cache: it has rows [0, ", k.shape[1], ")"));
   }
-  WriteRow(call.inputs[1], call.inputs[3], k, position);
-  WriteRow(call.inputs[2], call.inputs[4], v, position);
+  WriteRow(call.inputs[Input::kK], call.inputs[Input::kKCache], k, position);
+  WriteRow(call.inputs[Input::kV], call.inputs[Input::kVCache], v, position);
 
   const double scale = call.request.attributes.GetDouble("scale");
   auto* const row = static_cast<double*>(call.workspace);
@@ -43,6 +46,12 @@ absl::Status AttentionDecode(const KernelCall& call) {
     }
   }
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddAttentionDecodeKernels(KernelList& list) {
+  AddLoops(list, "attention_decode", AttentionDecode, AttentionDecodeWorkspace);
 }
 
 }  // namespace tessera::reference

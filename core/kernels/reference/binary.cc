@@ -12,7 +12,7 @@ namespace {
 template <typename Compute>
 absl::Status ForEachPair(const KernelCall& call, Compute compute) {
   const TensorView &a = call.inputs[0], &b = call.inputs[1], &y = call.outputs[0];
-  WithElementType(y.dtype, [&](auto type) {
+  WithKeptType(y.dtype, [&](auto type) {
     using T = decltype(type);
     ForEachIndex<3>(y.shape,
                     {BroadcastStrides(a, y.shape), BroadcastStrides(b, y.shape), y.strides},
@@ -63,8 +63,6 @@ struct Smaller {
   }
 };
 
-}  // namespace
-
 absl::Status Add(const KernelCall& call) {
   return ForEachPair(
       call, [](auto a, auto b) { return Wrapping(a, b, [](auto x, auto y) { return x + y; }); });
@@ -80,5 +78,16 @@ absl::Status Multiply(const KernelCall& call) {
 absl::Status Divide(const KernelCall& call) { return ForEachPair(call, Quotient()); }
 absl::Status Maximum(const KernelCall& call) { return ForEachPair(call, Larger()); }
 absl::Status Minimum(const KernelCall& call) { return ForEachPair(call, Smaller()); }
+
+}  // namespace
+
+void AddBinaryKernels(KernelList& list) {
+  AddLoops(list, "add", Add);
+  AddLoops(list, "subtract", Subtract);
+  AddLoops(list, "multiply", Multiply);
+  AddLoops(list, "divide", Divide);
+  AddLoops(list, "maximum", Maximum);
+  AddLoops(list, "minimum", Minimum);
+}
 
 }  // namespace tessera::reference

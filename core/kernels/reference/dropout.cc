@@ -1,3 +1,5 @@
+#include "core/ops/dropout.h"
+
 #include <cmath>
 
 #include "core/kernels/reference/kernel_list.h"
@@ -6,12 +8,13 @@
 #include "core/tensor/random.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status Dropout(const KernelCall& call) {
-  const TensorView &x = call.inputs[0], &y = call.outputs[0];
+  const TensorView &x = call.inputs[DropoutInput::kX], &y = call.outputs[0];
   const Attributes& attributes = call.request.attributes;
-  const auto seed = static_cast<uint64_t>(*call.inputs[1].As<int64_t>());
-  const auto step = static_cast<uint64_t>(*call.inputs[2].As<int64_t>());
+  const auto seed = static_cast<uint64_t>(*call.inputs[DropoutInput::kSeed].As<int64_t>());
+  const auto step = static_cast<uint64_t>(*call.inputs[DropoutInput::kStep].As<int64_t>());
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
   const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
@@ -24,5 +27,9 @@ absl::Status Dropout(const KernelCall& call) {
       });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddDropoutKernels(KernelList& list) { AddLoops(list, "dropout", Dropout); }
 
 }  // namespace tessera::reference

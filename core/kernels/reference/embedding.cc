@@ -1,3 +1,5 @@
+#include "core/ops/embedding.h"
+
 #include "absl/strings/str_cat.h"
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
@@ -17,10 +19,9 @@ absl::Status CheckIds(const TensorView& ids, int64_t rows) {
   return status;
 }
 
-}  // namespace
-
 absl::Status Embedding(const KernelCall& call) {
-  const TensorView &table = call.inputs[0], &ids = call.inputs[1], &y = call.outputs[0];
+  const TensorView &table = call.inputs[EmbeddingInput::kTable],
+                   &ids = call.inputs[EmbeddingInput::kIds], &y = call.outputs[0];
   RETURN_IF_ERROR(CheckIds(ids, table.shape[0]));
   ForEachIndex<2>(ids.shape, {ids.strides, Leading(y.strides, 1)}, [&](int64_t i, int64_t j) {
     const Line row = LastLine(table, ids.As<int32_t>()[i] * table.strides[0]);
@@ -31,7 +32,8 @@ absl::Status Embedding(const KernelCall& call) {
 }
 
 absl::Status EmbeddingGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &ids = call.inputs[1], &dtable = call.outputs[0];
+  const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
+                   &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   RETURN_IF_ERROR(CheckIds(ids, dtable.shape[0]));
   SetZero(dtable);
   ForEachIndex<2>(ids.shape, {ids.strides, Leading(dy.strides, 1)}, [&](int64_t i, int64_t j) {
@@ -40,6 +42,13 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
     for (int64_t c = 0; c < dy.shape.back(); ++c) row[c] += in[c];
   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddEmbeddingKernels(KernelList& list) {
+  AddLoops(list, "embedding", Embedding);
+  AddLoops(list, "embedding_grad", EmbeddingGrad);
 }
 
 }  // namespace tessera::reference

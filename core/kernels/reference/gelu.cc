@@ -1,5 +1,7 @@
 // GELU: x times the normal distribution function at x, or its approximation by a tanh. Source:
 // Hendrycks, Gimpel, "Gaussian Error Linear Units" (2016).
+#include "core/ops/gelu.h"
+
 #include <cmath>
 
 #include "core/kernels/reference/kernel_list.h"
@@ -33,8 +35,6 @@ double Derivative(double x, bool approximate) {
   return 0.5 * (1 + std::erf(x * kSqrtHalf)) + x * kOneOverSqrtTwoPi * std::exp(-0.5 * x * x);
 }
 
-}  // namespace
-
 absl::Status Gelu(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
   const bool approximate = Approximate(call);
@@ -45,13 +45,21 @@ absl::Status Gelu(const KernelCall& call) {
 }
 
 absl::Status GeluGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &x = call.inputs[1], &dx = call.outputs[0];
+  const TensorView &dy = call.inputs[GeluGradInput::kDy], &x = call.inputs[GeluGradInput::kX],
+                   &dx = call.outputs[0];
   const bool approximate = Approximate(call);
   ForEachIndex<3>(
       dx.shape, {dy.strides, x.strides, dx.strides}, [&](int64_t i, int64_t j, int64_t k) {
         dx.As<double>()[k] = dy.As<double>()[i] * Derivative(x.As<double>()[j], approximate);
       });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGeluKernels(KernelList& list) {
+  AddLoops(list, "gelu", Gelu);
+  AddLoops(list, "gelu_grad", GeluGrad);
 }
 
 }  // namespace tessera::reference

@@ -1,14 +1,20 @@
+#include "core/ops/layer_norm.h"
+
 #include <cmath>
 
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status LayerNorm(const KernelCall& call) {
-  const TensorView& x = call.inputs[0];
-  const TensorView &y = call.outputs[0], &mean_out = call.outputs[1], &rstd_out = call.outputs[2];
-  const Line weight = LastLine(call.inputs[1], 0), bias = LastLine(call.inputs[2], 0);
+  const TensorView& x = call.inputs[LayerNormInput::kX];
+  const TensorView &y = call.outputs[LayerNormOutput::kY],
+                   &mean_out = call.outputs[LayerNormOutput::kMean],
+                   &rstd_out = call.outputs[LayerNormOutput::kRstd];
+  const Line weight = LastLine(call.inputs[LayerNormInput::kWeight], 0),
+             bias = LastLine(call.inputs[LayerNormInput::kBias], 0);
   const double eps = call.request.attributes.GetDouble("eps");
   const int64_t columns = x.shape.back();
   ForEachIndex<4>(
@@ -34,14 +40,17 @@ absl::Status LayerNorm(const KernelCall& call) {
 }
 
 absl::Status LayerNormGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &x = call.inputs[1];
-  const TensorView &mean_in = call.inputs[3], &rstd_in = call.inputs[4];
-  const TensorView& dx = call.outputs[0];
-  const Line weight = LastLine(call.inputs[2], 0);
-  const Line dweight = LastLine(call.outputs[1], 0), dbias = LastLine(call.outputs[2], 0);
+  using Input = LayerNormGradInput;
+  using Output = LayerNormGradOutput;
+  const TensorView &dy = call.inputs[Input::kDy], &x = call.inputs[Input::kX];
+  const TensorView &mean_in = call.inputs[Input::kMean], &rstd_in = call.inputs[Input::kRstd];
+  const TensorView& dx = call.outputs[Output::kDx];
+  const Line weight = LastLine(call.inputs[Input::kWeight], 0);
+  const Line dweight = LastLine(call.outputs[Output::kDweight], 0),
+             dbias = LastLine(call.outputs[Output::kDbias], 0);
   const int64_t columns = x.shape.back();
-  SetZero(call.outputs[1]);
-  SetZero(call.outputs[2]);
+  SetZero(call.outputs[Output::kDweight]);
+  SetZero(call.outputs[Output::kDbias]);
   ForEachIndex<5>(
       Leading(x.shape, 1),
       {Leading(dy.strides, 1), Leading(x.strides, 1), Leading(dx.strides, 1), mean_in.strides,
@@ -66,6 +75,13 @@ absl::Status LayerNormGrad(const KernelCall& call) {
         }
       });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLayerNormKernels(KernelList& list) {
+  AddLoops(list, "layer_norm", LayerNorm);
+  AddLoops(list, "layer_norm_grad", LayerNormGrad);
 }
 
 }  // namespace tessera::reference

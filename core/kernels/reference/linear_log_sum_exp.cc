@@ -1,4 +1,6 @@
 // One row of logits at a time is the only scratch; the gradient needs none.
+#include "core/ops/linear_log_sum_exp.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,14 +9,18 @@
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 int64_t LinearLogSumExpWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
-  return request.inputs[1].shape[0] * SizeOf(DType::kF64);
+  return request.inputs[LinearLogSumExpInput::kW].shape[0] * SizeOf(DType::kF64);
 }
 
 absl::Status LinearLogSumExp(const KernelCall& call) {
-  const TensorView &x = call.inputs[0], &w = call.inputs[1], &targets = call.inputs[2];
-  const TensorView &lse = call.outputs[0], &target_logit = call.outputs[1];
+  const TensorView &x = call.inputs[LinearLogSumExpInput::kX],
+                   &w = call.inputs[LinearLogSumExpInput::kW],
+                   &targets = call.inputs[LinearLogSumExpInput::kTargets];
+  const TensorView &lse = call.outputs[LinearLogSumExpOutput::kLse],
+                   &target_logit = call.outputs[LinearLogSumExpOutput::kTargetLogit];
   const int64_t vocabulary = w.shape[0], columns = w.shape[1];
   double* const logits = static_cast<double*>(call.workspace);
   ForEachIndex<4>(targets.shape,
@@ -36,9 +42,13 @@ absl::Status LinearLogSumExp(const KernelCall& call) {
 }
 
 absl::Status LinearLogSumExpGrad(const KernelCall& call) {
-  const TensorView &dlse = call.inputs[0], &dtarget = call.inputs[1], &x = call.inputs[2];
-  const TensorView &w = call.inputs[3], &targets = call.inputs[4], &lse = call.inputs[5];
-  const TensorView &dx = call.outputs[0], &dw = call.outputs[1];
+  using Input = LinearLogSumExpGradInput;
+  const TensorView &dlse = call.inputs[Input::kDlse], &dtarget = call.inputs[Input::kDtarget],
+                   &x = call.inputs[Input::kX];
+  const TensorView &w = call.inputs[Input::kW], &targets = call.inputs[Input::kTargets],
+                   &lse = call.inputs[Input::kLse];
+  const TensorView &dx = call.outputs[LinearLogSumExpGradOutput::kDx],
+                   &dw = call.outputs[LinearLogSumExpGradOutput::kDw];
   const int64_t vocabulary = w.shape[0], columns = w.shape[1];
   SetZero(dx);
   SetZero(dw);
@@ -65,6 +75,13 @@ absl::Status LinearLogSumExpGrad(const KernelCall& call) {
                     }
                   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLinearLogSumExpKernels(KernelList& list) {
+  AddLoops(list, "linear_log_sum_exp", LinearLogSumExp, LinearLogSumExpWorkspace);
+  AddLoops(list, "linear_log_sum_exp_grad", LinearLogSumExpGrad);
 }
 
 }  // namespace tessera::reference

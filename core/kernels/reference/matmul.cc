@@ -1,3 +1,5 @@
+#include "core/ops/matmul.h"
+
 #include <utility>
 
 #include "core/kernels/reference/kernel_list.h"
@@ -22,12 +24,10 @@ struct Matrix {
   }
 };
 
-}  // namespace
-
 absl::Status MatMul(const KernelCall& call) {
   const Attributes& attributes = call.request.attributes;
-  const Matrix a(call.inputs[0], attributes.GetBool("transpose_a"));
-  const Matrix b(call.inputs[1], attributes.GetBool("transpose_b"));
+  const Matrix a(call.inputs[MatMulInput::kA], attributes.GetBool("transpose_a"));
+  const Matrix b(call.inputs[MatMulInput::kB], attributes.GetBool("transpose_b"));
   const Matrix y(call.outputs[0], false);
   const int64_t rows = y.view.shape[y.view.shape.size() - 2];
   const int64_t columns = y.view.shape.back();
@@ -51,5 +51,9 @@ absl::Status MatMul(const KernelCall& call) {
                   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddMatMulKernels(KernelList& list) { AddLoops(list, "matmul", MatMul); }
 
 }  // namespace tessera::reference

@@ -4,6 +4,7 @@
 #include "core/tensor/random.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status RandomNormal(const KernelCall& call) {
   const TensorView& y = call.outputs[0];
@@ -17,5 +18,9 @@ absl::Status RandomNormal(const KernelCall& call) {
   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddRandomNormalKernels(KernelList& list) { AddLoops(list, "random_normal", RandomNormal); }
 
 }  // namespace tessera::reference

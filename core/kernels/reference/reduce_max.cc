@@ -1,3 +1,5 @@
+#include "core/ops/reduce_max.h"
+
 #include <cmath>
 #include <limits>
 
@@ -6,6 +8,7 @@
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status ReduceMax(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
@@ -24,7 +27,9 @@ absl::Status ReduceMax(const KernelCall& call) {
 }
 
 absl::Status ReduceMaxGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &x = call.inputs[1], &y = call.inputs[2];
+  const TensorView &dy = call.inputs[ReduceMaxGradInput::kDy],
+                   &x = call.inputs[ReduceMaxGradInput::kX],
+                   &y = call.inputs[ReduceMaxGradInput::kY];
   const TensorView& dx = call.outputs[0];
   const Reduction reduction(call.request.attributes);
   ForEachIndex<4>(reduction.Kept(x.shape),
@@ -45,6 +50,13 @@ absl::Status ReduceMaxGrad(const KernelCall& call) {
                                     });
                   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddReduceMaxKernels(KernelList& list) {
+  AddLoops(list, "reduce_max", ReduceMax);
+  AddLoops(list, "reduce_max_grad", ReduceMaxGrad);
 }
 
 }  // namespace tessera::reference

@@ -3,6 +3,7 @@
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status ReduceSum(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
@@ -17,5 +18,9 @@ absl::Status ReduceSum(const KernelCall& call) {
                   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddReduceSumKernels(KernelList& list) { AddLoops(list, "reduce_sum", ReduceSum); }
 
 }  // namespace tessera::reference

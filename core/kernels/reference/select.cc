@@ -1,12 +1,16 @@
+#include "core/ops/select.h"
+
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status Select(const KernelCall& call) {
-  const TensorView &condition = call.inputs[0], &a = call.inputs[1], &b = call.inputs[2];
+  const TensorView &condition = call.inputs[SelectInput::kCondition],
+                   &a = call.inputs[SelectInput::kA], &b = call.inputs[SelectInput::kB];
   const TensorView& y = call.outputs[0];
-  WithElementType(y.dtype, [&](auto type) {
+  WithKeptType(y.dtype, [&](auto type) {
     using T = decltype(type);
     ForEachIndex<4>(y.shape,
                     {BroadcastStrides(condition, y.shape), BroadcastStrides(a, y.shape),
@@ -17,5 +21,9 @@ absl::Status Select(const KernelCall& call) {
   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddSelectKernels(KernelList& list) { AddLoops(list, "select", Select); }
 
 }  // namespace tessera::reference

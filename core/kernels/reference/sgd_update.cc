@@ -1,21 +1,25 @@
+#include "core/ops/sgd_update.h"
+
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status SgdUpdate(const KernelCall& call) {
+  using Input = SgdInput;
   const Attributes& attributes = call.request.attributes;
   const double momentum = attributes.GetDouble("momentum");
   const double weight_decay = attributes.GetDouble("weight_decay");
-  // Without momentum there is no such state: input 2 is the learning rate.
   const bool has_momentum = momentum != 0;
-  const TensorView &p = call.inputs[0], &gradient = call.inputs[1], &new_p = call.outputs[0];
-  const TensorView& m = has_momentum ? call.inputs[2] : p;
-  const TensorView& new_m = has_momentum ? call.outputs[1] : new_p;
-  const size_t scalars = has_momentum ? 3 : 2;
-  const double lr = *call.inputs[scalars].As<double>();
-  const double scale = *call.inputs[scalars + 1].As<double>();
-  const bool update = *call.inputs[scalars + 2].As<uint8_t>() != 0;
+  const TensorView &p = call.inputs[SgdInput::kParameter],
+                   &gradient = call.inputs[SgdInput::kGradient],
+                   &new_p = call.outputs[SgdOutput::kParameter];
+  const TensorView& m = has_momentum ? call.inputs[SgdInput::kMomentum] : p;
+  const TensorView& new_m = has_momentum ? call.outputs[SgdOutput::kMomentum] : new_p;
+  const double lr = *call.inputs[Input::Lr(has_momentum)].As<double>();
+  const double scale = *call.inputs[Input::Scale(has_momentum)].As<double>();
+  const bool update = *call.inputs[Input::Predicate(has_momentum)].As<uint8_t>() != 0;
 
   ForEachIndex<5>(
       p.shape, {p.strides, gradient.strides, m.strides, new_p.strides, new_m.strides},
@@ -29,5 +33,9 @@ absl::Status SgdUpdate(const KernelCall& call) {
       });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddSgdUpdateKernels(KernelList& list) { AddLoops(list, "sgd_update", SgdUpdate); }
 
 }  // namespace tessera::reference

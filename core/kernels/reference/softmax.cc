@@ -1,3 +1,5 @@
+#include "core/ops/softmax.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,8 +15,6 @@ Dims Without(Dims dims, int64_t axis) {
   dims.erase(dims.begin() + axis);
   return dims;
 }
-
-}  // namespace
 
 absl::Status Softmax(const KernelCall& call) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
@@ -36,7 +36,8 @@ absl::Status Softmax(const KernelCall& call) {
 }
 
 absl::Status SoftmaxGrad(const KernelCall& call) {
-  const TensorView &dy = call.inputs[0], &y = call.inputs[1], &dx = call.outputs[0];
+  const TensorView &dy = call.inputs[SoftmaxGradInput::kDy], &y = call.inputs[SoftmaxGradInput::kY],
+                   &dx = call.outputs[0];
   const int64_t axis = call.request.attributes.GetInt("axis");
   const int64_t count = dx.shape[axis];
   ForEachIndex<3>(Without(dx.shape, axis),
@@ -49,6 +50,13 @@ absl::Status SoftmaxGrad(const KernelCall& call) {
                     for (int64_t c = 0; c < count; ++c) dx_line[c] = y_line[c] * (dy_line[c] - dot);
                   });
   return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSoftmaxKernels(KernelList& list) {
+  AddLoops(list, "softmax", Softmax);
+  AddLoops(list, "softmax_grad", SoftmaxGrad);
 }
 
 }  // namespace tessera::reference

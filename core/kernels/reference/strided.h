@@ -76,9 +76,9 @@ inline void SetZero(const TensorView& view) {
   ForEachIndex<1>(view.shape, {view.strides}, [&](int64_t i) { view.As<double>()[i] = 0; });
 }
 
-// Calls body(T{}) with the type T of the elements of a tensor.
+// Calls body(T{}) with the type T of the elements of a tensor that this backend keeps.
 template <typename Body>
-void WithElementType(DType dtype, Body body) {
+void WithKeptType(DType dtype, Body body) {
   switch (dtype) {
     case DType::kF64:
       return body(double{});

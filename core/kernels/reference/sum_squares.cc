@@ -2,6 +2,7 @@
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status SumSquares(const KernelCall& call) {
   const TensorView& x = call.inputs[0];
@@ -11,5 +12,9 @@ absl::Status SumSquares(const KernelCall& call) {
   *call.outputs[0].As<double>() = sum;
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddSumSquaresKernels(KernelList& list) { AddLoops(list, "sum_squares", SumSquares); }
 
 }  // namespace tessera::reference

@@ -15,8 +15,6 @@ absl::Status ForEachElement(const KernelCall& call, Compute compute) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
 absl::Status Exp(const KernelCall& call) {
   return ForEachElement(call, [](double x) { return std::exp(x); });
 }
@@ -43,6 +41,20 @@ absl::Status Tanh(const KernelCall& call) {
 }
 absl::Status Sigmoid(const KernelCall& call) {
   return ForEachElement(call, [](double x) { return 1 / (1 + std::exp(-x)); });
+}
+
+}  // namespace
+
+void AddUnaryKernels(KernelList& list) {
+  AddLoops(list, "exp", Exp);
+  AddLoops(list, "log", Log);
+  AddLoops(list, "sqrt", Sqrt);
+  AddLoops(list, "rsqrt", Rsqrt);
+  AddLoops(list, "reciprocal", Reciprocal);
+  AddLoops(list, "negate", Negate);
+  AddLoops(list, "square", Square);
+  AddLoops(list, "tanh", Tanh);
+  AddLoops(list, "sigmoid", Sigmoid);
 }
 
 }  // namespace tessera::reference

@@ -2,6 +2,7 @@
 #include "core/kernels/reference/strided.h"
 
 namespace tessera::reference {
+namespace {
 
 absl::Status ValidMask(const KernelCall& call) {
   const TensorView &labels = call.inputs[0], &y = call.outputs[0];
@@ -11,5 +12,9 @@ absl::Status ValidMask(const KernelCall& call) {
   });
   return absl::OkStatus();
 }
+
+}  // namespace
+
+void AddValidMaskKernels(KernelList& list) { AddLoops(list, "valid_mask", ValidMask); }
 
 }  // namespace tessera::reference

@@ -9,7 +9,11 @@
 namespace tessera {
 namespace {
 
-bool IsEpilogue(absl::string_view op) { return op == "add" || op == "relu" || op == "gelu"; }
+// Whether an instruction may become an epilogue: an addition, or an activation, which has no other
+// operand. Whether one of the kernels runs it as one is for the kernels to say.
+bool MayBeEpilogue(const Instruction& instruction) {
+  return instruction.op->name() == "add" || instruction.inputs.size() == 1;
+}
 
 class Fuser {
  public:
@@ -67,7 +71,7 @@ class Fuser {
     }
     const int32_t reader = readers_[output][0];
     const Instruction& next = program_.instructions[reader];
-    if (!IsEpilogue(next.op->name()) || program_.values[next.outputs[0]].type != value.type ||
+    if (!MayBeEpilogue(next) || program_.values[next.outputs[0]].type != value.type ||
         next.phase != instruction.phase || next.recomputed != instruction.recomputed ||
         !next.after.empty()) {
       return kNone;

@@ -1,10 +1,10 @@
 // The conversion of one element from any dtype to any other, rounded once.
 //
-// To floating dtypes: to nearest, ties to even. From floating dtypes to integers: truncated toward
-// zero; what does not fit becomes the nearest integer that does, and NaN becomes 0. Between
-// integers: the low bits.
-#ifndef TESSERA_CORE_KERNELS_CPU_CONVERT_H_
-#define TESSERA_CORE_KERNELS_CPU_CONVERT_H_
+// To a floating dtype it rounds to nearest, ties to even. From a floating dtype to an integer it
+// truncates toward zero; a value out of range becomes the nearest integer in range, and NaN becomes
+// 0. Between integers it keeps the low bits.
+#ifndef TESSERA_CORE_TENSOR_CONVERT_H_
+#define TESSERA_CORE_TENSOR_CONVERT_H_
 
 #include <cmath>
 #include <cstdint>
@@ -16,13 +16,13 @@
 #include "core/tensor/element_type.h"
 #include "core/tensor/half.h"
 
-namespace tessera::cpu {
+namespace tessera {
 
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
 
-// `value` as a float that a second rounding, to fewer bits, takes where it would have taken
-// `value`: what is between two floats goes to the one whose last bit is odd.
+// Rounds to the float on either side of `value` whose last bit is odd. A second rounding, to fewer
+// bits, then gives the same as one rounding of `value`.
 inline float RoundToOdd(double value) {
   float rounded = static_cast<float>(value);
   if (static_cast<double>(rounded) == value || !std::isfinite(rounded)) return rounded;
@@ -34,8 +34,8 @@ inline float RoundToOdd(double value) {
   return rounded;
 }
 
-// The same from an integer, which a double may not hold: the bits that it cannot hold are gathered
-// in one that it can.
+// The same from an integer to a double: the bits that a double cannot hold are gathered in one that
+// it can.
 inline double RoundToOdd(int64_t value) {
   if (value > -(int64_t{1} << 53) && value < (int64_t{1} << 53)) return static_cast<double>(value);
   return static_cast<double>((value >> 11 | ((value & 0x7ff) != 0 ? 1 : 0))) * 2048.0;
@@ -70,6 +70,6 @@ To Convert(From value) {
   }
 }
 
-}  // namespace tessera::cpu
+}  // namespace tessera
 
-#endif  // TESSERA_CORE_KERNELS_CPU_CONVERT_H_
+#endif  // TESSERA_CORE_TENSOR_CONVERT_H_

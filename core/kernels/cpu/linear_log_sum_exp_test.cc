@@ -1,0 +1,95 @@
+// The head's loss by hand, and in chunks.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "core/kernels/cpu/kernel_testing.h"
+#include "gtest/gtest.h"
+
+namespace tessera::cpu {
+namespace {
+
+using LinearLogSumExpTest = TargetTest;
+INSTANTIATE_TEST_SUITE_P(Targets, LinearLogSumExpTest, ::testing::ValuesIn(RunnableTargets()),
+                         NameOfTarget);
+
+TEST_P(LinearLogSumExpTest, LinearLogSumExpIgnoresTargetsOutside) {
+  const TestTensor x = FloatTensor({2, 1}, {1, 2}), w = FloatTensor({3, 1}, {0, 0, 1});
+  const TestTensor targets = IntTensor({2}, {2, -100});
+  const auto result =
+      RunKernels({"linear_log_sum_exp", {}, {&x, &w, &targets}, {F32({2}), F32({2})}});
+  EXPECT_FLOAT_EQ(result[0].values<float>()[0], std::log(2 + std::exp(1.0f)));
+  EXPECT_FLOAT_EQ(result[0].values<float>()[1], std::log(2 + std::exp(2.0f)));
+  EXPECT_EQ(result[1].values<float>(), (std::vector<float>{1, 0}));
+}
+
+TEST_P(LinearLogSumExpTest, ARowWithoutWeightContributesNothingWhateverItHolds) {
+  const float nan = std::nanf("");
+  const TestTensor dlse = FloatTensor({2}, {1, 0}), dtarget = FloatTensor({2}, {-1, 0});
+  const TestTensor x = FloatTensor({2, 2}, {1, 2, nan, nan}), w = FloatTensor({2, 2}, {1, 0, 0, 0});
+  const TestTensor targets = IntTensor({2}, {0, 1}),
+                   lse = FloatTensor({2}, {std::log(1 + std::exp(1.0f)), nan});
+  const auto result = RunKernels({"linear_log_sum_exp_grad",
+                                  {},
+                                  {&dlse, &dtarget, &x, &w, &targets, &lse},
+                                  {F32({2, 2}), F32({2, 2})}});
+  const float p = 1 / (1 + std::exp(1.0f));  // of word 1 in row 0
+  const auto dx = result[0].values<float>(), dw = result[1].values<float>();
+  EXPECT_NEAR(dx[0], -p, 1e-6);
+  EXPECT_EQ(dx[2], 0.0f);
+  EXPECT_EQ(dx[3], 0.0f);
+  EXPECT_NEAR(dw[0], -p, 1e-6);
+  EXPECT_NEAR(dw[3], 2 * p, 1e-6);
+}
+
+// More rows and words than one chunk of logits holds.
+TEST_P(LinearLogSumExpTest, LogitsInChunksAreLogits) {
+  constexpr int64_t kRows = 2101, kWords = 2203, kColumns = 5;
+  const TestTensor x = RandomTensor({kRows, kColumns}, 30),
+                   w = RandomTensor({kWords, kColumns}, 31);
+  const TestTensor dlse = RandomTensor({kRows}, 32), dtarget = RandomTensor({kRows}, 33);
+  std::vector<int32_t> words(kRows);
+  for (int64_t r = 0; r < kRows; ++r) words[r] = static_cast<int32_t>(r * 31 % (kWords + 100));
+  const TestTensor targets = IntTensor({kRows}, words);
+  const auto forward =
+      RunKernels({"linear_log_sum_exp", {}, {&x, &w, &targets}, {F32({kRows}), F32({kRows})}});
+  const auto backward = RunKernels({"linear_log_sum_exp_grad",
+                                    {},
+                                    {&dlse, &dtarget, &x, &w, &targets, &forward[0]},
+                                    {x.type, w.type}});
+  const auto xs = x.values<float>(), ws = w.values<float>();
+  const auto dlses = dlse.values<float>(), dtargets = dtarget.values<float>();
+  const auto lse = forward[0].values<float>(), logits = forward[1].values<float>();
+  const auto dx = backward[0].values<float>(), dw = backward[1].values<float>();
+  std::vector<double> expected_dw(kWords * kColumns), row(kWords);
+  for (int64_t r = 0; r < kRows; ++r) {
+    double sum = 0;
+    for (int64_t v = 0; v < kWords; ++v) {
+      row[v] = 0;
+      for (int64_t c = 0; c < kColumns; ++c) {
+        row[v] += double{xs[r * kColumns + c]} * ws[v * kColumns + c];
+      }
+      sum += std::exp(row[v]);
+    }
+    ASSERT_NEAR(lse[r], std::log(sum), 2e-5) << "row " << r;
+    ASSERT_NEAR(logits[r], words[r] < kWords ? row[words[r]] : 0, 1e-5) << "row " << r;
+    double expected_dx[kColumns] = {};
+    for (int64_t v = 0; v < kWords; ++v) {
+      const double dlogit =
+          dlses[r] * std::exp(row[v]) / sum + (v == words[r] ? double{dtargets[r]} : 0);
+      for (int64_t c = 0; c < kColumns; ++c) {
+        expected_dx[c] += dlogit * ws[v * kColumns + c];
+        expected_dw[v * kColumns + c] += dlogit * xs[r * kColumns + c];
+      }
+    }
+    for (int64_t c = 0; c < kColumns; ++c) {
+      ASSERT_NEAR(dx[r * kColumns + c], expected_dx[c], 2e-5) << "row " << r;
+    }
+  }
+  for (size_t i = 0; i < expected_dw.size(); ++i) {
+    ASSERT_NEAR(dw[i], expected_dw[i], 2e-4) << "word " << i / kColumns;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cpu
