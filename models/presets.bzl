@@ -1,4 +1,4 @@
-"""Presets inside of a model's library, so that a program can be moved without them."""
+"""Compiles presets into a model's library, so that a program needs no files beside it."""
 
 def model_presets(name, function, presets):
     """Makes a source file that defines `function`, which a model's header declares.

@@ -1,5 +1,4 @@
-// Every preset of every model: it is whole, it makes a model, and that has the size it is named
-// for.
+// Every preset of every model is complete and makes a model of the size that its name says.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -15,12 +15,11 @@ namespace tessera {
 // ~/.cache unless set. Returns "" if there is no home folder. The file may be deleted at any time.
 std::string BestRatesPath();
 
-// Identifies what the rates belong to: "cpu: AMD EPYC, AVX3, 2 threads".
+// Returns the name of a machine in the file: "cpu: AMD EPYC, AVX3, 2 threads".
 std::string MachineName(const Backend& backend);
 
-// Returns the better of `measured` and of what the file says of `machine`, rate by rate, and writes
-// the file if `measured` is better. A file that cannot be read or written is as one that is not
-// there.
+// Returns the better of `measured` and of the file's rates of `machine`, rate by rate, and writes
+// the file if `measured` is better. A file that cannot be read or written is ignored.
 MachineRates KeepBestRates(const std::string& path, const std::string& machine,
                            const MachineRates& measured);
 

@@ -36,7 +36,7 @@ int64_t OperandBytes(const Sized& sized) {
   return bytes;
 }
 
-// One use of an operator with memory of its own, filled with zeros.
+// A kernel call on memory of its own, filled with zeros.
 class Trial {
  public:
   static absl::StatusOr<std::unique_ptr<Trial>> Create(Backend& backend, const Sized& sized) {

@@ -48,7 +48,7 @@ class Gpt final : public Model {
   Tensor RecordNextToken(Graph& graph, int64_t length) const override;
 
  private:
-  // Records an attention over q, k, v [batch, seq, heads, head_dim], below the block's scope.
+  // Records an attention over q, k, v [batch, seq, heads, head_dim] in the block's scope.
   using Attend = std::function<Tensor(Tensor q, Tensor k, Tensor v)>;
 
   bool CheckSizes(Graph& graph, int64_t batch, int64_t sequence) const {
@@ -90,7 +90,7 @@ class Gpt final : public Model {
     Scope scope(&graph, "head");
     return Linear(hidden, weight);
   }
-  // What is added to the residual stream is made smaller by the number of additions (GPT-2).
+  // As in GPT-2, divided by the square root of the number of additions to the residual stream.
   double ResidualStddev() const {
     return kWeightStddev / std::sqrt(2.0 * static_cast<double>(config_.layers()));
   }
@@ -103,7 +103,7 @@ class Gpt final : public Model {
   const GeluKind gelu_;
 };
 
-// The output of ln_f: [batch, sequence, C].
+// Returns the output of ln_f: [batch, sequence, C].
 Tensor Gpt::Hidden(Graph& graph, Tensor tokens, bool training) const {
   const int64_t sequence = tokens.dim(1);
   const Tensor token_weight = TokenWeight(graph);

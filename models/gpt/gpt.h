@@ -1,4 +1,4 @@
-// GPT-2 and its kin (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"),
+// The GPT-2 family (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners"),
 // with parameters at the paths and in the shapes of tests/parity:
 //
 //   wte.weight [vocabulary, C], wpe.weight [context, C]
@@ -27,7 +27,7 @@ namespace tessera {
 // InvalidArgument names the field that does not fit ("model.heads: ...").
 absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config);
 
-// The files of presets/, "tiny" first.
+// Returns the files of presets/, "tiny" first.
 std::vector<Preset> GptPresets();
 
 const ModelDefinition& GptDefinition();

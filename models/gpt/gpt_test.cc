@@ -27,7 +27,7 @@ GptConfig Small() {
   return config;
 }
 
-// The Graph of a loss of 2 sequences of 4 tokens.
+// Returns the Graph of the loss of 2 sequences of 4 tokens.
 Graph LossGraph(const GptConfig& config, bool training = false) {
   Graph graph("loss");
   auto model = CreateGpt(config);
@@ -37,7 +37,7 @@ Graph LossGraph(const GptConfig& config, bool training = false) {
   return graph;
 }
 
-// The lines that hold `word`.
+// Returns the lines that contain `word`.
 std::string LinesWith(const Graph& graph, absl::string_view word) {
   std::string lines;
   for (absl::string_view line : absl::StrSplit(graph.ToString(), '\n')) {

@@ -18,7 +18,7 @@ class Mlp final : public Model {
   int64_t vocabulary() const override { return config_.vocabulary(); }
   int64_t max_sequence() const override { return config_.window(); }
 
-  // Of the targets, only those behind the window are read.
+  // Reads only the targets after the window.
   Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
     if (!CheckSizes(graph, batch, sequence)) return {};
     const TensorType type = {DType::kI32, {batch, sequence}};
@@ -36,8 +36,8 @@ class Mlp final : public Model {
     return Logits(graph, graph.Input("tokens", {DType::kI32, {batch, sequence}}, 0));
   }
 
-  // The window is a cache of 0s at first, so predictions are as in training from the position on at
-  // which it is full. `length` does not limit it, and "position" is not read.
+  // The window is a cache that starts as zeros. Predictions are those of training once it is full.
+  // Reads neither `length` nor "position".
   Tensor RecordNextToken(Graph& graph, int64_t length) const override {
     const int64_t width = config_.window();
     const Tensor token = graph.Input("token", {DType::kI32, {1}});

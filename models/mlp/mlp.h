@@ -1,6 +1,6 @@
 // The neural language model of Bengio et al. 2003 ("A Neural Probabilistic Language Model"): the
-// embeddings of a window of tokens, one beside the other, through hidden layers; it predicts the
-// token behind the window. Parameters, at the paths and in the shapes of tests/parity:
+// concatenated embeddings of a window of tokens go through hidden layers, which predict the token
+// after the window. Parameters, at the paths and in the shapes of tests/parity:
 //
 //   embed.weight [vocabulary, channels]
 //   layers.{i}.weight [hidden[i], inputs], .bias [hidden[i]]
@@ -22,7 +22,7 @@ namespace tessera {
 // InvalidArgument names the field that does not fit ("model.window: ...").
 absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config);
 
-// The files of presets/, "tiny" first.
+// Returns the files of presets/, "tiny" first.
 std::vector<Preset> MlpPresets();
 
 const ModelDefinition& MlpDefinition();

@@ -12,15 +12,15 @@
 
 namespace tessera {
 
-// The default first.
+// Returns the names of all backends, the default first.
 std::vector<std::string> BackendNames();
 
 // The most threads of a backend: a team of ten thousands overflows the stack that OpenMP starts it
 // from.
 inline constexpr int kMaxThreads = 4096;
 
-// `threads` = 0: as many as OMP_NUM_THREADS says, or as this process may use. InvalidArgument for a
-// name that is not in the list, or for more than kMaxThreads.
+// Makes a backend. `threads` = 0 means OMP_NUM_THREADS, or all cores that this process may use.
+// InvalidArgument for a name that is not in the list, and for more than kMaxThreads.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads);
 
 // Returns the number of cores that this process may run on.

@@ -22,7 +22,7 @@ struct CommandLine {
   bool help = false;
   std::string preset;
   std::string config;
-  std::vector<FieldSetting> settings;  // of --set, then of the flags that are fields
+  std::vector<FieldSetting> settings;  // those of --set, then those of flags
   std::string out;
   std::string resume;
   bool allow_changed_data = false;

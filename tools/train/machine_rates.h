@@ -15,8 +15,8 @@ struct MeasuredRates {
   MachineRates best;  // of all runs on this machine (core/cost/best_rates.h)
 };
 
-// Measures the rates before a run that needs `run_bytes` of memory, with no more memory than that
-// or half of what is available, but 128 MiB where it can be had.
+// Measures the rates before a run that needs `run_bytes` of memory. Allocates as much as the run,
+// at least 128 MiB and at most 512 MiB, but no more than half of the available memory.
 absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, int64_t run_bytes);
 
 // Measures the matmul again and returns `best` with it.

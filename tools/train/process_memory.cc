@@ -22,7 +22,7 @@ ResidentMemory ReadResidentMemory(const std::string& process) {
   };
   absl::flat_hash_map<std::string, Mapped> files;  // by path
   ResidentMemory resident;
-  Mapped* mapped = nullptr;  // the file of the mapping that the lines are about
+  Mapped* mapped = nullptr;  // the file of the mapping that the current lines describe
   std::ifstream smaps(process + "/smaps");
   for (std::string line; std::getline(smaps, line);) {
     absl::string_view text = line;

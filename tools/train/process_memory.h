@@ -1,4 +1,4 @@
-// What this process holds in memory, as the system counts it.
+// The resident memory of this process, as the system counts it.
 //
 // Thread safety: every function may be called from any thread.
 #ifndef TESSERA_TOOLS_TRAIN_PROCESS_MEMORY_H_
@@ -11,24 +11,26 @@
 
 namespace tessera {
 
-// What is in memory of this process, in bytes.
+// Resident memory by kind, in bytes.
 struct ResidentMemory {
-  int64_t peak = 0;       // the most there has been so far
+  int64_t peak = 0;       // the largest total so far
   int64_t code = 0;       // the program and its libraries
   int64_t files = 0;      // other files that are mapped: the data
   int64_t anonymous = 0;  // the rest: arenas, the heap, stacks
 };
 
-// Of the process whose folder in /proc this is. All 0 where the system has no such files.
+// Reads the resident memory of the process with this folder in /proc. Returns zeros if the system
+// has no such files.
 ResidentMemory ReadResidentMemory(const std::string& process = "/proc/self");
 
-// Begins the count of `peak` anew: from now on it is the most since this call. Returns the peak so
-// far. Where the system cannot do that, the peak stays that of the whole process.
+// Returns the peak so far and restarts its measurement: later peaks are those since this call. If
+// the system cannot do that, they remain those since the process started.
 int64_t ResetPeakMemory();
 
 // "2.15 GiB resident at the peak: arena 2.12 GiB, program and libraries 20.1 MiB, mapped files
-// 4.31 MiB, heap and stacks 6.20 MiB": where `arena_bytes` of the anonymous memory are the arena's.
-// Says what was freed since the peak, if that is more than a hundredth of it.
+// 4.31 MiB, heap and stacks 6.20 MiB". `arena_bytes` are the part of the anonymous memory that
+// belongs to the arena. Memory freed since the peak is named if it is more than a hundredth of the
+// peak.
 std::string ResidentMemoryLine(const ResidentMemory& resident, int64_t arena_bytes);
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ constexpr char kConfigName[] = "config.textproto";
 
 enum class Config { kNone, kOfARun, kForeign };
 
-// Whose config.textproto a folder holds.
+// The owner of the config.textproto in a folder.
 Config ConfigIn(const std::string& path) {
   std::ifstream file(absl::StrCat(path, "/", kConfigName), std::ios::binary);
   if (!file) return Config::kNone;
@@ -46,8 +46,8 @@ std::string UserFolder() {
 
 std::string UserPath(absl::string_view path) {
   if (path.empty()) return "";
-  const fs::path whole = fs::path(UserFolder()) / std::string(path.data(), path.size());
-  std::string normal = whole.lexically_normal().string();
+  const fs::path absolute = fs::path(UserFolder()) / std::string(path.data(), path.size());
+  std::string normal = absolute.lexically_normal().string();
   while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
   return normal;
 }
@@ -103,7 +103,7 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& pa
     return absl::UnavailableError(absl::StrCat("another process is training in ", path));
   }
   if (!lock.ok()) return unwritable(lock.status());
-  // Under the lock: nobody can save a first checkpoint between these questions and the run.
+  // Under the lock, no other process can save a first checkpoint after these checks.
   if (!resuming && HoldsCheckpoint(path)) {
     return absl::AlreadyExistsError(absl::StrCat(
         path, " already holds a run: choose another --out, or go on with --resume=", path));
@@ -116,7 +116,7 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& pa
 }
 
 RunFolder::~RunFolder() {
-  // Fails, as it should, if there is something in the folder.
+  // Fails, as intended, if the folder is not empty.
   if (made_) rmdir(path_.c_str());
 }
 

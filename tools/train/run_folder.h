@@ -3,7 +3,7 @@
 //   config.textproto     the effective configuration
 //   metrics.jsonl        core/train/metrics.h
 //   checkpoints/         core/train/checkpoint
-//   dump/                what --dump asked for
+//   dump/                the texts of --dump
 #ifndef TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
 #define TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
 
@@ -18,32 +18,32 @@
 
 namespace tessera {
 
-// A path as the user meant it: relative ones are below the folder in which the user called us,
-// which under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
+// Returns the absolute form of a path from the command line. Relative paths start at the folder of
+// the user's shell, which under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
 std::string UserPath(absl::string_view path);
 
-// "<the user's folder>/runs/gpt-20250131-235959", with "-2", "-3", ... where that is taken.
+// Returns "<the user's folder>/runs/gpt-20250131-235959", with "-2", "-3", ... if that exists.
 std::string NewRunPath(absl::string_view model, std::time_t now);
 
-// The run folder that a path belongs to: itself, or where it is a checkpoint or a folder of them,
-// the folder above.
+// Returns the run folder of a path: for a checkpoint or a folder of checkpoints, the folder that
+// contains it, else the path itself.
 struct RunPath {
   std::string run;
-  bool is_checkpoint = false;  // of one checkpoint
+  bool is_checkpoint = false;  // whether the path is a single checkpoint
 };
 RunPath RunOf(const std::string& path);
 
-// Whether a folder holds a checkpoint, or a run's folder of them.
+// Returns whether a folder holds a checkpoint, or a run's folder of them.
 bool HoldsCheckpoint(const std::string& path);
 
-// Whether a folder holds a run that was stopped before its first checkpoint.
+// Returns whether a folder holds a run that was stopped before its first checkpoint.
 bool HoldsRunWithoutCheckpoint(const std::string& path);
 
-// The first line of a run's config.textproto, by which it is known.
+// The first line of a run's config.textproto, which identifies it.
 inline constexpr char kConfigTitle[] =
     "# The effective configuration of a run: every field, also those that nobody set.\n";
 
-// Whether two paths lead to one folder.
+// Returns whether two paths lead to the same folder.
 bool SameFolder(const std::string& a, const std::string& b);
 
 // Not thread-safe. While it exists, no other process can open the folder.
@@ -62,7 +62,7 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
 
-  // Replaces the file at once, or leaves it as it was. `name` may have folders in it.
+  // Replaces a file atomically. `name` may contain folders.
   absl::Status WriteText(const std::string& name, absl::string_view text);
 
  private:

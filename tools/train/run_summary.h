@@ -27,7 +27,8 @@ class RunSummary {
   // The times of a step's instructions; a share of all steps is enough.
   void AddTimes(const Program& program, absl::Span<const InstructionTime> times);
 
-  // Returns one line each for speed, evaluations and operators, of what there was:
+  // Returns lines for speed, evaluations and operators. The last two are left out if there were
+  // none.
   //
   //   1800 steps, 3.69M tokens in 2m 28s; mean 25.1K tokens/s
   //   eval_loss 1.5508 (2.237 bits per byte) at step 1800, the best

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-void Say(absl::string_view text) {
+void PrintLine(absl::string_view text) {
   absl::PrintF("%s\n", text);
   std::fflush(stdout);
 }

@@ -8,7 +8,7 @@
 namespace tessera {
 
 // Prints a line at once.
-void Say(absl::string_view text);
+void PrintLine(absl::string_view text);
 
 // Returns the columns of the terminal that stdout is, 80 if they are not known.
 int TerminalWidth();

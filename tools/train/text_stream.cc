@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kReplacement[] = "\xEF\xBF\xBD";
 
-// Bytes of the character that starts with `lead`; 1 for a byte that starts none.
+// Returns the length of the character that starts with `lead`, 1 for a byte that starts none.
 size_t LengthFrom(unsigned char lead) {
   if (lead >= 0xC2 && lead <= 0xDF) return 2;
   if (lead >= 0xE0 && lead <= 0xEF) return 3;
@@ -22,7 +22,7 @@ bool IsControl(const std::string& character) {
   if (character.size() == 1) {
     return (first < 0x20 && first != '\n' && first != '\t') || first == 0x7F;
   }
-  // U+0080 to U+009F, which terminals may obey too.
+  // U+0080 to U+009F are control characters too.
   return character.size() == 2 && first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;
 }
 
@@ -31,13 +31,13 @@ bool IsContinuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0
 }  // namespace
 
 std::string TextStream::Add(absl::string_view bytes) {
-  waiting_.append(bytes.data(), bytes.size());
+  incomplete_.append(bytes.data(), bytes.size());
   std::string shown;
   size_t next = 0;
-  while (next < waiting_.size()) {
-    const size_t length = LengthFrom(static_cast<unsigned char>(waiting_[next]));
-    const size_t here = std::min(length, waiting_.size() - next);
-    const std::string character = waiting_.substr(next, here);
+  while (next < incomplete_.size()) {
+    const size_t length = LengthFrom(static_cast<unsigned char>(incomplete_[next]));
+    const size_t here = std::min(length, incomplete_.size() - next);
+    const std::string character = incomplete_.substr(next, here);
     const bool may_go_on = std::all_of(character.begin() + 1, character.end(), IsContinuation);
     if (here < length && may_go_on) break;
     if (utf8::is_valid(character.begin(), character.end())) {
@@ -48,14 +48,14 @@ std::string TextStream::Add(absl::string_view bytes) {
       ++next;
     }
   }
-  waiting_.erase(0, next);
+  incomplete_.erase(0, next);
   return shown;
 }
 
 std::string TextStream::Finish() {
   std::string shown;
-  if (!waiting_.empty()) shown = kReplacement;
-  waiting_.clear();
+  if (!incomplete_.empty()) shown = kReplacement;
+  incomplete_.clear();
   return shown;
 }
 

@@ -1,4 +1,4 @@
-// Bytes that a model writes one by one, as text that is safe to show.
+// Converts the bytes that a model generates to text that is safe to print.
 #ifndef TESSERA_TOOLS_TRAIN_TEXT_STREAM_H_
 #define TESSERA_TOOLS_TRAIN_TEXT_STREAM_H_
 
@@ -11,15 +11,15 @@ namespace tessera {
 // Not thread-safe.
 class TextStream {
  public:
-  // What can be shown now that these bytes have come too: whole characters of UTF-8. What is none,
-  // and control characters but line ends and tabs, is U+FFFD.
+  // Appends bytes and returns the complete characters that can be printed now, in UTF-8. Invalid
+  // bytes, and control characters other than line ends and tabs, become U+FFFD.
   std::string Add(absl::string_view bytes);
 
-  // What is left when no more will come.
+  // Returns the rest, when no more bytes follow.
   std::string Finish();
 
  private:
-  std::string waiting_;  // the start of a character
+  std::string incomplete_;  // the start of a character
 };
 
 }  // namespace tessera

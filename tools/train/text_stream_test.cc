@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-// What is shown of bytes that come one by one.
+// Returns the text of bytes that are added one by one.
 std::string Shown(const std::string& bytes) {
   TextStream stream;
   std::string shown;

@@ -110,7 +110,7 @@ absl::Status TrainLoop::Save(Progress* progress) {
   return absl::OkStatus();
 }
 
-// A run whose output nobody can read any more is saved and ends.
+// If stdout cannot be written any more, saves the run and returns the error.
 absl::Status TrainLoop::CheckOutput(Progress* progress) {
   const absl::Status status = OutputStatus();
   if (status.ok()) return status;
@@ -128,7 +128,7 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, Progress& progress) 
   return absl::OkStatus();
 }
 
-// Some of the steps are timed by instruction, for the summary; the first is slower than others.
+// Some steps are timed by instruction, for the summary. The first is slower than others.
 bool TrainLoop::IsTimed(int64_t step) const {
   constexpr int64_t kEvery = 16;
   return (step - first_step_) % kEvery == 1 || first_step_ == setup_.config.steps();
@@ -154,8 +154,8 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
   return result;
 }
 
-// A step below its limit shows that the machine, which others may use too, was slow when it was
-// measured. It may still be, so this is tried a few times.
+// A step that takes less time than its limit shows that the machine was slow when it was measured,
+// because of other processes. It may still be, so the measurement is repeated a few times.
 absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progress) {
   if (result.seconds >= scale_.limit_seconds || Now() < measure_at_) return absl::OkStatus();
   const double before = rates_.flops_per_second;
@@ -206,7 +206,7 @@ absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog& metrics) {
     RETURN_IF_ERROR(AfterStep(result, progress, metrics));
     if (!Interrupted()) RETURN_IF_ERROR(CheckOutput(&progress));
   }
-  // An interrupted step is saved too, unless it just was.
+  // The step of an interrupt is saved, unless it is saved already.
   const bool saved = saved_here_ && saved_step_ == trainer_->step();
   if (Interrupted() && !saved) RETURN_IF_ERROR(Save(&progress));
   return absl::OkStatus();

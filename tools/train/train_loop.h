@@ -1,4 +1,4 @@
-// A run: steps, and what happens between them.
+// The training loop: steps, and evaluations and checkpoints between them.
 #ifndef TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 #define TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 
@@ -18,7 +18,7 @@ namespace tessera {
 
 struct LoopOptions {
   std::string trace;      // a file, or ""
-  std::string command;    // that started this program, as a shell reads it
+  std::string command;    // the command that starts this program, as a shell reads it
   int64_t log_every = 0;  // steps between step lines; 0: a few lines a second
   // The checkpoint that the run goes on from; -1 and "" for a new run.
   int64_t start_step = -1;
@@ -32,7 +32,7 @@ class TrainLoop {
             Engine* engine, Trainer* trainer, RunFolder* folder);
 
   // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
-  // the end. The result is the process's exit code: 0, or after Ctrl-C 128 + the signal. Errors: a
+  // the end. Returns the process's exit code: 0, or 128 + the signal after an interrupt. Errors: a
   // loss that is not finite, a checkpoint or line that cannot be written.
   absl::StatusOr<int> Run();
 

@@ -34,8 +34,8 @@
 namespace tessera {
 namespace {
 
-void SayNotes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) Say(absl::StrCat("note: ", note));
+void PrintNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
 }
 
 // Returns the command that starts this program as the user did, as a shell reads it. `bazel run`
@@ -45,21 +45,21 @@ std::string ProgramCommand(const std::string& argv0, const ModelDefinition& defi
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
-// The folder of the run that is resumed, if this one goes on in it; else nullptr. It is locked
-// before a checkpoint is chosen: no other process can save or remove one meanwhile.
+// Returns the folder of the resumed run if this run continues in it, else nullptr. The folder is
+// locked before a checkpoint is chosen: no other process can save or remove one meanwhile.
 absl::StatusOr<std::unique_ptr<RunFolder>> OpenResumedFolder(const CommandLine& line) {
   if (line.resume.empty()) return nullptr;
   const RunPath resumed = RunOf(UserPath(line.resume));
-  // A single checkpoint begins a new run, unless --out says otherwise: what came after it stays.
+  // A single checkpoint begins a new run, so that later checkpoints of its run are kept.
   if (line.out.empty() ? resumed.is_checkpoint : !SameFolder(UserPath(line.out), resumed.run)) {
     return nullptr;
   }
-  // What is no folder is no run either, and opening a checkpoint in it says so.
+  // If the path is no folder, opening a checkpoint there reports it.
   if (!SameFolder(resumed.run, absl::StrCat(resumed.run, "/."))) return nullptr;
   return RunFolder::Open(resumed.run, /*resuming=*/true);
 }
 
-// Refuses to go on from a checkpoint in a folder that holds newer ones.
+// Refuses to resume from a checkpoint in a folder that has newer ones.
 absl::Status CheckNewest(const RunFolder& folder, const Checkpoint& checkpoint) {
   const auto newest = OpenCheckpoint(folder.path());
   if (!newest.ok() || newest->checkpoint->step() <= checkpoint.step()) return absl::OkStatus();
@@ -102,7 +102,7 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
 
 absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
   ASSIGN_OR_RETURN(const std::string note, trainer->Load(*setup.checkpoint, extra));
-  if (!note.empty()) SayNotes({note});
+  if (!note.empty()) PrintNotes({note});
   return absl::OkStatus();
 }
 
@@ -115,7 +115,7 @@ absl::Status Begin(const Setup& setup, Trainer* trainer) {
 absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
   RETURN_IF_ERROR(CheckMemory(*engine, kTrain,
                               [trainer](Engine& each) { return trainer->SetTrainInputs(each); }));
-  Say(absl::StrCat(
+  PrintLine(absl::StrCat(
       "memory checked: every kernel of a step stays within its buffers, and the peak is ",
       FormatBytes(engine->run().arena_bytes), " as planned"));
   return Begin(setup, trainer);
@@ -132,17 +132,17 @@ absl::Status CheckWritable(const std::string& path) {
 void WarnOfMemory(int64_t needed) {
   const int64_t available = AvailableMemory();
   if (available == 0 || needed <= available) return;
-  SayNotes({absl::StrCat("the run needs ", FormatBytes(needed), " of memory, and only ",
-                         FormatBytes(available), " are available")});
+  PrintNotes({absl::StrCat("the run needs ", FormatBytes(needed), " of memory, and only ",
+                           FormatBytes(available), " are available")});
 }
 
-// `folder` is that of the run that is resumed, or nullptr for a new one.
+// `folder` is the folder of the resumed run, nullptr for a new run.
 absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup,
                           std::unique_ptr<RunFolder> folder) {
   if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
-    SayNotes(setup.notes);
-    Say(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
-                        setup.checkpoint->step(), setup.config.steps()));
+    PrintNotes(setup.notes);
+    PrintLine(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
+                              setup.checkpoint->step(), setup.config.steps()));
     return 0;
   }
   if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
@@ -151,15 +151,15 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
   } else {
     ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup));
   }
-  Say(absl::StrCat("run folder: ", folder->path()));
-  Say(ModelLine(setup.definition->name, setup.config, setup.compiled));
-  SayNotes(setup.notes);
+  PrintLine(absl::StrCat("run folder: ", folder->path()));
+  PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled));
+  PrintNotes(setup.notes);
   WarnOfMemory(setup.compiled.arena_bytes);
   RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
   ASSIGN_OR_RETURN(const MeasuredRates rates,
                    MeasureRates(*setup.backend, setup.compiled.arena_bytes));
   ResetPeakMemory();
-  Say(RatesLine(*setup.backend, rates));
+  PrintLine(RatesLine(*setup.backend, rates));
   absl::PrintF("%s", MemoryTable(setup.compiled));
 
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
@@ -168,7 +168,8 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
   RETURN_IF_ERROR(Begin(setup, &trainer));
   RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
   if (setup.checkpoint != nullptr) {
-    Say(absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
+    PrintLine(
+        absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
   }
   if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
   LoopOptions options;
@@ -187,7 +188,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
 
 // Evaluates or samples.
 absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
-  SayNotes(setup.notes);
+  PrintNotes(setup.notes);
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(std::move(setup.compiled), setup.backend.get()));
   Trainer trainer(setup.config, engine.get(), setup.dataset.get());
@@ -198,14 +199,14 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
     ASSIGN_OR_RETURN(const EvaluationResult result,
                      trainer.Evaluate([] { return Interrupted() != 0; }));
     if (result.complete) {
-      Say(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
+      PrintLine(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
     }
   }
   return Interrupted() ? 128 + Interrupted() : 0;
 }
 
 absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
-  SayNotes(setup.notes);
+  PrintNotes(setup.notes);
   absl::PrintF("%s",
                PlanReport(setup.definition->name, setup.config, setup.compiled, AvailableMemory()));
   if (!line.dump.empty()) {
@@ -214,7 +215,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
       ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup));
     }
     RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
-    Say(absl::StrCat("dumped to ", folder->path(), "/dump"));
+    PrintLine(absl::StrCat("dumped to ", folder->path(), "/dump"));
   }
   RETURN_IF_ERROR(CheckMemoryLimit(setup, line.mode));
   return 0;
@@ -253,7 +254,7 @@ int TrainMain(const std::string& argv0, const std::vector<std::string>& argument
   const absl::Status written = OutputStatus();
   if (code.ok() && !written.ok()) code = written;
   if (code.ok()) return *code;
-  // One line, whatever a library put into its message.
+  // One line, even if a library's message has several.
   const std::string message(code.status().message());
   absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
   return 1;

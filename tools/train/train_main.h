@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-// Does what the arguments (without argv[0]) say, and returns the process's exit code: 0; 1 after an
-// error, which is one line on stderr; 128 + the signal after Ctrl-C. What is said goes to stdout.
-// Call once in a process.
+// Runs the tool with these arguments (without argv[0]) and returns the process's exit code: 0; 1
+// after an error, which is one line on stderr; 128 + the signal after an interrupt. Output goes to
+// stdout. Call once in a process.
 int TrainMain(const std::string& argv0, const std::vector<std::string>& arguments,
               const ModelDefinition& definition);
 
