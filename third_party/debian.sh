@@ -35,6 +35,7 @@ readonly RIVAL_PACKAGES=(
 readonly LINT_PACKAGES=(
   "/usr/bin/clang-format clang-format"
   "/usr/bin/clang-tidy clang-tidy"
+  "/usr/bin/clang++-14 clang-14"
   "/usr/bin/git git"
 )
 readonly FUZZ_PACKAGES=(
