@@ -237,7 +237,7 @@ absl::StatusOr<bool> ConnectorHandshake::ReadWelcome(const FileDescriptor& socke
   ASSIGN_OR_RETURN(const bool has_text,
                    ReceiveUpTo(socket.get(), sizeof(WelcomeMessage) + text_bytes, &received_));
   if (!has_text) return false;
-  // Whoever sent it has not proved anything yet.
+  // The sender is not authenticated: its text must not reach a terminal as it is.
   const std::string text = absl::Utf8SafeCHexEscape(received_.substr(sizeof(WelcomeMessage)));
   return absl::Status(static_cast<absl::StatusCode>(welcome.code), text);
 }

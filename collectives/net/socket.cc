@@ -39,8 +39,8 @@ FileDescriptor NewSocket(int family) {
   return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 }
 
-// A connection to a port on which nobody listens can be assigned that very port as its own, and is
-// then connected to itself.
+// A connection to a port without a listener can be assigned that very port as its own, and is then
+// connected to itself.
 bool IsConnectedToItself(const FileDescriptor& socket) {
   sockaddr_storage own = {}, peer = {};
   socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);

@@ -35,8 +35,7 @@ absl::StatusOr<int> PortOf(const FileDescriptor& socket);
 absl::StatusOr<FileDescriptor> AcceptFrom(const FileDescriptor& listener);
 
 // Begins a connection from `local`, or from any address if it is null. When the socket becomes
-// writable, ConnectionStatus says whether the connection was made: Unavailable, with the reason, if
-// it was not.
+// writable, ConnectionStatus returns OK, or Unavailable with the reason if there is no connection.
 absl::StatusOr<FileDescriptor> StartConnecting(const SocketAddress& remote,
                                                const SocketAddress* local);
 absl::Status ConnectionStatus(const FileDescriptor& socket);

@@ -73,7 +73,7 @@ TEST_F(KeyValueStoreTest, TimesOut) {
   EXPECT_EQ(answers[0].response.code(), static_cast<int>(absl::StatusCode::kDeadlineExceeded));
   EXPECT_THAT(answers[0].response.error(), HasSubstr("'a'"));
   EXPECT_THAT(answers[0].response.missing(), ElementsAre("a", "c"));
-  EXPECT_EQ(Set("a", "").size(), 1);  // nobody else is told
+  EXPECT_EQ(Set("a", "").size(), 1);  // one answer
 }
 
 TEST_F(KeyValueStoreTest, LostRanksEndWaitsButNotWhatIsThere) {

@@ -37,7 +37,7 @@ TEST(LocalDiscoveryTest, SendsPortAndSecret) {
 }
 
 TEST(LocalDiscoveryTest, RankZeroIsNotThere) {
-  const auto address = DiscoverRankZero(JobName("nobody"), In(std::chrono::seconds(5)));
+  const auto address = DiscoverRankZero(JobName("absent"), In(std::chrono::seconds(5)));
   EXPECT_EQ(address.status().code(), absl::StatusCode::kUnavailable);
 }
 

@@ -88,7 +88,7 @@ TEST(RendezvousTest, RankZerosDescriptorWasClosed) {
 }
 
 TEST(RendezvousTest, DiscoversLocally) {
-  ExpectAllJoin(4, [&](int rank) { return LocalJob("meets", rank, 4); });
+  ExpectAllJoin(4, [&](int rank) { return LocalJob("finds", rank, 4); });
 }
 
 TEST(RendezvousTest, DiscoversLocallyAlthoughThePortIsInUse) {

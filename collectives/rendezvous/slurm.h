@@ -12,12 +12,12 @@
 
 namespace tessera::comm {
 
-// The first host of a node list: "gpu01" of the one above. InvalidArgument says what is wrong, and
-// leaves it to the caller to say where the list came from.
+// Returns the first host of a node list: "gpu01" for the one above. InvalidArgument describes the
+// fault; the caller adds where the list came from.
 absl::StatusOr<std::string> FirstSlurmHost(absl::string_view node_list);
 
-// Tasks on node `node` (the first is 0): 4, 4, 4 and 2 of the one above. InvalidArgument also if
-// the list has no such node.
+// Returns the tasks on node `node` (the first is 0): 4, 4, 4 and 2 for the one above.
+// InvalidArgument also if the list has no such node.
 absl::StatusOr<int64_t> SlurmTasksOfNode(absl::string_view tasks_per_node, int64_t node);
 
 }  // namespace tessera::comm

@@ -41,7 +41,7 @@ struct LostRank {
   std::string why;
 };
 
-// A rank's connection to the store. If it ends without Leave, the others are told that this rank is
+// A rank's connection to the store. If it ends without Leave, the others see this rank as
 // lost. Any call can return Unavailable, if rank 0 is gone or sends no answer.
 //
 // Thread safety: thread-safe. One thread may wait while another sets or reads LostRanks.

@@ -159,7 +159,7 @@ TEST(StoreTest, ALostRankEndsWaitsAndIsNamed) {
   EXPECT_THAT(client->LostRanks()[0].why, HasSubstr("connection"));
   EXPECT_EQ(*client->Wait("last words", milliseconds(0)), "ouch");
 
-  // A rank that connects later is told too.
+  // A rank that connects later is notified too.
   const auto late = Connect(server->port(), 1, 3);
   ASSERT_TRUE(Eventually([&] { return !late->LostRanks().empty(); }));
   EXPECT_EQ(late->LostRanks()[0].rank, 2);

@@ -1,5 +1,5 @@
-// Whatever a launcher sets gives ranks and an address that make sense, or an error. A line of the
-// input is --rendezvous, or the value of a variable; an empty one: it is not set.
+// Any variables of a launcher give a consistent rank and address, or an error. The first line of
+// the input is --rendezvous, and each other line the value of a variable; an empty one is not set.
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

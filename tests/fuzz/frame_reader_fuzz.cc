@@ -1,4 +1,4 @@
-// A stream in pieces gives the messages that it gives as a whole.
+// A stream has the same messages however its bytes arrive.
 #include <cstddef>
 #include <cstdint>
 #include <string>

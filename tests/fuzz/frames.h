@@ -18,25 +18,25 @@ class Frames {
  public:
   explicit Frames(FileDescriptor socket) : socket_(std::move(socket)) {}
 
-  // The next message; false if the other end has closed.
+  // Reads the next message; false if the other end has closed.
   bool Read(google::protobuf::MessageLite* message);
-  // As far as the other end takes it.
+  // Writes as much as the other end takes.
   void Write(absl::string_view bytes);
   void Write(const google::protobuf::MessageLite& message) {
     Write(MakeFrame(message.SerializeAsString()));
   }
-  // Says no more, and reads until the other end closes.
+  // Closes this direction, and reads until the other end closes.
   void Finish();
 
  private:
-  // False if the other end has closed.
+  // Receives some bytes; false if the other end has closed.
   bool Receive();
 
   const FileDescriptor socket_;
   FrameReader reader_{kMaxMessageBytes};
 };
 
-// What is left of an input, as messages or as any bytes.
+// The rest of an input, as messages or as any bytes.
 std::string TakeStream(Input& input);
 
 }  // namespace tessera::comm

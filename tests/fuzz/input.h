@@ -1,4 +1,4 @@
-// The bytes that a fuzzer gives, as values.
+// The bytes of a fuzzer, read as values.
 #ifndef TESSERA_TESTS_FUZZ_INPUT_H_
 #define TESSERA_TESTS_FUZZ_INPUT_H_
 
@@ -17,7 +17,7 @@ class Input {
 
   bool empty() const { return rest_.empty(); }
 
-  // The next bytes; zeros where there are no more.
+  // The next bytes as a value; zeros after the end.
   template <typename T>
   T Take() {
     T value = {};
@@ -25,13 +25,13 @@ class Input {
     std::memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
     return value;
   }
-  // At most so many.
+  // The next bytes as text, at most so many.
   absl::string_view TakeText(size_t bytes) {
     const absl::string_view text = rest_.substr(0, bytes);
     rest_.remove_prefix(text.size());
     return text;
   }
-  // Behind two bytes with their number.
+  // A text preceded by two bytes with its length.
   absl::string_view TakeRecord() { return TakeText(Take<uint16_t>()); }
   absl::string_view TakeRest() { return TakeText(rest_.size()); }
 
@@ -39,12 +39,12 @@ class Input {
   absl::string_view rest_;
 };
 
-// Lengths of the pieces in which a stream comes: the same for the same seed.
+// Lengths of the parts in which a stream arrives: the same for the same seed.
 class Pieces {
  public:
   explicit Pieces(uint8_t seed) : state_(seed) {}
 
-  // Of at most `left` bytes; often few, now and then all.
+  // The next length, of at most `left` bytes: often small, sometimes all of them.
   size_t Next(size_t left) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     const size_t random = state_ >> 33;

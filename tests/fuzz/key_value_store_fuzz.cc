@@ -47,7 +47,7 @@ class Model {
       each = each->second.rank == rank ? asked_.erase(each) : std::next(each);
     }
   }
-  void Doom() {
+  void FailWaits() {
     std::vector<KeyValueStore::Answer> answers;
     store_.FailWaits(absl::UnavailableError("rank 0 was lost"), &answers);
     Check(answers);
@@ -103,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (choice % 8 == 0) {
       model.Pass(std::chrono::milliseconds(100 * input.Take<uint8_t>()));
     } else if (choice == 1) {
-      model.Doom();
+      model.FailWaits();
     } else if (choice % 8 == 1) {
       model.Forget(rank);
     } else {
@@ -114,6 +114,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       }
     }
   }
-  model.Doom();
+  model.FailWaits();
   return 0;
 }

@@ -98,8 +98,8 @@ Variables of each rank
 
 Signals and output
   Ctrl-C, SIGTERM, SIGHUP and SIGQUIT go to all ranks, which may take their time to end; the third
-  kills them, and none leads to a restart. SIGUSR1 and SIGUSR2 go to all ranks too. If nobody reads
-  the output any more (... | head), ranks are sent SIGTERM.
+  kills them, and none leads to a restart. SIGUSR1 and SIGUSR2 go to all ranks too. If the
+  reader of the output has gone (... | head), ranks are sent SIGTERM.
   Rank 0 reads standard input, except in the background of a terminal.
   The exit code is that of the rank that failed first: 128 and the number of the signal, if it was
   killed by one.

@@ -171,7 +171,7 @@ void Job::HandleClosedOutput() {
   if (output_closed_ || (!streams_.output.is_closed() && !streams_.error.is_closed())) return;
   output_closed_ = true;
   if (streams_.interrupt != 0) return;
-  streams_.error.Write("note: nobody reads the output any more: SIGTERM was sent to all ranks\n");
+  streams_.error.Write("note: the reader of the output has gone: SIGTERM was sent to all ranks\n");
   Interrupt(SIGTERM);
 }
 

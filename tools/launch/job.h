@@ -21,7 +21,7 @@
 
 namespace tessera::comm {
 
-// What the user and the ranks' output have to do with the launcher, for all runs of a job.
+// The launcher's signals and output streams, which all runs of a job share.
 struct LaunchStreams {
   LaunchSignals signals;
   OutputSink output;

@@ -13,7 +13,7 @@
 namespace tessera::comm {
 namespace {
 
-// What a stream in blocking mode takes without blocking once poll(2) reports it as writable.
+// Bytes that a stream in blocking mode takes without blocking when poll(2) reports it as writable.
 constexpr size_t kSafeBytes = 512;
 
 }  // namespace

@@ -22,9 +22,10 @@ class OutputSink {
   void Flush();
 
   bool is_empty() const { return queue_.empty(); }
-  // So much is queued that no more output should be read from ranks.
+  // True if so much is queued that no more output should be read from ranks.
   bool is_full() const { return queue_.size() > kMaxQueuedBytes; }
-  // The reader has gone, or the stream cannot be written for another reason. Text is dropped.
+  // True if the reader has gone, or the stream cannot be written for another reason. Text is then
+  // dropped.
   bool is_closed() const { return is_closed_; }
   // For poll(2) with POLLOUT; -1 if nothing is queued.
   int poll_fd() const { return queue_.empty() ? -1 : fd_; }
