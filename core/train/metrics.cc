@@ -22,7 +22,7 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
 
 // How many bytes at the start of the file are complete lines of steps up to `last_step`.
 int64_t BytesToKeep(std::istream& file, int64_t last_step) {
-  // A line has some 300 bytes; the rest of a file that was damaged may have no line ends at all.
+  // A line has some 300 bytes; a damaged file may have no more line ends.
   std::vector<char> buffer(4096);
   int64_t kept = 0;
   while (file.getline(buffer.data(), static_cast<std::streamsize>(buffer.size())) && !file.eof()) {
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& 
   }
   FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.is_open()) return SystemError("write", path);
-  if (ftruncate(fd.get(), kept) != 0) return SystemError("cut back", path);
+  if (ftruncate(fd.get(), kept) != 0) return SystemError("truncate", path);
   return std::unique_ptr<MetricsLog>(new MetricsLog(path, std::move(fd)));
 }
 

@@ -3,8 +3,8 @@
 //   {"step":12,"loss":3.21,"grad_norm":0.87,"lr":0.001,"step_seconds":0.0123,
 //    "tokens_per_second":41600.5,"mfu":0.52,"peak_bytes":123456,"eval_loss":3.3}
 //
-// eval_loss is there where the step was followed by an evaluation. mfu is a share (1 = all).
-// Numbers keep all their bits; one that is not finite is null.
+// eval_loss is present if an evaluation followed the step. mfu is a fraction (1 = the machine's
+// best rate). Numbers are written exactly; one that is not finite is null.
 #ifndef TESSERA_CORE_TRAIN_METRICS_H_
 #define TESSERA_CORE_TRAIN_METRICS_H_
 
@@ -28,19 +28,18 @@ struct StepMetrics {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double mfu = 0;
-  int64_t peak_bytes = 0;  // planned and allocated
+  int64_t peak_bytes = 0;  // the planned, and allocated, peak
   std::optional<double> eval_loss;
 };
 
 // Not thread-safe.
 class MetricsLog {
  public:
-  // Appends to the file, which is made where it is missing. First cuts it back to what was written
-  // up to `last_step`, so that a run that is resumed leaves no line of a later step or of a line
-  // that was broken off.
+  // Opens the file, or makes it, to append to it. First truncates it after the line of `last_step`,
+  // so that a resumed run has no lines of later steps and no incomplete line.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
                                                           int64_t last_step);
-  // The line is the system's when this returns, and survives the end of this process.
+  // Writes a line. It survives the end of this process, also by kill -9.
   absl::Status Append(const StepMetrics& metrics);
 
  private:

@@ -74,8 +74,8 @@ TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
   EXPECT_EQ(Contents(path), five_steps);
 }
 
-// As a power failure may leave it: a line of a gigabyte must not be read into memory.
-TEST(MetricsTest, ZerosAtTheEndAreCutOff) {
+// A power failure may leave a gigabyte of zeros, which must not be read into memory as one line.
+TEST(MetricsTest, TruncatesZerosAtTheEnd) {
   const std::string path = PathFor("zeros.jsonl");
   {
     auto log = MetricsLog::Open(path, 0);

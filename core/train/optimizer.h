@@ -1,5 +1,5 @@
-// Records an optimizer's update into a training Graph: gradients, their norm, clipping, the new
-// parameters and moments. All of it is operators of the Graph, so a strategy sees all of it.
+// Records an optimizer's update in a training Graph: gradients, their norm, clipping, the updated
+// parameters and moments. All of these are operators of the Graph, visible to a strategy.
 #ifndef TESSERA_CORE_TRAIN_OPTIMIZER_H_
 #define TESSERA_CORE_TRAIN_OPTIMIZER_H_
 
@@ -11,25 +11,25 @@
 
 namespace tessera {
 
-// Which parameters weight decay applies to.
+// Selects the parameters to which weight decay applies.
 using DecayRule = std::function<bool(const State& parameter)>;
-// Those with two or more dimensions whose path does not end in ".bias".
+// Selects parameters with two or more dimensions whose path does not end in ".bias".
 bool DecaysByDefault(const State& parameter);
 
 // Appends to a Graph that records `loss`:
 // - the gradient of every trainable parameter, and grad_norm, the norm of all of them together,
-//   added up in the order in which the parameters were declared;
-// - the update by `config`, where clip_norm > 0 with gradients times
+//   added in the order in which the parameters were declared;
+// - the update by `config`; if clip_norm > 0, gradients are multiplied by
 //   min(1, clip_norm / (grad_norm + 1e-6)), as torch.nn.utils.clip_grad_norm_ does;
 // - state: `<parameter>.momentum`, or `<parameter>.adam_m` and `.adam_v`, in f32, and
-//   `optimizer.step` (i64), the count of updates that were made;
+//   `optimizer.step` (i64), the number of updates;
 // - the input "lr" (f32 scalar) and the outputs "loss", "grad_norm" and "finite" (i32 scalar).
-// A step whose loss or norm is not finite has finite = 0 and leaves all state as it was.
-// InvalidArgument names the field of the configuration that does not fit.
+// A step whose loss or norm is not finite has finite = 0 and changes no state.
+// Returns InvalidArgument, with the field of the configuration, for a value out of range.
 absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& config,
                           const DecayRule& decays = DecaysByDefault);
 
-// The fields that the update itself reads; the schedule's are CheckSchedule's.
+// Checks the fields that the update reads; CheckSchedule checks those of the schedule.
 absl::Status CheckOptimizer(const OptimizerConfig& config);
 
 }  // namespace tessera

@@ -10,8 +10,8 @@
 namespace tessera {
 namespace {
 
-// The number of targets that count. Only the model knows which of the batch's targets it predicts,
-// and its loss has recorded their mask.
+// The number of valid targets. Only the model knows which of the batch's targets it predicts; its
+// loss has recorded their mask.
 Tensor RecordCount(Graph& graph) {
   std::vector<ValueId> masks;
   for (const Op& op : graph.ops()) {

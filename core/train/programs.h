@@ -1,5 +1,5 @@
-// The Graphs of a run: a model and a configuration give initialise, train, evaluate and generate,
-// all over one state.
+// Records the Graphs of a run (initialise, train, evaluate and generate, over one state) from a
+// model and a configuration.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_TRAIN_PROGRAMS_H_
@@ -24,16 +24,16 @@ inline constexpr char kTrain[] = "train";
 inline constexpr char kEvaluate[] = "evaluate";
 inline constexpr char kGenerate[] = "generate";
 
-// What RecordUpdate says, over the loss with dropout. Inputs: tokens, targets, lr, and seed and
-// step where the model draws.
+// The loss with dropout, its gradients and the optimizer's update (RecordUpdate). Inputs: tokens,
+// targets, lr, and seed and step if the model draws random numbers.
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
                                   const DecayRule& decays = DecaysByDefault);
 
-// Writes the first value of every state of `train`. Input: seed, where one is random.
+// Writes the initial value of every state of `train`. Input: seed, if one of them is random.
 absl::StatusOr<Graph> RecordInitialise(const Graph& train);
 
 // The loss without dropout. Inputs: tokens, targets. Outputs: loss, and count, the number of
-// targets that it is the mean of, by which the losses of several batches are weighed.
+// targets in its mean, which is the weight of this batch in the mean over several batches.
 absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config);
 
 // One token. Inputs: token, position (0 to model.max_sequence() - 1). Output: logits.
@@ -45,13 +45,13 @@ enum class RunParts {
   kGenerate,  // generate alone
 };
 
-// Those Graphs of a run, in the order initialise, train, evaluate, generate. Of kAll, generate is
-// left out where config.sample asks for no tokens.
+// Records these Graphs of a run, in the order initialise, train, evaluate, generate. With kAll,
+// generate is omitted if config.sample.tokens is 0.
 absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
                                              RunParts parts);
 
-// The open Plan that the configuration asks for: micro-batches of train and evaluate, recomputed
-// blocks of train.
+// The open Plan of a configuration: micro-batches of train and evaluate, recomputed blocks of
+// train.
 Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs);
 
 }  // namespace tessera

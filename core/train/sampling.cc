@@ -80,16 +80,16 @@ int32_t SampleToken(absl::Span<const double> logits, double temperature, int64_t
   for (int32_t token : tokens) {
     weights.push_back(std::exp((logits[token] - logits[best]) / temperature));
   }
-  double left = uniform * std::accumulate(weights.begin(), weights.end(), 0.0);
+  double remaining = uniform * std::accumulate(weights.begin(), weights.end(), 0.0);
   for (size_t i = 0; i < tokens.size(); ++i) {
-    left -= weights[i];
-    if (left < 0) return tokens[i];
+    remaining -= weights[i];
+    if (remaining < 0) return tokens[i];
   }
-  return best;  // rounding ate the last of the weights
+  return best;  // rounding errors exceeded the last weight
 }
 
 absl::Status Generate(Engine& engine, const GenerationRequest& request,
-                      const std::function<bool(int32_t token)>& give) {
+                      const std::function<bool(int32_t token)>& receive) {
   TESSERA_CHECK(!request.prompt.empty());
   const Program& program = engine.executor(kGenerate).program();
   const int64_t vocabulary = NumElements(program.value(program.FindOutput("logits")).type.shape);
@@ -117,7 +117,7 @@ absl::Status Generate(Engine& engine, const GenerationRequest& request,
     const int32_t token = SampleToken(logits.subspan(0, allowed), request.temperature,
                                       request.top_k, RandomUniform(stream, n, 0));
     context.push_back(token);
-    if (!give(token)) break;
+    if (!receive(token)) break;
   }
   return absl::OkStatus();
 }

@@ -12,9 +12,11 @@
 
 namespace tessera {
 
-// The token that `uniform` in [0, 1) picks: of the top_k most probable (all if 0; the lower token
-// wins a tie), token i with probability proportional to exp(logit_i / temperature). At temperature
-// 0, or if no logit is finite, the most probable. `logits` is not empty.
+// Draws one of the top_k most probable tokens (of all if top_k is 0; the lower token wins a tie):
+// token i with a probability proportional to exp(logit_i / temperature). `uniform` in [0, 1)
+// determines the draw. At temperature 0, or if no logit is finite, returns the most probable token.
+// `logits` must not be empty.
+//
 // Thread safety: a pure function.
 int32_t SampleToken(absl::Span<const double> logits, double temperature, int64_t top_k,
                     double uniform);
@@ -29,13 +31,13 @@ struct GenerationRequest {
   int64_t max_sequence = 0;    // the model's
 };
 
-// Runs the generate Program (programs.h) of `engine` token by token, and hands each new token to
-// `give`, until there are enough or `give` returns false. Where the text becomes longer than the
-// model's longest sequence, the last half of the context is given anew and the text goes on; a
-// model whose Program reads no position has no such limit, and is first given the first token of
-// the prompt as often as fills its sequence. The n-th new token is drawn from Philox by seed and n.
+// Runs the generate Program (programs.h) of `engine` token by token, and passes each new token to
+// `receive`, until there are enough or `receive` returns false. If the text becomes longer than the
+// model's longest sequence, the last half of the context is fed again from position 0. A model
+// whose Program reads no position has no such limit; its sequence is first filled with the prompt's
+// first token. The n-th new token is drawn from Philox by seed and n.
 absl::Status Generate(Engine& engine, const GenerationRequest& request,
-                      const std::function<bool(int32_t token)>& give);
+                      const std::function<bool(int32_t token)>& receive);
 
 }  // namespace tessera
 

@@ -8,10 +8,12 @@
 
 namespace tessera {
 
-// DataLoss if it is not a completed Plan: not in protobuf's text form, of a format that is not
-// known, for more than one device, with a part for no Graph, fewer than one micro-batch or a pass
-// that there is not. The message names the file. Kernels are not checked: those that this machine
-// cannot use are replaced when the run is compiled, with a note. Thread safety: a pure function.
+// Parses and checks the checkpoint's plan. Returns DataLoss, with the file's name, if it is not a
+// completed Plan: not in protobuf's text form, of an unknown format, for more than one device, with
+// a part without a Graph, fewer than one micro-batch, or an unknown pass. Kernels are not checked:
+// compiling the run replaces those that this machine cannot use, with a note.
+//
+// Thread safety: a pure function.
 absl::StatusOr<Plan> ReadPlan(const Checkpoint& checkpoint);
 
 }  // namespace tessera

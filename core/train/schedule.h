@@ -10,13 +10,12 @@
 namespace tessera {
 
 // Steps count from 1 to `total_steps`. Up to config.warmup_steps the rate is lr * step /
-// warmup_steps; from there it stays ("constant") or goes to min_lr, reached at the last step, along
-// a line
-// ("linear") or half a cosine ("cosine").
+// warmup_steps; then it is constant ("constant"), or decays to min_lr at the last step, linearly
+// ("linear") or as half a cosine ("cosine").
 // Thread safety: a pure function. `config` must have passed CheckSchedule.
 double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_steps);
 
-// InvalidArgument names the field of the configuration that does not fit.
+// Returns InvalidArgument, with the field of the configuration, for a value out of range.
 absl::Status CheckSchedule(const OptimizerConfig& config);
 
 }  // namespace tessera

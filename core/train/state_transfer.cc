@@ -26,7 +26,7 @@ double ToDouble(const char* from) {
 
 template <typename T>
 void FromDouble(double value, char* to) {
-  // Through float: bf16 and f16 are rounded from that, as everywhere.
+  // Through float, from which bf16 and f16 are rounded everywhere.
   const T converted =
       static_cast<T>(static_cast<std::conditional_t<std::is_class_v<T>, float, T>>(value));
   std::memcpy(to, &converted, sizeof(T));
@@ -161,7 +161,7 @@ absl::Status CheckFits(const Checkpoint& checkpoint, absl::Span<const StateInfo>
     if (extra == Extra::kLeaveOptimizer && saved.role == kOptimizerRole) continue;
     return absl::FailedPreconditionError(absl::StrCat("the checkpoint ", checkpoint.folder(),
                                                       " has the state '", saved.path,
-                                                      "', which this run has not"));
+                                                      "', which this run does not have"));
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// A run's state from an engine into a checkpoint and back: by path, piece by piece, so that neither
-// side ever holds a second copy of it.
+// Copies a run's state between an engine and a checkpoint: by path, in chunks, so that neither side
+// needs memory for a second copy.
 #ifndef TESSERA_CORE_TRAIN_STATE_TRANSFER_H_
 #define TESSERA_CORE_TRAIN_STATE_TRANSFER_H_
 
@@ -21,32 +21,32 @@ struct SaveRequest {
   std::string run_folder;
   int64_t step = 0;
   int64_t batches = 0;  // global batches taken from the data
-  std::string data;     // its fingerprint
+  std::string data;     // the data's fingerprint
   std::string plan;     // text forms
   std::string config;
-  int64_t keep = 3;  // checkpoints that stay
+  int64_t keep = 3;  // checkpoints that are kept
 };
 
-// Saves every state of the engine, in the dtypes that the backend keeps. Errors are
-// SaveCheckpoint's.
+// Saves every state of the engine, in the dtypes that the backend uses. Returns SaveCheckpoint's
+// errors.
 absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request);
 
-// InvalidArgument if a checkpoint of these states could not be saved, or not be read again: to be
-// asked before a run begins.
+// Returns InvalidArgument if a checkpoint of these states could not be saved or read again. Lets a
+// run fail before it begins.
 absl::Status CheckSavable(absl::Span<const StateInfo> states);
 
 enum class Extra { kRefuse, kLeaveOptimizer };
 
-// What does not fit between a checkpoint and the states of a run, as one line: a state that is
-// missing on either side, or of another shape or kind of dtype. OK if all fits; else
-// FailedPrecondition. With kLeaveOptimizer the checkpoint may have optimizer state that the run has
-// not: to evaluate takes parameters alone.
+// Compares the state of a checkpoint with that of a run. Returns FailedPrecondition, with one line
+// for the first difference, if a state is missing on either side or has another role, shape or kind
+// of dtype. With kLeaveOptimizer, the checkpoint may have optimizer state that the run does not
+// have: evaluation reads parameters only.
 absl::Status CheckFits(const Checkpoint& checkpoint, absl::Span<const StateInfo> states,
                        Extra extra);
 
-// Fills every state of the engine from the checkpoint. Floating dtypes are converted where the two
-// differ; the result is a line for the user that says so, or "". Errors: CheckFits', and the
-// checkpoint's own.
+// Fills every state of the engine from the checkpoint. Different floating dtypes are converted; the
+// result is a note for the user that reports this, or "". Returns the errors of CheckFits and of
+// the checkpoint.
 absl::StatusOr<std::string> LoadState(const Checkpoint& checkpoint, Engine& engine, Extra extra);
 
 }  // namespace tessera

@@ -25,7 +25,7 @@ absl::StatusOr<double> ReadScalar(Engine& engine, absl::string_view program,
   return value;
 }
 
-// Seeds are 64 bits without a sign, and a scalar has one.
+// Seeds are unsigned, and scalar inputs are signed.
 int64_t AsSigned(uint64_t seed) { return static_cast<int64_t>(seed); }
 
 }  // namespace

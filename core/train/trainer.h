@@ -1,4 +1,4 @@
-// Training of one run: steps, evaluations and checkpoints over an engine and a dataset.
+// Trains one run: steps, evaluations and checkpoints on an engine and a dataset.
 #ifndef TESSERA_CORE_TRAIN_TRAINER_H_
 #define TESSERA_CORE_TRAIN_TRAINER_H_
 
@@ -22,15 +22,15 @@ struct StepResult {
   double loss = 0;
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  double seconds = 0;  // from asking for the batch until the results are known
-  // False if the loss or a gradient was not finite: then nothing was changed, and the step was not
-  // taken.
+  double seconds = 0;  // from reading the batch until the results are known
+  // False if the loss or a gradient was not finite: then the state is unchanged and the step does
+  // not count.
   bool finite = true;
 };
 
 struct EvaluationResult {
-  double loss = 0;      // the mean over all targets of all batches
-  int64_t batches = 0;  // that were evaluated
+  double loss = 0;      // the mean over all targets of the evaluated batches
+  int64_t batches = 0;  // the number of evaluated batches
   double seconds = 0;
   bool complete = true;  // false if it was stopped before the last batch
 };
@@ -40,27 +40,29 @@ enum class Timing { kNone, kInstructions };
 // One thread at a time. Engine and dataset must outlive it.
 class Trainer {
  public:
-  // `engine` needs the Programs of what is called: RecordRun's (programs.h), for this `config`.
+  // `engine` needs the Programs that the called methods run, compiled from RecordRun (programs.h)
+  // for this `config`.
   Trainer(const RunConfig& config, Engine* engine, const Dataset* dataset);
 
-  // Gives every state its first value.
+  // Initialises every state.
   absl::Status Initialise();
 
-  // Goes on from a checkpoint. The result is a line for the user, or "".
+  // Continues from a checkpoint. The result is a note for the user, or "".
   absl::StatusOr<std::string> Load(const Checkpoint& checkpoint, Extra extra);
 
-  // Steps taken so far, and global batches taken from the data.
+  // The number of completed steps, and of global batches taken from the data.
   int64_t step() const { return step_; }
   int64_t batches() const { return batches_; }
 
-  // Takes the next step. With kInstructions, engine->executor(kTrain).times() are its times.
+  // Executes the next step. With kInstructions, engine->executor(kTrain).times() has its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
 
-  // The loss on the held-back part of the data: up to config.eval_batches batches, all if that is
-  // 0. Asks `stop` before each batch.
+  // The loss on the held-out data: on up to config.eval_batches batches, or on all if that is 0.
+  // Calls `stop` before each batch, and ends if it returns true.
   absl::StatusOr<EvaluationResult> Evaluate(const std::function<bool()>& stop);
 
-  // Gives a Program its inputs for the step after step(); for tools that run it themselves.
+  // Sets the inputs of the training Program for the step after step(), for tools that run it
+  // themselves.
   absl::Status SetTrainInputs(Engine& engine);
 
   // `config_text` is saved beside the state.

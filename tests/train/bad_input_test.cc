@@ -1,4 +1,5 @@
-// Whatever a user gives it: one clear line on stderr, an exit code that is not 0, and nothing lost.
+// Every invalid input results in one clear line on stderr and an exit code other than 0, and no
+// data is lost.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -183,7 +184,7 @@ TEST(BadInputTest, WhatIsNoCheckpoint) {
 TEST(BadInputTest, ACheckpointOfAnotherModel) {
   const std::string folder = TenSteps();
   ExpectOneLine(RunProgram(MlpProgram(), {"--resume=" + folder}), "tessera.GptConfig");
-  // Of another shape: the line says which flag is to blame.
+  // If the shape differs, the line names the flag that caused it.
   for (const char* flag : {"--set=model.layers=2", "--set=model.channels=16",
                            "--set=model.untied_head=true", "--optimizer=sgd"}) {
     SCOPED_TRACE(flag);
@@ -250,7 +251,7 @@ TEST(BadInputTest, AFullDiskLeavesEarlierCheckpoints) {
       << "with room it goes on";
 }
 
-// The same on a disk that is really full: a small one of its own, where the system lets us have it.
+// The same on a disk that is really full: a small one of its own, if the system permits it.
 TEST(BadInputTest, AFullDiskOfItsOwn) {
   const std::string folder = NewFolder();
   if (Shell("unshare -rm mount -t tmpfs -o size=64k tmpfs " + folder).code != 0) {

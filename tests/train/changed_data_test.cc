@@ -1,4 +1,4 @@
-// Data that is not what a run was trained on: rewritten, longer, another file.
+// Resumes and evaluations with changed data: rewritten, longer, or another file.
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -56,7 +56,7 @@ TEST_F(ChangedDataTest, RewrittenAtTheSameSizeItIsRefusedAtResume) {
   ASSERT_EQ(allowed.code, 0) << allowed.err;
   EXPECT_THAT(allowed.out, HasSubstr(std::string("note: ") + kNotTheSame));
   EXPECT_EQ(Metrics(run_).size(), 25);
-  // From here on, this is its data.
+  // The new checkpoint has the fingerprint of the new data.
   const Result again = Resume({"--steps=30"});
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.out, Not(HasSubstr(kNotTheSame)));
@@ -99,7 +99,7 @@ TEST_F(ChangedDataTest, ACheckpointWithoutAFingerprintIsResumedWithANote) {
 TEST_F(ChangedDataTest, RewrittenWhileARunReadsItItEndsTheRun) {
   RunningProgram running(GptProgram(), {"--resume=" + run_, "--steps=1000000"});
   ASSERT_TRUE(running.WaitFor([&] { return Metrics(run_).size() > 20; })) << running.Err();
-  // In its place: to read from a file that is cut first would be SIGBUS.
+  // Writes in place: reading from a truncated file would be SIGBUS.
   std::fstream(data_, std::ios::binary | std::ios::in | std::ios::out) << "X";
   ASSERT_FALSE(running.WaitFor([] { return false; }));
   const Result result = running.Wait();

@@ -1,5 +1,5 @@
-// Files that are made to hurt: checkpoints whose checksums are right and whose contents are not
-// possible, and texts that are long or deep.
+// Malicious files: checkpoints with matching checksums and impossible contents, and texts that are
+// very long or deeply nested.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -21,8 +21,8 @@ using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
-// One line on stderr, in little more memory than the program always takes. (A process starts with
-// the peak of the one that forked it, so tests keep their texts small.)
+// Expects one line on stderr, and little more memory than the program always needs. (The reported
+// peak includes that of the forking process, so tests keep their texts small.)
 void ExpectRefused(const Result& result, const std::string& part) {
   EXPECT_EQ(result.code, 1) << result.signal << result.out << result.err;
   EXPECT_THAT(result.err, StartsWith("error: "));
@@ -40,8 +40,7 @@ std::string Nested(int depth) {
   return text;
 }
 
-// A checkpoint of step 10 that a test changes, and that it then seals: the checksums are made
-// right.
+// A checkpoint of step 10. A test changes its files, and then makes the checksums match (Seal).
 class HostileFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -130,7 +129,7 @@ TEST_F(HostileFilesTest, ASafetensorsHeaderOfManyMegabytes) {
 TEST_F(HostileFilesTest, AStepThatTheFolderContradicts) {
   manifest_.step = 11;
   Seal();
-  ExpectRefused(Resume(), "the manifest is of step 11, and the folder's name says step 10");
+  ExpectRefused(Resume(), "the manifest is of step 11, but the folder's name has step 10");
 }
 
 TEST_F(HostileFilesTest, AStepThatNoRunReaches) {
@@ -170,7 +169,7 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
   }
 }
 
-// The run goes on, with the kernels of the backend that it has, and says so.
+// The run continues with the kernels of its own backend, with a note.
 TEST_F(HostileFilesTest, APlanForABackendThatThereIsNot) {
   std::string plan = ReadFile(File("plan.textproto"));
   const std::string backend = "backend: \"cpu\"";

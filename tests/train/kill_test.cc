@@ -1,4 +1,4 @@
-// kill -9 at random moments, of a program that does little but save.
+// Kills a program that mostly saves, by kill -9 at random moments.
 #include <signal.h>
 
 #include <chrono>
@@ -34,15 +34,15 @@ bool HoldsSomethingUnfinished(const std::string& folder) {
   return false;
 }
 
-// A kill tests most if it falls into a save. Every start of the program takes half a second, so
-// there are only as many kills as it takes to have these.
+// Kills within a save test the most. Every start of the program takes half a second, so the test
+// ends as soon as there were enough of them.
 constexpr int kKills = 25;
 constexpr int kKillsWithinASave = 10;
 constexpr int kMostKills = 100;
 
 TEST(KillTest, KillsLoseNothingThatWasSaved) {
   const std::string folder = NewFolder() + "/run";
-  // Dropout is drawn by step: a step that is taken twice, or left out, shows.
+  // Dropout is drawn by step: a repeated or missing step changes the result.
   const std::vector<std::string> config =
       Tiny({"--set=model.dropout=0.2", "--save_every=1", "--eval_every=0"});
   std::vector<std::string> flags = config;
@@ -55,7 +55,7 @@ TEST(KillTest, KillsLoseNothingThatWasSaved) {
        ++kill) {
     RunningProgram running(GptProgram(), flags);
     ASSERT_TRUE(running.WaitFor([&] { return NewestStep(folder) > saved; })) << running.Err();
-    // At any moment from one save to the next, however long that takes here.
+    // Kill at a random moment from one save to the next, however long that takes on this machine.
     const int64_t first = NewestStep(folder);
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_TRUE(running.WaitFor([&] { return NewestStep(folder) > first; })) << running.Err();
@@ -68,7 +68,7 @@ TEST(KillTest, KillsLoseNothingThatWasSaved) {
       ASSERT_GE(StepGoneOnFrom(killed.out), saved) << killed.out;
     }
     unfinished += static_cast<int>(HoldsSomethingUnfinished(folder));
-    // A folder with a checkpoint's name is complete: the next run, and the last, go on from there.
+    // A folder with a checkpoint's name is complete: the next run continues from it.
     ASSERT_GT(NewestStep(folder), saved);
     saved = NewestStep(folder);
     flags = {"--resume=" + folder};

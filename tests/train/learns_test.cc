@@ -1,4 +1,4 @@
-// The default preset learns more of the default corpus than how often one byte follows another.
+// The default preset learns more about the default corpus than the frequencies of pairs of bytes.
 #include <array>
 #include <cmath>
 #include <memory>
@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-// The mean loss, on the last tenth of `text`, of the pairs of bytes counted in what comes before it
-// (each pair counted once more than it stands there).
+// The mean loss, on the last tenth of `text`, of a model that predicts a byte from the one before
+// it, by the counts of pairs in the other nine tenths (each count plus 1).
 double BigramLoss(const std::string& text) {
   const size_t training = text.size() - text.size() / 10;
   using Row = std::array<double, 257>;  // of each next byte, and of all of them
@@ -41,7 +41,7 @@ TEST(DefaultRun, BeatsBytePairsBeforeASixthOfItIsOver) {
   EXPECT_NEAR(bigrams, 2.41, 0.02);
 
   const std::string folder = NewFolder() + "/run";
-  // One thread: where cores are shared with other tests, two would wait for each other.
+  // One thread: on cores shared with other tests, two threads would wait for each other.
   const Result run =
       RunProgram(GptProgram(), {"--steps=250", "--eval_every=0", "--save_every=0",
                                 "--sample_tokens=20", "--threads=1", "--out=" + folder});

@@ -1,4 +1,4 @@
-// The bounds of what a checkpoint's texts may have leave room above the largest preset.
+// The bounds for the texts of checkpoints leave room above the largest preset.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

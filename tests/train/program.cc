@@ -29,7 +29,7 @@ std::string NewPath(const std::string& name) {
          std::to_string(count++);
 }
 
-// In the child, between fork and exec.
+// Runs in the child process, between fork and exec.
 [[noreturn]] void Become(const std::string& program, const std::vector<std::string>& arguments,
                          const RunOptions& options, int out, int err) {
   dup2(out, STDOUT_FILENO);

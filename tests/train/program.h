@@ -1,4 +1,4 @@
-// Runs the real training program, as a user would, and looks at what it says and leaves.
+// Runs the real training program as a user would, and reads its output and its files.
 #ifndef TESSERA_TESTS_TRAIN_PROGRAM_H_
 #define TESSERA_TESTS_TRAIN_PROGRAM_H_
 
@@ -14,35 +14,35 @@
 
 namespace tessera {
 
-// Paths of the programs, whole.
+// Absolute paths of the programs.
 std::string GptProgram();
 std::string MlpProgram();
 
 // Flags of a GPT of some 3000 parameters on sequences of 16 bytes: a step takes a fraction of a
-// millisecond. It writes no sample and keeps a constant learning rate, so that runs of different
-// lengths are the same as far as they go.
+// millisecond. It writes no sample and has a constant learning rate, so that a longer run begins
+// with the same steps as a shorter one.
 std::vector<std::string> TinyFlags();
-// TinyFlags() and more, on a small text.
+// TinyFlags(), a small text as data, and more flags.
 std::vector<std::string> Tiny(const std::vector<std::string>& more);
 
-// A new empty folder of this test's own.
+// Makes a new empty folder.
 std::string NewFolder();
 
 void WriteFile(const std::string& path, const std::string& contents);
 std::string ReadFile(const std::string& path);
-// A text of some kilobytes, in a file that all tests share.
+// The path of a text of some kilobytes, shared by all tests of the process.
 std::string TextFile();
 
 struct Result {
-  int code = 0;    // of exit, or -1
-  int signal = 0;  // that ended it, or 0
+  int code = 0;    // the exit code, or -1
+  int signal = 0;  // the signal that ended it, or 0
   std::string out, err;
-  int64_t peak_bytes = 0;  // the most memory that it had
+  int64_t peak_bytes = 0;  // peak resident memory
 };
 
 struct RunOptions {
-  std::map<std::string, std::string> environment;  // set beside the test's own
-  std::string folder;                              // that it is run in; "" for the test's
+  std::map<std::string, std::string> environment;  // in addition to the test's
+  std::string folder;                              // the working directory; "" for the test's
   // The largest file that it can write, in bytes; 0 for no limit.
   int64_t file_limit = 0;
 };
@@ -50,10 +50,10 @@ struct RunOptions {
 // Runs a program to its end.
 Result RunProgram(const std::string& program, const std::vector<std::string>& arguments,
                   const RunOptions& options = {});
-// A shell command.
+// Runs a shell command to its end.
 Result Shell(const std::string& command);
 
-// A program that runs while the test goes on.
+// A program that runs concurrently with the test.
 class RunningProgram {
  public:
   RunningProgram(const std::string& program, const std::vector<std::string>& arguments,
@@ -65,11 +65,11 @@ class RunningProgram {
   // Its output so far.
   std::string Out() const;
   std::string Err() const;
-  // What its file descriptors lead to.
+  // The targets of its open file descriptors.
   std::vector<std::string> OpenFiles() const;
   pid_t pid() const { return pid_; }
   void Signal(int signal);
-  // Waits until `done` holds; false after a minute, or when the program ends before.
+  // Waits until `done` returns true. Returns false after a minute, or if the program ends first.
   bool WaitFor(const std::function<bool()>& done);
   Result Wait();
 
@@ -84,10 +84,10 @@ class RunningProgram {
 // The lines of a run's metrics.jsonl.
 std::vector<nlohmann::json> Metrics(const std::string& run_folder);
 
-// "step_00000010", ... in a run folder, the newest first.
+// The names of a run's checkpoints, "step_00000010", ..., newest first.
 std::vector<std::string> Checkpoints(const std::string& run_folder);
 
-// Name -> contents of the files in a folder.
+// The contents of the files in a folder, by name.
 std::map<std::string, std::string> FilesIn(const std::string& folder);
 
 }  // namespace tessera

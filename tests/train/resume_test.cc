@@ -1,4 +1,5 @@
-// Runs that stop and go on: killed, interrupted, ended; from a folder and from one checkpoint.
+// Runs that are resumed after they were killed, interrupted or finished, from a run folder or from
+// one checkpoint.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -26,7 +27,7 @@ std::string Name(int64_t step) {
   return "step_" + std::string(8 - digits.size(), '0') + digits;
 }
 
-// What a run of so many steps leaves at its end, without a stop.
+// The last checkpoint's files of an uninterrupted run of so many steps.
 std::map<std::string, std::string> WithoutAStop(int64_t steps,
                                                 const std::vector<std::string>& more) {
   const std::string folder = NewFolder();
@@ -37,7 +38,7 @@ std::map<std::string, std::string> WithoutAStop(int64_t steps,
   return FilesIn(folder + "/checkpoints/" + Name(steps));
 }
 
-// Metrics have every step up to the last once.
+// Expects that the metrics have every step up to `last` once.
 void ExpectStepsTo(int64_t last, const std::string& folder) {
   const std::vector<nlohmann::json> metrics = Metrics(folder);
   ASSERT_EQ(metrics.size(), last);
@@ -55,7 +56,7 @@ TEST(ResumeTest, TwentyStepsAreTenAndTen) {
   ExpectStepsTo(20, folder);
 }
 
-// Dropout is drawn by step, and AdamW counts its own: both must be kept.
+// Dropout is drawn by step, and AdamW counts its own steps: both numbers must be restored.
 TEST(ResumeTest, AKilledRunGoesOnBitForBit) {
   const std::string folder = NewFolder();
   const std::vector<std::string> common = {"--set=model.dropout=0.2", "--save_every=10"};
@@ -168,7 +169,7 @@ TEST(ResumeTest, ARunThatIsDoneHasNothingToDo) {
   EXPECT_THAT(result.out, HasSubstr("nothing is left to do: step 20 of 20 is done"));
 }
 
-// The answer to more steps is the answer to none.
+// The error is the same as with more steps.
 TEST(ResumeTest, AFinishedRunOfAnotherShapeIsAnErrorToo) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder})).code, 0);
@@ -197,7 +198,7 @@ TEST(ResumeTest, ARunStoppedBeforeItsFirstCheckpointStartsAgain) {
   ExpectStepsTo(20, folder);
 }
 
-// Else pruning it would free no space on the disk.
+// Otherwise, pruning it would free no space on the disk.
 TEST(ResumeTest, AResumedRunClosesTheCheckpointThatItStartedFrom) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=10"})).code, 0);
@@ -209,7 +210,7 @@ TEST(ResumeTest, AResumedRunClosesTheCheckpointThatItStartedFrom) {
   EXPECT_THAT(running.OpenFiles(), Not(::testing::Contains(HasSubstr(Name(10)))));
 }
 
-// Another process that trains there may be about to remove the checkpoint, or to save a newer one.
+// Another process that trains there may remove the checkpoint or save a newer one.
 TEST(ResumeTest, AResumeTakesTheLockBeforeItChoosesACheckpoint) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder})).code, 0);
@@ -234,7 +235,7 @@ TEST(ResumeTest, AFailedResumeLeavesNoFolderAndMeasuresNothing) {
   EXPECT_FALSE(fs::exists(folder + "/new"));
 }
 
-// As int, 2^32 + 1 would be 1.
+// 2^32 + 1, narrowed to int, is 1.
 TEST(ResumeTest, KeepsAsManyCheckpointsAsAreAskedFor) {
   const std::string folder = NewFolder();
   const Result result =
@@ -284,7 +285,7 @@ TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   other_seed.push_back("--seed=77");
   EXPECT_THAT(RunProgram(GptProgram(), other_seed).out, Not(HasSubstr(sampled.out)));
 
-  // One checkpoint will do, and so will the other device.
+  // One checkpoint is enough, and so is the other device.
   const Result older = RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + Name(10),
                                                  "--mode=evaluate", "--device=reference"});
   EXPECT_EQ(older.code, 0) << older.err;

@@ -1,4 +1,4 @@
-// Whole runs of the real program: what a run says and leaves in its folder.
+// Complete runs of the real program: their output and their run folder.
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -110,7 +110,7 @@ TEST(TrainTest, FieldsAreSetByNameAndWrittenOut) {
                     HasSubstr("    channels: 4\n"), HasSubstr("  lr: 0.25\n"),
                     HasSubstr("  prompt: \"Well\"\n"), HasSubstr("memory_limit: \"\"\n")));
 
-  // The same configuration again gives the same run.
+  // The same configuration results in the same run.
   const Result again = RunProgram(
       GptProgram(), {"--config=" + folder + "/run/config.textproto", "--out=" + folder + "/again"});
   ASSERT_EQ(again.code, 0) << again.err;
@@ -157,7 +157,7 @@ TEST(TrainTest, PlanOnlyRunsNothing) {
                     HasSubstr("fits in this machine")));
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 
-  // 13 billion parameters are planned on a machine that could not hold them.
+  // 13 billion parameters can be planned on a machine that cannot hold them.
   const Result large = RunProgram(GptProgram(), {"--preset=gpt3_13b", "--batch=1", "--plan_only"});
   ASSERT_EQ(large.code, 0) << large.err;
   EXPECT_THAT(large.out, HasSubstr("12.9G parameters"));
@@ -182,7 +182,7 @@ TEST(TrainTest, DumpsAndTraces) {
   for (const auto& event : trace["traceEvents"]) slices += event["ph"] == "X" ? 1 : 0;
   EXPECT_GT(slices, 50);
 
-  // To look inside changes nothing.
+  // Traces and dumps change nothing.
   const std::string plain = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + plain, "--steps=4"})).code, 0);
   EXPECT_EQ(FilesIn(folder + "/checkpoints/step_00000004"),
@@ -206,7 +206,7 @@ TEST(TrainTest, WithoutDataItReadsTheCorpusThatComesWithIt) {
   const Result result = RunProgram(GptProgram(), flags);
   EXPECT_EQ(result.code, 0) << result.err;
 
-  // A program that was moved finds it beside itself, without Bazel's words.
+  // A program that was moved finds the corpus beside itself, without Bazel's environment.
   const std::string elsewhere = NewFolder();
   std::filesystem::copy_file(GptProgram(), elsewhere + "/train");
   RunOptions options;

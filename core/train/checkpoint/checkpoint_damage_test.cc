@@ -1,4 +1,4 @@
-// Checkpoints that something has happened to, and folders that are none.
+// Damaged checkpoints, and folders that are no checkpoints.
 #include <cstdint>
 #include <fstream>
 #include <string>
@@ -26,7 +26,7 @@ std::vector<std::string> Names(const std::string& run) { return *ListFolder(run 
 
 std::vector<std::string> FilesOf(const SavedCheckpoint& saved) { return *ListFolder(saved.folder); }
 
-// In place: where a file is cut and written again, ext4 waits for the disk.
+// Writes in place: ext4 waits for the disk when a file is truncated and written again.
 void FlipBit(const std::string& path, size_t byte, int bit) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   const auto offset = static_cast<std::streamoff>(byte);
@@ -44,22 +44,22 @@ std::string OpenError(const std::string& path, absl::StatusCode code) {
   return message;
 }
 
-// Headers that no checksum vouches for: they open or are refused, and what opens can be read.
+// Headers without a check of their checksum are accepted or refused; what is accepted can be read.
 TEST(CheckpointDamageTest, SurvivesDamagedHeaders) {
   const std::string run = NewFolder("run");
   auto saved = SaveForTest(run, 1);
   ASSERT_TRUE(saved.ok());
   const std::string path = saved->folder + "/parameters.safetensors";
-  const std::string whole = ReadFile(path);
-  const size_t header_bytes = 8 + static_cast<unsigned char>(whole[0]) +
-                              256 * static_cast<size_t>(static_cast<unsigned char>(whole[1]));
-  ASSERT_LT(header_bytes, whole.size());
+  const std::string original = ReadFile(path);
+  const size_t header_bytes = 8 + static_cast<unsigned char>(original[0]) +
+                              256 * static_cast<size_t>(static_cast<unsigned char>(original[1]));
+  ASSERT_LT(header_bytes, original.size());
   OpenOptions options;
   options.verify_checksums = false;
   const RandomStream stream = MakeStream(13, "damage");
-  for (uint64_t turn = 0; turn < 2000; ++turn) {
-    const PhiloxBlock random = RandomBlock(stream, turn, 0);
-    // The length, which is in the first eight bytes, more often than its share.
+  for (uint64_t trial = 0; trial < 2000; ++trial) {
+    const PhiloxBlock random = RandomBlock(stream, trial, 0);
+    // The length, in the first eight bytes, is changed more often than its share.
     const size_t byte = random[0] % (random[1] % 4 == 0 ? 8 : header_bytes);
     const int bit = static_cast<int>(random[2] % 8);
     FlipBit(path, byte, bit);
@@ -82,7 +82,7 @@ TEST(CheckpointDamageTest, FindsAFlippedBitAnywhereInEveryFile) {
   for (const std::string& name : FilesOf(*saved)) {
     const std::string path = saved->folder + "/" + name;
     const size_t bytes = ReadFile(path).size();
-    // Every byte of a safetensors header, and samples of what follows; manifest_test has the rest.
+    // Every byte of a safetensors header, and samples of the data; manifest_test has the rest.
     for (size_t i = 0; i < bytes; i += i < 400 ? 1 : 29) {
       const int bit = static_cast<int>((i * 5 + i / 8) % 8);
       FlipBit(path, i, bit);
@@ -102,14 +102,14 @@ TEST(CheckpointDamageTest, FindsWhatIsMissingOrCut) {
   ASSERT_TRUE(saved.ok());
   for (const std::string& name : FilesOf(*saved)) {
     const std::string path = saved->folder + "/" + name;
-    const std::string whole = ReadFile(path);
-    for (size_t size : {size_t{0}, size_t{7}, whole.size() / 2, whole.size() - 1}) {
-      WriteFile(path, whole.substr(0, size));
+    const std::string original = ReadFile(path);
+    for (size_t size : {size_t{0}, size_t{7}, original.size() / 2, original.size() - 1}) {
+      WriteFile(path, original.substr(0, size));
       EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
                   HasSubstr(name == "manifest.json" ? "the manifest is damaged" : name));
-      EXPECT_FALSE(LooksWhole(saved->folder));
+      EXPECT_FALSE(LooksComplete(saved->folder));
     }
-    WriteFile(path, whole + " ");
+    WriteFile(path, original + " ");
     EXPECT_FALSE(Checkpoint::Open(saved->folder).ok()) << name;
     ASSERT_TRUE(RemoveTree(path).ok());
     if (name == "manifest.json") {
@@ -119,21 +119,21 @@ TEST(CheckpointDamageTest, FindsWhatIsMissingOrCut) {
       EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
                   HasSubstr("the file " + name + " is missing"));
     }
-    EXPECT_FALSE(LooksWhole(saved->folder));
-    WriteFile(path, whole);
+    EXPECT_FALSE(LooksComplete(saved->folder));
+    WriteFile(path, original);
   }
-  EXPECT_TRUE(LooksWhole(saved->folder));
+  EXPECT_TRUE(LooksComplete(saved->folder));
 }
 
-// What only the header of a file says differently from the manifest, with right checksums.
+// Headers that contradict the manifest, with matching checksums.
 TEST(CheckpointDamageTest, FindsAManifestThatDoesNotFitItsFiles) {
   const std::string run = NewFolder("run");
   auto saved = SaveForTest(run, 1);
   ASSERT_TRUE(saved.ok());
   const std::string path = saved->folder + "/manifest.json";
-  const std::string whole = ReadFile(path);
+  const std::string original = ReadFile(path);
   const auto error = [&](auto change) {
-    auto manifest = ParseManifest(whole);
+    auto manifest = ParseManifest(original);
     EXPECT_TRUE(manifest.ok());
     change(*manifest);
     WriteFile(path, ManifestToText(*manifest));
@@ -160,20 +160,20 @@ TEST(CheckpointDamageTest, PassesOverATornOne) {
   auto opened = OpenCheckpoint(run);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->checkpoint->step(), 10);
-  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  EXPECT_EQ(Difference(*opened->checkpoint), "");
   ASSERT_THAT(opened->skipped, SizeIs(2));
   EXPECT_THAT(opened->skipped[0], HasSubstr("step_00000030: the file parameters.safetensors has "
                                             "changed: its XXH3-128 is "));
   EXPECT_THAT(opened->skipped[1], HasSubstr("step_00000020: this is no checkpoint"));
 
-  // Whoever does not look at checksums is told by the one who did.
+  // A rank that does not compare checksums gets the folder from one that did.
   OpenOptions options;
   options.verify_checksums = false;
   EXPECT_EQ(OpenCheckpoint(run, options)->checkpoint->step(), 30);
 
   WriteFile(folder + "step_00000010/plan.textproto", "");
   EXPECT_THAT(OpenError(run, absl::StatusCode::kDataLoss),
-              AllOf(HasSubstr("none of 3 checkpoints is whole"), HasSubstr("step_00000010")));
+              AllOf(HasSubstr("none of 3 checkpoints is complete"), HasSubstr("step_00000010")));
 }
 
 TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
@@ -190,7 +190,7 @@ TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
   EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
               HasSubstr("step_00000020: the checkpoint has version 2, and this Tessera reads "
                         "version 1"));
-  // Nor does a save take it for torn.
+  // Nor does a save consider it incomplete.
   ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));
 }

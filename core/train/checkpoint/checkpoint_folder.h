@@ -1,16 +1,16 @@
-// Where checkpoints lie, and which of them there are.
+// The folders of a run's checkpoints.
 //
 //   <run>/checkpoints/step_00000120/           one checkpoint
-//       manifest.json                          what it is: manifest.h
+//       manifest.json                          see manifest.h
 //       parameters.safetensors
 //       optimizer.safetensors
 //       plan.textproto
 //       config.textproto
-//   <run>/checkpoints/.tmp-...                 what is being written or removed
+//   <run>/checkpoints/.tmp-...                 a checkpoint that is being written or removed
 //   <run>/checkpoints/.old-step_00000120       see ReplaceFolder in durable_file.h
 //
-// A folder with the name of a checkpoint is a whole one: it got its name when all in it was on the
-// disk.
+// A folder with the name of a checkpoint holds a complete one: it got its name after all its files
+// were on the disk.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
@@ -32,11 +32,11 @@ inline constexpr char kConfigFile[] = "config.textproto";
 inline constexpr char kTemporaryPrefix[] = ".tmp-";
 inline constexpr char kReplacedPrefix[] = ".old-";
 
-// "step_00000120"; more digits where eight are too few.
+// "step_00000120", with more than eight digits if the step needs them.
 std::string StepFolderName(int64_t step);
 
-// The step in the name of a checkpoint's folder, also of one that was put aside to be replaced; -1
-// for a folder that has another name.
+// The step in the name of a checkpoint's folder (also of one that was moved aside to be replaced),
+// or -1 if the folder has another kind of name.
 int64_t StepOfFolder(absl::string_view folder);
 
 // "<run>/checkpoints"
@@ -44,12 +44,12 @@ std::string CheckpointsFolder(absl::string_view run_folder);
 
 struct FoundCheckpoint {
   int64_t step = 0;
-  std::string folder;  // the whole path
+  std::string folder;  // its path
 };
 
-// The checkpoints in a folder of them (not in a run's folder), the newest first, by name alone:
-// nothing is opened. One that was being replaced stands after the one that was to take its place.
-// An error if the folder cannot be listed.
+// Lists the checkpoints in a folder of checkpoints (not in a run's folder) by their names, newest
+// first, and opens none. A checkpoint that was being replaced comes after its replacement. Returns
+// an error if the folder cannot be listed.
 absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view checkpoints_folder);
 
 }  // namespace tessera

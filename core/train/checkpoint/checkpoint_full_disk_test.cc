@@ -1,5 +1,5 @@
-// A disk that fills up while a checkpoint is written: one clear line, nothing left behind, and
-// earlier checkpoints as they were.
+// A disk that becomes full while a checkpoint is written: the error is one clear line, no files
+// remain, and earlier checkpoints are unchanged.
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Runs `body` in a child and returns what it returned, at most a pipe's buffer of text.
+// Runs `body` in a child process and returns its result, at most a pipe's buffer of text.
 std::string InChild(const std::function<std::string()>& body) {
   int ends[2];
   if (pipe(ends) != 0) return "no pipe";
@@ -49,17 +49,17 @@ std::string InChild(const std::function<std::string()>& body) {
   return result;
 }
 
-// "" if step 10 is as it was and nothing else is there.
+// "" if the checkpoint of step 10 is unchanged and there is nothing else.
 std::string WhatIsLeftIsWrong(const std::string& run) {
   const auto names = ListFolder(run + "/checkpoints");
   if (!names.ok()) return absl::StrCat(names.status().message());
   if (*names != std::vector<std::string>{"step_00000010"}) return "something was left behind";
   const auto opened = OpenCheckpoint(run);
   if (!opened.ok()) return absl::StrCat(opened.status().message());
-  return WhatIsWrong(*opened->checkpoint);
+  return Difference(*opened->checkpoint);
 }
 
-// Any number of bytes that a file may have, from none to enough.
+// Every limit of a file's bytes, from 0 to enough.
 TEST(CheckpointFullDiskTest, NamesAFileThatMayNotGrow) {
   const std::string run = NewFolder("limit");
   ASSERT_TRUE(SaveForTest(run, 10).ok());
@@ -77,7 +77,7 @@ TEST(CheckpointFullDiskTest, NamesAFileThatMayNotGrow) {
   }
 }
 
-// Saves step 20 on file systems of ever more of something, until it fits. Returns what is wrong.
+// Saves step 20 on file systems with a growing limit, until it fits. Returns the first fault.
 std::string GrowUntilItFits(const std::string& run, const std::string& what,
                             const std::string& unit) {
   int failed = 0;
@@ -107,12 +107,12 @@ std::string GrowUntilItFits(const std::string& run, const std::string& what,
   return "it never had room";
 }
 
-// Blocks, and names of files, run out at every file in turn.
+// Blocks, and inodes, run out at every file.
 TEST(CheckpointFullDiskTest, SaysThatTheDiskIsFull) {
   const std::string run = NewFolder("disk");
   const auto in_own_namespace = [&](const std::function<std::string()>& body) {
     return InChild([&]() -> std::string {
-      // Mounts of a namespace of our own go with the process, however it ends.
+      // The mounts of this namespace disappear with the process.
       if (unshare(CLONE_NEWNS) != 0 ||
           mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
           mount("none", run.c_str(), "tmpfs", 0, "size=4k") != 0) {

@@ -1,4 +1,4 @@
-// Whenever a save is killed, the newest whole checkpoint opens, and is right.
+// After a save is killed at any moment, the newest complete checkpoint opens and is correct.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 namespace tessera {
 namespace {
 
-// Forks; the child runs `body` and ends. The parent must wait for it.
+// Forks; the child process runs `body` and ends. The caller must wait for it.
 pid_t Child(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {
@@ -30,7 +30,7 @@ pid_t Child(const std::function<void()>& body) {
   return child;
 }
 
-// Saving again for each moment would take long where the disk is slow.
+// Copying is faster than saving again for each moment if the disk is slow.
 void Copy(const std::string& from, const std::string& to) {
   ASSERT_TRUE(RemoveTree(to).ok());
   std::error_code error;
@@ -38,7 +38,7 @@ void Copy(const std::string& from, const std::string& to) {
   ASSERT_FALSE(error) << error.message();
 }
 
-// Kills itself before the `moment`th change on the disk, as kill -9 would.
+// Kills the process, as kill -9 would, before the `moment`th change on the disk.
 absl::Status SaveAndDie(const std::string& run, const CheckpointContents& contents, int keep,
                         int moment) {
   SaveOptions options = OptionsForTest(keep);
@@ -48,11 +48,12 @@ absl::Status SaveAndDie(const std::string& run, const CheckpointContents& conten
   return SaveCheckpoint(run, contents, ReadStateForTest(contents.step), options).status();
 }
 
-// The newest whole one is of a step that it may be of, and whatever has a checkpoint's name is one.
+// Expects that the newest complete checkpoint is of one of these steps, and that every folder with
+// a checkpoint's name is complete.
 void ExpectNewest(const std::string& run, int64_t at_least, int64_t at_most) {
   auto opened = OpenCheckpoint(run);
   ASSERT_TRUE(opened.ok()) << opened.status();
-  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  EXPECT_EQ(Difference(*opened->checkpoint), "");
   EXPECT_GE(opened->checkpoint->step(), at_least);
   EXPECT_LE(opened->checkpoint->step(), at_most);
   auto found = ListCheckpoints(CheckpointsFolder(run));
@@ -60,17 +61,18 @@ void ExpectNewest(const std::string& run, int64_t at_least, int64_t at_most) {
   for (const FoundCheckpoint& named : *found) {
     auto checkpoint = Checkpoint::Open(named.folder);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-    EXPECT_EQ(WhatIsWrong(**checkpoint), "");
+    EXPECT_EQ(Difference(**checkpoint), "");
   }
 }
 
-// After a save that nobody killed there is nothing but checkpoints.
+// Expects nothing but checkpoints, as after a save that was not killed.
 void ExpectClean(const std::string& run, size_t count) {
   EXPECT_EQ(ListFolder(CheckpointsFolder(run))->size(), count);
   EXPECT_EQ(ListCheckpoints(CheckpointsFolder(run))->size(), count);
 }
 
-// Runs `attempt(moment)` in children that die before change 0, 1, 2, ... until one comes through.
+// Runs `attempt(moment)` in child processes that die before change 0, 1, 2, ... until one
+// completes.
 int DieAtEveryMoment(const std::function<void()>& prepare, const std::function<void(int)>& attempt,
                      const std::function<void()>& check) {
   for (int moment = 0;; ++moment) {
@@ -86,7 +88,7 @@ int DieAtEveryMoment(const std::function<void()>& prepare, const std::function<v
 TEST(CheckpointKillTest, SurvivesAKillBeforeEveryChange) {
   const std::string run = NewFolder("kill");
   const std::string before = NewFolder("before");
-  // With a leftover, and some to prune.
+  // With remains of a killed save, and old checkpoints to prune.
   for (int64_t step : {10, 20}) ASSERT_TRUE(SaveForTest(before, step, 0).ok());
   ASSERT_TRUE(MakeFolders(before + "/checkpoints/.tmp-step_00000025/a").ok());
   for (int keep : {1, 2}) {
@@ -118,26 +120,26 @@ TEST(CheckpointKillTest, SurvivesAKillOfTheFirstSave) {
       [&](int moment) { SaveAndDie(run, ContentsForTest(10), 1, moment).IgnoreError(); },
       [&] {
         auto opened = OpenCheckpoint(run);
-        EXPECT_EQ(opened.ok() ? WhatIsWrong(*opened->checkpoint) : "", "");
+        EXPECT_EQ(opened.ok() ? Difference(*opened->checkpoint) : "", "");
         EXPECT_FALSE(absl::IsDataLoss(opened.status())) << opened.status();
       });
   ExpectNewest(run, 10, 10);
 }
 
-// One save after another, killed from outside at times that nobody chose.
+// Saves one after another, killed from outside at random moments.
 TEST(CheckpointKillTest, SurvivesKillsAtRandomMoments) {
   const std::string run = NewFolder("kill");
   ASSERT_TRUE(SaveForTest(run, 1, 2).ok());
   int64_t step = 1;
-  int inside = 0;  // kills that left something half-done behind
-  for (uint64_t turn = 0; turn < 100; ++turn) {
+  int inside = 0;  // kills within a save
+  for (uint64_t trial = 0; trial < 100; ++trial) {
     const pid_t child = Child([&] {
       for (int64_t next = step + 1;; ++next) {
         if (!SaveForTest(run, next, 2).ok()) _exit(1);
       }
     });
     ASSERT_GT(child, 0);
-    usleep(500 + RandomWord(MakeStream(1, "kill"), 0, turn) % 12000);
+    usleep(500 + RandomWord(MakeStream(1, "kill"), 0, trial) % 12000);
     ASSERT_EQ(kill(child, SIGKILL), 0);
     int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -46,11 +46,11 @@ TEST(CheckpointTest, OpensWhatWasSaved) {
     EXPECT_THAT(opened->skipped, IsEmpty());
     EXPECT_EQ(opened->checkpoint->step(), 120);
     EXPECT_EQ(opened->checkpoint->batches(), 240);
-    EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+    EXPECT_EQ(Difference(*opened->checkpoint), "");
   }
 }
 
-// What `save` of Python's safetensors.numpy (0.8.0) gives for {"w": [1, -2], "counts": [42]}.
+// As `save` of Python's safetensors.numpy (0.8.0) writes {"w": [1, -2], "counts": [42]}.
 TEST(CheckpointTest, WritesSafetensorsToTheByte) {
   const std::string run = NewFolder("golden");
   CheckpointContents contents;
@@ -79,12 +79,12 @@ TEST(CheckpointTest, ReadsAnyRange) {
   ASSERT_TRUE(opened.ok()) << opened.status();
   const Checkpoint& checkpoint = *opened->checkpoint;
   const std::string path = "blocks.0.w.adam_m";
-  std::vector<char> whole(4200), part(4200);
-  ASSERT_TRUE(checkpoint.ReadRange(path, 0, absl::MakeSpan(whole)).ok());
+  std::vector<char> all(4200), part(4200);
+  ASSERT_TRUE(checkpoint.ReadRange(path, 0, absl::MakeSpan(all)).ok());
   for (const auto& [begin, size] : {std::pair(0, 1), {17, 1000}, {4199, 1}, {4200, 0}, {0, 0}}) {
     const absl::Span<char> out = absl::MakeSpan(part).first(size);
     ASSERT_TRUE(checkpoint.ReadRange(path, begin, out).ok());
-    EXPECT_EQ(out, absl::MakeSpan(whole).subspan(begin, size));
+    EXPECT_EQ(out, absl::MakeSpan(all).subspan(begin, size));
   }
   for (const auto& [begin, size] :
        {std::pair<int64_t, int>(-1, 1), {4200, 1}, {1, 4200}, {INT64_MAX, 8}}) {
@@ -106,7 +106,7 @@ TEST(CheckpointTest, StaysReadableWhenRemoved) {
   auto opened = OpenCheckpoint(run);
   ASSERT_TRUE(opened.ok()) << opened.status();
   ASSERT_TRUE(RemoveTree(run).ok());
-  EXPECT_EQ(WhatIsWrong(*opened->checkpoint), "");
+  EXPECT_EQ(Difference(*opened->checkpoint), "");
 }
 
 TEST(CheckpointTest, AsksForTheChunksThatItAnnounces) {
@@ -142,7 +142,7 @@ TEST(CheckpointTest, KeepsTheNewest) {
   EXPECT_THAT(Names(run), SizeIs(3));
   ASSERT_TRUE(SaveForTest(run, 123456789012, 1).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_123456789012"));
-  // The one that was just written is never the one to go.
+  // The newly written one is never removed.
   ASSERT_TRUE(SaveForTest(run, 60, 1).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_00000060"));
 }
@@ -194,7 +194,7 @@ TEST(CheckpointTest, CleansUpAfterKilledSaves) {
   ASSERT_TRUE(MakeFolders(folder + ".old-step_00000020").ok());
   ASSERT_TRUE(SaveForTest(run, 50, 0).ok());
   EXPECT_THAT(Names(run), SizeIs(4));
-  EXPECT_EQ(WhatIsWrong(**Checkpoint::Open(folder + "step_00000020")), "");
+  EXPECT_EQ(Difference(**Checkpoint::Open(folder + "step_00000020")), "");
 }
 
 TEST(CheckpointTest, RefusesWhatItCannotSave) {
@@ -238,7 +238,7 @@ TEST(CheckpointTest, RefusesWhatItCannotSave) {
   EXPECT_THAT(Names(run), IsEmpty());
 }
 
-TEST(CheckpointTest, HandsOnTheErrorOfWhoeverHasTheState) {
+TEST(CheckpointTest, ReturnsTheErrorOfReadState) {
   const std::string run = NewFolder("run");
   ASSERT_TRUE(SaveForTest(run, 1).ok());
   auto saved = SaveCheckpoint(
@@ -250,7 +250,7 @@ TEST(CheckpointTest, HandsOnTheErrorOfWhoeverHasTheState) {
       OptionsForTest(1));
   EXPECT_EQ(saved.status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(saved.status().message(),
-            "cannot save the checkpoint of step 2: cannot get bytes 2000 to 3000 of 'blocks.0.w': "
+            "cannot save the checkpoint of step 2: cannot read bytes 2000 to 3000 of 'blocks.0.w': "
             "the device is gone; earlier checkpoints are as they were");
   EXPECT_THAT(Names(run), ElementsAre("step_00000001"));
 }

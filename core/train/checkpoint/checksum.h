@@ -1,5 +1,5 @@
-// XXH3-128, over data that comes in pieces. It finds what disks, memory and networks do to data; it
-// is no defence against a person who means to deceive.
+// XXH3-128 checksums of data that comes in chunks. They detect damage by disks, memory and
+// networks, not deliberate forgery.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_CHECKSUM_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_CHECKSUM_H_
 
@@ -30,7 +30,7 @@ class Checksum {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// Of one piece.
+// The checksum of one chunk, as Checksum::Hex.
 std::string ChecksumOf(absl::Span<const char> bytes);
 
 }  // namespace tessera

@@ -49,7 +49,7 @@ absl::Status DurableWriter::Write(absl::Span<const char> bytes) {
 }
 
 absl::Status DurableWriter::Finish() {
-  // A file system may find out only now that the disk is full or broken.
+  // Some file systems notice a full or broken disk only here.
   if (fsync(fd_.get()) != 0) {
     return SystemError(errno, absl::StrCat("cannot bring ", path_, " to the disk"));
   }
@@ -97,10 +97,10 @@ absl::Status MakeFolders(const std::string& path) {
     return absl::OkStatus();
   }
   const std::string parent = std::filesystem::path(path).parent_path();
-  // Some file systems (/proc) say ENOENT to whatever is new.
+  // Some file systems (/proc) return ENOENT for every new name.
   if (error == ENOENT && !parent.empty() && parent != path && !Exists(parent)) {
     RETURN_IF_ERROR(MakeFolders(parent));
-    // "a/" is there once "a" is.
+    // "a/" exists as soon as "a" does.
     return Exists(path) ? absl::OkStatus() : MakeFolders(path);
   }
   return SystemError(error, absl::StrCat("cannot make the folder ", path));
@@ -109,7 +109,7 @@ absl::Status MakeFolders(const std::string& path) {
 absl::Status SyncFolder(const std::string& path) {
   const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
-  // EINVAL: a file system that has no such thing for folders.
+  // EINVAL: a file system that cannot sync folders.
   if (fsync(fd.get()) == 0 || errno == EINVAL) return absl::OkStatus();
   return SystemError(errno, absl::StrCat("cannot bring the folder ", path, " to the disk"));
 }
@@ -131,7 +131,7 @@ absl::Status ReplaceFolder(const std::string& from, const std::string& to, const
   }
   RETURN_IF_ERROR(RenameFolder(to, aside));
   absl::Status status = RenameFolder(from, to);
-  // The first error is the one to tell.
+  // The first error is the one to report.
   if (!status.ok()) RenameFolder(aside, to).IgnoreError();
   return status;
 }

@@ -1,8 +1,8 @@
-// Files and folders that are on the disk when these functions say so, and the system's errors as
-// absl::Status: each names the file, and a full disk, a used-up quota and a file-size limit are all
-// ResourceExhausted.
+// Files and folders whose changes reach the disk before these functions report success. The
+// system's errors are returned as absl::Status with the file's name; a full disk, an exhausted
+// quota and a file-size limit are all ResourceExhausted.
 //
-// Thread safety: functions on different paths, and const methods, may run at once.
+// Thread safety: functions on different paths, and const methods, may run concurrently.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_DURABLE_FILE_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_DURABLE_FILE_H_
 
@@ -23,11 +23,11 @@ namespace tessera {
 // be lost.
 class DurableWriter {
  public:
-  // AlreadyExists if there is such a file.
+  // Returns AlreadyExists if the file exists.
   static absl::StatusOr<std::unique_ptr<DurableWriter>> Create(const std::string& path);
 
   absl::Status Write(absl::Span<const char> bytes);
-  // Everything written is on the disk after this, but the file's name only after SyncFolder.
+  // Brings everything that was written to the disk. The file's name is there after SyncFolder only.
   absl::Status Finish();
 
  private:
@@ -38,16 +38,16 @@ class DurableWriter {
   int64_t written_ = 0;
 };
 
-// A file that stays readable even if its name is removed meanwhile.
+// A file that stays readable after its name is removed.
 class FileReader {
  public:
-  // InvalidArgument if it is not a regular file.
+  // Returns InvalidArgument if the path is not a regular file.
   static absl::StatusOr<std::unique_ptr<FileReader>> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }  // when it was opened
 
-  // Fills `out` with what lies at `offset`. DataLoss if the file ends before.
+  // Fills `out` from byte `offset` on. Returns DataLoss if the file ends before `out` is full.
   absl::Status Read(int64_t offset, absl::Span<char> out) const;
 
  private:
@@ -59,33 +59,35 @@ class FileReader {
   const int64_t bytes_;
 };
 
-// Makes a folder and those above it where they are missing, and syncs the names of the new ones.
+// Makes a folder and its missing parents, and syncs the names of the new ones.
 absl::Status MakeFolders(const std::string& path);
 
-// The names in a folder that were made, renamed or removed are so on the disk after this.
+// Brings new, renamed and removed names in a folder to the disk.
 absl::Status SyncFolder(const std::string& path);
 
 absl::Status RenameFolder(const std::string& from, const std::string& to);
 
-// Makes `from` take the place and name of `to`, and leaves what was there for the caller to remove.
-// Where the file system can exchange two names (`may_exchange`, and not NFS), `to` is never
-// missing, and what it was is now `from`. Elsewhere what it was is `aside`, and a crash in between
-// leaves `aside` and `from`, but no `to`.
+// Renames `from` to `to`, and leaves the former `to` under another name for the caller to remove.
+// If the file system can exchange two names (NFS cannot) and `may_exchange`, the former `to` is
+// then named `from`, and `to` exists at all times. Otherwise it is named `aside`, and a crash
+// between the two renames leaves `aside` and `from`, but no `to`.
 absl::Status ReplaceFolder(const std::string& from, const std::string& to, const std::string& aside,
                            bool may_exchange = true);
 
-// A folder or file and all in it. OK if there is none.
+// Removes a file, or a folder and everything in it. OK if there is none.
 absl::Status RemoveTree(const std::string& path);
 
-// Names in a folder, "." and ".." left out, in alphabetical order.
+// The names in a folder without "." and "..", in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
 
 bool Exists(const std::string& path);
 
-// Held by one process at a time, and let go by the system when the process ends, however it ends.
+// A lock that one process at a time can hold. The system releases it when the process ends, for
+// whatever reason.
 class FolderLock {
  public:
-  // Unavailable if another one has it. OK without a lock where the file system has none.
+  // Returns Unavailable if another process holds it. On a file system without locks, returns an
+  // object that locks nothing.
   static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& path);
 
  private:

@@ -100,7 +100,7 @@ TEST(DurableFileTest, LocksAFolderForOneProcess) {
   lock->reset();
   EXPECT_TRUE(FolderLock::Take(folder).ok());
 
-  // The system lets go of it for a process that is gone.
+  // The system releases the lock of a process that has ended.
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

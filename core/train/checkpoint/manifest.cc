@@ -26,13 +26,13 @@ std::string LastLine(absl::string_view checksum) {
   return absl::StrCat("  \"xxh3_128\": \"", checksum, "\"\n}\n");
 }
 
-// The checksum that a text should have in its last line, whatever it has there.
+// The checksum that belongs into the last line of a text with this body.
 std::string ChecksumOfText(absl::string_view body) {
   const std::string text = absl::StrCat(body, LastLine(kNoChecksum));
   return ChecksumOf(text);
 }
 
-// One line for each, so that people and diff can read it.
+// A JSON list with one line for each record, for people and for diff.
 std::string Lines(const std::vector<std::string>& records) {
   if (records.empty()) return "[]";
   return absl::StrCat("[\n    ", absl::StrJoin(records, ",\n    "), "\n  ]");
@@ -40,7 +40,7 @@ std::string Lines(const std::vector<std::string>& records) {
 
 std::string Quoted(const std::string& text) { return Json(text).dump(); }
 
-// Only a name: what a manifest says must not lead out of its folder.
+// Whether a file name stays within its folder: no path, and neither "." nor "..".
 bool IsPlainName(absl::string_view name) {
   return !name.empty() && name != "." && name != ".." && !absl::StrContains(name, '/') &&
          !absl::StrContains(name, '\0');
@@ -107,7 +107,7 @@ absl::StatusOr<Manifest> ParseContents(const Json& json) {
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.step, StepsMember(json, "step"));
   ASSIGN_OR_RETURN(manifest.batches, StepsMember(json, "batches"));
-  // Checkpoints of before there were fingerprints have none.
+  // Checkpoints of older versions have none.
   if (json.contains("data")) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
   }

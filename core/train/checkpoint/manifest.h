@@ -1,4 +1,4 @@
-// manifest.json: what a checkpoint is. It is the last file to be written, and names all others.
+// manifest.json, which describes a checkpoint. It is written last, and names all other files.
 //
 //   {
 //     "format": "tessera-checkpoint",
@@ -18,9 +18,9 @@
 //     "xxh3_128": "..."
 //   }
 //
-// The last line is the checksum of this text itself, with 32 zeros in the place of the checksum. In
-// every later version "format", "format_version" and that last line keep their meaning, so that a
-// newer version can be told from a damaged file.
+// The last line holds the checksum of this text, computed with 32 zeros in place of the checksum.
+// "format", "format_version" and the last line keep their meaning in every later version, so that a
+// newer version can be distinguished from a damaged file.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_MANIFEST_H_
@@ -60,14 +60,14 @@ struct Manifest {
   std::string data;  // the fingerprint of the training data; "" if it is not known
   std::vector<File> files;
   std::vector<StateEntry> state;
-  std::vector<std::string> state_files;  // of each entry of `state`, one of `files`
+  std::vector<std::string> state_files;  // for each entry of `state`, the name of its file
 };
 
 // All strings must be UTF-8.
 std::string ManifestToText(const Manifest& manifest);
 
-// InvalidArgument for a text that is no manifest of ours, Unimplemented for a version that is not
-// known, DataLoss for a damaged one. Only a text whose checksum is right is parsed.
+// Returns InvalidArgument for another program's manifest, Unimplemented for an unknown version, and
+// DataLoss for a damaged manifest. Texts whose checksum does not match are not parsed.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);
 
 }  // namespace tessera

@@ -30,7 +30,7 @@ Manifest ManifestForTest() {
   return manifest;
 }
 
-// A text as somebody would write it who knows the rule for the last line.
+// The text with the checksum that belongs into its last line.
 std::string WithRightChecksum(std::string text) {
   const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
   text.replace(at, 32, std::string(32, '0'));
@@ -77,11 +77,11 @@ TEST(ManifestTest, HoldsTheFingerprintOfTheData) {
   const auto parsed = ParseManifest(ManifestToText(manifest));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->data, manifest.data);
-  // Those of before had none.
+  // Older manifests have none.
   EXPECT_EQ(ParseManifest(ManifestToText(ManifestForTest()))->data, "");
 }
 
-// In quadratic time this would not end before the test is killed.
+// In quadratic time, this would exceed the test's time limit.
 TEST(ManifestTest, ReadsManyStates) {
   Manifest manifest = ManifestForTest();
   for (int i = 0; i < 150000; ++i) {
@@ -159,8 +159,7 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
   EXPECT_THAT(error("\"bytes\":1234", "\"bytes\":1e4"), HasSubstr("\"bytes\" is not an integer"));
 }
 
-// Parsing takes many times the memory of a text: one that is not as it was written, or too long, is
-// not parsed.
+// Parsing takes many times the memory of the text, so damaged and overlong texts are not parsed.
 TEST(ManifestTest, ParsesNothingBeforeItsChecksumAndLengthAreRight) {
   const std::string text = ManifestToText(ManifestForTest());
   std::string lists = "[";
@@ -180,11 +179,11 @@ TEST(ManifestTest, ParsesNothingBeforeItsChecksumAndLengthAreRight) {
 TEST(ManifestTest, SurvivesDamage) {
   const std::string text = ManifestToText(ManifestForTest());
   const RandomStream stream = MakeStream(12, "damage");
-  for (uint64_t turn = 0; turn < 20000; ++turn) {
+  for (uint64_t trial = 0; trial < 20000; ++trial) {
     std::string damaged = text;
-    const size_t changeable = text.size() - 60;  // what lies before the last line
-    for (uint64_t i = 0; i < 1 + turn % 3; ++i) {
-      const PhiloxBlock random = RandomBlock(stream, turn, i);
+    const size_t changeable = text.size() - 60;  // the bytes before the last line
+    for (uint64_t i = 0; i < 1 + trial % 3; ++i) {
+      const PhiloxBlock random = RandomBlock(stream, trial, i);
       if (random[0] % 2 == 0) {
         damaged[random[1] % changeable] ^= static_cast<char>(1u << (random[2] % 8));
       } else {

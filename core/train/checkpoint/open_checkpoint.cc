@@ -32,14 +32,14 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
                      ", and no run, which would have a folder checkpoints"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<FileReader> file, FileReader::Open(path));
-  // One byte too many is enough to be refused.
+  // One byte above the bound is enough for ParseManifest to refuse it.
   ASSIGN_OR_RETURN(const std::string text,
                    ReadStart(*file, std::min(file->bytes(), kMaxTextBytes + 1)));
   ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
   const int64_t step = StepOfFolder(folder);
   if (step >= 0 && manifest.step != step) {
     return absl::DataLossError(absl::StrCat("the manifest is of step ", manifest.step,
-                                            ", and the folder's name says step ", step));
+                                            ", but the folder's name has step ", step));
   }
   return manifest;
 }
@@ -74,8 +74,8 @@ absl::Status VerifyChecksum(const FileReader& reader, const Manifest::File& file
                                           Quote(file.checksum)));
 }
 
-// Of a run, or of a path that is that folder itself; empty for a checkpoint's own folder and for
-// what is none of these.
+// The folder of checkpoints in a run's folder, or `folder` itself if it is one; empty for a
+// checkpoint's own folder and for any other path.
 std::string FindCheckpointsFolder(absl::string_view folder) {
   if (folder.empty() || Exists(absl::StrCat(folder, "/", kManifestFile))) return "";
   std::string below = CheckpointsFolder(folder);
@@ -124,14 +124,14 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(absl::string_view f
 absl::Status Checkpoint::Load(const OpenOptions& options) {
   ASSIGN_OR_RETURN(manifest_, ReadManifest(folder_));
   RETURN_IF_ERROR(OpenFiles(options));
-  RETURN_IF_ERROR(PlaceTensors());
+  RETURN_IF_ERROR(LocateTensors());
   ASSIGN_OR_RETURN(plan_, ReadText(manifest_.plan_file));
   ASSIGN_OR_RETURN(config_, ReadText(manifest_.config_file));
   return absl::OkStatus();
 }
 
 absl::Status Checkpoint::OpenFiles(const OpenOptions& options) {
-  // All sizes before any checksum: what is cheap to find comes first.
+  // All sizes before any checksum: the cheap check comes first.
   for (const Manifest::File& file : manifest_.files) {
     ASSIGN_OR_RETURN(std::unique_ptr<FileReader> reader, OpenFile(folder_, file));
     files_.push_back(std::move(reader));
@@ -142,7 +142,7 @@ absl::Status Checkpoint::OpenFiles(const OpenOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Checkpoint::PlaceTensors() {
+absl::Status Checkpoint::LocateTensors() {
   absl::flat_hash_map<absl::string_view, int> file_of_name;
   for (size_t i = 0; i < files_.size(); ++i) {
     file_of_name[manifest_.files[i].name] = static_cast<int>(i);
@@ -162,7 +162,7 @@ absl::Status Checkpoint::PlaceTensors() {
     if (data_offsets[file] < 0) {
       absl::StatusOr<TensorsOfFile> read = ReadTensors(*files_[file]);
       if (!read.ok()) {
-        // Also for a dtype that is not known: we wrote none.
+        // Also for an unknown dtype: Tessera writes none.
         return absl::DataLossError(
             absl::StrCat("the file ", file_name, ": ", read.status().message()));
       }
@@ -179,8 +179,8 @@ absl::Status Checkpoint::PlaceTensors() {
           tensor == tensors[file].end() ? "no tensor" : TypeToString(tensor->second.type), " ",
           Quote(entry.path), ", and should have a ", TypeToString(entry.type)));
     }
-    places_[entry.path] = {static_cast<int>(i), file, data_offsets[file] + tensor->second.begin,
-                           tensor->second.end - tensor->second.begin};
+    tensors_[entry.path] = {static_cast<int>(i), file, data_offsets[file] + tensor->second.begin,
+                            tensor->second.end - tensor->second.begin};
   }
   return absl::OkStatus();
 }
@@ -198,9 +198,10 @@ absl::StatusOr<std::string> Checkpoint::ReadText(const std::string& name) const 
   return absl::DataLossError(absl::StrCat("the file ", name, " is not listed"));
 }
 
-absl::StatusOr<const Checkpoint::Place*> Checkpoint::FindPlace(absl::string_view path) const {
-  const auto place = places_.find(path);
-  if (place != places_.end()) return &place->second;
+absl::StatusOr<const Checkpoint::TensorLocation*> Checkpoint::FindTensor(
+    absl::string_view path) const {
+  const auto tensor = tensors_.find(path);
+  if (tensor != tensors_.end()) return &tensor->second;
   const std::string first =
       state().empty() ? "" : absl::StrCat(", of which the first is ", Quote(state()[0].path));
   return absl::NotFoundError(absl::StrCat(folder_, ": there is no state ", Quote(path),
@@ -208,23 +209,23 @@ absl::StatusOr<const Checkpoint::Place*> Checkpoint::FindPlace(absl::string_view
 }
 
 absl::StatusOr<const StateEntry*> Checkpoint::Find(absl::string_view path) const {
-  ASSIGN_OR_RETURN(const Place* place, FindPlace(path));
-  return &manifest_.state[place->entry];
+  ASSIGN_OR_RETURN(const TensorLocation* tensor, FindTensor(path));
+  return &manifest_.state[tensor->entry];
 }
 
 absl::Status Checkpoint::ReadRange(absl::string_view path, int64_t byte_offset,
                                    absl::Span<char> out) const {
-  ASSIGN_OR_RETURN(const Place* place, FindPlace(path));
+  ASSIGN_OR_RETURN(const TensorLocation* tensor, FindTensor(path));
   const int64_t bytes = static_cast<int64_t>(out.size());
-  if (byte_offset < 0 || bytes > place->bytes || byte_offset > place->bytes - bytes) {
+  if (byte_offset < 0 || bytes > tensor->bytes || byte_offset > tensor->bytes - bytes) {
     return absl::OutOfRangeError(absl::StrCat(folder_, ": cannot read ", bytes, " bytes of ",
                                               Quote(path), " from byte ", byte_offset, ": it has ",
-                                              place->bytes));
+                                              tensor->bytes));
   }
-  return files_[place->file]->Read(place->offset + byte_offset, out);
+  return files_[tensor->file]->Read(tensor->offset + byte_offset, out);
 }
 
-bool LooksWhole(absl::string_view folder) {
+bool LooksComplete(absl::string_view folder) {
   const std::string path(folder);
   const absl::StatusOr<Manifest> manifest = ReadManifest(path);
   if (absl::IsUnimplemented(manifest.status())) return true;
@@ -256,10 +257,10 @@ absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
     return absl::NotFoundError(absl::StrCat(checkpoints, ": there is no checkpoint in it yet"));
   }
   const size_t shown = std::min<size_t>(opened.skipped.size(), 3);
-  return absl::DataLossError(absl::StrCat(
-      checkpoints, ": none of ", found.size(),
-      " checkpoints is whole: ", absl::StrJoin(absl::MakeSpan(opened.skipped).first(shown), "; "),
-      shown < opened.skipped.size() ? "; ..." : ""));
+  return absl::DataLossError(
+      absl::StrCat(checkpoints, ": none of ", found.size(), " checkpoints is complete: ",
+                   absl::StrJoin(absl::MakeSpan(opened.skipped).first(shown), "; "),
+                   shown < opened.skipped.size() ? "; ..." : ""));
 }
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Reading checkpoints: everything is checked before anything is handed out.
+// Reads checkpoints. All files are checked before any state is returned.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_OPEN_CHECKPOINT_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_OPEN_CHECKPOINT_H_
 
@@ -19,41 +19,41 @@
 namespace tessera {
 
 struct OpenOptions {
-  // Reads every file once and compares its checksum. Where many ranks open one checkpoint, rank 0
-  // does this and tells the others which folder it took; they need not do it again.
+  // Reads every file once and compares its checksum. If many ranks open one checkpoint, rank 0 does
+  // this and sends the folder's name to the others, which need not do it again.
   bool verify_checksums = true;
 };
 
-// One checkpoint. Its files stay readable if it is removed meanwhile (on a local file system).
-// Thread safety: immutable; ReadRange may be called from several threads at once.
+// One checkpoint. Its files stay readable after it is removed (on a local file system).
+// Thread safety: immutable; ReadRange may be called from several threads concurrently.
 class Checkpoint {
  public:
-  // Opens a checkpoint's own folder. NotFound if there is no such folder, InvalidArgument if it is
-  // no checkpoint, Unimplemented for a version that is not known, DataLoss if anything in it is
-  // missing, cut or changed. The message names folder, file and what is wrong.
+  // Opens a checkpoint's own folder. Returns NotFound if there is no such folder, InvalidArgument
+  // if it is no checkpoint, Unimplemented for an unknown version, and DataLoss if a file is
+  // missing, truncated or changed. The message names the folder, the file and the fault.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(absl::string_view folder,
                                                           const OpenOptions& options = {});
 
   const std::string& folder() const { return folder_; }
   int64_t step() const { return manifest_.step; }
-  // Position in the data: global batches that training had taken.
+  // The position in the data: global batches that training had taken.
   int64_t batches() const { return manifest_.batches; }
-  // The fingerprint of the data that it was trained on (dataset.h); "" in old checkpoints.
+  // The fingerprint of the training data (dataset.h); "" in checkpoints of older versions.
   const std::string& data() const { return manifest_.data; }
   const std::string& plan() const { return plan_; }
   const std::string& config() const { return config_; }
   // In the order in which it was saved.
   const std::vector<StateEntry>& state() const { return manifest_.state; }
 
-  // NotFound if the checkpoint has no state of this path. Lives as long as this object.
+  // The state of this path, valid as long as this object; NotFound if there is none.
   absl::StatusOr<const StateEntry*> Find(absl::string_view path) const;
 
-  // Fills `out` with bytes [byte_offset, byte_offset + out.size()) of the whole tensor, row-major.
-  // NotFound; OutOfRange if the tensor does not have them.
+  // Fills `out` with bytes [byte_offset, byte_offset + out.size()) of the global tensor, row-major.
+  // Returns NotFound if there is no such state, and OutOfRange if it has fewer bytes.
   absl::Status ReadRange(absl::string_view path, int64_t byte_offset, absl::Span<char> out) const;
 
  private:
-  struct Place {
+  struct TensorLocation {
     int entry = 0;  // in manifest_.state
     int file = 0;   // in files_
     int64_t offset = 0;
@@ -64,35 +64,35 @@ class Checkpoint {
 
   absl::Status Load(const OpenOptions& options);
   absl::Status OpenFiles(const OpenOptions& options);
-  absl::Status PlaceTensors();
+  absl::Status LocateTensors();
   absl::StatusOr<std::string> ReadText(const std::string& name) const;
-  absl::StatusOr<const Place*> FindPlace(absl::string_view path) const;
+  absl::StatusOr<const TensorLocation*> FindTensor(absl::string_view path) const;
 
   const std::string folder_;
   Manifest manifest_;
-  std::vector<std::unique_ptr<FileReader>> files_;  // as in manifest_.files
-  absl::flat_hash_map<std::string, Place> places_;  // by path
+  std::vector<std::unique_ptr<FileReader>> files_;            // in the order of manifest_.files
+  absl::flat_hash_map<std::string, TensorLocation> tensors_;  // by path
   std::string plan_;
   std::string config_;
 };
 
 struct OpenedCheckpoint {
   std::unique_ptr<Checkpoint> checkpoint;
-  // Of each newer checkpoint that could not be used: one line that says which, and why.
+  // For each newer checkpoint that could not be used, one line with its folder and the reason.
   std::vector<std::string> skipped;
 };
 
-// Opens a checkpoint's own folder, or the newest whole checkpoint of a run's folder (or of the
-// folder "checkpoints" in it). Torn and corrupt ones are passed over. NotFound if there is no such
-// folder, or a run has no checkpoint yet; DataLoss if it has, and none is whole; InvalidArgument if
-// the folder is neither; Unimplemented, and none is passed over, if a newer Tessera wrote the
-// newest.
+// Opens a checkpoint's own folder, or the newest complete checkpoint of a run's folder (or of the
+// folder "checkpoints" in it). Incomplete and corrupt checkpoints are skipped. Returns NotFound if
+// there is no such folder or the run has no checkpoint yet, DataLoss if none of its checkpoints is
+// complete, and InvalidArgument if the folder is neither a checkpoint nor a run. A newest
+// checkpoint of a newer Tessera is Unimplemented: it is not skipped.
 absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
                                                 const OpenOptions& options = {});
 
-// Whether a folder has a right manifest (or one of a newer Tessera) and all files in their sizes.
+// Whether a folder has a valid manifest (or one of a newer Tessera) and all files have their sizes.
 // Checksums of files are not compared.
-bool LooksWhole(absl::string_view folder);
+bool LooksComplete(absl::string_view folder);
 
 }  // namespace tessera
 

@@ -24,7 +24,7 @@ struct Spelling {
   const char* name;
 };
 
-// In the order in which Python's safetensors lays tensors out: rank 0 lies first.
+// In the order in which Python's safetensors stores tensors: rank 0 comes first.
 constexpr Spelling kSpellings[] = {
     {DType::kI64, "I64"},   {DType::kF64, "F64"}, {DType::kF32, "F32"}, {DType::kI32, "I32"},
     {DType::kBF16, "BF16"}, {DType::kF16, "F16"}, {DType::kU8, "U8"}};
@@ -67,7 +67,7 @@ absl::Status CheckNames(const std::vector<SafetensorsTensor>& tensors) {
   return absl::InvalidArgumentError(absl::StrCat("two tensors have the name ", Quote(*twice)));
 }
 
-// Status with what it is about before its message.
+// The status with its subject before its message.
 absl::Status About(absl::string_view subject, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(subject, ": ", status.message()));
 }
@@ -112,7 +112,7 @@ absl::StatusOr<SafetensorsHeader> MakeSafetensorsHeader(std::vector<SafetensorsT
                      std::make_pair(Rank(b.type.dtype), absl::string_view(b.name));
             });
   SafetensorsHeader header;
-  // ordered_json keeps keys as they are added; nlohmann::json would sort them.
+  // ordered_json keeps keys in the order of insertion; nlohmann::json would sort them.
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (SafetensorsTensor& tensor : tensors) {
     const absl::StatusOr<int64_t> bytes = CheckedNumBytes(tensor.type);
@@ -127,7 +127,7 @@ absl::StatusOr<SafetensorsHeader> MakeSafetensorsHeader(std::vector<SafetensorsT
     entry["dtype"] = kSpellings[Rank(tensor.type.dtype)].name;
     entry["shape"] = std::vector<int64_t>(tensor.type.shape.begin(), tensor.type.shape.end());
     entry["data_offsets"] = {tensor.begin, tensor.end};
-    // Not json[name]: that looks through all that came before.
+    // Not json[name], which searches all earlier keys.
     json.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(tensor.name, std::move(entry));
   }
   std::string text = json.dump();

@@ -1,4 +1,4 @@
-// The header of a safetensors file: which tensors it has, and where.
+// The header of a safetensors file, which lists its tensors and their offsets.
 //
 // The format (github.com/huggingface/safetensors, README): 8 bytes, little-endian, the length of
 // the JSON text that follows; that text, {"NAME": {"dtype": "F32", "shape": [2, 3],
@@ -27,31 +27,32 @@ struct SafetensorsTensor {
   int64_t end = 0;
 };
 
-// Bytes before the JSON text.
+// The length of the prefix before the JSON text.
 inline constexpr int64_t kSafetensorsPrefixBytes = 8;
-// What the format allows the JSON text to have.
+// The format's limit for the JSON text.
 inline constexpr int64_t kSafetensorsMaxJsonBytes = 100'000'000;
 
-// All that comes before the data, and what it says.
+// Everything before the data, as bytes and parsed.
 struct SafetensorsHeader {
-  std::string bytes;                       // what the file starts with
-  std::vector<SafetensorsTensor> tensors;  // in the order in which they lie
+  std::string bytes;                       // the start of the file
+  std::vector<SafetensorsTensor> tensors;  // in the order of their data
   int64_t data_bytes = 0;
 };
 
-// The header of a file with these tensors; begin and end are filled in. As in files from Python's
-// safetensors, tensors of wider dtypes come first, so that each is aligned, then names decide; the
-// text is byte for byte what Python writes. InvalidArgument for names that the format cannot hold:
-// empty, twice, not UTF-8, "__metadata__"; or a shape with a negative size or too many bytes.
+// Makes the header of a file with these tensors, and fills in their begin and end. The text is byte
+// for byte as Python's safetensors writes it: wider dtypes come first, so that every tensor is
+// aligned, then names in order. Returns InvalidArgument for names that the format cannot hold
+// (empty, duplicate, not UTF-8, "__metadata__"), and for a shape with a negative size or too many
+// bytes.
 absl::StatusOr<SafetensorsHeader> MakeSafetensorsHeader(std::vector<SafetensorsTensor> tensors);
 
-// How long the JSON text is, of a file of `file_bytes` that starts with `prefix` (8 bytes).
-// DataLoss if it is longer than the file or the format allows, so that nobody allocates for
-// nothing.
+// The length of the JSON text in a file of `file_bytes` that starts with `prefix` (8 bytes).
+// Returns DataLoss if it is longer than the file or the format allows, before memory is allocated
+// for it.
 absl::StatusOr<int64_t> SafetensorsJsonBytes(absl::string_view prefix, int64_t file_bytes);
 
-// Reads the JSON text of a file with so many bytes of data. Whatever is not as the format says is
-// DataLoss; a dtype that Tessera has not is Unimplemented and named.
+// Parses the JSON text of a file with `data_bytes` bytes of data. Returns DataLoss for a violation
+// of the format, and Unimplemented, with the name, for a dtype that Tessera does not have.
 absl::StatusOr<std::vector<SafetensorsTensor>> ParseSafetensorsJson(absl::string_view json,
                                                                     int64_t data_bytes);
 

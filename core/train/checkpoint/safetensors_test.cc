@@ -18,7 +18,7 @@ SafetensorsTensor Named(const std::string& name, DType dtype, Shape shape) {
   return {name, {dtype, shape}, 0, 0};
 }
 
-// What `serialize` of Python's safetensors 0.5.3 writes for these tensors, up to the data.
+// As `serialize` of Python's safetensors 0.5.3 writes these tensors, up to the data.
 constexpr char kGoldenJson[] =
     R"({"z.step":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
     R"("wide":{"dtype":"F64","shape":[1],"data_offsets":[8,16]},)"
@@ -128,7 +128,7 @@ TEST(SafetensorsTest, SaysWhatIsWrongWithAHeader) {
   EXPECT_THAT(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 8),
               HasSubstr("have 4 bytes and the file has 8"));
   EXPECT_THAT(error(R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"w":3})"),
-              HasSubstr("the key 'w' stands in one object twice"));
+              HasSubstr("the key 'w' occurs twice in one object"));
   EXPECT_THAT(error(R"({"__metadata__":{"a":1}})"), HasSubstr("not an object of strings"));
   EXPECT_THAT(error(std::string(100000, '[')), HasSubstr("nested too deeply"));
   EXPECT_THAT(error(R"({"w":1e999})"), HasSubstr("it is not JSON at byte"));
@@ -147,15 +147,15 @@ TEST(SafetensorsTest, BelievesNoLengthBeyondTheFile) {
   EXPECT_EQ(SafetensorsJsonBytes("abc", 3).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// Whatever a header is, it is read or refused: no crash, and nothing that does not fit.
+// Every header is read or refused: no crash, and no tensor outside the data.
 TEST(SafetensorsTest, SurvivesDamage) {
   const RandomStream stream = MakeStream(11, "damage");
-  for (uint64_t turn = 0; turn < 20000; ++turn) {
-    const PhiloxBlock random = RandomBlock(stream, turn, 0);
+  for (uint64_t trial = 0; trial < 20000; ++trial) {
+    const PhiloxBlock random = RandomBlock(stream, trial, 0);
     std::string json(kGoldenJson);
     if (random[0] % 4 == 0) json.resize(random[1] % json.size());
     for (uint32_t i = 0; i < random[0] % 3 + 1 && !json.empty(); ++i) {
-      const PhiloxBlock flip = RandomBlock(stream, turn, i + 1);
+      const PhiloxBlock flip = RandomBlock(stream, trial, i + 1);
       switch (flip[3] % 3) {
         case 0:
           json[flip[0] % json.size()] ^= static_cast<char>(1u << (flip[1] % 8));

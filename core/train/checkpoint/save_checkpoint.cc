@@ -20,8 +20,8 @@
 namespace tessera {
 namespace {
 
-// A multiple of the largest element.
-int64_t WholeElements(int64_t chunk_bytes) { return std::max<int64_t>(chunk_bytes / 8 * 8, 8); }
+// Rounds down to a multiple of the largest element, 8 bytes.
+int64_t RoundToElements(int64_t chunk_bytes) { return std::max<int64_t>(chunk_bytes / 8 * 8, 8); }
 
 // Calls `visit(entry, byte_offset, bytes)` for each chunk of a file, in order.
 template <typename Visit>
@@ -68,7 +68,7 @@ absl::StatusOr<std::vector<StateFile>> ArrangeContents(const CheckpointContents&
                      " batches is not possible: both must be from 0 to ", kMaxSteps));
   }
   ASSIGN_OR_RETURN(std::vector<StateFile> files, ArrangeStateFiles(contents.state));
-  // As long as the list of files can become.
+  // Records of the greatest length.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   const std::string checksum = ChecksumOf("");
   std::vector<Manifest::File> records = {{kPlanFile, kMost, checksum},
@@ -106,7 +106,7 @@ class Saver {
     RETURN_IF_ERROR(CleanUp());
     const absl::Status status = WriteAndRename(files);
     if (!status.ok()) {
-      // The first error is the one to tell; what stays now goes at the next save.
+      // The first error is the one to report. If this fails too, the next save removes the folder.
       RemoveTree(temporary_).IgnoreError();
       return absl::Status(status.code(),
                           absl::StrCat(status.message(), "; earlier checkpoints are as they were"));
@@ -120,7 +120,7 @@ class Saver {
   }
 
  private:
-  // The path of a folder of checkpoints, with a prefix before its name.
+  // The path of a checkpoint's folder with a prefix before its name.
   std::string InFolder(absl::string_view prefix, absl::string_view path) const {
     return absl::StrCat(folder_, "/", prefix, path.substr(folder_.size() + 1));
   }
@@ -133,7 +133,7 @@ class Saver {
     if (!status.ok()) saved_.warnings.emplace_back(status.message());
   }
 
-  // Removes what killed saves have left, and brings back what one of them was about to replace.
+  // Removes the remains of killed saves, and restores a checkpoint that one of them was replacing.
   absl::Status CleanUp() {
     ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder_));
     for (const std::string& name : names) {
@@ -144,8 +144,8 @@ class Saver {
         WarnIfError(RemoveTree(path));
       } else if (absl::ConsumePrefix(&replaced, kReplacedPrefix)) {
         BeforeChange(absl::StrCat("settle ", name));
-        const std::string place = absl::StrCat(folder_, "/", replaced);
-        RETURN_IF_ERROR(Exists(place) ? Discard(path) : RenameFolder(path, place));
+        const std::string original = absl::StrCat(folder_, "/", replaced);
+        RETURN_IF_ERROR(Exists(original) ? Discard(path) : RenameFolder(path, original));
       }
     }
     return absl::OkStatus();
@@ -199,7 +199,7 @@ class Saver {
   }
 
   absl::StatusOr<Manifest::File> WriteState(const StateFile& file) {
-    const int64_t chunk_bytes = WholeElements(options_.chunk_bytes);
+    const int64_t chunk_bytes = RoundToElements(options_.chunk_bytes);
     return WriteFile(file.name, [&](auto append) {
       RETURN_IF_ERROR(append(file.header.bytes));
       buffer_.resize(std::min(chunk_bytes, file.header.data_bytes));
@@ -209,7 +209,7 @@ class Saver {
         if (!status.ok()) {
           return absl::Status(
               status.code(),
-              absl::StrCat("cannot get bytes ", offset, " to ", offset + bytes, " of ",
+              absl::StrCat("cannot read bytes ", offset, " to ", offset + bytes, " of ",
                            Quote(contents_.state[entry].path), ": ", status.message()));
         }
         return append(chunk);
@@ -217,16 +217,16 @@ class Saver {
     });
   }
 
-  // Renamed first: a checkpoint of which half is removed must not have a checkpoint's name.
+  // Renames it first: a checkpoint that is half removed must not have a checkpoint's name.
   absl::Status Discard(const std::string& path) const {
-    const std::string doomed = InFolder(kTemporaryPrefix, path);
+    const std::string temporary = InFolder(kTemporaryPrefix, path);
     BeforeChange("rename an old checkpoint");
-    RETURN_IF_ERROR(RenameFolder(path, doomed));
+    RETURN_IF_ERROR(RenameFolder(path, temporary));
     BeforeChange("remove an old checkpoint");
-    return RemoveTree(doomed);
+    return RemoveTree(temporary);
   }
 
-  // Not before the new one is sure to stay.
+  // Only after the new one is on the disk.
   void RemoveReplaced() {
     for (const std::string& path : {temporary_, replaced_}) {
       if (!Exists(path)) continue;
@@ -239,12 +239,12 @@ class Saver {
     if (options_.keep <= 0) return;
     const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(folder_);
     if (!found.ok()) return WarnIfError(found.status());
-    int64_t kept = 1;  // the new one, whichever step it is of
+    int64_t kept = 1;  // the new one, whatever its step
     for (const FoundCheckpoint& old : *found) {
       if (old.folder == final_) continue;
       if (kept >= options_.keep) {
         WarnIfError(Discard(old.folder));
-      } else if (LooksWhole(old.folder)) {
+      } else if (LooksComplete(old.folder)) {
         ++kept;
       }
     }
@@ -252,8 +252,8 @@ class Saver {
 
   const std::string folder_;     // of all checkpoints
   const std::string final_;      // of this one
-  const std::string temporary_;  // where it is written
-  const std::string replaced_;   // where one of the same step may be put
+  const std::string temporary_;  // this one while it is written
+  const std::string replaced_;   // the former checkpoint of the same step
   const CheckpointContents& contents_;
   const ReadState& read_state_;
   const SaveOptions& options_;
@@ -272,7 +272,7 @@ absl::StatusOr<std::vector<StateChunk>> ChunksInOrder(const std::vector<StateEnt
   ASSIGN_OR_RETURN(const std::vector<StateFile> files, ArrangeStateFiles(state));
   std::vector<StateChunk> chunks;
   for (const StateFile& file : files) {
-    RETURN_IF_ERROR(ForEachChunk(file, WholeElements(chunk_bytes),
+    RETURN_IF_ERROR(ForEachChunk(file, RoundToElements(chunk_bytes),
                                  [&](int entry, int64_t offset, int64_t bytes) {
                                    chunks.push_back({entry, offset, bytes});
                                    return absl::OkStatus();

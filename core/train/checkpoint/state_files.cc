@@ -11,7 +11,7 @@
 namespace tessera {
 
 absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<StateEntry>& state) {
-  // Paths are told apart over all files, not only within one.
+  // Paths must be unique over all files, not only within one.
   absl::flat_hash_map<absl::string_view, int> entry_of_path;
   for (size_t i = 0; i < state.size(); ++i) {
     const StateEntry& entry = state[i];

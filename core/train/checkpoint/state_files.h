@@ -1,4 +1,4 @@
-// Which state goes to which file of a checkpoint, and where in it.
+// Assigns state to the files of a checkpoint, and to offsets in them.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_STATE_FILES_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_STATE_FILES_H_
 
@@ -14,11 +14,11 @@ namespace tessera {
 struct StateFile {
   std::string name;
   SafetensorsHeader header;
-  std::vector<int> entries;  // of each tensor of the header: which of the state it is
+  std::vector<int> entries;  // for each tensor of the header, its index in the state
 };
 
-// A file for each role, also where no state has it. InvalidArgument names the state that has a
-// role, a path or a shape that cannot be saved, or a path that another one has too.
+// Returns a file for each role, even if no state has it. InvalidArgument names a state with a role,
+// path or shape that cannot be saved, or with the path of another state.
 absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<StateEntry>& state);
 
 }  // namespace tessera

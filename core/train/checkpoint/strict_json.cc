@@ -16,14 +16,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Nothing that we read is deeper than {"state": [{"shape": [2, 3]}]}.
+// The deepest text that we read is {"state": [{"shape": [2, 3]}]}.
 constexpr size_t kMaxDepth = 8;
 // More dimensions than any tensor has.
 constexpr size_t kMaxDimensions = 64;
 
-// Refuses while the parser reads, before anything is built. (The parser that builds and asks a
-// callback on the way takes quadratic time: it looks through all of a list after each entry.)
-class Watcher : public nlohmann::json_sax<Json> {
+// Checks the text while the parser reads it, before anything is built. (Building with a callback
+// takes quadratic time: it searches a list again after each entry.)
+class Checker : public nlohmann::json_sax<Json> {
  public:
   const std::string& error() const { return error_; }
 
@@ -42,7 +42,7 @@ class Watcher : public nlohmann::json_sax<Json> {
 
   bool key(string_t& key) override {
     if (keys_.back().insert(key).second) return true;
-    error_ = absl::StrCat("the key ", Quote(key), " stands in one object twice");
+    error_ = absl::StrCat("the key ", Quote(key), " occurs twice in one object");
     return false;
   }
 
@@ -66,7 +66,7 @@ class Watcher : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  std::vector<absl::flat_hash_set<std::string>> keys_;  // of the objects and lists that are open
+  std::vector<absl::flat_hash_set<std::string>> keys_;  // for each open object or list
   std::string error_;
 };
 
@@ -90,9 +90,9 @@ absl::Status NotA(const char* key, const char* kind) {
 
 absl::StatusOr<Json> ParseStrictJson(absl::string_view text) {
   try {
-    Watcher watcher;
-    if (!Json::sax_parse(text.begin(), text.end(), &watcher)) {
-      return absl::DataLossError(watcher.error());
+    Checker checker;
+    if (!Json::sax_parse(text.begin(), text.end(), &checker)) {
+      return absl::DataLossError(checker.error());
     }
     return Json::parse(text.begin(), text.end());
   } catch (const std::exception& error) {
@@ -135,7 +135,7 @@ absl::StatusOr<int64_t> CheckedNumBytes(const TensorType& type) {
   for (int64_t size : type.shape) {
     if (size < 0)
       return absl::DataLossError(absl::StrCat(TypeToString(type), " has a size below 0"));
-    // Sizes beside a 0 must be in bounds too, for whoever multiplies them in another order.
+    // Sizes beside a 0 must be in bounds too: other code may multiply them in another order.
     empty = empty || size == 0;
     if (__builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) {
       return absl::DataLossError(absl::StrCat(TypeToString(type), " has more than 2^63 bytes"));

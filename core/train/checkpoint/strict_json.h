@@ -1,6 +1,5 @@
-// JSON as checkpoints hold it: nlohmann's parser, but a key may stand in an object only once,
-// nesting is bounded, and whatever is wrong is one line. What a text makes it allocate is
-// proportional to the text.
+// A strict reader of the JSON in checkpoints, over nlohmann's parser: a key may occur in an object
+// only once, nesting is bounded, and errors are one line. Memory is proportional to the text.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_STRICT_JSON_H_
@@ -17,21 +16,21 @@
 
 namespace tessera {
 
-// DataLoss, which says where the text stops being right.
+// Returns DataLoss, with the position, for a text that is not valid.
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text);
 
-// Members of an object. DataLoss if `object` is none, has no such member or one of another kind;
-// integers and sizes of a shape must be in [0, 2^63).
+// Members of an object. They return DataLoss if `object` is not an object, or has no such member,
+// or one of another type; integers and sizes of a shape must be in [0, 2^63).
 absl::StatusOr<std::string> StringMember(const nlohmann::json& object, const char* key);
 absl::StatusOr<int64_t> IntegerMember(const nlohmann::json& object, const char* key);
 absl::StatusOr<Shape> ShapeMember(const nlohmann::json& object, const char* key);
-// The address of the member, which lives as long as `object`.
+// The address of the member, valid as long as `object`.
 absl::StatusOr<const nlohmann::json*> ArrayMember(const nlohmann::json& object, const char* key);
 
-// NumBytes, if that fits 63 bits; DataLoss if not.
+// NumBytes, or DataLoss if that does not fit 63 bits.
 absl::StatusOr<int64_t> CheckedNumBytes(const TensorType& type);
 
-// A name for a message: in quotes, on one line, and not endless, whatever is in it.
+// A name for use in a message: quoted, escaped to one line, and shortened if it is long.
 std::string Quote(absl::string_view text);
 
 }  // namespace tessera

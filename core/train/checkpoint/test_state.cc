@@ -63,7 +63,7 @@ absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step
   return SaveCheckpoint(run, ContentsForTest(step), ReadStateForTest(step), OptionsForTest(keep));
 }
 
-std::string WhatIsWrong(const Checkpoint& checkpoint) {
+std::string Difference(const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.step();
   const CheckpointContents expected = ContentsForTest(step);
   if (checkpoint.batches() != expected.batches) return "batches";

@@ -1,4 +1,4 @@
-// A small state whose every byte follows from the step, for tests of checkpoints.
+// A small state for tests of checkpoints. The step determines every byte of it.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_TEST_STATE_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_TEST_STATE_H_
 
@@ -16,14 +16,14 @@ CheckpointContents ContentsForTest(int64_t step);
 
 ReadState ReadStateForTest(int64_t step);
 
-// Chunks that are smaller than most of the tensors, so that a save has many moments.
+// Options with chunks smaller than most tensors, so that a save consists of many changes.
 SaveOptions OptionsForTest(int keep);
 
 // Saves the state of a step.
 absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step, int keep = 3);
 
-// Empty if the checkpoint is exactly that of its step, else what is wrong.
-std::string WhatIsWrong(const Checkpoint& checkpoint);
+// The first difference between a checkpoint and what was saved at its step; empty if there is none.
+std::string Difference(const Checkpoint& checkpoint);
 
 // An empty folder of this name in the test's own folder.
 std::string NewFolder(const std::string& name);

@@ -31,7 +31,7 @@ using ::google::protobuf::TextFormat;
 
 constexpr char kTypePrefix[] = "type.googleapis.com";
 
-// protobuf still takes and gives std::string.
+// protobuf's functions use std::string.
 std::string ToStdString(absl::string_view text) { return std::string(text.data(), text.size()); }
 
 bool IsMessage(const FieldDescriptor& field) {
@@ -58,7 +58,7 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   int line_ = 0;
 };
 
-// Copies the fields that the text of `from` named, which `named` knows.
+// Copies the fields that the text of `from` named; `named` lists them.
 void CopyNamed(const Message& from, const TextFormat::ParseInfoTree& named, Message* to,
                Message* model) {
   const Descriptor& descriptor = *from.GetDescriptor();
@@ -154,7 +154,7 @@ void AppendPaths(const Descriptor& descriptor, const std::string& scope, const D
 
 bool IsUtf8(absl::string_view text) { return utf8::is_valid(text.begin(), text.end()); }
 
-// Sets a scalar field, or adds to a list, by one of the two.
+// Sets a scalar field by `set`, or appends to a list by `add`.
 template <typename T>
 void Store(Message* message, const FieldDescriptor& field, T value,
            void (Reflection::*set)(Message*, const FieldDescriptor*, T) const,
@@ -233,12 +233,12 @@ absl::Status StoreValue(Message* message, const FieldDescriptor& field, absl::st
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }
-  return absl::InternalError("a message is no value");
+  return absl::InternalError("a message is not a value");
 }
 
 }  // namespace
 
-struct ConfigEditor::Place {
+struct ConfigEditor::FieldLocation {
   Message* message = nullptr;
   const FieldDescriptor* field = nullptr;
 };
@@ -278,24 +278,25 @@ absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view s
   return absl::OkStatus();
 }
 
-absl::Status ConfigEditor::Find(absl::string_view path, Place* place) const {
+absl::Status ConfigEditor::Find(absl::string_view path, FieldLocation* location) const {
   const auto no_such_field = [&] {
     return absl::NotFoundError(
         absl::StrCat("there is no field '", path, "'", DidYouMean(path, FieldPaths())));
   };
-  place->message = run_.get();
-  place->field = nullptr;
+  location->message = run_.get();
+  location->field = nullptr;
   for (absl::string_view name : absl::StrSplit(path, '.')) {
-    if (place->field != nullptr) {
-      if (!IsMessage(*place->field) || place->field->is_repeated()) return no_such_field();
-      place->message = IsAny(*place->field) ? model_.get()
-                                            : place->message->GetReflection()->MutableMessage(
-                                                  place->message, place->field);
+    if (location->field != nullptr) {
+      if (!IsMessage(*location->field) || location->field->is_repeated()) return no_such_field();
+      location->message = IsAny(*location->field)
+                              ? model_.get()
+                              : location->message->GetReflection()->MutableMessage(
+                                    location->message, location->field);
     }
-    place->field = place->message->GetDescriptor()->FindFieldByName(ToStdString(name));
-    if (place->field == nullptr) return no_such_field();
+    location->field = location->message->GetDescriptor()->FindFieldByName(ToStdString(name));
+    if (location->field == nullptr) return no_such_field();
   }
-  if (IsMessage(*place->field)) {
+  if (IsMessage(*location->field)) {
     return absl::InvalidArgumentError(
         absl::StrCat("'", path, "' is a group of fields: set those below it"));
   }
@@ -303,40 +304,41 @@ absl::Status ConfigEditor::Find(absl::string_view path, Place* place) const {
 }
 
 absl::Status ConfigEditor::Set(absl::string_view path, absl::string_view value) {
-  Place place;
-  RETURN_IF_ERROR(Find(path, &place));
+  FieldLocation location;
+  RETURN_IF_ERROR(Find(path, &location));
   const auto with_path = [&](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
   };
-  if (!place.field->is_repeated()) {
-    const absl::Status status = StoreValue(place.message, *place.field, value);
+  if (!location.field->is_repeated()) {
+    const absl::Status status = StoreValue(location.message, *location.field, value);
     return status.ok() ? status : with_path(status);
   }
   absl::string_view inner = value;
   if (absl::ConsumePrefix(&inner, "[") && !absl::ConsumeSuffix(&inner, "]")) {
     return with_path(Unfit(value, "a list such as [64;32]"));
   }
-  const std::unique_ptr<Message> scratch(place.message->New());
+  const std::unique_ptr<Message> scratch(location.message->New());
   for (absl::string_view element : absl::StrSplit(inner, ';', absl::SkipWhitespace())) {
     const absl::Status status =
-        StoreValue(scratch.get(), *place.field, absl::StripAsciiWhitespace(element));
+        StoreValue(scratch.get(), *location.field, absl::StripAsciiWhitespace(element));
     if (!status.ok()) return with_path(status);
   }
-  place.message->GetReflection()->ClearField(place.message, place.field);
-  place.message->MergeFrom(*scratch);
+  location.message->GetReflection()->ClearField(location.message, location.field);
+  location.message->MergeFrom(*scratch);
   return absl::OkStatus();
 }
 
 std::string ConfigEditor::Get(absl::string_view path) const {
-  Place place;
-  TESSERA_CHECK(Find(path, &place).ok()) << ToStdString(path);
-  if (place.field->is_repeated()) {
-    return absl::StrCat("[", absl::StrJoin(ListTexts(*place.message, *place.field), ";"), "]");
+  FieldLocation location;
+  TESSERA_CHECK(Find(path, &location).ok()) << ToStdString(path);
+  if (location.field->is_repeated()) {
+    return absl::StrCat("[", absl::StrJoin(ListTexts(*location.message, *location.field), ";"),
+                        "]");
   }
-  if (place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
-    return place.message->GetReflection()->GetString(*place.message, place.field);
+  if (location.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+    return location.message->GetReflection()->GetString(*location.message, location.field);
   }
-  return ValueText(*place.message, *place.field, -1);
+  return ValueText(*location.message, *location.field, -1);
 }
 
 std::vector<std::string> ConfigEditor::FieldPaths() const {

@@ -1,13 +1,13 @@
-// Puts a run's configuration together: defaults, then texts (presets, files), then single fields,
-// each over what came before.
+// Builds a run's configuration from defaults, then texts (presets, files), then single fields, each
+// overriding the earlier ones.
 //
-// A text sets the fields that it names and leaves the others, whatever their values: `lr: 0` and
-// `hidden: []` set too. The model's own message stands in a text as an Any,
+// A text sets the fields that it names, also to zero or empty (`lr: 0`, `hidden: []`), and leaves
+// the others. A text holds the model's own message as an Any,
 //
 //   model { [type.googleapis.com/tessera.GptConfig] { layers: 6 } }
 //
-// or without its type, model { layers: 6 },
-// and its fields are changed one by one, like all others; their paths are "model.layers", ....
+// or without its type, as model { layers: 6 }. Its fields are set one by one, like all others; their
+// paths are "model.layers", ....
 #ifndef TESSERA_CORE_TRAIN_CONFIG_CONFIG_EDITOR_H_
 #define TESSERA_CORE_TRAIN_CONFIG_CONFIG_EDITOR_H_
 
@@ -25,7 +25,7 @@ namespace tessera {
 // Not thread-safe.
 class ConfigEditor {
  public:
-  // `defaults.model` is not looked at: the model's message starts as `default_model`.
+  // `defaults.model` is ignored: the model's message starts as `default_model`.
   ConfigEditor(RunConfig defaults, const google::protobuf::Message& default_model);
 
   // Sets the fields that `text` names. InvalidArgument for a text that is no RunConfig with a model
@@ -33,26 +33,26 @@ class ConfigEditor {
   // line.
   absl::Status MergeText(absl::string_view text, absl::string_view source);
 
-  // Sets one field, "optimizer.lr" or "model.layers"; a list is written as "[64;32]". NotFound for
-  // a field that there is not, InvalidArgument for a value that does not fit.
+  // Sets one field, such as "optimizer.lr" or "model.layers"; a list is written as "[64;32]".
+  // Returns NotFound for an unknown field, and InvalidArgument for a value that does not fit.
   absl::Status Set(absl::string_view path, absl::string_view value);
 
-  // The value of a field, as Set takes it; `path` must be one of FieldPaths().
+  // The value of a field, in the form that Set accepts; `path` must be one of FieldPaths().
   std::string Get(absl::string_view path) const;
 
   // Every field that can be set, in the order of the messages.
   std::vector<std::string> FieldPaths() const;
 
-  // With the model's message in it.
+  // Includes the model's message.
   RunConfig config() const;
   const google::protobuf::Message& model() const { return *model_; }
 
-  // Every field written out, so that MergeText of it over anything gives this configuration.
+  // The text of all fields. MergeText of it into any configuration results in this one.
   std::string ToText() const;
 
  private:
-  struct Place;
-  absl::Status Find(absl::string_view path, Place* place) const;
+  struct FieldLocation;
+  absl::Status Find(absl::string_view path, FieldLocation* location) const;
 
   std::unique_ptr<RunConfig> run_;
   std::unique_ptr<google::protobuf::Message> model_;

@@ -188,7 +188,7 @@ TEST(ConfigEditorTest, RefusesTextsThatAreNoConfiguration) {
   EXPECT_EQ(editor.config().batch(), 0);
 }
 
-// Protobuf's parser recurses for every message inside an Any: 100,000 of them overflow the stack.
+// Protobuf's parser recurses for every message inside an Any: 20,000 of them overflow the stack.
 TEST(ConfigEditorTest, RefusesDeepNesting) {
   ConfigEditor editor = Editor();
   const auto nested = [](int depth, const std::string& open, const std::string& close) {

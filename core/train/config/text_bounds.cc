@@ -11,7 +11,7 @@ namespace {
 
 using ::google::protobuf::io::Tokenizer;
 
-// Errors are left to the parser, which finds them again.
+// Ignores errors: the parser will find and report them.
 class NoErrors : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, google::protobuf::io::ColumnNumber, const std::string&) override {}
@@ -27,7 +27,7 @@ absl::Status CheckConfigBounds(absl::string_view text, absl::string_view source)
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   NoErrors errors;
   Tokenizer tokenizer(&stream, &errors);
-  // As TextFormat::Parser has it: braces in strings and comments do not count.
+  // The options of TextFormat::Parser, so that braces in strings and comments do not count.
   tokenizer.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   tokenizer.set_allow_multiline_strings(true);
   int depth = 0;

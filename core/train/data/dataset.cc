@@ -24,7 +24,7 @@ absl::Status Dataset::CheckRead(int64_t batch_index, BatchShape shape, IndexRang
                                                    " sequences of ", shape.sequence,
                                                    " tokens: both must be 1 or more"));
   }
-  // Rows are numbered through over all batches, and that number must fit.
+  // Rows are numbered consecutively over all batches, and the number must fit.
   const int64_t batches = std::numeric_limits<int64_t>::max() / shape.batch - 1;
   if (batch_index < 0 || batch_index >= batches) {
     return absl::OutOfRangeError(

@@ -1,8 +1,8 @@
-// Where batches come from.
+// The source of batches.
 //
-// A dataset knows no rank, no layout and no position: it is asked for rows and columns of the
-// global batch of an index, and gives the same numbers whoever asks, however often, in any order.
-// The position in the data is therefore one number, the count of global batches taken so far.
+// A dataset knows no rank, layout or position: a read names the index of a global batch, and rows
+// and columns of it, and always returns the same numbers. So the position in the data is one
+// number, the count of global batches that training has taken.
 #ifndef TESSERA_CORE_TRAIN_DATA_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_DATASET_H_
 
@@ -14,12 +14,12 @@
 
 namespace tessera {
 
-// The target of a position that must not count in the loss.
+// The target of a position that is excluded from the loss.
 inline constexpr int32_t kIgnoredTarget = -100;
 
 enum class DataSplit { kTrain, kEvaluate };
 
-// Of one global batch.
+// The shape of a global batch.
 struct BatchShape {
   int64_t batch = 0;     // rows
   int64_t sequence = 0;  // columns, in tokens
@@ -33,32 +33,33 @@ struct IndexRange {
   int64_t size() const { return end - begin; }
 };
 
-// Thread safety: const methods may be called from several threads at once.
+// Thread safety: const methods may be called from several threads concurrently.
 class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  // Tokens, and targets that are not ignored, lie in [0, vocabulary).
+  // Tokens, and targets that are not ignored, are in [0, vocabulary).
   virtual int64_t vocabulary() const = 0;
 
   // Writes those rows and columns of global batch `batch_index` (from 0), row-major, as
   // [rows.size(), columns.size()]. The target of a position is the token that follows it.
-  // InvalidArgument for a shape that the dataset cannot give, ranges that lie outside of it or
-  // spans of another size; OutOfRange for a batch that does not exist (training has all of them).
+  // Returns InvalidArgument for a shape that the dataset does not have, ranges outside of it or
+  // spans of another size, and OutOfRange for a batch that does not exist (training has every
+  // index).
   virtual absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                             IndexRange columns, absl::Span<int32_t> tokens,
                             absl::Span<int32_t> targets) const = 0;
 
-  // Identifies the data: the same text for the same data, wherever it lies, and another one for
-  // other data. Short, on one line, for a person to read.
+  // Identifies the data: the same text for the same data, wherever it is stored, and another text
+  // for other data. One short line, readable by people.
   virtual std::string Fingerprint() const = 0;
 
-  // How many global batches of this shape DataSplit::kEvaluate has, a short last one included. The
-  // rows that the short one lacks are token 0 with target kIgnoredTarget.
+  // The number of global batches of this shape in DataSplit::kEvaluate, including a short last one,
+  // whose missing rows are token 0 with target kIgnoredTarget.
   virtual int64_t EvaluationBatches(BatchShape shape) const = 0;
 
  protected:
-  // The checks of Read that do not depend on the dataset.
+  // The checks of Read that are the same for all datasets.
   static absl::Status CheckRead(int64_t batch_index, BatchShape shape, IndexRange rows,
                                 IndexRange columns, absl::Span<int32_t> tokens,
                                 absl::Span<int32_t> targets);

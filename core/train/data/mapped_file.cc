@@ -21,13 +21,14 @@ MappedFile::~MappedFile() {
 
 absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view path) {
   std::string name(path);
-  // O_NONBLOCK: opening a pipe that nobody writes to must not wait.
+  // O_NONBLOCK: opening a pipe without a writer must not wait.
   FileDescriptor fd(open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.is_open())
     return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot open the file"));
   struct stat info;
   if (fstat(fd.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot look at the file"));
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat(name, ": cannot get the attributes of the file"));
   }
   std::unique_ptr<MappedFile> file(new MappedFile(std::move(name), std::move(fd)));
   if (S_ISDIR(info.st_mode)) {
@@ -51,7 +52,8 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
 absl::Status MappedFile::CheckSize() const {
   struct stat now;
   if (fstat(fd_.get(), &now) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot look at the file"));
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat(path_, ": cannot get the attributes of the file"));
   }
   if (static_cast<size_t>(now.st_size) != size_) {
     return absl::FailedPreconditionError(
@@ -64,7 +66,8 @@ absl::Status MappedFile::CheckSize() const {
 absl::StatusOr<int64_t> MappedFile::ModifiedAt() const {
   struct stat now;
   if (fstat(fd_.get(), &now) != 0) {
-    return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot look at the file"));
+    return absl::ErrnoToStatus(errno,
+                               absl::StrCat(path_, ": cannot get the attributes of the file"));
   }
   return int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + now.st_mtim.tv_nsec;
 }

@@ -1,4 +1,4 @@
-// A whole regular file as read-only memory, brought in by the system as it is touched.
+// A regular file mapped as read-only memory. The system reads pages when they are first accessed.
 #ifndef TESSERA_CORE_TRAIN_DATA_MAPPED_FILE_H_
 #define TESSERA_CORE_TRAIN_DATA_MAPPED_FILE_H_
 
@@ -17,8 +17,8 @@ namespace tessera {
 // Thread safety: immutable.
 class MappedFile {
  public:
-  // NotFound, PermissionDenied and so on from the system; InvalidArgument for what is not a regular
-  // file (a folder, a pipe) and for an empty one. Each message starts with the path.
+  // Returns the system's error (NotFound, PermissionDenied, ...), or InvalidArgument for a folder,
+  // a pipe or an empty file. Every message starts with the path.
   static absl::StatusOr<std::unique_ptr<MappedFile>> Open(absl::string_view path);
 
   ~MappedFile();
@@ -29,12 +29,12 @@ class MappedFile {
   // Valid as long as this object.
   absl::string_view contents() const { return {data_, size_}; }
 
-  // FailedPrecondition if the file has become shorter or longer since it was opened. To touch the
-  // lost part of a file that was cut ends the process (SIGBUS), so ask before reading; what happens
-  // between the question and the reading is not seen.
+  // Returns FailedPrecondition if the size of the file has changed since it was opened. Reading the
+  // missing end of a truncated file kills the process (SIGBUS), so call this before reading; a
+  // change between the call and the read is not detected.
   absl::Status CheckSize() const;
 
-  // When the file was last written to, in nanoseconds since 1970.
+  // The time of the last change of the file's contents, in nanoseconds since 1970.
   absl::StatusOr<int64_t> ModifiedAt() const;
 
  private:

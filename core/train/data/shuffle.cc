@@ -6,7 +6,7 @@ namespace tessera {
 namespace {
 
 // Four rounds are indistinguishable from a random permutation of a large set (Luby, Rackoff 1988);
-// small sets have few round functions to choose from and want more.
+// small sets have few round functions to choose from and need more rounds.
 constexpr int kRounds = 8;
 
 }  // namespace

@@ -1,8 +1,8 @@
-// A random order of n items that needs no memory: the item at any position costs O(1).
+// A random permutation of n items without a table: the item at any position takes O(1).
 //
-// A Feistel network permutes the smallest set of 4^k >= n numbers, whatever its round function is;
-// numbers of n and above are sent through it again until one lies below n (cycle walking), which
-// keeps it a permutation. On average that takes fewer than four turns.
+// A Feistel network permutes the smallest set of 4^k >= n numbers, for any round function. A result
+// of n or more is permuted again until it is below n (cycle walking), which is a permutation of the
+// n items. On average that takes fewer than four iterations.
 #ifndef TESSERA_CORE_TRAIN_DATA_SHUFFLE_H_
 #define TESSERA_CORE_TRAIN_DATA_SHUFFLE_H_
 
@@ -18,7 +18,7 @@ class Shuffle {
   // A permutation of [0, count), 1 <= count <= 2^62, drawn by the stream and the epoch.
   Shuffle(RandomStream stream, uint64_t epoch, int64_t count);
 
-  // The item at a position; both lie in [0, count).
+  // The item at a position; both are in [0, count).
   int64_t operator()(int64_t position) const;
 
  private:

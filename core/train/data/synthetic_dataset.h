@@ -1,5 +1,5 @@
-// Tokens drawn uniformly: for benchmarks, which need a batch of any shape and no file. There is
-// nothing to learn in them: the loss stays at log(vocabulary).
+// Uniformly random tokens, for benchmarks, which need batches of any shape and no file. A model
+// cannot learn from them: the loss stays at log(vocabulary).
 #ifndef TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_SYNTHETIC_DATASET_H_
 
@@ -17,7 +17,7 @@ namespace tessera {
 // Thread safety: immutable.
 class SyntheticDataset : public Dataset {
  public:
-  // InvalidArgument for a vocabulary below 1 or above 2^31 - 1.
+  // Returns InvalidArgument for a vocabulary below 1 or above 2^31 - 1.
   static absl::StatusOr<std::unique_ptr<SyntheticDataset>> Create(int64_t vocabulary,
                                                                   uint64_t seed);
 
@@ -26,13 +26,14 @@ class SyntheticDataset : public Dataset {
   // "random tokens below 256": the seed, which draws them too, is the run's.
   std::string Fingerprint() const override;
 
-  // Any shape. Row r of batch k has sequence + 1 tokens: words r * (sequence + 1) and following of
-  // step k of the split's stream, brought from 2^32 to the vocabulary by multiplication.
+  // Accepts any shape. Row r of batch k has sequence + 1 tokens: the words from r * (sequence + 1)
+  // on of step k in the split's random stream, scaled from 2^32 to the vocabulary by
+  // multiplication.
   absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
 
-  // Always 8, none of them short.
+  // Always 8 complete batches.
   int64_t EvaluationBatches(BatchShape shape) const override;
 
  private:

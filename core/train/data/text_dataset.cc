@@ -29,7 +29,7 @@ absl::Status CheckUtf8(const MappedFile& file) {
       1 + std::count(begin, invalid, '\n')));
 }
 
-// Room for the offset to take any of its values, where there are two windows or more.
+// The number of windows that fit after the largest offset, but at least one.
 int64_t WindowsPerEpoch(int64_t bytes, int64_t window) {
   return std::max<int64_t>(1, (bytes - (window - 1)) / window);
 }
@@ -71,7 +71,7 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view
                      sequence, " tokens: training and evaluation need ", window, " bytes each, so ",
                      2 * window, " bytes or more would be right", shorter));
   }
-  // Before the contents are looked at: a change meanwhile is found by the first read.
+  // Taken before the contents are read: the first Read detects a change in between.
   ASSIGN_OR_RETURN(const int64_t modified_at, file->ModifiedAt());
   RETURN_IF_ERROR(CheckUtf8(*file));
   const int64_t held_back = std::max(bytes / 10, window);

@@ -1,19 +1,19 @@
-// Any UTF-8 text file as a dataset, by bytes: a token is a byte, the vocabulary is 256.
+// A UTF-8 text file as a dataset of bytes: a token is a byte, the vocabulary is 256.
 //
-// The last tenth of the file, or sequence + 1 bytes if that is more, is held back for evaluation
-// and never trained on, neither as token nor as target: of n bytes, the last
-// max(n / 10, sequence + 1), rounded down. Both parts must have sequence + 1 bytes or more.
+// The last max(n / 10, sequence + 1) of n bytes (rounded down) are held out for evaluation:
+// training uses them neither as tokens nor as targets. Both splits must have sequence + 1 bytes or
+// more.
 //
-// Both parts are read in windows of sequence + 1 bytes: all but the last byte are tokens, all but
-// the first are targets.
-// - Training goes through epochs. In each, windows lie one after another without overlap, from an
-//   offset that is drawn for the epoch, so that their borders move; each window is read once, in an
-//   order that is drawn for the epoch. All epochs have the same number of windows, and leave out
-//   fewer than 2 * (sequence + 1) bytes, other ones each time. Rows are numbered through, row r of
-//   batch k being k * batch + r, and take the windows of one epoch after another: a batch may
-//   begin in one epoch and end in the next.
-// - Evaluation reads the windows of the held-back part in order, from its first byte; what is left
-//   at the end is shorter than a window and is not read.
+// Both splits are read in windows of sequence + 1 bytes: all bytes but the last are tokens, all
+// bytes but the first are targets.
+// - Training proceeds in epochs. In an epoch, consecutive windows without overlap start at a random
+//   offset, so that their borders differ between epochs, and each window is read once, in a random
+//   order. All epochs have the same number of windows, and skip fewer than 2 * (sequence + 1)
+//   bytes, different ones each time. Rows are numbered consecutively, row r of batch k is k * batch
+//   + r, and take the windows of one epoch after another: a batch may begin in one epoch and end in
+//   the next.
+// - Evaluation reads the windows of the held-out split in order, from its first byte. A remainder
+//   shorter than a window is not read.
 #ifndef TESSERA_CORE_TRAIN_DATA_TEXT_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_TEXT_DATASET_H_
 
@@ -31,23 +31,22 @@
 
 namespace tessera {
 
-// Thread safety: const methods may be called from several threads at once.
+// Thread safety: const methods may be called from several threads concurrently.
 class TextDataset : public Dataset {
  public:
-  // Maps the file and reads through it once, to check it. The order of training is drawn by `seed`.
-  // Errors, each naming the file: missing, a folder, empty, not UTF-8 (which byte at which offset
-  // and line), too short for one window in each part.
+  // Maps the file and reads all of it once, to check it. `seed` determines the order of training.
+  // Returns an error, with the file's name, for a file that is missing, a folder, empty, not UTF-8
+  // (with byte, offset and line), or too short for one window in each split.
   static absl::StatusOr<std::unique_ptr<TextDataset>> Open(absl::string_view path, int64_t sequence,
                                                            uint64_t seed);
 
   int64_t vocabulary() const override { return 256; }
 
-  // "text of 4351234 bytes, XXH3-128 1f3c...": of what the file held when it was opened.
+  // "text of 4351234 bytes, XXH3-128 1f3c...", for the contents of the file when it was opened.
   std::string Fingerprint() const override;
 
-  // shape.sequence must be the sequence that the file was opened with. FailedPrecondition if the
-  // file has other contents by now: they are compared where the file has another time of its last
-  // change.
+  // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
+  // if the file's contents have changed: they are compared if the time of the last change has.
   absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
@@ -56,7 +55,7 @@ class TextDataset : public Dataset {
 
   int64_t training_bytes() const { return training_bytes_; }
   int64_t evaluation_bytes() const;
-  // Windows of one epoch, and of the held-back part.
+  // The number of windows in an epoch, and in the held-out split.
   int64_t training_windows() const { return training_windows_; }
   int64_t evaluation_windows() const { return evaluation_bytes() / (sequence_ + 1); }
 
@@ -66,15 +65,15 @@ class TextDataset : public Dataset {
 
   absl::Status CheckUnchanged() const;
 
-  // Where the window of a row starts in the file, or -1 past the last one of evaluation. `row` is
-  // numbered through over batches.
+  // The offset in the file of a row's window, or -1 after the last window of evaluation. Rows are
+  // numbered over all batches.
   int64_t TrainingWindow(int64_t row) const;
   int64_t EvaluationWindow(int64_t row) const;
 
   const std::unique_ptr<MappedFile> file_;
   const int64_t sequence_;
-  const RandomStream order_;   // of the windows of an epoch
-  const RandomStream offset_;  // of the first of them
+  const RandomStream order_;   // of an epoch's windows
+  const RandomStream offset_;  // of an epoch's first window
   const int64_t training_bytes_;
   const int64_t training_windows_;
   const std::string checksum_;

@@ -28,7 +28,7 @@ std::string WriteText(const std::string& name, const std::string& text) {
   return path;
 }
 
-// Bytes 0 to 127 so mixed that a window of 6 of them is found at one place only.
+// Random bytes from 0 to 127, in which a window of 6 bytes occurs only once.
 std::string MixedText(int64_t bytes) {
   std::string text;
   const RandomStream stream = MakeStream(5, "text");
@@ -61,11 +61,11 @@ Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShap
   return batch;
 }
 
-Batch ReadWhole(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape) {
+Batch ReadBatch(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape) {
   return ReadPart(dataset, split, index, shape, {0, shape.batch}, {0, shape.sequence});
 }
 
-// Where the window of one row lies in the text.
+// The offset in the text of one row's window.
 size_t FindWindow(const std::string& text, const Batch& batch, int64_t row, int64_t sequence) {
   std::string window;
   for (int64_t i = 0; i < sequence; ++i) {
@@ -80,7 +80,7 @@ size_t FindWindow(const std::string& text, const Batch& batch, int64_t row, int6
   return at;
 }
 
-TEST(TextDatasetTest, HoldsBackTheLastTenth) {
+TEST(TextDatasetTest, HoldsOutTheLastTenth) {
   auto dataset = OpenText(MixedText(1009), 7);
   EXPECT_EQ(dataset->training_bytes(), 909);
   EXPECT_EQ(dataset->evaluation_bytes(), 100);
@@ -88,12 +88,12 @@ TEST(TextDatasetTest, HoldsBackTheLastTenth) {
   EXPECT_EQ(dataset->vocabulary(), 256);
 }
 
-TEST(TextDatasetTest, HoldsBackAWindowOfAShortText) {
+TEST(TextDatasetTest, HoldsOutAWindowOfAShortText) {
   auto dataset = OpenText(MixedText(16), 7);
   EXPECT_EQ(dataset->training_bytes(), 8);
   EXPECT_EQ(dataset->training_windows(), 1);
   EXPECT_EQ(dataset->evaluation_windows(), 1);
-  const Batch batch = ReadWhole(*dataset, DataSplit::kTrain, 3, {2, 7});
+  const Batch batch = ReadBatch(*dataset, DataSplit::kTrain, 3, {2, 7});
   EXPECT_EQ(FindWindow(MixedText(16), batch, 0, 7), 0u);
   EXPECT_EQ(FindWindow(MixedText(16), batch, 1, 7), 0u);
 }
@@ -109,9 +109,9 @@ TEST(TextDatasetTest, ReadsEveryWindowOnceInAnEpoch) {
   for (int64_t epoch = 0; epoch < 12; ++epoch) {
     std::vector<size_t> starts;
     for (int64_t i = 0; i < windows; ++i) {
-      // One row a batch: its number is the batch's.
+      // One row per batch: the row's number is the batch's.
       const Batch batch =
-          ReadWhole(*dataset, DataSplit::kTrain, epoch * windows + i, {1, sequence});
+          ReadBatch(*dataset, DataSplit::kTrain, epoch * windows + i, {1, sequence});
       starts.push_back(FindWindow(text, batch, 0, sequence));
     }
     std::vector<size_t> sorted = starts;
@@ -119,7 +119,7 @@ TEST(TextDatasetTest, ReadsEveryWindowOnceInAnEpoch) {
     EXPECT_NE(sorted, starts);
     EXPECT_LT(sorted.front(), static_cast<size_t>(window));
     for (int64_t i = 0; i < windows; ++i) ASSERT_EQ(sorted[i], sorted[0] + i * window);
-    EXPECT_LE(sorted.back() + window, 1800u) << "a window reaches into the held-back part";
+    EXPECT_LE(sorted.back() + window, 1800u) << "a window reaches into the held-out split";
     offsets.insert(sorted.front());
     for (size_t& start : starts) start -= sorted.front();
     orders.insert(starts);
@@ -134,28 +134,28 @@ TEST(TextDatasetTest, BatchesCrossEpochs) {
   const int64_t windows = dataset->training_windows();
   ASSERT_NE(windows % 4, 0);
   for (int64_t index = 0; index < 3 * windows; ++index) {
-    const Batch batch = ReadWhole(*dataset, DataSplit::kTrain, index, {4, 9});
+    const Batch batch = ReadBatch(*dataset, DataSplit::kTrain, index, {4, 9});
     for (int64_t row = 0; row < 4; ++row) {
-      const Batch alone = ReadWhole(*dataset, DataSplit::kTrain, index * 4 + row, {1, 9});
+      const Batch alone = ReadBatch(*dataset, DataSplit::kTrain, index * 4 + row, {1, 9});
       EXPECT_EQ(FindWindow(text, batch, row, 9), FindWindow(text, alone, 0, 9));
     }
   }
 }
 
-TEST(TextDatasetTest, PartsAreTheWhole) {
+TEST(TextDatasetTest, RangesAgreeWithTheGlobalBatch) {
   auto dataset = OpenText(MixedText(3000), 12);
   const BatchShape shape{6, 12};
   for (DataSplit split : {DataSplit::kTrain, DataSplit::kEvaluate}) {
     for (int64_t index : {0, 1, 3}) {
-      const Batch whole = ReadWhole(*dataset, split, index, shape);
+      const Batch all = ReadBatch(*dataset, split, index, shape);
       for (IndexRange rows : {IndexRange{0, 6}, {0, 3}, {3, 6}, {2, 3}, {4, 4}}) {
         for (IndexRange columns : {IndexRange{0, 12}, {0, 4}, {4, 12}, {11, 12}, {5, 5}}) {
           const Batch part = ReadPart(*dataset, split, index, shape, rows, columns);
           size_t at = 0;
           for (int64_t row = rows.begin; row < rows.end; ++row) {
             for (int64_t column = columns.begin; column < columns.end; ++column, ++at) {
-              ASSERT_EQ(part.tokens[at], whole.tokens[row * 12 + column]);
-              ASSERT_EQ(part.targets[at], whole.targets[row * 12 + column]);
+              ASSERT_EQ(part.tokens[at], all.tokens[row * 12 + column]);
+              ASSERT_EQ(part.targets[at], all.targets[row * 12 + column]);
             }
           }
         }
@@ -167,13 +167,13 @@ TEST(TextDatasetTest, PartsAreTheWhole) {
 TEST(TextDatasetTest, OrderDependsOnTheSeedOnly) {
   const std::string text = MixedText(3000);
   const auto first = [&](uint64_t seed) {
-    return ReadWhole(*OpenText(text, 12, seed), DataSplit::kTrain, 5, {8, 12}).tokens;
+    return ReadBatch(*OpenText(text, 12, seed), DataSplit::kTrain, 5, {8, 12}).tokens;
   };
   EXPECT_EQ(first(1), first(1));
   EXPECT_NE(first(1), first(2));
 }
 
-TEST(TextDatasetTest, EvaluatesTheHeldBackPartInOrder) {
+TEST(TextDatasetTest, EvaluatesTheHeldOutSplitInOrder) {
   const std::string text = MixedText(2000);
   auto dataset = OpenText(text, 8);
   EXPECT_EQ(dataset->evaluation_windows(), 22);
@@ -181,7 +181,7 @@ TEST(TextDatasetTest, EvaluatesTheHeldBackPartInOrder) {
   EXPECT_EQ(dataset->EvaluationBatches({11, 8}), 2);
   EXPECT_EQ(dataset->EvaluationBatches({100, 8}), 1);
   for (int64_t index = 0; index < 6; ++index) {
-    const Batch batch = ReadWhole(*dataset, DataSplit::kEvaluate, index, {4, 8});
+    const Batch batch = ReadBatch(*dataset, DataSplit::kEvaluate, index, {4, 8});
     for (int64_t row = 0; row < 4; ++row) {
       if (index * 4 + row < 22) {
         EXPECT_EQ(FindWindow(text, batch, row, 8), 1800u + (index * 4 + row) * 9);
@@ -196,7 +196,7 @@ TEST(TextDatasetTest, EvaluatesTheHeldBackPartInOrder) {
 TEST(TextDatasetTest, BytesAbove127StayPositive) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "\xc3\xa4\xe2\x82\xac";  // "ä€"
-  const Batch batch = ReadWhole(*OpenText(text, 10), DataSplit::kTrain, 0, {4, 10});
+  const Batch batch = ReadBatch(*OpenText(text, 10), DataSplit::kTrain, 0, {4, 10});
   for (int32_t token : batch.tokens) EXPECT_TRUE(token >= 0x82 && token <= 0xe2) << token;
 }
 
@@ -229,11 +229,11 @@ TEST(TextDatasetTest, RefusesWrongReads) {
         status(5, {2, 9}, {0, 2}, {0, 9}, 18, 18, DataSplit::kEvaluate)}) {
     EXPECT_EQ(wrong.code(), absl::StatusCode::kOutOfRange) << wrong;
   }
-  // The very last batch that can be numbered.
+  // The last batch whose rows can be numbered.
   EXPECT_TRUE(status(INT64_MAX / 2 - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
 }
 
-TEST(TextDatasetTest, NoticesThatTheFileWasCut) {
+TEST(TextDatasetTest, DetectsATruncatedFile) {
   const std::string path = WriteText("cut.txt", MixedText(100000));
   auto dataset = TextDataset::Open(path, 16, 1);
   ASSERT_TRUE(dataset.ok());
@@ -244,7 +244,7 @@ TEST(TextDatasetTest, NoticesThatTheFileWasCut) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("had 100000 bytes"));
 }
 
-TEST(TextDatasetTest, NoticesThatTheFileWasRewrittenInItsSize) {
+TEST(TextDatasetTest, DetectsAFileRewrittenAtTheSameSize) {
   const std::string text = MixedText(100000);
   const std::string path = WriteText("rewritten.txt", text);
   auto dataset = TextDataset::Open(path, 16, 1);
@@ -252,7 +252,7 @@ TEST(TextDatasetTest, NoticesThatTheFileWasRewrittenInItsSize) {
   const auto read = [&] {
     return ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
   };
-  // A time of its own for each change, however coarse the file system's are.
+  // Every change gets another time, even if the file system's times are coarse.
   int64_t seconds = 1'000'000'000;
   const auto write = [&](const std::string& contents) {
     std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << contents;
@@ -288,7 +288,7 @@ std::string OpenError(const std::string& path, absl::StatusCode code, int64_t se
   return message;
 }
 
-TEST(TextDatasetTest, NamesWhatIsWrongWithAFile) {
+TEST(TextDatasetTest, ErrorsNameTheFileAndTheFault) {
   const std::string folder = ::testing::TempDir();
   EXPECT_THAT(OpenError(folder + "/none.txt", absl::StatusCode::kNotFound),
               HasSubstr("none.txt: cannot open the file: No such file or directory"));
