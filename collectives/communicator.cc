@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "collectives/requests.h"
 #include "core/status/status_macros.h"
-#include "core/tensor/random.h"
+#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 namespace {
@@ -18,14 +20,15 @@ bool IsReduction(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduceScatter;
 }
 
-// What a rank reads and writes of a request, in elements.
+// Elements that a rank reads and writes.
 struct Extents {
   int64_t input = 0;
   int64_t output = 0;
 };
 
 Extents ExtentsOf(const Request& request, int rank) {
-  const int64_t own = IsCut(request.operation) ? PartOf(request.count, request.part, rank).size : 0;
+  const int64_t own =
+      HasParts(request.operation) ? PartOf(request.count, request.part, rank).size : 0;
   switch (request.operation) {
     case Operation::kAllReduce:
     case Operation::kAllToAll:
@@ -49,7 +52,7 @@ Extents ExtentsOf(const Request& request, int rank) {
 // Bytes from the start of the input to the start of the output, where they may overlap.
 int64_t InPlaceDistance(const Request& request, int rank) {
   const int64_t own =
-      IsCut(request.operation) ? PartOf(request.count, request.part, rank).begin : 0;
+      HasParts(request.operation) ? PartOf(request.count, request.part, rank).begin : 0;
   const int64_t bytes = own * SizeOf(request.dtype);
   if (request.operation == Operation::kReduceScatter) return bytes;
   if (request.operation == Operation::kAllGather) return -bytes;
@@ -77,25 +80,48 @@ absl::Status CheckOverlap(const Request& request, int rank, const Extents& exten
                             : "is only right at the same elements"));
 }
 
-// Of a text that is exchanged.
+// The longest text that is exchanged.
 constexpr int64_t kMaxTextBytes = 65536;
+// The longest text of a peer that an error message quotes.
+constexpr size_t kQuotedBytes = 200;
 
-// None, or one that lets another rank go first, or a long one.
-void Pause(uint64_t seed, const std::string& name, int rank, int64_t operation) {
-  const RandomStream stream = MakeStream(seed, name);
-  const uint64_t random = RandomWord(stream, static_cast<uint64_t>(rank), operation);
-  if (random % 4 == 0) std::this_thread::yield();
-  if (random % 32 == 1) std::this_thread::sleep_for(std::chrono::microseconds(random / 32 % 300));
+// The most elements of a buffer: their bytes, as sent to all ranks, are a number.
+constexpr int64_t kMaxCount = INT64_MAX / 64;
+
+// How a split is compared among ranks.
+std::string SplitText(absl::string_view name, absl::Span<const int> colors) {
+  return absl::StrCat("split '", name, "' into colors ", absl::StrJoin(colors, ","));
 }
+
+absl::string_view ColorsOf(absl::string_view split_text) {
+  return split_text.substr(std::min(split_text.rfind(' '), split_text.size()));
+}
+
+// Is notified by several sources.
+class Notifications : public CompletionWatcher {
+ public:
+  void Notify() override {
+    const MutexLock lock(&mutex_);
+    ++count_;
+    changed_.NotifyAll();
+  }
+  int64_t count() {
+    const MutexLock lock(&mutex_);
+    return count_;
+  }
+  // Returns when there have been more than `seen`, or after a while.
+  void WaitFor(int64_t seen) {
+    MutexLock lock(&mutex_);
+    if (count_ == seen) changed_.WaitFor(lock, std::chrono::milliseconds(100));
+  }
+
+ private:
+  Mutex mutex_;
+  ConditionVariable changed_;
+  int64_t count_ ABSL_GUARDED_BY(mutex_) = 0;
+};
 
 }  // namespace
-
-absl::string_view OperationName(Operation operation) {
-  constexpr absl::string_view kNames[kOperations] = {"all-reduce", "reduce-scatter", "all-gather",
-                                                     "all-to-all", "broadcast",      "barrier",
-                                                     "send",       "receive"};
-  return kNames[static_cast<size_t>(operation)];
-}
 
 Part PartOf(int64_t count, int64_t part, int rank) {
   const int64_t begin = std::min(count, part * rank);
@@ -106,7 +132,7 @@ std::string Describe(const Request& request) {
   std::string text(OperationName(request.operation));
   if (request.operation == Operation::kBarrier) return text;
   absl::StrAppend(&text, " of ", request.count, " ", DTypeName(request.dtype));
-  if (IsCut(request.operation)) absl::StrAppend(&text, " in parts of ", request.part);
+  if (HasParts(request.operation)) absl::StrAppend(&text, " in parts of ", request.part);
   if (IsReduction(request.operation)) {
     absl::StrAppend(&text, request.reduction == Reduction::kSum ? " (sum" : " (max",
                     request.partial ? ", partial)" : ")");
@@ -123,16 +149,17 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
     return absl::InvalidArgumentError(absl::StrCat(Describe(request), ": ", what...));
   };
   if (request.count < 0 || request.part < 0) return invalid("a size is negative");
+  if (request.count > kMaxCount) return invalid("the buffer is too large");
   if (request.partial && request.operation != Operation::kReduceScatter) {
     return invalid("only a reduce-scatter can be partial");
   }
-  if (IsCut(request.operation)) {
+  if (HasParts(request.operation)) {
     if (request.part > INT64_MAX / 16 / size) return invalid("a part is too large");
     if (request.count > request.part * size) {
       return invalid(size, " ranks have ", request.part * size, " elements in their parts");
     }
     if (request.operation == Operation::kAllToAll && request.count != request.part * size) {
-      return invalid("all parts must be whole");
+      return invalid("all parts must be full");
     }
   }
   if (request.peer < 0 || request.peer >= size) {
@@ -140,7 +167,7 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
   }
   const bool is_pair =
       request.operation == Operation::kSend || request.operation == Operation::kReceive;
-  if (is_pair && request.peer == rank) return invalid("that is this rank itself");
+  if (is_pair && request.peer == rank) return invalid("the peer is this rank itself");
   const Extents extents = ExtentsOf(request, rank);
   if ((extents.input > 0 && request.input == nullptr) ||
       (extents.output > 0 && request.output == nullptr)) {
@@ -149,17 +176,82 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
   return CheckOverlap(request, rank, extents);
 }
 
-void Communicator::Abort(const absl::Status& why) { Start(Request(), why); }
+Traffic Communicator::traffic() const {
+  Traffic traffic;
+  for (size_t i = 0; i < traffic.size(); ++i) {
+    traffic[i] = {counts_[i].calls.load(std::memory_order_relaxed),
+                  counts_[i].bytes_sent.load(std::memory_order_relaxed),
+                  counts_[i].bytes_staged.load(std::memory_order_relaxed)};
+  }
+  return traffic;
+}
+
+void Communicator::Abort(const absl::Status& why) {
+  Start(Request(), why.ok() ? absl::AbortedError("no reason was given") : why);
+}
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_view name,
                                                                   absl::Span<const int> colors) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   ExchangeOver(this)("split", SplitText(name, colors)));
   if (static_cast<int>(colors.size()) != size_) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "group '", name_, "' has ", size_, " ranks, and ", colors.size(), " colors were given"));
+        "group '", name_, "' has ", size_, " ranks, and there are colors for ", colors.size()));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group, MakeGroup(name, colors));
-  if (group != nullptr) group->PermuteTiming(timing_seed_);
-  return group;
+  // All ranks compare the same texts, so all get an error or none.
+  std::map<int, int> first_of;  // the first rank of a color
+  for (int r = 0; r < size_; ++r) {
+    const int first = colors[r] < 0 ? r : first_of.try_emplace(colors[r], r).first->second;
+    for (const int other : {0, first}) {
+      const bool same =
+          other == first ? texts[r] == texts[other] : ColorsOf(texts[r]) == ColorsOf(texts[other]);
+      if (same) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the ranks of group '", name_, "' disagree on a split: rank ", other,
+                       " requests ", texts[other].substr(0, kQuotedBytes), ", rank ", r,
+                       " requests ", texts[r].substr(0, kQuotedBytes)));
+    }
+  }
+  return MakeGroup(name, colors);
+}
+
+size_t WaitAny(absl::Span<const PendingOperation> operations) {
+  size_t ended = 0;
+  const auto any_ended = [&](bool moves_on) {
+    for (size_t i = 0; i < operations.size(); ++i) {
+      const auto& [group, ticket] = operations[i];
+      ended = i;
+      if (moves_on ? group->Test(ticket) : group->HasEnded(ticket)) return true;
+    }
+    return false;
+  };
+  std::vector<CompletionSource*> sources;
+  bool is_polled = false;
+  for (const auto& [group, ticket] : operations) {
+    CompletionSource* const source = group->SourceOf(ticket);
+    is_polled = is_polled || source == nullptr;
+    if (source == nullptr || std::find(sources.begin(), sources.end(), source) != sources.end()) {
+      continue;
+    }
+    sources.push_back(source);
+  }
+  if (sources.size() == 1 && !is_polled) {
+    sources[0]->WaitUntil([&] { return any_ended(/*moves_on=*/false); });
+    return ended;
+  }
+  Notifications notifications;
+  for (CompletionSource* source : sources) source->Watch(&notifications);
+  while (true) {
+    const int64_t seen = notifications.count();
+    if (any_ended(/*moves_on=*/is_polled)) break;
+    if (is_polled) {
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    } else {
+      notifications.WaitFor(seen);
+    }
+  }
+  for (CompletionSource* source : sources) source->Unwatch(&notifications);
+  return ended;
 }
 
 Exchange ExchangeOver(Communicator* communicator) {
@@ -171,7 +263,7 @@ Exchange ExchangeOver(Communicator* communicator) {
     RETURN_IF_ERROR(communicator->Wait(
         communicator->AllGather(&length, lengths.data(), ranks, 1, DType::kI64)));
     const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
-    // Memory is not taken for whatever a peer says.
+    // A peer does not decide how much memory is taken.
     if (*shortest < 0 || *longest > kMaxTextBytes) {
       return absl::InvalidArgumentError(absl::StrCat("'", key, "': texts of ", *shortest, " to ",
                                                      *longest, " bytes are exchanged; at most ",
@@ -192,15 +284,10 @@ Exchange ExchangeOver(Communicator* communicator) {
 }
 
 Ticket Communicator::Issue(const Request& request) {
-  if (timing_seed_ != 0) Pause(timing_seed_, name_, rank_, issued_);
-  absl::Status status = CheckRequest(request, rank_, size_);
-  if (++issued_ == fault_.operation) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(fault_.delay_seconds));
-    if (fault_.fails && status.ok()) {
-      status = absl::AbortedError(absl::StrCat(Describe(request), ": was told to fail"));
-    }
+  const absl::Status status = CheckRequest(request, rank_, size_);
+  if (status.ok()) {
+    counts_[static_cast<size_t>(request.operation)].calls.fetch_add(1, std::memory_order_relaxed);
   }
-  if (status.ok()) ++traffic_[static_cast<size_t>(request.operation)].calls;
   return Start(request, status);
 }
 

@@ -1,14 +1,16 @@
 // Communication within a group of ranks.
 //
-// An operation names its buffers, returns at once with a ticket, and is waited for. Until it has
-// been waited for, its input must not be written and its output neither read nor written. All ranks
-// of a group issue the same collectives in the same order; groups are independent of each other,
-// and so are the sends of one rank to another and the collectives of their group.
+// An operation names its buffers, returns a ticket at once, and is waited for. Until it has been
+// waited for, its input must not be written and its output neither read nor written. All ranks of a
+// group issue the same collectives in the same order; groups are independent of each other, and so
+// are the messages of one rank to another and the collectives of their group. Any number of
+// operations may be in flight.
 //
-// Errors. A rank that asks for something else than the others, dies, or does not come in time gives
-// an error to all of the group, which says what each wanted or who is missing, and how far it came.
-// Afterwards the group is broken: all that is issued or waited for gives that error again. Nothing
-// ever aborts, and no wait is longer than the time-out.
+// Errors. A rank that requests something else than the others, dies, or does not come in time
+// causes an error on all ranks of the group, which says what each rank requested or which rank is
+// missing, and how far it came. Afterwards the group is broken: every operation that is issued or
+// waited for returns that error again. No error aborts the process, and no wait is longer than the
+// time-out (time in which the process was stopped does not count).
 //
 // In place: all-reduce and broadcast with output == input; reduce-scatter with its output at the
 // rank's own part of the input; all-gather with its input at the rank's own part of the output.
@@ -16,12 +18,17 @@
 //
 // Reductions have one order, that of collectives/reduce/reduce.h, on every CPU backend.
 //
-// Thread safety: a group is used by one thread at a time; different groups by different threads.
+// Thread safety: one thread at a time issues operations of a group (and calls Split and the
+// setters), because their order is the contract with the other ranks. At the same time any number
+// of threads may wait for or test operations of it, and call Abort and traffic. Different groups
+// may be used by different threads.
 #ifndef TESSERA_COLLECTIVES_COMMUNICATOR_H_
 #define TESSERA_COLLECTIVES_COMMUNICATOR_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,48 +38,40 @@
 #include "absl/types/span.h"
 #include "collectives/exchange.h"
 #include "collectives/reduce/reduce.h"
+#include "core/tensor/collective.h"
 #include "core/tensor/dtype.h"
 
 namespace tessera::comm {
 
-enum class Operation : uint8_t {
-  kAllReduce,
-  kReduceScatter,
-  kAllGather,
-  kAllToAll,
-  kBroadcast,
-  kBarrier,
-  kSend,
-  kReceive,
-};
-inline constexpr int kOperations = 8;
+using Operation = CollectiveOperation;
+inline constexpr int kOperations = kCollectiveOperations;
+inline absl::string_view OperationName(Operation operation) {
+  return CollectiveOperationName(operation);
+}
 
-// "all-reduce", ...
-absl::string_view OperationName(Operation operation);
-
-// Elements [begin, begin + size) of a buffer that is cut into parts for ranks.
+// Elements [begin, begin + size) of a buffer that is split into parts, one for each rank.
 struct Part {
   int64_t begin = 0;
   int64_t size = 0;
 };
-// The part of a rank, where whole parts have `part` elements: the last ones are shorter, or empty.
+// The part of a rank, if full parts have `part` elements: the last ones are shorter, or empty.
 Part PartOf(int64_t count, int64_t part, int rank);
 
-// What a rank asks for.
+// An operation that a rank requests.
 struct Request {
   Operation operation = Operation::kBarrier;
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
-  int peer = 0;  // the root of a broadcast; to whom to send, from whom to receive
+  int peer = 0;  // the root of a broadcast; the receiver of a send, the sender of a receive
   const void* input = nullptr;
   void* output = nullptr;
-  // Elements of the whole buffer: of the input and the output of all-reduce, broadcast, send,
+  // Elements of the full buffer: of the input and the output of all-reduce, broadcast, send,
   // receive and all-to-all, of the input of reduce-scatter, of the output of all-gather.
   int64_t count = 0;
-  // Elements of a whole part, for reduce-scatter, all-gather and all-to-all. There must be a part
+  // Elements of a full part, for reduce-scatter, all-gather and all-to-all. There must be a part
   // for each rank: count <= part * size; of all-to-all, count == part * size.
   int64_t part = 0;
-  // Of a reduce-scatter whose results are reduced further: bf16 and f16 are put out as f32, which
+  // For a reduce-scatter whose results are reduced further: bf16 and f16 are put out as f32, which
   // is not rounded (and never in place).
   bool partial = false;
 };
@@ -88,9 +87,28 @@ struct Ticket {
 
 struct OperationCount {
   int64_t calls = 0;
-  int64_t bytes_sent = 0;  // by this rank, to others
+  int64_t bytes_sent = 0;    // by this rank, to others
+  int64_t bytes_staged = 0;  // copied, because a buffer is not in memory that peers reach
 };
 using Traffic = std::array<OperationCount, kOperations>;  // by Operation
+
+// Is notified when an operation may have ended. Notify may be called by any thread.
+class CompletionWatcher {
+ public:
+  virtual ~CompletionWatcher() = default;
+  virtual void Notify() = 0;
+};
+
+// Moves operations on and knows when they end; several groups may share one.
+class CompletionSource {
+ public:
+  virtual ~CompletionSource() = default;
+  // Returns when `done`, which looks at operations of this source only, holds.
+  virtual void WaitUntil(const std::function<bool()>& done) = 0;
+  // Operations move on by themselves while they are watched.
+  virtual void Watch(CompletionWatcher* watcher) = 0;
+  virtual void Unwatch(CompletionWatcher* watcher) = 0;
+};
 
 class Communicator {
  public:
@@ -119,11 +137,11 @@ class Communicator {
   Ticket Send(const void* input, int64_t count, DType dtype, int to);
   Ticket Receive(void* output, int64_t count, DType dtype, int from);
 
-  // Starts any of the above. What is wrong with it is said by Wait.
+  // Starts any of the above. Wait reports what is wrong with it.
   Ticket Issue(const Request& request);
 
-  // This rank gives up: the others of the group are told why, and the group is broken. Any thread
-  // may call it.
+  // This rank aborts: the others of the group learn why, and the group is broken. Any thread may
+  // call it.
   void Abort(const absl::Status& why);
 
   // Returns when the operation has ended on this rank: the output is there, and no peer will touch
@@ -131,59 +149,70 @@ class Communicator {
   virtual absl::Status Wait(Ticket ticket) = 0;
   // Whether Wait would return at once. Moves operations on, so polling it makes progress.
   virtual bool Test(Ticket ticket) = 0;
+  // The same without moving anything on.
+  virtual bool HasEnded(Ticket ticket) const = 0;
 
-  // The group of those whose color is this rank's, in the order of their ranks here; null where it
-  // is negative. Collective: all ranks of this group give the same colors, one for each rank.
+  // The group of the ranks that have this rank's color, in the order of their ranks here; null if
+  // the color is negative. Collective: all ranks of this group pass the same colors, one for each
+  // rank, and those of one color the same name. If they do not, all get an error, and this group
+  // goes on.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                       absl::Span<const int> colors);
 
-  // Of a group of which another is made: it waits so much longer than the time-out, for its ranks
-  // may themselves wait for others elsewhere, who are to be blamed first.
-  void set_patience(double seconds) { patience_ = seconds; }
+  // Makes a group that is part of another one wait so much longer than the time-out: its ranks may
+  // themselves wait for ranks elsewhere, whose absence is to be reported first.
+  virtual void set_grace_period(double seconds) { grace_period_ = seconds; }
 
-  // Of the operations that have been waited for; while others are in flight, not to be read.
-  const Traffic& traffic() const { return traffic_; }
+  // Operations that were issued, and bytes so far.
+  virtual Traffic traffic() const;
 
-  // What the user should know of the group; may be empty.
+  // A remark for the user on the group; may be empty.
   virtual std::string note() const { return ""; }
 
-  // For tests: what this rank does instead at its n-th operation, counted from 1.
-  struct Fault {
-    int64_t operation = 0;
-    double delay_seconds = 0;  // before it issues it
-    bool fails = false;        // it gives up
-  };
-  void InjectFault(const Fault& fault) { fault_ = fault; }
-  // For tests: pauses of up to a fraction of a millisecond before operations, which follow from the
-  // seed, the rank and the group; 0: none. Groups made by Split get them too.
-  void PermuteTiming(uint64_t seed) { timing_seed_ = seed; }
+  // Moves the operation on; null if it can only be polled.
+  virtual CompletionSource* SourceOf(Ticket ticket) = 0;
 
  protected:
   // Starts what has been checked; `status` says what is wrong with it.
   virtual Ticket Start(const Request& request, const absl::Status& status) = 0;
-  // Split, of as many colors as there are ranks.
+  // Split, with as many colors as there are ranks, which are the same on all of them.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                                   absl::Span<const int> colors) = 0;
-  double patience() const { return patience_; }
-  // Counts what this rank sends to others.
+  double grace_period() const { return grace_period_; }
+  // Counts bytes that this rank sends to others.
   void CountSent(Operation operation, int64_t bytes) {
-    traffic_[static_cast<size_t>(operation)].bytes_sent += bytes;
+    counts_[static_cast<size_t>(operation)].bytes_sent.fetch_add(bytes, std::memory_order_relaxed);
+  }
+
+  void CountStaged(Operation operation, int64_t bytes) {
+    counts_[static_cast<size_t>(operation)].bytes_staged.fetch_add(bytes,
+                                                                   std::memory_order_relaxed);
   }
 
  private:
+  struct Count {
+    std::atomic<int64_t> calls = 0, bytes_sent = 0, bytes_staged = 0;
+  };
+
   const std::string name_;
   const int rank_, size_;
-  Traffic traffic_ = {};
-  int64_t issued_ = 0;
-  Fault fault_;
-  uint64_t timing_seed_ = 0;
-  double patience_ = 0;
+  std::array<Count, kOperations> counts_;  // by Operation
+  std::atomic<double> grace_period_ = 0;
 };
+
+// An operation in flight of any group.
+struct PendingOperation {
+  Communicator* group = nullptr;
+  Ticket ticket;
+};
+// Returns the index of an operation that has ended, when there is one; Wait returns at once for it,
+// with its status. There must be one operation at least.
+size_t WaitAny(absl::Span<const PendingOperation> operations);
 
 // An exchange among the ranks of a group. Small texts only, of up to 64 KiB.
 Exchange ExchangeOver(Communicator* communicator);
 
-// What is wrong with a request on this rank, by itself.
+// Returns an error if the request is wrong by itself on this rank.
 absl::Status CheckRequest(const Request& request, int rank, int size);
 
 }  // namespace tessera::comm

@@ -9,43 +9,43 @@
 
 namespace tessera::comm {
 
-bool IsWish(const Wish& wish) {
-  return static_cast<int>(wish.operation) < kOperations &&
-         static_cast<size_t>(wish.dtype) < std::size(kAllDTypes) &&
-         wish.reduction <= Reduction::kMax && wish.partial <= 1;
+bool IsValid(const RequestDescriptor& descriptor) {
+  return static_cast<int>(descriptor.operation) < kOperations &&
+         static_cast<size_t>(descriptor.dtype) < std::size(kAllDTypes) &&
+         descriptor.reduction <= Reduction::kMax && descriptor.partial <= 1;
 }
 
-Wish WishOf(const Request& request) {
-  Wish wish;
-  wish.operation = request.operation;
-  wish.dtype = request.dtype;
-  wish.reduction = request.reduction;
-  wish.partial = request.partial ? 1 : 0;
-  wish.peer = request.peer;
-  wish.count = request.count;
-  wish.part = request.part;
-  return wish;
+RequestDescriptor DescriptorOf(const Request& request) {
+  RequestDescriptor descriptor;
+  descriptor.operation = request.operation;
+  descriptor.dtype = request.dtype;
+  descriptor.reduction = request.reduction;
+  descriptor.partial = request.partial ? 1 : 0;
+  descriptor.peer = request.peer;
+  descriptor.count = request.count;
+  descriptor.part = request.part;
+  return descriptor;
 }
 
-Request RequestOf(const Wish& wish) {
+Request RequestOf(const RequestDescriptor& descriptor) {
   Request request;
-  request.operation = wish.operation;
-  request.dtype = wish.dtype;
-  request.reduction = wish.reduction;
-  request.partial = wish.partial != 0;
-  request.peer = wish.peer;
-  request.count = wish.count;
-  request.part = wish.part;
+  request.operation = descriptor.operation;
+  request.dtype = descriptor.dtype;
+  request.reduction = descriptor.reduction;
+  request.partial = descriptor.partial != 0;
+  request.peer = descriptor.peer;
+  request.count = descriptor.count;
+  request.part = descriptor.part;
   return request;
 }
 
 absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
-                          absl::Span<const Wish> wishes) {
+                          absl::Span<const RequestDescriptor> descriptors) {
   std::vector<std::string> texts;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    texts.push_back(
-        absl::StrCat("rank ", ranks[i], " wants ",
-                     IsWish(wishes[i]) ? Describe(RequestOf(wishes[i])) : "what is no operation"));
+    texts.push_back(absl::StrCat("rank ", ranks[i], " requests ",
+                                 IsValid(descriptors[i]) ? Describe(RequestOf(descriptors[i]))
+                                                         : "an operation that does not exist"));
   }
   const std::string place = number == 0 ? "" : absl::StrCat(" on operation ", number);
   return absl::InvalidArgumentError(absl::StrCat("the ranks of group '", group, "' disagree", place,

@@ -1,4 +1,4 @@
-// What follows from a request, for backends.
+// Quantities that follow from a request, and its form for other ranks: for backends.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_REQUESTS_H_
@@ -15,35 +15,35 @@
 
 namespace tessera::comm {
 
-// Whether a buffer is cut into parts for ranks.
-inline bool IsCut(Operation operation) {
+// Whether the buffer is split into parts, one for each rank.
+inline bool HasParts(Operation operation) {
   return operation == Operation::kReduceScatter || operation == Operation::kAllGather ||
          operation == Operation::kAllToAll;
 }
 
-// What a rank wants, for others to read.
-struct Wish {
+// A request as other ranks see it: without buffers.
+struct RequestDescriptor {
   Operation operation = Operation::kBarrier;
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;
   uint8_t partial = 0;  // 1: Request::partial
   int32_t peer = 0;
   int64_t count = 0, part = 0;
-  bool operator==(const Wish& other) const = default;
+  bool operator==(const RequestDescriptor& other) const = default;
 };
-static_assert(sizeof(Wish) == 24, "no byte of it is undefined");
-// Whether it is one, and not just bytes that a peer has sent.
-bool IsWish(const Wish& wish);
-Wish WishOf(const Request& request);
-Request RequestOf(const Wish& wish);
+static_assert(sizeof(RequestDescriptor) == 24, "no byte of it is undefined");
+// Whether bytes that a peer has sent are a descriptor.
+bool IsValid(const RequestDescriptor& descriptor);
+RequestDescriptor DescriptorOf(const Request& request);
+Request RequestOf(const RequestDescriptor& descriptor);
 
-// "the ranks of group 'world' disagree on operation 7: rank 0 wants barrier, rank 2 wants ...",
-// where ranks[i] wants wishes[i], whatever bytes these are; of a message the operation has no
-// number, which is 0.
+// "the ranks of group 'world' disagree on operation 7: rank 0 requests barrier, rank 2 requests
+// ...", where ranks[i] sent descriptors[i], whatever bytes these are. A message has no number,
+// which is 0.
 absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
-                          absl::Span<const Wish> wishes);
+                          absl::Span<const RequestDescriptor> descriptors);
 
-// Elements that a rank gives to an operation.
+// Elements of a rank's input.
 inline int64_t InputElements(const Request& request, int rank) {
   switch (request.operation) {
     case Operation::kAllGather:
@@ -58,11 +58,11 @@ inline int64_t InputElements(const Request& request, int rank) {
   }
 }
 
-// Elements of a whole part of an all-reduce, of which each rank reduces one: they start at
-// multiples of a line, so that no two ranks write to the same.
+// Elements of a full part of an all-reduce, of which each rank reduces one: they start at multiples
+// of a cache line, so that no two ranks write to the same.
 inline int64_t AllReducePart(int64_t count, int ranks) {
-  constexpr int64_t kGrain = 64;
-  return ((count + ranks - 1) / ranks + kGrain - 1) / kGrain * kGrain;
+  constexpr int64_t kElementsPerLine = 64;
+  return ((count + ranks - 1) / ranks + kElementsPerLine - 1) / kElementsPerLine * kElementsPerLine;
 }
 
 inline const char* Bytes(const void* data, int64_t offset) {
@@ -74,16 +74,16 @@ inline void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Puts out `count` elements of a reduce-scatter, from `position` of the rank's part on; `inputs`
-// are the ranks' elements of these. `past_caches` as for Reduce.
+// Writes `count` elements of a reduce-scatter's output, from `position` of the rank's part on;
+// `inputs` are the ranks' elements of these. `non_temporal` as for Reduce.
 inline void ReduceOwnPart(const Request& request, absl::Span<const void* const> inputs,
-                          int64_t position, int64_t count, bool past_caches = false) {
+                          int64_t position, int64_t count, bool non_temporal = false) {
   if (request.partial) {
     char* const output = Bytes(request.output, position * SizeOf(PartialDType(request.dtype)));
     ReducePartially(inputs, output, count, request.dtype, request.reduction);
   } else {
     char* const output = Bytes(request.output, position * SizeOf(request.dtype));
-    Reduce(inputs, {output}, count, request.dtype, request.reduction, past_caches);
+    Reduce(inputs, {output}, count, request.dtype, request.reduction, non_temporal);
   }
 }
 

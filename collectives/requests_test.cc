@@ -8,26 +8,26 @@
 namespace tessera::comm {
 namespace {
 
-TEST(WishTest, SaysWhatARequestDoes) {
+TEST(RequestDescriptorTest, HasAllOfARequestButItsBuffers) {
   const Request request = {.operation = Operation::kReduceScatter,
                            .dtype = DType::kBF16,
                            .reduction = Reduction::kMax,
                            .count = 7,
                            .part = 4,
                            .partial = true};
-  EXPECT_TRUE(IsWish(WishOf(request)));
-  EXPECT_EQ(Describe(RequestOf(WishOf(request))), Describe(request));
+  EXPECT_TRUE(IsValid(DescriptorOf(request)));
+  EXPECT_EQ(Describe(RequestOf(DescriptorOf(request))), Describe(request));
 }
 
-// What a peer sent may be anything.
-TEST(WishTest, BytesThatAreNoneAreSaidToBeNone) {
-  Wish wish;
-  std::memset(static_cast<void*>(&wish), 0xff, sizeof(wish));
-  EXPECT_FALSE(IsWish(wish));
-  EXPECT_EQ(
-      Disagreement("world", 3, {0, 2}, {Wish(), wish}).message(),
-      "the ranks of group 'world' disagree on operation 3: rank 0 wants barrier, rank 2 wants "
-      "what is no operation");
+// A peer may have sent any bytes.
+TEST(RequestDescriptorTest, InvalidBytesAreReportedAsSuch) {
+  RequestDescriptor descriptor;
+  std::memset(static_cast<void*>(&descriptor), 0xff, sizeof(descriptor));
+  EXPECT_FALSE(IsValid(descriptor));
+  EXPECT_EQ(Disagreement("world", 3, {0, 2}, {RequestDescriptor(), descriptor}).message(),
+            "the ranks of group 'world' disagree on operation 3: rank 0 requests barrier, rank 2 "
+            "requests "
+            "an operation that does not exist");
 }
 
 }  // namespace

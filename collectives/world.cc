@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/hierarchical/placement.h"
 #include "collectives/host_identity.h"
+#include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
@@ -45,24 +44,6 @@ absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
                                                    kHierarchical, " is for several: try ", kShm));
   }
   return wanted;
-}
-
-// What WorldOptions::fault says, and of which rank.
-absl::StatusOr<std::pair<int, Communicator::Fault>> ParseFault(const std::string& text, int size) {
-  const std::vector<std::string> words = absl::StrSplit(text, ':');
-  int rank = 0;
-  Communicator::Fault fault;
-  const bool is_whole = words.size() == 3 && absl::SimpleAtoi(words[0], &rank) && rank >= 0 &&
-                        rank < size && absl::SimpleAtoi(words[1], &fault.operation) &&
-                        fault.operation > 0;
-  fault.fails = is_whole && words[2] == "fail";
-  if (!is_whole || (!fault.fails && (!absl::SimpleAtod(words[2], &fault.delay_seconds) ||
-                                     !(fault.delay_seconds >= 0)))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the fault '", text, "' is not RANK:N:fail or RANK:N:SECONDS, such as 1:7:0.5, ",
-        "with a rank from 0 to ", size - 1));
-  }
-  return std::make_pair(rank, fault);
 }
 
 }  // namespace
@@ -123,7 +104,7 @@ absl::Status World::Communicate(const WorldOptions& options) {
   if (cpu_backend != kTcp) {
     shm::HostOptions host_options;
     host_options.timeout_seconds = options.timeout_seconds;
-    if (cpu_backend == kHierarchical) host_options.job_ranks = neighbours;
+    if (cpu_backend == kHierarchical) host_options.memory.job_ranks = neighbours;
     ASSIGN_OR_RETURN(
         host_, shm::Host::Create(
                    placement.places[rank()].local, static_cast<int>(neighbours.size()),
@@ -147,7 +128,7 @@ absl::Status World::Communicate(const WorldOptions& options) {
   if (cpu_backend == kHierarchical) {
     ASSIGN_OR_RETURN(cpu_world_,
                      hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),
-                                             hierarchical::PatienceOf(options.timeout_seconds)));
+                                             hierarchical::GracePeriodOf(options.timeout_seconds)));
   } else {
     cpu_world_ = std::move(cpu_backend == kShm ? local : all);
   }
@@ -158,8 +139,9 @@ absl::Status World::Communicate(const WorldOptions& options) {
     ASSIGN_OR_RETURN(device_world_, device_->World());
   }
   if (!options.fault.empty()) {
-    ASSIGN_OR_RETURN(const auto fault, ParseFault(options.fault, size()));
-    if (fault.first == rank()) communicator().InjectFault(fault.second);
+    ASSIGN_OR_RETURN(const RankFault fault, ParseFault(options.fault, size()));
+    std::unique_ptr<Communicator>& world = device_world_ != nullptr ? device_world_ : cpu_world_;
+    if (fault.rank == rank()) world = WithFault(std::move(world), fault.fault);
   }
   return absl::OkStatus();
 }

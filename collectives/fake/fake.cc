@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
@@ -60,7 +61,9 @@ absl::StatusOr<FakeRank> MakeFakeRank(int rank, const FakeOptions& options,
   ASSIGN_OR_RETURN(self.host_, shm::Host::Create(rank, options.ranks, exchange,
                                                  {.timeout_seconds = options.timeout_seconds}));
   ASSIGN_OR_RETURN(self.world_, self.host_->World());
-  self.world_->PermuteTiming(options.seed);
+  if (options.seed != 0) {
+    self.world_ = WithPermutedTiming(std::move(self.world_), options.seed);
+  }
   return self;
 }
 

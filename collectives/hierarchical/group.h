@@ -1,14 +1,10 @@
-// A group on several hosts: its queue of operations, and the groups of which it is made.
+// A group on several hosts: how its operations are made of those of other groups.
 #ifndef TESSERA_COLLECTIVES_HIERARCHICAL_GROUP_H_
 #define TESSERA_COLLECTIVES_HIERARCHICAL_GROUP_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,71 +13,95 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "collectives/hierarchical/placement.h"
+#include "collectives/queue/queued_group.h"
 #include "collectives/requests.h"
 
 namespace tessera::comm::hierarchical {
 
-// What a rank gives to an operation goes along with what it wants, if it is not more than this:
-// then its neighbours need not meet again.
+// An input of up to this many bytes goes along with the request: then the ranks of a host need not
+// exchange data once more.
 inline constexpr int64_t kSmallBytes = 4096;
 
-// Larger operations go on by chunks of this size, so that one is under way between hosts while
+// Larger operations move on by chunks of this size, so that one is under way between hosts while
 // another is within them.
 inline constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
-// What the group's operations are made of. The ranks of a rail are numbered by their hosts.
+// The groups that the group's operations are made of. The ranks of a rail are numbered by their
+// hosts.
 struct Parts {
   std::unique_ptr<Communicator> local;  // this host's ranks
   std::unique_ptr<Communicator> rail;   // null: this rank is on none
   std::unique_ptr<Communicator> all;    // messages of collectives between two ranks
-  // The first two again, for what their ranks want.
-  std::unique_ptr<Communicator> local_wishes, rail_wishes;
+  // The first two again, for the requests of their ranks.
+  std::unique_ptr<Communicator> local_requests, rail_requests;
   // The user's own messages.
   std::unique_ptr<Communicator> local_pairs;
   std::unique_ptr<Communicator> pairs;
 };
 
-class Group : public Communicator {
+// The engine of a group: each has its own, because a step of an operation waits for other groups.
+struct OwnEngine {
+  NoEvents events;
+  ProgressEngine own_engine{&events, {.spins = false}};
+};
+
+class Group : private OwnEngine, public QueuedGroup {
  public:
   Group(std::string name, int rank, Placement placement, Parts parts);
-  // Gives up what has not ended.
   ~Group() override;
 
   absl::Status Wait(Ticket ticket) override;
   bool Test(Ticket ticket) override;
+  bool HasEnded(Ticket ticket) const override;
+  CompletionSource* SourceOf(Ticket ticket) override;
   std::string note() const override;
+
+  bool AdvanceSmall() override { return false; }
+  bool NeedsThread() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return HasOperations();
+  }
+  bool HasLarge() const override { return true; }
+  // The parts notice who is too late.
+  void Check(Time /*now*/) override {}
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                           absl::Span<const int> colors) override;
+  // Runs an operation from its begin to its end, without the mutex.
+  bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnFailure(const absl::Status& why, bool is_first) override;
 
  private:
-  struct LocalWish {
-    Wish wish;
+  struct LocalRequest {
+    RequestDescriptor descriptor;
     char data[kSmallBytes];  // of a small operation
   };
 
-  bool IsDone(uint64_t number) const { return !status_.ok() || done_ > number; }
-  // Sees to the first operation. The lock is given up meanwhile.
-  void Drive(std::unique_lock<std::mutex>& lock);
-  void RunThread();
-  void Break(absl::Status status);
+  // The part that has an operation between two ranks, and its ticket there.
+  struct PairOperation {
+    Communicator* group;
+    Ticket ticket;
+  };
+  PairOperation PairOf(Ticket ticket) const;
   int64_t BytesSent() const;
 
-  // What follows runs on one thread at a time, without the lock.
+  // The functions below run on one thread at a time, without the mutex.
   absl::Status Run(const Request& request, uint64_t number);
-  // Whether the ranks of the host want the same; those of the rail are asked.
-  // (All are needed here, so who does not come is himself to be blamed.)
+  absl::Status RunCollective(const Request& request, uint64_t number);
+  // Compares the requests of the host's ranks, and starts to compare those of the rail. All ranks
+  // of the host are needed here, so a rank that does not come is itself the cause.
   absl::Status AgreeLocally(const Request& request, uint64_t number);
-  // Whether the ranks of the rail want the same: before any other wait for one of them.
+  // Compares the requests of the rail's ranks: before any other wait for one of them.
   absl::Status AgreeOnRail(uint64_t number);
-  absl::Status CheckAgreement(absl::Span<const int> ranks, absl::Span<const Wish> wishes,
+  absl::Status CheckAgreement(absl::Span<const int> ranks,
+                              absl::Span<const RequestDescriptor> descriptors,
                               uint64_t number) const;
 
-  // Everyone has what its neighbours gave: the rest is one operation on each rail.
-  bool IsSmall(const Request& request) const;
+  // Each rank has the data of its host: the rest is one operation on each rail.
+  bool IsEager(const Request& request) const;
   absl::Status RunSmall(const Request& request, uint64_t number);
+  Ticket StartSmall(const Request& request, char* sums, int64_t* count);
   absl::Status AllReduceChunks(const Request& request, uint64_t number);
   absl::Status ReduceScatterBlocks(const Request& request, uint64_t number);
   absl::Status ReduceScatterByAllReduce(const Request& request, uint64_t number);
@@ -104,24 +124,17 @@ class Group : public Communicator {
   const Placement placement_;
   const Parts parts_;
 
-  std::mutex mutex_;  // guards what follows
-  std::condition_variable changed_;
-  std::deque<Request> queue_;
-  uint64_t issued_ = 0, done_ = 0;
-  bool is_driven_ = false, stop_ = false;
-  absl::Status status_;
+  bool is_running_ ABSL_GUARDED_BY(mutex_) = false;  // an operation, on some thread
 
-  // Of who drives.
-  std::vector<LocalWish> local_wishes_;  // and this rank's own behind them
-  std::vector<Wish> rail_wishes_;
+  // Used by the thread that runs an operation.
+  std::vector<LocalRequest> local_requests_;  // and this rank's own behind them
+  std::vector<RequestDescriptor> rail_requests_;
   Ticket rail_ticket_;
   struct Memory {
     std::unique_ptr<char[]> data;
     int64_t bytes = 0;
   };
   Memory scratch_[3];
-
-  std::thread thread_;
 };
 
 }  // namespace tessera::comm::hierarchical

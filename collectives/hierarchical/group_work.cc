@@ -1,4 +1,4 @@
-// How the collectives of a group on several hosts go: as collectives within hosts and on rails.
+// The reductions of a group on several hosts, as reductions within hosts and on rails.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -15,37 +15,33 @@ namespace {
 
 int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
 
-absl::Status WaitAll(Communicator& group, absl::Span<const Ticket> tickets) {
-  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(group.Wait(ticket));
-  return absl::OkStatus();
-}
-
 }  // namespace
 
+absl::Status Group::RunCollective(const Request& request, uint64_t number) {
+  RETURN_IF_ERROR(AgreeLocally(request, number));
+  if (IsEager(request)) return RunSmall(request, number);
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      return AllReduceChunks(request, number);
+    case Operation::kReduceScatter:
+      return placement_.is_regular ? ReduceScatterBlocks(request, number)
+                                   : ReduceScatterByAllReduce(request, number);
+    case Operation::kAllGather:
+      return placement_.is_regular ? AllGatherBlocks(request, number)
+                                   : AllGatherByBroadcast(request, number);
+    case Operation::kAllToAll:
+      return AllToAllMessages(request, number);
+    case Operation::kBroadcast:
+      return BroadcastChunks(request, number);
+    default:  // a barrier
+      RETURN_IF_ERROR(AgreeOnRail(number));
+      return parts_.local->Wait(parts_.local->Barrier());
+  }
+}
+
 absl::Status Group::Run(const Request& request, uint64_t number) {
-  const auto run = [&]() -> absl::Status {
-    RETURN_IF_ERROR(AgreeLocally(request, number));
-    if (IsSmall(request)) return RunSmall(request, number);
-    switch (request.operation) {
-      case Operation::kAllReduce:
-        return AllReduceChunks(request, number);
-      case Operation::kReduceScatter:
-        return placement_.is_regular ? ReduceScatterBlocks(request, number)
-                                     : ReduceScatterByAllReduce(request, number);
-      case Operation::kAllGather:
-        return placement_.is_regular ? AllGatherBlocks(request, number)
-                                     : AllGatherByBroadcast(request, number);
-      case Operation::kAllToAll:
-        return AllToAllMessages(request, number);
-      case Operation::kBroadcast:
-        return BroadcastChunks(request, number);
-      default:  // a barrier
-        RETURN_IF_ERROR(AgreeOnRail(number));
-        return parts_.local->Wait(parts_.local->Barrier());
-    }
-  };
-  absl::Status status = run();
-  // Who gave up has said where.
+  absl::Status status = RunCollective(request, number);
+  // A rank that aborted has said where.
   if (status.ok() || absl::IsAborted(status) || absl::IsInvalidArgument(status)) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), ", for ", Describe(request), ", operation ",
@@ -53,38 +49,40 @@ absl::Status Group::Run(const Request& request, uint64_t number) {
 }
 
 absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
-  Communicator& local = *parts_.local_wishes;
-  local_wishes_.resize(local.size() + 1);
-  LocalWish& mine = local_wishes_.back();
-  mine.wish = WishOf(request);
-  if (IsSmall(request)) {
+  Communicator& local = *parts_.local_requests;
+  local_requests_.resize(local.size() + 1);
+  LocalRequest& mine = local_requests_.back();
+  mine.descriptor = DescriptorOf(request);
+  if (IsEager(request)) {
     Copy(mine.data, request.input, InputElements(request, rank()) * SizeOf(request.dtype));
   }
-  constexpr int64_t kLocalBytes = sizeof(LocalWish), kBytes = sizeof(Wish);
-  RETURN_IF_ERROR(local.Wait(local.AllGather(&mine, local_wishes_.data(),
+  constexpr int64_t kLocalBytes = sizeof(LocalRequest), kBytes = sizeof(RequestDescriptor);
+  RETURN_IF_ERROR(local.Wait(local.AllGather(&mine, local_requests_.data(),
                                              local.size() * kLocalBytes, kLocalBytes, DType::kU8)));
-  std::vector<Wish> wishes;
-  for (int r = 0; r < local.size(); ++r) wishes.push_back(local_wishes_[r].wish);
-  RETURN_IF_ERROR(CheckAgreement(host_ranks(), wishes, number));
-  if (parts_.rail_wishes == nullptr) return absl::OkStatus();
-  rail_wishes_.resize(placement_.host_count());
-  rail_ticket_ = parts_.rail_wishes->AllGather(
-      &mine.wish, rail_wishes_.data(), placement_.host_count() * kBytes, kBytes, DType::kU8);
+  std::vector<RequestDescriptor> descriptors;
+  for (int r = 0; r < local.size(); ++r) descriptors.push_back(local_requests_[r].descriptor);
+  RETURN_IF_ERROR(CheckAgreement(host_ranks(), descriptors, number));
+  if (parts_.rail_requests == nullptr) return absl::OkStatus();
+  rail_requests_.resize(placement_.host_count());
+  rail_ticket_ =
+      parts_.rail_requests->AllGather(&mine.descriptor, rail_requests_.data(),
+                                      placement_.host_count() * kBytes, kBytes, DType::kU8);
   return absl::OkStatus();
 }
 
 absl::Status Group::AgreeOnRail(uint64_t number) {
-  if (parts_.rail_wishes == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(parts_.rail_wishes->Wait(rail_ticket_));
+  if (parts_.rail_requests == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(parts_.rail_requests->Wait(rail_ticket_));
   std::vector<int> ranks;
   for (const std::vector<int>& host : placement_.hosts) ranks.push_back(host[place().local]);
-  return CheckAgreement(ranks, rail_wishes_, number);
+  return CheckAgreement(ranks, rail_requests_, number);
 }
 
-absl::Status Group::CheckAgreement(absl::Span<const int> ranks, absl::Span<const Wish> wishes,
+absl::Status Group::CheckAgreement(absl::Span<const int> ranks,
+                                   absl::Span<const RequestDescriptor> descriptors,
                                    uint64_t number) const {
-  for (const Wish& wish : wishes) {
-    if (wish != wishes[0]) return Disagreement(name(), number + 1, ranks, wishes);
+  for (const RequestDescriptor& descriptor : descriptors) {
+    if (descriptor != descriptors[0]) return Disagreement(name(), number + 1, ranks, descriptors);
   }
   return absl::OkStatus();
 }
@@ -99,39 +97,38 @@ char* Group::Scratch(int index, int64_t bytes) {
   return memory.data.get();
 }
 
-bool Group::IsSmall(const Request& request) const {
+bool Group::IsEager(const Request& request) const {
   if (request.operation == Operation::kAllToAll) return false;
   return placement_.is_regular && request.count * SizeOf(request.dtype) <= kSmallBytes;
 }
 
-absl::Status Group::RunSmall(const Request& request, uint64_t number) {
+// Starts the operation on the rail. Sums go to `sums`, and their number to *count.
+Ticket Group::StartSmall(const Request& request, char* sums, int64_t* count) {
   Communicator& rail = *parts_.rail;
   const int locals = parts_.local->size();
   const int64_t size = SizeOf(request.dtype);
   const DType wide = PartialDType(request.dtype);
   char* const output = static_cast<char*>(request.output);
-  char* const sums = Scratch(0, kSmallBytes * SizeOf(DType::kF32));
   const auto reduce = [&](Part part, char* sum) {
     std::vector<const void*> inputs;
-    for (int r = 0; r < locals; ++r) inputs.push_back(local_wishes_[r].data + part.begin * size);
+    for (int r = 0; r < locals; ++r) inputs.push_back(local_requests_[r].data + part.begin * size);
     ReducePartially(inputs, sum, part.size, request.dtype, request.reduction);
   };
   Ticket ticket;
-  int64_t count = 0;  // of the sums
   switch (request.operation) {
     case Operation::kAllReduce:
-      count = request.count;
-      reduce({0, count}, sums);
-      ticket = rail.AllReduce(sums, sums, count, wide, request.reduction);
+      *count = request.count;
+      reduce({0, *count}, sums);
+      ticket = rail.AllReduce(sums, sums, *count, wide, request.reduction);
       break;
     case Operation::kReduceScatter:
       for (const std::vector<int>& host : placement_.hosts) {
         const Part part = PartOf(request.count, request.part, host[place().local]);
-        reduce(part, sums + count * SizeOf(wide));
-        count += part.size;
+        reduce(part, sums + *count * SizeOf(wide));
+        *count += part.size;
       }
       ticket = rail.ReduceScatter(
-          sums, sums + PartOf(count, request.part, rail.rank()).begin * SizeOf(wide), count,
+          sums, sums + PartOf(*count, request.part, rail.rank()).begin * SizeOf(wide), *count,
           request.part, wide, request.reduction);
       break;
     case Operation::kAllGather: {
@@ -139,7 +136,7 @@ absl::Status Group::RunSmall(const Request& request, uint64_t number) {
       const Part own = PartOf(request.count, block, rail.rank());
       for (int r = 0; r < locals; ++r) {
         const Part part = PartOf(request.count, request.part, host_ranks()[r]);
-        Copy(output + part.begin * size, local_wishes_[r].data, part.size * size);
+        Copy(output + part.begin * size, local_requests_[r].data, part.size * size);
       }
       ticket =
           rail.AllGather(output + own.begin * size, output, request.count, block, request.dtype);
@@ -147,15 +144,25 @@ absl::Status Group::RunSmall(const Request& request, uint64_t number) {
     }
     case Operation::kBroadcast: {
       const Placement::Place& root = placement_.places[request.peer];
-      ticket = rail.Broadcast(local_wishes_[root.local].data, output, request.count, request.dtype,
-                              root.host);
+      ticket = rail.Broadcast(local_requests_[root.local].data, output, request.count,
+                              request.dtype, root.host);
       break;
     }
     default:
       break;
   }
+  return ticket;
+}
+
+absl::Status Group::RunSmall(const Request& request, uint64_t number) {
+  Communicator& rail = *parts_.rail;
+  const DType wide = PartialDType(request.dtype);
+  char* const output = static_cast<char*>(request.output);
+  char* const sums = Scratch(0, kSmallBytes * SizeOf(DType::kF32));
+  int64_t count = 0;  // of the sums
+  const Ticket ticket = StartSmall(request, sums, &count);
   RETURN_IF_ERROR(AgreeOnRail(number));
-  // Who has come to the rail has met its neighbours.
+  // A rank that has come to the rail has the requests of its host.
   if (request.operation == Operation::kBarrier) return absl::OkStatus();
   RETURN_IF_ERROR(rail.Wait(ticket));
   if (request.operation == Operation::kAllReduce) {
@@ -168,7 +175,7 @@ absl::Status Group::RunSmall(const Request& request, uint64_t number) {
   return absl::OkStatus();
 }
 
-// Elements that are reduced, and where the result is to be, of dtype `result`.
+// Elements that are reduced, and the address of the result, which has the dtype `result`.
 struct Group::Chunk {
   const char* input = nullptr;
   char* output = nullptr;
@@ -181,14 +188,14 @@ struct Group::Chunk {
   Part own;          // of this rank
   Ticket ticket;     // on the rail
 
-  // Of halves, partial sums are fp32, and their sum is rounded.
+  // Partial sums of bf16 and fp16 are fp32, and the total is rounded.
   bool is_rounded() const {
     return result == dtype && reduction == Reduction::kSum && PartialDType(dtype) != dtype;
   }
   char* own_output() const { return output + own.begin * SizeOf(result); }
 };
 
-// This rank's part, out of all that its host has; its reduction on the rail is started.
+// Reduces this rank's part within the host, and starts its reduction on the rail.
 absl::Status Group::ReduceWithinHost(Chunk& chunk) {
   Communicator& local = *parts_.local;
   chunk.part = AllReducePart(chunk.count, placement_.rails);
@@ -216,7 +223,8 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
   return absl::OkStatus();
 }
 
-// Of halves: rounds the rank's part of its part, and starts to gather what the rail's others have.
+// For bf16 and fp16: rounds the rank's part of its part, and starts to gather those of the rail's
+// other ranks.
 absl::Status Group::RoundOnRail(Chunk& chunk) {
   if (!chunk.is_rounded() || chunk.own.size == 0) return absl::OkStatus();
   Communicator& rail = *parts_.rail;
@@ -263,8 +271,8 @@ absl::Status Group::AllReduceChunks(const Request& request, uint64_t number) {
   return absl::OkStatus();
 }
 
-// What a host needs of another are the sums of its own ranks' parts: for each host, its ranks are
-// given one of these each, and pass it on to the rank of their rail.
+// A host needs of another one the sums of its own ranks' parts: for each host, this host's ranks
+// reduce one of these parts each, and pass it on to the rank of their rail.
 absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number) {
   Communicator& local = *parts_.local;
   Communicator& rail = *parts_.rail;
@@ -316,124 +324,6 @@ absl::Status Group::ReduceScatterByAllReduce(const Request& request, uint64_t nu
       RETURN_IF_ERROR(RoundOnRail(chunk));
       RETURN_IF_ERROR(GatherWithinHost(chunk));
     }
-  }
-  return absl::OkStatus();
-}
-
-// A rank gives its part to its rail; what a host has of another host is gathered within it.
-absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
-  Communicator& local = *parts_.local;
-  Communicator& rail = *parts_.rail;
-  const int64_t size = SizeOf(request.dtype);
-  const int64_t block = request.part * local.size();
-  const Part own = PartOf(request.count, request.part, rank());
-  const int hosts = placement_.host_count();
-  std::vector<Ticket> sends, receives(hosts);
-  const auto part_of = [&](int host) {
-    return PartOf(request.count, request.part, placement_.hosts[host][place().local]);
-  };
-  for (int k = 1; k < hosts; ++k) {
-    const int to = (place().host + k) % hosts, from = (place().host + hosts - k) % hosts;
-    const Part theirs = part_of(from);
-    receives[from] =
-        rail.Receive(Bytes(request.output, theirs.begin * size), theirs.size, request.dtype, from);
-    sends.push_back(rail.Send(request.input, own.size, request.dtype, to));
-  }
-  for (int k = 0; k < hosts; ++k) {
-    const int host = (place().host + hosts - k) % hosts;
-    if (k == 1) RETURN_IF_ERROR(AgreeOnRail(number));
-    if (k > 0) RETURN_IF_ERROR(rail.Wait(receives[host]));
-    const int64_t begin = std::min(request.count, host * block);
-    const void* const input =
-        k == 0 ? request.input : Bytes(request.output, part_of(host).begin * size);
-    RETURN_IF_ERROR(local.Wait(local.AllGather(input, Bytes(request.output, begin * size),
-                                               std::min(block, request.count - begin), request.part,
-                                               request.dtype)));
-  }
-  return WaitAll(rail, sends);
-}
-
-absl::Status Group::AllGatherByBroadcast(const Request& request, uint64_t number) {
-  RETURN_IF_ERROR(AgreeOnRail(number));
-  for (int r = 0; r < size(); ++r) {
-    const Part part = PartOf(request.count, request.part, r);
-    RETURN_IF_ERROR(BroadcastFrom(r, request.input,
-                                  Bytes(request.output, part.begin * SizeOf(request.dtype)),
-                                  part.size, request.dtype));
-  }
-  return absl::OkStatus();
-}
-
-// Between hosts there is nothing to save: a message for each two ranks.
-absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
-  const int64_t bytes = request.part * SizeOf(request.dtype);
-  std::vector<Ticket> tickets;
-  for (int k = 1; k < size(); ++k) {
-    const int to = (rank() + k) % size(), from = (rank() + size() - k) % size();
-    const auto is_far = [&](int r) {
-      return !placement_.is_regular || placement_.places[r].host != place().host;
-    };
-    if (is_far(from)) {
-      tickets.push_back(parts_.all->Receive(Bytes(request.output, from * bytes), request.part,
-                                            request.dtype, from));
-    }
-    if (is_far(to)) {
-      tickets.push_back(
-          parts_.all->Send(Bytes(request.input, to * bytes), request.part, request.dtype, to));
-    }
-  }
-  if (placement_.is_regular) {
-    Communicator& local = *parts_.local;
-    const int64_t begin = host_ranks().front() * bytes;
-    RETURN_IF_ERROR(local.Wait(local.AllToAll(
-        Bytes(request.input, begin), Bytes(request.output, begin), request.part, request.dtype)));
-  } else {
-    Copy(Bytes(request.output, rank() * bytes), Bytes(request.input, rank() * bytes), bytes);
-  }
-  RETURN_IF_ERROR(AgreeOnRail(number));
-  return WaitAll(*parts_.all, tickets);
-}
-
-absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
-  RETURN_IF_ERROR(AgreeOnRail(number));
-  return BroadcastFrom(request.peer, request.input, static_cast<char*>(request.output),
-                       request.count, request.dtype);
-}
-
-// To the other hosts on the root's rail, and within each host from the rail's rank. Where the root
-// is on none, it hands it to the first rail's rank of its host.
-absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int64_t count,
-                                  DType dtype) {
-  Communicator& local = *parts_.local;
-  const Placement::Place& from = placement_.places[root];
-  const bool is_on_rail = from.local < placement_.rails;
-  const int rail = is_on_rail ? from.local : 0;
-  const bool is_root = rank() == root;
-  const bool is_here = from.host == place().host;
-  const int64_t elements = ChunkElements(dtype);
-  const int64_t chunks = (count + elements - 1) / elements;
-  Ticket tickets[2];  // on the rail
-  const auto start = [&](int64_t k) -> absl::Status {
-    const int64_t begin = k * elements;
-    const int64_t now = std::min(elements, count - begin);
-    char* const to = output + begin * SizeOf(dtype);
-    const void* const data = is_root ? Bytes(input, begin * SizeOf(dtype)) : nullptr;
-    if (!is_on_rail && is_here) {
-      RETURN_IF_ERROR(local.Wait(local.Broadcast(data, to, now, dtype, from.local)));
-    }
-    if (place().local != rail) return absl::OkStatus();
-    const void* const source = is_on_rail ? data : is_here ? to : nullptr;
-    tickets[k % 2] = parts_.rail->Broadcast(source, to, now, dtype, from.host);
-    return absl::OkStatus();
-  };
-  if (chunks > 0) RETURN_IF_ERROR(start(0));
-  for (int64_t k = 0; k < chunks; ++k) {
-    if (k + 1 < chunks) RETURN_IF_ERROR(start(k + 1));
-    if (place().local == rail) RETURN_IF_ERROR(parts_.rail->Wait(tickets[k % 2]));
-    if (!is_on_rail && is_here) continue;
-    char* const to = output + k * elements * SizeOf(dtype);
-    RETURN_IF_ERROR(
-        local.Wait(local.Broadcast(to, to, std::min(elements, count - k * elements), dtype, rail)));
   }
   return absl::OkStatus();
 }

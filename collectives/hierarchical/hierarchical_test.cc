@@ -180,11 +180,11 @@ TEST(HierarchicalTrafficTest, BytesAreThoseOfTheFormulas) {
     Communicator& world = *self.world;
     RETURN_IF_ERROR(world.Wait(world.Barrier()));
     int64_t written = self.network->BytesWritten();
-    constexpr int64_t kWishBytes = 24 * (kHosts - 1);  // which are not counted
+    constexpr int64_t kRequestBytes = 24 * (kHosts - 1);  // which are not counted
     const auto expect = [&](Operation operation, int64_t before, int64_t bytes, int64_t network) {
       EXPECT_EQ(world.traffic()[static_cast<size_t>(operation)].bytes_sent - before, bytes)
           << OperationName(operation);
-      written += network + kWishBytes;
+      written += network + kRequestBytes;
       EXPECT_EQ(self.network->BytesWritten(), written) << OperationName(operation);
     };
     const auto sent = [&](Operation operation) {
@@ -247,8 +247,8 @@ TEST(HierarchicalErrorTest, RanksOfAHostDisagree) {
   });
   for (const absl::Status& status : results) {
     EXPECT_THAT(std::string(status.message()),
-                HasSubstr("the ranks of group 'world' disagree on operation 1: rank 2 wants "
-                          "all-reduce of 8 f32 (sum), rank 3 wants all-reduce of 7 f32 (sum)"));
+                HasSubstr("the ranks of group 'world' disagree on operation 1: rank 2 requests "
+                          "all-reduce of 8 f32 (sum), rank 3 requests all-reduce of 7 f32 (sum)"));
   }
 }
 
@@ -267,8 +267,8 @@ TEST(HierarchicalErrorTest, HostsDisagree) {
   for (const absl::Status& status : results) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("the ranks of group 'world' disagree on operation 2: rank "),
-                      HasSubstr("wants all-to-all of 400000 f32 in parts of 100000"),
-                      HasSubstr("wants all-gather of 400000 f32 in parts of 100000")));
+                      HasSubstr("requests all-to-all of 400000 f32 in parts of 100000"),
+                      HasSubstr("requests all-gather of 400000 f32 in parts of 100000")));
   }
 }
 

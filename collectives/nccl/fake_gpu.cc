@@ -341,10 +341,9 @@ std::string ncclComm::Compute(const Clique::Round& round, size_t index, const Ca
       for (int r = 0; r < clique->size; ++r) {
         inputs.push_back(input(r) + (call.kind == Kind::kReduceScatter ? rank * bytes : 0));
       }
-      tessera::comm::Reduce(inputs, {output.data()}, static_cast<int64_t>(call.count),
-                            TypeOf(call.type),
-                            call.reduction == ncclSum ? tessera::comm::Reduction::kSum
-                                                      : tessera::comm::Reduction::kMax);
+      tessera::comm::Reduce(
+          inputs, {output.data()}, static_cast<int64_t>(call.count), TypeOf(call.type),
+          call.reduction == ncclSum ? tessera::Reduction::kSum : tessera::Reduction::kMax);
       return output;
     }
     case Kind::kAllGather:

@@ -196,6 +196,11 @@ bool Group::Test(Ticket ticket) {
   return IsDone(ticket) && (status_.ok() || HasSettled());
 }
 
+bool Group::HasEnded(Ticket ticket) const {
+  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  return IsDone(ticket) && (status_.ok() || HasSettled());
+}
+
 absl::Status Group::StartAfter(CUstream_st* stream) {
   const std::lock_guard<std::mutex> lock(engine_->mutex_);
   ASSIGN_OR_RETURN(const cudaEvent_t event, engine_->TakeEvent());
@@ -289,13 +294,13 @@ bool Group::Connect(Lane& lane) {
 
 void Group::Post(Lane& lane) {
   const bool checked = engine_->options_.check && size() > 1;
-  constexpr int64_t kBytes = sizeof(Wish);
+  constexpr int64_t kBytes = sizeof(RequestDescriptor);
   for (; lane.posted < lane.queue.size() && lane.posted < kTellAhead; ++lane.posted) {
     Queued& operation = lane.queue[lane.posted];
     operation.agreed = !checked;
     if (!checked) continue;
     const Operation kind = operation.request.operation;
-    operation.mine = WishOf(operation.request);
+    operation.mine = DescriptorOf(operation.request);
     operation.theirs.resize(kind == Operation::kSend      ? 0
                             : kind == Operation::kReceive ? 1
                                                           : size());
@@ -320,24 +325,24 @@ void Group::Agree(Lane& lane) {
       FailIn(lane, status);
       return;
     }
-    const Wish& mine = operation.mine;
+    const RequestDescriptor& mine = operation.mine;
     bool same = true;
     std::vector<int> ranks;
-    std::vector<Wish> wishes;
+    std::vector<RequestDescriptor> descriptors;
     if (mine.operation == Operation::kReceive) {
-      const Wish& sent = operation.theirs[0];
+      const RequestDescriptor& sent = operation.theirs[0];
       same = sent.count == mine.count && sent.dtype == mine.dtype;
       ranks = {mine.peer, rank()};
-      wishes = {sent, mine};
+      descriptors = {sent, mine};
     } else {
-      for (const Wish& wish : operation.theirs) {
+      for (const RequestDescriptor& descriptor : operation.theirs) {
         ranks.push_back(static_cast<int>(ranks.size()));
-        wishes.push_back(wish);
-        same = same && wish == mine;
+        descriptors.push_back(descriptor);
+        same = same && descriptor == mine;
       }
     }
     if (!same) {
-      Fail(Disagreement(name(), lane.index == 0 ? lane.done + i + 1 : 0, ranks, wishes));
+      Fail(Disagreement(name(), lane.index == 0 ? lane.done + i + 1 : 0, ranks, descriptors));
       return;
     }
     operation.agreed = true;

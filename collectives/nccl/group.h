@@ -36,6 +36,8 @@ class Group : public StreamCommunicator {
 
   absl::Status Wait(Ticket ticket) override;
   bool Test(Ticket ticket) override;
+  bool HasEnded(Ticket ticket) const override;
+  CompletionSource* SourceOf(Ticket /*ticket*/) override { return nullptr; }
   absl::Status StartAfter(CUstream_st* stream) override;
   absl::Status LetWait(CUstream_st* stream, Ticket ticket) override;
 
@@ -53,8 +55,8 @@ class Group : public StreamCommunicator {
     std::vector<cudaEvent_t> after;  // that have not been seen to be done
     cudaEvent_t done = nullptr;      // recorded once it is on the stream
     bool agreed = false;             // all want the same
-    Wish mine;
-    std::vector<Wish> theirs;  // by rank; of a receive the sender's
+    RequestDescriptor mine;
+    std::vector<RequestDescriptor> theirs;  // by rank; of a receive the sender's
     Ticket told;               // of the control group
   };
 

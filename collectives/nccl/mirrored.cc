@@ -67,6 +67,8 @@ class MirroredGroup : public Communicator {
   }
 
   bool Test(Ticket ticket) override { return group_->Test(ticket); }
+  bool HasEnded(Ticket ticket) const override { return group_->HasEnded(ticket); }
+  CompletionSource* SourceOf(Ticket ticket) override { return group_->SourceOf(ticket); }
 
   StreamCommunicator& group() { return dynamic_cast<StreamCommunicator&>(*group_); }
 

@@ -16,6 +16,7 @@
 #include "collectives/nccl/mirrored.h"
 #include "collectives/nccl/test_ranks.h"
 #include "collectives/testing/conformance.h"
+#include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 #endif
 
@@ -306,9 +307,9 @@ TEST_F(NcclTest, RanksThatDisagreeAreToldWhatEachWants) {
     for (const absl::Status& status : results) {
       EXPECT_THAT(std::string(status.message()),
                   AllOf(HasSubstr("the ranks of group 'world' disagree on operation 2: rank 0 "
-                                  "wants reduce-scatter of 60 f32 in parts of 20 (sum), rank 1 "
-                                  "wants "),
-                        HasSubstr("rank 2 wants reduce-scatter of 60 f32 in parts of 20 (sum)")));
+                                  "requests reduce-scatter of 60 f32 in parts of 20 (sum), rank 1 "
+                                  "requests "),
+                        HasSubstr("rank 2 requests reduce-scatter of 60 f32 in parts of 20 (sum)")));
     }
   }
 }
@@ -324,8 +325,8 @@ TEST_F(NcclTest, ASenderAndAReceiverMayDisagree) {
   });
   for (const absl::Status& status : results) {
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr("rank 0 wants send of 3 f32 to rank 1"),
-                      HasSubstr("rank 1 wants receive of 4 f32 from rank 0")));
+                AllOf(HasSubstr("rank 0 requests send of 3 f32 to rank 1"),
+                      HasSubstr("rank 1 requests receive of 4 f32 from rank 0")));
   }
 }
 
@@ -341,18 +342,18 @@ TEST_F(NcclTest, MemoryOfTheCpuIsRefused) {
   EXPECT_THAT(std::string(results[0].message()),
               AllOf(HasSubstr("rank 0 of 2 of group 'world', in all-reduce of 4 f32 (sum) after 0 "
                               "collectives: rank 1 (process "),
-                    HasSubstr("gave up: all-reduce of 4 f32 (sum): the output is no memory")));
+                    HasSubstr("aborted: all-reduce of 4 f32 (sum): the output is no memory")));
 }
 
 TEST_F(NcclTest, AFaultCanBeInjected) {
   const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
-    if (rank == 1) self.world->InjectFault({.operation = 2, .fails = true});
+    ASSIGN_OR_RETURN(TestRank self, MakeRank(rank, 2, exchange));
+    if (rank == 1) self.world = WithFault(std::move(self.world), {.operation = 2, .fails = true});
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return self.world->Wait(self.world->Barrier());
   });
   EXPECT_EQ(results[1].message(), "barrier: was told to fail");
-  EXPECT_THAT(std::string(results[0].message()), HasSubstr("gave up: barrier: was told to fail"));
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
 }
 
 TEST_F(NcclTest, NobodyWaitsLongerThanTheTimeOut) {

@@ -31,7 +31,7 @@ inline int64_t OutputElements(const Request& request, int rank) {
 // What a rank sends where data go around a ring.
 inline int64_t BytesSent(const Request& request, int rank, int size) {
   const int64_t count = request.count;
-  const int64_t own = IsCut(request.operation) ? PartOf(count, request.part, rank).size : 0;
+  const int64_t own = HasParts(request.operation) ? PartOf(count, request.part, rank).size : 0;
   int64_t elements = 0;
   switch (request.operation) {
     case Operation::kAllReduce: {

@@ -105,7 +105,7 @@ void ToFloat16(const float* from, int64_t count, void* to) {
 }
 
 // Past the caches, hwy::FlushStream() is for after the last.
-template <bool kPastCaches>
+template <bool kNonTemporal>
 void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -116,7 +116,7 @@ void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   if (i > 0) std::memcpy(to, from, i);
   for (; i + lanes <= bytes; i += lanes) {
     const auto bytes_of_vector = hn::LoadU(tag, from + i);
-    if constexpr (kPastCaches) {
+    if constexpr (kNonTemporal) {
       hn::Stream(bytes_of_vector, tag, to + i);
     } else {
       hn::StoreU(bytes_of_vector, tag, to + i);
@@ -303,10 +303,10 @@ int LeftRanks(int count) {
 }
 
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
-            DType dtype, Reduction reduction, bool past_caches) {
+            DType dtype, Reduction reduction, bool non_temporal) {
   Tree tree(inputs, dtype, reduction);
   const int64_t bytes = SizeOf(dtype);
-  if (past_caches && !AreInputs(outputs, inputs)) {
+  if (non_temporal && !AreInputs(outputs, inputs)) {
     alignas(64) char result[kBlockBytes];
     ForEachBlock(outputs[0], count, bytes, [&](int64_t begin, int64_t size) {
       tree.Run(begin, size, false, result);
@@ -326,7 +326,7 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
       (static_cast<char*>(output) + begin * bytes, result, size * bytes);
     }
   };
-  if (past_caches) return ForEachBlock(outputs[0], count, bytes, reduce);
+  if (non_temporal) return ForEachBlock(outputs[0], count, bytes, reduce);
   for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
     reduce(begin, std::min(Tree::kBlock, count - begin));
   }
@@ -356,7 +356,7 @@ void Finish(const void* partial, int64_t count, DType dtype, void* output) {
   }
 }
 
-void CopyPastCaches(void* to, const void* from, int64_t bytes) {
+void CopyNonTemporal(void* to, const void* from, int64_t bytes) {
   ForEachBlock(to, bytes, 1, [&](int64_t begin, int64_t size) {
     HWY_DYNAMIC_DISPATCH(StreamBlock)
     (static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin, size);

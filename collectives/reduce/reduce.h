@@ -13,18 +13,17 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "core/tensor/collective.h"
 #include "core/tensor/dtype.h"
 
 namespace tessera::comm {
 
-enum class Reduction : uint8_t { kSum, kMax };
-
 // inputs[r] has `count` elements of rank r; at least one rank. Every output gets the result, and
-// may be the very memory of an input, but not overlap one otherwise. `past_caches`: what is reduced
+// may be the very memory of an input, but not overlap one otherwise. `non_temporal`: what is reduced
 // is too large to be found in a cache, before or afterwards; where no output is an input it is
 // written past them, and not read before.
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
-            DType dtype, Reduction reduction, bool past_caches = false);
+            DType dtype, Reduction reduction, bool non_temporal = false);
 
 // A part of a reduction that goes on elsewhere: bf16 and fp16 are left in fp32. `output` is none of
 // the inputs.
@@ -36,7 +35,7 @@ DType PartialDType(DType dtype);
 void Finish(const void* partial, int64_t count, DType dtype, void* output);
 
 // Copies what is too large to be found in a cache afterwards, in the same way.
-void CopyPastCaches(void* to, const void* from, int64_t bytes);
+void CopyNonTemporal(void* to, const void* from, int64_t bytes);
 
 // Where Reduce cuts `count` ranks: the ranks before this one are the left part of the tree. At
 // least two ranks.

@@ -115,10 +115,10 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
         first[count] = second[count] = end;
         Reduce(inputs, {first.data(), second.data()}, count, DTypeOf<T>::kValue, reduction);
         std::vector<T> third(count + 2, end), fourth(count + 2, end);
-        CopyPastCaches(third.data() + 1, first.data(), count * sizeof(T));
+        CopyNonTemporal(third.data() + 1, first.data(), count * sizeof(T));
         std::vector<T> fifth(count);
         Reduce(inputs, {fourth.data() + 1, fifth.data()}, count, DTypeOf<T>::kValue, reduction,
-               /*past_caches=*/true);
+               /*non_temporal=*/true);
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(this->SameBits(first[i], this->ExpectedAt(values, i, reduction)))
               << ranks << " ranks, element " << i << " of " << count;
@@ -160,7 +160,7 @@ TYPED_TEST(ReduceTest, GivesTheSameBitsInPiecesAndInPlace) {
       to.push_back(value.data() + begin);
     }
     // Past caches goes only what is not in place.
-    Reduce(from, to, size, DTypeOf<T>::kValue, Reduction::kSum, /*past_caches=*/random() % 2 == 0);
+    Reduce(from, to, size, DTypeOf<T>::kValue, Reduction::kSum, /*non_temporal=*/random() % 2 == 0);
     begin += size;
   }
   for (const auto& value : in_place) {

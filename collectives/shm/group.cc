@@ -4,18 +4,20 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "collectives/shm/requests.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::shm {
 namespace {
 
-// What takes longer than to wake a thread.
-constexpr int64_t kLargeBytes = int64_t{1} << 20;
+// The longest wait for a peer that is writing into this rank's buffers when the group fails: it
+// writes a piece, and then sees that it may not write another. One that was stopped just then
+// writes the rest of the piece when it goes on.
+constexpr auto kWriterTime = std::chrono::seconds(1);
 
 std::string HostName() {
   char name[256] = "";
@@ -25,261 +27,196 @@ std::string HostName() {
 
 }  // namespace
 
-Group::Group(Host* host, std::string name, int rank, std::vector<int> ranks,
-             std::vector<std::shared_ptr<const Segment>> memory)
-    : Communicator(std::move(name), rank, static_cast<int>(ranks.size())),
-      host_(host),
+Group::Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int rank,
+             std::vector<int> ranks, std::vector<std::shared_ptr<const Segment>> members,
+             double timeout_seconds)
+    : QueuedGroup(engine, std::move(name), rank, static_cast<int>(ranks.size()), timeout_seconds),
+      memory_(memory),
       ranks_(std::move(ranks)),
-      memory_(std::move(memory)),
+      segments_(std::move(members)),
+      messages_(1 + 2 * ranks_.size()),
       inputs_(ranks_.size()),
       outputs_(ranks_.size()) {
-  for (const auto& segment : memory_)
+  for (const auto& segment : segments_) {
     members_.push_back(reinterpret_cast<Member*>(segment->data()));
-  channels_.resize(1 + 2 * ranks_.size());
-  channels_[0] = std::make_unique<Channel>();
-  host_->Add(this);
-}
-
-Group::~Group() { host_->Remove(this); }
-
-Group::Channel& Group::ChannelOf(int index) {
-  if (channels_[index] == nullptr) channels_[index] = std::make_unique<Channel>();
-  return *channels_[index];
-}
-
-Ticket Group::Start(const Request& request, const absl::Status& status) {
-  int index = 0;
-  if (request.operation == Operation::kSend) index = 1 + request.peer;
-  if (request.operation == Operation::kReceive) index = 1 + size() + request.peer;
-  if (!status.ok()) index = 0;
-  std::unique_lock<std::mutex> lock(host_->mutex_);
-  Channel& channel = ChannelOf(index);
-  if (!status.ok()) Fail(status);
-  if (!status_.ok()) return {index, channel.issued};
-  if (size() == 1) {
-    WorkAlone(request);
-    channel.done = ++channel.issued;
-    return {index, channel.issued - 1};
   }
-  if (channel.full()) {
-    lock.unlock();
-    host_->WaitUntil([&] { return !channel.full() || !status_.ok(); });
-    lock.lock();
-  }
-  Queued& operation = channel.queue[channel.issued % Channel::kQueue];
-  operation = Queued();
-  operation.request = request;
-  operation.number = channel.issued;
-  if (channel.empty()) channel.since = std::chrono::steady_clock::now();
-  const Ticket ticket = {index, channel.issued++};
-  while (Advance()) {
-    // What peers need of this rank is done now, if it is small.
-    if (channel.empty() || !IsEager(channel.head().request)) break;
-  }
-  if (NeedsThread()) host_->WakeThread();
-  return ticket;
+  engine_->Add(this);
 }
 
-// Operations whose input is posted, and fits into a slot, can do without: only this rank waits.
-bool Group::NeedsThread() const {
-  if (!status_.ok()) return false;
-  for (const auto& channel : channels_) {
-    if (channel == nullptr || channel->empty()) continue;
-    const Queued& head = channel->queue[channel->done % Channel::kQueue];
-    if (channel->issued - channel->done > 1 || !head.posted || !IsEager(head.request)) return true;
-  }
-  return false;
+bool Group::IsSmall(const Request& request) const { return IsEager(request); }
+
+bool Group::IsPosted(int channel) const {
+  return channel == 0 ? collective_.is_posted : messages_[channel].is_posted;
 }
 
-bool Group::HasLarge() const {
-  return std::any_of(channels_.begin(), channels_.end(), [](const auto& channel) {
-    return channel != nullptr && !channel->empty() &&
-           SlotBytes(channel->queue[channel->done % Channel::kQueue].request) > kLargeBytes;
-  });
-}
-
-bool Group::IsDone(Ticket ticket) const {
-  return !status_.ok() || channels_[ticket.channel] == nullptr ||
-         channels_[ticket.channel]->done > ticket.number;
-}
-
-absl::Status Group::Wait(Ticket ticket) {
-  host_->WaitUntil([&] { return IsDone(ticket); });
-  const std::lock_guard<std::mutex> lock(host_->mutex_);
-  const auto& channel = channels_[ticket.channel];
-  if (channel != nullptr && channel->done > ticket.number) return absl::OkStatus();
-  return status_;
-}
-
-bool Group::Test(Ticket ticket) {
-  const std::lock_guard<std::mutex> lock(host_->mutex_);
-  host_->AdvanceAll();
-  if (!IsDone(ticket)) Check(std::chrono::steady_clock::now());
-  return IsDone(ticket);
-}
-
-bool Group::Advance() {
-  bool moved = false;
-  for (size_t index = 0; index < channels_.size(); ++index) {
-    if (channels_[index] == nullptr || channels_[index]->empty() || !status_.ok()) continue;
-    const int peer = static_cast<int>((index - 1) % ranks_.size());
-    if (index == 0) {
-      moved = AdvanceCollective() || moved;
-    } else if (index <= ranks_.size()) {
-      moved = AdvanceSend(*channels_[index], peer) || moved;
-    } else {
-      moved = AdvanceReceive(*channels_[index], peer) || moved;
-    }
-  }
-  return moved;
+bool Group::AdvanceFirst(int channel) {
+  if (channel == 0) return AdvanceCollective();
+  return IsToPeer(channel) ? AdvanceSend(PeerOf(channel)) : AdvanceReceive(PeerOf(channel));
 }
 
 bool Group::AdvanceCollective() {
-  Channel& channel = *channels_[0];
-  Queued& operation = channel.head();
-  if (!operation.posted) return PostCollective(operation);
-  if (!operation.agreed) return Agree(operation);
-  if (operation.meeting) {
-    if (!Met(operation)) return false;
-    operation.meeting = false;
+  Collective& collective = collective_;
+  if (!collective.is_posted) return Post();
+  if (!collective.is_agreed) return Agree();
+  if (collective.awaits_phase) {
+    for (int r = 0; r < size(); ++r) {
+      if (!HasEndedPhase(r)) return false;
+    }
+    collective.awaits_phase = false;
   }
-  switch (Work(operation)) {
-    case Next::kMore:
+  switch (Step()) {
+    case Next::kStep:
       return true;
-    case Next::kMeet:
-      operation.meeting = true;
-      SlotOf(rank(), operation.number).stage.store(++operation.stage);
+    case Next::kPhase:
+      collective.awaits_phase = true;
+      SlotOf(rank()).phase.store(++collective.phase);
       RingAll();
       return true;
     case Next::kEnd:
-      Mine().completed.store(operation.number + 1);
-      RingAll();
-      Complete(channel);
+      EndCollective();
       return true;
   }
   return true;
 }
 
-void Group::Complete(Channel& channel) {
-  ++channel.done;
-  channel.since = std::chrono::steady_clock::now();
+void Group::EndCollective() {
+  Mine().completed.store(Done(0) + 1);
+  RingAll();
+  collective_ = Collective();
+  Complete(0);
 }
 
-// Fills a slot for peers to read: what is wanted, and the data if it fits.
+bool Group::HasEndedPhase(int rank) const { return SlotOf(rank).phase.load() >= collective_.phase; }
+
 void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64_t number,
                  Slot& slot) {
-  const int64_t size = SizeOf(request.dtype);
-  const int64_t input = InputElements(request, rank()) * size;
-  const int64_t output = request.operation == Operation::kAllReduce ? input : 0;
-  slot.wanted = {WishOf(request), input > 0 ? host_->Locate(request.input, input) : 0,
-                 output > 0 ? host_->Locate(request.output, output) : 0};
+  int64_t input = 0, output = 0;
+  if (!IsEager(request)) {
+    const int64_t input_bytes = InputElements(request, rank()) * SizeOf(request.dtype);
+    if (input_bytes > 0) input = memory_->Locate(request.input, input_bytes);
+    if (request.operation == Operation::kAllReduce) {
+      output = memory_->Locate(request.output, input_bytes);
+    }
+  }
+  slot.request = {DescriptorOf(request), input, output};
   Copy(slot.data, data, bytes);
-  slot.stage.store(0, std::memory_order_relaxed);
+  slot.phase.store(0, std::memory_order_relaxed);
   slot.posted.store(number + 1);
 }
 
-bool Group::PostCollective(Queued& operation) {
+bool Group::Post() {
+  const uint64_t number = Done(0);
   for (const Member* member : members_) {
     // The slot's last operation is still being read.
-    if (member->completed.load() + kSlots <= operation.number) return false;
+    if (member->completed.load() + kSlots <= number) return false;
   }
-  const Request& request = operation.request;
+  const Request& request = First(0);
   const int64_t bytes =
       IsEager(request) ? InputElements(request, rank()) * SizeOf(request.dtype) : 0;
-  Fill(request, request.input, bytes, operation.number, SlotOf(rank(), operation.number));
-  operation.posted = true;
+  Fill(request, request.input, bytes, number, SlotOf(rank()));
+  collective_.is_posted = true;
   RingAll();
   return true;
 }
 
-bool Group::Agree(Queued& operation) {
+bool Group::Agree() {
+  const Request& request = First(0);
   for (int r = 0; r < size(); ++r) {
-    if (SlotOf(r, operation.number).posted.load() != operation.number + 1) return false;
+    if (SlotOf(r).posted.load() != Done(0) + 1) return false;
   }
-  const Wish mine = WishOf(operation.request);
+  const RequestDescriptor mine = DescriptorOf(request);
   bool same = true, direct = true;
   for (int r = 0; r < size(); ++r) {
-    const Wanted& wanted = SlotOf(r, operation.number).wanted;
-    same = same && wanted.wish == mine;
-    direct = direct && wanted.input >= 0 && wanted.output >= 0;
+    const PostedRequest& posted = SlotOf(r).request;
+    same = same && posted.descriptor == mine;
+    direct = direct && posted.input >= 0 && posted.output >= 0;
   }
   if (!same) {
     std::vector<int> ranks;
-    std::vector<Wish> wishes;
+    std::vector<RequestDescriptor> descriptors;
     for (int r = 0; r < size(); ++r) {
       ranks.push_back(r);
-      wishes.push_back(SlotOf(r, operation.number).wanted.wish);
+      descriptors.push_back(SlotOf(r).request.descriptor);
     }
-    Fail(Disagreement(name(), operation.number + 1, ranks, wishes));
+    Fail(Disagreement(name(), Done(0) + 1, ranks, descriptors));
     return true;
   }
-  operation.agreed = true;
-  operation.way = IsEager(operation.request) ? Way::kEager : direct ? Way::kDirect : Way::kStaged;
-  CountSent(operation.request.operation, BytesSent(operation.request, operation.way));
-  return true;
-}
-
-bool Group::Met(const Queued& operation) const {
-  for (int r = 0; r < size(); ++r) {
-    if (SlotOf(r, operation.number).stage.load() < operation.stage) return false;
+  collective_.is_agreed = true;
+  collective_.algorithm = IsEager(request) ? Algorithm::kEager
+                          : direct         ? Algorithm::kDirect
+                                           : Algorithm::kStaged;
+  CountSent(request.operation, BytesSent(request, collective_.algorithm));
+  if (collective_.algorithm == Algorithm::kStaged) {
+    CountStaged(request.operation, BytesStaged(request));
   }
   return true;
 }
 
-// A message is a slot full of data, or where the data lies. A send has ended when all of it is in
-// slots, or when its data has been read where it lies.
-bool Group::AdvanceSend(Channel& channel, int peer) {
-  Queued& operation = channel.head();
-  const Request& request = operation.request;
-  const int64_t size = SizeOf(request.dtype);
-  const int64_t bytes = request.count * size;
-  const bool direct = !IsEager(request) && host_->Locate(request.input, bytes) >= 0;
-  const bool first = !operation.posted && operation.position == 0;
+// A message is a slot full of data, or the address of the data. A send ends when all of it is in
+// slots, or when its data has been read at its address.
+bool Group::AdvanceSend(int peer) {
+  const int channel = ChannelTo(peer);
+  Messages& messages = messages_[channel];
+  const Request& request = First(channel);
+  const int64_t bytes = request.count * SizeOf(request.dtype);
+  const bool direct = !IsEager(request) && memory_->Locate(request.input, bytes) >= 0;
   const uint64_t taken = members_[peer]->pair(rank()).taken.load();
-  if (operation.posted) {  // direct, and not read before
-    if (taken < channel.messages) return false;
+  const auto complete = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    messages.position = 0;
+    messages.is_posted = false;
     Complete(channel);
+  };
+  if (messages.is_posted) {  // direct, and not read before
+    if (taken < messages.slots) return false;
+    complete();
     return true;
   }
-  if (taken + kSlots <= channel.messages) return false;
-  const int64_t now = direct ? 0 : std::min(kSlotBytes, bytes - operation.position);
-  Fill(request, static_cast<const char*>(request.input) + operation.position, now, channel.messages,
-       Mine().pair(peer).slots[channel.messages % kSlots]);
-  ++channel.messages;
-  if (first) CountSent(Operation::kSend, bytes);
-  operation.position += now;
-  if (direct) operation.posted = true;
-  if (!direct && operation.position == bytes) Complete(channel);
+  if (taken + kSlots <= messages.slots) return false;
+  const int64_t now = direct ? 0 : std::min(kSlotBytes, bytes - messages.position);
+  Fill(request, Bytes(request.input, messages.position), now, messages.slots,
+       Mine().pair(peer).slots[messages.slots % kSlots]);
+  ++messages.slots;
+  if (messages.position == 0) {
+    CountSent(Operation::kSend, bytes);
+    if (!direct && !IsEager(request)) CountStaged(Operation::kSend, bytes);
+  }
+  messages.position += now;
+  if (direct) messages.is_posted = true;
+  if (!direct && messages.position == bytes) complete();
   Ring(peer);
   return true;
 }
 
-bool Group::AdvanceReceive(Channel& channel, int peer) {
-  Queued& operation = channel.head();
-  const Request& request = operation.request;
+bool Group::AdvanceReceive(int peer) {
+  const int channel = ChannelFrom(peer);
+  Messages& messages = messages_[channel];
+  const Request& request = First(channel);
   const int64_t bytes = request.count * SizeOf(request.dtype);
-  const Slot& slot = members_[peer]->pair(rank()).slots[channel.messages % kSlots];
-  if (slot.posted.load() != channel.messages + 1) return false;
-  const Wanted& sent = slot.wanted;
-  if (sent.wish.count != request.count || sent.wish.dtype != request.dtype) {
-    Fail(Disagreement(name(), 0, {peer, rank()}, {sent.wish, WishOf(request)}));
+  const Slot& slot = members_[peer]->pair(rank()).slots[messages.slots % kSlots];
+  if (slot.posted.load() != messages.slots + 1) return false;
+  const PostedRequest& sent = slot.request;
+  if (sent.descriptor.count != request.count || sent.descriptor.dtype != request.dtype) {
+    Fail(Disagreement(name(), 0, {peer, rank()}, {sent.descriptor, DescriptorOf(request)}));
     return true;
   }
   const bool direct = !IsEager(request) && sent.input >= 0;
   const char* const from =
-      direct ? host_->Find(ranks_[peer], sent.input) + operation.position : slot.data;
-  const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - operation.position);
-  Copy(static_cast<char*>(request.output) + operation.position, from, now);
-  operation.position += now;
-  if (!direct || operation.position == bytes) {
-    members_[rank()]->pair(peer).taken.store(++channel.messages);
+      direct ? memory_->Find(ranks_[peer], sent.input) + messages.position : slot.data;
+  const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - messages.position);
+  Copy(Bytes(request.output, messages.position), from, now);
+  // A sender that has failed may have changed what was read.
+  if (direct && members_[peer]->failure.load() != Failure::kNone) return false;
+  messages.position += now;
+  if (!direct || messages.position == bytes) {
+    Mine().pair(peer).taken.store(++messages.slots);
     Ring(peer);
   }
-  if (operation.position == bytes) Complete(channel);
+  if (messages.position == bytes) {
+    messages.position = 0;
+    Complete(channel);
+  }
   return true;
 }
-
-void Group::Ring(int rank) const { host_->BellOf(ranks_[rank]).Ring(); }
 
 void Group::RingAll() const {
   for (int r = 0; r < size(); ++r) {
@@ -287,104 +224,73 @@ void Group::RingAll() const {
   }
 }
 
-void Group::Fail(absl::Status status) {
-  if (!status_.ok()) return;
-  status_ = std::move(status);
-  if (members_.empty()) return;
+void Group::OnFailure(const absl::Status& why, bool is_first) {
   Member& mine = Mine();
-  const std::string text = std::string(status_.message()).substr(0, sizeof(mine.failure) - 1);
-  std::memcpy(mine.failure, text.c_str(), text.size() + 1);
-  mine.failed.store(1);
+  const std::string text = std::string(why.message()).substr(0, sizeof(mine.reason) - 1);
+  std::memcpy(mine.reason, text.c_str(), text.size() + 1);
+  mine.failure.store(is_first ? Failure::kOwn : Failure::kReported);
   RingAll();
+  WaitForWriters();
+}
+
+// The caller gets its buffers back: no peer may write into them afterwards.
+void Group::WaitForWriters() const {
+  const auto end = std::chrono::steady_clock::now() + kWriterTime;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    while (members_[r]->is_writing.load() != 0 && memory_->IsAlive(ranks_[r]) &&
+           std::chrono::steady_clock::now() < end) {
+      std::this_thread::yield();
+    }
+  }
 }
 
 std::string Group::RankName(int rank) const {
-  const std::vector<int>& job_ranks = host_->options_.job_ranks;
-  const int job_rank = job_ranks.empty() ? ranks_[rank] : job_ranks[ranks_[rank]];
+  const int job_rank = memory_->JobRank(ranks_[rank]);
   return absl::StrCat("rank ", rank, " (",
                       job_rank == rank ? "" : absl::StrCat(job_rank, " of the job, "), "process ",
-                      memory_[rank]->address().process, " on ", HostName(), ", after ",
+                      segments_[rank]->address().process, " on ", HostName(), ", after ",
                       members_[rank]->completed.load(), " collectives)");
 }
 
-// Which ranks the first operation of a channel waits for.
-std::vector<int> Group::Missing(int index) const {
-  const Channel& channel = *channels_[index];
-  const Queued& operation = channel.queue[channel.done % Channel::kQueue];
-  if (index > 0) return {static_cast<int>((index - 1) % ranks_.size())};
-  std::vector<int> missing;
-  for (int r = 0; r < size(); ++r) {
-    const Slot& slot = SlotOf(r, operation.number);
-    const bool there = !operation.posted ? members_[r]->completed.load() + kSlots > operation.number
-                                         : slot.posted.load() == operation.number + 1 &&
-                                               slot.stage.load() >= operation.stage;
-    if (!there && r != rank()) missing.push_back(r);
+int Group::WaitsFor(int channel, int rank) const {
+  if (channel > 0) return rank == PeerOf(channel) ? 1 : 0;
+  const uint64_t number = Done(0);
+  if (!collective_.is_posted) {
+    return members_[rank]->completed.load() + kSlots <= number ? 1 : 0;
   }
-  return missing;
+  return SlotOf(rank).posted.load() == number + 1 && HasEndedPhase(rank) ? 0 : 1;
 }
 
-void Group::Check(Time now) {
-  if (!status_.ok()) return;
+void Group::CheckFailures() {
   for (int r = 0; r < size(); ++r) {
-    if (r != rank() && members_[r]->failed.load() != 0) {
-      const std::string failure = members_[r]->failure;
-      status_ = absl::AbortedError(absl::StrCat(RankName(r), " gave up: ", failure));
-      return;
-    }
+    if (r == rank() || members_[r]->failure.load() != Failure::kOwn) continue;
+    const std::string reason = members_[r]->reason;
+    return Fail(absl::AbortedError(absl::StrCat(RankName(r), " aborted: ", reason)),
+                /*is_first=*/false);
   }
-  for (size_t index = 0; index < channels_.size(); ++index) {
-    const auto& channel = channels_[index];
-    if (channel == nullptr || channel->empty()) continue;
-    const Queued& operation = channel->queue[channel->done % Channel::kQueue];
-    const auto place = [&] {
-      return absl::StrCat(Describe(operation.request), ", operation ", operation.number + 1,
-                          " of group '", name(), "'");
-    };
-    const std::vector<int> missing = Missing(static_cast<int>(index));
-    for (int r : missing) {
-      if (host_->IsAlive(ranks_[r])) continue;
-      Fail(absl::UnavailableError(absl::StrCat(RankName(r), " died; waiting in ", place())));
-      return;
-    }
-    const double waited = std::chrono::duration<double>(now - channel->since).count();
-    const double at_most = host_->options_.timeout_seconds;
-    if (missing.empty() || waited <= at_most) continue;
-    std::vector<std::string> stopped, others;
-    for (int r : missing) (host_->IsStopped(ranks_[r]) ? stopped : others).push_back(RankName(r));
-    if (!stopped.empty()) {
-      Fail(absl::DeadlineExceededError(
-          absl::StrCat(absl::StrJoin(stopped, ", "), " did not come within ", at_most,
-                       " s, for the process is stopped; waiting in ", place())));
-    } else if (waited > at_most + patience()) {
-      Fail(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(others, ", "),
-                                                    " did not come within ", at_most + patience(),
-                                                    " s; waiting in ", place())));
-    }
-    if (!status_.ok()) return;
-  }
+}
+
+absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
+  if (memory_->IsAlive(ranks_[rank])) return absl::nullopt;
+  return Departure{"died", ""};
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
                                                                absl::Span<const int> colors) {
-  int position = 0;
-  std::vector<int> members;  // ranks here
-  for (int r = 0; r < size(); ++r) {
-    if (colors[r] != colors[rank()]) continue;
-    if (r == rank()) position = static_cast<int>(members.size());
-    members.push_back(r);
-  }
-  const bool none = colors[rank()] < 0;
-  ASSIGN_OR_RETURN(Host::Region region,
-                   Host::Share(Segment::Create(Member::Bytes(static_cast<int>(members.size()))),
-                               ExchangeOver(this), name));
-  if (none) return nullptr;
+  SplitMembers members = MembersOf(colors, rank());
+  ASSIGN_OR_RETURN(SharedMemory::Segments all,
+                   SharedMemory::Share(Member::Bytes(static_cast<int>(members.ranks.size())),
+                                       ExchangeOver(this), name));
+  if (colors[rank()] < 0) return nullptr;
   std::vector<int> ranks;
-  std::vector<std::shared_ptr<const Segment>> memory;
-  for (int r : members) {
+  std::vector<std::shared_ptr<const Segment>> segments;
+  for (int r : members.ranks) {
     ranks.push_back(ranks_[r]);
-    memory.push_back(std::move(region.segments[r]));
+    segments.push_back(std::move(all[r]));
   }
-  return std::make_unique<Group>(host_, std::string(name), position, ranks, std::move(memory));
+  return std::make_unique<Group>(memory_, engine_, std::string(name), members.position,
+                                 std::move(ranks), std::move(segments), timeout_seconds());
 }
 
 }  // namespace tessera::comm::shm

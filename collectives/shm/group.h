@@ -1,9 +1,8 @@
-// A group of ranks of a host: its queue of operations, and the memory through which they meet.
+// A group of ranks of one host: how its operations move on, through memory that the ranks share.
 #ifndef TESSERA_COLLECTIVES_SHM_GROUP_H_
 #define TESSERA_COLLECTIVES_SHM_GROUP_H_
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -14,32 +13,34 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
+#include "collectives/queue/queued_group.h"
 #include "collectives/requests.h"
-#include "collectives/shm/host.h"
+#include "collectives/shm/shared_memory.h"
 
 namespace tessera::comm::shm {
 
-// A buffer of up to this many bytes goes through a slot: one copy in, and no second meeting.
+// A buffer of up to this many bytes goes through a slot: one copy in, and no second phase.
 inline constexpr int64_t kSlotBytes = 16384;
 // Operations of a rank that peers may not have looked at yet.
 inline constexpr int kSlots = 4;
-// What is in neither a slot nor shared memory goes through this, in rounds.
+// Buffers that are neither small nor in shared memory go through this, in rounds.
 inline constexpr int64_t kStagingBytes = 262144;
 
-// An operation moves on by pieces of this size, so that who issues another waits for no more.
+// An operation moves on by pieces of this size, so that a thread that issues another one does not
+// wait for long.
 inline constexpr int64_t kPieceBytes = 262144;
 
-// What a rank wants of an operation, for its peers to read.
-struct Wanted {
-  Wish wish;
-  int64_t input, output;  // where they lie (Host::Locate); -1: not in shared memory
+// A request of a rank, for its peers to read.
+struct PostedRequest {
+  RequestDescriptor descriptor;
+  int64_t input, output;  // where they are (SharedMemory::Locate); -1: not in shared memory
 };
 
 // One operation of one rank.
 struct alignas(64) Slot {
   std::atomic<uint64_t> posted;  // the operation's number and 1 more
-  Wanted wanted;
-  alignas(64) std::atomic<uint64_t> stage;  // how often this rank has met its peers in it
+  PostedRequest request;
+  alignas(64) std::atomic<uint64_t> phase;  // phases of it that this rank has ended
   alignas(64) char data[kSlotBytes];
 };
 
@@ -49,11 +50,17 @@ struct alignas(64) Pair {
   Slot slots[kSlots];           // messages from the owner
 };
 
-// What a rank has in a group, in shared memory; Pairs for each rank of the group follow.
+// What a rank publishes of a failure.
+enum class Failure : uint32_t { kNone, kOwn, kReported };  // kReported: by a peer, which has kOwn
+
+// A rank's memory in a group, which its peers map; Pairs for each rank of the group follow.
 struct Member {
-  std::atomic<uint64_t> completed;           // collectives
-  alignas(64) std::atomic<uint32_t> failed;  // then `failure` says why
-  char failure[1020];
+  std::atomic<uint64_t> completed;  // collectives
+  // The rank fails: its buffers are its own again. Then `reason` says why.
+  alignas(64) std::atomic<Failure> failure;
+  char reason[1020];
+  // The rank writes into buffers of its peers, or is about to look whether it may.
+  alignas(64) std::atomic<uint32_t> is_writing;
   Slot slots[kSlots];
   alignas(4096) char staging[2][kStagingBytes];
 
@@ -63,112 +70,104 @@ struct Member {
   }
 };
 
-class Group : public Communicator {
+class Group : public QueuedGroup {
  public:
-  // `ranks` are the members' ranks on the host, `memory` is each member's.
-  Group(Host* host, std::string name, int rank, std::vector<int> ranks,
-        std::vector<std::shared_ptr<const Segment>> memory);
-  ~Group() override;
-
-  absl::Status Wait(Ticket ticket) override;
-  bool Test(Ticket ticket) override;
+  // `ranks` are the members' ranks on the host, `members` is each member's Member.
+  Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int rank,
+        std::vector<int> ranks, std::vector<std::shared_ptr<const Segment>> members,
+        double timeout_seconds);
+  ~Group() override { Leave(); }
 
  protected:
-  Ticket Start(const Request& request, const absl::Status& status) override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                           absl::Span<const int> colors) override;
+  bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunAlone(const Request& request) override;
+  bool IsSmall(const Request& request) const override;
+  bool IsPosted(int channel) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int WaitsFor(int channel, int rank) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckFailures() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::optional<Departure> DepartureOf(int rank) const override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsStopped(int rank) const override { return memory_->IsStopped(ranks_[rank]); }
+  std::string RankName(int rank) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnFailure(const absl::Status& why, bool is_first) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
-  friend class Host;
-  using Time = std::chrono::steady_clock::time_point;
+  // How a collective is done, which follows from the requests of all ranks.
+  enum class Algorithm { kEager, kDirect, kStaged };
+  // What follows a step: another one, another one when all ranks are as far, or nothing.
+  enum class Next { kStep, kPhase, kEnd };
 
-  // How an operation goes, which follows from what all ranks want.
-  enum class Way { kEager, kDirect, kStaged };
-  enum class Next { kMore, kMeet, kEnd };
-
-  struct Queued {
-    Request request;
-    uint64_t number = 0;
-    bool posted = false;   // peers can read what this rank wants
-    bool agreed = false;   // all want the same
-    bool meeting = false;  // all of this rank's work is done, up to here
-    Way way = Way::kEager;
+  // The first collective.
+  struct Collective {
+    bool is_posted = false;  // peers can read the request
+    bool is_agreed = false;  // all requests are the same
+    bool awaits_phase = false;
+    Algorithm algorithm = Algorithm::kEager;
     int step = 0;          // of a round
-    int64_t position = 0;  // what is done: elements, of a pair bytes
-    uint64_t stage = 0;    // as in the slot
+    int64_t position = 0;  // elements that are done
+    uint64_t phase = 0;    // as in the slot
+  };
+  // The messages to a rank, or from one.
+  struct Messages {
+    uint64_t slots = 0;      // that were filled or taken
+    int64_t position = 0;    // bytes of the first message that are done
+    bool is_posted = false;  // all of the first message, which waits to be read
   };
 
-  // Operations that are done in their order.
-  struct Channel {
-    static constexpr int kQueue = 64;
-    Queued queue[kQueue];
-    uint64_t issued = 0, done = 0;
-    uint64_t messages = 0;  // of a pair: slots that were filled or taken
-    Time since;             // when the first became the first
-    Queued& head() { return queue[done % kQueue]; }
-    bool empty() const { return done == issued; }
-    bool full() const { return issued - done == kQueue; }
-  };
+  bool AdvanceCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AdvanceSend(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AdvanceReceive(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Post() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasEndedPhase(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Bytes that peers read of this rank's memory.
+  int64_t BytesSent(const Request& request, Algorithm algorithm) const;
+  // Bytes that this rank copies in and out of staging areas.
+  int64_t BytesStaged(const Request& request) const;
+  void WaitForWriters() const;
 
-  // All of what follows has the host's mutex held.
-  bool IsDone(Ticket ticket) const;
-  bool Advance();  // whether anything moved
-  bool NeedsThread() const;
-  // Whether what needs it takes longer than to wake it.
-  bool HasLarge() const;
-  // Fails if a peer that is waited for has died, given up, or not come in time.
-  void Check(Time now);
-
-  bool AdvanceCollective();
-  bool AdvanceSend(Channel& channel, int peer);
-  bool AdvanceReceive(Channel& channel, int peer);
-  bool PostCollective(Queued& operation);
-  bool Agree(Queued& operation);
-  // What peers read of this rank's.
-  int64_t BytesSent(const Request& request, Way way) const;
-  bool Met(const Queued& operation) const;
-  Next Work(Queued& operation);
-  void WorkEager(const Queued& operation);
-  Next WorkDirect(Queued& operation);
-  char* InputOf(const Queued& operation, int rank) const;
-  bool ReduceDirect(Queued& operation);
-  bool CopyDirect(Queued& operation);
-  Next WorkStaged(Queued& operation);
+  Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunEager() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Next StepDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Next StepStaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  char* InputOf(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // A piece; whether there is more.
+  bool ReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AllReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CopyDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Elements that go through the staging areas at once: of the buffer, or of each part.
   struct Round {
     int64_t begin, count;
   };
-  char* Area(int rank) const;
+  char* Area(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Part PartInRound(const Request& request, const Round& round, int rank);
-  void StageIn(const Request& request, const Round& round);
-  void ReduceStaged(const Request& request, const Round& round);
-  void StageOut(const Request& request, const Round& round);
+  void StageIn(const Request& request, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReduceStaged(const Request& request, const Round& round)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StageOut(const Request& request, const Round& round) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  static void Complete(Channel& channel);
-  void WorkAlone(const Request& request);
+  // Fills a slot for peers to read: the request, and the data if it is small.
   void Fill(const Request& request, const void* data, int64_t bytes, uint64_t number, Slot& slot);
-
-  Channel& ChannelOf(int index);
   Member& Mine() const { return *members_[rank()]; }
-  Slot& SlotOf(int rank, uint64_t number) const { return members_[rank]->slots[number % kSlots]; }
-  void Ring(int rank) const;
+  // A rank's slot of the first collective.
+  Slot& SlotOf(int rank) const { return members_[rank]->slots[Done(0) % kSlots]; }
+  void Ring(int rank) const { memory_->BellOf(ranks_[rank]).Ring(); }
   void RingAll() const;
 
-  void Fail(absl::Status status);
-  std::string RankName(int rank) const;
-  std::vector<int> Missing(int index) const;
-
-  Host* const host_;
+  SharedMemory* const memory_;
   const std::vector<int> ranks_;
-  const std::vector<std::shared_ptr<const Segment>> memory_;
+  const std::vector<std::shared_ptr<const Segment>> segments_;
   std::vector<Member*> members_;
-  // 0: collectives; then to each rank; then from each rank.
-  std::vector<std::unique_ptr<Channel>> channels_;
-  absl::Status status_;  // of the group
-  uint64_t staging_rounds_ = 0;
-  std::vector<const void*> inputs_;  // of Reduce
-  std::vector<void*> outputs_;
+  Collective collective_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Messages> messages_ ABSL_GUARDED_BY(mutex_);  // by channel
+  uint64_t staging_rounds_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<const void*> inputs_ ABSL_GUARDED_BY(mutex_);  // of Reduce
+  std::vector<void*> outputs_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera::comm::shm

@@ -1,4 +1,5 @@
-// What a rank does of a collective: on data in slots, where it lies, or through staging areas.
+// The three algorithms of a collective: on data in slots, in place in shared memory, and through
+// staging areas.
 #include <algorithm>
 
 #include "collectives/reduce/reduce.h"
@@ -8,22 +9,22 @@
 namespace tessera::comm::shm {
 namespace {
 
-// Whether a rank gives each of the others another part.
+// Whether a rank sends each of the others another part.
 bool HasPartForEach(const Request& request) {
   return request.operation == Operation::kReduceScatter ||
          request.operation == Operation::kAllToAll;
 }
 
-// Whether what an operation puts out is too large to be found in a cache afterwards.
-bool IsPastCaches(const Request& request) {
+// Whether the output is too large to be found in a cache afterwards.
+bool IsNonTemporal(const Request& request) {
   constexpr int64_t kCacheBytes = int64_t{32} << 20;
   return request.count * SizeOf(request.dtype) >= kCacheBytes;
 }
 
-// Copies a piece of what an operation puts out.
-void PutOut(const Request& request, void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from && IsPastCaches(request)) {
-    CopyPastCaches(to, from, bytes);
+// Copies a piece of the output.
+void CopyOut(const Request& request, void* to, const void* from, int64_t bytes) {
+  if (bytes > 0 && to != from && IsNonTemporal(request)) {
+    CopyNonTemporal(to, from, bytes);
   } else {
     Copy(to, from, bytes);
   }
@@ -33,15 +34,15 @@ void PutOut(const Request& request, void* to, const void* from, int64_t bytes) {
 int64_t StagedElements(const Request& request, int ranks) {
   const int64_t elements =
       kStagingBytes / SizeOf(request.dtype) / (HasPartForEach(request) ? ranks : 1);
-  constexpr int64_t kGrain = 64;
-  return std::max<int64_t>(1, elements / kGrain * kGrain);
+  constexpr int64_t kElementsPerLine = 64;
+  return std::max<int64_t>(1, elements / kElementsPerLine * kElementsPerLine);
 }
 
 }  // namespace
 
-int64_t Group::BytesSent(const Request& request, Way way) const {
+int64_t Group::BytesSent(const Request& request, Algorithm algorithm) const {
   const int64_t peers = size() - 1;
-  // This rank's part goes to all others, or all parts but its own to where they belong.
+  // This rank's part goes to all others, or each part but its own to its rank.
   const auto gathered = [&](int64_t count, int64_t part) {
     return PartOf(count, part, rank()).size * peers;
   };
@@ -51,11 +52,12 @@ int64_t Group::BytesSent(const Request& request, Way way) const {
   int64_t elements = 0;
   switch (request.operation) {
     case Operation::kAllReduce: {
-      if (way == Way::kEager) {
+      if (algorithm == Algorithm::kEager) {
         elements = request.count * peers;
         break;
       }
-      const int64_t round = way == Way::kDirect ? request.count : StagedElements(request, size());
+      const int64_t round =
+          algorithm == Algorithm::kDirect ? request.count : StagedElements(request, size());
       for (int64_t begin = 0; begin < request.count; begin += round) {
         const int64_t count = std::min(round, request.count - begin);
         const int64_t part = AllReducePart(count, size());
@@ -79,32 +81,41 @@ int64_t Group::BytesSent(const Request& request, Way way) const {
   return elements * SizeOf(request.dtype);
 }
 
-void Group::WorkAlone(const Request& request) {
+// Each rank copies its input to its area, and its output from one; an all-reduce reduces between.
+int64_t Group::BytesStaged(const Request& request) const {
+  const int64_t own =
+      HasParts(request.operation) ? PartOf(request.count, request.part, rank()).size : 0;
+  const int64_t input = InputElements(request, rank());
+  const int64_t output = request.operation == Operation::kReduceScatter ? own : request.count;
+  return (input + output) * SizeOf(request.dtype);
+}
+
+void Group::RunAlone(const Request& request) {
   if (request.operation == Operation::kReduceScatter) {
     return ReduceOwnPart(request, {request.input}, 0, PartOf(request.count, request.part, 0).size);
   }
   Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
 }
 
-Group::Next Group::Work(Queued& operation) {
-  switch (operation.way) {
-    case Way::kEager:
-      WorkEager(operation);
+Group::Next Group::Step() {
+  switch (collective_.algorithm) {
+    case Algorithm::kEager:
+      RunEager();
       return Next::kEnd;
-    case Way::kDirect:
-      return WorkDirect(operation);
-    case Way::kStaged:
-      return WorkStaged(operation);
+    case Algorithm::kDirect:
+      return StepDirect();
+    case Algorithm::kStaged:
+      return StepStaged();
   }
   return Next::kEnd;
 }
 
-// Everything that is needed lies in the slots.
-void Group::WorkEager(const Queued& operation) {
-  const Request& request = operation.request;
+// All inputs are in the slots.
+void Group::RunEager() {
+  const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
   char* const output = static_cast<char*>(request.output);
-  const auto data = [&](int r) { return SlotOf(r, operation.number).data; };
+  const auto data = [&](int r) { return SlotOf(r).data; };
   const Part own = PartOf(request.count, request.part, rank());
   switch (request.operation) {
     case Operation::kAllReduce:
@@ -135,104 +146,129 @@ void Group::WorkEager(const Queued& operation) {
   }
 }
 
-// All that peers read, and of an all-reduce all that they write, lies in shared memory. Each rank
-// does its share where it lies, and then meets the others.
-Group::Next Group::WorkDirect(Queued& operation) {
-  if (operation.step == 1) return Next::kEnd;
-  const Operation kind = operation.request.operation;
-  const bool reduces = kind == Operation::kAllReduce || kind == Operation::kReduceScatter;
-  const bool more = reduces ? ReduceDirect(operation) : CopyDirect(operation);
-  if (more) return Next::kMore;
-  operation.step = 1;
-  return Next::kMeet;
+// All buffers that peers read, and of an all-reduce also those that they write, are in shared
+// memory. Each rank does its share in place, and then a phase ends.
+Group::Next Group::StepDirect() {
+  if (collective_.step == 1) return Next::kEnd;
+  bool has_more = false;
+  switch (First(0).operation) {
+    case Operation::kAllReduce:
+      has_more = AllReduceDirect();
+      break;
+    case Operation::kReduceScatter:
+      has_more = ReduceDirect();
+      break;
+    default:
+      has_more = CopyDirect();
+  }
+  if (has_more) return Next::kStep;
+  collective_.step = 1;
+  return Next::kPhase;
 }
 
-char* Group::InputOf(const Queued& operation, int rank) const {
-  return host_->Find(ranks_[rank], SlotOf(rank, operation.number).wanted.input);
+char* Group::InputOf(int rank) const {
+  return memory_->Find(ranks_[rank], SlotOf(rank).request.input);
 }
 
-// A piece of this rank's part: to its output, or to all outputs. Whether there is more.
-bool Group::ReduceDirect(Queued& operation) {
-  const Request& request = operation.request;
+// A piece of this rank's part, to its output.
+bool Group::ReduceDirect() {
+  const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
-  const bool all = request.operation == Operation::kAllReduce;
-  const int64_t part = all ? AllReducePart(request.count, this->size()) : request.part;
-  const Part own = PartOf(request.count, part, rank());
-  const int64_t now = std::min(kPieceBytes / size, own.size - operation.position);
-  const int64_t offset = (own.begin + operation.position) * size;
-  for (int r = 0; r < this->size(); ++r) {
-    inputs_[r] = InputOf(operation, r) + offset;
-    if (!all) continue;
-    outputs_[r] = host_->Find(ranks_[r], SlotOf(r, operation.number).wanted.output) + offset;
-  }
-  const bool past_caches = IsPastCaches(request);
-  if (now > 0 && all) {
-    Reduce(inputs_, outputs_, now, request.dtype, request.reduction, past_caches);
-  } else if (now > 0) {
-    ReduceOwnPart(request, inputs_, operation.position, now, past_caches);
-  }
-  operation.position += now;
-  return operation.position < own.size;
+  const Part own = PartOf(request.count, request.part, rank());
+  int64_t& position = collective_.position;
+  const int64_t now = std::min(kPieceBytes / size, own.size - position);
+  for (int r = 0; r < this->size(); ++r) inputs_[r] = InputOf(r) + (own.begin + position) * size;
+  if (now > 0) ReduceOwnPart(request, inputs_, position, now, IsNonTemporal(request));
+  position += now;
+  return position < own.size;
 }
 
-// A piece of what this rank takes from the others. Whether there is more.
-bool Group::CopyDirect(Queued& operation) {
-  const Request& request = operation.request;
+// A piece of this rank's part, to the outputs of all ranks. A rank that has failed has its buffer
+// back: a rank that writes says so first, and then looks whether one has failed.
+bool Group::AllReduceDirect() {
+  const Request& request = First(0);
+  const int64_t size = SizeOf(request.dtype);
+  const Part own = PartOf(request.count, AllReducePart(request.count, this->size()), rank());
+  int64_t& position = collective_.position;
+  const int64_t now = std::min(kPieceBytes / size, own.size - position);
+  const int64_t offset = (own.begin + position) * size;
+  for (int r = 0; r < this->size(); ++r) {
+    inputs_[r] = InputOf(r) + offset;
+    outputs_[r] = memory_->Find(ranks_[r], SlotOf(r).request.output) + offset;
+  }
+  Mine().is_writing.store(1);
+  const bool may_write = std::all_of(members_.begin(), members_.end(), [](const Member* member) {
+    return member->failure.load() == Failure::kNone;
+  });
+  if (now > 0 && may_write) {
+    Reduce(inputs_, outputs_, now, request.dtype, request.reduction, IsNonTemporal(request));
+  }
+  Mine().is_writing.store(0);
+  if (!may_write) {
+    CheckFailures();
+    return true;
+  }
+  position += now;
+  return position < own.size;
+}
+
+// A piece of the other ranks' inputs.
+bool Group::CopyDirect() {
+  const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
   char* const output = static_cast<char*>(request.output);
+  int64_t& position = collective_.position;
   if (request.operation == Operation::kBroadcast) {
-    const int64_t at = operation.position;
-    const int64_t now = std::min(kPieceBytes / size, request.count - at);
-    PutOut(request, output + at * size, InputOf(operation, request.peer) + at * size, now * size);
-    operation.position += now;
-    return operation.position < request.count;
+    const int64_t now = std::min(kPieceBytes / size, request.count - position);
+    CopyOut(request, output + position * size, InputOf(request.peer) + position * size, now * size);
+    position += now;
+    return position < request.count;
   }
   // From one rank after another, the next one first, so that not all read the same memory.
-  const int from =
-      static_cast<int>((rank() + 1 + operation.position / request.part) % this->size());
-  const int64_t at = operation.position % request.part;
+  const int from = static_cast<int>((rank() + 1 + position / request.part) % this->size());
+  const int64_t at = position % request.part;
   const Part part = PartOf(request.count, request.part, from);
   const int64_t now = std::min(kPieceBytes / size, part.size - at);
   if (now > 0) {
     const int64_t theirs = request.operation == Operation::kAllToAll ? rank() * request.part : 0;
-    PutOut(request, output + (part.begin + at) * size,
-           InputOf(operation, from) + (theirs + at) * size, now * size);
+    CopyOut(request, output + (part.begin + at) * size, InputOf(from) + (theirs + at) * size,
+            now * size);
   }
   // Parts may be shorter than they are counted here.
-  operation.position += now > 0 && at + now < part.size ? now : request.part - at;
-  return operation.position < request.part * this->size();
+  position += now > 0 && at + now < part.size ? now : request.part - at;
+  return position < request.part * this->size();
 }
 
-// In rounds through staging areas: copy in, meet, and take what the others have there. Areas take
-// turns: before one is filled again, all have met in the next round, and so have left this one. An
-// all-reduce reduces into the areas, meets once more, and copies out.
-Group::Next Group::WorkStaged(Queued& operation) {
-  const Request& request = operation.request;
+// In rounds through staging areas: copy in, end a phase, and copy from the others' areas. Each rank
+// has two areas, which rounds use alternately: before one is filled again, all ranks have ended a
+// phase of the next round, and so have left this one. An all-reduce reduces into the areas, ends
+// one more phase, and copies out.
+Group::Next Group::StepStaged() {
+  const Request& request = First(0);
   const bool all_reduce = request.operation == Operation::kAllReduce;
-  const bool is_cut = HasPartForEach(request) || request.operation == Operation::kAllGather;
-  const int64_t end = is_cut ? request.part : request.count;
-  const Round round = {operation.position,
-                       std::min(StagedElements(request, size()), end - operation.position)};
-  if (operation.step == 0) {
+  const int64_t end = HasParts(request.operation) ? request.part : request.count;
+  const Round round = {collective_.position,
+                       std::min(StagedElements(request, size()), end - collective_.position)};
+  if (collective_.step == 0) {
     StageIn(request, round);
-    operation.step = 1;
-    return Next::kMeet;
+    collective_.step = 1;
+    return Next::kPhase;
   }
-  if (operation.step == 1 && all_reduce) {
+  if (collective_.step == 1 && all_reduce) {
     ReduceStaged(request, round);
-    operation.step = 2;
-    return Next::kMeet;
+    collective_.step = 2;
+    return Next::kPhase;
   }
   StageOut(request, round);
   ++staging_rounds_;
-  operation.position += round.count;
-  operation.step = 0;
-  return operation.position < end ? Next::kMore : Next::kEnd;
+  collective_.position += round.count;
+  collective_.step = 0;
+  return collective_.position < end ? Next::kStep : Next::kEnd;
 }
 
 char* Group::Area(int rank) const { return members_[rank]->staging[staging_rounds_ % 2]; }
 
-// The elements of a round in a rank's part, as far as there are any.
+// The elements of a round in a rank's part; possibly none.
 Part Group::PartInRound(const Request& request, const Round& round, int rank) {
   const Part part = PartOf(request.count, request.part, rank);
   return {part.begin + round.begin,
@@ -271,15 +307,15 @@ void Group::StageOut(const Request& request, const Round& round) {
   char* const output = static_cast<char*>(request.output);
   switch (request.operation) {
     case Operation::kAllReduce:
-      PutOut(request, output + round.begin * size, Area(rank()), round.count * size);
+      CopyOut(request, output + round.begin * size, Area(rank()), round.count * size);
       break;
     case Operation::kBroadcast:
-      PutOut(request, output + round.begin * size, Area(request.peer), round.count * size);
+      CopyOut(request, output + round.begin * size, Area(request.peer), round.count * size);
       break;
     case Operation::kReduceScatter: {
       for (int r = 0; r < this->size(); ++r) inputs_[r] = Area(r) + rank() * stride;
       const int64_t count = PartInRound(request, round, rank()).size;
-      if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count, IsPastCaches(request));
+      if (count > 0) ReduceOwnPart(request, inputs_, round.begin, count, IsNonTemporal(request));
       break;
     }
     case Operation::kAllGather:
@@ -289,7 +325,7 @@ void Group::StageOut(const Request& request, const Round& round) {
         const int64_t at = request.operation == Operation::kAllToAll ? rank() * stride : 0;
         char* const to = output + part.begin * size;
         if (to - round.begin * size == request.input) continue;
-        PutOut(request, to, Area(r) + at, part.size * size);
+        CopyOut(request, to, Area(r) + at, part.size * size);
       }
       break;
     default:

@@ -1,4 +1,4 @@
-// What follows from a request alone.
+// Quantities that follow from a request alone.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_SHM_REQUESTS_H_

@@ -9,29 +9,31 @@
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "core/posix/available_memory.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::comm::shm {
 namespace {
 
+constexpr int64_t kPageBytes = 4096;
+
 // Segments of this process, by descriptor: ranks that are its threads share one mapping.
 struct OwnSegments {
-  std::mutex mutex;
-  std::map<int64_t, std::weak_ptr<const Segment>> by_descriptor;
+  Mutex mutex;
+  std::map<int64_t, std::weak_ptr<const Segment>> by_descriptor ABSL_GUARDED_BY(mutex);
 };
 OwnSegments& Own() {
   static OwnSegments* const own = new OwnSegments;
   return *own;
 }
 
-// A lock that the system lets go of when this process ends, however it ends. It belongs to the
-// process, so a child that was forked does not keep it.
+// A lock that the system releases when this process ends, however it ends. It belongs to the
+// process, so a forked child does not keep it.
 struct flock WholeFile() {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
@@ -39,16 +41,18 @@ struct flock WholeFile() {
   return lock;
 }
 
-// Takes the memory here and now: of a file that only has a size, the first touch may be a fault. In
-// pieces, each of which must be there: asked for more than it has, the system would rather kill
-// processes than say so.
+// Reserves the memory now: in a file that only has a size, the first touch may be a fault. It does
+// so in pieces and compares each with what is available, because a system that is short of memory
+// kills processes instead of reporting an error.
 absl::Status Reserve(int descriptor, int64_t bytes) {
   constexpr int64_t kPiece = 256 << 20;
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {
     const int64_t available = AvailableMemory();
     const bool lacks = available > 0 && bytes - begin > available;
-    const int error =
-        lacks ? ENOMEM : posix_fallocate(descriptor, begin, std::min(kPiece, bytes - begin));
+    int error = lacks ? ENOMEM : EINTR;
+    while (error == EINTR) {
+      error = posix_fallocate(descriptor, begin, std::min(kPiece, bytes - begin));
+    }
     if (error != 0) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "there are no ", bytes, " bytes of shared memory (", std::strerror(error), ")"));
@@ -57,74 +61,81 @@ absl::Status Reserve(int descriptor, int64_t bytes) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-Segment::~Segment() {
-  munmap(data_, std::max<int64_t>(1, address_.bytes));
-  close(descriptor_);
+int64_t MappedBytes(int64_t bytes) {
+  return (std::max<int64_t>(1, bytes) + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-absl::StatusOr<std::shared_ptr<const Segment>> Segment::Map(int descriptor,
+}  // namespace
+
+Segment::~Segment() { munmap(data_, MappedBytes(address_.bytes) + kPageBytes); }
+
+absl::StatusOr<std::shared_ptr<const Segment>> Segment::Map(FileDescriptor descriptor,
                                                             const SegmentAddress& address) {
-  void* const data = mmap(nullptr, std::max<int64_t>(1, address.bytes), PROT_READ | PROT_WRITE,
-                          MAP_SHARED, descriptor, 0);
-  if (data == MAP_FAILED) {
-    const int error = errno;
-    close(descriptor);
+  const auto error = [&] {
     return absl::ErrnoToStatus(
-        error, absl::StrCat("cannot map ", address.bytes, " bytes of shared memory"));
+        errno, absl::StrCat("cannot map ", address.bytes, " bytes of shared memory"));
+  };
+  const int64_t mapped = MappedBytes(address.bytes);
+  void* const reserved = mmap(nullptr, mapped + kPageBytes, PROT_NONE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (reserved == MAP_FAILED) return error();
+  void* const data =
+      mmap(reserved, mapped, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, descriptor.get(), 0);
+  if (data == MAP_FAILED) {
+    const absl::Status status = error();
+    munmap(reserved, mapped + kPageBytes);
+    return status;
   }
-  return std::shared_ptr<const Segment>(new Segment(descriptor, static_cast<char*>(data), address));
+  return std::shared_ptr<const Segment>(
+      new Segment(std::move(descriptor), static_cast<char*>(data), address));
 }
 
 absl::StatusOr<std::shared_ptr<const Segment>> Segment::Create(int64_t bytes) {
-  const int descriptor = memfd_create("tessera", MFD_CLOEXEC);
-  if (descriptor < 0) return absl::ErrnoToStatus(errno, "cannot make shared memory");
-  const absl::Status reserved = Reserve(descriptor, std::max<int64_t>(1, bytes));
-  if (!reserved.ok()) {
-    close(descriptor);
-    return reserved;
-  }
+  FileDescriptor descriptor(memfd_create("tessera", MFD_CLOEXEC));
+  if (!descriptor.is_open()) return absl::ErrnoToStatus(errno, "cannot make shared memory");
+  RETURN_IF_ERROR(Reserve(descriptor.get(), std::max<int64_t>(1, bytes)));
   struct flock lock = WholeFile();
-  if (fcntl(descriptor, F_SETLK, &lock) != 0) {
-    const int failure = errno;
-    close(descriptor);
-    return absl::ErrnoToStatus(failure, "cannot lock shared memory");
+  if (fcntl(descriptor.get(), F_SETLK, &lock) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot lock shared memory");
   }
-  auto segment = Map(descriptor, {getpid(), descriptor, bytes});
-  if (segment.ok()) {
-    OwnSegments& own = Own();
-    const std::lock_guard<std::mutex> guard(own.mutex);
-    own.by_descriptor[descriptor] = *segment;
-  }
+  const int number = descriptor.get();
+  ASSIGN_OR_RETURN(auto segment, Map(std::move(descriptor), {getpid(), number, bytes}));
+  OwnSegments& own = Own();
+  const MutexLock guard(&own.mutex);
+  own.by_descriptor[number] = segment;
   return segment;
+}
+
+void Segment::CloseDescriptor() const {
+  const MutexLock lock(&mutex_);
+  descriptor_.Close();
 }
 
 absl::StatusOr<std::shared_ptr<const Segment>> Segment::Open(const SegmentAddress& address) {
   if (address.process == getpid()) {
     OwnSegments& own = Own();
-    const std::lock_guard<std::mutex> guard(own.mutex);
+    const MutexLock lock(&own.mutex);
     auto segment = own.by_descriptor[address.descriptor].lock();
     if (segment == nullptr) return absl::NotFoundError("the shared memory is gone");
     return segment;
   }
   const std::string path = absl::StrCat("/proc/", address.process, "/fd/", address.descriptor);
-  const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) {
+  FileDescriptor descriptor(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!descriptor.is_open()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot open the shared memory of process ",
                                                    address.process, " (", path, ")"));
   }
-  if (lseek(descriptor, 0, SEEK_END) < address.bytes) {
-    close(descriptor);
+  if (address.bytes < 0 || lseek(descriptor.get(), 0, SEEK_END) < address.bytes) {
     return absl::NotFoundError(absl::StrCat(path, " is not the shared memory that was announced"));
   }
-  return Map(descriptor, address);
+  return Map(std::move(descriptor), address);
 }
 
 bool Segment::MakerIsAlive() const {
   if (address_.process == getpid()) return true;
   struct flock lock = WholeFile();
-  return fcntl(descriptor_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+  const MutexLock guard(&mutex_);
+  return fcntl(descriptor_.get(), F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 bool Segment::MakerIsStopped() const {

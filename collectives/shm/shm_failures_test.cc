@@ -77,7 +77,7 @@ TEST(ShmFailuresTest, ADeathIsNoticedInEveryOperation) {
 TEST(ShmFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   for (const Use& use : AllUses(60000, kRanks, kVictim)) {
     ExpectNoticed(use, true, SIGSTOP, 0.5, 1.5,
-                  "did not come within 0.5 s, for the process is stopped; waiting in ");
+                  "did not come within 0.5 s, because the process is stopped; waiting in ");
   }
 }
 

@@ -2,11 +2,13 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/fake/fake.h"
 #include "collectives/shm/host.h"
 #include "collectives/testing/conformance.h"
+#include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -108,8 +110,8 @@ TEST(ShmErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
   for (const absl::Status& status : results) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("the ranks of group 'world' disagree on operation "),
-                      HasSubstr("rank 0 wants broadcast of 4 f32 from rank 0, rank 1 wants "
-                                "all-reduce of 4 f32 (sum), rank 2 wants broadcast")));
+                      HasSubstr("rank 0 requests broadcast of 4 f32 from rank 0, rank 1 requests "
+                                "all-reduce of 4 f32 (sum), rank 2 requests broadcast")));
   }
 }
 
@@ -122,7 +124,7 @@ TEST(ShmErrorsTest, AnInvalidRequestIsToldToAll) {
   });
   EXPECT_EQ(results[1].code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(results[0].message()),
-              AllOf(HasSubstr("rank 1 (process "), HasSubstr("gave up: all-reduce of 4 f32 (sum): "
+              AllOf(HasSubstr("rank 1 (process "), HasSubstr("aborted: all-reduce of 4 f32 (sum): "
                                                              "the input and the output overlap")));
 }
 
@@ -141,15 +143,14 @@ TEST(ShmErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
 
 TEST(ShmErrorsTest, AFaultCanBeInjected) {
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
-    const int64_t before = 4;  // all-gathers of Allocate
-    if (rank == 1) self.world->InjectFault({.operation = before + 3, .fails = true});
+    ASSIGN_OR_RETURN(Rank self, MakeRank(rank, 2, exchange));
+    if (rank == 1) self.world = WithFault(std::move(self.world), {.operation = 3, .fails = true});
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return self.world->Wait(self.world->Barrier());
   });
   EXPECT_EQ(results[1].message(), "barrier: was told to fail");
-  EXPECT_THAT(std::string(results[0].message()), HasSubstr("gave up: barrier: was told to fail"));
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
 }
 
 // What docs/collectives.md says of bytes.

@@ -1,12 +1,11 @@
-// A group of ranks: its queue of operations, and how each of them goes.
+// A group of ranks: how its operations move on, as messages.
 //
-// Every rank tells its peers what it wants of an operation. Up to kEagerBytes for a peer go with
-// that; more goes to it in pieces, once the peer has told that it wants the same: so there is
-// always a place for what comes in, and nobody has to stop reading.
+// Every rank sends each peer its request of an operation. Up to kEagerBytes of data for the peer go
+// with it; more goes in pieces, once the peer has sent the same request: so there is always memory
+// for the data that arrive, and no rank has to stop reading.
 #ifndef TESSERA_COLLECTIVES_TCP_GROUP_H_
 #define TESSERA_COLLECTIVES_TCP_GROUP_H_
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,54 +17,49 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
+#include "collectives/queue/queued_group.h"
+#include "collectives/tcp/connections.h"
 #include "collectives/tcp/message.h"
-#include "collectives/tcp/network.h"
 
 namespace tessera::comm::tcp {
 
-// Pieces that a peer may have sent before they are reduced.
-inline constexpr int kScratchPieces = 4;
-inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
-
-// Messages that may have been sent before the peer asks for the first of them.
+// Messages that may have been sent before the peer requests the first of them.
 inline constexpr uint64_t kSendsAhead = 4;
 
-class Group : public Communicator {
+class Group : public QueuedGroup, private MessageHandler {
  public:
-  // `ranks` are the members' ranks in the network; `id` is the group's own among all of the job.
-  Group(Network* network, std::string name, int rank, std::vector<int> ranks, uint64_t id);
+  // `ranks` are the members' ranks in the network; `id` is the group's own in all of the job.
+  Group(Connections* connections, ProgressEngine* engine, std::string name, int rank,
+        std::vector<int> ranks, uint64_t id, double timeout_seconds);
   ~Group() override;
 
-  absl::Status Wait(Ticket ticket) override;
-  bool Test(Ticket ticket) override;
-
  protected:
-  Ticket Start(const Request& request, const absl::Status& status) override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                           absl::Span<const int> colors) override;
+  bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunAlone(const Request& request) override;
+  bool IsSmall(const Request& request) const override;
+  bool IsPosted(int channel) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int WaitsFor(int channel, int rank) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::optional<Departure> DepartureOf(int rank) const override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string RankName(int rank) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string Progress(int channel) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnFailure(const absl::Status& why, bool is_first) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
-  friend class Network;
-  using Time = std::chrono::steady_clock::time_point;
-
-  struct Queued {
-    Request request;
-    uint64_t number = 0;
-    bool posted = false;  // peers are told what this rank wants
-    bool agreed = false;  // all want the same
-  };
-
-  // What a peer wants of an operation.
-  struct Wish {
+  // A peer's request of an operation.
+  struct PeerRequest {
     Header header;
     std::vector<char> data;
-    bool is_there = false;  // all of the data
+    bool is_complete = false;  // all of the data is there
   };
-  // What a peer has said in a lane: wishes of operations that have not ended here.
-  struct Heard {
-    uint64_t wishes = 0;  // ever
-    std::deque<Wish> open;
-    const Wish* Find(uint64_t number) const;
+  // A peer's requests on a lane, of operations that have not ended here.
+  struct PeerRequests {
+    uint64_t received = 0;  // ever
+    std::deque<PeerRequest> open;
+    const PeerRequest* Find(uint64_t number) const;  // null unless it is complete
     void Forget(uint64_t before);
   };
 
@@ -82,88 +76,78 @@ class Group : public Communicator {
     char* data = nullptr;
     int64_t bytes = 0;
     int64_t arrived = 0;
-    std::unique_ptr<char[]> scratch = nullptr;  // in turns, where `data` is null
+    std::unique_ptr<char[]> scratch = nullptr;  // a ring, where `data` is null
     bool done() const { return arrived == bytes; }
-    char* Place(int64_t offset) const;
+    char* AddressOf(int64_t offset) const;
   };
 
-  // Operations that are done in their order.
-  struct Channel {
-    static constexpr int kQueue = 64;
-    Queued queue[kQueue];
-    uint64_t issued = 0, done = 0;
-    Time moved;  // when the first became the first, or moved on
-    // Of a pair.
-    Heard heard;
+  // The first operation of a channel.
+  struct FirstOperation {
+    bool is_posted = false;  // its request was sent to the peers
+    bool is_agreed = false;  // all requests are the same
+  };
+  // Messages to a peer, or from one.
+  struct Messages {
+    PeerRequests requests;
     Outflow out;
     Inflow in;
-    Queued& head() { return queue[done % kQueue]; }
-    const Queued& head() const { return queue[done % kQueue]; }
-    bool empty() const { return done == issued; }
-    bool full() const { return issued - done == kQueue; }
   };
-
-  // What goes between this rank and another in a collective. In stage 0 what is to be reduced, in
-  // stage 1 what is placed as it is.
-  struct Exchanged {
-    Heard heard;
-    bool met = false;  // it wants the same
+  // What goes between this rank and another one in the first collective: in stage 0 data to be
+  // reduced, in stage 1 data that are copied.
+  struct PeerFlows {
+    PeerRequests requests;
+    bool is_agreed = false;  // the peer's request is the same
     Outflow out[2];
     Inflow in[2];
   };
 
-  // All of what follows has the network's mutex held.
-  bool IsDone(Ticket ticket) const;
-  bool Advance();  // whether anything moved
-  bool NeedsThread() const;
-  // Whether what needs it takes longer than to wake it.
-  bool HasLarge() const;
-  // Fails if a peer that is waited for has gone, or not come in time.
-  void Check(Time now);
+  bool Place(int from, const Header& header,
+             char** address) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  void Arrived(int from, const Header& header) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  bool PlaceRequest(int from, const Header& header, char** address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PlaceData(int from, const Header& header, char** address)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The channel of a lane of a peer; -1 if there is no such lane.
+  int ChannelOf(int from, Lane lane) const;
+  PeerRequests& RequestsFrom(int from, Lane lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Inflow* InflowFrom(int from, const Header& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  int MemberOf(int rank) const;  // of a rank of the network; size() if it is no member
 
-  // Messages from a member.
-  bool Place(int from, const Header& header, char** place);
-  void Arrived(int from, const Header& header);
-  Channel* ChannelFor(int from, Lane lane);  // null if there is no such lane
-  Heard& HeardFrom(int from, Lane lane);
-  Inflow* InflowFrom(int from, const Header& header);
+  bool AdvanceCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AdvanceSend(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AdvanceReceive(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Post(int channel, Lane lane, int to, const char* data, int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PostCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PlanFlows(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PlanReduction(const Request& request, int64_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PlanExchange(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PlanBroadcast(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Match() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool PairAgrees(const Request& request, int peer, const Header& theirs)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FinishEager() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool ReducePiece() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SendCredit(bool is_all_reduce, int64_t part_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Returns whether anything was sent. Sets *done to whether all flows have ended.
+  bool SendFlows(bool* done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool SendPieces(int channel, Lane lane, int stage, int to, Outflow& out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndMessage(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EndFlows() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  bool AdvanceCollective();
-  bool AdvanceSend(Channel& channel, int peer);
-  bool AdvanceReceive(Channel& channel, int peer);
-  void Post(const Queued& operation, Lane lane, int to, const char* data, int64_t bytes);
-  void PostCollective(Queued& operation);
-  void PlanFlows(const Request& request);
-  void PlanReduction(const Request& request, int64_t part);
-  void PlanBroadcast(const Request& request);
-  bool Agree(Queued& operation);
-  bool PairAgrees(const Queued& operation, int peer, const Header& theirs);
-  void FinishEager(const Queued& operation);
-  bool ReducePiece(const Queued& operation);
-  bool SendPieces(const Queued& operation, Lane lane, int stage, int to, Outflow& out);
-  void Complete(Channel& channel);
-  void EndFlows();
-  void WorkAlone(const Request& request);
-
-  Channel& ChannelOf(int index);
-  int MemberOf(int rank) const;  // of the network; size() if it is none
-  const Network::Line& LineTo(int rank) const;
-  void Break(absl::Status status);
-  void Fail(absl::Status status);  // and tells the others
-  std::string RankName(int rank) const;
-  std::string Progress(int index) const;
-  int Needs(int index, int rank) const;
-
-  Network* const network_;
+  Connections* const connections_;
   const std::vector<int> ranks_;
   const uint64_t id_;
-  // 0: collectives; then to each rank; then from each rank.
-  std::vector<std::unique_ptr<Channel>> channels_;
-  std::vector<Exchanged> exchanged_;   // of the first collective, by rank
-  int64_t reduced_ = 0;                // bytes of this rank's part of it
-  std::vector<std::string> failures_;  // that members tell
-  absl::Status status_;                // of the group
-  std::vector<const void*> inputs_;    // of Reduce
+  std::vector<FirstOperation> first_ ABSL_GUARDED_BY(mutex_);  // by channel
+  std::vector<Messages> messages_ ABSL_GUARDED_BY(mutex_);     // by channel
+  std::vector<PeerFlows> flows_ ABSL_GUARDED_BY(mutex_);       // by rank
+  int64_t reduced_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of this rank's part of the collective
+  std::vector<std::string> failures_ ABSL_GUARDED_BY(mutex_);  // that members report
+  std::vector<const void*> inputs_ ABSL_GUARDED_BY(mutex_);    // of Reduce
 };
 
 }  // namespace tessera::comm::tcp

@@ -1,99 +1,75 @@
-// What a group hears of its members, and what it does when they are not heard of.
+// The messages that a group receives, and what it does when they do not come.
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "collectives/tcp/group.h"
 #include "collectives/tcp/requests.h"
 
 namespace tessera::comm::tcp {
 namespace {
 
-bool CanBeWish(const Header& header) {
-  return IsWish(WishOf(header)) &&
+bool IsRequest(const Header& header) {
+  return IsValid(DescriptorOf(header)) &&
          header.bytes <= (header.lane == Lane::kReceive ? 0 : kEagerBytes);
 }
 
 }  // namespace
 
-const Group::Wish* Group::Heard::Find(uint64_t number) const {
-  for (const Wish& wish : open) {
-    if (wish.header.number == number && wish.is_there) return &wish;
+const Group::PeerRequest* Group::PeerRequests::Find(uint64_t number) const {
+  for (const PeerRequest& request : open) {
+    if (request.header.number == number && request.is_complete) return &request;
   }
   return nullptr;
 }
 
-void Group::Heard::Forget(uint64_t before) {
+void Group::PeerRequests::Forget(uint64_t before) {
   while (!open.empty() && open.front().header.number < before) open.pop_front();
 }
 
-char* Group::Inflow::Place(int64_t offset) const {
+char* Group::Inflow::AddressOf(int64_t offset) const {
   return data != nullptr ? data + offset : scratch.get() + offset % kScratchBytes;
 }
 
-Group::Channel* Group::ChannelFor(int from, Lane lane) {
+int Group::ChannelOf(int from, Lane lane) const {
   switch (lane) {
     case Lane::kCollective:
-      return &ChannelOf(0);
+      return 0;
     case Lane::kSend:
-      return &ChannelOf(1 + size() + from);
+      return ChannelFrom(from);
     case Lane::kReceive:
-      return &ChannelOf(1 + from);
+      return ChannelTo(from);
   }
-  return nullptr;
+  return -1;
 }
 
-Group::Heard& Group::HeardFrom(int from, Lane lane) {
-  return lane == Lane::kCollective ? exchanged_[from].heard : ChannelFor(from, lane)->heard;
+Group::PeerRequests& Group::RequestsFrom(int from, Lane lane) {
+  return lane == Lane::kCollective ? flows_[from].requests
+                                   : messages_[ChannelOf(from, lane)].requests;
 }
 
 Group::Inflow* Group::InflowFrom(int from, const Header& header) {
   if (header.lane == Lane::kReceive || header.stage > 1) return nullptr;
-  Channel* const channel = ChannelFor(from, header.lane);
-  if (channel == nullptr || channel->empty() || channel->head().number != header.number) {
-    return nullptr;
-  }
-  return header.lane == Lane::kCollective ? &exchanged_[from].in[header.stage] : &channel->in;
+  const int channel = ChannelOf(from, header.lane);
+  if (channel < 0 || IsEmpty(channel) || Done(channel) != header.number) return nullptr;
+  return channel == 0 ? &flows_[from].in[header.stage] : &messages_[channel].in;
 }
 
-bool Group::Place(int from, const Header& header, char** place) {
-  if (!status_.ok()) return true;
+// Called by the connections, with the engine's mutex held.
+bool Group::Place(int from, const Header& header, char** address) {
+  const int member = MemberOf(from);
+  if (member == size()) return false;
+  if (!is_ok()) return true;
   switch (header.kind) {
-    case Kind::kWish: {
-      const Channel* const channel = ChannelFor(from, header.lane);
-      if (channel == nullptr || !CanBeWish(header)) return false;
-      Heard& heard = HeardFrom(from, header.lane);
-      // Nobody is further ahead of this rank: what is kept of a peer has a limit.
-      if (header.number != heard.wishes || header.number > channel->done + kSendsAhead) {
-        return false;
-      }
-      ++heard.wishes;
-      const bool is_over = header.lane == Lane::kReceive && header.number < channel->done;
-      if (is_over) return true;
-      Wish& wish = heard.open.emplace_back();
-      wish.header = header;
-      wish.data.resize(header.bytes);
-      *place = wish.data.data();
-      return true;
-    }
-    case Kind::kData: {
-      Inflow* const in = InflowFrom(from, header);
-      if (in == nullptr || header.offset != in->arrived) return false;
-      // Whole pieces, but for the last: so one never lies across the end of the scratch.
-      if (in->done() || header.bytes != std::min<int64_t>(kPieceBytes, in->bytes - in->arrived)) {
-        return false;
-      }
-      const bool fits =
-          in->data != nullptr || in->arrived + header.bytes <= reduced_ + kScratchBytes;
-      if (fits) *place = in->Place(in->arrived);
-      return fits;
-    }
+    case Kind::kRequest:
+      return PlaceRequest(member, header, address);
+    case Kind::kData:
+      return PlaceData(member, header, address);
     case Kind::kFailed:
-      failures_[from].resize(header.bytes);
-      *place = failures_[from].data();
+      failures_[member].resize(header.bytes);
+      *address = failures_[member].data();
       return true;
     case Kind::kCredit:
       return header.bytes == 0;
@@ -103,133 +79,129 @@ bool Group::Place(int from, const Header& header, char** place) {
   return false;
 }
 
+bool Group::PlaceRequest(int from, const Header& header, char** address) {
+  const int channel = ChannelOf(from, header.lane);
+  if (channel < 0 || !IsRequest(header)) return false;
+  PeerRequests& requests = RequestsFrom(from, header.lane);
+  // No peer is further ahead of this rank: what is kept of its requests has a limit.
+  if (header.number != requests.received || header.number > Done(channel) + kSendsAhead) {
+    return false;
+  }
+  ++requests.received;
+  const bool is_over = header.lane == Lane::kReceive && header.number < Done(channel);
+  if (is_over) return true;
+  PeerRequest& request = requests.open.emplace_back();
+  request.header = header;
+  request.data.resize(header.bytes);
+  *address = request.data.data();
+  return true;
+}
+
+bool Group::PlaceData(int from, const Header& header, char** address) {
+  Inflow* const in = InflowFrom(from, header);
+  if (in == nullptr || header.offset != in->arrived) return false;
+  // Full pieces, but for the last: so that none crosses the end of the scratch.
+  if (in->done() || header.bytes != std::min<int64_t>(kPieceBytes, in->bytes - in->arrived)) {
+    return false;
+  }
+  const bool fits = in->data != nullptr || in->arrived + header.bytes <= reduced_ + kScratchBytes;
+  if (fits) *address = in->AddressOf(in->arrived);
+  return fits;
+}
+
 void Group::Arrived(int from, const Header& header) {
-  if (!status_.ok()) return;
+  const int member = MemberOf(from);
+  if (!is_ok()) return;
   switch (header.kind) {
-    case Kind::kWish:
-      for (Wish& wish : HeardFrom(from, header.lane).open) {
-        wish.is_there = wish.is_there || wish.header.number == header.number;
+    case Kind::kRequest:
+      for (PeerRequest& request : RequestsFrom(member, header.lane).open) {
+        request.is_complete = request.is_complete || request.header.number == header.number;
       }
       break;
     case Kind::kData: {
-      Inflow* const in = InflowFrom(from, header);
+      Inflow* const in = InflowFrom(member, header);
       in->arrived += header.bytes;
-      ChannelFor(from, header.lane)->moved = std::chrono::steady_clock::now();
+      Moved(ChannelOf(member, header.lane));
       // So far it has reduced what this rank has sent.
-      Outflow& out = exchanged_[from].out[0];
+      Outflow& out = flows_[member].out[0];
       if (header.lane == Lane::kCollective && header.stage == 1) {
         out.allowed = std::min(out.bytes, in->arrived + kScratchBytes);
       }
       break;
     }
     case Kind::kCredit: {
-      Channel& channel = *channels_[0];
-      if (channel.empty() || channel.head().number != header.number) break;
-      Outflow& out = exchanged_[from].out[0];
+      if (IsEmpty(0) || Done(0) != header.number) break;
+      Outflow& out = flows_[member].out[0];
       if (header.offset < 0 || header.offset > out.bytes) break;
       out.allowed = std::max(out.allowed, std::min(out.bytes, header.offset + kScratchBytes));
       break;
     }
     case Kind::kFailed:
-      Break(absl::AbortedError(absl::StrCat(RankName(from), " gave up: ", failures_[from])));
+      Fail(absl::AbortedError(absl::StrCat(RankName(member), " aborted: ", failures_[member])),
+           /*is_first=*/false);
       break;
     case Kind::kBye:
       break;
   }
 }
 
-void Group::Break(absl::Status status) {
-  status_ = std::move(status);
-  network_->Drop(id_);
+void Group::OnFailure(const absl::Status& why, bool is_first) {
+  connections_->Drop(id_);
   EndFlows();
-}
-
-void Group::Fail(absl::Status status) {
-  if (!status_.ok()) return;
-  const std::string text(status.message().substr(0, kEagerBytes));
-  Break(std::move(status));
+  if (!is_first) return;
+  const std::string text(why.message().substr(0, kEagerBytes));
   Header header;
   header.kind = Kind::kFailed;
   header.bytes = static_cast<int32_t>(text.size());
   header.group = id_;
   for (int r = 0; r < size(); ++r) {
-    if (r != rank()) network_->Send(ranks_[r], header, text.data(), nullptr);
+    if (r != rank()) connections_->Send(ranks_[r], header, text.data(), nullptr);
   }
-  if (network_->AnyNeedsThread()) network_->WakeThread();
+}
+
+absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
+  const int peer = ranks_[rank];
+  if (!connections_->IsClosed(peer)) return absl::nullopt;
+  if (connections_->HasLeft(peer)) return Departure{"has left", ""};
+  return Departure{"died", connections_->WhyClosed(peer)};
 }
 
 std::string Group::RankName(int rank) const {
-  const Peer& peer = network_->peers_[ranks_[rank]];
-  // It has told what it wants of the one that follows these, or of the last of these.
-  const uint64_t collectives = std::min(exchanged_[rank].heard.wishes, channels_[0]->done);
+  const Peer& peer = connections_->peer(ranks_[rank]);
+  // It has requested the one that follows these, or the last of these.
+  const uint64_t collectives = std::min(flows_[rank].requests.received, Done(0));
   return absl::StrCat("rank ", rank, " (",
                       ranks_[rank] == rank ? "" : absl::StrCat(ranks_[rank], " of the job, "),
                       "process ", peer.process, " on ", peer.host, ", ", peer.address, ", after ",
                       collectives, " collectives)");
 }
 
-// "all-reduce of 12 f32 (sum), operation 3 of group 'world', after 4096 of 16384 bytes"
-std::string Group::Progress(int index) const {
-  const Channel& channel = *channels_[index];
-  const Queued& operation = channel.head();
-  int64_t bytes = channel.in.bytes + channel.out.bytes;
-  int64_t moved = channel.in.arrived + channel.out.sent;
-  for (const Exchanged& each : exchanged_) {
+std::string Group::Progress(int channel) const {
+  const Messages& messages = messages_[channel];
+  int64_t bytes = messages.in.bytes + messages.out.bytes;
+  int64_t moved = messages.in.arrived + messages.out.sent;
+  for (const PeerFlows& flows : flows_) {
     for (int stage : {0, 1}) {
-      if (index > 0) continue;
-      bytes += each.in[stage].bytes + each.out[stage].bytes;
-      moved += each.in[stage].arrived + each.out[stage].sent;
+      if (channel > 0) continue;
+      bytes += flows.in[stage].bytes + flows.out[stage].bytes;
+      moved += flows.in[stage].arrived + flows.out[stage].sent;
     }
   }
-  return absl::StrCat(Describe(operation.request), ", operation ", operation.number + 1,
-                      " of group '", name(), "'",
-                      bytes == 0 ? "" : absl::StrCat(", after ", moved, " of ", bytes, " bytes"));
+  return bytes == 0 ? "" : absl::StrCat(", after ", moved, " of ", bytes, " bytes");
 }
 
-// Whether the first operation of a channel needs something of a rank: 1 that it comes, 2 what is to
-// be reduced, 3 anything else; 0 if not.
-int Group::Needs(int index, int rank) const {
-  const Channel& channel = *channels_[index];
-  const Queued& operation = channel.head();
-  if (index > 0) {
-    if (rank != static_cast<int>((index - 1) % ranks_.size())) return 0;
-    return !operation.posted || channel.heard.Find(operation.number) == nullptr ? 1 : 3;
+// For the request of a rank first, then for data to be reduced, then for the rest.
+int Group::WaitsFor(int channel, int rank) const {
+  enum { kNothing, kItsRequest, kDataToReduce, kOther };
+  if (channel > 0) {
+    if (rank != PeerOf(channel)) return kNothing;
+    const bool is_there = messages_[channel].requests.Find(Done(channel)) != nullptr;
+    return first_[channel].is_posted && is_there ? kOther : kItsRequest;
   }
-  const Exchanged& each = exchanged_[rank];
-  if (each.heard.Find(operation.number) == nullptr) return 1;
-  if (!each.in[0].done() || !each.out[0].done()) return 2;
-  return each.in[1].done() && each.out[1].done() ? 0 : 3;
-}
-
-void Group::Check(Time now) {
-  for (size_t i = 0; i < channels_.size() && status_.ok(); ++i) {
-    const int index = static_cast<int>(i);
-    if (channels_[index] == nullptr || channels_[index]->empty()) continue;
-    // One that has not come keeps others from going on.
-    int first = 4;
-    std::vector<std::string> missing;
-    for (int r = 0; r < size(); ++r) {
-      const int need = r == rank() ? 0 : Needs(index, r);
-      if (need == 0) continue;
-      const Network::Line& line = LineTo(r);
-      if (line.link.is_closed()) {
-        Fail(absl::UnavailableError(absl::StrCat(
-            RankName(r), line.has_left ? " has left" : " died", "; waiting in ", Progress(index),
-            line.has_left ? "" : absl::StrCat(" (", line.link.why_closed(), ")"))));
-        return;
-      }
-      if (need < first) missing.clear();
-      first = std::min(first, need);
-      if (need == first) missing.push_back(RankName(r));
-    }
-    const double waited = std::chrono::duration<double>(now - channels_[index]->moved).count();
-    const double at_most = network_->options_.timeout_seconds + patience();
-    if (!missing.empty() && waited > at_most) {
-      Fail(absl::DeadlineExceededError(absl::StrCat(absl::StrJoin(missing, ", "),
-                                                    " did not come within ", at_most,
-                                                    " s; waiting in ", Progress(index))));
-    }
-  }
+  const PeerFlows& flows = flows_[rank];
+  if (flows.requests.Find(Done(0)) == nullptr) return kItsRequest;
+  if (!flows.in[0].done() || !flows.out[0].done()) return kDataToReduce;
+  return flows.in[1].done() && flows.out[1].done() ? kNothing : kOther;
 }
 
 }  // namespace tessera::comm::tcp

@@ -1,4 +1,4 @@
-// How collectives go.
+// How collectives move on.
 #include <algorithm>
 #include <vector>
 
@@ -9,12 +9,12 @@
 namespace tessera::comm::tcp {
 namespace {
 
-// Pieces of a flow that the connection has not written: enough to keep it busy, and few enough that
-// another group's come between them.
+// The most pieces of a flow that the connection has not written: enough to keep it busy, and few
+// enough that another group's come between them.
 constexpr int kPending = 2;
 
-// The ranks to which a rank hands a broadcast on: those that differ from it in one of the zeros
-// behind its last one, all counted from the root.
+// The ranks to which a rank passes a broadcast on: those that differ from it in one of the zero
+// bits below its lowest one bit, all counted from the root.
 std::vector<int> Children(int rank, int root, int ranks) {
   std::vector<int> children;
   const int own = (rank - root + ranks) % ranks;
@@ -33,10 +33,10 @@ int ParentOf(int rank, int root, int ranks) {
 
 }  // namespace
 
-void Group::Post(const Queued& operation, Lane lane, int to, const char* data, int64_t bytes) {
-  const Request& request = operation.request;
+void Group::Post(int channel, Lane lane, int to, const char* data, int64_t bytes) {
+  const Request& request = First(channel);
   Header header;
-  header.kind = Kind::kWish;
+  header.kind = Kind::kRequest;
   header.lane = lane;
   header.operation = request.operation;
   header.dtype = request.dtype;
@@ -45,78 +45,78 @@ void Group::Post(const Queued& operation, Lane lane, int to, const char* data, i
   header.partial = request.partial ? 1 : 0;
   header.bytes = static_cast<int32_t>(bytes);
   header.group = id_;
-  header.number = operation.number;
+  header.number = Done(channel);
   header.count = request.count;
   header.part = request.part;
-  network_->Send(ranks_[to], header, data, nullptr);
+  connections_->Send(ranks_[to], header, data, nullptr);
   CountSent(request.operation, bytes);
 }
 
-void Group::PostCollective(Queued& operation) {
-  const Request& request = operation.request;
+void Group::PostCollective() {
+  const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
-  operation.posted = true;
+  first_[0].is_posted = true;
   if (!IsEager(request)) PlanFlows(request);
   // The next rank first, so that not all send to the same.
   for (int k = 1; k < this->size(); ++k) {
     const int r = (rank() + k) % this->size();
     const Part part = IsEager(request) ? EagerPart(request, rank(), r) : Part();
-    Post(operation, Lane::kCollective, r, Bytes(request.input, part.begin * size),
-         part.size * size);
+    Post(0, Lane::kCollective, r, Bytes(request.input, part.begin * size), part.size * size);
   }
 }
 
 void Group::PlanFlows(const Request& request) {
-  const int64_t size = SizeOf(request.dtype);
-  const bool all_to_all = request.operation == Operation::kAllToAll;
   switch (request.operation) {
     case Operation::kAllReduce:
-      PlanReduction(request, AllReducePart(request.count, this->size()));
-      break;
+      return PlanReduction(request, AllReducePart(request.count, size()));
     case Operation::kReduceScatter:
-      PlanReduction(request, request.part);
-      break;
+      return PlanReduction(request, request.part);
     case Operation::kAllGather:
     case Operation::kAllToAll:
-      for (int r = 0; r < this->size(); ++r) {
-        const Part given = all_to_all ? PartOf(request.count, request.part, r)
-                                      : Part{0, PartOf(request.count, request.part, rank()).size};
-        const Part taken = PartOf(request.count, request.part, r);
-        const char* const from = Bytes(request.input, given.begin * size);
-        char* const to = Bytes(request.output, taken.begin * size);
-        if (r == rank()) {
-          Copy(to, from, taken.size * size);
-        } else {
-          exchanged_[r].out[1] = {from, given.size * size, given.size * size};
-          exchanged_[r].in[1] = {to, taken.size * size};
-        }
-      }
-      break;
+      return PlanExchange(request);
     case Operation::kBroadcast:
-      PlanBroadcast(request);
-      break;
+      return PlanBroadcast(request);
     default:
       break;
   }
 }
 
-// Each rank reduces a part, of which the others send it theirs; of an all-reduce it sends them the
-// result.
+// Each rank sends its part to all, or another part to flows.
+void Group::PlanExchange(const Request& request) {
+  const int64_t size = SizeOf(request.dtype);
+  const bool all_to_all = request.operation == Operation::kAllToAll;
+  for (int r = 0; r < this->size(); ++r) {
+    const Part to_it = all_to_all ? PartOf(request.count, request.part, r)
+                                  : Part{0, PartOf(request.count, request.part, rank()).size};
+    const Part from_it = PartOf(request.count, request.part, r);
+    const char* const from = Bytes(request.input, to_it.begin * size);
+    char* const to = Bytes(request.output, from_it.begin * size);
+    if (r == rank()) {
+      Copy(to, from, from_it.size * size);
+    } else {
+      flows_[r].out[1] = {from, to_it.size * size, to_it.size * size};
+      flows_[r].in[1] = {to, from_it.size * size};
+    }
+  }
+}
+
+// Each rank reduces a part, and the others send it their values of that. In an all-reduce it sends
+// them the result.
 void Group::PlanReduction(const Request& request, int64_t part) {
   const int64_t size = SizeOf(request.dtype);
   const Part own = PartOf(request.count, part, rank());
   for (int r = 0; r < this->size(); ++r) {
     if (r == rank()) continue;
     const Part theirs = PartOf(request.count, part, r);
-    Exchanged& each = exchanged_[r];
+    PeerFlows& flows = flows_[r];
     const int64_t bytes = theirs.size * size;
-    each.out[0] = {Bytes(request.input, theirs.begin * size), bytes,
-                   std::min(bytes, kScratchBytes)};
-    each.in[0] = {nullptr, own.size * size};
-    if (own.size > 0) each.in[0].scratch = network_->TakeScratch();
+    flows.out[0] = {Bytes(request.input, theirs.begin * size), bytes,
+                    std::min(bytes, kScratchBytes)};
+    flows.in[0] = {nullptr, own.size * size};
+    if (own.size > 0) flows.in[0].scratch = connections_->TakeScratch();
     if (request.operation != Operation::kAllReduce) continue;
-    each.out[1] = {Bytes(request.output, own.begin * size), own.size * size};
-    each.in[1] = {Bytes(request.output, theirs.begin * size), bytes};
+    flows.out[1] = {Bytes(request.output, own.begin * size), own.size * size};
+    flows.in[1] = {Bytes(request.output, theirs.begin * size), bytes};
   }
 }
 
@@ -128,92 +128,107 @@ void Group::PlanBroadcast(const Request& request) {
   if (is_root) {
     Copy(output, request.input, bytes);
   } else {
-    exchanged_[ParentOf(rank(), request.peer, size())].in[1] = {output, bytes};
+    flows_[ParentOf(rank(), request.peer, size())].in[1] = {output, bytes};
   }
   for (int child : Children(rank(), request.peer, size())) {
-    exchanged_[child].out[1] = {output, bytes, is_root ? bytes : 0};
+    flows_[child].out[1] = {output, bytes, is_root ? bytes : 0};
   }
 }
 
 bool Group::AdvanceCollective() {
-  Channel& channel = *channels_[0];
-  Queued& operation = channel.head();
-  const Request& request = operation.request;
-  if (!operation.posted) {
-    PostCollective(operation);
+  const Request& request = First(0);
+  if (!first_[0].is_posted) {
+    PostCollective();
     return true;
   }
-  bool moved = false;
-  for (int r = 0; r < size(); ++r) {
-    Exchanged& each = exchanged_[r];
-    if (r == rank() || each.met) continue;
-    const Wish* const wish = each.heard.Find(operation.number);
-    if (wish == nullptr || WishOf(wish->header) != WishOf(request)) continue;
-    each.met = moved = true;
-  }
-  if (!operation.agreed && Agree(operation)) moved = true;
-  if (!status_.ok()) return false;
+  bool moved = Match();
+  if (!first_[0].is_agreed && Agree()) moved = true;
+  if (!is_ok()) return false;
   if (IsEager(request)) {
-    if (!operation.agreed) return moved;
-    FinishEager(operation);
-    Complete(channel);
+    if (!first_[0].is_agreed) return moved;
+    FinishEager();
+    EndCollective();
     return true;
   }
-  while (ReducePiece(operation)) moved = true;
-  bool done = operation.agreed;
-  for (int k = 1; k < size(); ++k) {
-    const int r = (rank() + k) % size();
-    Exchanged& each = exchanged_[r];
-    if (request.operation == Operation::kBroadcast && rank() != request.peer) {
-      each.out[1].allowed = std::min(
-          each.out[1].bytes, exchanged_[ParentOf(rank(), request.peer, size())].in[1].arrived);
-    }
-    for (int stage : {1, 0}) {  // first what may be the last
-      if (each.met && SendPieces(operation, Lane::kCollective, stage, r, each.out[stage])) {
-        channel.moved = std::chrono::steady_clock::now();
-        moved = true;
-      }
-      done = done && each.out[stage].done() && each.in[stage].done();
-    }
-  }
-  if (!done) return moved;
-  Complete(channel);
+  while (ReducePiece()) moved = true;
+  bool done = false;
+  if (SendFlows(&done)) moved = true;
+  if (!done || !first_[0].is_agreed) return moved;
+  EndCollective();
   return true;
 }
 
-bool Group::Agree(Queued& operation) {
-  const Request& request = operation.request;
+// Compares the peers' requests with this rank's: data may go to those that have sent the same.
+bool Group::Match() {
+  const RequestDescriptor mine = DescriptorOf(First(0));
+  bool moved = false;
+  for (int r = 0; r < size(); ++r) {
+    PeerFlows& flows = flows_[r];
+    if (r == rank() || flows.is_agreed) continue;
+    const PeerRequest* const theirs = flows.requests.Find(Done(0));
+    if (theirs == nullptr || DescriptorOf(theirs->header) != mine) continue;
+    flows.is_agreed = moved = true;
+  }
+  return moved;
+}
+
+bool Group::SendFlows(bool* done) {
+  const Request& request = First(0);
+  bool moved = false;
+  *done = true;
+  for (int k = 1; k < size(); ++k) {
+    const int r = (rank() + k) % size();
+    PeerFlows& flows = flows_[r];
+    if (request.operation == Operation::kBroadcast && rank() != request.peer) {
+      flows.out[1].allowed = std::min(flows.out[1].bytes,
+                                      flows_[ParentOf(rank(), request.peer, size())].in[1].arrived);
+    }
+    for (int stage : {1, 0}) {  // first what may be the last
+      if (flows.is_agreed && SendPieces(0, Lane::kCollective, stage, r, flows.out[stage])) {
+        Moved(0);
+        moved = true;
+      }
+      *done = *done && flows.out[stage].done() && flows.in[stage].done();
+    }
+  }
+  return moved;
+}
+
+bool Group::Agree() {
+  const Request& request = First(0);
+  std::vector<int> ranks;
+  std::vector<RequestDescriptor> descriptors;
   bool same = true;
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
-    const Wish* const wish = exchanged_[r].heard.Find(operation.number);
-    if (wish == nullptr) return false;
+    const PeerRequest* const theirs = flows_[r].requests.Find(Done(0));
+    if (theirs == nullptr) return false;
     const int64_t bytes =
         IsEager(request) ? EagerPart(request, r, rank()).size * SizeOf(request.dtype) : 0;
-    same = same && WishOf(wish->header) == WishOf(request) && wish->header.bytes == bytes;
+    same = same && DescriptorOf(theirs->header) == DescriptorOf(request) &&
+           theirs->header.bytes == bytes;
   }
-  operation.agreed = same;
+  first_[0].is_agreed = same;
   if (same) return true;
-  std::vector<int> ranks;
-  std::vector<tessera::comm::Wish> wishes;
   for (int r = 0; r < size(); ++r) {
     ranks.push_back(r);
-    wishes.push_back(r == rank() ? WishOf(request)
-                                 : WishOf(exchanged_[r].heard.Find(operation.number)->header));
+    descriptors.push_back(r == rank() ? DescriptorOf(request)
+                                      : DescriptorOf(flows_[r].requests.Find(Done(0))->header));
   }
-  Fail(Disagreement(name(), operation.number + 1, ranks, wishes));
+  Fail(Disagreement(name(), Done(0) + 1, ranks, descriptors));
   return true;
 }
 
-// All that is needed came with the wishes.
-void Group::FinishEager(const Queued& operation) {
-  const Request& request = operation.request;
+// All data came with the requests.
+void Group::FinishEager() {
+  const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
-  const Part own = IsCut(request.operation) ? PartOf(request.count, request.part, rank()) : Part();
-  // What each rank has given to this one.
+  const Part own =
+      HasParts(request.operation) ? PartOf(request.count, request.part, rank()) : Part();
+  // The data of each rank for this one.
   for (int r = 0; r < this->size(); ++r) {
     inputs_[r] = r == rank() ? Bytes(request.input, EagerPart(request, r, r).begin * size)
-                             : exchanged_[r].heard.Find(operation.number)->data.data();
+                             : flows_[r].requests.Find(Done(0))->data.data();
   }
   switch (request.operation) {
     case Operation::kAllReduce:
@@ -238,8 +253,8 @@ void Group::FinishEager(const Queued& operation) {
 }
 
 // The next piece of this rank's part, if all have sent it.
-bool Group::ReducePiece(const Queued& operation) {
-  const Request& request = operation.request;
+bool Group::ReducePiece() {
+  const Request& request = First(0);
   const bool all = request.operation == Operation::kAllReduce;
   if (!all && request.operation != Operation::kReduceScatter) return false;
   const int64_t size = SizeOf(request.dtype);
@@ -249,13 +264,13 @@ bool Group::ReducePiece(const Queued& operation) {
   const int64_t now = std::min<int64_t>(kPieceBytes, end - reduced_);
   if (now == 0) return false;
   for (int r = 0; r < this->size(); ++r) {
-    const Inflow& in = exchanged_[r].in[0];
+    const Inflow& in = flows_[r].in[0];
     if (r == rank()) {
       inputs_[r] = Bytes(request.input, own.begin * size + reduced_);
     } else if (in.arrived < reduced_ + now) {
       return false;
     } else {
-      inputs_[r] = in.Place(reduced_);
+      inputs_[r] = in.AddressOf(reduced_);
     }
   }
   if (all) {
@@ -264,39 +279,46 @@ bool Group::ReducePiece(const Queued& operation) {
   } else {
     ReduceOwnPart(request, inputs_, reduced_ / size, now / size);
   }
-  // Of an all-reduce the result says how far this rank is.
-  const bool credit = !all && reduced_ + kScratchBytes < end;
   reduced_ += now;
-  Header header;
-  header.kind = Kind::kCredit;
-  header.group = id_;
-  header.number = operation.number;
-  header.offset = reduced_;
-  for (int r = 0; r < this->size(); ++r) {
-    if (r == rank()) continue;
-    if (all) exchanged_[r].out[1].allowed = reduced_;
-    if (credit) network_->Send(ranks_[r], header, nullptr, nullptr);
-  }
+  SendCredit(all, end);
   return true;
 }
 
-bool Group::SendPieces(const Queued& operation, Lane lane, int stage, int to, Outflow& out) {
+// Peers may send as much more as this rank has reduced. In an all-reduce, the result that they get
+// says how much that is.
+void Group::SendCredit(bool is_all_reduce, int64_t part_bytes) {
+  Header header;
+  header.kind = Kind::kCredit;
+  header.group = id_;
+  header.number = Done(0);
+  header.offset = reduced_;
+  for (int r = 0; r < size(); ++r) {
+    if (r == rank()) continue;
+    if (is_all_reduce) {
+      flows_[r].out[1].allowed = reduced_;
+    } else if (reduced_ - kPieceBytes + kScratchBytes < part_bytes) {
+      connections_->Send(ranks_[r], header, nullptr, nullptr);
+    }
+  }
+}
+
+bool Group::SendPieces(int channel, Lane lane, int stage, int to, Outflow& out) {
   bool moved = false;
   while (out.sent < out.allowed && out.pending < kPending) {
     const int64_t now = std::min<int64_t>(kPieceBytes, out.allowed - out.sent);
-    if (now < kPieceBytes && out.allowed < out.bytes) break;  // whole pieces, but for the last
+    if (now < kPieceBytes && out.allowed < out.bytes) break;  // full pieces, but for the last
     Header header;
     header.kind = Kind::kData;
     header.lane = lane;
     header.stage = static_cast<uint8_t>(stage);
     header.bytes = static_cast<int32_t>(now);
     header.group = id_;
-    header.number = operation.number;
+    header.number = Done(channel);
     header.offset = out.sent;
     const char* const data = out.data + out.sent;
     out.sent += now;
-    network_->Send(ranks_[to], header, data, &out.pending);
-    CountSent(operation.request.operation, now);
+    connections_->Send(ranks_[to], header, data, &out.pending);
+    CountSent(First(channel).operation, now);
     moved = true;
   }
   return moved;

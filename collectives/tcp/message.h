@@ -1,4 +1,4 @@
-// What goes over a connection: a header, and the bytes that it announces.
+// The messages of a connection: a header, and the bytes that it announces.
 #ifndef TESSERA_COLLECTIVES_TCP_MESSAGE_H_
 #define TESSERA_COLLECTIVES_TCP_MESSAGE_H_
 
@@ -9,18 +9,18 @@
 namespace tessera::comm::tcp {
 
 enum class Kind : uint8_t {
-  kWish,    // what the sender wants of an operation; the data follow if there are few
-  kData,    // a piece of them otherwise, to who has wished for the same
-  kCredit,  // the sender has reduced the elements before `offset`
-  kFailed,  // the sender has given up; the reason follows
-  kBye,     // the sender has ended as it should
+  kRequest,  // the sender's request of an operation; the data follow if they are few
+  kData,     // a piece of them otherwise, to a rank that has sent the same request
+  kCredit,   // the sender has reduced the elements before `offset`
+  kFailed,   // the group has failed on the sender; the reason follows
+  kBye,      // the sender has ended, and not failed
 };
 
-// Operations that are done in their order: the collectives of a group, and those of a message's
-// sender and its receiver.
+// Operations that run in their order: the collectives of a group, the messages to a rank, and those
+// from it.
 enum class Lane : uint8_t { kCollective, kSend, kReceive };
 
-// Ranks have the same byte order: their greeting checks it.
+// Ranks have the same byte order: they check it when they connect.
 struct Header {
   Kind kind = Kind::kBye;
   Lane lane = Lane::kCollective;  // of the sender of this header
@@ -41,7 +41,7 @@ static_assert(sizeof(Header) == 56);
 
 // At most so many bytes follow a header.
 inline constexpr int32_t kPieceBytes = 262144;
-// Up to so many follow a wish.
+// At most so many follow a request.
 inline constexpr int32_t kEagerBytes = 16384;
 
 }  // namespace tessera::comm::tcp

@@ -1,4 +1,4 @@
-// What follows from a request alone.
+// Quantities that follow from a request alone.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_TCP_REQUESTS_H_
@@ -11,13 +11,13 @@
 
 namespace tessera::comm::tcp {
 
-// Whether all that a peer gets goes with the wish.
+// Whether all data for a peer go with the request.
 inline bool IsEager(const Request& request) {
-  return (IsCut(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <=
+  return (HasParts(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <=
          kEagerBytes;
 }
 
-// The elements of a rank's input that go with its wish to another.
+// The elements of a rank's input that go with its request to another.
 inline Part EagerPart(const Request& request, int from, int to) {
   switch (request.operation) {
     case Operation::kAllReduce:
@@ -34,7 +34,7 @@ inline Part EagerPart(const Request& request, int from, int to) {
   }
 }
 
-inline Wish WishOf(const Header& header) {
+inline RequestDescriptor DescriptorOf(const Header& header) {
   return {header.operation, header.dtype, header.reduction, header.partial,
           header.peer,      header.count, header.part};
 }

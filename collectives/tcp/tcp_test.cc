@@ -9,6 +9,7 @@
 #include "collectives/fake/fake.h"
 #include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
+#include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -232,9 +233,9 @@ TEST(TcpErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
     for (const absl::Status& status : results) {
       EXPECT_THAT(std::string(status.message()),
                   AllOf(HasSubstr("the ranks of group 'world' disagree on operation "),
-                        HasSubstr(absl::StrCat("rank 0 wants broadcast of ", count,
-                                               " f32 from rank 0, rank 1 wants all-reduce of ",
-                                               count, " f32 (sum), rank 2 wants broadcast"))));
+                        HasSubstr(absl::StrCat("rank 0 requests broadcast of ", count,
+                                               " f32 from rank 0, rank 1 requests all-reduce of ",
+                                               count, " f32 (sum), rank 2 requests broadcast"))));
     }
   }
 }
@@ -284,8 +285,8 @@ TEST(TcpErrorsTest, ASenderAndAReceiverMayDisagree) {
     for (const absl::Status& status : results) {
       EXPECT_THAT(
           std::string(status.message()),
-          AllOf(HasSubstr(absl::StrCat("wants send of ", count, " f32 to rank 1")),
-                HasSubstr(absl::StrCat("wants receive of ", count + 1, " f32 from rank 0"))));
+          AllOf(HasSubstr(absl::StrCat("requests send of ", count, " f32 to rank 1")),
+                HasSubstr(absl::StrCat("requests receive of ", count + 1, " f32 from rank 0"))));
     }
   }
 }
@@ -299,7 +300,7 @@ TEST(TcpErrorsTest, AnInvalidRequestIsToldToAll) {
   });
   EXPECT_EQ(results[1].code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(results[0].message()),
-              AllOf(HasSubstr("rank 1 (process "), HasSubstr("gave up: all-reduce of 4 f32 (sum): "
+              AllOf(HasSubstr("rank 1 (process "), HasSubstr("aborted: all-reduce of 4 f32 (sum): "
                                                              "the input and the output overlap")));
 }
 
@@ -322,13 +323,13 @@ TEST(TcpErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
 
 TEST(TcpErrorsTest, AFaultCanBeInjected) {
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
-    if (rank == 1) self.world->InjectFault({.operation = 2, .fails = true});
+    ASSIGN_OR_RETURN(Rank self, MakeRank(rank, 2, exchange));
+    if (rank == 1) self.world = WithFault(std::move(self.world), {.operation = 2, .fails = true});
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return self.world->Wait(self.world->Barrier());
   });
   EXPECT_EQ(results[1].message(), "barrier: was told to fail");
-  EXPECT_THAT(std::string(results[0].message()), HasSubstr("gave up: barrier: was told to fail"));
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
 }
 
 TEST(TcpErrorsTest, ARankThatHasLeftIsNotWaitedFor) {

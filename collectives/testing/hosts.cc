@@ -33,7 +33,7 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
   ASSIGN_OR_RETURN(
       self.host,
       shm::Host::Create(place.local, static_cast<int>(ranks.size()), ExchangeAmong(exchange, ranks),
-                        {.timeout_seconds = timeout_seconds, .job_ranks = ranks}));
+                        {.timeout_seconds = timeout_seconds, .memory = {.job_ranks = ranks}}));
   ASSIGN_OR_RETURN(self.network, tcp::Network::Create(rank, placement.size(), exchange,
                                                       {.timeout_seconds = timeout_seconds}));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
@@ -42,7 +42,7 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, self.network->World());
   ASSIGN_OR_RETURN(self.world,
                    hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),
-                                           hierarchical::PatienceOf(timeout_seconds)));
+                                           hierarchical::GracePeriodOf(timeout_seconds)));
   return self;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "collectives/communicator.h"
 #include "collectives/tcp/message.h"
 #include "collectives/tcp/network.h"
@@ -26,7 +27,7 @@ namespace {
 constexpr int kMostSteps = 80;
 constexpr int kMostOperations = 12;
 constexpr int64_t kMostBytes = 8 << 20;  // of buffers, and of messages
-// Up to what goes with a wish, up to a piece, and of f64 more than the pieces that are kept.
+// Up to what goes with a request, up to a piece, and of f64 more than the pieces that are kept.
 constexpr int64_t kCounts[] = {0, 1, 7, 64, 4096, 4097, 65536, 100'000, 300'000};
 constexpr DType kDTypes[] = {DType::kF32, DType::kU8, DType::kF64, DType::kBF16};
 // Bytes of a message that come later: of what follows a header, or of the header too.
@@ -35,7 +36,7 @@ constexpr size_t kLittle = 7, kMore = 70;
 // What a rank has asked for in a lane, and how far a peer is that does what it should.
 struct PeerLane {
   uint64_t number = 0;  // of the operation
-  bool has_wished = false;
+  bool has_requested = false;
   int64_t sent[2] = {};  // by stage
 };
 
@@ -101,16 +102,22 @@ class Job {
   // Ranks 0 and 1, if the peers say what they should. `changes` are made to their bytes; `ahead` is
   // of a message to the new group of which all but the end is there before the group is.
   void Split(absl::string_view changes, const Header* ahead) {
+    std::vector<int> colors(size(), 1);
+    colors[0] = colors[1] = 0;
+    const std::string split =
+        absl::StrCat("split 'column' into colors ", absl::StrJoin(colors, ","));
     const std::vector<std::string> ids = {"1", "4294967297", "8589934593"};
     for (int rank = 1; rank < size(); ++rank) {
-      const auto length = static_cast<int64_t>(ids[rank].size());
       std::string padded = ids[rank];
       padded.resize(ids[1].size());
-      std::string bytes = absl::StrCat(
-          Wish(0, Operation::kAllGather, DType::kI64, size(), 1,
-               {reinterpret_cast<const char*>(&length), sizeof(length)}),
-          Wish(1, Operation::kAllGather, DType::kU8, padded.size() * size(), padded.size(), padded),
-          Wish(2, Operation::kBarrier, DType::kF32, 0, 0, ""));
+      std::string bytes =
+          absl::StrCat(LengthMessage(0, split.size()),
+                       RequestMessage(1, Operation::kAllGather, DType::kU8, split.size() * size(),
+                                      split.size(), split),
+                       LengthMessage(2, ids[rank].size()),
+                       RequestMessage(3, Operation::kAllGather, DType::kU8, padded.size() * size(),
+                                      padded.size(), padded),
+                       RequestMessage(4, Operation::kBarrier, DType::kF32, 0, 0, ""));
       for (size_t i = 0; i < changes.size() / 2; ++i) {
         bytes[static_cast<unsigned char>(changes[2 * i]) % bytes.size()] = changes[2 * i + 1];
       }
@@ -121,14 +128,12 @@ class Job {
       Deliver(rank, bytes);
     }
     if (!changes.empty()) HangUp();
-    std::vector<int> colors(size(), 1);
-    colors[0] = colors[1] = 0;
     auto column = world_->Split("column", colors);
     TESSERA_CHECK(column.ok() || !changes.empty()) << column.status();
     if (!column.ok()) return;
     column_ = *std::move(column);
-    for (Peer& peer : peers_) peer.collectives.number = 3;
-    asked_.resize(3);
+    for (Peer& peer : peers_) peer.collectives.number = 5;
+    asked_.resize(5);
   }
 
   // Of the world.
@@ -234,10 +239,10 @@ class Job {
     return absl::string_view(message).substr(
         0, sizeof(header) + std::clamp(header.bytes, 0, kPieceBytes));
   }
-  static std::string Wish(uint64_t number, Operation operation, DType dtype, int64_t count,
-                          int64_t part, absl::string_view data) {
+  static std::string RequestMessage(uint64_t number, Operation operation, DType dtype,
+                                    int64_t count, int64_t part, absl::string_view data) {
     Header header;
-    header.kind = Kind::kWish;
+    header.kind = Kind::kRequest;
     header.operation = operation;
     header.dtype = dtype;
     header.number = number;
@@ -248,7 +253,14 @@ class Job {
                         data);
   }
 
-  // How many bytes a peer gives to a request: along with its wish, or in stages.
+  // What an exchange of texts begins with.
+  std::string LengthMessage(uint64_t number, size_t length) const {
+    const auto value = static_cast<int64_t>(length);
+    return RequestMessage(number, Operation::kAllGather, DType::kI64, size(), 1,
+                          {reinterpret_cast<const char*>(&value), sizeof(value)});
+  }
+
+  // How many bytes a peer gives to a request: along with its request, or in stages.
   int64_t Given(int rank, const Request& request, int stage) const {
     const int64_t whole = request.count;
     const int64_t part = ((whole + size() - 1) / size() + 63) / 64 * 64;  // of an all-reduce
@@ -281,8 +293,8 @@ class Job {
     return (request.part > 0 ? request.part : request.count) * SizeOf(request.dtype) <= kEagerBytes;
   }
 
-  // What the peer should say next in a lane of its own; a wish for a barrier if this rank has asked
-  // for nothing.
+  // What the peer should say next in a lane of its own; a request of a barrier if this rank has
+  // asked for nothing.
   Header Next(int rank, Lane lane) {
     Peer& peer = peers_[rank];
     PeerLane& state = lane == Lane::kCollective ? peer.collectives
@@ -294,14 +306,14 @@ class Job {
     Header header;
     header.lane = lane;
     header.number = state.number;
-    header.kind = Kind::kWish;
+    header.kind = Kind::kRequest;
     if (state.number >= asked.size()) {
       ++state.number;
       return header;
     }
     const Request& request = asked[state.number];
     const bool is_answer = request.operation == Operation::kSend;
-    if (!state.has_wished) {
+    if (!state.has_requested) {
       header.operation = lane == Lane::kSend ? Operation::kSend
                          : is_answer         ? Operation::kReceive
                                              : request.operation;
@@ -312,8 +324,8 @@ class Job {
       header.count = request.count;
       header.part = request.part;
       if (IsEager(request)) header.bytes = static_cast<int32_t>(Given(rank, request, 0));
-      state.has_wished = !IsEager(request) && !is_answer;
-      if (!state.has_wished) ++state.number;
+      state.has_requested = !IsEager(request) && !is_answer;
+      if (!state.has_requested) ++state.number;
       return header;
     }
     header.kind = Kind::kData;

@@ -52,7 +52,7 @@ class Runner {
     row.operation = operation;
     const bool has_size = operation != Operation::kBarrier;
     row.count = has_size ? bytes / SizeOf(options_.dtype) : 0;
-    if (IsCut(operation)) row.count = row.count / group_.size() * group_.size();
+    if (HasParts(operation)) row.count = row.count / group_.size() * group_.size();
     row.bytes = row.count * SizeOf(options_.dtype);
     row.has_in_place =
         has_size && operation != Operation::kAllToAll && operation != Operation::kSend;
@@ -244,7 +244,7 @@ int64_t BufferBytes(const BenchOptions& options, int ranks) {
 double BusFactor(Operation operation, int ranks) {
   const double share = ranks == 1 ? 1 : static_cast<double>(ranks - 1) / ranks;
   if (operation == Operation::kAllReduce) return ranks == 1 ? 1 : 2 * share;
-  return IsCut(operation) ? share : 1;
+  return HasParts(operation) ? share : 1;
 }
 
 absl::Status Bench(World& world, const BenchOptions& options, char* first, char* second,

@@ -1,4 +1,4 @@
-#include "collectives/tcp/link.h"
+#include "collectives/tcp/connection.h"
 
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
@@ -14,26 +14,24 @@
 namespace tessera::comm::tcp {
 namespace {
 
-// A turn of reading, so that other connections get theirs.
-constexpr int64_t kTurnBytes = 1 << 20;
+// The most bytes that one call reads, so that other connections are not kept waiting.
+constexpr int64_t kReadBytes = 1 << 20;
 
 // Messages that one call writes.
 constexpr int kMessages = 8;
 
 }  // namespace
 
-Link::Link(int socket, Receiver* receiver)
-    : socket_(socket), receiver_(receiver), input_(kInputBytes) {}
+Connection::Connection(FileDescriptor socket, Receiver* receiver)
+    : socket_(std::move(socket)), receiver_(receiver), input_(kInputBytes) {}
 
-Link::~Link() { close(socket_); }
-
-void Link::Close(std::string why) {
+void Connection::Close(std::string why) {
   is_closed_ = true;
   why_closed_ = std::move(why);
   output_.clear();
 }
 
-void Link::Send(const Header& header, const char* data, int* pending) {
+void Connection::Send(const Header& header, const char* data, int* pending) {
   if (pending != nullptr) ++*pending;
   if (is_closed_ || output_broken_) return;
   const bool at_once = output_.empty();
@@ -50,12 +48,12 @@ void Link::Send(const Header& header, const char* data, int* pending) {
   }
 }
 
-void Link::Flush() {
+void Connection::Flush() {
   while (!output_.empty() && Write()) {
   }
 }
 
-bool Link::Write() {
+bool Connection::Write() {
   iovec parts[2 * kMessages];
   size_t count = 0;
   for (const Outgoing& message : output_) {
@@ -65,24 +63,24 @@ bool Link::Write() {
                       static_cast<size_t>(message.header_bytes)};
     parts[count++] = {const_cast<char*>(message.data), static_cast<size_t>(message.bytes)};
   }
-  msghdr whole = {};
-  whole.msg_iov = parts;
-  whole.msg_iovlen = count;
-  const ssize_t written = sendmsg(socket_, &whole, MSG_NOSIGNAL | MSG_DONTWAIT);
+  msghdr message = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  const ssize_t written = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (written >= 0) {
     Written(written);
     return true;
   }
   if (errno == EINTR) return true;
   if (errno != EAGAIN && errno != EWOULDBLOCK) {
-    // What the peer has sent before may still be read.
+    // Bytes that the peer has sent before may still be read.
     output_broken_ = true;
     output_.clear();
   }
   return false;
 }
 
-void Link::Written(int64_t bytes) {
+void Connection::Written(int64_t bytes) {
   while (!output_.empty()) {
     Outgoing& message = output_.front();
     const int64_t of_header = std::min(bytes, message.header_bytes);
@@ -99,15 +97,15 @@ void Link::Written(int64_t bytes) {
   }
 }
 
-void Link::Begin() {
-  place_ = nullptr;
+void Connection::Begin() {
+  address_ = nullptr;
   missing_ = header_.bytes;
-  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(header_, &place_)) {
-    Close("sent what is no message");
+  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(header_, &address_)) {
+    Close("sent a malformed message");
   }
 }
 
-void Link::Parse(const char* data, int64_t bytes) {
+void Connection::Parse(const char* data, int64_t bytes) {
   while (bytes > 0 && !is_closed_) {
     if (missing_ == 0) {
       const int64_t now = std::min<int64_t>(bytes, sizeof(Header) - header_bytes_);
@@ -122,9 +120,9 @@ void Link::Parse(const char* data, int64_t bytes) {
       continue;
     }
     const int64_t now = std::min(bytes, missing_);
-    if (place_ != nullptr) {
-      std::memcpy(place_, data, now);
-      place_ += now;
+    if (address_ != nullptr) {
+      std::memcpy(address_, data, now);
+      address_ += now;
     }
     data += now;
     bytes -= now;
@@ -133,15 +131,15 @@ void Link::Parse(const char* data, int64_t bytes) {
   }
 }
 
-bool Link::Read() {
+bool Connection::Read() {
   int64_t total = 0;
-  while (!is_closed_ && total < kTurnBytes) {
+  while (!is_closed_ && total < kReadBytes) {
     // The rest of a message straight to its place, and what comes behind it.
-    const int64_t direct = place_ != nullptr ? missing_ : 0;
-    const iovec parts[2] = {{place_, static_cast<size_t>(direct)},
+    const int64_t direct = address_ != nullptr ? missing_ : 0;
+    const iovec parts[2] = {{address_, static_cast<size_t>(direct)},
                             {input_.data(), static_cast<size_t>(kInputBytes)}};
     const ssize_t got =
-        direct > 0 ? readv(socket_, parts, 2) : recv(socket_, input_.data(), kInputBytes, 0);
+        direct > 0 ? readv(socket_.get(), parts, 2) : recv(socket_.get(), input_.data(), kInputBytes, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return total > 0;
     if (got <= 0) {
@@ -151,7 +149,7 @@ bool Link::Read() {
     total += got;
     const int64_t placed = std::min<int64_t>(got, direct);
     if (placed > 0) {
-      place_ += placed;
+      address_ += placed;
       missing_ -= placed;
       if (missing_ == 0) receiver_->Arrived(header_);
     }
@@ -162,7 +160,7 @@ bool Link::Read() {
   return true;
 }
 
-void Link::Drop(uint64_t group) {
+void Connection::Drop(uint64_t group) {
   for (auto message = output_.begin(); message != output_.end();) {
     const bool begun = message->header_bytes < static_cast<int64_t>(sizeof(Header));
     if (message->header.group != group || message->pending == nullptr) {
@@ -177,12 +175,12 @@ void Link::Drop(uint64_t group) {
       message = output_.erase(message);
     }
   }
-  if (missing_ > 0 && header_.group == group) place_ = nullptr;
+  if (missing_ > 0 && header_.group == group) address_ = nullptr;
 }
 
-int64_t Link::UnacknowledgedBytes() const {
+int64_t Connection::UnacknowledgedBytes() const {
   int bytes = 0;
-  return ioctl(socket_, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+  return ioctl(socket_.get(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
 }
 
 }  // namespace tessera::comm::tcp

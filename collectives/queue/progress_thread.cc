@@ -1,4 +1,4 @@
-#include "collectives/progress_thread.h"
+#include "collectives/queue/progress_thread.h"
 
 #include <chrono>
 #include <utility>

@@ -1,6 +1,6 @@
 // How operations move on that nobody waits for.
-#ifndef TESSERA_COLLECTIVES_PROGRESS_THREAD_H_
-#define TESSERA_COLLECTIVES_PROGRESS_THREAD_H_
+#ifndef TESSERA_COLLECTIVES_QUEUE_PROGRESS_THREAD_H_
+#define TESSERA_COLLECTIVES_QUEUE_PROGRESS_THREAD_H_
 
 #include <atomic>
 #include <condition_variable>
@@ -48,4 +48,4 @@ class ProgressThread {
 
 }  // namespace tessera::comm
 
-#endif  // TESSERA_COLLECTIVES_PROGRESS_THREAD_H_
+#endif  // TESSERA_COLLECTIVES_QUEUE_PROGRESS_THREAD_H_

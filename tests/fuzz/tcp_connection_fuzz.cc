@@ -12,14 +12,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "collectives/tcp/link.h"
+#include "collectives/tcp/connection.h"
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
 
 namespace tessera::comm::tcp {
 namespace {
 
-// What becomes of a message: its header says it, in a field that a Link does not look at.
+// What becomes of a message: its header says it, in a field that a Connection does not look at.
 enum class Fate { kTaken, kNotWanted, kRefused };
 Fate FateOf(const Header& header) {
   return header.stage % 16 == 0  ? Fate::kRefused
@@ -101,19 +101,19 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0) << errno;
   Expecting receiver(headers);
   {
-    Link link(sockets[0], &receiver);
-    for (size_t begin = 0; begin < stream.size() && !link.is_closed();) {
+    Connection connection(FileDescriptor(sockets[0]), &receiver);
+    for (size_t begin = 0; begin < stream.size() && !connection.is_closed();) {
       const ssize_t sent =
           send(sockets[1], stream.data() + begin, pieces.Next(stream.size() - begin), MSG_NOSIGNAL);
       if (sent > 0) begin += sent;
       // Sometimes more than a piece is there.
-      if (sent < 0 || pieces.Next(4) == 4) link.Read();
+      if (sent < 0 || pieces.Next(4) == 4) connection.Read();
     }
     close(sockets[1]);
-    while (!link.is_closed()) link.Read();
+    while (!connection.is_closed()) connection.Read();
     TESSERA_CHECK(receiver.arrived() == messages) << receiver.arrived() << " of " << messages;
-    TESSERA_CHECK((link.why_closed() == "sent what is no message") == is_refused)
-        << link.why_closed();
+    TESSERA_CHECK((connection.why_closed() == "sent what is no message") == is_refused)
+        << connection.why_closed();
   }
   return 0;
 }

@@ -1,6 +1,6 @@
 // How a rank waits for what another one does.
-#ifndef TESSERA_COLLECTIVES_SPIN_H_
-#define TESSERA_COLLECTIVES_SPIN_H_
+#ifndef TESSERA_COLLECTIVES_QUEUE_SPIN_H_
+#define TESSERA_COLLECTIVES_QUEUE_SPIN_H_
 
 #include <chrono>
 #include <thread>
@@ -40,4 +40,4 @@ class Spin {
 
 }  // namespace tessera::comm
 
-#endif  // TESSERA_COLLECTIVES_SPIN_H_
+#endif  // TESSERA_COLLECTIVES_QUEUE_SPIN_H_

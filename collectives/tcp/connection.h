@@ -1,9 +1,9 @@
-// A connection to a peer: messages go out in the order in which they were sent, and what comes in
-// is handed on. Nothing here blocks.
+// A connection to a peer: messages go out in the order in which they were sent, and those that come
+// in are handed to a receiver. Nothing here blocks.
 //
 // Thread safety: none.
-#ifndef TESSERA_COLLECTIVES_TCP_LINK_H_
-#define TESSERA_COLLECTIVES_TCP_LINK_H_
+#ifndef TESSERA_COLLECTIVES_TCP_CONNECTION_H_
+#define TESSERA_COLLECTIVES_TCP_CONNECTION_H_
 
 #include <cstdint>
 #include <deque>
@@ -11,29 +11,30 @@
 #include <vector>
 
 #include "collectives/tcp/message.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera::comm::tcp {
 
-// Who is told what comes in.
+// Receives the messages of a connection.
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  // Where the bytes that follow go; null: nobody wants them. False if there is no such message.
-  virtual bool Place(const Header& header, char** place) = 0;
-  // All of it is there.
+  // Sets *address to where the bytes that follow go; null: nowhere. False if the header is no
+  // message.
+  virtual bool Place(const Header& header, char** address) = 0;
+  // All of the message is there.
   virtual void Arrived(const Header& header) = 0;
 };
 
-class Link {
+class Connection {
  public:
-  // Owns the socket, which does not block. `receiver` outlives the link.
-  Link(int socket, Receiver* receiver);
-  ~Link();
-  Link(const Link&) = delete;
-  Link& operator=(const Link&) = delete;
+  // The socket is non-blocking. `receiver` outlives the connection.
+  Connection(FileDescriptor socket, Receiver* receiver);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
 
-  int socket() const { return socket_; }
-  // No more comes in, and what is sent is lost; why.
+  int socket() const { return socket_.get(); }
+  // Nothing more comes in, and what is sent is lost; why.
   bool is_closed() const { return is_closed_; }
   const std::string& why_closed() const { return why_closed_; }
   bool has_output() const { return !output_.empty(); }
@@ -55,7 +56,7 @@ class Link {
  private:
   struct Outgoing {
     Header header;
-    const char* data = nullptr;             // what of it is still to be written
+    const char* data = nullptr;             // still to be written
     int64_t bytes = 0;                      // of data
     int64_t header_bytes = sizeof(Header);  // of the header, to be written
     int* pending = nullptr;
@@ -67,11 +68,11 @@ class Link {
   bool Write();
   void Written(int64_t bytes);
   void Close(std::string why);
-  // What of the incoming bytes is not part of a large message goes through input_.
+  // Incoming bytes that are not part of a large message go through input_.
   void Parse(const char* data, int64_t bytes);
   void Begin();
 
-  const int socket_;
+  const FileDescriptor socket_;
   Receiver* const receiver_;
   bool is_closed_ = false;
   std::string why_closed_;
@@ -82,11 +83,11 @@ class Link {
 
   Header header_;             // that comes in
   int64_t header_bytes_ = 0;  // of it, that are there
-  char* place_ = nullptr;     // of the bytes that follow it
+  char* address_ = nullptr;   // of the bytes that follow it
   int64_t missing_ = 0;       // of them
   std::vector<char> input_;
 };
 
 }  // namespace tessera::comm::tcp
 
-#endif  // TESSERA_COLLECTIVES_TCP_LINK_H_
+#endif  // TESSERA_COLLECTIVES_TCP_CONNECTION_H_

@@ -1,0 +1,270 @@
+#include "collectives/queue/progress_engine.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "collectives/queue/queued_group.h"
+#include "collectives/queue/spin.h"
+
+namespace tessera::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Sleepers wake by themselves to see whether their peers are alive and in time.
+constexpr auto kSleep = std::chrono::milliseconds(100);
+constexpr auto kCheckEvery = std::chrono::milliseconds(20);
+
+// A process that has not looked for so long was stopped, or had no reason to look.
+constexpr auto kStopped = std::chrono::milliseconds(500);
+
+}  // namespace
+
+void NoEvents::Arm() {
+  const MutexLock lock(&mutex_);
+  is_woken_ = false;
+}
+
+void NoEvents::Sleep(std::chrono::nanoseconds at_most) {
+  const auto end = Clock::now() + at_most;
+  MutexLock lock(&mutex_);
+  while (!is_woken_ && changed_.WaitUntil(lock, end)) {
+  }
+}
+
+void NoEvents::Wake() {
+  const MutexLock lock(&mutex_);
+  is_woken_ = true;
+  changed_.NotifyAll();
+}
+
+ProgressEngine::ProgressEngine(EventSource* events, Options options)
+    : events_(events), options_(options), last_(Clock::now()), checked_(last_) {
+  if (options.has_thread) {
+    thread_ = std::make_unique<ProgressThread>([this] { return AdvanceUnlessCalled(); });
+  }
+}
+
+void ProgressEngine::Stop() {
+  if (thread_ == nullptr) return;
+  thread_->Stop();
+  events_->Wake();
+  thread_->Join();
+}
+
+void ProgressEngine::Add(QueuedGroup* group) {
+  const MutexLock lock(&mutex_);
+  groups_.push_back(group);
+}
+
+void ProgressEngine::Remove(QueuedGroup* group) {
+  const MutexLock lock(&mutex_);
+  TakeSubmissions();
+  groups_.erase(std::find(groups_.begin(), groups_.end(), group));
+}
+
+ProgressEngine::Time ProgressEngine::Now() {
+  const Time now = Clock::now();
+  if (now - last_ > kStopped) excluded_ += now - last_;
+  last_ = now;
+  return now - excluded_;
+}
+
+uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
+  QueuedGroup* const group = submission.group;
+  const bool is_error = !submission.error.ok();
+  uint64_t number = 0;
+  {
+    const MutexLock lock(&submit_mutex_);
+    number = is_error ? *issued : (*issued)++;
+    submissions_.push_back(std::move(submission));
+  }
+  has_submissions_.store(true);
+  // The mutex is unfair: to wait for it beside a thread that works could take long.
+  while (!mutex_.TryLock()) {
+    if (is_working_.load()) return number;
+    std::this_thread::yield();
+  }
+  TakeSubmissions();
+  group->AssertMutexHeld();
+  const bool has_more = group->AdvanceSmall();
+  if (completed_) Notify();
+  // A sleeper waits for peers, and they may wait for this rank.
+  if (has_more && sleeper_ != Sleeper::kNone) events_->Wake();
+  if (NeedsThread()) WakeThread();
+  mutex_.Unlock();
+  return number;
+}
+
+void ProgressEngine::RunUnlocked(const std::function<void()>& run) {
+  is_working_.store(false);
+  mutex_.Unlock();
+  run();
+  mutex_.Lock();
+  is_working_.store(true);
+}
+
+void ProgressEngine::TakeSubmissions() {
+  if (!has_submissions_.exchange(false)) return;
+  {
+    const MutexLock lock(&submit_mutex_);
+    taken_.swap(submissions_);
+  }
+  for (Submission& submission : taken_) {
+    submission.group->AssertMutexHeld();
+    submission.group->TakeIn(std::move(submission));
+  }
+  taken_.clear();
+}
+
+bool ProgressEngine::Work() {
+  is_working_.store(true);
+  TakeSubmissions();
+  bool moved = events_->Take();
+  for (QueuedGroup* group : groups_) {
+    group->AssertMutexHeld();
+    moved = group->Advance() || moved;
+  }
+  is_working_.store(false);
+  // What came meanwhile was left to this thread.
+  return has_submissions_.load() || moved;
+}
+
+void ProgressEngine::Notify() {
+  completed_ = false;
+  if (waiters_ > 0) changed_.NotifyAll();
+  if (sleeper_ == Sleeper::kCaller) events_->Wake();
+  for (CompletionWatcher* watcher : watchers_) watcher->Notify();
+}
+
+bool ProgressEngine::NeedsThread() const {
+  const bool is_watched = !watchers_.empty();
+  return events_->NeedsThread() ||
+         std::any_of(groups_.begin(), groups_.end(), [is_watched](QueuedGroup* group) {
+           group->AssertMutexHeld();
+           return is_watched ? group->HasOperations() : group->NeedsThread();
+         });
+}
+
+void ProgressEngine::WakeThread() {
+  if (callers_ > 0 || thread_ == nullptr) return;
+  const bool at_once =
+      !watchers_.empty() || std::any_of(groups_.begin(), groups_.end(), [](QueuedGroup* group) {
+        group->AssertMutexHeld();
+        return group->HasLarge();
+      });
+  thread_->Wake(at_once);
+}
+
+void ProgressEngine::CheckAll() {
+  const Time now = Now();
+  checked_ = now;
+  for (QueuedGroup* group : groups_) {
+    group->AssertMutexHeld();
+    group->Check(now);
+  }
+}
+
+void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done) {
+  if (sleeper_ != Sleeper::kNone) {
+    // One listens for all, and notifies the others.
+    ++waiters_;
+    changed_.WaitFor(lock, kSleep);
+    --waiters_;
+    return;
+  }
+  sleeper_ = sleeper;
+  events_->Arm();
+  bool moved = Work();
+  if (!moved) CheckAll();
+  moved = moved || completed_ || done();
+  if (!moved) {
+    mutex_.Unlock();
+    events_->Sleep(kSleep);
+    mutex_.Lock();
+  }
+  events_->Disarm();
+  sleeper_ = Sleeper::kNone;
+}
+
+void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
+  if (done()) return;
+  ++callers_;
+  MutexLock lock(&mutex_);
+  for (Spin spin;;) {
+    const bool moved = Work();
+    if (completed_) Notify();
+    if (done()) break;
+    if (moved) {
+      spin.Restart();
+      if (Now() - checked_ > kCheckEvery) CheckAll();
+      lock.Unlock();
+    } else {
+      lock.Unlock();
+      if (!options_.spins || spin.IsOver()) {
+        lock.Lock();
+        Sleep(lock, Sleeper::kCaller, done);
+        if (completed_) Notify();
+        lock.Unlock();
+      }
+    }
+    lock.Lock();
+  }
+  // What was left to this thread.
+  while (has_submissions_.load()) Work();
+  if (completed_) Notify();
+  if (--callers_ > 0) {
+    changed_.NotifyAll();
+  } else if (NeedsThread()) {
+    WakeThread();
+  }
+}
+
+void ProgressEngine::Poll() {
+  if (is_working_.load()) return;
+  const MutexLock lock(&mutex_);
+  do {
+    Work();
+  } while (has_submissions_.load());
+  CheckAll();
+  if (completed_) Notify();
+}
+
+void ProgressEngine::Watch(CompletionWatcher* watcher) {
+  const MutexLock lock(&mutex_);
+  watchers_.push_back(watcher);
+  if (NeedsThread()) WakeThread();
+}
+
+void ProgressEngine::Unwatch(CompletionWatcher* watcher) {
+  const MutexLock lock(&mutex_);
+  watchers_.erase(std::find(watchers_.begin(), watchers_.end(), watcher));
+}
+
+bool ProgressEngine::AdvanceUnlessCalled() {
+  const auto is_over = [this] { return thread_->is_stopped() || callers_ > 0; };
+  for (bool was_needed = false;; was_needed = true) {
+    // Before it waits for the mutex: otherwise a caller would hand that over, and be woken for it
+    // again, at each piece of an operation.
+    if (callers_ > 0) return true;
+    MutexLock lock(&mutex_);
+    if (thread_->is_stopped() || callers_ > 0 || !NeedsThread()) {
+      // Another thread may count on this one to take in what it has submitted.
+      while (has_submissions_.load()) Work();
+      if (completed_) Notify();
+      return was_needed || callers_ > 0;
+    }
+    bool moved = Work();
+    if (!moved) {
+      Sleep(lock, Sleeper::kThread, is_over);
+      Work();  // a caller may have counted on this thread to listen
+      if (callers_ > 0) changed_.NotifyAll();
+    } else if (Now() - checked_ > kCheckEvery) {
+      CheckAll();
+    }
+    if (completed_) Notify();
+  }
+}
+
+}  // namespace tessera::comm

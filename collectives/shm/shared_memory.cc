@@ -1,0 +1,169 @@
+#include "collectives/shm/shared_memory.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+
+namespace tessera::comm::shm {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+constexpr int64_t kPageBytes = 4096;
+
+int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
+
+// "process descriptor bytes", or "error: ..."
+std::string ToText(const absl::StatusOr<std::shared_ptr<const Segment>>& segment) {
+  if (!segment.ok()) return absl::StrCat("error: ", segment.status().message());
+  const SegmentAddress& address = (*segment)->address();
+  return absl::StrCat(address.process, " ", address.descriptor, " ", address.bytes);
+}
+
+absl::StatusOr<std::shared_ptr<const Segment>> OpenFromText(absl::string_view text) {
+  if (absl::ConsumePrefix(&text, "error: ")) {
+    return absl::ResourceExhaustedError(std::string(text));
+  }
+  const std::vector<absl::string_view> words = absl::StrSplit(text, ' ');
+  SegmentAddress address;
+  if (words.size() != 3 || !absl::SimpleAtoi(words[0], &address.process) ||
+      !absl::SimpleAtoi(words[1], &address.descriptor) ||
+      !absl::SimpleAtoi(words[2], &address.bytes)) {
+    return absl::InternalError(absl::StrCat("'", text, "' is no address of shared memory"));
+  }
+  return Segment::Open(address);
+}
+
+// Opens the segments of all ranks; an error on all ranks if one of them cannot.
+absl::StatusOr<SharedMemory::Segments> OpenAll(
+    const absl::StatusOr<std::shared_ptr<const Segment>>& mine, const Exchange& exchange,
+    absl::string_view key) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
+                   exchange(absl::StrCat(key, "/address"), ToText(mine)));
+  SharedMemory::Segments segments;
+  std::string failure;
+  for (size_t rank = 0; rank < addresses.size() && failure.empty(); ++rank) {
+    auto segment = OpenFromText(addresses[rank]);
+    if (segment.ok()) {
+      segments.push_back(*std::move(segment));
+    } else {
+      failure = absl::StrCat("rank ", rank, ": ", segment.status().message());
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> failures,
+                   exchange(absl::StrCat(key, "/opened"), failure));
+  for (const std::string& each : failures) {
+    if (!each.empty()) return absl::ResourceExhaustedError(each);
+  }
+  return segments;
+}
+
+void CloseDescriptors(const SharedMemory::Segments& segments) {
+  for (const auto& segment : segments) segment->CloseDescriptor();
+}
+
+}  // namespace
+
+absl::StatusOr<SharedMemory::Segments> SharedMemory::Share(int64_t bytes, const Exchange& exchange,
+                                                           absl::string_view key) {
+  ASSIGN_OR_RETURN(Segments segments, OpenAll(Segment::Create(bytes), exchange, key));
+  // All have opened all: a mapping needs no descriptor.
+  CloseDescriptors(segments);
+  return segments;
+}
+
+absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(int rank,
+                                                                   const Exchange& exchange,
+                                                                   SharedMemoryOptions options) {
+  std::unique_ptr<SharedMemory> memory(new SharedMemory(rank, std::move(options)));
+  // Its descriptors stay open: by their locks a rank sees whether its peers are alive.
+  ASSIGN_OR_RETURN(memory->control_,
+                   OpenAll(Segment::Create(sizeof(Doorbell)), exchange, "control"));
+  return memory;
+}
+
+absl::StatusOr<char*> SharedMemory::Allocate(int64_t bytes, const Exchange& exchange) {
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot allocate ", bytes, " bytes"));
+  }
+  const bool fits = bytes < INT64_MAX - kPageBytes;
+  const int64_t rounded = RoundUp(fits ? std::max<int64_t>(bytes, 1) : 1, kAlignment);
+  const int64_t reserved = options_.guarded ? RoundUp(rounded, kPageBytes) : rounded;
+  const auto mine = Segment::Create(fits ? reserved : bytes);
+  ASSIGN_OR_RETURN(Segments segments, OpenAll(mine, exchange, "memory"));
+  char* const data = segments[rank_]->data() + reserved - rounded;
+  CloseDescriptors(segments);
+  {
+    const MutexLock lock(&mutex_);
+    const auto free = std::find_if(regions_.begin(), regions_.end(),
+                                   [](const Region& region) { return region.segments.empty(); });
+    Region& region = free != regions_.end() ? *free : regions_.emplace_back();
+    region = {std::move(segments), data};
+  }
+  // No rank uses it before all have it: a peer's operation may move on by another thread.
+  RETURN_IF_ERROR(exchange("memory/published", "").status());
+  return data;
+}
+
+absl::Status SharedMemory::Free(char* data, const Exchange& exchange) {
+  int index = -1;
+  {
+    const MutexLock lock(&mutex_);
+    for (size_t i = 0; i < regions_.size(); ++i) {
+      if (!regions_[i].segments.empty() && regions_[i].data == data) index = static_cast<int>(i);
+    }
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> indices,
+                   exchange("memory/free", absl::StrCat(index)));
+  for (const std::string& each : indices) {
+    if (index >= 0 && each == indices[0]) continue;
+    return absl::InvalidArgumentError(
+        "the ranks do not free the memory of one call of Allocate, or it was freed before");
+  }
+  const MutexLock lock(&mutex_);
+  regions_[index] = Region();
+  return absl::OkStatus();
+}
+
+int64_t SharedMemory::Locate(const void* data, int64_t bytes) const {
+  const char* const begin = static_cast<const char*>(data);
+  const MutexLock lock(&mutex_);
+  for (size_t region = 0; region < regions_.size(); ++region) {
+    if (regions_[region].segments.empty()) continue;
+    const Segment& segment = *regions_[region].segments[rank_];
+    if (begin >= segment.data() && begin + bytes <= segment.data() + segment.bytes()) {
+      return (static_cast<int64_t>(region) << 48) | (begin - segment.data());
+    }
+  }
+  return -1;
+}
+
+char* SharedMemory::Find(int rank, int64_t location) const {
+  const size_t region = static_cast<size_t>(location >> 48);
+  const MutexLock lock(&mutex_);
+  TESSERA_CHECK(region < regions_.size() && !regions_[region].segments.empty())
+      << "a buffer is in region " << region;
+  return regions_[region].segments[rank]->data() + (location & ((int64_t{1} << 48) - 1));
+}
+
+Doorbell& SharedMemory::BellOf(int rank) const {
+  return *reinterpret_cast<Doorbell*>(control_[rank]->data());
+}
+
+void SharedMemory::Arm() {
+  Doorbell& bell = BellOf(rank_);
+  bell.sleepers.fetch_add(1);
+  rings_seen_ = bell.rings.load();
+}
+
+void SharedMemory::Sleep(std::chrono::nanoseconds at_most) {
+  BellOf(rank_).Sleep(rings_seen_, at_most.count());
+}
+
+void SharedMemory::Disarm() { BellOf(rank_).sleepers.fetch_sub(1); }
+
+}  // namespace tessera::comm::shm

@@ -1,0 +1,113 @@
+// The connections of a rank to all others, which its groups share.
+#ifndef TESSERA_COLLECTIVES_TCP_CONNECTIONS_H_
+#define TESSERA_COLLECTIVES_TCP_CONNECTIONS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/queue/progress_engine.h"
+#include "collectives/tcp/connect.h"
+#include "collectives/tcp/connection.h"
+#include "collectives/tcp/message.h"
+#include "core/posix/file_descriptor.h"
+
+namespace tessera::comm::tcp {
+
+// Pieces that a peer may have sent before they are reduced.
+inline constexpr int kScratchPieces = 4;
+inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
+
+// Receives the messages of a group. `from` is a rank of the network.
+class MessageHandler {
+ public:
+  virtual ~MessageHandler() = default;
+  // Sets *address to where the bytes that follow go; null: nowhere. False if the group cannot have
+  // been sent such a message.
+  virtual bool Place(int from, const Header& header, char** address) = 0;
+  // All of the message is there.
+  virtual void Arrived(int from, const Header& header) = 0;
+};
+
+// Thread safety: functions need the engine's mutex, apart from Create, Leave, Sleep and Wake.
+class Connections : public EventSource {
+ public:
+  static absl::StatusOr<std::unique_ptr<Connections>> Create(int rank, std::vector<Peer> peers);
+  ~Connections() override = default;
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(peers_.size()); }
+  const Peer& peer(int rank) const { return peers_[rank]; }
+
+  // Messages of the group `id` go to the handler, until it is removed.
+  void AddHandler(uint64_t id, MessageHandler* handler) { handlers_[id] = handler; }
+  void RemoveHandler(uint64_t id);
+  // A number for a group of which this rank is the first member.
+  uint64_t NextGroup() { return (static_cast<uint64_t>(rank_) << 32) | ++groups_; }
+
+  // As Connection::Send.
+  void Send(int rank, const Header& header, const char* data, int* pending);
+  // Sends nothing more of a group, nor touches its memory.
+  void Drop(uint64_t group);
+  bool IsClosed(int rank) const { return connections_[rank]->connection.is_closed(); }
+  // Whether the peer has closed it with a message that says that it has ended.
+  bool HasLeft(int rank) const { return connections_[rank]->has_left; }
+  const std::string& WhyClosed(int rank) const {
+    return connections_[rank]->connection.why_closed();
+  }
+
+  std::unique_ptr<char[]> TakeScratch();
+  void ReturnScratch(std::unique_ptr<char[]> scratch);
+
+  // What was sent to others, but for headers.
+  int64_t BytesWritten() const;
+
+  bool Take() override;
+  bool NeedsThread() const override;
+  void Sleep(std::chrono::nanoseconds at_most) override;
+  void Wake() override;
+
+  // Reports to the peers that this rank has ended, and returns when their systems have what was
+  // sent to them. A connection that is closed while something has not been read may lose what was
+  // sent last.
+  void Leave(double at_most_seconds);
+
+ private:
+  class PeerConnection : public Receiver {
+   public:
+    PeerConnection(Connections* all, int rank, FileDescriptor socket)
+        : connection(std::move(socket), this), all_(all), rank_(rank) {}
+    bool Place(const Header& header, char** address) override;
+    void Arrived(const Header& header) override;
+    Connection connection;
+    bool has_left = false;       // with a message that says so
+    bool awaits_output = false;  // is polled for
+
+   private:
+    Connections* const all_;
+    const int rank_;
+    bool is_placed_ = false;  // the message, by a group: another one may exist when it has arrived
+  };
+
+  explicit Connections(int rank) : rank_(rank) {}
+  MessageHandler* HandlerOf(uint64_t group) const;
+  void UpdateInterest(int rank);
+
+  const int rank_;
+  std::vector<Peer> peers_;
+  FileDescriptor poll_;                                       // an epoll
+  FileDescriptor wake_;                                       // an eventfd
+  std::vector<std::unique_ptr<PeerConnection>> connections_;  // by rank; null for this one
+  std::unordered_map<uint64_t, MessageHandler*> handlers_;
+  uint64_t groups_ = 0;
+  std::vector<std::unique_ptr<char[]>> scratch_;
+};
+
+}  // namespace tessera::comm::tcp
+
+#endif  // TESSERA_COLLECTIVES_TCP_CONNECTIONS_H_
