@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <string>
@@ -55,14 +56,30 @@ class Board {
 
 }  // namespace
 
-absl::StatusOr<FakeRank> MakeFakeRank(int rank, const FakeOptions& options,
-                                      const Exchange& exchange) {
-  FakeRank self;
-  ASSIGN_OR_RETURN(self.host_, shm::Host::Create(rank, options.ranks, exchange,
-                                                 {.timeout_seconds = options.timeout_seconds}));
-  ASSIGN_OR_RETURN(self.world_, self.host_->World());
+const std::string& FakeRank::backend() const {
+  static const std::string* const name = new std::string("fake");
+  return *name;
+}
+
+absl::Status FakeRank::Copy(void* to, const void* from, int64_t bytes) {
+  std::memmove(to, from, bytes);
+  return absl::OkStatus();
+}
+
+absl::Status FakeRank::Leave(const absl::Status& why) {
+  if (!why.ok()) world_->Abort(why);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<FakeRank>> MakeFakeRank(int rank, const FakeOptions& options,
+                                                       const Exchange& exchange) {
+  auto self = std::make_unique<FakeRank>();
+  ASSIGN_OR_RETURN(self->host_, shm::Host::Create(rank, options.ranks, exchange,
+                                                  {.timeout_seconds = options.timeout_seconds,
+                                                   .memory = {.guarded = options.guarded}}));
+  ASSIGN_OR_RETURN(self->world_, self->host_->World());
   if (options.seed != 0) {
-    self.world_ = WithPermutedTiming(std::move(self.world_), options.seed);
+    self->world_ = WithPermutedTiming(std::move(self->world_), options.seed);
   }
   return self;
 }
@@ -80,10 +97,10 @@ std::vector<absl::Status> RunThreads(
 }
 
 std::vector<absl::Status> RunFake(const FakeOptions& options,
-                                  const std::function<absl::Status(FakeRank& rank)>& body) {
+                                  const std::function<absl::Status(World& rank)>& body) {
   return RunThreads(options.ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(FakeRank self, MakeFakeRank(rank, options, exchange));
-    return body(self);
+    ASSIGN_OR_RETURN(const std::unique_ptr<FakeRank> self, MakeFakeRank(rank, options, exchange));
+    return body(*self);
   });
 }
 

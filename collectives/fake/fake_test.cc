@@ -18,13 +18,13 @@ INSTANTIATE_TEST_SUITE_P(Seeds, FakeTest, testing::Values(0, 1, 2, 3));
 TEST_P(FakeTest, EveryOperation) {
   for (const int ranks : {2, 5}) {
     const auto results =
-        RunFake({.ranks = ranks, .seed = GetParam()}, [](FakeRank& self) -> absl::Status {
+        RunFake({.ranks = ranks, .seed = GetParam()}, [](World& self) -> absl::Status {
           ConformanceOptions options;
           options.sizes = {0, 1, 63, 5000};
           options.large_sizes = {20001};
           options.dtypes = {DType::kF32, DType::kBF16, DType::kI64};
           ASSIGN_OR_RETURN(options.shared, self.Allocate(1 << 20));
-          return CheckOperations(self.world(), options);
+          return CheckOperations(self.communicator(), options);
         });
     for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
   }
@@ -33,15 +33,15 @@ TEST_P(FakeTest, EveryOperation) {
 TEST_P(FakeTest, GroupsThatOverlap) {
   constexpr int kRanks = 6;  // [2, 3]
   const auto results =
-      RunFake({.ranks = kRanks, .seed = GetParam()}, [](FakeRank& self) -> absl::Status {
+      RunFake({.ranks = kRanks, .seed = GetParam()}, [](World& self) -> absl::Status {
         std::vector<int> rows, columns;
         for (int r = 0; r < kRanks; ++r) {
           rows.push_back(r / 3);
           columns.push_back(r % 3);
         }
-        ASSIGN_OR_RETURN(const auto row, self.world().Split("row", rows));
-        ASSIGN_OR_RETURN(const auto column, self.world().Split("column", columns));
-        return CheckOverlappingGroups({&self.world(), row.get(), column.get()}, 1000,
+        ASSIGN_OR_RETURN(const auto row, self.communicator().Split("row", rows));
+        ASSIGN_OR_RETURN(const auto column, self.communicator().Split("column", columns));
+        return CheckOverlappingGroups({&self.communicator(), row.get(), column.get()}, 1000,
                                       GetParam() + 1, /*delays=*/false);
       });
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;

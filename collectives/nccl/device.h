@@ -81,6 +81,9 @@ class Device {
   // own; where peers are to reach it in place, all of them use such memory in an operation.
   virtual absl::StatusOr<char*> Allocate(int64_t bytes) = 0;
 
+  // Ends it; no operation may be in flight on it, nor on any rank.
+  virtual absl::Status Free(char* data) = 0;
+
   // Copies to or from memory of the GPU, or both, and waits for it.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes) = 0;
 };

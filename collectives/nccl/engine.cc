@@ -115,6 +115,20 @@ absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
   return static_cast<char*>(data);
 }
 
+absl::Status Engine::Free(char* data) {
+  UseGpu(options_.gpu);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = std::find_if(memory_.begin(), memory_.end(),
+                                  [&](const Region& region) { return region.begin == data; });
+  if (found == memory_.end()) {
+    return absl::InvalidArgumentError(
+        "memory is freed that was not allocated, or was freed before");
+  }
+  for (Group* group : groups_) group->Deregister(data);
+  memory_.erase(found);
+  return NcclStatus(ncclMemFree(data), "memory cannot be freed");
+}
+
 absl::Status Engine::Copy(void* to, const void* from, int64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   UseGpu(options_.gpu);

@@ -36,6 +36,7 @@ class Engine : public Device {
 
   absl::StatusOr<std::unique_ptr<Communicator>> World() override;
   absl::StatusOr<char*> Allocate(int64_t bytes) override;
+  absl::Status Free(char* data) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
 
  private:

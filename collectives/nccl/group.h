@@ -57,7 +57,7 @@ class Group : public StreamCommunicator {
     bool agreed = false;             // all want the same
     RequestDescriptor mine;
     std::vector<RequestDescriptor> theirs;  // by rank; of a receive the sender's
-    Ticket told;               // of the control group
+    Ticket told;                            // of the control group
   };
 
   // Operations that are done in their order, on a stream of their own.
@@ -113,6 +113,8 @@ class Group : public StreamCommunicator {
   ncclResult_t EnqueueParts(const Lane& lane, const Request& request) const;
   absl::Status CopyAlone(const Lane& lane, const Request& request) const;
   void Register(Lane& lane, const void* data, int64_t bytes) const;
+  // Before the memory at `begin` is freed.
+  void Deregister(const char* begin);
 
   void Fail(absl::Status status);
   // The same, where the lane is.

@@ -156,6 +156,20 @@ void Group::Register(Lane& lane, const void* data, int64_t bytes) const {
   lane.registered.push_back({region->begin, handle});
 }
 
+void Group::Deregister(const char* begin) {
+  for (const auto& lane : lanes_) {
+    if (lane == nullptr) continue;
+    const auto found =
+        std::find_if(lane->registered.begin(), lane->registered.end(),
+                     [&](const Lane::Registered& known) { return known.begin == begin; });
+    if (found == lane->registered.end()) continue;
+    if (found->handle != nullptr && lane->comm != nullptr) {
+      ncclCommDeregister(*lane->comm, found->handle);
+    }
+    lane->registered.erase(found);
+  }
+}
+
 absl::Status Group::CheckMemory(const Request& request) const {
   UseGpu(engine_->options_.gpu);
   const auto check = [&](absl::string_view which, const void* data,

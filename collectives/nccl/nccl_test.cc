@@ -305,11 +305,12 @@ TEST_F(NcclTest, RanksThatDisagreeAreToldWhatEachWants) {
       return status;
     });
     for (const absl::Status& status : results) {
-      EXPECT_THAT(std::string(status.message()),
-                  AllOf(HasSubstr("the ranks of group 'world' disagree on operation 2: rank 0 "
-                                  "requests reduce-scatter of 60 f32 in parts of 20 (sum), rank 1 "
-                                  "requests "),
-                        HasSubstr("rank 2 requests reduce-scatter of 60 f32 in parts of 20 (sum)")));
+      EXPECT_THAT(
+          std::string(status.message()),
+          AllOf(HasSubstr("the ranks of group 'world' disagree on operation 2: rank 0 "
+                          "requests reduce-scatter of 60 f32 in parts of 20 (sum), rank 1 "
+                          "requests "),
+                HasSubstr("rank 2 requests reduce-scatter of 60 f32 in parts of 20 (sum)")));
     }
   }
 }

@@ -138,8 +138,8 @@ bool Connection::Read() {
     const int64_t direct = address_ != nullptr ? missing_ : 0;
     const iovec parts[2] = {{address_, static_cast<size_t>(direct)},
                             {input_.data(), static_cast<size_t>(kInputBytes)}};
-    const ssize_t got =
-        direct > 0 ? readv(socket_.get(), parts, 2) : recv(socket_.get(), input_.data(), kInputBytes, 0);
+    const ssize_t got = direct > 0 ? readv(socket_.get(), parts, 2)
+                                   : recv(socket_.get(), input_.data(), kInputBytes, 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return total > 0;
     if (got <= 0) {

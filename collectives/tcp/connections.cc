@@ -48,7 +48,8 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Create(int rank,
   all->connections_.resize(peers.size());
   for (int r = 0; r < static_cast<int>(peers.size()); ++r) {
     if (r == rank) continue;
-    all->connections_[r] = std::make_unique<PeerConnection>(all.get(), r, std::move(peers[r].socket));
+    all->connections_[r] =
+        std::make_unique<PeerConnection>(all.get(), r, std::move(peers[r].socket));
   }
   all->peers_ = std::move(peers);
   all->poll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));

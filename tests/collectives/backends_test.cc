@@ -1,4 +1,6 @@
 // What holds of every CPU backend alike: groups of meshes, large buffers, and the same bits.
+#include "tests/collectives/backends.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -10,66 +12,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "collectives/fake/fake.h"
-#include "collectives/shm/host.h"
-#include "collectives/tcp/network.h"
 #include "collectives/testing/conformance.h"
-#include "collectives/testing/hosts.h"
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 
 namespace tessera::comm {
 namespace {
-
-struct Rank {
-  std::shared_ptr<void> backend;  // lives as long
-  std::shared_ptr<Communicator> world;
-  std::function<absl::StatusOr<char*>(int64_t bytes)> allocate;  // null: there is no such memory
-};
-
-absl::StatusOr<Rank> OnShm(int rank, int ranks, const Exchange& exchange) {
-  ASSIGN_OR_RETURN(std::shared_ptr<shm::Host> host, shm::Host::Create(rank, ranks, exchange, {}));
-  Rank self;
-  ASSIGN_OR_RETURN(self.world, host->World());
-  self.allocate = [host = host.get(), world = self.world.get()](int64_t bytes) {
-    return host->Allocate(*world, bytes);
-  };
-  self.backend = std::move(host);
-  return self;
-}
-
-absl::StatusOr<Rank> OnTcp(int rank, int ranks, const Exchange& exchange) {
-  ASSIGN_OR_RETURN(std::shared_ptr<tcp::Network> network,
-                   tcp::Network::Create(rank, ranks, exchange, {}));
-  Rank self;
-  ASSIGN_OR_RETURN(self.world, network->World());
-  self.backend = std::move(network);
-  return self;
-}
-
-// On hosts of two ranks, and a last one of one.
-absl::StatusOr<Rank> OnHierarchical(int rank, int ranks, const Exchange& exchange) {
-  std::vector<int> host_of;
-  for (int r = 0; r < ranks; ++r) host_of.push_back(ranks == 2 ? r : r / 2);
-  ASSIGN_OR_RETURN(HostedRank hosted, MakeHostedRank(rank, host_of, exchange));
-  auto shared = std::make_shared<HostedRank>(std::move(hosted));
-  Rank self;
-  self.world = std::move(shared->world);
-  self.allocate = [shared = shared.get()](int64_t bytes) {
-    return shared->host->Allocate(*shared->neighbours, bytes);
-  };
-  self.backend = std::move(shared);
-  return self;
-}
-
-struct Backend {
-  const char* name;
-  absl::StatusOr<Rank> (*make)(int rank, int ranks, const Exchange& exchange);
-};
-
-void ExpectOk(const std::vector<absl::Status>& results) {
-  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
-}
 
 class BackendsTest : public testing::TestWithParam<Backend> {
  protected:

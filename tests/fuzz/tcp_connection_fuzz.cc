@@ -101,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0) << errno;
   Expecting receiver(headers);
   {
-    Connection connection(FileDescriptor(sockets[0]), &receiver);
+    Connection connection(tessera::FileDescriptor(sockets[0]), &receiver);
     for (size_t begin = 0; begin < stream.size() && !connection.is_closed();) {
       const ssize_t sent =
           send(sockets[1], stream.data() + begin, pieces.Next(stream.size() - begin), MSG_NOSIGNAL);

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/world.h"
+#include "collectives/connected_world.h"
 #include "core/status/status_macros.h"
 #include "tools/comm_bench/bound.h"
 
@@ -172,7 +172,7 @@ class Bench {
 };
 
 absl::Status RunBench() {
-  ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect({}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ConnectedWorld> world, ConnectedWorld::Connect({}));
   char folder[64] = "/tmp/rivalsXXXXXX";
   if (world->rank() == 0 && mkdtemp(folder) == nullptr) {
     return absl::ErrnoToStatus(errno, "cannot make a folder");

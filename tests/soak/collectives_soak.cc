@@ -22,8 +22,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "collectives/communicator.h"
+#include "collectives/connected_world.h"
 #include "collectives/testing/conformance.h"
-#include "collectives/world.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "tools/command_line/command_line.h"
@@ -31,7 +31,7 @@
 
 ABSL_FLAG(int64_t, operations, 5'000'000, "at least so many of each rank");
 ABSL_FLAG(int64_t, seed, 1, "of which operations they are, and of pauses");
-ABSL_FLAG(std::string, backend, "", "which of collectives/world.h");
+ABSL_FLAG(std::string, backend, "", "which of collectives/connected_world.h");
 ABSL_FLAG(std::vector<std::string>, hosts, {}, "as if the ranks were there: a,a,b,b");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 
@@ -227,7 +227,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   options.backend = absl::GetFlag(FLAGS_backend);
   options.hosts = absl::GetFlag(FLAGS_hosts);
   options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
-  ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ConnectedWorld> world, ConnectedWorld::Connect(options));
   const absl::Status status =
       Soak(*world, absl::GetFlag(FLAGS_operations), absl::GetFlag(FLAGS_seed)).Run();
   const absl::Status left = world->Leave(status);

@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "collectives/world.h"
+#include "collectives/connected_world.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "nlohmann/json.hpp"
@@ -242,7 +242,8 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
   world_options.fault = absl::GetFlag(FLAGS_fault);
   world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
-  ASSIGN_OR_RETURN(const std::unique_ptr<World> world, World::Connect(world_options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ConnectedWorld> world,
+                   ConnectedWorld::Connect(world_options));
   for (const std::string& note : {world->environment().note, world->communicator().note()}) {
     if (world->rank() == 0 && !note.empty()) std::printf("# note: %s\n", note.c_str());
   }

@@ -1,5 +1,6 @@
-#include "collectives/world.h"
+#include "collectives/connected_world.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -48,7 +49,7 @@ absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
 
 }  // namespace
 
-Exchange World::ExchangeAmong(std::string name, std::vector<int> ranks) const {
+Exchange ConnectedWorld::ExchangeAmong(std::string name, std::vector<int> ranks) const {
   return [this, name = std::move(name), ranks = std::move(ranks)](
              absl::string_view key,
              absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
@@ -62,7 +63,7 @@ Exchange World::ExchangeAmong(std::string name, std::vector<int> ranks) const {
   };
 }
 
-absl::StatusOr<std::vector<int>> World::FindHosts(const WorldOptions& options) const {
+absl::StatusOr<std::vector<int>> ConnectedWorld::FindHosts(const WorldOptions& options) const {
   std::vector<std::string> names = options.hosts;
   if (names.empty()) {
     std::vector<int> all(size());
@@ -81,8 +82,9 @@ absl::StatusOr<std::vector<int>> World::FindHosts(const WorldOptions& options) c
   return host_of;
 }
 
-absl::StatusOr<std::unique_ptr<World>> World::Connect(const WorldOptions& options) {
-  std::unique_ptr<World> world(new World);
+absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectedWorld::Connect(
+    const WorldOptions& options) {
+  std::unique_ptr<ConnectedWorld> world(new ConnectedWorld);
   ASSIGN_OR_RETURN(world->environment_, ReadRankEnvironment(options.rendezvous));
   world->timeout_ = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_seconds * 1e3));
   if (world->size() > 1) {
@@ -94,24 +96,24 @@ absl::StatusOr<std::unique_ptr<World>> World::Connect(const WorldOptions& option
   return status;
 }
 
-absl::Status World::Communicate(const WorldOptions& options) {
+absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> host_of, FindHosts(options));
   const hierarchical::Placement placement = hierarchical::PlaceRanks(host_of);
   ASSIGN_OR_RETURN(const std::string cpu_backend, ChooseBackend(options.backend, placement));
   backend_ = options.backend == kNccl ? kNccl : cpu_backend;
-  const std::vector<int>& neighbours = placement.hosts[placement.places[rank()].host];
+  const std::vector<int>& host_ranks = placement.hosts[placement.places[rank()].host];
   std::unique_ptr<Communicator> local, all;
   if (cpu_backend != kTcp) {
     shm::HostOptions host_options;
     host_options.timeout_seconds = options.timeout_seconds;
-    if (cpu_backend == kHierarchical) host_options.memory.job_ranks = neighbours;
+    if (cpu_backend == kHierarchical) host_options.memory.job_ranks = host_ranks;
     ASSIGN_OR_RETURN(
         host_, shm::Host::Create(
-                   placement.places[rank()].local, static_cast<int>(neighbours.size()),
-                   ExchangeAmong(absl::StrCat("host/", neighbours[0]), neighbours), host_options));
+                   placement.places[rank()].local, static_cast<int>(host_ranks.size()),
+                   ExchangeAmong(absl::StrCat("host/", host_ranks[0]), host_ranks), host_options));
     ASSIGN_OR_RETURN(local, host_->World(hierarchical::LocalName("world", host_of)));
     if (cpu_backend == kHierarchical) {
-      ASSIGN_OR_RETURN(neighbours_, local->Split("memory", std::vector<int>(neighbours.size(), 0)));
+      ASSIGN_OR_RETURN(host_ranks_, local->Split("memory", std::vector<int>(host_ranks.size(), 0)));
     }
   }
   if (cpu_backend != kShm) {
@@ -146,11 +148,27 @@ absl::Status World::Communicate(const WorldOptions& options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<char*> World::Allocate(int64_t bytes) {
-  if (device_ != nullptr) return device_->Allocate(bytes);
-  if (host_ != nullptr) {
-    return host_->Allocate(neighbours_ != nullptr ? *neighbours_ : *cpu_world_, bytes);
+absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
+  absl::StatusOr<char*> data =
+      device_ != nullptr ? device_->Allocate(bytes)
+      : host_ != nullptr
+          ? host_->Allocate(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, bytes)
+          : AllocatePrivate(bytes);
+  if (host_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
+  // Otherwise other hosts have not seen whether this one has memory.
+  const std::string failure =
+      data.ok() ? "" : absl::StrCat("rank ", rank(), ": ", data.status().message());
+  ASSIGN_OR_RETURN(const std::vector<std::string> failures,
+                   ExchangeOver(cpu_world_.get())("allocated", failure));
+  for (const std::string& each : failures) {
+    if (each.empty()) continue;
+    if (data.ok()) RETURN_IF_ERROR(FreeHere(*data));
+    return absl::ResourceExhaustedError(each);
   }
+  return data;
+}
+
+absl::StatusOr<char*> ConnectedWorld::AllocatePrivate(int64_t bytes) {
   constexpr size_t kAlignment = 64;
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
   char* const data = static_cast<char*>(std::aligned_alloc(kAlignment, rounded));
@@ -162,13 +180,34 @@ absl::StatusOr<char*> World::Allocate(int64_t bytes) {
   return data;
 }
 
-absl::Status World::Copy(void* to, const void* from, int64_t bytes) {
+absl::Status ConnectedWorld::Free(char* data) {
+  if (host_ == nullptr || device_ != nullptr) {
+    RETURN_IF_ERROR(cpu_world_->Wait(cpu_world_->Barrier()));
+  }
+  return FreeHere(data);
+}
+
+absl::Status ConnectedWorld::FreeHere(char* data) {
+  if (device_ != nullptr) return device_->Free(data);
+  if (host_ != nullptr)
+    return host_->Free(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, data);
+  const auto found = std::find_if(memory_.begin(), memory_.end(),
+                                  [&](const auto& each) { return each.get() == data; });
+  if (found == memory_.end()) {
+    return absl::InvalidArgumentError(
+        "memory is freed that was not allocated, or was freed before");
+  }
+  memory_.erase(found);
+  return absl::OkStatus();
+}
+
+absl::Status ConnectedWorld::Copy(void* to, const void* from, int64_t bytes) {
   if (device_ != nullptr) return device_->Copy(to, from, bytes);
   std::memmove(to, from, bytes);
   return absl::OkStatus();
 }
 
-absl::Status World::Leave(const absl::Status& why) {
+absl::Status ConnectedWorld::Leave(const absl::Status& why) {
   return rendezvous_ == nullptr ? absl::OkStatus() : rendezvous_->Leave(why);
 }
 

@@ -1,0 +1,88 @@
+// The ranks of a job that are processes, and the communicator among all of them.
+//
+// Thread safety: as World.
+#ifndef TESSERA_COLLECTIVES_CONNECTED_WORLD_H_
+#define TESSERA_COLLECTIVES_CONNECTED_WORLD_H_
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "collectives/exchange.h"
+#include "collectives/nccl/device.h"
+#include "collectives/rendezvous/environment.h"
+#include "collectives/rendezvous/rendezvous.h"
+#include "collectives/shm/host.h"
+#include "collectives/tcp/network.h"
+#include "collectives/world.h"
+
+namespace tessera::comm {
+
+struct WorldOptions {
+  std::string rendezvous = "";  // HOST:PORT of rank 0, where no launcher names it
+  // "shm", "tcp" or "hierarchical": empty, as suits where the ranks are. "nccl": buffers are memory
+  // of GPUs, and rank r of a host has the GPU with number r.
+  std::string backend = "";
+  std::string interface = "";  // of tcp: NetworkOptions::interface
+  // The host of each rank, by any name, as if it were so. Empty: as it is.
+  std::vector<std::string> hosts = {};
+  double timeout_seconds = 60;  // the longest wait for another rank
+  // For tests: RANK:N:fail or RANK:N:SECONDS. At the N-th operation, counted from 1, of the
+  // communicator of all ranks, the rank aborts, or issues it so much later.
+  std::string fault = "";
+};
+
+class ConnectedWorld : public World {
+ public:
+  // Collective over the job that the environment describes (rendezvous/environment.h); a process
+  // that no launcher started is a job of one rank. Errors name the ranks that did not come.
+  static absl::StatusOr<std::unique_ptr<ConnectedWorld>> Connect(const WorldOptions& options);
+
+  const RankEnvironment& environment() const { return environment_; }
+
+  int rank() const override { return environment_.rank; }
+  int size() const override { return environment_.size; }
+  const std::string& backend() const override { return backend_; }
+  Communicator& communicator() override {
+    return device_world_ != nullptr ? *device_world_ : *cpu_world_;
+  }
+  Communicator& cpu_communicator() override { return *cpu_world_; }
+  absl::StatusOr<char*> Allocate(int64_t bytes) override;
+  absl::Status Free(char* data) override;
+  absl::Status Copy(void* to, const void* from, int64_t bytes) override;
+  int64_t NetworkBytes() override { return network_ == nullptr ? 0 : network_->BytesWritten(); }
+  absl::Status Leave(const absl::Status& why) override;
+  using World::Leave;
+
+ private:
+  ConnectedWorld() = default;
+  // The host of each rank: equal numbers for equal hosts.
+  absl::StatusOr<std::vector<int>> FindHosts(const WorldOptions& options) const;
+  absl::Status Communicate(const WorldOptions& options);
+  // An exchange through the store, among some of the ranks.
+  Exchange ExchangeAmong(std::string name, std::vector<int> ranks) const;
+  absl::StatusOr<char*> AllocatePrivate(int64_t bytes);
+  // Collective among the ranks of the host.
+  absl::Status FreeHere(char* data);
+
+  std::chrono::milliseconds timeout_{};
+  RankEnvironment environment_;
+  std::string backend_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<shm::Host> host_;                               // null for the backend tcp
+  std::unique_ptr<tcp::Network> network_;                         // null for the backend shm
+  std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // if no backend has any
+  std::unique_ptr<Communicator> host_ranks_;  // for Allocate, if they are not all
+  std::unique_ptr<Communicator> cpu_world_;
+  std::unique_ptr<nccl::Device> device_;  // of the backend nccl
+  std::unique_ptr<Communicator> device_world_;
+};
+
+}  // namespace tessera::comm
+
+#endif  // TESSERA_COLLECTIVES_CONNECTED_WORLD_H_

@@ -1,0 +1,74 @@
+// Every CPU backend, among ranks that are threads.
+#ifndef TESSERA_TESTS_COLLECTIVES_BACKENDS_H_
+#define TESSERA_TESTS_COLLECTIVES_BACKENDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collectives/fake/fake.h"
+#include "collectives/shm/host.h"
+#include "collectives/tcp/network.h"
+#include "collectives/testing/hosts.h"
+#include "core/status/status_macros.h"
+#include "gtest/gtest.h"
+
+namespace tessera::comm {
+
+struct Rank {
+  std::shared_ptr<void> backend;  // lives as long
+  std::shared_ptr<Communicator> world;
+  std::function<absl::StatusOr<char*>(int64_t bytes)> allocate;  // null: there is no such memory
+};
+
+inline absl::StatusOr<Rank> OnShm(int rank, int ranks, const Exchange& exchange) {
+  ASSIGN_OR_RETURN(std::shared_ptr<shm::Host> host, shm::Host::Create(rank, ranks, exchange, {}));
+  Rank self;
+  ASSIGN_OR_RETURN(self.world, host->World());
+  self.allocate = [host = host.get(), world = self.world.get()](int64_t bytes) {
+    return host->Allocate(*world, bytes);
+  };
+  self.backend = std::move(host);
+  return self;
+}
+
+inline absl::StatusOr<Rank> OnTcp(int rank, int ranks, const Exchange& exchange) {
+  ASSIGN_OR_RETURN(std::shared_ptr<tcp::Network> network,
+                   tcp::Network::Create(rank, ranks, exchange, {}));
+  Rank self;
+  ASSIGN_OR_RETURN(self.world, network->World());
+  self.backend = std::move(network);
+  return self;
+}
+
+// On hosts of two ranks, and a last one of one.
+inline absl::StatusOr<Rank> OnHierarchical(int rank, int ranks, const Exchange& exchange) {
+  std::vector<int> host_of;
+  for (int r = 0; r < ranks; ++r) host_of.push_back(ranks == 2 ? r : r / 2);
+  ASSIGN_OR_RETURN(HostedRank hosted, MakeHostedRank(rank, host_of, exchange));
+  auto shared = std::make_shared<HostedRank>(std::move(hosted));
+  Rank self;
+  self.world = std::move(shared->world);
+  self.allocate = [shared = shared.get()](int64_t bytes) {
+    return shared->host->Allocate(*shared->neighbours, bytes);
+  };
+  self.backend = std::move(shared);
+  return self;
+}
+
+struct Backend {
+  const char* name;
+  absl::StatusOr<Rank> (*make)(int rank, int ranks, const Exchange& exchange);
+};
+
+inline void ExpectOk(const std::vector<absl::Status>& results) {
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace tessera::comm
+
+#endif  // TESSERA_TESTS_COLLECTIVES_BACKENDS_H_

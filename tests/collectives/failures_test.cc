@@ -1,0 +1,161 @@
+// What becomes of buffers and of time when a group fails or its job is stopped, over shared memory.
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/testing/ranks.h"
+#include "core/status/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/collectives/backends.h"
+
+namespace tessera::comm {
+namespace {
+
+using ::testing::HasSubstr;
+
+void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+absl::StatusOr<std::unique_ptr<shm::Host>> MakeHost(int rank, int ranks, const Exchange& exchange,
+                                                    shm::HostOptions options) {
+  return shm::Host::Create(rank, ranks, exchange, options);
+}
+
+// The time in which the job was stopped counted as waiting.
+TEST(StoppedJobTest, GoesOnWhenItIsContinued) {
+  constexpr double kTimeout = 1;
+  const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto texts, exchange("pid", absl::StrCat(getpid())));
+    if (rank == 0 && fork() == 0) {
+      std::vector<int> processes(2);
+      for (int r = 0; r < 2; ++r) (void)absl::SimpleAtoi(texts[r], &processes[r]);
+      Sleep(0.3);
+      for (const int process : processes) kill(process, SIGSTOP);
+      Sleep(2 * kTimeout);
+      for (const int process : processes) kill(process, SIGCONT);
+      _exit(0);
+    }
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.timeout_seconds = kTimeout}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    while (std::chrono::steady_clock::now() < end) {
+      if (rank == 1) Sleep(0.2);
+      int64_t is_over = std::chrono::steady_clock::now() >= end ? 1 : 0;
+      RETURN_IF_ERROR(
+          world->Wait(world->AllReduce(&is_over, &is_over, 1, DType::kI64, Reduction::kMax)));
+      if (is_over != 0) break;
+    }
+    return absl::OkStatus();
+  });
+  ExpectOk(results);
+}
+
+// A peer that came late went on to write its part of the sum into the buffer.
+TEST(FailedGroupTest, NoPeerWritesIntoABufferThatTheCallerHasBack) {
+  constexpr int64_t kCount = 1 << 20;
+  const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.timeout_seconds = 0.3}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, kCount * 4));
+    if (rank == 1) {
+      Sleep(0.6);
+      const absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
+      RETURN_IF_ERROR(exchange("end", "").status());
+      return status;
+    }
+    const absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
+    std::memset(data, 7, kCount * 4);
+    RETURN_IF_ERROR(exchange("end", "").status());
+    for (int64_t i = 0; i < kCount * 4; ++i) {
+      if (data[i] != 7) return absl::InternalError(absl::StrCat("byte ", i, " was written"));
+    }
+    return status;
+  });
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("did not come within 0.3 s"));
+  EXPECT_THAT(std::string(results[1].message()), HasSubstr("aborted: "));
+}
+
+int64_t OpenDescriptors() {
+  const std::filesystem::directory_iterator descriptors("/proc/self/fd");
+  return std::distance(begin(descriptors), end(descriptors));
+}
+
+// Each peer, group and region took a descriptor: near 1,024 with 64 ranks.
+TEST(SharedMemoryTest, GroupsAndMemoryKeepNoDescriptors) {
+  ExpectOk(RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 3, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    const int64_t before = OpenDescriptors();
+    ASSIGN_OR_RETURN(const auto group, world->Split("group", {0, 0, 0}));
+    RETURN_IF_ERROR(host->Allocate(*world, 10'000).status());
+    if (OpenDescriptors() != before) return absl::InternalError("descriptors are open");
+    return group->Wait(group->Barrier());
+  }));
+}
+
+TEST(SharedMemoryTest, IsFreedAndAllocatedAgain) {
+  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    for (int round = 0; round < 3; ++round) {
+      std::vector<char*> memory;
+      for (const int64_t count : {30'000, 50'000}) {
+        ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, count * 4));
+        memory.push_back(data);
+        float* const values = reinterpret_cast<float*>(data);
+        if (values[0] != 0 || values[count - 1] != 0) return absl::InternalError("no zeros");
+        values[count - 1] = 2;
+        RETURN_IF_ERROR(world->Wait(world->AllReduce(data, data, count, DType::kF32)));
+        if (values[count - 1] != 4) return absl::InternalError("a sum is wrong");
+      }
+      for (char* const data : memory) RETURN_IF_ERROR(host->Free(*world, data));
+      if (host->Free(*world, memory[0]).ok()) return absl::InternalError("freed twice");
+    }
+    return absl::OkStatus();
+  }));
+}
+
+TEST(SharedMemoryTest, WritingBehindItsEndIsASegmentationFault) {
+  const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.memory = {.guarded = true}}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, 1000 * 64));
+    data[1000 * 64 - 1] = 1;
+    if (rank == 1) data[1000 * 64] = 1;
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(results[0].ok()) << results[0];
+  EXPECT_EQ(results[1].message(), absl::StrCat("signal ", SIGSEGV));
+}
+
+// A buffer from elsewhere is copied through staging areas, and that is counted.
+TEST(SharedMemoryTest, WhatIsCopiedIsCounted) {
+  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    constexpr int64_t kCount = 100'000;
+    ASSIGN_OR_RETURN(char* const shared, host->Allocate(*world, kCount * 4));
+    std::vector<float> own(kCount);
+    const auto staged = [&] {
+      return world->traffic()[static_cast<size_t>(Operation::kAllReduce)].bytes_staged;
+    };
+    RETURN_IF_ERROR(world->Wait(world->AllReduce(shared, shared, kCount, DType::kF32)));
+    if (staged() != 0) return absl::InternalError("shared memory was copied");
+    RETURN_IF_ERROR(world->Wait(world->AllReduce(own.data(), own.data(), kCount, DType::kF32)));
+    if (staged() != 2 * kCount * 4) return absl::InternalError(absl::StrCat(staged(), " bytes"));
+    return absl::OkStatus();
+  }));
+}
+
+}  // namespace
+}  // namespace tessera::comm

@@ -1,0 +1,232 @@
+// The queue of operations, on every CPU backend: any number in flight, and any thread that waits.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/status/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/collectives/backends.h"
+
+namespace tessera::comm {
+namespace {
+
+using ::testing::HasSubstr;
+
+class QueueTest : public testing::TestWithParam<Backend> {
+ protected:
+  static std::vector<absl::Status> Run(int ranks,
+                                       const std::function<absl::Status(Rank& self)>& body) {
+    return RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(Rank self, GetParam().make(rank, ranks, exchange));
+      return body(self);
+    });
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, QueueTest,
+                         testing::Values(Backend{"Shm", OnShm}, Backend{"Tcp", OnTcp},
+                                         Backend{"Hierarchical", OnHierarchical}),
+                         [](const auto& info) { return info.param.name; });
+
+absl::StatusOr<std::unique_ptr<Communicator>> Again(Communicator& world, const char* name) {
+  return world.Split(name, std::vector<int>(world.size(), 0));
+}
+
+// The 65th operation in flight blocked Issue until another rank came: two groups that were used in
+// opposite order ended in a time-out.
+TEST_P(QueueTest, TwoHundredOperationsInFlightOnTwoGroupsInOppositeOrder) {
+  constexpr int kOperations = 200;
+  ExpectOk(Run(4, [&](Rank& self) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto a, Again(*self.world, "a"));
+    ASSIGN_OR_RETURN(const auto b, Again(*self.world, "b"));
+    std::vector<std::vector<int64_t>> values(2, std::vector<int64_t>(kOperations, 1));
+    std::vector<PendingOperation> operations;
+    for (const int step : {0, 1}) {
+      const int which = (step + self.world->rank()) % 2;
+      Communicator& group = which == 0 ? *a : *b;
+      for (int64_t& value : values[which]) {
+        operations.push_back({&group, group.AllReduce(&value, &value, 1, DType::kI64)});
+      }
+    }
+    for (const auto& [group, ticket] : operations) RETURN_IF_ERROR(group->Wait(ticket));
+    for (const auto& each : values) {
+      if (std::count(each.begin(), each.end(), 4) != kOperations) {
+        return absl::InternalError("a sum is wrong");
+      }
+    }
+    return absl::OkStatus();
+  }));
+}
+
+// The contract of communicator.h; under ThreadSanitizer, that it is kept.
+TEST_P(QueueTest, OneThreadIssuesWhileOthersWaitAndTest) {
+  constexpr int kOperations = 300;
+  ExpectOk(Run(4, [&](Rank& self) -> absl::Status {
+    Communicator& world = *self.world;
+    std::vector<std::vector<float>> data(kOperations);
+    std::vector<Ticket> tickets(kOperations);
+    std::atomic<int> issued = 0;
+    std::thread issuer([&] {
+      for (int k = 0; k < kOperations; ++k) {
+        data[k].assign(k % 50 == 0 ? 20'000 : 5, 1);
+        tickets[k] = world.AllReduce(data[k].data(), data[k].data(),
+                                     static_cast<int64_t>(data[k].size()), DType::kF32);
+        issued.store(k + 1, std::memory_order_release);
+      }
+    });
+    std::vector<absl::Status> results(2);
+    const auto finish = [&](int first, bool tests) -> absl::Status {
+      for (int k = first; k < kOperations; k += 2) {
+        while (issued.load(std::memory_order_acquire) <= k) std::this_thread::yield();
+        while (tests && !world.Test(tickets[k])) std::this_thread::yield();
+        RETURN_IF_ERROR(world.Wait(tickets[k]));
+        for (const float value : data[k]) {
+          if (value != 4) return absl::InternalError(absl::StrCat("sum ", k, " is ", value));
+        }
+      }
+      return absl::OkStatus();
+    };
+    std::thread tester([&] { results[1] = finish(1, true); });
+    results[0] = finish(0, false);
+    tester.join();
+    issuer.join();
+    const Traffic traffic = world.traffic();
+    if (traffic[static_cast<size_t>(Operation::kAllReduce)].calls < kOperations) {
+      return absl::InternalError("calls are missing");
+    }
+    return results[0].ok() ? results[1] : results[0];
+  }));
+}
+
+TEST_P(QueueTest, WaitAnyReturnsTheOneThatHasEnded) {
+  ExpectOk(Run(4, [&](Rank& self) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto other, Again(*self.world, "other"));
+    Communicator& world = *self.world;
+    constexpr int64_t kCount = 30'000;
+    if (world.rank() > 0) {
+      // All-reduces of `other` first, and of the world after rank 0 has seen that.
+      std::vector<float> data(kCount, 1);
+      RETURN_IF_ERROR(other->Wait(other->AllReduce(data.data(), data.data(), kCount, DType::kF32)));
+      if (world.rank() == 1)
+        RETURN_IF_ERROR(world.Wait(world.Receive(data.data(), 1, DType::kF32, 0)));
+      return world.Wait(world.AllReduce(data.data(), data.data(), kCount, DType::kF32));
+    }
+    std::vector<float> first(kCount, 1), second(kCount, 1);
+    const std::vector<PendingOperation> operations = {
+        {&world, world.AllReduce(first.data(), first.data(), kCount, DType::kF32)},
+        {other.get(), other->AllReduce(second.data(), second.data(), kCount, DType::kF32)}};
+    if (WaitAny(operations) != 1 || world.HasEnded(operations[0].ticket)) {
+      return absl::InternalError("another one has ended");
+    }
+    RETURN_IF_ERROR(world.Wait(world.Send(first.data(), 1, DType::kF32, 1)));
+    if (WaitAny({operations[0]}) != 0) return absl::InternalError("it has not ended");
+    return world.Wait(operations[0].ticket);
+  }));
+}
+
+// Ranks that split in another order, or with other colors, got wrong sums.
+TEST_P(QueueTest, RanksThatDisagreeOnASplitGetAnError) {
+  for (const bool other_order : {true, false}) {
+    const auto results = Run(4, [&](Rank& self) -> absl::Status {
+      Communicator& world = *self.world;
+      std::vector<int> rows = {0, 0, 1, 1}, columns = {0, 1, 0, 1};
+      const bool differs = world.rank() == 2;
+      const auto group = other_order && differs ? world.Split("columns", columns)
+                                                : world.Split("rows", differs ? columns : rows);
+      // The group itself goes on.
+      RETURN_IF_ERROR(world.Wait(world.Barrier()));
+      return group.status();
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat(
+                      "disagree on a split: rank 0 requests split 'rows' into colors 0,0,1,1, "
+                      "rank 2 requests split '",
+                      other_order ? "columns" : "rows", "' into colors 0,1,0,1")));
+    }
+  }
+}
+
+// The thread of shared memory slept on with work to do: a send took up to 100 ms more.
+TEST_P(QueueTest, ASendGoesOnBesideAReceiveThatIsWaitedForByNobody) {
+  constexpr int64_t kBytes = 16 << 20;
+  double best = 1e9;
+  ExpectOk(Run(2, [&](Rank& self) -> absl::Status {
+    Communicator& world = *self.world;
+    ASSIGN_OR_RETURN(const auto other, Again(world, "other"));
+    std::vector<char> data(kBytes);
+    char byte = 0;
+    for (int round = 0; round < 5; ++round) {
+      if (world.rank() == 1) {
+        RETURN_IF_ERROR(world.Wait(world.Barrier()));
+        const auto begin = std::chrono::steady_clock::now();
+        RETURN_IF_ERROR(other->Wait(other->Receive(data.data(), kBytes, DType::kU8, 0)));
+        best = std::min(
+            best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        RETURN_IF_ERROR(world.Wait(world.Send(&byte, 1, DType::kU8, 0)));
+        continue;
+      }
+      const Ticket receive = world.Receive(&byte, 1, DType::kU8, 1);
+      RETURN_IF_ERROR(world.Wait(world.Barrier()));
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      const Ticket send = other->Send(data.data(), kBytes, DType::kU8, 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      RETURN_IF_ERROR(other->Wait(send));
+      RETURN_IF_ERROR(world.Wait(receive));
+    }
+    return absl::OkStatus();
+  }));
+  EXPECT_LT(best, 0.08);
+}
+
+TEST_P(QueueTest, AbortWithoutAReasonIsAnError) {
+  const auto results = Run(4, [&](Rank& self) -> absl::Status {
+    if (self.world->rank() == 1) self.world->Abort(absl::OkStatus());
+    return self.world->Wait(self.world->Barrier());
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no reason was given"));
+  }
+}
+
+TEST_P(QueueTest, ACountWhoseBytesAreNoNumberIsAnError) {
+  const auto results = Run(2, [&](Rank& self) -> absl::Status {
+    char byte = 0;
+    Communicator& world = *self.world;
+    return world.Wait(world.AllReduce(&byte, &byte, INT64_MAX / 4, DType::kF64));
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the buffer is too large"));
+  }
+}
+
+// It told nobody: the other ranks waited for the time-out.
+TEST_P(QueueTest, AGroupThatIsDestroyedWithOperationsInFlightTellsTheOthers) {
+  const auto results = Run(4, [&](Rank& self) -> absl::Status {
+    ASSIGN_OR_RETURN(auto group, Again(*self.world, "group"));
+    std::vector<float> data(100'000);
+    absl::Status status;
+    if (self.world->rank() == 3) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const Ticket ticket = group->AllReduce(data.data(), data.data(), 100'000, DType::kF32);
+    if (self.world->rank() != 1) status = group->Wait(ticket);
+    group.reset();
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    return status;
+  });
+  for (const int rank : {0, 2, 3}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                HasSubstr("'group' was destroyed with operations in flight"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::comm
