@@ -27,8 +27,11 @@ constexpr double kMaxGraceSeconds = 86400;
 constexpr int kMaxRestarts = 1'000'000;
 
 const std::vector<FlagGroup>& Groups() {
-  static const auto* const groups = new std::vector<FlagGroup>{
-      {"Flags, before the program", {{"nproc", "N"}, {"grace", "X"}, {"max_restarts", "N"}}}};
+  static const auto* const groups =
+      new std::vector<FlagGroup>{{"Flags, before the program",
+                                  {{"nproc", "N", {"nproc_per_node", "nproc-per-node", "np"}},
+                                   {"grace", "X"},
+                                   {"max_restarts", "N", {"max-restarts"}}}}};
   return *groups;
 }
 
@@ -107,7 +110,7 @@ Signals and output
 Across machines, use torchrun, srun or mpirun, with TESSERA_SECRET set to the same random text on
 every rank.
 )";
-  return text + FlagsHelp(Groups());
+  return text + FlagsHelp(Groups(), {{"nproc", {"", ""}}});  // has no default
 }
 
 absl::StatusOr<std::string> FindProgram(const std::string& program, const std::string& path) {

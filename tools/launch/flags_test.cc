@@ -18,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class LaunchFlagsTest : public ::testing::Test {
  protected:
@@ -44,6 +45,9 @@ TEST_F(LaunchFlagsTest, EverythingAfterTheProgramIsPassedToIt) {
   EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "x"}).grace, std::chrono::milliseconds(250));
   EXPECT_EQ(line.max_restarts, 0);
   EXPECT_EQ(Parse({"--nproc=2", "--max_restarts=3", "x"}).max_restarts, 3);
+  const LaunchCommandLine as_torchrun = Parse({"--nproc-per-node=4", "--max-restarts=2", "x"});
+  EXPECT_EQ(as_torchrun.nproc, 4);
+  EXPECT_EQ(as_torchrun.max_restarts, 2);
   EXPECT_TRUE(Parse({"--nproc=2", "--help"}).help);
 }
 
@@ -66,7 +70,8 @@ TEST_F(LaunchFlagsTest, ErrorsSayWhatWouldBeRight) {
 TEST_F(LaunchFlagsTest, HelpNamesEveryFlag) {
   EXPECT_THAT(LaunchHelpText(),
               AllOf(HasSubstr("--nproc=N"), HasSubstr("--grace=X"), HasSubstr("--max_restarts=N"),
-                    HasSubstr("Examples"), HasSubstr("TESSERA_RESTART_COUNT")));
+                    HasSubstr("Examples"), HasSubstr("TESSERA_RESTART_COUNT"),
+                    HasSubstr("(default 5)"), Not(HasSubstr("machine (default"))));
 }
 
 TEST(FindProgramTest, FindsPathsAndNames) {
