@@ -14,7 +14,7 @@ namespace {
 
 constexpr absl::string_view kStepPath = "optimizer.step";
 
-// What every parameter's update is given besides the parameter's own.
+// Inputs that the updates of all parameters share.
 struct CommonInputs {
   Tensor lr, scale, step, predicate;
 };

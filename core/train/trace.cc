@@ -145,8 +145,8 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
 double ShareOutsideKernels(const StepTimes& times) {
   int64_t inside = 0;
   for (const InstructionTime& time : times.instructions) inside += time.end_ns - time.begin_ns;
-  const int64_t whole = times.end_ns - times.begin_ns;
-  return whole > 0 ? 1 - static_cast<double>(inside) / static_cast<double>(whole) : 0;
+  const int64_t total = times.end_ns - times.begin_ns;
+  return total > 0 ? 1 - static_cast<double>(inside) / static_cast<double>(total) : 0;
 }
 
 absl::Status WriteTrace(const Program& program, const StepTimes& times, const std::string& path) {

@@ -180,11 +180,11 @@ TEST(TrainerTest, EvaluationDrawsNothingAndChangesNothing) {
   EXPECT_EQ(run.trainer->Evaluate([] { return true; })->batches, 0);
 }
 
-TEST(TrainerTest, ALoadedRunGoesOnBitForBit) {
+TEST(TrainerTest, ALoadedRunContinuesBitForBit) {
   const std::string folder = ::testing::TempDir() + "/bit_for_bit";
-  TestRun whole{BigramModel()}, first{BigramModel()}, second{BigramModel()};
-  ASSERT_TRUE(whole.trainer->Initialise().ok());
-  const std::vector<double> losses = Steps(*whole.trainer, 6);
+  TestRun uninterrupted{BigramModel()}, first{BigramModel()}, second{BigramModel()};
+  ASSERT_TRUE(uninterrupted.trainer->Initialise().ok());
+  const std::vector<double> losses = Steps(*uninterrupted.trainer, 6);
 
   ASSERT_TRUE(first.trainer->Initialise().ok());
   Steps(*first.trainer, 3);
@@ -198,7 +198,7 @@ TEST(TrainerTest, ALoadedRunGoesOnBitForBit) {
   EXPECT_EQ(*note, "");
   EXPECT_EQ(second.trainer->step(), 3);
   EXPECT_EQ(Steps(*second.trainer, 3), std::vector<double>(losses.begin() + 3, losses.end()));
-  EXPECT_EQ(StateOf(*second.engine), StateOf(*whole.engine));
+  EXPECT_EQ(StateOf(*second.engine), StateOf(*uninterrupted.engine));
 }
 
 TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {
@@ -257,14 +257,15 @@ TEST(TrainerTest, MicroBatchesGiveTheSameLoss) {
   RunConfig config = Config();
   config.set_batch(4);
   config.set_micro_batches(4);
-  TestRun cut{BigramModel(), config};
+  TestRun micro_batches{BigramModel(), config};
   config.set_micro_batches(1);
-  TestRun whole{BigramModel(), config};
-  ASSERT_TRUE(cut.trainer->Initialise().ok());
-  ASSERT_TRUE(whole.trainer->Initialise().ok());
-  const std::vector<double> a = Steps(*cut.trainer, 5), b = Steps(*whole.trainer, 5);
+  TestRun one_batch{BigramModel(), config};
+  ASSERT_TRUE(micro_batches.trainer->Initialise().ok());
+  ASSERT_TRUE(one_batch.trainer->Initialise().ok());
+  const std::vector<double> a = Steps(*micro_batches.trainer, 5), b = Steps(*one_batch.trainer, 5);
   for (int i = 0; i < 5; ++i) EXPECT_NEAR(a[i], b[i], 1e-12);
-  EXPECT_NEAR(cut.trainer->Evaluate(Never)->loss, whole.trainer->Evaluate(Never)->loss, 1e-12);
+  EXPECT_NEAR(micro_batches.trainer->Evaluate(Never)->loss,
+              one_batch.trainer->Evaluate(Never)->loss, 1e-12);
 }
 
 std::vector<int32_t> Generated(TestRun& run, int64_t tokens, double temperature = 0) {

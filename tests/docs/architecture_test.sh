@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the command of docs/architecture.md and looks for every line that the page shows in what it dumped.
+# Runs the command of docs/architecture.md and searches its dump for every line that the page shows.
 set -euo pipefail
 train=$PWD/models/mlp/train
 page=$PWD/docs/architecture.md
@@ -9,7 +9,7 @@ export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
 # shellcheck disable=SC2086  # the flags, as a shell would split them
 "$train" ${command#*-- } >log 2>&1 || { cat log; exit 1; }
 
-# How much scratch a library wants differs between processors.
+# The workspace that a library needs differs between processors.
 for file in small/dump/*.txt; do sed -E 's/ workspace=[0-9]+//' "$file" >"$(basename "$file" .txt)"; done
 failed=0 block=
 while IFS= read -r line; do

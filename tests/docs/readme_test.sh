@@ -1,6 +1,5 @@
 #!/bin/bash
-# Runs every training command of README.md, in its order and in one folder, with steps enough to see that it does
-# what it is shown for.
+# Runs every training command of README.md in order, in one folder, with few steps.
 set -euo pipefail
 root=$PWD
 cd "$TEST_TMPDIR"

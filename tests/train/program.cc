@@ -37,7 +37,7 @@ std::string NewPath(const std::string& name) {
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
   if (options.file_limit > 0) {
-    // Where ThreadSanitizer would put a file that is larger than the limit, before main.
+    // Keeps ThreadSanitizer from writing a file above the limit before main.
     setenv("TMPDIR", "/nonexistent", 1);
     const rlimit limit = {static_cast<rlim_t>(options.file_limit),
                           static_cast<rlim_t>(options.file_limit)};

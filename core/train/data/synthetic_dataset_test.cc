@@ -29,15 +29,15 @@ TEST(SyntheticDatasetTest, PartsAreTheWhole) {
   auto dataset = SyntheticDataset::Create(1000, 3);
   ASSERT_TRUE(dataset.ok());
   const BatchShape shape{5, 10};
-  const Batch whole = ReadPart(**dataset, DataSplit::kTrain, 2, shape, {0, 5}, {0, 10});
+  const Batch all = ReadPart(**dataset, DataSplit::kTrain, 2, shape, {0, 5}, {0, 10});
   for (int64_t row = 0; row < 5; ++row) {
     for (int64_t column = 0; column < 10; ++column) {
       const Batch one =
           ReadPart(**dataset, DataSplit::kTrain, 2, shape, {row, row + 1}, {column, column + 1});
-      EXPECT_EQ(one.tokens[0], whole.tokens[row * 10 + column]);
-      EXPECT_EQ(one.targets[0], whole.targets[row * 10 + column]);
+      EXPECT_EQ(one.tokens[0], all.tokens[row * 10 + column]);
+      EXPECT_EQ(one.targets[0], all.targets[row * 10 + column]);
       if (column > 0) {
-        EXPECT_EQ(whole.tokens[row * 10 + column], whole.targets[row * 10 + column - 1]);
+        EXPECT_EQ(all.tokens[row * 10 + column], all.targets[row * 10 + column - 1]);
       }
     }
   }
