@@ -190,10 +190,12 @@ void Communicator::Abort(const absl::Status& why) {
   Start(Request(), why.ok() ? absl::AbortedError("no reason was given") : why);
 }
 
+Exchange Communicator::SplitExchange() { return ExchangeOver(this); }
+
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_view name,
                                                                   absl::Span<const int> colors) {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   ExchangeOver(this)("split", SplitText(name, colors)));
+                   SplitExchange()("split", SplitText(name, colors)));
   if (static_cast<int>(colors.size()) != size_) {
     return absl::InvalidArgumentError(absl::StrCat(
         "group '", name_, "' has ", size_, " ranks, and there are colors for ", colors.size()));

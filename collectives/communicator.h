@@ -159,6 +159,10 @@ class Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                       absl::Span<const int> colors);
 
+  // How Split compares what the ranks pass: with operations of this group, unless its buffers
+  // are not memory of the CPU.
+  virtual Exchange SplitExchange();
+
   // Makes a group that is part of another one wait so much longer than the time-out: its ranks may
   // themselves wait for ranks elsewhere, whose absence is to be reported first.
   virtual void set_grace_period(double seconds) { grace_period_ = seconds; }

@@ -38,6 +38,7 @@ class Group : public StreamCommunicator {
   bool Test(Ticket ticket) override;
   bool HasEnded(Ticket ticket) const override;
   CompletionSource* SourceOf(Ticket /*ticket*/) override { return nullptr; }
+  Exchange SplitExchange() override { return ExchangeOver(meeting_); }
   absl::Status StartAfter(CUstream_st* stream) override;
   absl::Status LetWait(CUstream_st* stream, Ticket ticket) override;
 

@@ -68,6 +68,7 @@ class MirroredGroup : public Communicator {
 
   bool Test(Ticket ticket) override { return group_->Test(ticket); }
   bool HasEnded(Ticket ticket) const override { return group_->HasEnded(ticket); }
+  Exchange SplitExchange() override { return group_->SplitExchange(); }
   CompletionSource* SourceOf(Ticket ticket) override { return group_->SourceOf(ticket); }
 
   StreamCommunicator& group() { return dynamic_cast<StreamCommunicator&>(*group_); }

@@ -24,6 +24,7 @@ class Disturbed : public Communicator {
   bool Test(Ticket ticket) override { return group_->Test(ticket); }
   bool HasEnded(Ticket ticket) const override { return group_->HasEnded(ticket); }
   CompletionSource* SourceOf(Ticket ticket) override { return group_->SourceOf(ticket); }
+  Exchange SplitExchange() override { return group_->SplitExchange(); }
   void set_grace_period(double seconds) override { group_->set_grace_period(seconds); }
   Traffic traffic() const override { return group_->traffic(); }
   std::string note() const override { return group_->note(); }
