@@ -28,6 +28,12 @@ grep -qE '^\[0\]  all-reduce +32768 .* N/A +- .* N/A +-$' out || fail "a bound w
 grep -qE '^\[0\]  all-reduce +33554432 .* N/A +[0-9]+% .* N/A +[0-9]+%$' out || fail "no bound"
 [[ $(grep -c '"bound_seconds": [0-9]' table.json) == 2 ]] || fail "no bound in table.json"
 
+# An operation beside computation.
+"$launch" --nproc=2 "$bench" --operations=all-reduce,all-gather --overlap -b 4K -e 256K -f 64 -n 3 \
+  -w 1 >out 2>err || fail "--overlap"
+[[ $(grep -cE '^\[0\]  all-[a-z]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +-?[0-9]+% +-?[0-9]+% +[0-9.]+$' \
+  out) == 4 ]] || fail "not 4 rows of --overlap"
+
 for private in "" --noshared --backend=tcp; do
   for type in f64 bf16 f16 i32 i64 u8; do
     "$launch" --nproc=3 "$bench" -b 64 -e 64K -f 32 -n 1 -w 0 -d $type $private >out 2>err ||

@@ -18,6 +18,7 @@
 #include "core/text/human_units.h"
 #include "nlohmann/json.hpp"
 #include "tools/comm_bench/bench.h"
+#include "tools/comm_bench/overlap.h"
 #include "tools/command_line/command_line.h"
 
 ABSL_FLAG(std::string, operations, "all",
@@ -34,6 +35,9 @@ ABSL_FLAG(int32_t, r, 0, "the root of a broadcast");
 ABSL_FLAG(bool, check, true, "look at every element of a result");
 ABSL_FLAG(bool, bound, false,
           "time memory beside each operation, and say what share of its bound that reaches");
+ABSL_FLAG(bool, overlap, false,
+          "time each operation alone, computation of about the same length alone, and both "
+          "together");
 ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
 ABSL_FLAG(std::string, backend, "",
@@ -61,7 +65,13 @@ const std::vector<FlagGroup>& Groups() {
         {"o", "NAME"},
         {"r", "N"}}},
       {"How",
-       {{"n", "N"}, {"w", "N"}, {"check", ""}, {"bound", ""}, {"shared", ""}, {"json", "FILE"}}},
+       {{"n", "N"},
+        {"w", "N"},
+        {"check", ""},
+        {"bound", ""},
+        {"overlap", ""},
+        {"shared", ""},
+        {"json", "FILE"}}},
       {"The job",
        {{"backend", "NAME"},
         {"hosts", "NAME,..."},
@@ -83,7 +93,10 @@ std::string HelpText() {
       "  torchrun --no-python --nproc_per_node=2 .../comm_bench -e 1M\n",
       FlagsHelp(Groups()),
       "\nSizes are in bytes, of the buffer that is whole: 8, 4K, 128M. algbw is size over time;\n"
-      "busbw is what a link carries, by the factors of nccl-tests.\n");
+      "busbw is what a link carries, by the factors of nccl-tests. --overlap prints the share of "
+      "an\n"
+      "operation that is hidden behind computation, and the share by which computation is "
+      "slower.\n");
 }
 
 absl::StatusOr<std::vector<Operation>> ParseOperations(const std::string& text) {
@@ -205,6 +218,17 @@ class Report {
   nlohmann::json json_;
 };
 
+absl::Status RunOverlap(World& world, const BenchOptions& options, char* first, char* second) {
+  const auto print = [&world](const std::string& text) {
+    if (world.rank() != 0) return;
+    std::printf("%s", text.c_str());
+    std::fflush(stdout);
+  };
+  print(absl::StrCat("# ", world.size(), " ranks, ", world.backend(), "\n", OverlapHead()));
+  return BenchOverlap(world, options, first, second,
+                      [&](const OverlapRow& row) { print(OverlapLine(row)); });
+}
+
 absl::Status RunBench(World& world, const BenchOptions& options) {
   if (options.root < 0 || options.root >= world.size()) {
     return absl::InvalidArgumentError(absl::StrCat("-r: there are ranks 0 to ", world.size() - 1));
@@ -218,6 +242,7 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
     own.resize(2 * bytes);
     first = own.data();
   }
+  if (absl::GetFlag(FLAGS_overlap)) return RunOverlap(world, options, first, first + bytes);
   Report report(world, options);
   report.Begin();
   RETURN_IF_ERROR(

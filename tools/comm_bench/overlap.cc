@@ -1,0 +1,204 @@
+#include "tools/comm_bench/overlap.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/status/status_macros.h"
+
+namespace tessera::comm {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Arithmetic on data that stay in the first cache.
+class Computation {
+ public:
+  Computation() : values_(1024, 1.0F) {
+    Run(1000);
+    const Clock::time_point begin = Clock::now();
+    Run(20'000);
+    passes_per_second_ = 20'000 / SecondsSince(begin);
+  }
+
+  int64_t PassesFor(double seconds) const {
+    return std::max<int64_t>(1, static_cast<int64_t>(seconds * passes_per_second_));
+  }
+
+  void Run(int64_t passes) {
+    for (int64_t pass = 0; pass < passes; ++pass) {
+      for (float& value : values_) value = value * 0.999F + 0.001F;
+    }
+  }
+
+ private:
+  std::vector<float> values_;
+  double passes_per_second_ = 0;
+};
+
+Ticket Issue(Communicator& group, const BenchOptions& options, Operation operation, int64_t count,
+             char* first, char* second) {
+  const int64_t part = count / group.size();
+  const int64_t own = group.rank() * part * SizeOf(options.dtype);
+  Request request = {.operation = operation,
+                     .dtype = options.dtype,
+                     .reduction = options.reduction,
+                     .input = first,
+                     .output = first,
+                     .count = count};
+  switch (operation) {
+    case Operation::kReduceScatter:
+      request.output = first + own;
+      request.part = part;
+      break;
+    case Operation::kAllGather:
+      request.input = first + own;
+      request.part = part;
+      break;
+    case Operation::kAllToAll:
+      request.output = second;
+      request.part = part;
+      break;
+    case Operation::kBroadcast:
+      request.peer = options.root;
+      break;
+    default:
+      break;
+  }
+  return group.Issue(request);
+}
+
+double Median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+class OverlapRunner {
+ public:
+  OverlapRunner(World& world, const BenchOptions& options, char* first, char* second)
+      : world_(world), options_(options), first_(first), second_(second) {}
+
+  absl::StatusOr<OverlapRow> Run(Operation operation, int64_t bytes) {
+    const int64_t unit = SizeOf(options_.dtype) * world_.size();
+    operation_ = operation;
+    count_ = std::max<int64_t>(1, bytes / unit) * world_.size();
+    Times warmup = {};
+    for (int i = 0; i <= options_.warmups; ++i) {
+      ASSIGN_OR_RETURN(warmup, Round(/*passes=*/0));
+    }
+    std::vector<double> alone;
+    for (int i = 0; i < options_.iterations; ++i) {
+      ASSIGN_OR_RETURN(const Times times, Round(/*passes=*/0));
+      alone.push_back(times[kAlone]);
+    }
+    ASSIGN_OR_RETURN(const int64_t passes, PassesFor(Median(alone)));
+    std::array<std::vector<double>, kTimes> all;
+    for (int i = 0; i < options_.iterations; ++i) {
+      ASSIGN_OR_RETURN(const Times times, Round(passes));
+      for (size_t k = 0; k < all.size(); ++k) all[k].push_back(times[k]);
+    }
+    return OverlapRow{operation,           count_ * SizeOf(options_.dtype),
+                      Median(all[kAlone]), Median(all[kComputation]),
+                      Median(all[kBoth]),  Median(all[kSlowed])};
+  }
+
+ private:
+  static constexpr int kCorrections = 3, kCorrectionRounds = 3;
+  enum { kAlone, kComputation, kBoth, kSlowed, kTimes };
+  using Times = std::array<double, kTimes>;
+
+  // Passes of computation that take so long on the slowest rank, on this machine as busy as it is.
+  absl::StatusOr<int64_t> PassesFor(double seconds) {
+    Communicator& cpu = world_.cpu_communicator();
+    int64_t passes = computation_.PassesFor(seconds);
+    for (int correction = 0; correction < kCorrections; ++correction) {
+      std::vector<double> times;
+      for (int i = 0; i < kCorrectionRounds; ++i) {
+        ASSIGN_OR_RETURN(const Times round, Round(passes));
+        times.push_back(round[kComputation]);
+      }
+      passes = std::max<int64_t>(
+          1, static_cast<int64_t>(static_cast<double>(passes) * seconds / Median(times)));
+      // The same on all ranks, whose own estimates differ.
+      RETURN_IF_ERROR(cpu.Wait(cpu.Broadcast(&passes, &passes, 1, DType::kI64, 0)));
+    }
+    return passes;
+  }
+
+  // The times of the slowest rank; without passes, only that of the operation.
+  absl::StatusOr<Times> Round(int64_t passes) {
+    Communicator& group = world_.communicator();
+    Communicator& cpu = world_.cpu_communicator();
+    Times times = {};
+    RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
+    Clock::time_point begin = Clock::now();
+    RETURN_IF_ERROR(group.Wait(IssueHere()));
+    times[kAlone] = SecondsSince(begin);
+    if (passes > 0) {
+      RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
+      begin = Clock::now();
+      computation_.Run(passes);
+      times[kComputation] = SecondsSince(begin);
+      RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
+      begin = Clock::now();
+      const Ticket ticket = IssueHere();
+      const Clock::time_point computes = Clock::now();
+      computation_.Run(passes);
+      times[kSlowed] = SecondsSince(computes);
+      RETURN_IF_ERROR(group.Wait(ticket));
+      times[kBoth] = SecondsSince(begin);
+    }
+    RETURN_IF_ERROR(
+        cpu.Wait(cpu.AllReduce(times.data(), times.data(), kTimes, DType::kF64, Reduction::kMax)));
+    return times;
+  }
+
+  Ticket IssueHere() {
+    return Issue(world_.communicator(), options_, operation_, count_, first_, second_);
+  }
+
+  World& world_;
+  const BenchOptions& options_;
+  char* const first_;
+  char* const second_;
+  Computation computation_;
+  Operation operation_ = Operation::kAllReduce;
+  int64_t count_ = 0;
+};
+
+}  // namespace
+
+absl::Status BenchOverlap(World& world, const BenchOptions& options, char* first, char* second,
+                          const std::function<void(const OverlapRow& row)>& seen) {
+  OverlapRunner runner(world, options, first, second);
+  for (const Operation operation : options.operations) {
+    if (operation == Operation::kSend || operation == Operation::kBarrier) continue;
+    for (double bytes = static_cast<double>(options.first_bytes);
+         bytes <= static_cast<double>(options.last_bytes); bytes *= options.factor) {
+      ASSIGN_OR_RETURN(const OverlapRow row, runner.Run(operation, static_cast<int64_t>(bytes)));
+      seen(row);
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string OverlapHead() {
+  return absl::StrFormat("#%-14s %11s %11s %11s %11s %7s %7s %10s\n", "operation", "size (B)",
+                         "alone (us)", "comp. (us)", "both (us)", "hidden", "lost", "both/sum");
+}
+
+std::string OverlapLine(const OverlapRow& row) {
+  return absl::StrFormat(" %-14s %11d %11.1f %11.1f %11.1f %6.0f%% %6.0f%% %10.2f\n",
+                         OperationName(row.operation), row.bytes, row.alone * 1e6,
+                         row.computation * 1e6, row.both * 1e6, 100 * row.hidden(),
+                         100 * row.lost(), row.both / (row.alone + row.computation));
+}
+
+}  // namespace tessera::comm

@@ -1,0 +1,41 @@
+// Times an operation beside computation: how much of it is hidden, and how much computation is
+// lost.
+#ifndef TESSERA_TOOLS_COMM_BENCH_OVERLAP_H_
+#define TESSERA_TOOLS_COMM_BENCH_OVERLAP_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "collectives/world.h"
+#include "tools/comm_bench/bench.h"
+
+namespace tessera::comm {
+
+// Medians of rounds, in seconds, each the time of the slowest rank.
+struct OverlapRow {
+  Operation operation;
+  int64_t bytes = 0;
+  double alone = 0;        // the operation, issued and waited for
+  double computation = 0;  // about as long, on one thread of each rank
+  double both = 0;         // the operation is issued, computation runs, and then it is waited for
+  double slowed = 0;       // the computation of `both`
+
+  // The share of the operation that took no time beside the computation.
+  double hidden() const { return (alone + computation - both) / alone; }
+  // The share by which computation was slower beside the operation.
+  double lost() const { return slowed / computation - 1; }
+};
+
+// Collective. Each of options.iterations rounds times the operation, the computation and both, one
+// after the other. `first` and `second` are as for Bench; operations are in place if they can be.
+absl::Status BenchOverlap(World& world, const BenchOptions& options, char* first, char* second,
+                          const std::function<void(const OverlapRow& row)>& seen);
+
+std::string OverlapHead();
+std::string OverlapLine(const OverlapRow& row);
+
+}  // namespace tessera::comm
+
+#endif  // TESSERA_TOOLS_COMM_BENCH_OVERLAP_H_
