@@ -1,0 +1,76 @@
+// The texts of a checkpoint are read or refused, whatever they hold. The first byte of the input
+// selects the reader: "m" a manifest, whose checksum is made right first, "s" the header of a
+// safetensors file, and any other byte a configuration.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "core/status/check.h"
+#include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/manifest.h"
+#include "core/train/checkpoint/safetensors.h"
+#include "core/train/config/config_editor.h"
+#include "core/train/config/test_model.pb.h"
+
+namespace tessera {
+namespace {
+
+void FuzzManifest(absl::string_view text) {
+  const std::string zeros(32, '0');
+  std::string sealed = "\"xxh3_128\": \"" + zeros + "\"\n}\n";
+  sealed = std::string(text.data(), text.size()) + "  " + sealed;
+  const size_t at = sealed.rfind(zeros);
+  sealed.replace(at, zeros.size(), ChecksumOf(sealed));
+  const absl::StatusOr<Manifest> manifest = ParseManifest(sealed);
+  if (!manifest.ok()) {
+    TESSERA_CHECK(!manifest.status().message().empty()) << "no message";
+    return;
+  }
+  TESSERA_CHECK(manifest->step >= 0 && manifest->step <= kMaxSteps) << manifest->step;
+  const std::string again = ManifestToText(*manifest);
+  const absl::StatusOr<Manifest> same = ParseManifest(again);
+  TESSERA_CHECK(same.ok()) << same.status();
+  TESSERA_CHECK(ManifestToText(*same) == again) << again;
+}
+
+void FuzzHeader(absl::string_view json) {
+  constexpr int64_t kDataBytes = 75;
+  const auto tensors = ParseSafetensorsJson(json, kDataBytes);
+  if (!tensors.ok()) return;
+  int64_t end = 0;
+  for (const SafetensorsTensor& tensor : *tensors) {
+    TESSERA_CHECK(tensor.begin == end && tensor.end >= end) << tensor.begin;
+    end = tensor.end;
+  }
+  TESSERA_CHECK(end == kDataBytes) << end;
+}
+
+void FuzzConfig(absl::string_view text) {
+  ConfigEditor config({}, TestModelConfig());
+  if (!config.MergeText(text, "fuzz").ok()) return;
+  const std::string once = config.ToText();
+  ConfigEditor other({}, TestModelConfig());
+  const absl::Status status = other.MergeText(once, "again");
+  TESSERA_CHECK(status.ok()) << status;
+  TESSERA_CHECK(other.ToText() == once) << once;
+}
+
+}  // namespace
+}  // namespace tessera
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const absl::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0]) {
+    case 'm':
+      tessera::FuzzManifest(text);
+      break;
+    case 's':
+      tessera::FuzzHeader(text);
+      break;
+    default:
+      tessera::FuzzConfig(text);
+  }
+  return 0;
+}
