@@ -70,11 +70,13 @@ std::string Graph::ScopedPath(absl::string_view name) const {
   return scope_.empty() ? ToStdString(name) : absl::StrCat(scope_, ".", name);
 }
 
-bool Graph::PathIsFree(absl::string_view path) const { return !value_of_path_.contains(path); }
+bool Graph::PathIsFree(absl::string_view path) const {
+  return !value_of_path_.contains(path) && !op_paths_.contains(path);
+}
 
 std::string Graph::FreePath(std::string path) {
   if (PathIsFree(path)) return path;
-  // Where the last search for this path ended, so that many of one name do not cost a square.
+  // The last suffix that was tried, so that n uses of one name take n searches, not n^2.
   int& suffix = next_suffix_[path];
   while (true) {
     std::string candidate = absl::StrCat(path, "_", ++suffix);
@@ -108,57 +110,67 @@ Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
                            Initializer initializer, bool trainable) {
   const std::string path = ScopedPath(name);
   if (const State* known = FindState(path)) {
-    if (known->type != type || known->role != role || known->given == kNone) {
+    if (known->type != type || known->role != role || known->input == kNone) {
       Fail(absl::InvalidArgumentError(absl::StrCat("state '", path, "' is declared as ",
                                                    TypeToString(known->type), " and again as ",
                                                    TypeToString(type))));
       return {};
     }
-    return tensor(known->given);
+    return tensor(known->input);
   }
   if (!PathIsFree(path)) {
     Fail(absl::InvalidArgumentError(
         absl::StrCat("state '", path, "' has the path of another value")));
     return {};
   }
-  State state{path, type, role, initializer, trainable, kNone, kNone};
-  state.given = state.left = AddValue(path, std::move(type), role, kNone, 0);
-  state_of_path_[path] = static_cast<int>(states_.size());
+  if (state_bytes_ + NumBytes(type) > state_limit_bytes_) {
+    Fail(absl::ResourceExhaustedError(absl::StrCat(
+        "the state takes at least ", state_bytes_ + NumBytes(type), " bytes, up to '", path,
+        "', more than the limit of ", state_limit_bytes_, " bytes")));
+    return {};
+  }
+  State& state = AddState({path, type, role, initializer, trainable, kNone, kNone});
+  state.input = state.updated = AddValue(path, std::move(type), role, kNone, 0);
+  return tensor(state.input);
+}
+
+State& Graph::AddState(State state) {
+  state_bytes_ += NumBytes(state.type);
+  state_of_path_[state.path] = static_cast<int>(states_.size());
   states_.push_back(std::move(state));
-  return tensor(states_.back().given);
+  return states_.back();
 }
 
 Tensor Graph::Parameter(absl::string_view name, Shape shape, Initializer initializer) {
   return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kParameter, initializer);
 }
 
-void Graph::SetState(absl::string_view path, Tensor left) {
+void Graph::SetState(absl::string_view path, Tensor updated) {
   auto it = state_of_path_.find(path);
   if (it == state_of_path_.end()) {
     Fail(absl::InvalidArgumentError(absl::StrCat("no state '", path, "' to set")));
     return;
   }
-  if (!left.valid()) return;
+  if (!updated.valid()) return;
   State& state = states_[it->second];
-  if (left.type() != state.type) {
+  if (updated.type() != state.type) {
     Fail(absl::InvalidArgumentError(absl::StrCat("state '", path, "' is ", TypeToString(state.type),
-                                                 ", what is left of it ",
-                                                 TypeToString(left.type()))));
+                                                 ", its updated value ",
+                                                 TypeToString(updated.type()))));
     return;
   }
-  state.left = left.id();
-  values_[left.id()].role = state.role;
+  state.updated = updated.id();
+  values_[updated.id()].role = state.role;
 }
 
-void Graph::WriteState(const State& like, Tensor left) {
-  if (!left.valid()) return;
+void Graph::WriteState(const State& like, Tensor updated) {
+  if (!updated.valid()) return;
   TESSERA_CHECK(!state_of_path_.contains(like.path)) << like.path;
   State state = like;
-  state.given = kNone;
-  state.left = left.id();
-  values_[left.id()].role = state.role;
-  state_of_path_[like.path] = static_cast<int>(states_.size());
-  states_.push_back(std::move(state));
+  state.input = kNone;
+  state.updated = updated.id();
+  values_[updated.id()].role = state.role;
+  AddState(std::move(state));
 }
 
 void Graph::SetOutput(absl::string_view name, Tensor value) {
@@ -176,7 +188,7 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
     if (!input.valid()) {
       Fail(absl::InvalidArgumentError(
           absl::StrCat("an input of '", ScopedPath(kind.name()), "' is not a tensor")));
-      return std::vector<Tensor>(8);  // more than any operator has: callers may index freely
+      return {};
     }
     TESSERA_CHECK(input.graph() == this) << "a tensor of another graph";
     op.inputs.push_back(input.id());
@@ -187,7 +199,7 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
     Fail(absl::Status(outputs.status().code(),
                       absl::StrCat(ScopedPath(name.empty() ? kind.name() : name), " (", kind.name(),
                                    "): ", outputs.status().message())));
-    return std::vector<Tensor>(8);
+    return {};
   }
   op.path = FreePath(ScopedPath(name.empty() ? kind.name() : name));
   const OpId id = static_cast<OpId>(ops_.size());
@@ -203,22 +215,29 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
     op.outputs.push_back(AddValue(std::move(path), (*outputs)[i], role, id, i));
     result.push_back(tensor(op.outputs.back()));
   }
-  ops_.push_back(std::move(op));
+  AddOp(std::move(op));
   return result;
 }
 
 Tensor Graph::Record1(const Operator& kind, absl::Span<const Tensor> inputs, Attributes attributes,
                       absl::string_view name) {
-  return Record(kind, inputs, std::move(attributes), name)[0];
+  const std::vector<Tensor> outputs = Record(kind, inputs, std::move(attributes), name);
+  return outputs.empty() ? Tensor() : outputs[0];
+}
+
+void Graph::AddOp(Op op) {
+  if (op.outputs.empty() || values_[op.outputs[0]].path != op.path) op_paths_.insert(op.path);
+  ops_.push_back(std::move(op));
 }
 
 OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
   const OpId id = static_cast<OpId>(ops_.size());
   op.outputs.clear();
+  op.path = FreePath(std::move(op.path));
   for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
     op.outputs.push_back(AddValue(outputs[i].path, outputs[i].type, outputs[i].role, id, i));
   }
-  ops_.push_back(std::move(op));
+  AddOp(std::move(op));
   return id;
 }
 
@@ -229,10 +248,8 @@ ValueId Graph::AppendInput(const Value& value, int batch_dim) {
 }
 
 ValueId Graph::AppendState(State state) {
-  state.given = state.left = AddValue(state.path, state.type, state.role, kNone, 0);
-  state_of_path_[state.path] = static_cast<int>(states_.size());
-  states_.push_back(std::move(state));
-  return states_.back().given;
+  state.input = state.updated = AddValue(state.path, state.type, state.role, kNone, 0);
+  return AddState(std::move(state)).input;
 }
 
 void Graph::Rename(ValueId value, absl::string_view path) {
@@ -240,6 +257,8 @@ void Graph::Rename(ValueId value, absl::string_view path) {
   if (old == path) return;
   TESSERA_CHECK(PathIsFree(path)) << "path taken: " << ToStdString(path);
   value_of_path_.erase(old);
+  const OpId producer = values_[value].producer;
+  if (producer != kNone && ops_[producer].path == old) op_paths_.insert(old);
   old = ToStdString(path);
   value_of_path_[old] = value;
 }
@@ -258,13 +277,6 @@ const State* Graph::FindState(absl::string_view path) const {
 ValueId Graph::FindValue(absl::string_view path) const {
   auto it = value_of_path_.find(path);
   return it == value_of_path_.end() ? kNone : it->second;
-}
-
-ValueId Graph::FindOutput(absl::string_view name) const {
-  for (const GraphOutput& output : outputs_) {
-    if (output.name == name) return output.value;
-  }
-  return kNone;
 }
 
 std::vector<TensorType> Graph::TypesOf(absl::Span<const ValueId> ids) const {

@@ -1,23 +1,25 @@
-// A Graph: what is computed, as operators on whole tensors, as if on one device.
+// A Graph: what is computed, as operators on global tensors, as if on one device.
 //
 // Static single assignment: every value has one producer, and operators stand in an order in which
 // each comes after the producers of its inputs. Every operator and value has a unique path made of
 // the builder's scopes ("blocks.3.attn.qkv"); everything saved refers to paths, never to numbers.
 //
 // Models record a Graph through functions on Tensor handles (core/ops/ops.h). A recording function
-// that is given something unfit notes the first such error in the Graph and returns an invalid
-// handle, which later functions pass on; ask status() once at the end.
+// whose arguments do not fit notes the first such error in the Graph and returns an invalid handle,
+// which later functions pass on; the caller checks status() once at the end.
 //
 // Thread safety: const methods may run concurrently; recording needs one thread.
 #ifndef TESSERA_CORE_GRAPH_GRAPH_H_
 #define TESSERA_CORE_GRAPH_GRAPH_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -32,10 +34,10 @@ using OpId = int32_t;
 inline constexpr int32_t kNone = -1;
 
 enum class Role : uint8_t {
-  kInput,           // given anew each step: a batch, a learning rate, a seed
+  kInput,           // set before each step: a batch, a learning rate, a seed
   kParameter,       // state: trained, or frozen
   kOptimizerState,  // state: moments, step count
-  kCache,           // lives from one step of a Program to the next and no longer, never saved
+  kCache,           // kept from one step of a Program to the next, never saved
   kActivation,
   kGradient,
 };
@@ -44,7 +46,7 @@ absl::string_view RoleName(Role role);  // "input", "parameter", "optimizer", "c
 enum class Phase : uint8_t { kForward, kBackward, kUpdate };
 absl::string_view PhaseName(Phase phase);
 
-// How a state's first value is made.
+// How the first value of a state is made.
 struct Initializer {
   enum class Kind : uint8_t { kConstant, kNormal };
   Kind kind = Kind::kConstant;
@@ -59,7 +61,7 @@ struct Value {
   std::string path;
   TensorType type;
   Role role = Role::kActivation;
-  OpId producer = kNone;  // kNone: an input or a state's given value
+  OpId producer = kNone;  // kNone: an input, or the input value of a state
   int output_index = 0;   // of the producer
 };
 
@@ -80,16 +82,15 @@ struct GraphInput {
   int batch_dim = kNone;  // the dimension that counts the batch's rows; kNone: the same for all
 };
 
-// A state is a pair: the value that a step is given, and the value that it leaves under the same
-// path.
+// A state tensor is both an input and an output of the step, under one path.
 struct State {
   std::string path;
   TensorType type;
   Role role = Role::kParameter;
   Initializer initializer;
   bool trainable = true;  // of a parameter
-  ValueId given = kNone;  // kNone: the Graph does not read it (initialisation)
-  ValueId left = kNone;   // equal to `given` if the Graph does not change it
+  ValueId input = kNone;    // kNone: the Graph does not read it (initialisation)
+  ValueId updated = kNone;  // equal to `input` if the Graph does not change it
 };
 
 struct GraphOutput {
@@ -109,12 +110,12 @@ class Tensor {
   bool valid() const { return graph_ != nullptr && id_ != kNone; }
   Graph* graph() const { return graph_; }
   ValueId id() const { return id_; }
-  // Of an invalid handle: f32[]. The reference is good until something is recorded.
+  // f32[] if the handle is invalid. The reference is valid until something is recorded.
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
   int rank() const { return static_cast<int>(shape().size()); }
-  // Negative counts from the last; 1 where there is no such dimension.
+  // A negative `i` counts from the last dimension. Returns 1 if there is no such dimension.
   int64_t dim(int i) const;
 
  private:
@@ -132,28 +133,32 @@ class Graph {
 
   // --- Recording -------------------------------------------------------------------------------
 
-  // An input of the step; `name` is its whole path.
+  // Declares an input of the step; `name` is its full path.
   Tensor Input(absl::string_view name, TensorType type, int batch_dim = kNone);
 
-  // Declares a state below the current scope and gives the value that the step is given. Declaring
-  // a path twice gives the same value again if the type is the same (a tied weight), else an error.
+  // Declares a state below the current scope and returns its input value. Declaring a path twice
+  // returns the same value again if the type is the same (a tied weight), else it is an error.
   Tensor DeclareState(absl::string_view name, TensorType type, Role role, Initializer initializer,
                       bool trainable = true);
   // A trainable parameter of dtype f32.
   Tensor Parameter(absl::string_view name, Shape shape, Initializer initializer);
-  // Says what a step leaves under the path of `state`.
-  void SetState(absl::string_view path, Tensor left);
+  // Sets the updated value of the state `path`.
+  void SetState(absl::string_view path, Tensor updated);
   // Declares a state that the Graph writes and never reads.
-  void WriteState(const State& like, Tensor left);
+  void WriteState(const State& like, Tensor updated);
+
+  // Makes it a ResourceExhausted error to declare more than `bytes` of state, so that a model that
+  // cannot fit is refused before the rest of it is recorded.
+  void LimitStateBytes(int64_t bytes) { state_limit_bytes_ = bytes; }
 
   void SetOutput(absl::string_view name, Tensor value);
 
-  // Records one use of an operator below the current scope. `name` defaults to the operator's; a
-  // path that is taken gets "_1", "_2", ... The main output has the op's path, others
-  // "path.<output name>".
+  // Records one use of an operator below the current scope and returns its outputs, or nothing if
+  // an input is invalid or does not fit. `name` defaults to the operator's; a path that is taken
+  // gets "_1", "_2", ... The main output has the op's path, others "path.<output name>".
   std::vector<Tensor> Record(const Operator& kind, absl::Span<const Tensor> inputs,
                              Attributes attributes = {}, absl::string_view name = "");
-  // The same for an operator of one output.
+  // The same for an operator of one output; returns an invalid handle if it does not fit.
   Tensor Record1(const Operator& kind, absl::Span<const Tensor> inputs, Attributes attributes = {},
                  absl::string_view name = "");
 
@@ -164,19 +169,18 @@ class Graph {
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
-  // Gives a value another path; that must be free.
+  // Gives a value another path, which must be free. Its op keeps its own.
   void Rename(ValueId value, absl::string_view path);
-  void SetRole(ValueId value, Role role) { values_[value].role = role; }
   // `op` must run after `earlier`.
   void AddOrderEdge(OpId op, OpId earlier);
-  void MarkRecomputed(OpId op) { ops_[op].recomputed = true; }
   void SetAttribute(OpId op, absl::string_view name, AttributeValue value) {
     ops_[op].attributes.Set(name, std::move(value));
   }
-  // Appends a use of an operator with its outputs' paths and types as given, without asking the
-  // shape rule: for rewritings of a Graph that is known to be right. Paths must be free.
+  // Appends a use of an operator with these outputs, without applying the shape rule: for
+  // rewritings of a Graph that is known to be right. Paths of outputs must be free; an op's path
+  // that is taken gets a suffix.
   OpId AppendOp(Op op, absl::Span<const Value> outputs);
-  // Reads another graph's input, state or output list when a rewriting makes its own.
+  // Append a copy of another Graph's input or state, for a rewriting.
   ValueId AppendInput(const Value& value, int batch_dim);
   ValueId AppendState(State state);
 
@@ -197,13 +201,13 @@ class Graph {
   Tensor tensor(ValueId id) { return Tensor(this, id); }
   // nullptr if there is none of that path.
   const State* FindState(absl::string_view path) const;
-  ValueId FindValue(absl::string_view path) const;   // kNone if there is none
-  ValueId FindOutput(absl::string_view name) const;  // kNone if there is none
+  ValueId FindValue(absl::string_view path) const;  // kNone if there is none
+  // Whether neither a value nor an op has this path.
   bool PathIsFree(absl::string_view path) const;
 
   std::vector<TensorType> TypesOf(absl::Span<const ValueId> ids) const;
 
-  // One line for each input, state, operator, state left and output; see docs/architecture.md.
+  // One line for each input, state, operator, updated state and output; see docs/architecture.md.
   std::string ToString() const;
   // 32 hexadecimal digits of XXH3-128 over the text form without its first line: equal for equal
   // Graphs on every machine.
@@ -217,6 +221,8 @@ class Graph {
 
   std::string ScopedPath(absl::string_view name) const;
   std::string FreePath(std::string path);
+  void AddOp(Op op);
+  State& AddState(State state);
   ValueId AddValue(std::string path, TensorType type, Role role, OpId producer, int output_index);
   std::string OpToString(const Op& op) const;
 
@@ -228,15 +234,18 @@ class Graph {
   std::vector<GraphOutput> outputs_;
   std::vector<std::string> blocks_;
   absl::flat_hash_map<std::string, ValueId> value_of_path_;
+  absl::flat_hash_set<std::string> op_paths_;  // of ops that share theirs with no value
   absl::flat_hash_map<std::string, int> state_of_path_;
   absl::flat_hash_map<std::string, int> next_suffix_;
   std::string scope_;
   Phase phase_ = Phase::kForward;
   absl::Status status_;
+  int64_t state_bytes_ = 0;
+  int64_t state_limit_bytes_ = std::numeric_limits<int64_t>::max();
 };
 
-// While it lives, what is recorded lies below `name`. A block is a scope that a strategy may treat
-// as one unit (recompute, gather); blocks do not nest.
+// While a Scope exists, what is recorded gets paths below `name`. A block is a scope that a strategy
+// may treat as one unit (recompute, gather); blocks do not nest.
 class Scope {
  public:
   enum Kind { kPlain, kBlock };

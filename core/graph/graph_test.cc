@@ -55,6 +55,32 @@ TEST(GraphTest, OutputsHaveNames) {
   EXPECT_EQ(graph.FindValue("halve"), kNone);
 }
 
+TEST(GraphTest, PathsOfOperatorsWithNamedOutputsAreUnique) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", Four());
+  const std::vector<Tensor> first = Halve(x), second = Halve(x);
+  EXPECT_EQ(graph.op(0).path, "halve");
+  EXPECT_EQ(graph.op(1).path, "halve_1");
+  EXPECT_EQ(PathOf(first[0]), "halve.low");
+  EXPECT_EQ(PathOf(second[0]), "halve_1.low");
+  // A rewriting gets unique paths as well.
+  Graph to("to");
+  to.AppendInput(graph.value(x.id()), kNone);
+  for (const char* output : {"a", "b"}) {
+    Op op = graph.op(0);
+    to.AppendOp(op, {Value{output, Four(), Role::kActivation}});
+  }
+  EXPECT_EQ(to.op(0).path, "halve");
+  EXPECT_EQ(to.op(1).path, "halve_1");
+}
+
+TEST(GraphTest, AUseThatDoesNotFitReturnsNoHandles) {
+  Graph graph("g");
+  EXPECT_TRUE(Halve(graph.Input("odd", {DType::kF32, {5}})).empty());
+  EXPECT_FALSE(graph.status().ok());
+  EXPECT_FALSE(Plus(graph.Input("x", Four()), Tensor()).valid());
+}
+
 TEST(GraphTest, AnOperatorTakesTheNameThatItIsGiven) {
   Graph graph("g");
   const Tensor x = graph.Input("x", Four());
@@ -126,11 +152,11 @@ TEST(GraphStateTest, OfTwoShapesItIsAnError) {
 TEST(GraphStateTest, IsWhatItWasUnlessSet) {
   Graph graph("g");
   const Tensor w = graph.Parameter("w", {4}, Initializer::Constant(1));
-  EXPECT_EQ(graph.FindState("w")->left, w.id());
+  EXPECT_EQ(graph.FindState("w")->updated, w.id());
   const Tensor next = Plus(w, w);
   graph.SetState("w", next);
-  EXPECT_EQ(graph.FindState("w")->given, w.id());
-  EXPECT_EQ(graph.FindState("w")->left, next.id());
+  EXPECT_EQ(graph.FindState("w")->input, w.id());
+  EXPECT_EQ(graph.FindState("w")->updated, next.id());
   EXPECT_EQ(graph.value(next.id()).role, Role::kParameter);
   EXPECT_EQ(graph.FindState("v"), nullptr);
 }
@@ -141,8 +167,22 @@ TEST(GraphStateTest, MayBeWrittenOnly) {
   graph.WriteState(like, testing_operators::Constant(graph, Four(), 2));
   const State* state = graph.FindState("w");
   ASSERT_NE(state, nullptr);
-  EXPECT_EQ(state->given, kNone);
-  EXPECT_EQ(state->left, graph.FindValue("constant"));
+  EXPECT_EQ(state->input, kNone);
+  EXPECT_EQ(state->updated, graph.FindValue("constant"));
+}
+
+TEST(GraphStateTest, OfMoreThanTheLimitIsRefusedAtOnce) {
+  Graph graph("g");
+  graph.LimitStateBytes(40);
+  const Tensor fits = graph.Parameter("a", {4}, Initializer::Constant(0));
+  EXPECT_TRUE(fits.valid());
+  const Tensor b = graph.Parameter("b", {7}, Initializer::Constant(0));
+  EXPECT_FALSE(b.valid());
+  Plus(b, b);
+  EXPECT_TRUE(graph.ops().empty());
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(graph.status().message(),
+            "the state takes at least 44 bytes, up to 'b', more than the limit of 40 bytes");
 }
 
 // --- Errors --------------------------------------------------------------------------------------
@@ -181,7 +221,7 @@ TEST(GraphErrorsTest, AStateKeepsItsType) {
   Graph graph("g");
   const Tensor w = graph.Parameter("w", {4}, Initializer::Constant(0));
   graph.SetState("w", Halve(w)[0]);
-  EXPECT_EQ(graph.status().message(), "state 'w' is f32[4], what is left of it f32[2]");
+  EXPECT_EQ(graph.status().message(), "state 'w' is f32[4], its updated value f32[2]");
   Graph other("other");
   other.SetState("w", other.Input("x", Four()));
   EXPECT_EQ(other.status().message(), "no state 'w' to set");
@@ -194,8 +234,11 @@ TEST(GraphRewritingTest, ValuesGetOtherPaths) {
   const Tensor y = Round(graph.Input("x", Four()));
   graph.Rename(y.id(), "y");
   EXPECT_EQ(PathOf(y), "y");
-  EXPECT_TRUE(graph.PathIsFree("round"));
+  EXPECT_EQ(graph.FindValue("round"), kNone);
   EXPECT_EQ(graph.FindValue("y"), y.id());
+  // The op keeps its path, so another use of the operator gets another one.
+  EXPECT_EQ(graph.op(0).path, "round");
+  EXPECT_EQ(PathOf(Round(y)), "round_1");
   graph.Rename(y.id(), "y");
   EXPECT_EQ(graph.FindValue("y"), y.id());
 }
@@ -226,7 +269,7 @@ TEST(GraphRewritingTest, AppendsWithoutAskingTheShapeRule) {
   const OpId id = to.AppendOp(op, {Value{"y", Four(), Role::kActivation}});
   EXPECT_EQ(to.FindValue("y"), to.op(id).outputs[0]);
   EXPECT_EQ(to.inputs()[0].value, x);
-  EXPECT_EQ(to.FindState("w")->given, w);
+  EXPECT_EQ(to.FindState("w")->input, w);
 }
 
 TEST(InScopeTest, KnowsWholeNames) {

@@ -56,12 +56,12 @@ std::string Graph::ToString() const {
     absl::StrAppend(&text, RoleName(state.role), " %", state.path, ": ", TypeToString(state.type),
                     " ", InitializerToString(state.initializer),
                     state.role == Role::kParameter && !state.trainable ? " frozen" : "",
-                    state.given == kNone ? " written" : "", "\n");
+                    state.input == kNone ? " written" : "", "\n");
   }
   for (const Op& op : ops_) absl::StrAppend(&text, OpToString(op), "\n");
   for (const State& state : states_) {
-    if (state.left != state.given) {
-      absl::StrAppend(&text, "leave %", state.path, " = %", value(state.left).path, "\n");
+    if (state.updated != state.input) {
+      absl::StrAppend(&text, "leave %", state.path, " = %", value(state.updated).path, "\n");
     }
   }
   for (const GraphOutput& output : outputs_) {

@@ -43,7 +43,7 @@ void UpdateBySgd(Graph& graph, const State& parameter, Tensor gradient, const Co
                  const SgdOptions& options) {
   Tensor momentum;
   if (options.momentum != 0) momentum = DeclareMoment(graph, parameter, "momentum");
-  const SgdResult result = SgdUpdate(graph.tensor(parameter.given), gradient, momentum, common.lr,
+  const SgdResult result = SgdUpdate(graph.tensor(parameter.input), gradient, momentum, common.lr,
                                      common.scale, common.predicate, options);
   graph.SetState(parameter.path, result.parameter);
   if (options.momentum != 0) {
@@ -55,7 +55,7 @@ void UpdateByAdamw(Graph& graph, const State& parameter, Tensor gradient,
                    const CommonInputs& common, const AdamwOptions& options) {
   const Tensor m = DeclareMoment(graph, parameter, "adam_m");
   const Tensor v = DeclareMoment(graph, parameter, "adam_v");
-  const AdamwResult result = AdamwUpdate(graph.tensor(parameter.given), gradient, m, v, common.lr,
+  const AdamwResult result = AdamwUpdate(graph.tensor(parameter.input), gradient, m, v, common.lr,
                                          common.scale, common.step, common.predicate, options);
   graph.SetState(parameter.path, result.parameter);
   graph.SetState(absl::StrCat(parameter.path, ".adam_m"), result.m);
@@ -99,7 +99,7 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
   for (const State& state : graph.states()) {
     if (state.role != Role::kParameter || !state.trainable) continue;
     parameters.push_back(state);
-    targets.push_back(graph.tensor(state.given));
+    targets.push_back(graph.tensor(state.input));
   }
   if (parameters.empty()) {
     return absl::InvalidArgumentError("the model has no parameter that can be trained");

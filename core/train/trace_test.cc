@@ -25,7 +25,7 @@ class TraceTest : public ::testing::Test {
     const Tensor x = graph.Input("x", {DType::kF32, {2, 3}});
     const Tensor w = graph.Input("w", {DType::kF32, {4, 3}});
     graph.SetOutput("y", Exp(MatMul(x, w, false, true)));
-    auto run = CompileRun({graph}, Plan(), *backend_, {});
+    auto run = CompileRun({graph}, Plan(), *backend_);
     ASSERT_TRUE(run.ok()) << run.status();
     run_ = *std::move(run);
     ASSERT_EQ(program().instructions.size(), 2);

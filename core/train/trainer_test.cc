@@ -97,7 +97,7 @@ struct TestRun {
     auto graphs = RecordRun(model, config, parts);
     EXPECT_TRUE(graphs.ok()) << graphs.status();
     const Plan plan = MakePlan(config, *graphs);
-    auto compiled = CompileRun(*std::move(graphs), plan, *backend, {});
+    auto compiled = CompileRun(*std::move(graphs), plan, *backend);
     EXPECT_TRUE(compiled.ok()) << compiled.status();
     auto created = Engine::Create(*std::move(compiled), backend.get());
     EXPECT_TRUE(created.ok()) << created.status();

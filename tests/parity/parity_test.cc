@@ -148,7 +148,7 @@ TEST_P(ParityTest, LossAndEveryGradient) {
   Tensor loss = model_->RecordLoss(graph, batch_, sequence_, /*training=*/false);
   ASSERT_TRUE(graph.status().ok()) << graph.status();
   std::vector<Tensor> parameters;
-  for (const State& state : graph.states()) parameters.push_back(graph.tensor(state.given));
+  for (const State& state : graph.states()) parameters.push_back(graph.tensor(state.input));
   auto gradients = RecordGradients(graph, loss, parameters);
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   graph.SetOutput("loss", loss);
@@ -186,7 +186,7 @@ void ParityTest::TrainTenSteps(const std::string& optimizer) {
   const RunConfig config = Config(optimizer);
   auto graph = RecordTrain(*model_, config);
   ASSERT_TRUE(graph.ok()) << graph.status();
-  auto run = CompileRun({*graph}, Plan(), *backend_, {});
+  auto run = CompileRun({*graph}, Plan(), *backend_);
   ASSERT_TRUE(run.ok()) << run.status();
   auto engine = Engine::Create(*std::move(run), backend_.get());
   ASSERT_TRUE(engine.ok()) << engine.status();

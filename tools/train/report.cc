@@ -51,7 +51,7 @@ int64_t ParameterCount(const CompiledRun& run) {
     int64_t count = 0;
     for (const ProgramState& state : program.states) {
       if (state.role != Role::kParameter) continue;
-      const int32_t value = state.given != kNone ? state.given : state.left;
+      const int32_t value = state.input != kNone ? state.input : state.updated;
       count += NumElements(program.value(value).type.shape);
     }
     most = std::max(most, count);
