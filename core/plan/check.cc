@@ -3,10 +3,73 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/plan/pass_names.h"
 #include "core/plan/recompute.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
+
+namespace {
+
+absl::Status CheckPasses(const PlanPart& part) {
+  for (const PassChoice& choice : part.passes()) {
+    const auto error = [&](absl::string_view what) {
+      return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph '", part.graph(),
+                                                     "' lists pass '", choice.name(), "'", what));
+    };
+    if (choice.name() == kNoPass) {
+      if (part.passes_size() > 1) return error(" beside others; it stands alone");
+    } else if (!absl::c_linear_search(kPassNames, choice.name())) {
+      return error(absl::StrCat("; there are ", absl::StrJoin(kPassNames, ", "), " and ", kNoPass));
+    }
+    if (!choice.options().empty()) {
+      return error(
+          absl::StrCat(" with option '", choice.options().begin()->first, "'; it has no options"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckPlan(const Plan& plan) {
+  if (plan.format() != 0 && plan.format() != kPlanFormat) {
+    return absl::InvalidArgumentError(absl::StrCat("the Plan has format ", plan.format(),
+                                                   "; this version reads format ", kPlanFormat));
+  }
+  if (plan.stages_size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan has ", plan.stages_size(), " stages; this version runs one"));
+  }
+  if (plan.stages_size() == 1 && plan.stages(0).mesh_size() > 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the Plan is for a mesh of devices with axis '",
+                                                   plan.stages(0).mesh(0).name(),
+                                                   "'; this version runs one device"));
+  }
+  absl::flat_hash_set<std::string> graphs;
+  for (const Stage& stage : plan.stages()) {
+    for (const PlanPart& part : stage.parts()) {
+      if (part.graph().empty()) {
+        return absl::InvalidArgumentError("the Plan has a part that names no graph");
+      }
+      if (!graphs.insert(part.graph()).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the Plan has two parts for graph '", part.graph(), "'"));
+      }
+      if (part.micro_batches() < 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the Plan's part for graph '", part.graph(),
+                         "' has micro_batches: ", part.micro_batches(), "; it must be at least 1"));
+      }
+      RETURN_IF_ERROR(CheckPasses(part));
+    }
+  }
+  return absl::OkStatus();
+}
 
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
   if (!part.graph().empty() && part.graph() != graph.name()) {
@@ -24,7 +87,7 @@ absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
   }
   if (part.micro_batches() < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("micro_batches: ", part.micro_batches(), " turns; there must be at least 1"));
+        absl::StrCat("micro_batches: ", part.micro_batches(), "; it must be at least 1"));
   }
   return CheckBlocks(graph,
                      std::vector<std::string>(part.recompute().begin(), part.recompute().end()));

@@ -1,4 +1,4 @@
-// Holds a part of a Plan against the Graph that it is for.
+// Checks a Plan: by itself, and a part of it against the Graph that it is for.
 #ifndef TESSERA_CORE_PLAN_CHECK_H_
 #define TESSERA_CORE_PLAN_CHECK_H_
 
@@ -8,9 +8,18 @@
 
 namespace tessera {
 
+// The format of Plans that are written.
+inline constexpr int kPlanFormat = 1;
+
+// InvalidArgument, in one line, if this version of Tessera cannot follow the Plan, whatever the
+// Graphs: another format, more than one device, a part without or with another one's graph, a
+// negative number of micro-batches, a pass or an option that there is not. Format 0 is that of an
+// open Plan, and fits.
+absl::Status CheckPlan(const Plan& plan);
+
 // InvalidArgument if the part names another graph, was made for a Graph with another fingerprint
-// (the recorded one's, before any rewriting), names blocks that are not there, or asks for fewer
-// turns than one. What the part leaves open (no fingerprint, 0 micro_batches) always fits.
+// (the recorded one's, before any rewriting), names blocks that are not there, or has a negative
+// number of micro-batches. What the part leaves open (no fingerprint, 0 micro_batches) always fits.
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part);
 
 }  // namespace tessera

@@ -59,17 +59,17 @@ class TurnWriter {
       whole_[input.value] = out_.AppendInput(graph_.value(input.value), input.batch_dim);
     }
     for (const State& state : graph_.states()) {
-      if (state.given != kNone) whole_[state.given] = out_.AppendState(state);
+      if (state.input != kNone) whole_[state.input] = out_.AppendState(state);
     }
     for (const std::string& block : graph_.blocks()) Scope scope(&out_, block, Scope::kBlock);
   }
 
   void CopyResults() {
     for (const State& state : graph_.states()) {
-      if (state.given == kNone) {
-        out_.WriteState(state, out_.tensor(whole_[state.left]));
-      } else if (state.left != state.given) {
-        out_.SetState(state.path, out_.tensor(whole_[state.left]));
+      if (state.input == kNone) {
+        out_.WriteState(state, out_.tensor(whole_[state.updated]));
+      } else if (state.updated != state.input) {
+        out_.SetState(state.path, out_.tensor(whole_[state.updated]));
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {

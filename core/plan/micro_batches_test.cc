@@ -157,7 +157,7 @@ TEST(MicroBatchesTest, KeepsPhasesRolesAndBlocks) {
   }
   const Tensor loss = ReduceSum(y, {0, 1});
   auto gradients =
-      RecordGradients(graph, loss, {graph.tensor(graph.FindState("blocks.0.w")->given)});
+      RecordGradients(graph, loss, {graph.tensor(graph.FindState("blocks.0.w")->input)});
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   graph.SetOutput("gradient", gradients->front());
   const Graph cut = Cut(graph, 2);

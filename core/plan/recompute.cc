@@ -63,7 +63,7 @@ class Recomputer {
       const OpId producer = graph_.values()[i].producer;
       kept_[i] = producer == kNone || block_of_[producer] == kNone || !Forward(producer);
     }
-    for (const State& state : graph_.states()) kept_[state.left] = true;
+    for (const State& state : graph_.states()) kept_[state.updated] = true;
     for (const GraphOutput& output : graph_.outputs()) kept_[output.value] = true;
     for (OpId op = 0; op < num_ops(); ++op) {
       if (!Forward(op)) continue;
@@ -136,7 +136,7 @@ class Recomputer {
       new_value_[input.value] = out.AppendInput(graph_.value(input.value), input.batch_dim);
     }
     for (const State& state : graph_.states()) {
-      if (state.given != kNone) new_value_[state.given] = out.AppendState(state);
+      if (state.input != kNone) new_value_[state.input] = out.AppendState(state);
     }
     for (const std::string& block : graph_.blocks()) Scope scope(&out, block, Scope::kBlock);
     for (OpId id = 0; id < num_ops(); ++id) {
@@ -146,10 +146,10 @@ class Recomputer {
       WriteOp(id, out);
     }
     for (const State& state : graph_.states()) {
-      const Tensor left = out.tensor(new_value_[state.left]);
-      if (state.given == kNone) {
+      const Tensor left = out.tensor(new_value_[state.updated]);
+      if (state.input == kNone) {
         out.WriteState(state, left);
-      } else if (state.left != state.given) {
+      } else if (state.updated != state.input) {
         out.SetState(state.path, left);
       }
     }

@@ -1,4 +1,4 @@
-// What a Plan changes about what is computed: rewritings of the Graph, before it is lowered.
+// Rewrites a Graph as a Plan says, before it is lowered.
 #ifndef TESSERA_CORE_PLAN_REWRITE_H_
 #define TESSERA_CORE_PLAN_REWRITE_H_
 
@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-// Gives the Graph as `part` says: checked against it (check.h), then with blocks recomputed
-// (recompute.h), then cut into micro-batches (micro_batches.h). A part that says nothing gives the
-// Graph as it is.
+// Returns the Graph as `part` says: with blocks recomputed (recompute.h), then split into
+// micro-batches (micro_batches.h). A part that says nothing returns the Graph as it is. Does not
+// check that the part is for this Graph (check.h).
 absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part);
 
 }  // namespace tessera

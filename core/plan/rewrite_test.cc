@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
+#include "core/plan/check.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,9 +31,10 @@ Graph OneBlock() {
 }
 
 std::string Error(const PlanPart& part) {
-  const auto result = RewriteGraph(OneBlock(), part);
-  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
-  const absl::string_view message = result.status().message();
+  absl::Status status = CheckPlanPart(OneBlock(), part);
+  if (status.ok()) status = RewriteGraph(OneBlock(), part).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  const absl::string_view message = status.message();
   return {message.data(), message.size()};
 }
 
@@ -99,7 +101,7 @@ TEST(RewriteErrorsTest, SayWhatDoesNotFit) {
               HasSubstr("its fingerprint is 0123, this graph's " + OneBlock().Fingerprint()));
   part.Clear();
   part.set_micro_batches(-1);
-  EXPECT_EQ(Error(part), "micro_batches: -1 turns; there must be at least 1");
+  EXPECT_EQ(Error(part), "micro_batches: -1; it must be at least 1");
   part.set_micro_batches(3);
   EXPECT_EQ(Error(part), "micro_batches: 3 turns do not divide the batch of 4 rows of input 'x'");
   part.Clear();

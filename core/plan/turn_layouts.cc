@@ -91,7 +91,7 @@ class TurnPlanner {
   absl::StatusOr<TurnLayouts> Plan() && {
     RETURN_IF_ERROR(CutInputs());
     for (const Op& op : graph_.ops()) result_.ops.push_back(Assign(op));
-    for (const State& state : graph_.states()) NeedWhole(state.left);
+    for (const State& state : graph_.states()) NeedWhole(state.updated);
     for (const GraphOutput& output : graph_.outputs()) NeedWhole(output.value);
     MoveIntoTurns();
     RETURN_IF_ERROR(AssignStages());
@@ -178,7 +178,7 @@ class TurnPlanner {
   // in memory. Readers come before what they read.
   void MoveIntoTurns() {
     std::vector<Reads> reads(graph_.values().size());
-    for (const State& state : graph_.states()) reads[state.left].whole = true;
+    for (const State& state : graph_.states()) reads[state.updated].whole = true;
     for (const GraphOutput& output : graph_.outputs()) reads[output.value].whole = true;
     for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
       const Op& op = graph_.op(id);
@@ -275,7 +275,7 @@ class TurnPlanner {
   absl::Status CheckBefore(const std::vector<Need>& needs) {
     std::vector<ValueId> state_of(graph_.values().size(), kNone);  // a state that it follows from
     for (const State& state : graph_.states()) {
-      if (state.given != kNone) state_of[state.given] = state.given;
+      if (state.input != kNone) state_of[state.input] = state.input;
     }
     for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
       const Op& op = graph_.op(id);

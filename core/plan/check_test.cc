@@ -1,0 +1,66 @@
+#include "core/plan/check.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+Plan Complete() {
+  Plan plan;
+  plan.set_format(1);
+  PlanPart& part = *plan.add_stages()->add_parts();
+  part.set_graph("train");
+  part.set_micro_batches(2);
+  part.add_passes()->set_name("order");
+  return plan;
+}
+
+TEST(CheckPlanTest, AcceptsOpenAndCompletePlans) {
+  EXPECT_TRUE(CheckPlan(Plan()).ok());
+  EXPECT_TRUE(CheckPlan(Complete()).ok());
+  Plan none = Complete();
+  none.mutable_stages(0)->mutable_parts(0)->mutable_passes(0)->set_name("none");
+  EXPECT_TRUE(CheckPlan(none).ok());
+}
+
+TEST(CheckPlanTest, RefusesInOneLineWhatCannotBeFollowed) {
+  const std::vector<std::pair<std::function<void(Plan&, PlanPart&)>, std::string>> cases = {
+      {[](Plan& plan, PlanPart&) { plan.set_format(99); },
+       "the Plan has format 99; this version reads format 1"},
+      {[](Plan& plan, PlanPart&) { plan.add_stages(); },
+       "the Plan has 2 stages; this version runs one"},
+      {[](Plan& plan, PlanPart&) { plan.mutable_stages(0)->add_mesh()->set_name("data"); },
+       "the Plan is for a mesh of devices with axis 'data'; this version runs one device"},
+      {[](Plan&, PlanPart& part) { part.clear_graph(); },
+       "the Plan has a part that names no graph"},
+      {[](Plan& plan, PlanPart& part) {
+         const PlanPart copy = part;
+         *plan.mutable_stages(0)->add_parts() = copy;
+       },
+       "the Plan has two parts for graph 'train'"},
+      {[](Plan&, PlanPart& part) { part.set_micro_batches(-1); },
+       "the Plan's part for graph 'train' has micro_batches: -1; it must be at least 1"},
+      {[](Plan&, PlanPart& part) { part.add_passes()->set_name("magic"); },
+       "the Plan's part for graph 'train' lists pass 'magic'; there are fuse, order and none"},
+      {[](Plan&, PlanPart& part) { part.add_passes()->set_name("none"); },
+       "the Plan's part for graph 'train' lists pass 'none' beside others; it stands alone"},
+      {[](Plan&, PlanPart& part) { (*part.mutable_passes(0)->mutable_options())["depth"] = "3"; },
+       "the Plan's part for graph 'train' lists pass 'order' with option 'depth'; it has no "
+       "options"},
+  };
+  for (const auto& [damage, message] : cases) {
+    Plan plan = Complete();
+    damage(plan, *plan.mutable_stages(0)->mutable_parts(0));
+    const absl::Status status = CheckPlan(plan);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(std::string(status.message()), message);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

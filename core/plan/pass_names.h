@@ -1,0 +1,17 @@
+// Names of the passes over a Program that a Plan may list. core/program/passes/pass_list.cc has the
+// passes themselves, and does not compile if its names are others.
+#ifndef TESSERA_CORE_PLAN_PASS_NAMES_H_
+#define TESSERA_CORE_PLAN_PASS_NAMES_H_
+
+#include "absl/strings/string_view.h"
+
+namespace tessera {
+
+inline constexpr absl::string_view kPassNames[] = {"fuse", "order"};
+
+// Listed alone: no pass at all, where an empty list means the default ones.
+inline constexpr absl::string_view kNoPass = "none";
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PLAN_PASS_NAMES_H_
