@@ -6,8 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "core/ops/operator_list.h"
-#include "core/status/check.h"
+#include "core/program/copy_instruction.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -19,7 +18,7 @@ class Assignment {
 
   absl::Status Run() {
     RETURN_IF_ERROR(SettleStates());
-    FindLives();
+    FindLiveRanges();
     AssignStatesAndInputs();
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       AssignOutputs(static_cast<int32_t>(i));
@@ -36,7 +35,7 @@ class Assignment {
   int32_t count() const { return static_cast<int32_t>(program_.instructions.size()); }
 
   // First writes and last reads of every root, in the present order.
-  void FindLives() {
+  void FindLiveRanges() {
     first_.assign(program_.values.size(), count());
     last_.assign(program_.values.size(), -1);
     writers_.assign(program_.values.size(), 0);
@@ -54,20 +53,20 @@ class Assignment {
     for (const NamedValue& output : program_.outputs) last_[Root(output.value)] = count();
   }
 
-  // Whether what is left of a state can be computed in the bytes of what was given: no one reads
-  // the given value later, and the instruction that reads it last allows it.
-  bool CanLeaveInPlace(const ProgramState& state) const {
-    return Root(state.left) == state.left && !claimed_.contains(state.left) &&
-           writers_[state.left] == 1 && CanOverwrite(state);
+  // Whether the updated value of a state can be computed where the input value lies: nothing reads
+  // that later, and the instruction that reads it last allows it.
+  bool CanUpdateInPlace(const ProgramState& state) const {
+    return Root(state.updated) == state.updated && !claimed_.contains(state.updated) &&
+           writers_[state.updated] == 1 && CanOverwrite(state);
   }
 
   bool CanOverwrite(const ProgramState& state) const {
-    if (state.given == kNone) return true;
-    const int32_t given = Root(state.given);
-    const int32_t writer = first_[state.left];
-    if (last_[given] < writer) return true;
-    if (last_[given] > writer) return false;
-    return InPlaceAllowed(program_.instructions[writer], state.given, state.left);
+    if (state.input == kNone) return true;
+    const int32_t input = Root(state.input);
+    const int32_t writer = first_[state.updated];
+    if (last_[input] < writer) return true;
+    if (last_[input] > writer) return false;
+    return InPlaceAllowed(program_.instructions[writer], state.input, state.updated);
   }
 
   // Whether `instruction` may write `output` exactly where `input` lies.
@@ -99,34 +98,27 @@ class Assignment {
     return false;
   }
 
-  // Where a state cannot be left in place, a copy at the end brings it there.
+  // If a state cannot be updated in place, a copy at the end of the step brings it there.
   absl::Status SettleStates() {
-    FindLives();
+    FindLiveRanges();
     for (ProgramState& state : program_.states) {
-      if (state.left == state.given) continue;
-      if (CanLeaveInPlace(state)) {
-        claimed_.insert(state.left);
+      if (state.updated == state.input) continue;
+      if (CanUpdateInPlace(state)) {
+        claimed_.insert(state.updated);
         continue;
       }
-      const ProgramValue source = program_.values[state.left];
-      Instruction copy;
-      copy.op = FindOperator("copy");
-      TESSERA_CHECK(copy.op != nullptr);
-      copy.phase = Phase::kUpdate;
-      ProgramValue kept = source;
+      ProgramValue kept = program_.values[state.updated];
       kept.path = absl::StrCat(state.path, ".kept");
       kept.role = state.role;
       kept.root = static_cast<int32_t>(program_.values.size());
       kept.root_offset = 0;
-      kept.strides = RowMajorStrides(source.type.shape);
-      copy.path = kept.path;
-      copy.inputs = {state.left};
-      copy.outputs = {kept.root};
-      copy.cost.bytes = 2.0 * static_cast<double>(NumBytes(source.type));
+      kept.strides = RowMajorStrides(kept.type.shape);
+      const int32_t target = kept.root;
       program_.values.push_back(std::move(kept));
-      ASSIGN_OR_RETURN(copy.kernel, chooser_.Choose(program_.RequestOf(copy)));
-      state.left = copy.outputs[0];
-      claimed_.insert(state.left);
+      ASSIGN_OR_RETURN(Instruction copy,
+                       CopyInstruction(program_, chooser_, state.updated, target, Phase::kUpdate));
+      state.updated = target;
+      claimed_.insert(target);
       program_.instructions.push_back(std::move(copy));
     }
     return absl::OkStatus();
@@ -147,7 +139,7 @@ class Assignment {
   Category CategoryOf(int32_t root) const {
     const ProgramValue& value = program_.values[root];
     if (value.role == Role::kGradient || value.role == Role::kActivation) {
-      // A turn's share of a gradient carries the turn behind the path.
+      // The share of one micro-batch has the micro-batch behind the path.
       absl::string_view path = value.path;
       path = path.substr(0, path.find('@'));
       if (absl::EndsWith(path, ".grad") &&
@@ -164,11 +156,11 @@ class Assignment {
                                 : state.role == Role::kCache   ? Category::kCache
                                                                : Category::kOptimizerState;
       if (state.role == Role::kParameter) parameters_.insert(state.path);
-      const int32_t root = Root(state.given != kNone ? state.given : state.left);
+      const int32_t root = Root(state.input != kNone ? state.input : state.updated);
       const int32_t buffer = AddBuffer(root, category, -1, count());
       program_.buffers[buffer].path = state.path;
       program_.buffers[buffer].state = state.role != Role::kCache;
-      program_.values[Root(state.left)].buffer = buffer;
+      program_.values[Root(state.updated)].buffer = buffer;
     }
     for (const NamedValue& input : program_.inputs) {
       const int32_t root = Root(input.value);
@@ -186,7 +178,9 @@ class Assignment {
         program_.values[root].buffer = reused;
         Buffer& buffer = program_.buffers[reused];
         buffer.last = std::max(buffer.last, last_[root]);
-        if (CategoryOf(root) == Category::kGradients) buffer.category = Category::kGradients;
+        if (CategoryOf(root) != buffer.CategoryAt(i)) {
+          buffer.changes.push_back({i, CategoryOf(root)});
+        }
         continue;
       }
       AddBuffer(root, CategoryOf(root), first_[root], last_[root]);
@@ -205,7 +199,7 @@ class Assignment {
           category == Category::kInputs) {
         continue;
       }
-      // The whole buffer, not a part of something larger.
+      // All of the buffer, not a part of something larger.
       if (NumBytes(program_.values[root].type) != NumBytes(program_.values[output].type)) continue;
       if (InPlaceAllowed(instruction, input, output)) return buffer;
     }

@@ -1,5 +1,5 @@
-// Gives every value a buffer: in place where an operator allows it, states left in the bytes of
-// states given. After this the order of instructions is final.
+// Gives every value a buffer: in place if an operator allows it, updated states in the bytes of
+// their inputs. After this the order of instructions is final.
 #ifndef TESSERA_CORE_PROGRAM_ASSIGN_BUFFERS_H_
 #define TESSERA_CORE_PROGRAM_ASSIGN_BUFFERS_H_
 
@@ -10,7 +10,7 @@
 namespace tessera {
 
 // Appends a copy for each state that cannot be computed where it is kept. Fills in
-// ProgramValue::buffer, Program::buffers with their lives, and workspaces.
+// ProgramValue::buffer, Program::buffers with their live ranges, and workspaces.
 absl::Status AssignBuffers(KernelChooser& chooser, Program& program);
 
 }  // namespace tessera

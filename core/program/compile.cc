@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/plan/check.h"
+#include "core/plan/pass_names.h"
 #include "core/plan/rewrite.h"
 #include "core/program/assign_buffers.h"
 #include "core/program/kernel_chooser.h"
@@ -18,49 +20,31 @@
 namespace tessera {
 namespace {
 
-constexpr int kPlanFormat = 1;
+const PlanPart* FindPart(const Plan& plan, const std::string& graph) {
+  if (plan.stages_size() == 0) return nullptr;
+  for (const PlanPart& part : plan.stages(0).parts()) {
+    if (part.graph() == graph) return &part;
+  }
+  return nullptr;
+}
 
-// The Plan with a part for every Graph, and every part whole.
+// The Plan with a complete part for every Graph, in their order, and for no other.
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, const std::vector<Graph>& graphs) {
-  if (plan.format() != 0 && plan.format() != kPlanFormat) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the plan has format ", plan.format(), "; this program reads ", kPlanFormat));
-  }
-  if (plan.stages_size() > 1 || (plan.stages_size() == 1 && plan.stages(0).mesh_size() > 0)) {
-    return absl::InvalidArgumentError("the plan is for more than one device");
-  }
-  Plan completed;
+  RETURN_IF_ERROR(CheckPlan(plan));
+  Plan completed = plan;
   completed.set_format(kPlanFormat);
-  Stage* stage = completed.add_stages();
+  Stage& stage =
+      completed.stages_size() > 0 ? *completed.mutable_stages(0) : *completed.add_stages();
+  stage.clear_parts();
   for (const Graph& graph : graphs) {
-    PlanPart* part = stage->add_parts();
-    if (plan.stages_size() == 1) {
-      for (const PlanPart& given : plan.stages(0).parts()) {
-        if (given.graph() == graph.name()) *part = given;
-      }
-    }
-    const std::string fingerprint = graph.Fingerprint();
-    if (!part->fingerprint().empty() && part->fingerprint() != fingerprint) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the plan was made for another graph '", graph.name(), "' (fingerprint ",
-                       part->fingerprint(), ", not ", fingerprint, ")"));
-    }
-    part->set_graph(graph.name());
-    part->set_fingerprint(fingerprint);
-    if (part->micro_batches() == 0) part->set_micro_batches(1);
-    if (part->passes_size() == 0) {
-      for (const std::string& pass : DefaultPasses()) part->add_passes()->set_name(pass);
-    }
-  }
-  if (plan.stages_size() == 1) {
-    for (const PlanPart& given : plan.stages(0).parts()) {
-      const bool known = std::any_of(graphs.begin(), graphs.end(), [&](const Graph& graph) {
-        return graph.name() == given.graph();
-      });
-      if (!known) {
-        return absl::InvalidArgumentError(absl::StrCat("the plan has a part for a graph '",
-                                                       given.graph(), "' that is not there"));
-      }
+    PlanPart& part = *stage.add_parts();
+    if (const PlanPart* planned = FindPart(plan, graph.name())) part = *planned;
+    RETURN_IF_ERROR(CheckPlanPart(graph, part));
+    part.set_graph(graph.name());
+    if (part.fingerprint().empty()) part.set_fingerprint(graph.Fingerprint());
+    if (part.micro_batches() == 0) part.set_micro_batches(1);
+    if (part.passes_size() == 0) {
+      for (const std::string& pass : DefaultPasses()) part.add_passes()->set_name(pass);
     }
   }
   return completed;
@@ -70,7 +54,7 @@ absl::StatusOr<Program> CompileProgram(const Graph& graph, const PlanPart& part,
                                        KernelChooser& chooser) {
   ASSIGN_OR_RETURN(Program program, Lower(graph, chooser));
   for (const PassChoice& choice : part.passes()) {
-    if (choice.name() == "none") continue;
+    if (choice.name() == kNoPass) continue;
     ASSIGN_OR_RETURN(const Pass* pass, FindPass(choice.name()));
     const PassOptions options(choice.options().begin(), choice.options().end());
     RETURN_IF_ERROR(pass->run(options, chooser, program));
@@ -113,11 +97,11 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
 }
 
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const Backend& backend, const CompileOptions& options) {
+                                       const Backend& backend) {
   CompiledRun run;
   ASSIGN_OR_RETURN(run.plan, CompletePlan(plan, graphs));
   KernelChooser chooser(&backend, plan.kernels());
-  StateLayout states(options.fence_bytes);
+  StateLayout states;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
     ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(graphs[i]), part));
@@ -134,12 +118,6 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   }
   *run.plan.mutable_kernels() = ChoicesOf(run.programs, backend);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());
-  if (options.memory_limit_bytes > 0 && run.arena_bytes > options.memory_limit_bytes) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the run needs ", run.arena_bytes, " bytes, more than the memory limit of ",
-                     options.memory_limit_bytes, " bytes; the smallest limit that it meets is ",
-                     run.arena_bytes, " bytes"));
-  }
   return run;
 }
 

@@ -27,17 +27,11 @@ struct CompiledRun {
   const Program* FindProgram(absl::string_view name) const;  // nullptr if there is none
 };
 
-struct CompileOptions {
-  // 0: no limit. A peak above it is ResourceExhausted, with the peak in the message.
-  int64_t memory_limit_bytes = 0;
-  // For tests of memory: bytes of fence around each buffer, 0 for none.
-  int64_t fence_bytes = 0;
-};
-
 // Compiles the Graphs of one run (names must differ; states of one path must have one type). `plan`
-// may be open: parts, passes and kernels that it leaves out are filled in.
+// may be open: parts, passes and kernels that it leaves out are filled in. Its parts for other
+// Graphs are not used, so a saved Plan can be replayed for some of its Graphs.
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const Backend& backend, const CompileOptions& options);
+                                       const Backend& backend);
 
 }  // namespace tessera
 

@@ -52,9 +52,9 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
   // Where a new state was computed before the old one was last read, it is copied into place later:
   // edges against the present order could close a circle.
   for (const ProgramState& state : program.states) {
-    if (state.given == kNone || state.left == state.given) continue;
-    for (int32_t part : written[program.values[state.left].root]) {
-      for (int32_t reader : readers[program.values[state.given].root]) {
+    if (state.input == kNone || state.updated == state.input) continue;
+    for (int32_t part : written[program.values[state.updated].root]) {
+      for (int32_t reader : readers[program.values[state.input].root]) {
         if (reader < producer[part]) predecessors[producer[part]].push_back(reader);
       }
     }

@@ -3,20 +3,22 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
+#include "core/program/copy_instruction.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
 
-// Which operators an output or a state left behind depends on.
+// The operators that an output or an updated state depends on.
 std::vector<bool> NeededOps(const Graph& graph) {
   std::vector<bool> needed(graph.ops().size(), false);
   std::vector<ValueId> pending;
   for (const GraphOutput& output : graph.outputs()) pending.push_back(output.value);
-  for (const State& state : graph.states()) pending.push_back(state.left);
+  for (const State& state : graph.states()) pending.push_back(state.updated);
   while (!pending.empty()) {
     const OpId op = graph.value(pending.back()).producer;
     pending.pop_back();
@@ -33,32 +35,38 @@ class Lowering {
     program_.name = graph.name();
     program_.threads = chooser.processor().threads;
     value_of_.assign(graph.values().size(), kNone);
+    for (const GraphOutput& output : graph.outputs()) results_.insert(output.value);
+    for (const State& state : graph.states()) results_.insert(state.updated);
   }
 
   absl::StatusOr<Program> Run() {
     for (const GraphInput& input : graph_.inputs()) {
       const int32_t value = AddRoot(graph_.value(input.value));
-      value_of_[input.value] = value;
+      SetValue(input.value, value);
       program_.inputs.push_back({graph_.value(input.value).path, value});
     }
     for (const State& state : graph_.states()) {
-      if (state.given != kNone) value_of_[state.given] = AddRoot(graph_.value(state.given));
+      if (state.input == kNone) continue;
+      SetValue(state.input, AddRoot(graph_.value(state.input)));
+      if (state.updated != state.input) overwritten_.insert(value_of_[state.input]);
     }
-    for (const GraphOutput& output : graph_.outputs()) fixed_.insert({output.value, true});
-    for (const State& state : graph_.states()) fixed_.insert({state.left, true});
 
     const std::vector<bool> needed = NeededOps(graph_);
     for (size_t id = 0; id < graph_.ops().size(); ++id) {
       if (needed[id]) RETURN_IF_ERROR(LowerOp(graph_.op(static_cast<OpId>(id))));
     }
+    phase_ = Phase::kUpdate;
     for (const State& state : graph_.states()) {
       ProgramState lowered{state.path, state.role, kNone, kNone};
-      if (state.given != kNone) lowered.given = value_of_[state.given];
-      ASSIGN_OR_RETURN(lowered.left, RowMajor(value_of_[state.left]));
+      if (state.input != kNone) lowered.input = value_of_[state.input];
+      lowered.updated = value_of_[state.updated];
+      if (state.updated != state.input) {
+        ASSIGN_OR_RETURN(lowered.updated, Lasting(lowered.updated));
+      }
       program_.states.push_back(std::move(lowered));
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      ASSIGN_OR_RETURN(const int32_t value, RowMajor(value_of_[output.value]));
+      ASSIGN_OR_RETURN(const int32_t value, Lasting(value_of_[output.value]));
       program_.outputs.push_back({output.name, value});
     }
     return std::move(program_);
@@ -74,7 +82,13 @@ class Lowering {
     uses_.emplace_back();
     views_.emplace_back();
     producer_.push_back(kNone);
+    kept_.push_back(false);
     return static_cast<int32_t>(program_.values.size()) - 1;
+  }
+
+  void SetValue(ValueId id, int32_t value) {
+    value_of_[id] = value;
+    if (results_.contains(id)) kept_[program_.values[value].root] = true;
   }
 
   int32_t AddRoot(const Value& value) {
@@ -104,7 +118,7 @@ class Lowering {
     return id;
   }
 
-  // Adds the instruction and notes who reads what.
+  // Adds the instruction and notes what it reads and writes.
   void Emit(Instruction instruction) {
     const int32_t index = static_cast<int32_t>(program_.instructions.size());
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
@@ -114,18 +128,8 @@ class Lowering {
     program_.instructions.push_back(std::move(instruction));
   }
 
-  // Copies `source` into `target`, which has the same type.
   absl::Status EmitCopy(int32_t source, int32_t target) {
-    Instruction copy;
-    copy.op = FindOperator("copy");
-    TESSERA_CHECK(copy.op != nullptr);
-    copy.path = program_.values[target].path;
-    copy.inputs = {source};
-    copy.outputs = {target};
-    copy.phase = phase_;
-    ASSIGN_OR_RETURN(copy.kernel, chooser_.Choose(program_.RequestOf(copy)));
-    const TensorType& type = program_.values[source].type;
-    copy.cost.bytes = 2.0 * static_cast<double>(NumBytes(type));
+    ASSIGN_OR_RETURN(Instruction copy, CopyInstruction(program_, chooser_, source, target, phase_));
     Emit(std::move(copy));
     return absl::OkStatus();
   }
@@ -135,7 +139,21 @@ class Lowering {
     const ProgramValue& value = program_.values[id];
     if (IsRowMajor(value.type.shape, value.strides)) return id;
     auto [it, inserted] = copies_.try_emplace(id, kNone);
-    if (!inserted) return it->second;
+    if (inserted) {
+      ASSIGN_OR_RETURN(it->second, Copy(id));
+    }
+    return it->second;
+  }
+
+  // A value that is there at the end of the step, in row-major order: itself, or a copy if it lies
+  // in a state that the step updates.
+  absl::StatusOr<int32_t> Lasting(int32_t id) {
+    if (overwritten_.contains(program_.values[id].root)) return Copy(id);
+    return RowMajor(id);
+  }
+
+  absl::StatusOr<int32_t> Copy(int32_t id) {
+    const ProgramValue& value = program_.values[id];
     ProgramValue root;
     root.path = absl::StrCat(value.path, ".copy");
     root.type = value.type;
@@ -143,7 +161,6 @@ class Lowering {
     root.role = value.role;
     const int32_t copy = AddValue(std::move(root));
     program_.values[copy].root = copy;
-    it->second = copy;
     RETURN_IF_ERROR(EmitCopy(id, copy));
     return copy;
   }
@@ -165,7 +182,7 @@ class Lowering {
     instruction.cost = op.kind->Cost(types);
     for (ValueId id : op.inputs) instruction.inputs.push_back(value_of_[id]);
     for (ValueId id : op.outputs) {
-      value_of_[id] = AddRoot(graph_.value(id));
+      SetValue(id, AddRoot(graph_.value(id)));
       instruction.outputs.push_back(value_of_[id]);
     }
     for (OpId earlier : op.after) {
@@ -194,61 +211,116 @@ class Lowering {
         placement = op.kind->View(types, static_cast<int>(i), program_.values[base].strides);
         TESSERA_CHECK(placement.has_value()) << op.path;
       }
-      value_of_[op.outputs[i]] =
-          AddView(output.path, Realized(output.type), output.role, base, *placement);
+      SetValue(op.outputs[i],
+               AddView(output.path, Realized(output.type), output.role, base, *placement));
     }
     return absl::OkStatus();
   }
 
   absl::Status LowerAssembly(const Op& op, const OpTypes& types) {
     const Value& output = graph_.value(op.outputs[0]);
-    const int32_t whole = AddRoot(output);
-    value_of_[op.outputs[0]] = whole;
+    const int32_t assembled = AddRoot(output);
+    SetValue(op.outputs[0], assembled);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const ViewPlacement placement = op.kind->Part(types, static_cast<int>(i));
       const int32_t part = value_of_[op.inputs[i]];
-      if (fixed_.count(op.inputs[i]) == 0 && CanPlace(part, placement)) {
-        Place(part, whole, placement);
-      } else {
-        const int32_t target = AddView(absl::StrCat(output.path, ".part", i),
-                                       program_.values[part].type, output.role, whole, placement);
-        RETURN_IF_ERROR(EmitCopy(part, target));
-      }
+      if (MoveInto(assembled, part, placement)) continue;
+      const int32_t target = AddView(absl::StrCat(output.path, ".part", i),
+                                     program_.values[part].type, output.role, assembled, placement);
+      RETURN_IF_ERROR(EmitCopy(part, target));
     }
     return absl::OkStatus();
   }
 
-  // Whether a value that has been computed into memory of its own can be computed into a part of
-  // another's instead.
-  bool CanPlace(int32_t part, const ViewPlacement& placement) const {
-    const ProgramValue& value = program_.values[part];
-    if (value.root != part || producer_[part] == kNone) return false;  // a view, input or state
-    if (IsRowMajor(value.type.shape, placement.strides)) return true;
-    if (!views_[part].empty()) return false;
-    const Instruction& producer = program_.instructions[producer_[part]];
-    for (size_t j = 0; j < producer.outputs.size(); ++j) {
-      if (producer.outputs[j] == part && !producer.kernel->StridedOutput(static_cast<int>(j))) {
+  // A value that shares memory of a root, with the strides that it gets when the root moves.
+  struct Moved {
+    int32_t value;
+    Strides strides;
+  };
+
+  // Makes the instruction that has computed `part`, or the root that `part` is a reshaped view of,
+  // write it at `placement` in `assembled` instead of memory of its own. Returns false, and changes
+  // nothing, if it cannot.
+  bool MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement) {
+    const int32_t root = program_.values[part].root;
+    if (producer_[root] == kNone || kept_[root]) return false;
+    const std::optional<std::vector<Moved>> moved = MovedStrides(root, part, placement.strides);
+    if (!moved.has_value()) return false;
+    for (const Moved& m : *moved) {
+      if (!IsRowMajor(program_.values[m.value].type.shape, m.strides) && !AllowsStrides(m.value)) {
         return false;
       }
     }
-    for (const auto& [reader, index] : uses_[part]) {
-      if (!program_.instructions[reader].kernel->StridedInput(index)) return false;
+    for (const Moved& m : *moved) {
+      ProgramValue& value = program_.values[m.value];
+      value.root = assembled;
+      value.root_offset += placement.offset;
+      value.strides = m.strides;
+      views_[assembled].push_back(m.value);
     }
+    views_[root].clear();
     return true;
   }
 
-  void Place(int32_t part, int32_t whole, const ViewPlacement& placement) {
-    ProgramValue& value = program_.values[part];
-    value.root = whole;
-    value.root_offset = placement.offset;
-    value.strides = placement.strides;
-    views_[whole].push_back(part);
-    for (int32_t view : views_[part]) {
-      program_.values[view].root = whole;
-      program_.values[view].root_offset += placement.offset;
-      views_[whole].push_back(view);
+  // The strides of `root` and its views if `part`, which is one of them, gets `strides`; nullopt if
+  // strides cannot say it.
+  std::optional<std::vector<Moved>> MovedStrides(int32_t root, int32_t part,
+                                                 const Strides& strides) const {
+    if (!CoversRoot(part)) return std::nullopt;
+    const std::optional<Strides> root_strides = Reshaped(part, strides, root);
+    if (!root_strides.has_value()) return std::nullopt;
+    const bool row_major = IsRowMajor(program_.values[root].type.shape, *root_strides);
+    std::vector<Moved> moved = {{root, *root_strides}};
+    for (int32_t view : views_[root]) {
+      if (row_major) {
+        moved.push_back({view, program_.values[view].strides});
+        continue;
+      }
+      std::optional<Strides> view_strides;
+      if (CoversRoot(view)) view_strides = Reshaped(root, *root_strides, view);
+      if (!view_strides.has_value()) return std::nullopt;
+      moved.push_back({view, *std::move(view_strides)});
     }
-    views_[part].clear();
+    return moved;
+  }
+
+  // Whether a value is its root, or all of it in the same order.
+  bool CoversRoot(int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    const ProgramValue& root = program_.values[value.root];
+    return value.root_offset == 0 && IsRowMajor(value.type.shape, value.strides) &&
+           IsRowMajor(root.type.shape, root.strides) &&
+           NumElements(value.type.shape) == NumElements(root.type.shape);
+  }
+
+  // The strides of `to`, a reshaped view of the same elements, if `from` has `strides`.
+  std::optional<Strides> Reshaped(int32_t from, const Strides& strides, int32_t to) const {
+    const TensorType& type = program_.values[from].type;
+    const TensorType& reshaped = program_.values[to].type;
+    if (type == reshaped) return strides;
+    const Attributes none;
+    static const Operator& reshape = *FindOperator("reshape");
+    const std::optional<ViewPlacement> view = reshape.View(
+        {absl::MakeConstSpan(&type, 1), absl::MakeConstSpan(&reshaped, 1), none}, 0, strides);
+    if (!view.has_value() || view->offset != 0) return std::nullopt;
+    return view->strides;
+  }
+
+  // Whether the instruction that writes a value, if there is one, and all that read it so far can
+  // do so at any strides.
+  bool AllowsStrides(int32_t id) const {
+    if (producer_[id] != kNone) {
+      const Instruction& producer = program_.instructions[producer_[id]];
+      for (size_t j = 0; j < producer.outputs.size(); ++j) {
+        if (producer.outputs[j] == id && !producer.kernel->StridedOutput(static_cast<int>(j))) {
+          return false;
+        }
+      }
+    }
+    for (const auto& [reader, index] : uses_[id]) {
+      if (!program_.instructions[reader].kernel->StridedInput(index)) return false;
+    }
+    return true;
   }
 
   const Graph& graph_;
@@ -256,11 +328,13 @@ class Lowering {
   Program program_;
   Phase phase_ = Phase::kForward;
   std::vector<int32_t> value_of_;                           // by ValueId
-  absl::flat_hash_map<ValueId, bool> fixed_;                // outputs and states left
+  absl::flat_hash_set<ValueId> results_;                    // outputs and updated states
+  absl::flat_hash_set<int32_t> overwritten_;                // inputs of states that are updated
   absl::flat_hash_map<int32_t, int32_t> copies_;            // row-major copies
   std::vector<std::vector<std::pair<int32_t, int>>> uses_;  // by value: instruction, input
   std::vector<std::vector<int32_t>> views_;                 // by root
   std::vector<int32_t> producer_;                           // by value: instruction
+  std::vector<bool> kept_;                                  // by root: it holds a result
 };
 
 }  // namespace

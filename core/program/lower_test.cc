@@ -19,7 +19,7 @@ class LowerTest : public ::testing::Test {
  protected:
   Program Compile(const Graph& graph) {
     EXPECT_TRUE(graph.status().ok()) << graph.status();
-    auto run = CompileRun({graph}, Plan(), *backend_, {});
+    auto run = CompileRun({graph}, Plan(), *backend_);
     EXPECT_TRUE(run.ok()) << run.status();
     return run.ok() ? run->programs[0] : Program();
   }
@@ -62,6 +62,34 @@ TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
   }
 }
 
+// dq, dk and dv were copied into the gradient of qkv.
+TEST_F(LowerTest, AReshapedPartOfAConcatIsComputedInPlace) {
+  Tensor x = graph_.Input("x", F32({2, 6}));
+  Tensor a = Exp(Reshape(x, {2, 3, 2}));
+  Tensor b = Square(x);
+  graph_.SetOutput("y", Concat({Reshape(a, {2, 6}), b}, 1));
+  const Program program = Compile(graph_);
+  ASSERT_EQ(program.instructions.size(), 2u) << program.ToString();
+  const ProgramValue& moved = program.value(program.instructions[0].outputs[0]);
+  EXPECT_EQ(moved.root, program.outputs[0].value);
+  EXPECT_EQ(moved.strides, Strides({12, 2, 1}));
+}
+
+TEST_F(LowerTest, AReshapedPartThatIsAResultIsCopied) {
+  Tensor x = graph_.Input("x", F32({2, 6}));
+  Tensor a = Exp(Reshape(x, {2, 3, 2}));
+  graph_.SetOutput("a", a);
+  graph_.SetOutput("y", Concat({Reshape(a, {2, 6}), Square(x)}, 1));
+  EXPECT_EQ(Compile(graph_).instructions.size(), 3u);
+}
+
+TEST_F(LowerTest, APartThatStridesCannotReshapeIsCopied) {
+  Tensor x = graph_.Input("x", F32({2, 6}));
+  Tensor a = Exp(Reshape(x, {12}));  // one run, which the concat would break in two
+  graph_.SetOutput("y", Concat({Reshape(a, {2, 6}), Square(x)}, 1));
+  EXPECT_EQ(Compile(graph_).instructions.size(), 3u);
+}
+
 TEST_F(LowerTest, APartThatIsInTwoConcatsIsCopiedIntoOne) {
   Tensor x = graph_.Input("x", F32({2}));
   Tensor a = Exp(x);
@@ -102,7 +130,7 @@ TEST_F(LowerTest, AStateIsLeftInTheBytesWhereItWasGiven) {
   graph_.SetState("p", Add(p, Square(p)));
   const Program program = Compile(graph_);
   const ProgramState& state = program.states[0];
-  EXPECT_EQ(program.OffsetOf(state.given), program.OffsetOf(state.left));
+  EXPECT_EQ(program.OffsetOf(state.input), program.OffsetOf(state.updated));
   EXPECT_EQ(program.instructions.size(), 2u) << program.ToString();
 }
 
@@ -113,7 +141,7 @@ TEST_F(LowerTest, AnOldStateThatIsStillReadIsKeptUntilThen) {
   // Recorded after the new value, but reads the old one.
   graph_.SetOutput("y", Multiply(next, p));
   const Program program = Compile(graph_);
-  EXPECT_EQ(program.OffsetOf(program.states[0].given), program.OffsetOf(program.states[0].left));
+  EXPECT_EQ(program.OffsetOf(program.states[0].input), program.OffsetOf(program.states[0].updated));
   EXPECT_TRUE(VerifyProgram(program).ok());
 }
 
@@ -136,10 +164,10 @@ parameter %w: f64[4, 3] in #0
 [0] %matmul: f64[2, 4] in #2 = matmul(%x, %w) {transpose_a=false, transpose_b=true} kernel=loops
 [1] %reduce_sum: f64[] in #3 = reduce_sum(%matmul) {axes=[0, 1], keep_dims=false} kernel=loops
 output loss = %reduce_sum: f64[] in #3
-buffer #0 w 96 bytes at 0, alive [-1, 2], parameters
-buffer #1 x 48 bytes at 128, alive [-1, 0], inputs
-buffer #2 matmul 64 bytes at 192, alive [0, 1], activations
-buffer #3 reduce_sum 8 bytes at 128, alive [1, 2], activations
+buffer #0 w 96 bytes at 0, live [-1, 2], parameters
+buffer #1 x 48 bytes at 128, live [-1, 0], inputs
+buffer #2 matmul 64 bytes at 192, live [0, 1], activations
+buffer #3 reduce_sum 8 bytes at 128, live [1, 2], activations
 )");
 }
 
@@ -167,7 +195,7 @@ class VerifyTest : public LowerTest {
 TEST_F(VerifyTest, FindsALifeThatEndsTooSoon) {
   int32_t a = program_.instructions[0].outputs[0];
   program_.buffers[program_.value(a).buffer].last = 0;
-  EXPECT_THAT(Error(), HasSubstr("which is alive in [0, 0]"));
+  EXPECT_THAT(Error(), HasSubstr("which is live in [0, 0]"));
 }
 
 TEST_F(VerifyTest, FindsBuffersThatMeet) {
@@ -201,6 +229,21 @@ TEST_F(VerifyTest, FindsAWrongShape) {
   EXPECT_THAT(Error(), HasSubstr("is [99], not [100]"));
 }
 
+// An assembled value counted as written after its first part.
+TEST_F(LowerTest, TheVerifierFindsAnAssembledValueThatLacksAPartOrHasOneTwice) {
+  Tensor x = graph_.Input("x", F32({4, 3}));
+  graph_.SetOutput("y", Square(Concat({Exp(x), Negate(x)}, 1)));
+  const Program program = Compile(graph_);
+  ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
+  Program incomplete = program;
+  std::swap(incomplete.instructions[1], incomplete.instructions[2]);
+  EXPECT_THAT(VerifyProgram(incomplete).ToString(), HasSubstr("which was not written"));
+  Program overlapping = program;
+  overlapping.values[overlapping.instructions[1].outputs[0]].root_offset = 0;
+  EXPECT_THAT(VerifyProgram(overlapping).ToString(),
+              HasSubstr("writes negate over elements of exp"));
+}
+
 TEST_F(VerifyTest, FindsAViewThatLeavesItsRoot) {
   program_.values[program_.instructions[0].inputs[0]].root_offset = 1;
   EXPECT_THAT(Error(), HasSubstr("reaches outside of"));
@@ -213,7 +256,7 @@ TEST_F(VerifyTest, FindsABufferOutsideOfTheArena) {
 
 TEST_F(VerifyTest, FindsAStateThatMoved) {
   const ProgramState& state = program_.states[0];
-  program_.values[state.left].buffer = program_.value(program_.inputs[0].value).buffer;
+  program_.values[state.updated].buffer = program_.value(program_.inputs[0].value).buffer;
   EXPECT_FALSE(VerifyProgram(program_).ok());
 }
 

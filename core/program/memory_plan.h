@@ -1,4 +1,4 @@
-// The memory plan: every buffer gets an offset in one arena, from its size and its life.
+// The memory plan: every buffer gets an offset in one arena, from its size and its live range.
 #ifndef TESSERA_CORE_PROGRAM_MEMORY_PLAN_H_
 #define TESSERA_CORE_PROGRAM_MEMORY_PLAN_H_
 
@@ -9,30 +9,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "absl/types/span.h"
 #include "core/program/program.h"
 
 namespace tessera {
-
-// Something that takes `bytes` from before step `first` until after step `last`.
-struct Lifetime {
-  int64_t bytes = 0;  // > 0, a multiple of the alignment
-  int32_t first = 0;
-  int32_t last = 0;
-};
-
-struct Placement {
-  std::vector<int64_t> offsets;
-  int64_t bytes = 0;  // no lifetime ends behind it
-};
-
-// Places lifetimes so that those that overlap in time do not overlap in space. Tries several orders
-// and keeps the best; deterministic. Time is n log n plus the number of pairs that meet, the latter
-// only up to 20,000 lifetimes.
-Placement PlaceLifetimes(absl::Span<const Lifetime> lifetimes);
-
-// The largest sum of bytes that are alive at once: no placement can be smaller.
-int64_t LiveBytesBound(absl::Span<const Lifetime> lifetimes);
 
 // Offsets of the states of a run: the same in all its Programs, from the start of the arena.
 class StateLayout {

@@ -38,6 +38,14 @@ absl::string_view CategoryName(Category category) {
   return "?";
 }
 
+Category Buffer::CategoryAt(int32_t instruction) const {
+  Category result = category;
+  for (const CategoryChange& change : changes) {
+    if (change.first <= instruction) result = change.category;
+  }
+  return result;
+}
+
 int64_t Program::OffsetOf(int32_t value) const {
   const ProgramValue& v = values[value];
   return buffers[v.buffer].offset + v.root_offset * SizeOf(v.type.dtype);
@@ -83,10 +91,10 @@ std::string Program::ToString() const {
     absl::StrAppend(&text, "input ", describe(input.value), "\n");
   }
   for (const ProgramState& state : states) {
-    const int32_t value = state.given != kNone ? state.given : state.left;
+    const int32_t value = state.input != kNone ? state.input : state.updated;
     absl::StrAppend(&text, RoleName(state.role), " ", describe(value));
-    if (state.left != state.given) {
-      absl::StrAppend(&text, " leaves %", values[state.left].path);
+    if (state.updated != state.input) {
+      absl::StrAppend(&text, " leaves %", values[state.updated].path);
     }
     absl::StrAppend(&text, "\n");
   }
@@ -117,8 +125,12 @@ std::string Program::ToString() const {
   }
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& b = buffers[i];
-    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d, alive [%d, %d], %s\n", i, b.path,
+    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d, live [%d, %d], %s", i, b.path,
                           b.bytes, b.offset, b.first, b.last, CategoryName(b.category));
+    for (const CategoryChange& change : b.changes) {
+      absl::StrAppendFormat(&text, ", %s from %d", CategoryName(change.category), change.first);
+    }
+    absl::StrAppend(&text, "\n");
   }
   return text;
 }

@@ -1,7 +1,7 @@
 // A Program: what one rank does in a step. Kernels over values with local shapes, in order; every
 // value lies in a buffer, every buffer at a planned offset of one arena.
 //
-// The memory planner, the executor and (later) the simulator all read this one thing.
+// The memory planner, the executor and (later) the simulator all read the same Program.
 // Thread safety: a Program is plain data.
 #ifndef TESSERA_CORE_PROGRAM_PROGRAM_H_
 #define TESSERA_CORE_PROGRAM_PROGRAM_H_
@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-// What memory is spent on; the categories of every report.
+// The categories of memory in every report.
 enum class Category : uint8_t {
   kParameters,
   kGradients,
@@ -31,16 +31,25 @@ inline constexpr Category kAllCategories[] = {
     Category::kInputs,     Category::kCache,     Category::kWorkspace};
 absl::string_view CategoryName(Category category);
 
-// A stretch of the arena. Alive from before instruction `first` runs until after `last` has run;
+// From instruction `first` on, a buffer that was taken over holds something of another category.
+struct CategoryChange {
+  int32_t first = 0;
+  Category category = Category::kActivations;
+};
+
+// A stretch of the arena. Live from before instruction `first` runs until after `last` has run;
 // first = -1: before the step begins; last = number of instructions: after it has ended.
 struct Buffer {
   std::string path;  // of the value that it was made for
   int64_t bytes = 0;
-  Category category = Category::kActivations;
+  Category category = Category::kActivations;  // at first
+  std::vector<CategoryChange> changes;         // in order
   bool state = false;  // kept from step to step, shared by the Programs of a run
   int32_t first = 0;
   int32_t last = 0;
   int64_t offset = -1;  // in the arena; planned
+
+  Category CategoryAt(int32_t instruction) const;
 };
 
 // A value is written once. A view shares the memory of its root.
@@ -74,8 +83,8 @@ struct Instruction {
 struct ProgramState {
   std::string path;
   Role role = Role::kParameter;  // parameter, optimizer state or cache
-  int32_t given = kNone;         // value; kNone: only written
-  int32_t left = kNone;          // value; lies in the same bytes as `given`
+  int32_t input = kNone;         // value; kNone: only written
+  int32_t updated = kNone;       // value; lies in the same bytes as `input`
 };
 
 struct NamedValue {
@@ -92,7 +101,7 @@ struct Program {
   std::vector<ProgramState> states;
   std::vector<NamedValue> outputs;
   int threads = 1;
-  int64_t arena_bytes = 0;  // planned: no buffer ends behind it
+  int64_t arena_bytes = 0;  // planned: no buffer ends after it
 
   const ProgramValue& value(int32_t id) const { return values[id]; }
   // First byte of a value in the arena; after planning.
@@ -101,7 +110,7 @@ struct Program {
   int32_t FindInput(absl::string_view name) const;
   int32_t FindOutput(absl::string_view name) const;
 
-  // What is asked of an instruction's kernel.
+  // The request that an instruction's kernel serves.
   KernelRequest RequestOf(const Instruction& instruction) const;
 
   // One line for each input, state, instruction, output and buffer; see docs/architecture.md.

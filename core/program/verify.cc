@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/kernels/interface/backend.h"
+#include "core/program/strided_range.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -22,13 +23,13 @@ class Verifier {
     written_.assign(program_.values.size(), false);
     for (const NamedValue& input : program_.inputs) RETURN_IF_ERROR(Begin(input.value));
     for (const ProgramState& state : program_.states) {
-      if (state.given != kNone) RETURN_IF_ERROR(Begin(state.given));
+      if (state.input != kNone) RETURN_IF_ERROR(Begin(state.input));
     }
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
       RETURN_IF_ERROR(CheckInstruction(static_cast<int32_t>(i)));
     }
     RETURN_IF_ERROR(CheckEnd());
-    return CheckPlaces();
+    return CheckOffsets();
   }
 
  private:
@@ -56,15 +57,70 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // A value that is there before the first instruction.
+  // Notes a value that is there before the first instruction.
   absl::Status Begin(int32_t id) {
     const ProgramValue& value = program_.values[id];
     if (program_.buffers[value.buffer].first != -1) {
-      return Error(value.path, "is given before its buffer begins");
+      return Error(value.path, "is set before its buffer is live");
     }
     holder_[value.buffer] = value.root;
+    return MarkWritten(value.path, id);
+  }
+
+  StridedRange RangeOf(int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    return StridedRange(value.root_offset, value.type.shape, value.strides);
+  }
+
+  // Notes that a value was written; no other value of its root that was may have its elements.
+  absl::Status MarkWritten(absl::string_view where, int32_t id) {
+    const ProgramValue& value = program_.values[id];
+    if (written_[id]) return Error(where, absl::StrCat(value.path, " is written twice"));
+    const auto overlap = [&](int32_t other) {
+      return Error(where, absl::StrCat("writes ", value.path, " over elements of ",
+                                       program_.values[other].path));
+    };
     written_[id] = true;
+    if (value.root == id) {
+      const auto parts = parts_.find(id);
+      if (parts == parts_.end() || parts->second.elements == 0) return absl::OkStatus();
+      return overlap(parts->second.by_end.begin()->second.value);
+    }
+    Parts& parts = parts_[value.root];
+    const StridedRange range = RangeOf(id);
+    if (range.elements() == 0) return absl::OkStatus();
+    if (written_[value.root]) return overlap(value.root);
+    for (auto it = parts.by_end.upper_bound(value.root_offset); it != parts.by_end.end(); ++it) {
+      if (it->second.begin < range.end()) {
+        parts.interleaved = true;
+      } else if (!parts.interleaved) {
+        break;
+      }
+      if (StridedRange::Common(RangeOf(it->second.value), range) > 0) {
+        return overlap(it->second.value);
+      }
+    }
+    parts.by_end.emplace(range.end(), Part{value.root_offset, id});
+    parts.elements += range.elements();
     return absl::OkStatus();
+  }
+
+  // Whether every element of a value was written.
+  bool IsWritten(int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    if (written_[id] || written_[value.root]) return true;
+    const auto found = parts_.find(value.root);
+    if (found == parts_.end()) return false;
+    const Parts& parts = found->second;
+    if (parts.elements == NumElements(program_.values[value.root].type.shape)) return true;
+    const StridedRange range = RangeOf(id);
+    int64_t common = 0;
+    for (auto it = parts.by_end.upper_bound(value.root_offset);
+         it != parts.by_end.end() && common < range.elements(); ++it) {
+      if (it->second.begin >= range.end() && !parts.interleaved) break;
+      common += StridedRange::Common(RangeOf(it->second.value), range);
+    }
+    return common == range.elements();
   }
 
   absl::Status CheckInstruction(int32_t i) {
@@ -75,36 +131,33 @@ class Verifier {
       RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
     }
     if (instruction.workspace != kNone) {
-      RETURN_IF_ERROR(CheckLife(instruction.path, i, instruction.workspace));
+      RETURN_IF_ERROR(CheckLiveRange(instruction.path, i, instruction.workspace));
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckLife(absl::string_view where, int32_t i, int32_t buffer) const {
+  absl::Status CheckLiveRange(absl::string_view where, int32_t i, int32_t buffer) const {
     const Buffer& b = program_.buffers[buffer];
     if (i < b.first || i > b.last) {
       return Error(where, absl::StrCat("instruction ", i, " touches buffer #", buffer, " (", b.path,
-                                       "), which is alive in [", b.first, ", ", b.last, "]"));
+                                       "), which is live in [", b.first, ", ", b.last, "]"));
     }
     return absl::OkStatus();
   }
 
   absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) const {
     const ProgramValue& value = program_.values[id];
-    RETURN_IF_ERROR(CheckLife(where, i, value.buffer));
+    RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
     if (holder_[value.buffer] != value.root) {
       const int32_t holder = holder_[value.buffer];
       return Error(where, absl::StrCat("reads ", value.path, ", but its memory holds ",
                                        holder == kNone ? "nothing" : program_.values[holder].path));
     }
-    if (value.root == id && !written_[id] && !IsAssembled(id)) {
+    if (!IsWritten(id)) {
       return Error(where, absl::StrCat("reads ", value.path, ", which was not written"));
     }
     return absl::OkStatus();
   }
-
-  // Whether a root is written part by part.
-  bool IsAssembled(int32_t root) const { return part_writes_.count(root) > 0; }
 
   absl::Status CheckShapes(const Instruction& instruction) const {
     size_t extra = 0;
@@ -132,10 +185,8 @@ class Verifier {
   absl::Status CheckWrite(const Instruction& instruction, int32_t i, int j) {
     const int32_t id = instruction.outputs[j];
     const ProgramValue& value = program_.values[id];
-    RETURN_IF_ERROR(CheckLife(instruction.path, i, value.buffer));
-    if (written_[id]) return Error(instruction.path, absl::StrCat(value.path, " is written twice"));
-    written_[id] = true;
-    if (value.root != id) part_writes_.insert(value.root);
+    RETURN_IF_ERROR(CheckLiveRange(instruction.path, i, value.buffer));
+    RETURN_IF_ERROR(MarkWritten(instruction.path, id));
     const int32_t holder = holder_[value.buffer];
     if (holder != kNone && holder != value.root) {
       for (size_t k = 0; k < instruction.inputs.size(); ++k) {
@@ -172,17 +223,17 @@ class Verifier {
     }
     for (const ProgramState& state : program_.states) {
       const std::string where = absl::StrCat("state ", state.path);
-      RETURN_IF_ERROR(CheckRead(where, end, state.left));
-      if (state.given != kNone &&
-          program_.values[state.given].buffer != program_.values[state.left].buffer) {
-        return Error(where, "is not left where it was given");
+      RETURN_IF_ERROR(CheckRead(where, end, state.updated));
+      if (state.input != kNone &&
+          program_.values[state.input].buffer != program_.values[state.updated].buffer) {
+        return Error(where, "is updated in another buffer than its input");
       }
     }
     return absl::OkStatus();
   }
 
-  // Sweeps through time and keeps what is alive by offset.
-  absl::Status CheckPlaces() const {
+  // Sweeps through time and keeps the live buffers by offset.
+  absl::Status CheckOffsets() const {
     std::vector<std::vector<int32_t>> begins(program_.instructions.size() + 3);
     std::vector<std::vector<int32_t>> ends(program_.instructions.size() + 3);
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
@@ -196,19 +247,19 @@ class Verifier {
       begins[buffer.first + 1].push_back(static_cast<int32_t>(b));
       ends[buffer.last + 2].push_back(static_cast<int32_t>(b));
     }
-    std::map<int64_t, int32_t> alive;  // by offset
+    std::map<int64_t, int32_t> live;  // by offset
     for (size_t step = 0; step < begins.size(); ++step) {
       for (int32_t b : ends[step]) {
-        if (program_.buffers[b].bytes > 0) alive.erase(program_.buffers[b].offset);
+        if (program_.buffers[b].bytes > 0) live.erase(program_.buffers[b].offset);
       }
       for (int32_t b : begins[step]) {
         const Buffer& buffer = program_.buffers[b];
         if (buffer.bytes == 0) continue;
-        auto [it, inserted] = alive.emplace(buffer.offset, b);
+        auto [it, inserted] = live.emplace(buffer.offset, b);
         auto next = std::next(it);
-        const bool meets_next = next != alive.end() && next->first < buffer.offset + buffer.bytes;
+        const bool meets_next = next != live.end() && next->first < buffer.offset + buffer.bytes;
         const bool meets_previous =
-            it != alive.begin() &&
+            it != live.begin() &&
             std::prev(it)->first + program_.buffers[std::prev(it)->second].bytes > buffer.offset;
         if (!inserted || meets_next || meets_previous) {
           const int32_t other = !inserted    ? it->second
@@ -216,17 +267,29 @@ class Verifier {
                                              : std::prev(it)->second;
           return Error(absl::StrCat("buffer #", b, " (", buffer.path, ")"),
                        absl::StrCat("shares bytes with buffer #", other, " (",
-                                    program_.buffers[other].path, ") while both are alive"));
+                                    program_.buffers[other].path, ") while both are live"));
         }
       }
     }
     return absl::OkStatus();
   }
 
+  // A written value, which may be a part of a root.
+  struct Part {
+    int64_t begin;  // in elements of the root
+    int32_t value;
+  };
+  // The parts of a root that were written.
+  struct Parts {
+    std::multimap<int64_t, Part> by_end;
+    int64_t elements = 0;
+    bool interleaved = false;  // some part begins before another one ends
+  };
+
   const Program& program_;
-  std::vector<int32_t> holder_;    // by buffer: the root whose bytes it holds
-  std::vector<bool> written_;      // by value
-  std::set<int32_t> part_writes_;  // roots that were written part by part
+  std::vector<int32_t> holder_;                // by buffer: the root whose bytes it holds
+  std::vector<bool> written_;                  // by value
+  absl::flat_hash_map<int32_t, Parts> parts_;  // by root, if it is written part by part
 };
 
 }  // namespace

@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-// Internal, naming the instruction or buffer, unless: every value is written once and before it is
-// read; shapes are what the operators' shape rules say; views lie within their roots; what is read
-// is still there (a buffer that was taken over, an old state after the new one was written); a
-// value overwrites an input only where the operator allows it; buffers live as long as they are
-// used, lie within the arena, and share no byte while both live.
+// Returns Internal, naming the instruction or buffer, unless: every element is written once and
+// before it is read, also of a value that is assembled from parts; shapes follow the operators'
+// shape rules; views lie within their roots; what is read is still there (its buffer was not taken
+// over, nor a state updated); a value overwrites an input only if the operator allows it; buffers
+// are live while they are used, lie within the arena, and share no byte while both are live.
 absl::Status VerifyProgram(const Program& program);
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ std::vector<StateInfo> StatesOf(const CompiledRun& run) {
   for (const Program& program : run.programs) {
     for (const ProgramState& state : program.states) {
       if (state.role == Role::kCache || !seen.insert(state.path).second) continue;
-      const ProgramValue& value = program.value(state.given != kNone ? state.given : state.left);
+      const ProgramValue& value = program.value(state.input != kNone ? state.input : state.updated);
       states.push_back({state.path, state.role, value.type, program.buffers[value.buffer].offset});
     }
   }
@@ -130,7 +130,7 @@ absl::Status Engine::ReadOutput(absl::string_view program, absl::string_view out
 
 absl::StatusOr<int32_t> Engine::StateValue(absl::string_view program, absl::string_view path) {
   for (const ProgramState& state : executor(program).program().states) {
-    if (state.path == path) return state.given != kNone ? state.given : state.left;
+    if (state.path == path) return state.input != kNone ? state.input : state.updated;
   }
   return absl::NotFoundError(absl::StrCat("program '", program, "' has no state '", path, "'"));
 }

@@ -1,5 +1,5 @@
-// The memory check finds what is planted: a kernel that writes too far, a life that ends too soon,
-// a planned end that nothing reaches.
+// The memory check finds planted faults: a kernel that writes too far, a live range that ends too
+// soon, a planned end that nothing reaches.
 #include "core/runtime/memory_check.h"
 
 #include <memory>
@@ -15,13 +15,32 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A kernel of another backend that also writes one element behind its output.
-class WritesTooFar : public Kernel {
+// A kernel of another backend.
+class BorrowedKernel : public Kernel {
  public:
-  explicit WritesTooFar(const Kernel* kernel) : kernel_(kernel) {}
+  explicit BorrowedKernel(const Kernel* kernel) : kernel_(kernel) {}
   absl::string_view op() const override { return kernel_->op(); }
-  absl::string_view name() const override { return "writes_too_far"; }
+  absl::string_view name() const override { return "borrowed"; }
   bool Accepts(const KernelRequest& request) const override { return kernel_->Accepts(request); }
+  absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
+    return kernel_->Bind(request);
+  }
+
+ protected:
+  const Kernel* kernel_;
+};
+
+// It leaves its workspace as it is.
+class UsesNoWorkspace : public BorrowedKernel {
+ public:
+  using BorrowedKernel::BorrowedKernel;
+  int64_t WorkspaceBytes(const KernelRequest&, const Processor&) const override { return 4096; }
+};
+
+// It also writes one element behind its output.
+class WritesTooFar : public BorrowedKernel {
+ public:
+  using BorrowedKernel::BorrowedKernel;
 
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     class Bound : public BoundKernel {
@@ -40,18 +59,16 @@ class WritesTooFar : public Kernel {
     if (!bound.ok()) return bound.status();
     return std::make_unique<Bound>(*std::move(bound));
   }
-
- private:
-  const Kernel* kernel_;
 };
 
-// The reference, with WritesTooFar in the place of one operator's kernel.
+// The reference, with another kernel in the place of one operator's.
+template <typename Planted>
 class PlantedBackend : public Backend {
  public:
   explicit PlantedBackend(absl::string_view op) {
     for (const Kernel* kernel : reference_->kernels()) {
       if (kernel->op() == op) {
-        planted_ = std::make_unique<WritesTooFar>(kernel);
+        planted_ = std::make_unique<Planted>(kernel);
         kernels_.push_back(planted_.get());
       } else {
         kernels_.push_back(kernel);
@@ -104,7 +121,7 @@ std::unique_ptr<Engine> MakeEngine(Backend& backend, CompiledRun run) {
 }
 
 CompiledRun Compile(Backend& backend) {
-  auto run = CompileRun({SmallGraph()}, Plan(), backend, {});
+  auto run = CompileRun({SmallGraph()}, Plan(), backend);
   EXPECT_TRUE(run.ok()) << run.status();
   return *std::move(run);
 }
@@ -116,8 +133,16 @@ TEST(MemoryCheck, PassesWhereAllIsWell) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// The check failed where the workspace was the last thing in the arena.
+TEST(MemoryCheck, PassesWhereAKernelLeavesItsWorkspaceUnused) {
+  PlantedBackend<UsesNoWorkspace> backend("exp");
+  const std::unique_ptr<Engine> engine = MakeEngine(backend, Compile(backend));
+  const absl::Status status = CheckMemory(*engine, "step", SetX);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 TEST(MemoryCheck, FindsAKernelThatWritesOneElementTooFar) {
-  PlantedBackend backend("exp");
+  PlantedBackend<WritesTooFar> backend("exp");
   auto fenced = WithFences(Compile(backend), 64);
   ASSERT_TRUE(fenced.ok()) << fenced.status();
   const std::unique_ptr<Engine> engine = MakeEngine(backend, *std::move(fenced));
@@ -126,7 +151,7 @@ TEST(MemoryCheck, FindsAKernelThatWritesOneElementTooFar) {
   EXPECT_THAT(status.ToString(), HasSubstr("(exp)"));
 }
 
-TEST(MemoryCheck, FindsALifeThatEndsOneInstructionTooSoon) {
+TEST(MemoryCheck, FindsALiveRangeThatEndsOneInstructionTooSoon) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const CompiledRun run = Compile(*backend);
   const std::unique_ptr<Engine> engine = MakeEngine(*backend, run);
@@ -159,11 +184,11 @@ TEST(MemoryCheck, FindsAPlannedEndThatNothingReaches) {
 }
 
 TEST(MemoryCheckDeathTest, WhatIsWrittenBehindTheArenaIsCaughtByThePageBehindIt) {
-  PlantedBackend backend("exp");
+  PlantedBackend<WritesTooFar> backend("exp");
   // exp's output is the only buffer, so that it ends where the arena ends.
   Graph graph("step");
   graph.SetOutput("y", Exp(Fill(graph, {DType::kF32, {8}}, 1)));
-  auto run = CompileRun({graph}, Plan(), backend, {});
+  auto run = CompileRun({graph}, Plan(), backend);
   ASSERT_TRUE(run.ok()) << run.status();
   auto engine = Engine::Create(*std::move(run), &backend);
   ASSERT_TRUE(engine.ok()) << engine.status();

@@ -53,7 +53,7 @@ int Main() {
   Tensor x = graph.Input("x", {DType::kF32, {1}});
   for (int i = 0; i < kInstructions; ++i) x = Negate(x);
   graph.SetOutput("y", x);
-  absl::StatusOr<CompiledRun> run = CompileRun({graph}, Plan(), backend, {});
+  absl::StatusOr<CompiledRun> run = CompileRun({graph}, Plan(), backend);
   if (!run.ok()) {
     std::fprintf(stderr, "error: %s\n", run.status().ToString().c_str());
     return 1;

@@ -10,7 +10,7 @@ absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
     const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& given,
     const Plan& plan) {
   const std::string& name = graph.name();
-  ASSIGN_OR_RETURN(CompiledRun run, CompileRun({graph}, plan, backend, {}));
+  ASSIGN_OR_RETURN(CompiledRun run, CompileRun({graph}, plan, backend));
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Create(std::move(run), &backend));
   const Program& program = *engine->run().FindProgram(name);
   const auto find = [&](const std::string& key) -> absl::StatusOr<const HostTensor*> {
@@ -23,7 +23,7 @@ absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
     RETURN_IF_ERROR(engine->SetInput(name, input.name, tensor->values));
   }
   for (const ProgramState& state : program.states) {
-    if (state.given == kNone) continue;
+    if (state.input == kNone) continue;
     ASSIGN_OR_RETURN(const HostTensor* tensor, find(state.path));
     RETURN_IF_ERROR(engine->SetStateValues(name, state.path, tensor->values));
   }
@@ -37,7 +37,7 @@ absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
   }
   for (const ProgramState& state : program.states) {
     HostTensor& tensor = result[state.path];
-    tensor.shape = program.value(state.left).type.shape;
+    tensor.shape = program.value(state.updated).type.shape;
     tensor.values.resize(NumElements(tensor.shape));
     RETURN_IF_ERROR(engine->ReadStateValues(name, state.path, absl::MakeSpan(tensor.values)));
   }

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "core/program/passes/pass.h"
+#include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -11,8 +11,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr int kPlanFormat = 1;
 
 // Keeps the first error of the parser, which would print all of them.
 class FirstError : public google::protobuf::io::ErrorCollector {
@@ -26,29 +24,18 @@ class FirstError : public google::protobuf::io::ErrorCollector {
   std::string message_;
 };
 
-absl::Status CheckPart(const PlanPart& part) {
-  if (part.graph().empty()) return absl::DataLossError("a part is for no graph");
-  if (part.micro_batches() < 1) {
-    return absl::DataLossError(absl::StrCat("graph '", part.graph(), "' has ", part.micro_batches(),
-                                            " micro-batches; it must have 1 or more"));
+// A Plan that was saved is complete.
+absl::Status CheckCompletePlan(const Plan& plan) {
+  const absl::Status status = CheckPlan(plan);
+  if (!status.ok()) return absl::DataLossError(status.message());
+  if (plan.format() == 0 || plan.stages_size() == 0) {
+    return absl::DataLossError("the Plan is not complete: it has no format or no stage");
   }
-  for (const PassChoice& pass : part.passes()) {
-    if (pass.name() == "none") continue;
-    const absl::Status found = FindPass(pass.name()).status();
-    if (!found.ok()) return absl::DataLossError(found.message());
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPlan(const Plan& plan) {
-  if (plan.format() != kPlanFormat) {
+  for (const PlanPart& part : plan.stages(0).parts()) {
+    if (part.micro_batches() > 0) continue;
     return absl::DataLossError(
-        absl::StrCat("the plan has format ", plan.format(), "; this program reads ", kPlanFormat));
+        absl::StrCat("the Plan's part for graph '", part.graph(), "' has no micro_batches"));
   }
-  if (plan.stages_size() != 1 || plan.stages(0).mesh_size() > 0) {
-    return absl::DataLossError("the plan is not for one device");
-  }
-  for (const PlanPart& part : plan.stages(0).parts()) RETURN_IF_ERROR(CheckPart(part));
   return absl::OkStatus();
 }
 
@@ -61,7 +48,7 @@ absl::StatusOr<Plan> ReadPlan(const Checkpoint& checkpoint) {
   parser.RecordErrorsTo(&error);
   absl::Status status;
   if (parser.ParseFromString(checkpoint.plan(), &plan)) {
-    status = CheckPlan(plan);
+    status = CheckCompletePlan(plan);
   } else {
     status = absl::DataLossError(absl::StrCat("is no plan: ", error.message()));
   }

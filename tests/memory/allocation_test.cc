@@ -129,7 +129,7 @@ TEST(Allocation, AStepAllocatesNothing) {
   auto graphs = RecordRun(**model, config, RunParts::kAll);
   ASSERT_TRUE(graphs.ok()) << graphs.status();
   const Plan plan = MakePlan(config, *graphs);
-  auto run = CompileRun(*std::move(graphs), plan, **backend, {});
+  auto run = CompileRun(*std::move(graphs), plan, **backend);
   ASSERT_TRUE(run.ok()) << run.status();
   auto engine = Engine::Create(*std::move(run), backend->get());
   ASSERT_TRUE(engine.ok()) << engine.status();

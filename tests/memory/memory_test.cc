@@ -103,7 +103,7 @@ Started Start(const Case& c) {
   auto graphs = RecordRun(*run.model, config, RunParts::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
   const Plan plan = MakePlan(config, *graphs);
-  auto compiled = CompileRun(*std::move(graphs), plan, *run.backend, {});
+  auto compiled = CompileRun(*std::move(graphs), plan, *run.backend);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   auto engine = Engine::Create(*std::move(compiled), run.backend.get());
   EXPECT_TRUE(engine.ok()) << engine.status();

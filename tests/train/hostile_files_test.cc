@@ -148,12 +148,14 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
     const char* after;
     const char* part;
   } cases[] = {
-      {"format: 1", "format: 99", "plan.textproto: the plan has format 99; this program reads 1"},
-      {"micro_batches: 1", "micro_batches: -1", "has -1 micro-batches; it must have 1 or more"},
+      {"format: 1", "format: 99",
+       "plan.textproto: the Plan has format 99; this version reads format 1"},
+      {"micro_batches: 1", "micro_batches: -1", "has micro_batches: -1; it must be at least 1"},
       {"name: \"fuse\"", "name: \"confuse\"", "'confuse'"},
-      {"graph: \"train\"", "graph: \"\"", "plan.textproto: a part is for no graph"},
+      {"graph: \"train\"", "graph: \"\"",
+       "plan.textproto: the Plan has a part that names no graph"},
       {"format: 1", "formats: 1", "plan.textproto: is no plan: line 1: "},
-      {"format: 1", "stages { mesh { } } format: 1", "the plan is not for one device"},
+      {"format: 1", "stages { mesh { } } format: 1", "this version runs one"},
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.after);

@@ -29,7 +29,7 @@ CompiledRun Compiled(const Backend& backend) {
   const Tensor moment = graph.DeclareState("w.m", {DType::kF32, {32, 16}}, Role::kOptimizerState,
                                            Initializer::Constant(0));
   graph.SetState("w.m", Add(moment, Exp(MatMul(x, w, false, true))));
-  auto run = CompileRun({graph}, Plan(), backend, {});
+  auto run = CompileRun({graph}, Plan(), backend);
   EXPECT_TRUE(run.ok()) << run.status();
   return *std::move(run);
 }

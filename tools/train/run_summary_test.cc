@@ -44,7 +44,7 @@ TEST(RunSummaryTest, TimeByOperator) {
   const Tensor x = graph.Input("x", {DType::kF32, {2, 3}});
   const Tensor w = graph.Input("w", {DType::kF32, {4, 3}});
   graph.SetOutput("y", Exp(MatMul(x, w, false, true)));
-  const auto run = CompileRun({graph}, Plan(), *backend, {});
+  const auto run = CompileRun({graph}, Plan(), *backend);
   ASSERT_TRUE(run.ok()) << run.status();
   const std::vector<InstructionTime> times = {{0, 300}, {400, 500}};
   RunSummary summary("token");

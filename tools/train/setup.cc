@@ -128,7 +128,7 @@ absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config,
   Plan plan = MakePlan(config, graphs);
   if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
   // CheckMemoryLimit compares the limit with the peak, for a better message.
-  return CompileRun(std::move(graphs), plan, *setup.backend, CompileOptions());
+  return CompileRun(std::move(graphs), plan, *setup.backend);
 }
 
 // Compares the state of the checkpoint with that of the run. If they differ, the error names the

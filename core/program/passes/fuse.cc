@@ -34,7 +34,7 @@ class Fuser {
       for (int32_t id : program.instructions[i].after) fixed_.insert(id);
     }
     for (const NamedValue& output : program.outputs) fixed_.insert(output.value);
-    for (const ProgramState& state : program.states) fixed_.insert(state.left);
+    for (const ProgramState& state : program.states) fixed_.insert(state.updated);
   }
 
   absl::Status Run() {

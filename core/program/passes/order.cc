@@ -59,8 +59,8 @@ class Scheduler {
       kept_[program_.values[output.value].root] = true;
     }
     for (const ProgramState& state : program_.states) {
-      if (state.given != kNone) kept_[program_.values[state.given].root] = true;
-      kept_[program_.values[state.left].root] = true;
+      if (state.input != kNone) kept_[program_.values[state.input].root] = true;
+      kept_[program_.values[state.updated].root] = true;
     }
     unread_.assign(program_.values.size(), 0);
     readers_.resize(program_.values.size());

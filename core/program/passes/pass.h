@@ -1,5 +1,5 @@
-// Passes: what changes when and where something is done, Program -> Program. They run after
-// lowering and before buffers are assigned, in the order that the Plan lists.
+// Passes change when and where something is done, Program -> Program. They run after lowering and
+// before buffers are assigned, in the order that the Plan lists.
 #ifndef TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 #define TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 
@@ -9,7 +9,6 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "absl/types/span.h"
 #include "core/program/kernel_chooser.h"
 #include "core/program/program.h"
 
@@ -23,11 +22,9 @@ struct Pass {
   absl::Status (*run)(const PassOptions& options, KernelChooser& chooser, Program& program);
 };
 
-// The library of passes: the one list.
-absl::Span<const Pass> AllPasses();
-// NotFound names the passes that there are.
+// The pass of that name. NotFound names the passes that there are.
 absl::StatusOr<const Pass*> FindPass(absl::string_view name);
-// What an open Plan gets.
+// The passes of an open Plan.
 std::vector<std::string> DefaultPasses();
 
 // Joins a matrix product with the bias and activation that follow it, where the backend has a

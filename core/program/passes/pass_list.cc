@@ -1,5 +1,8 @@
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/plan/pass_names.h"
 #include "core/program/passes/pass.h"
 
 namespace tessera {
@@ -10,9 +13,16 @@ constexpr Pass kPasses[] = {
     {"order", "moves instructions that free memory as early as they can run", OrderPass},
 };
 
-}  // namespace
+constexpr bool HasTheNamesOfPlans() {
+  if (std::size(kPasses) != std::size(kPassNames)) return false;
+  for (size_t i = 0; i < std::size(kPasses); ++i) {
+    if (kPasses[i].name != kPassNames[i]) return false;
+  }
+  return true;
+}
+static_assert(HasTheNamesOfPlans(), "core/plan/pass_names.h names other passes");
 
-absl::Span<const Pass> AllPasses() { return kPasses; }
+}  // namespace
 
 absl::StatusOr<const Pass*> FindPass(absl::string_view name) {
   for (const Pass& pass : kPasses) {

@@ -1,0 +1,75 @@
+// Completing and replaying a Plan.
+#include "core/program/compile.h"
+
+#include <memory>
+#include <string>
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+Graph Record(const std::string& name) {
+  Graph graph(name);
+  Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  Tensor p = graph.Parameter("p", {3}, Initializer::Constant(1));
+  Tensor y = Multiply(x, p);
+  graph.SetOutput("y", ReduceSum(name == "train" ? Square(y) : y, {0, 1}));
+  return graph;
+}
+
+class CompileTest : public ::testing::Test {
+ protected:
+  std::string Error(const Plan& plan) {
+    const auto run = CompileRun({Record("train")}, plan, *backend_);
+    EXPECT_EQ(run.status().code(), absl::StatusCode::kInvalidArgument) << run.status();
+    return std::string(run.status().message());
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+};
+
+TEST_F(CompileTest, ASavedPlanReplaysForSomeOfItsGraphs) {
+  Plan open;
+  PlanPart& part = *open.add_stages()->add_parts();
+  part.set_graph("train");
+  part.set_micro_batches(2);
+  const auto all = CompileRun({Record("train"), Record("evaluate")}, open, *backend_);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->plan.stages(0).parts_size(), 2);
+  for (const int i : {0, 1}) {
+    const auto one = CompileRun({Record(i == 0 ? "train" : "evaluate")}, all->plan, *backend_);
+    ASSERT_TRUE(one.ok()) << one.status();
+    ASSERT_EQ(one->plan.stages(0).parts_size(), 1);
+    EXPECT_EQ(one->plan.stages(0).parts(0).DebugString(),
+              all->plan.stages(0).parts(i).DebugString());
+    EXPECT_EQ(one->programs[0].instructions.size(), all->programs[i].instructions.size());
+  }
+}
+
+TEST_F(CompileTest, ACompletedPlanIsCompleteAgain) {
+  const auto first = CompileRun({Record("train")}, Plan(), *backend_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto again = CompileRun({Record("train")}, first->plan, *backend_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->plan.DebugString(), first->plan.DebugString());
+}
+
+TEST_F(CompileTest, RefusesAPlanOfAnotherFormatOrGraph) {
+  Plan plan;
+  plan.set_format(99);
+  EXPECT_EQ(Error(plan), "the Plan has format 99; this version reads format 1");
+  plan.set_format(1);
+  PlanPart& part = *plan.add_stages()->add_parts();
+  part.set_graph("train");
+  part.set_fingerprint(Record("evaluate").Fingerprint());
+  EXPECT_THAT(Error(plan), HasSubstr("the Plan was made for another graph 'train'"));
+}
+
+}  // namespace
+}  // namespace tessera

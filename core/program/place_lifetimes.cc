@@ -1,0 +1,295 @@
+// Many lifetimes are packed as an allocator would, in the order of time. That fragments where
+// long-lived and short-lived ones lie side by side, so they are also tried apart: those of one kind
+// from the bottom of the memory, the others from the top, for several limits between the kinds.
+// Training steps of GPT-2 in 64 micro-batches come within 5 % of the bound this way, and lie up to
+// 30 % above it otherwise (place_lifetimes_benchmark has more).
+#include "core/program/place_lifetimes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace tessera {
+namespace {
+
+// Above this the orders that compare pairs are left out.
+constexpr size_t kMostForPairs = 20000;
+// Lifetimes placed in all tries together, after the first.
+constexpr size_t kMostPlaced = 3'000'000;
+
+// Free memory below the end of what is in use so far.
+class Gaps {
+ public:
+  void Add(int64_t offset, int64_t bytes) {
+    auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && next->first == offset + bytes) {
+      bytes += next->second;
+      next = Remove(next);
+    }
+    if (next != by_offset_.begin()) {
+      const auto previous = std::prev(next);
+      if (previous->first + previous->second == offset) {
+        offset = previous->first;
+        bytes += previous->second;
+        Remove(previous);
+      }
+    }
+    by_offset_.emplace(offset, bytes);
+    by_size_.emplace(bytes, offset);
+  }
+
+  // Takes `bytes` from the tightest gap that is large enough; -1 if there is none.
+  int64_t Take(int64_t bytes) {
+    const auto fit = by_size_.lower_bound({bytes, 0});
+    if (fit == by_size_.end()) return -1;
+    const auto [size, offset] = *fit;
+    Remove(by_offset_.find(offset));
+    if (size > bytes) Add(offset + bytes, size - bytes);
+    return offset;
+  }
+
+  // Removes the gap that reaches to `end` and returns its offset; `end` if there is none.
+  int64_t TakeLast(int64_t end) {
+    if (by_offset_.empty()) return end;
+    const auto last = std::prev(by_offset_.end());
+    const int64_t offset = last->first;
+    if (offset + last->second != end) return end;
+    Remove(last);
+    return offset;
+  }
+
+ private:
+  using ByOffset = std::map<int64_t, int64_t>;
+
+  ByOffset::iterator Remove(ByOffset::iterator gap) {
+    by_size_.erase({gap->second, gap->first});
+    return by_offset_.erase(gap);
+  }
+
+  ByOffset by_offset_;                             // offset -> bytes
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
+};
+
+// Walks through time, or back, as an allocator would: n log n.
+Placement PlaceInTime(absl::Span<const Lifetime> lifetimes, bool backward = false) {
+  const auto begin = [&](int32_t id) {
+    return backward ? -lifetimes[id].last : lifetimes[id].first;
+  };
+  const auto end = [&](int32_t id) { return backward ? -lifetimes[id].first : lifetimes[id].last; };
+  Placement placement;
+  placement.offsets.assign(lifetimes.size(), 0);
+  std::vector<int32_t> begins(lifetimes.size()), ends(lifetimes.size());
+  std::iota(begins.begin(), begins.end(), 0);
+  ends = begins;
+  std::stable_sort(begins.begin(), begins.end(), [&](int32_t a, int32_t b) {
+    return begin(a) != begin(b) ? begin(a) < begin(b) : lifetimes[a].bytes > lifetimes[b].bytes;
+  });
+  std::stable_sort(ends.begin(), ends.end(), [&](int32_t a, int32_t b) { return end(a) < end(b); });
+  Gaps gaps;
+  size_t next_end = 0;
+  for (int32_t id : begins) {
+    const int64_t bytes = lifetimes[id].bytes;
+    for (; next_end < ends.size() && end(ends[next_end]) < begin(id); ++next_end) {
+      gaps.Add(placement.offsets[ends[next_end]], lifetimes[ends[next_end]].bytes);
+    }
+    int64_t offset = gaps.Take(bytes);
+    if (offset < 0) {
+      offset = gaps.TakeLast(placement.bytes);
+      placement.bytes = offset + bytes;
+    }
+    placement.offsets[id] = offset;
+  }
+  return placement;
+}
+
+// The moments at which some lifetime begins or ends.
+std::vector<int32_t> Moments(absl::Span<const Lifetime> lifetimes) {
+  std::vector<int32_t> moments;
+  moments.reserve(2 * lifetimes.size());
+  for (const Lifetime& item : lifetimes) {
+    moments.push_back(item.first);
+    moments.push_back(item.last);
+  }
+  std::sort(moments.begin(), moments.end());
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+  return moments;
+}
+
+// The end of what is in use at each moment.
+std::vector<int64_t> Heights(absl::Span<const Lifetime> lifetimes, const Placement& placement,
+                             const std::vector<int32_t>& moments) {
+  std::vector<int32_t> begins(lifetimes.size());
+  std::iota(begins.begin(), begins.end(), 0);
+  std::vector<int32_t> ends = begins;
+  std::sort(begins.begin(), begins.end(),
+            [&](int32_t a, int32_t b) { return lifetimes[a].first < lifetimes[b].first; });
+  std::sort(ends.begin(), ends.end(),
+            [&](int32_t a, int32_t b) { return lifetimes[a].last < lifetimes[b].last; });
+  std::vector<int64_t> heights(moments.size(), 0);
+  std::multiset<int64_t> live;
+  size_t next_begin = 0, next_end = 0;
+  for (size_t m = 0; m < moments.size(); ++m) {
+    for (; next_begin < begins.size() && lifetimes[begins[next_begin]].first <= moments[m];
+         ++next_begin) {
+      live.insert(placement.offsets[begins[next_begin]] + lifetimes[begins[next_begin]].bytes);
+    }
+    for (; next_end < ends.size() && lifetimes[ends[next_end]].last < moments[m]; ++next_end) {
+      live.erase(live.find(placement.offsets[ends[next_end]] + lifetimes[ends[next_end]].bytes));
+    }
+    if (!live.empty()) heights[m] = *live.rbegin();
+  }
+  return heights;
+}
+
+struct Direction {
+  bool low_backward, high_backward;
+};
+
+// Places those for which `low` holds from the bottom of the memory and the others from its top.
+Placement PlaceApart(absl::Span<const Lifetime> lifetimes, const std::vector<int32_t>& moments,
+                     const std::function<bool(const Lifetime&)>& low, Direction direction) {
+  std::vector<Lifetime> lows, highs;
+  for (const Lifetime& item : lifetimes) (low(item) ? lows : highs).push_back(item);
+  const Placement from_bottom = PlaceInTime(lows, direction.low_backward);
+  const Placement from_top = PlaceInTime(highs, direction.high_backward);
+  const std::vector<int64_t> low_heights = Heights(lows, from_bottom, moments);
+  const std::vector<int64_t> high_heights = Heights(highs, from_top, moments);
+  Placement placement;
+  for (size_t m = 0; m < moments.size(); ++m) {
+    placement.bytes = std::max(placement.bytes, low_heights[m] + high_heights[m]);
+  }
+  size_t next_low = 0, next_high = 0;
+  placement.offsets.reserve(lifetimes.size());
+  for (const Lifetime& item : lifetimes) {
+    placement.offsets.push_back(low(item)
+                                    ? from_bottom.offsets[next_low++]
+                                    : placement.bytes - item.bytes - from_top.offsets[next_high++]);
+  }
+  return placement;
+}
+
+int64_t Length(const Lifetime& item) { return int64_t{item.last} - item.first + 1; }
+
+// Tries to do better than `best`, which is good enough at `target` bytes.
+void ImproveByPlacingApart(absl::Span<const Lifetime> lifetimes, int64_t target, Placement& best) {
+  const std::vector<int32_t> moments = Moments(lifetimes);
+  int64_t longest = 0, largest = 0;
+  for (const Lifetime& item : lifetimes) {
+    longest = std::max(longest, Length(item));
+    largest = std::max(largest, item.bytes);
+  }
+  size_t placed = 0;
+  // Limits are half powers of two below the largest.
+  for (int k = 1; k <= 18; ++k) {
+    const double share = std::pow(2.0, -0.5 * k);
+    const double length = share * static_cast<double>(longest);
+    const double bytes = share * static_cast<double>(largest);
+    const std::function<bool(const Lifetime&)> kinds[] = {
+        [=](const Lifetime& item) { return static_cast<double>(Length(item)) >= length; },
+        [=](const Lifetime& item) { return static_cast<double>(item.bytes) >= bytes; },
+    };
+    for (const auto& low : kinds) {
+      for (const Direction direction :
+           {Direction{false, false}, {true, false}, {false, true}, {true, true}}) {
+        if (best.bytes <= target || placed + lifetimes.size() > kMostPlaced) return;
+        placed += lifetimes.size();
+        Placement placement = PlaceApart(lifetimes, moments, low, direction);
+        if (placement.bytes < best.bytes) best = std::move(placement);
+      }
+    }
+  }
+}
+
+// Places lifetimes one after another in the given order, each in the tightest gap that is free
+// during all of it.
+Placement PlaceInOrder(absl::Span<const Lifetime> lifetimes, const std::vector<int32_t>& order) {
+  Placement placement;
+  placement.offsets.assign(lifetimes.size(), 0);
+  std::vector<int32_t> placed;  // sorted by offset
+  placed.reserve(lifetimes.size());
+  for (int32_t id : order) {
+    const Lifetime& item = lifetimes[id];
+    int64_t best_offset = -1;
+    int64_t best_gap = std::numeric_limits<int64_t>::max();
+    int64_t end = 0;  // of what overlaps it in time, so far
+    for (int32_t other : placed) {
+      const Lifetime& o = lifetimes[other];
+      if (o.last < item.first || item.last < o.first) continue;
+      const int64_t gap = placement.offsets[other] - end;
+      if (gap >= item.bytes && gap < best_gap) {
+        best_gap = gap;
+        best_offset = end;
+      }
+      end = std::max(end, placement.offsets[other] + o.bytes);
+    }
+    const int64_t offset = best_offset >= 0 ? best_offset : end;
+    placement.offsets[id] = offset;
+    placement.bytes = std::max(placement.bytes, offset + item.bytes);
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset,
+                                   [&](int64_t value, int32_t other) {
+                                     return value < placement.offsets[other];
+                                   }),
+                  id);
+  }
+  return placement;
+}
+
+// Tries the orders that compare every lifetime with all that were placed before it.
+void ImproveByPairs(absl::Span<const Lifetime> lifetimes, int64_t bound, Placement& best) {
+  const auto length = [&](int32_t id) { return Length(lifetimes[id]); };
+  const std::function<bool(int32_t, int32_t)> orders[] = {
+      [&](int32_t a, int32_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; },
+      [&](int32_t a, int32_t b) { return length(a) > length(b); },
+      [&](int32_t a, int32_t b) {
+        return static_cast<double>(lifetimes[a].bytes) * static_cast<double>(length(a)) >
+               static_cast<double>(lifetimes[b].bytes) * static_cast<double>(length(b));
+      },
+      [&](int32_t a, int32_t b) { return lifetimes[a].first < lifetimes[b].first; },
+  };
+  std::vector<int32_t> order(lifetimes.size());
+  for (const auto& before : orders) {
+    if (best.bytes == bound) break;
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), before);
+    Placement placement = PlaceInOrder(lifetimes, order);
+    if (placement.bytes < best.bytes) best = std::move(placement);
+  }
+}
+
+}  // namespace
+
+int64_t LiveBytesBound(absl::Span<const Lifetime> lifetimes) {
+  std::map<int32_t, int64_t> change;
+  for (const Lifetime& item : lifetimes) {
+    change[item.first] += item.bytes;
+    change[item.last + 1] -= item.bytes;
+  }
+  int64_t live = 0, most = 0;
+  for (const auto& [step, delta] : change) {
+    live += delta;
+    most = std::max(most, live);
+  }
+  return most;
+}
+
+Placement PlaceLifetimes(absl::Span<const Lifetime> lifetimes) {
+  const int64_t bound = LiveBytesBound(lifetimes);
+  Placement best = PlaceInTime(lifetimes);
+  if (best.bytes == bound) return best;
+  if (Placement placement = PlaceInTime(lifetimes, /*backward=*/true);
+      placement.bytes < best.bytes) {
+    best = std::move(placement);
+  }
+  if (lifetimes.size() <= kMostForPairs) ImproveByPairs(lifetimes, bound, best);
+  // Among very many, what is left to gain is not worth the time.
+  const int64_t target = lifetimes.size() <= 100'000 ? bound + bound / 100 : bound + bound / 20;
+  ImproveByPlacingApart(lifetimes, target, best);
+  return best;
+}
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+// Packing: offsets in one stretch of memory for things that each take some bytes for some time.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_PROGRAM_PLACE_LIFETIMES_H_
+#define TESSERA_CORE_PROGRAM_PLACE_LIFETIMES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace tessera {
+
+// Something that takes `bytes` from before step `first` until after step `last`.
+struct Lifetime {
+  int64_t bytes = 0;  // > 0, a multiple of the alignment
+  int32_t first = 0;
+  int32_t last = 0;
+};
+
+struct Placement {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;  // no lifetime ends behind it
+};
+
+// Returns offsets at which lifetimes that overlap in time do not overlap in space. Tries several
+// orders and keeps the best; deterministic. Time is n log n; up to 20,000 lifetimes, orders that
+// compare pairs are tried as well.
+Placement PlaceLifetimes(absl::Span<const Lifetime> lifetimes);
+
+// The largest sum of bytes that are live at once: no placement can be smaller.
+int64_t LiveBytesBound(absl::Span<const Lifetime> lifetimes);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_PLACE_LIFETIMES_H_

@@ -1,0 +1,47 @@
+// The elements of a root that a strided value covers, and how many two of them have in common.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_PROGRAM_STRIDED_RANGE_H_
+#define TESSERA_CORE_PROGRAM_STRIDED_RANGE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace tessera {
+
+class StridedRange {
+ public:
+  // `offset` counts elements from the root's first. A dimension of stride 0 repeats elements, which
+  // count once; otherwise dimensions do not overlap each other.
+  StridedRange(int64_t offset, absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
+
+  int64_t elements() const { return elements_; }
+  // One past the last element.
+  int64_t end() const;
+
+  // The number of elements that both cover.
+  static int64_t Common(const StridedRange& a, const StridedRange& b);
+
+ private:
+  struct Dim {
+    int64_t stride, size;
+  };
+  using Dims = std::vector<Dim>;  // strides ascend
+
+  // The extent of the first `count` dimensions.
+  static int64_t Extent(const Dims& dims, size_t count);
+  // As above, of the first a_count dimensions of `a` and b_count of `b`, with a's first element at
+  // 0 and b's at `shift`.
+  static int64_t Common(const Dims& a, size_t a_count, const Dims& b, size_t b_count,
+                        int64_t shift);
+
+  int64_t offset_;
+  int64_t elements_;
+  Dims dims_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_STRIDED_RANGE_H_
