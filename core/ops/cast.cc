@@ -27,11 +27,14 @@ class CastOp : public ElementwiseOperator {
     return absl::OkStatus();
   }
 
-  // Truncation to integers is not linear; rounding to fewer bits counts as linear, as in other
-  // systems.
+  // A partial sum stays one only where every value keeps its bits: rounding the terms is not rounding
+  // their sum, and truncation to integers is not linear.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures = SplitEveryDim(types);
-    if (IsFloating(types.outputs[0].dtype)) signatures.push_back({{sbp::P()}, {sbp::P()}});
+    const DType from = types.inputs[0].dtype, to = types.outputs[0].dtype;
+    const bool exact =
+        from == to || (IsFloating(from) && IsFloating(to) && SizeOf(to) > SizeOf(from));
+    if (exact) signatures.push_back({{sbp::P()}, {sbp::P()}});
     return signatures;
   }
 };

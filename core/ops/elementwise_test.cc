@@ -64,8 +64,7 @@ TEST(Elementwise, SignaturesFollowBroadcasting) {
             "B, P(max) -> P(max)\n");
   EXPECT_EQ(SignaturesOf(Use("exp", {F32({8, 2})})), "S(0) -> S(0)\nS(1) -> S(1)\n");
   EXPECT_EQ(SignaturesOf(Use("negate", {F32({8})})), "S(0) -> S(0)\nP -> P\n");
-  EXPECT_EQ(SignaturesOf(Use("cast", {F32({8})}, {{"dtype", DType::kBF16}})),
-            "S(0) -> S(0)\nP -> P\n");
+  EXPECT_EQ(SignaturesOf(Use("cast", {F32({8})}, {{"dtype", DType::kBF16}})), "S(0) -> S(0)\n");
   EXPECT_EQ(SignaturesOf(Use("cast", {F32({8})}, {{"dtype", DType::kI32}})), "S(0) -> S(0)\n");
   EXPECT_EQ(SignaturesOf(Use("select", {U8({8}), F32({8}), F32({})})),
             "S(0), S(0), B -> S(0)\n"
@@ -138,6 +137,27 @@ TEST(Elementwise, CostsCountWhatIsMoved) {
   const OpCost cost = use.kind->Cost(use.types());
   EXPECT_EQ(cost.flops, 32);
   EXPECT_EQ(cost.bytes, 4 * (32 + 4 + 32));
+}
+
+// Narrowing to bf16 or fp16 kept a partial sum, whose terms were rounded instead of the sum.
+TEST(Cast, KeepsAPartialSumOnlyWhereItLosesNoBits) {
+  const auto keeps = [](DType from, DType to) {
+    const TensorType input{from, {4}}, output{to, {4}};
+    const Attributes attributes = {{"dtype", to}};
+    const std::vector<Signature> signatures =
+        FindOperator("cast")->Signatures({absl::MakeConstSpan(&input, 1),
+                                          absl::MakeConstSpan(&output, 1), attributes});
+    return std::any_of(signatures.begin(), signatures.end(),
+                       [](const Signature& s) { return s.inputs[0].partial(); });
+  };
+  EXPECT_TRUE(keeps(DType::kF32, DType::kF32));
+  EXPECT_TRUE(keeps(DType::kBF16, DType::kF32));
+  EXPECT_TRUE(keeps(DType::kF32, DType::kF64));
+  EXPECT_FALSE(keeps(DType::kF32, DType::kBF16));
+  EXPECT_FALSE(keeps(DType::kF32, DType::kF16));
+  EXPECT_FALSE(keeps(DType::kBF16, DType::kF16));
+  EXPECT_FALSE(keeps(DType::kF32, DType::kI32));
+  EXPECT_FALSE(keeps(DType::kI32, DType::kF32));
 }
 
 }  // namespace

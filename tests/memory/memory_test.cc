@@ -201,5 +201,16 @@ TEST(Recomputation, TakesLessMemory) {
             ReportMemory(*without.engine->run().FindProgram(kTrain)).live_bytes);
 }
 
+// The gradients of q, k and v were copied into that of qkv, three copies in each layer.
+TEST(Copies, AStepOfGptHasNone) {
+  for (const int64_t micro_batches : {1, 2}) {
+    const Started run = Start({"gpt_dropout", "cpu", true, micro_batches});
+    for (const Instruction& instruction :
+         run.engine->run().FindProgram(kTrain)->instructions) {
+      EXPECT_NE(instruction.op->name(), "copy") << instruction.path;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera
