@@ -1,4 +1,4 @@
-// What a Program has to do at least, and how long this machine needs for that at least.
+// The least work of a Program, and the least time that this machine needs for it.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_COST_LIMITS_H_
@@ -10,7 +10,7 @@
 namespace tessera {
 
 struct ProgramWork {
-  double model_flops = 0;     // what the model asks for: nothing that is computed a second time
+  double model_flops = 0;     // without what is computed a second time
   double executed_flops = 0;  // everything that is computed
   double bytes = 0;           // every instruction's inputs read and outputs written once
 };

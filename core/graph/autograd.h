@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// What an operator's gradient rule is given.
+// The arguments and results of an operator's gradient rule.
 class GradientBuilder {
  public:
   GradientBuilder(Graph* graph, OpId op, std::vector<Tensor> output_gradients,
@@ -23,15 +23,15 @@ class GradientBuilder {
         input_gradients_(needed_.size()) {}
 
   Graph& graph() { return *graph_; }
-  // The reference is good until something is recorded.
+  // The reference is valid until something is recorded.
   const Attributes& attributes() const { return graph_->op(op_).attributes; }
   int num_inputs() const { return static_cast<int>(graph_->op(op_).inputs.size()); }
   Tensor input(int i) { return graph_->tensor(graph_->op(op_).inputs[i]); }
   Tensor output(int i) { return graph_->tensor(graph_->op(op_).outputs[i]); }
 
-  // Invalid where no gradient flows into that output; at least one is valid.
+  // An invalid handle if no gradient flows into that output; at least one is valid.
   Tensor output_gradient(int i) { return output_gradients_[i]; }
-  // Whether anyone asks for the gradient of input i.
+  // Whether the gradient of input i is needed.
   bool needed(int i) const { return needed_[i]; }
   // Has the input's shape. Inputs that are not needed may be left out or set all the same.
   void SetInputGradient(int i, Tensor gradient) { input_gradients_[i] = gradient; }
@@ -46,9 +46,9 @@ class GradientBuilder {
   std::vector<Tensor> input_gradients_;
 };
 
-// Adds up several contributions to one gradient; core/ops gives the operator, because core/graph
-// knows none.
+// The operators that autograd records itself; core/ops provides them, because core/graph has none.
 struct AutogradOperators {
+  // Adds two contributions to one gradient.
   Tensor (*add)(Tensor a, Tensor b);
   // A tensor of `type` filled with `value`.
   Tensor (*fill)(Graph& graph, const TensorType& type, double value);
@@ -56,9 +56,9 @@ struct AutogradOperators {
 
 // Appends to `graph` the gradients of `loss` (a scalar) with respect to each of `targets`, seeded
 // with d loss = 1, and returns them in order, at the paths "<target>.grad" (one gradient may serve
-// several targets; then it has one's path). A target that the loss does not depend on gets zeros.
-// Contributions to one value are added in the order in which the reverse walk meets them, which
-// depends on nothing but the Graph. Call RecordGradients of core/ops/ops.h, which fills in the
+// several targets; then it has the path of one of them). A target that the loss does not depend on
+// gets zeros. Contributions to one value are added in the order of the reverse walk, which depends
+// on nothing but the Graph. Call RecordGradients of core/ops/ops.h, which fills in the
 // operators.
 absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
                                                     absl::Span<const Tensor> targets,

@@ -88,7 +88,7 @@ struct State {
   TensorType type;
   Role role = Role::kParameter;
   Initializer initializer;
-  bool trainable = true;  // of a parameter
+  bool trainable = true;    // of a parameter
   ValueId input = kNone;    // kNone: the Graph does not read it (initialisation)
   ValueId updated = kNone;  // equal to `input` if the Graph does not change it
 };
@@ -244,8 +244,8 @@ class Graph {
   int64_t state_limit_bytes_ = std::numeric_limits<int64_t>::max();
 };
 
-// While a Scope exists, what is recorded gets paths below `name`. A block is a scope that a strategy
-// may treat as one unit (recompute, gather); blocks do not nest.
+// While a Scope exists, what is recorded gets paths below `name`. A block is a scope that a
+// strategy may treat as one unit (recompute, gather); blocks do not nest.
 class Scope {
  public:
   enum Kind { kPlain, kBlock };

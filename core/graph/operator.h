@@ -1,8 +1,7 @@
-// What an operator is: its shape rule, gradient, cost, layout signatures, and which outputs are
-// views.
+// An operator: its shape rule, gradient, cost, layout signatures, and which outputs are views.
 //
-// One object of static lifetime for each operator; all methods are const and thread-safe. How an
-// operator runs is not said here but in core/kernels, under the same name.
+// There is one object of static lifetime for each operator; all methods are const and thread-safe.
+// The kernels that run it are in core/kernels, under the same name.
 #ifndef TESSERA_CORE_GRAPH_OPERATOR_H_
 #define TESSERA_CORE_GRAPH_OPERATOR_H_
 
@@ -22,21 +21,21 @@ namespace tessera {
 
 class GradientBuilder;
 
-// One use of an operator: the types that it is given and gives.
+// The types of the inputs and outputs of one use of an operator.
 struct OpTypes {
   absl::Span<const TensorType> inputs;
   absl::Span<const TensorType> outputs;
   const Attributes& attributes;
 };
 
-// What one use of an operator takes at least.
+// The least work of one use of an operator.
 struct OpCost {
   double flops = 0;             // multiplications and additions, everything that is computed
   double recomputed_flops = 0;  // the share of them that only repeats earlier work to save memory
   double bytes = 0;             // each input read once, each output written once
 };
 
-// Where an output that is a view lies within the memory of an input.
+// The position of an output that is a view within the memory of an input.
 struct ViewPlacement {
   int64_t offset = 0;  // elements from the input's first element
   Strides strides;     // elements
@@ -54,7 +53,7 @@ class Operator {
   virtual absl::StatusOr<std::vector<TensorType>> InferTypes(
       absl::Span<const TensorType> inputs, const Attributes& attributes) const = 0;
 
-  // What output i is called below the op's path; "" for an only or main output.
+  // The name of output i below the op's path; "" for an only or main output.
   virtual absl::string_view OutputName(int i) const { return ""; }
 
   // Records the gradients of the inputs that need one. Unimplemented for operators that are never
@@ -70,8 +69,9 @@ class Operator {
   // need not be named: it always holds.
   virtual std::vector<Signature> Signatures(const OpTypes& types) const { return {}; }
 
-  // The attributes with which one device or turn computes its part of the outputs: a shape that is
-  // an attribute becomes the local one, a random draw learns which elements of the whole it makes.
+  // The attributes with which one device or micro-batch computes its part of the outputs: a shape
+  // that is an attribute becomes the local one, a random draw gets the region of the global tensor
+  // that it makes.
   virtual Attributes LocalAttributes(const Attributes& attributes,
                                      absl::Span<const TensorType> local_outputs,
                                      absl::Span<const Region> output_regions) const {
@@ -79,21 +79,21 @@ class Operator {
   }
 
   // For an operator whose outputs are parts of input 0's memory (reshape, transpose, split,
-  // expand): where output i lies if the input lies with these strides; nullopt if strides cannot
-  // say it. An operator with is_view() has no kernel.
+  // expand): the position of output i if the input has these strides; nullopt if strides cannot
+  // express it. An operator with is_view() has no kernel.
   virtual bool is_view() const { return false; }
   virtual std::optional<ViewPlacement> View(const OpTypes& types, int output,
                                             const Strides& input_strides) const {
     return std::nullopt;
   }
-  // For an operator whose inputs are parts of output 0's memory (concat): where input i lies in a
-  // row-major output. An operator with is_assembly() has no kernel: its inputs are written in
+  // For an operator whose inputs are parts of output 0's memory (concat): the position of input i
+  // in a row-major output. An operator with is_assembly() has no kernel: its inputs are written in
   // place, or copied there.
   virtual bool is_assembly() const { return false; }
   virtual ViewPlacement Part(const OpTypes& types, int input) const { return {}; }
 
-  // Pairs (input, output): every kernel must be right when the output lies exactly where the input
-  // lies. The two have the same type.
+  // Pairs (input, output) of the same type: every kernel must be correct if the output has the
+  // address of the input.
   virtual std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const { return {}; }
 };
 

@@ -1,4 +1,4 @@
-// How a tensor lies over one axis of a device mesh, or over the turns of an accumulation, which are
+// How a tensor lies over one axis of a device mesh, or over the micro-batches of a step, which are
 // a split in time instead of over devices.
 #ifndef TESSERA_CORE_LAYOUT_LAYOUT_H_
 #define TESSERA_CORE_LAYOUT_LAYOUT_H_
@@ -10,7 +10,7 @@
 namespace tessera {
 
 // The layout of one tensor along one axis.
-//   S(d, u)  split along dimension d in whole units of u elements;
+//   S(d, u)  split along dimension d in units of u elements;
 //   B        broadcast: every member of the axis has all of it;
 //   P        partial: the true value is the sum, maximum or log-sum-exp over the axis.
 struct AxisLayout {
@@ -52,10 +52,10 @@ struct Signature {
   std::string ToString() const;
 };
 
-// The part of a whole tensor that a device or a turn holds.
+// The part of a global tensor that a device or a micro-batch holds.
 struct Region {
-  std::vector<int64_t> start;  // in elements of the whole, per dimension
-  std::vector<int64_t> whole;  // the whole tensor's shape
+  std::vector<int64_t> start;   // in elements of the global tensor, per dimension
+  std::vector<int64_t> global;  // the global tensor's shape
 };
 
 }  // namespace tessera

@@ -27,8 +27,8 @@ class CastOp : public ElementwiseOperator {
     return absl::OkStatus();
   }
 
-  // A partial sum stays one only where every value keeps its bits: rounding the terms is not rounding
-  // their sum, and truncation to integers is not linear.
+  // A partial sum stays one only where every value keeps its bits: rounding the terms is not
+  // rounding their sum, and truncation to integers is not linear.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures = SplitEveryDim(types);
     const DType from = types.inputs[0].dtype, to = types.outputs[0].dtype;

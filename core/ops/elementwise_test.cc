@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "core/ops/operator_list.h"
 #include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
 
@@ -144,9 +147,8 @@ TEST(Cast, KeepsAPartialSumOnlyWhereItLosesNoBits) {
   const auto keeps = [](DType from, DType to) {
     const TensorType input{from, {4}}, output{to, {4}};
     const Attributes attributes = {{"dtype", to}};
-    const std::vector<Signature> signatures =
-        FindOperator("cast")->Signatures({absl::MakeConstSpan(&input, 1),
-                                          absl::MakeConstSpan(&output, 1), attributes});
+    const std::vector<Signature> signatures = FindOperator("cast")->Signatures(
+        {absl::MakeConstSpan(&input, 1), absl::MakeConstSpan(&output, 1), attributes});
     return std::any_of(signatures.begin(), signatures.end(),
                        [](const Signature& s) { return s.inputs[0].partial(); });
   };

@@ -25,9 +25,10 @@ absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attribu
 }
 
 Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, const Region& region) {
-  const bool all = std::equal(shape.begin(), shape.end(), region.whole.begin(), region.whole.end());
+  const bool all =
+      std::equal(shape.begin(), shape.end(), region.global.begin(), region.global.end());
   if (all) return attributes;
-  std::vector<int64_t> start = region.start, whole = region.whole;
+  std::vector<int64_t> start = region.start, whole = region.global;
   if (attributes.Has("start")) {  // a part of a part
     whole = attributes.GetInts("whole");
     for (size_t d = 0; d < start.size(); ++d) start[d] += attributes.GetInts("start")[d];

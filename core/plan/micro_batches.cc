@@ -7,23 +7,25 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
-#include "core/plan/turn_layouts.h"
+#include "core/plan/micro_batch_layouts.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
 
-std::string OfTurn(absl::string_view path, int64_t turn) { return absl::StrCat(path, "@", turn); }
+std::string PathIn(absl::string_view path, int64_t micro_batch) {
+  return absl::StrCat(path, "@", micro_batch);
+}
 
-// Writes the Graph in turns. Ids of the Graph that is read are called `old`.
-class TurnWriter {
+// Writes the Graph in micro-batches. Ids of the Graph that is read are called `old`.
+class MicroBatchWriter {
  public:
-  TurnWriter(const Graph& graph, const TurnLayouts& layouts, int64_t turns)
+  MicroBatchWriter(const Graph& graph, const MicroBatchLayouts& layouts, int64_t micro_batches)
       : graph_(graph),
         layouts_(layouts),
-        turns_(turns),
+        micro_batches_(micro_batches),
         out_(graph.name()),
-        whole_(graph.values().size(), kNone),
+        full_(graph.values().size(), kNone),
         local_(graph.values().size()),
         ops_(graph.ops().size()) {}
 
@@ -31,20 +33,24 @@ class TurnWriter {
     CopyInputsAndStates();
     const OpId num_ops = static_cast<OpId>(graph_.ops().size());
     for (OpId old = 0; old < num_ops; ++old) {
-      if (StageOf(old) != TurnStage::kBefore) continue;
-      if (layouts_.ops[old].whole) {
-        WriteWhole(old);
+      if (StageOf(old) != MicroBatchStage::kBefore) continue;
+      if (layouts_.ops[old].full) {
+        WriteFull(old);
       } else {
-        for (int64_t turn = 0; turn < turns_; ++turn) RETURN_IF_ERROR(WriteTurn(old, turn));
+        for (int64_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
+          RETURN_IF_ERROR(WriteMicroBatch(old, micro_batch));
+        }
       }
     }
-    for (int64_t turn = 0; turn < turns_; ++turn) {
+    for (int64_t micro_batch = 0; micro_batch < micro_batches_; ++micro_batch) {
       for (OpId old = 0; old < num_ops; ++old) {
-        if (StageOf(old) == TurnStage::kTurn) RETURN_IF_ERROR(WriteTurn(old, turn));
+        if (StageOf(old) == MicroBatchStage::kEach) {
+          RETURN_IF_ERROR(WriteMicroBatch(old, micro_batch));
+        }
       }
     }
     for (OpId old = 0; old < num_ops; ++old) {
-      if (StageOf(old) == TurnStage::kAfter) WriteWhole(old);
+      if (StageOf(old) == MicroBatchStage::kAfter) WriteFull(old);
     }
     CopyResults();
     RETURN_IF_ERROR(out_.status());
@@ -52,14 +58,14 @@ class TurnWriter {
   }
 
  private:
-  TurnStage StageOf(OpId old) const { return layouts_.ops[old].stage; }
+  MicroBatchStage StageOf(OpId old) const { return layouts_.ops[old].stage; }
 
   void CopyInputsAndStates() {
     for (const GraphInput& input : graph_.inputs()) {
-      whole_[input.value] = out_.AppendInput(graph_.value(input.value), input.batch_dim);
+      full_[input.value] = out_.AppendInput(graph_.value(input.value), input.batch_dim);
     }
     for (const State& state : graph_.states()) {
-      if (state.input != kNone) whole_[state.input] = out_.AppendState(state);
+      if (state.input != kNone) full_[state.input] = out_.AppendState(state);
     }
     for (const std::string& block : graph_.blocks()) Scope scope(&out_, block, Scope::kBlock);
   }
@@ -67,13 +73,13 @@ class TurnWriter {
   void CopyResults() {
     for (const State& state : graph_.states()) {
       if (state.input == kNone) {
-        out_.WriteState(state, out_.tensor(whole_[state.updated]));
+        out_.WriteState(state, out_.tensor(full_[state.updated]));
       } else if (state.updated != state.input) {
-        out_.SetState(state.path, out_.tensor(whole_[state.updated]));
+        out_.SetState(state.path, out_.tensor(full_[state.updated]));
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      out_.SetOutput(output.name, out_.tensor(whole_[output.value]));
+      out_.SetOutput(output.name, out_.tensor(full_[output.value]));
     }
   }
 
@@ -88,15 +94,17 @@ class TurnWriter {
   TensorType LocalType(ValueId old) const {
     TensorType type = graph_.value(old).type;
     const AxisLayout& layout = layouts_.values[old];
-    if (layout.split()) type.shape[layout.dim] /= turns_;
+    if (layout.split()) type.shape[layout.dim] /= micro_batches_;
     return type;
   }
 
-  Region LocalRegion(ValueId old, int64_t turn) const {
-    const Shape& whole = graph_.value(old).type.shape;
+  Region LocalRegion(ValueId old, int64_t micro_batch) const {
+    const Shape& full = graph_.value(old).type.shape;
     const AxisLayout& layout = layouts_.values[old];
-    Region region{std::vector<int64_t>(whole.size(), 0), {whole.begin(), whole.end()}};
-    if (layout.split()) region.start[layout.dim] = turn * (whole[layout.dim] / turns_);
+    Region region{std::vector<int64_t>(full.size(), 0), {full.begin(), full.end()}};
+    if (layout.split()) {
+      region.start[layout.dim] = micro_batch * (full[layout.dim] / micro_batches_);
+    }
     return region;
   }
 
@@ -113,42 +121,42 @@ class TurnWriter {
     return out_.op(id).outputs[0];
   }
 
-  // Turn `turn`'s part of a whole value, cut along `dim`.
-  ValueId Part(ValueId old, int dim, int64_t turn) {
+  // The part of a full value that one micro-batch reads, split along `dim`.
+  ValueId Part(ValueId old, int dim, int64_t micro_batch) {
     std::vector<ValueId>& parts = parts_[{old, dim}];
     if (parts.empty()) {
-      const Value& value = out_.value(whole_[old]);
+      const Value& value = out_.value(full_[old]);
       TensorType type = value.type;
-      type.shape[dim] /= turns_;
+      type.shape[dim] /= micro_batches_;
       Op op;
       op.kind = FindOperator("split");
-      op.path = absl::StrCat(value.path, ".turns");
+      op.path = absl::StrCat(value.path, ".micro_batches");
       op.attributes = {{"axis", static_cast<int64_t>(dim)},
-                       {"sizes", std::vector<int64_t>(turns_, type.shape[dim])}};
-      op.inputs = {whole_[old]};
+                       {"sizes", std::vector<int64_t>(micro_batches_, type.shape[dim])}};
+      op.inputs = {full_[old]};
       const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
       if (role == Role::kGradient) op.phase = Phase::kBackward;
       std::vector<Value> outputs;
-      outputs.reserve(turns_);
-      for (int64_t k = 0; k < turns_; ++k) {
-        outputs.push_back(Value{FreePath(OfTurn(value.path, k)), type, role});
+      outputs.reserve(micro_batches_);
+      for (int64_t k = 0; k < micro_batches_; ++k) {
+        outputs.push_back(Value{FreePath(PathIn(value.path, k)), type, role});
       }
       parts = out_.op(out_.AppendOp(std::move(op), outputs)).outputs;
     }
-    return parts[turn];
+    return parts[micro_batch];
   }
 
-  // What turn `turn` reads of a value: `wanted` is the layout in which it does.
-  ValueId Read(ValueId old, const AxisLayout& wanted, int64_t turn) {
-    if (wanted.broadcast()) return whole_[old];
+  // The value that one micro-batch reads in the layout `wanted`.
+  ValueId Read(ValueId old, const AxisLayout& wanted, int64_t micro_batch) {
+    if (wanted.broadcast()) return full_[old];
     const bool as_it_is = wanted == layouts_.values[old];
-    if (as_it_is && !local_[old].empty()) return local_[old][turn];
-    return Part(old, wanted.dim, turn);
+    if (as_it_is && !local_[old].empty()) return local_[old][micro_batch];
+    return Part(old, wanted.dim, micro_batch);
   }
 
-  void WriteWhole(OpId old) {
+  void WriteFull(OpId old) {
     Op op = graph_.op(old);
-    for (ValueId& input : op.inputs) input = whole_[input];
+    for (ValueId& input : op.inputs) input = full_[input];
     std::vector<OpId> after;
     for (OpId earlier : op.after) {
       after.insert(after.end(), ops_[earlier].begin(), ops_[earlier].end());
@@ -160,20 +168,20 @@ class TurnWriter {
     for (ValueId output : old_outputs) outputs.push_back(graph_.value(output));
     const OpId id = out_.AppendOp(std::move(op), outputs);
     ops_[old] = {id};
-    for (size_t i = 0; i < old_outputs.size(); ++i) whole_[old_outputs[i]] = out_.op(id).outputs[i];
+    for (size_t i = 0; i < old_outputs.size(); ++i) full_[old_outputs[i]] = out_.op(id).outputs[i];
   }
 
-  absl::Status WriteTurn(OpId old, int64_t turn) {
+  absl::Status WriteMicroBatch(OpId old, int64_t micro_batch) {
     Op op = graph_.op(old);
     const std::vector<AxisLayout>& wanted = layouts_.ops[old].inputs;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      op.inputs[i] = Read(op.inputs[i], wanted[i], turn);
+      op.inputs[i] = Read(op.inputs[i], wanted[i], micro_batch);
     }
-    // The ops of one turn, or one that ran for the whole batch.
+    // The ops of one micro-batch, or one that ran for the full batch.
     for (OpId& earlier : op.after) {
-      earlier = ops_[earlier].size() > 1 ? ops_[earlier][turn] : ops_[earlier][0];
+      earlier = ops_[earlier].size() > 1 ? ops_[earlier][micro_batch] : ops_[earlier][0];
     }
-    op.path = OfTurn(op.path, turn);
+    op.path = PathIn(op.path, micro_batch);
     const std::vector<ValueId> old_outputs = op.outputs;
     std::vector<Value> outputs;
     std::vector<TensorType> types;
@@ -182,8 +190,8 @@ class TurnWriter {
       const Value& value = graph_.value(output);
       const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
       types.push_back(LocalType(output));
-      regions.push_back(LocalRegion(output, turn));
-      outputs.push_back(Value{OfTurn(value.path, turn), types.back(), role});
+      regions.push_back(LocalRegion(output, micro_batch));
+      outputs.push_back(Value{PathIn(value.path, micro_batch), types.back(), role});
     }
     op.attributes = op.kind->LocalAttributes(op.attributes, types, regions);
     RETURN_IF_ERROR(CheckTypes(op, types));
@@ -191,12 +199,14 @@ class TurnWriter {
     ops_[old].push_back(id);
     for (size_t i = 0; i < old_outputs.size(); ++i) {
       local_[old_outputs[i]].push_back(out_.op(id).outputs[i]);
-      if (layouts_.gathered[old_outputs[i]]) Gather(old_outputs[i], turn, graph_.op(old).phase);
+      if (layouts_.gathered[old_outputs[i]]) {
+        Gather(old_outputs[i], micro_batch, graph_.op(old).phase);
+      }
     }
     return absl::OkStatus();
   }
 
-  // Holds an operator's signatures against its shape rule.
+  // Checks an operator's signatures against its shape rule.
   absl::Status CheckTypes(const Op& op, absl::Span<const TensorType> outputs) const {
     const auto inferred = op.kind->InferTypes(out_.TypesOf(op.inputs), op.attributes);
     if (inferred.ok() && absl::MakeConstSpan(*inferred) == outputs) return absl::OkStatus();
@@ -205,22 +215,22 @@ class TurnWriter {
         inferred.ok() ? "" : ": ", inferred.status().message()));
   }
 
-  // Called once for each turn, right after a value's op has run in it.
-  void Gather(ValueId old, int64_t turn, Phase phase) {
+  // Called once for each micro-batch, right after a value's op has run in it.
+  void Gather(ValueId old, int64_t micro_batch, Phase phase) {
     const Value& value = graph_.value(old);
     const AxisLayout& layout = layouts_.values[old];
-    const bool last = turn == turns_ - 1;
+    const bool last = micro_batch == micro_batches_ - 1;
     if (layout.split()) {
       if (!last) return;
-      whole_[old] = Append("concat", value.path, value.type, local_[old],
-                           {{"axis", static_cast<int64_t>(layout.dim)}}, phase, value.role);
-    } else if (turn == 0) {
-      whole_[old] = local_[old][0];
+      full_[old] = Append("concat", value.path, value.type, local_[old],
+                          {{"axis", static_cast<int64_t>(layout.dim)}}, phase, value.role);
+    } else if (micro_batch == 0) {
+      full_[old] = local_[old][0];
     } else {
       const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
-      std::string path = last ? value.path : absl::StrCat(value.path, "@0..", turn);
-      whole_[old] = Accumulate(layout.reduction, whole_[old], local_[old][turn], std::move(path),
-                               phase, last ? value.role : role);
+      std::string path = last ? value.path : absl::StrCat(value.path, "@0..", micro_batch);
+      full_[old] = Accumulate(layout.reduction, full_[old], local_[old][micro_batch],
+                              std::move(path), phase, last ? value.role : role);
     }
   }
 
@@ -251,25 +261,25 @@ class TurnWriter {
   }
 
   const Graph& graph_;
-  const TurnLayouts& layouts_;
-  const int64_t turns_;
+  const MicroBatchLayouts& layouts_;
+  const int64_t micro_batches_;
   Graph out_;
-  std::vector<ValueId> whole_;               // by old value; kNone until it is there
-  std::vector<std::vector<ValueId>> local_;  // by old value: of each turn so far
-  std::vector<std::vector<OpId>> ops_;       // by old op: of each turn so far, or the only one
+  std::vector<ValueId> full_;                // by old value; kNone until it is there
+  std::vector<std::vector<ValueId>> local_;  // by old value: of each micro-batch so far
+  std::vector<std::vector<OpId>> ops_;  // by old op: of each micro-batch so far, or the only one
   absl::flat_hash_map<std::pair<ValueId, int>, std::vector<ValueId>> parts_;
 };
 
 }  // namespace
 
-absl::StatusOr<Graph> CutIntoMicroBatches(const Graph& graph, int64_t turns) {
-  if (turns < 1) {
+absl::StatusOr<Graph> SplitIntoMicroBatches(const Graph& graph, int64_t micro_batches) {
+  if (micro_batches < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("micro_batches: ", turns, " turns; there must be at least 1"));
+        absl::StrCat("micro_batches: ", micro_batches, "; it must be at least 1"));
   }
-  if (turns == 1) return graph;
-  ASSIGN_OR_RETURN(const TurnLayouts layouts, LayOutOverTurns(graph, turns));
-  return TurnWriter(graph, layouts, turns).Write();
+  if (micro_batches == 1) return graph;
+  ASSIGN_OR_RETURN(const MicroBatchLayouts layouts, LayOutMicroBatches(graph, micro_batches));
+  return MicroBatchWriter(graph, layouts, micro_batches).Write();
 }
 
 }  // namespace tessera

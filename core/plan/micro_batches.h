@@ -1,6 +1,6 @@
-// Cuts the batch of a Graph into turns that run one after another, so that only one turn's
-// activations are alive at a time. What each turn contributes to a whole (a gradient, the loss) is
-// added up, in the order of the turns.
+// Gradient accumulation: splits the batch of a Graph into micro-batches that run one after another,
+// so that only the activations of one are live at a time. Their contributions to a full value (a
+// gradient, the loss) are added up in order.
 #ifndef TESSERA_CORE_PLAN_MICRO_BATCHES_H_
 #define TESSERA_CORE_PLAN_MICRO_BATCHES_H_
 
@@ -11,21 +11,23 @@
 
 namespace tessera {
 
-// Gives the Graph in which the batch is cut into `turns` equal parts; it computes the same, up to
-// the rounding of sums. What is cut is decided by LayOutOverTurns (turn_layouts.h); its errors are
-// this function's, and turns < 1 is one. One turn gives the Graph as it is.
+// Returns the Graph in which the batch is split into `micro_batches` equal parts; it computes the
+// same, up to the rounding of sums. LayOutMicroBatches (micro_batch_layouts.h) decides what is
+// split; its errors are this function's, and micro_batches < 1 is one. For 1 the Graph stays as it
+// is.
 //
-// Order: what the turns need of the whole batch (the count of valid targets), then turn after turn,
-// each forward and backward in the Graph's order, then what runs once (the update).
+// Order: quantities of the full batch that micro-batches need, such as the number of valid targets;
+// then one micro-batch after another, each forward and backward in the Graph's order; then the ops
+// that run once (the update).
 //
-// Paths: turn k's copy of `p` is `p@k`, and so is its part of a whole value that is cut. What is
-// gathered from the turns has the path `p`; the sum of turns 0 to k on the way there is `p@0..k`.
-// Random draws keep their original's path and learn which elements of the whole they make, so they
-// draw the same.
+// Paths: the copy of `p` in micro-batch k is `p@k`, and so is its part of a full value that is
+// split. The value gathered from all has the path `p`; the sum of micro-batches 0 to k, on the way
+// there, is `p@0..k`. Random draws keep their original's path and get the region of the global
+// tensor that they make, so they draw the same.
 //
-// Recomputation (recompute.h) comes before this; afterwards a block's forward ops of all turns lie
-// in one scope, and could not be told apart.
-absl::StatusOr<Graph> CutIntoMicroBatches(const Graph& graph, int64_t turns);
+// Recomputation (recompute.h) comes before this; afterwards a block's forward ops of all
+// micro-batches lie in one scope, and could not be told apart.
+absl::StatusOr<Graph> SplitIntoMicroBatches(const Graph& graph, int64_t micro_batches);
 
 }  // namespace tessera
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/ops/ops.h"
-#include "core/plan/turn_layouts.h"
+#include "core/plan/micro_batch_layouts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -18,16 +18,16 @@ using ::testing::HasSubstr;
 
 TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
-Graph Cut(const Graph& graph, int64_t turns) {
+Graph Cut(const Graph& graph, int64_t micro_batches) {
   EXPECT_TRUE(graph.status().ok()) << graph.status();
-  auto cut = CutIntoMicroBatches(graph, turns);
+  auto split = SplitIntoMicroBatches(graph, micro_batches);
   EXPECT_TRUE(cut.ok()) << cut.status();
   return cut.ok() ? *std::move(cut) : Graph("none");
 }
 
-std::string Error(const Graph& graph, int64_t turns) {
+std::string Error(const Graph& graph, int64_t micro_batches) {
   EXPECT_TRUE(graph.status().ok()) << graph.status();
-  const auto cut = CutIntoMicroBatches(graph, turns);
+  const auto split = SplitIntoMicroBatches(graph, micro_batches);
   EXPECT_EQ(cut.status().code(), absl::StatusCode::kInvalidArgument);
   const absl::string_view message = cut.status().message();
   return {message.data(), message.size()};
@@ -178,7 +178,7 @@ TEST(MicroBatchesTest, ReshapesMultiplyUnits) {
   const Tensor x = graph.Input("x", F32({4, 5, 3}), 0);
   const Tensor rows = Reshape(x, {20, 3});
   graph.SetOutput("product", MatMul(rows, rows, /*transpose_a=*/true));
-  const auto layouts = LayOutOverTurns(graph, 2);
+  const auto layouts = LayOutMicroBatches(graph, 2);
   ASSERT_TRUE(layouts.ok()) << layouts.status();
   EXPECT_EQ(layouts->values[graph.FindValue("reshape")].ToString(), "S(0, 5)");
   EXPECT_EQ(layouts->values[graph.FindValue("matmul")].ToString(), "P");
@@ -234,7 +234,8 @@ output y = %reduce_sum
 )");
 }
 
-// What only turns read, each a part of it, is made in turns; `square` is an output too.
+// A value that only micro-batches read, each a part of it, is made in each; `square` is an output
+// too.
 TEST(MicroBatchesTest, MakesWholeOnlyWhatIsReadWhole) {
   Graph graph("bias");
   const Tensor x = graph.Input("x", F32({4, 3}), 0);
@@ -291,7 +292,7 @@ output y = %reduce_max
 )");
 }
 
-// What turns read of the whole batch is computed for all turns first, and what is made of it once.
+// A value of the full batch that micro-batches read is computed before the first one, and once.
 TEST(MicroBatchesTest, ComputesFirstWhatEveryTurnNeeds) {
   Graph graph("normalize");
   const Tensor x = graph.Input("x", F32({4, 3}), 0);
@@ -368,7 +369,7 @@ TEST(MicroBatchesTest, HoldsSignaturesAgainstTheShapeRule) {
   static const WrongOp kind;
   Graph graph("wrong");
   graph.SetOutput("y", graph.Record1(kind, {graph.Input("x", F32({4}), 0)}));
-  const auto cut = CutIntoMicroBatches(graph, 2);
+  const auto split = SplitIntoMicroBatches(graph, 2);
   EXPECT_EQ(cut.status().code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(cut.status().message()), HasSubstr("'wrong@0' (wrong)"));
 }
@@ -381,22 +382,22 @@ TEST(MicroBatchesErrorsTest, SayWhatStandsInTheWay) {
   graph.SetOutput("y", ReduceSum(Divide(y, ReduceMax(y, {0})), {0, 1}));
   EXPECT_EQ(
       Error(graph, 2),
-      R"(micro_batches: 'divide' needs 'reduce_max' of the whole batch in every turn, but 'matmul' makes it from 'w'; only what follows from the step's inputs alone can be computed for all turns first)");
+      R"(micro_batches: 'divide' needs 'reduce_max' of the full batch in every micro-batch, but 'matmul' makes it from 'w'; only values that follow from the step's inputs alone can be computed before the first micro-batch)");
 }
 
 TEST(MicroBatchesErrorsTest, TurnsDivideTheBatch) {
   EXPECT_EQ(Error(TrainingGraph(10), 4),
-            "micro_batches: 4 turns do not divide the batch of 10 rows of input 'x'");
+            "micro_batches: 4 does not divide the batch of 10 rows of input 'x'");
 }
 
 TEST(MicroBatchesErrorsTest, ThereIsABatch) {
   Graph graph("generate");
   graph.SetOutput("y", Square(graph.Input("x", F32({4}))));
-  EXPECT_EQ(Error(graph, 2), "micro_batches: graph 'generate' has no input with a batch to cut");
+  EXPECT_EQ(Error(graph, 2), "micro_batches: graph 'generate' has no input with a batch to split");
 }
 
 TEST(MicroBatchesErrorsTest, ThereIsATurn) {
-  EXPECT_EQ(Error(TrainingGraph(4), 0), "micro_batches: 0 turns; there must be at least 1");
+  EXPECT_EQ(Error(TrainingGraph(4), 0), "micro_batches: 0; it must be at least 1");
 }
 
 }  // namespace

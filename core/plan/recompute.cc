@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// What is done about one block.
+// The recomputation of one block.
 struct BlockRecomputation {
   std::vector<OpId> copied;  // in order
   OpId before = kNone;       // the copies stand before this op
@@ -80,7 +80,8 @@ class Recomputer {
     }
   }
 
-  // Where each block's activations are first read by what is not forward, and which of them are.
+  // Finds the first op outside of the forward pass that reads each block's activations, and which
+  // activations are read.
   void FindReaders(std::vector<BlockRecomputation>& work) {
     needed_.assign(graph_.values().size(), false);
     for (OpId id = 0; id < num_ops(); ++id) {

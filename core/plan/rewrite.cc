@@ -15,7 +15,7 @@ absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part) {
     ASSIGN_OR_RETURN(graph, RecomputeBlocks(graph, blocks));
   }
   if (part.micro_batches() == 0 || part.micro_batches() == 1) return graph;
-  return CutIntoMicroBatches(graph, part.micro_batches());
+  return SplitIntoMicroBatches(graph, part.micro_batches());
 }
 
 }  // namespace tessera

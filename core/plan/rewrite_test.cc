@@ -44,8 +44,8 @@ TEST(RewriteTest, AnOpenPartChangesNothing) {
   EXPECT_EQ(result->ToString(), OneBlock().ToString());
 }
 
-// The copies of a turn are tied to that turn's gradient.
-TEST(RewriteTest, RecomputesWithinEachTurn) {
+// The copies of a micro-batch are tied to its gradient.
+TEST(RewriteTest, RecomputesWithinEachMicroBatch) {
   PlanPart part;
   part.set_graph("train");
   part.set_fingerprint(OneBlock().Fingerprint());
@@ -103,7 +103,7 @@ TEST(RewriteErrorsTest, SayWhatDoesNotFit) {
   part.set_micro_batches(-1);
   EXPECT_EQ(Error(part), "micro_batches: -1; it must be at least 1");
   part.set_micro_batches(3);
-  EXPECT_EQ(Error(part), "micro_batches: 3 turns do not divide the batch of 4 rows of input 'x'");
+  EXPECT_EQ(Error(part), "micro_batches: 3 does not divide the batch of 4 rows of input 'x'");
   part.Clear();
   part.add_recompute("layers.0");
   EXPECT_EQ(Error(part),

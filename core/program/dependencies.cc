@@ -5,8 +5,8 @@
 namespace tessera {
 namespace {
 
-// Whether the elements that two values of one root span have any in common.
-bool RangesMeet(const ProgramValue& a, const ProgramValue& b) {
+// Whether the spans of two values of one root overlap.
+bool SpansOverlap(const ProgramValue& a, const ProgramValue& b) {
   const int64_t a_end = a.root_offset + ExtentInElements(a.type.shape, a.strides);
   const int64_t b_end = b.root_offset + ExtentInElements(b.type.shape, b.strides);
   return a.root_offset < b_end && b.root_offset < a_end;
@@ -17,7 +17,7 @@ bool RangesMeet(const ProgramValue& a, const ProgramValue& b) {
 std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
   const size_t values = program.values.size();
   std::vector<int32_t> producer(values, kNone);  // of exactly this value
-  // What is written into each root, and by whom; several where it is assembled from parts.
+  // The values written into each root; several if it is assembled from parts.
   std::vector<std::vector<int32_t>> written(values);
   std::vector<std::vector<int32_t>> readers(values);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -42,15 +42,15 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
       for (int32_t part : written[value.root]) {
         // A value without elements lies nowhere, but its root must have been made.
         const bool empty = NumElements(value.type.shape) == 0;
-        if (empty || RangesMeet(program.values[part], value))
+        if (empty || SpansOverlap(program.values[part], value))
           predecessors[i].push_back(producer[part]);
       }
     };
     for (int32_t id : instruction.inputs) add_writers(id);
     for (int32_t id : instruction.after) add_writers(id);
   }
-  // Where a new state was computed before the old one was last read, it is copied into place later:
-  // edges against the present order could close a circle.
+  // If a state's updated value is computed before its input was last read, it is copied into place
+  // later; edges against the present order could close a circle.
   for (const ProgramState& state : program.states) {
     if (state.input == kNone || state.updated == state.input) continue;
     for (int32_t part : written[program.values[state.updated].root]) {

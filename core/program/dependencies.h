@@ -1,4 +1,4 @@
-// Which instruction must come after which: what passes that move instructions go by.
+// Which instruction must come after which, for passes that move instructions.
 #ifndef TESSERA_CORE_PROGRAM_DEPENDENCIES_H_
 #define TESSERA_CORE_PROGRAM_DEPENDENCIES_H_
 
@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-// predecessors[i]: the instructions that must run before instruction i, sorted, each once. Because
-// it reads (a part of) what they write; because of an order edge; or because it leaves a state
-// whose given value they read and now stand before it.
+// predecessors[i]: the instructions that must run before instruction i, sorted, each once: those
+// that write (a part of) what it reads, those that it has an order edge to, and, if it updates a
+// state, those before it that read the state's input.
 std::vector<std::vector<int32_t>> Predecessors(const Program& program);
 
 }  // namespace tessera

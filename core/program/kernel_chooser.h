@@ -1,4 +1,4 @@
-// Which kernel serves each request: as a Plan says, else the default.
+// Chooses the kernel of each request: the one that a Plan names, else the default.
 #ifndef TESSERA_CORE_PROGRAM_KERNEL_CHOOSER_H_
 #define TESSERA_CORE_PROGRAM_KERNEL_CHOOSER_H_
 

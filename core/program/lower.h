@@ -1,5 +1,5 @@
-// Lowering: a Graph becomes a Program's instructions over values; views and assemblies become
-// places in other values' memory. Buffers are assigned later, after the passes.
+// Lowering: a Graph becomes a Program's instructions over values; views and parts of assemblies
+// become ranges of other values' memory. Buffers are assigned later, after the passes.
 #ifndef TESSERA_CORE_PROGRAM_LOWER_H_
 #define TESSERA_CORE_PROGRAM_LOWER_H_
 
@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// Operators that neither an output nor a state left behind needs are left out. Instructions stand
-// in the Graph's order.
+// Leaves out operators that neither an output nor an updated state needs. Instructions have the
+// Graph's order.
 absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
 
 }  // namespace tessera

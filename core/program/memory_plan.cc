@@ -19,7 +19,7 @@ int64_t Align(int64_t bytes) {
 absl::Status StateLayout::Add(const Program& program) {
   for (const Buffer& buffer : program.buffers) {
     if (!buffer.state) continue;
-    auto [it, inserted] = places_.try_emplace(buffer.path, Place{0, buffer.bytes});
+    auto [it, inserted] = positions_.try_emplace(buffer.path, Position{0, buffer.bytes});
     if (!inserted) {
       if (it->second.bytes != buffer.bytes) {
         return absl::InvalidArgumentError(
@@ -35,8 +35,8 @@ absl::Status StateLayout::Add(const Program& program) {
 }
 
 int64_t StateLayout::OffsetOf(const std::string& path) const {
-  auto it = places_.find(path);
-  TESSERA_CHECK(it != places_.end()) << path;
+  auto it = positions_.find(path);
+  TESSERA_CHECK(it != positions_.end()) << path;
   return it->second.offset;
 }
 
@@ -50,7 +50,7 @@ void PlanMemory(const StateLayout& states, Program& program) {
       buffer.offset = states.OffsetOf(buffer.path);
       continue;
     }
-    // A buffer of no bytes is given a place too, so that its address is one of the arena's.
+    // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
     lifetimes.push_back(
         {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});
     buffer_of.push_back(static_cast<int32_t>(i));

@@ -31,9 +31,9 @@ struct StateInfo {
 std::vector<StateInfo> StatesOf(const CompiledRun& run);
 
 struct EngineOptions {
-  // The byte behind the planned end of the arena cannot be touched.
+  // The byte after the planned end of the arena cannot be touched.
   bool guarded = false;
-  // Every byte of the arena has this value at first; negative: it is left as it comes.
+  // The first value of every byte of the arena; negative: not set.
   int fill = -1;
 };
 
@@ -74,7 +74,7 @@ class Engine {
   absl::Status WriteState(const StateInfo& state, int64_t byte_offset,
                           absl::Span<const char> bytes);
 
-  // The whole of a state or cache of a Program, converted from or to double.
+  // All elements of a state or cache of a Program, converted from or to double.
   absl::Status SetStateValues(absl::string_view program, absl::string_view path,
                               absl::Span<const double> values);
   absl::Status ReadStateValues(absl::string_view program, absl::string_view path,
@@ -84,22 +84,22 @@ class Engine {
   absl::Status ReadArena(int64_t offset, absl::Span<char> bytes);
   absl::Status WriteArena(int64_t offset, absl::Span<const char> bytes);
 
-  // Bytes of the arena that the host's memory holds now.
+  // Bytes of the arena that are resident in the host's memory.
   int64_t ResidentArenaBytes() const { return arena_->host_resident_bytes(); }
 
   // Zeroes the caches of a Program: before a new text is generated.
   absl::Status ClearCaches(absl::string_view program);
 
-  // What runs a Program: to time a step, or to look in between instructions.
+  // The executor of a Program: to time a step, or to look in between instructions.
   Executor& executor(absl::string_view program);
 
  private:
   Engine() = default;
 
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
-  // Brings `count` elements from staging_ to an input that is there.
+  // Copies `count` elements from staging_ to an input that is there.
   absl::Status CopyInput(absl::string_view program, absl::string_view input, size_t count);
-  // The value of a state of a Program: what is given, or, if that is not read, what is left.
+  // The value of a state of a Program: its input, or the updated one if the input is not read.
   absl::StatusOr<int32_t> StateValue(absl::string_view program, absl::string_view path);
   absl::Status ReadValue(absl::string_view program, absl::string_view what, int32_t value,
                          absl::Span<double> values);

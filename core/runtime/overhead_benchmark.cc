@@ -1,4 +1,4 @@
-// What the engine itself costs: a step of 10,000 instructions whose kernels do nothing, on one
+// The cost of the engine itself: a step of 10,000 instructions whose kernels do nothing, on one
 // stream.
 //
 //   ./bazelw run //core/runtime:overhead_benchmark

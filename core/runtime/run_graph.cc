@@ -7,15 +7,15 @@
 namespace tessera {
 
 absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
-    const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& given,
+    const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& values,
     const Plan& plan) {
   const std::string& name = graph.name();
   ASSIGN_OR_RETURN(CompiledRun run, CompileRun({graph}, plan, backend));
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, Engine::Create(std::move(run), &backend));
   const Program& program = *engine->run().FindProgram(name);
   const auto find = [&](const std::string& key) -> absl::StatusOr<const HostTensor*> {
-    auto it = given.find(key);
-    if (it == given.end()) return absl::NotFoundError(absl::StrCat("nothing is given for ", key));
+    auto it = values.find(key);
+    if (it == values.end()) return absl::NotFoundError(absl::StrCat("no value for ", key));
     return &it->second;
   };
   for (const NamedValue& input : program.inputs) {

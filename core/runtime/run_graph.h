@@ -19,11 +19,10 @@ struct HostTensor {
   std::vector<double> values;
 };
 
-// Compiles `graph` with `plan` (empty: the default one), gives it `given` (inputs by name, states
-// by path; all of them), runs it, and returns its outputs by name and the states that it leaves by
-// path.
+// Compiles `graph` with `plan` (empty: the default one), sets `values` (inputs by name, states by
+// path; all of them), runs it, and returns its outputs by name and its updated states by path.
 absl::StatusOr<std::map<std::string, HostTensor>> RunGraph(
-    const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& given,
+    const Graph& graph, Backend& backend, const std::map<std::string, HostTensor>& values,
     const Plan& plan = {});
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The memory plan of every model, with and without recomputation and micro-batches, held against
-// what memory shows.
+// The memory plan of every model, with and without recomputation and micro-batches, checked against
+// what kernels do to memory.
 #include <memory>
 #include <string>
 #include <vector>
@@ -133,7 +133,7 @@ TEST_P(MemoryTest, EveryProgramStaysWhereItWasPlanned) {
   EXPECT_TRUE(initialise.ok()) << initialise;
 }
 
-TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfWhatIsAliveAtOnce) {
+TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfTheLiveBytes) {
   const Started run = Start(GetParam());
   for (const Program& program : run.engine->run().programs) {
     const MemoryReport report = ReportMemory(program);
@@ -143,7 +143,7 @@ TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfWhatIsAliveAtOnce) {
       if (buffer.state) untouched -= (buffer.bytes + 63) / 64 * 64;
     }
     EXPECT_LE(report.arena_bytes, 1.05 * (report.live_bytes + untouched))
-        << program.name << ": " << report.live_bytes << " bytes alive at once";
+        << program.name << ": " << report.live_bytes << " bytes live at once";
   }
 }
 
@@ -164,7 +164,7 @@ std::vector<Case> AllCases() {
 INSTANTIATE_TEST_SUITE_P(Models, MemoryTest, ::testing::ValuesIn(AllCases()),
                          [](const ::testing::TestParamInfo<Case>& info) {
                            return info.param.model + "_" + info.param.device +
-                                  (info.param.recompute ? "_recompute" : "") + "_turns" +
+                                  (info.param.recompute ? "_recompute" : "") + "_micro_batches" +
                                   std::to_string(info.param.micro_batches);
                          });
 
@@ -185,10 +185,10 @@ std::vector<char> StatesAfterTwoSteps(const Case& c) {
 TEST(Recomputation, GivesTheSameBits) {
   for (const char* model : {"gpt_tied", "gpt_untied", "gpt_dropout", "mlp"}) {
     for (const char* device : {"cpu", "reference"}) {
-      for (int64_t turns : {1, 2}) {
-        EXPECT_EQ(StatesAfterTwoSteps({model, device, false, turns}),
-                  StatesAfterTwoSteps({model, device, true, turns}))
-            << model << " on " << device << " in " << turns << " turns";
+      for (int64_t micro_batches : {1, 2}) {
+        EXPECT_EQ(StatesAfterTwoSteps({model, device, false, micro_batches}),
+                  StatesAfterTwoSteps({model, device, true, micro_batches}))
+            << model << " on " << device << " in " << micro_batches << " micro-batches";
       }
     }
   }
@@ -205,8 +205,7 @@ TEST(Recomputation, TakesLessMemory) {
 TEST(Copies, AStepOfGptHasNone) {
   for (const int64_t micro_batches : {1, 2}) {
     const Started run = Start({"gpt_dropout", "cpu", true, micro_batches});
-    for (const Instruction& instruction :
-         run.engine->run().FindProgram(kTrain)->instructions) {
+    for (const Instruction& instruction : run.engine->run().FindProgram(kTrain)->instructions) {
       EXPECT_NE(instruction.op->name(), "copy") << instruction.path;
     }
   }

@@ -1,5 +1,5 @@
-// Why here and not in the Graph: a bias or an activation must come after a partial sum is whole,
-// and which sums are partial is known only after layouts.
+// Fusion is a pass and not part of the Graph because a bias or an activation must come after a
+// partial sum is complete, and which sums are partial is known only after layouts.
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -99,7 +99,7 @@ class Fuser {
     }
     joined.outputs = b.outputs;
     joined.cost.flops += b.cost.flops;
-    // What lies between is neither written nor read.
+    // The value between the two is neither written nor read.
     joined.cost.bytes +=
         b.cost.bytes - 2.0 * static_cast<double>(NumBytes(program_.values[a.outputs[0]].type));
     const KernelRequest request = program_.RequestOf(joined);
@@ -124,7 +124,7 @@ class Fuser {
   std::vector<std::vector<int32_t>> readers_;  // by value
   std::vector<int> views_;                     // by root: how many share its memory
   std::vector<int32_t> written_;               // by root: the last instruction that writes it
-  absl::flat_hash_set<int32_t> fixed_;         // outputs, states left, ends of order edges
+  absl::flat_hash_set<int32_t> fixed_;         // outputs, updated states, ends of order edges
 };
 
 }  // namespace

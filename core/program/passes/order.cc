@@ -1,5 +1,5 @@
-// Why: the order in which a Graph was recorded keeps values alive longer than needed, e.g. a
-// gradient that could be added to its sum at once waits for the rest of the backward pass.
+// The order in which a Graph was recorded keeps values live longer than needed: a gradient that
+// could be added to its sum at once waits for the rest of the backward pass.
 #include <algorithm>
 #include <set>
 #include <utility>
