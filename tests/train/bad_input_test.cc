@@ -224,6 +224,15 @@ TEST(BadInputTest, ALimitThatCannotBeMetNamesTheSmallestThatCould) {
   EXPECT_THAT(result.out, HasSubstr("\nactivations ")) << "the plan shows why";
 }
 
+// Took 57 s and 4.4 GiB of planning before the limit was reported.
+TEST(BadInputTest, AModelFarAboveTheLimitIsRefusedBeforeItIsPlanned) {
+  const Result result =
+      RunProgram(GptProgram(), {"--data=synthetic", "--memory_limit=10MiB",
+                                "--set=model.layers=100000,model.channels=256,model.heads=4"});
+  ExpectOneLine(result, "the state takes at least 4297");
+  EXPECT_THAT(result.err, HasSubstr("bytes, up to 'blocks."));
+}
+
 TEST(BadInputTest, ALossThatIsNotFiniteEndsTheRun) {
   const std::string folder = NewFolder();
   const Result result =

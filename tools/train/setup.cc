@@ -1,6 +1,7 @@
 #include "tools/train/setup.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -123,8 +124,19 @@ absl::Status TakeKernels(const Checkpoint& checkpoint, Plan* plan) {
   return absl::OkStatus();
 }
 
+// A model whose state takes more than this is refused before the rest of it is recorded. Smaller
+// ones are planned, so that the error can name the smallest limit that could be met.
+int64_t StateLimit(const RunConfig& config) {
+  constexpr int64_t kSoonPlanned = int64_t{4} << 30;
+  const int64_t limit = MemoryLimit(config);
+  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  if (limit == 0 || limit > kNone / 16) return kNone;
+  return std::max(16 * limit, kSoonPlanned);
+}
+
 absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config, RunParts parts) {
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(*setup.model, config, parts));
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs,
+                   RecordRun(*setup.model, config, parts, StateLimit(config)));
   Plan plan = MakePlan(config, graphs);
   if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
   // CheckMemoryLimit compares the limit with the peak, for a better message.
