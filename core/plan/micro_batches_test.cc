@@ -20,14 +20,14 @@ TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
 Graph Cut(const Graph& graph, int64_t micro_batches) {
   EXPECT_TRUE(graph.status().ok()) << graph.status();
-  auto split = SplitIntoMicroBatches(graph, micro_batches);
+  auto cut = SplitIntoMicroBatches(graph, micro_batches);
   EXPECT_TRUE(cut.ok()) << cut.status();
   return cut.ok() ? *std::move(cut) : Graph("none");
 }
 
 std::string Error(const Graph& graph, int64_t micro_batches) {
   EXPECT_TRUE(graph.status().ok()) << graph.status();
-  const auto split = SplitIntoMicroBatches(graph, micro_batches);
+  const auto cut = SplitIntoMicroBatches(graph, micro_batches);
   EXPECT_EQ(cut.status().code(), absl::StatusCode::kInvalidArgument);
   const absl::string_view message = cut.status().message();
   return {message.data(), message.size()};
@@ -369,7 +369,7 @@ TEST(MicroBatchesTest, HoldsSignaturesAgainstTheShapeRule) {
   static const WrongOp kind;
   Graph graph("wrong");
   graph.SetOutput("y", graph.Record1(kind, {graph.Input("x", F32({4}), 0)}));
-  const auto split = SplitIntoMicroBatches(graph, 2);
+  const auto cut = SplitIntoMicroBatches(graph, 2);
   EXPECT_EQ(cut.status().code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(cut.status().message()), HasSubstr("'wrong@0' (wrong)"));
 }

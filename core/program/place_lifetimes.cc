@@ -286,8 +286,8 @@ Placement PlaceLifetimes(absl::Span<const Lifetime> lifetimes) {
     best = std::move(placement);
   }
   if (lifetimes.size() <= kMostForPairs) ImproveByPairs(lifetimes, bound, best);
-  // Among very many, what is left to gain is not worth the time.
-  const int64_t target = lifetimes.size() <= 100'000 ? bound + bound / 100 : bound + bound / 20;
+  // Among many, the rest is not worth the time.
+  const int64_t target = bound + (lifetimes.size() <= kMostForPairs ? bound / 100 : bound / 20);
   ImproveByPlacingApart(lifetimes, target, best);
   return best;
 }
