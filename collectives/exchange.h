@@ -1,4 +1,4 @@
-// How ranks tell each other where they are, before they can communicate.
+// An exchange of short texts, by which ranks find each other before they can communicate.
 #ifndef TESSERA_COLLECTIVES_EXCHANGE_H_
 #define TESSERA_COLLECTIVES_EXCHANGE_H_
 
@@ -11,8 +11,9 @@
 
 namespace tessera::comm {
 
-// Gives `mine` to all ranks and returns what each rank gave, in the order of ranks; `key` is the
-// same on all of them, and another for each exchange. An error names the ranks that did not come.
+// Sends `mine` to all ranks and returns the text of each rank, in the order of ranks; `key` is the
+// same on all of them, and another one for each exchange. An error names the ranks that did not
+// come.
 using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(absl::string_view key,
                                                                         absl::string_view mine)>;
 

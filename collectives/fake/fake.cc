@@ -16,7 +16,7 @@
 namespace tessera::comm {
 namespace {
 
-// Where the threads leave their texts.
+// The texts of all threads.
 class Board {
  public:
   static constexpr std::chrono::seconds kTimeout{60};
@@ -27,7 +27,7 @@ class Board {
     return [this, rank](absl::string_view key,
                         absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
       std::unique_lock<std::mutex> lock(mutex_);
-      // A key may come again, once all have it.
+      // A key may be used again, once all threads have its texts.
       Round& round = rounds_[absl::StrCat(key, "#", uses_[{std::string(key), rank}]++)];
       round.texts.resize(ranks_);
       round.texts[rank] = std::string(mine);

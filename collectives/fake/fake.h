@@ -54,7 +54,7 @@ class FakeRank : public World {
 std::vector<absl::Status> RunFake(const FakeOptions& options,
                                   const std::function<absl::Status(World& rank)>& body);
 
-// The same without communicators: `body` has only a way to exchange texts.
+// The same without communicators: `body` can only exchange texts.
 std::vector<absl::Status> RunThreads(
     int ranks, const std::function<absl::Status(int rank, const Exchange& exchange)>& body);
 

@@ -45,7 +45,7 @@ void ProgressThread::Run() {
     wakes_.wait(lock, is_called);
     Clock::time_point busy = Clock::now();
     for (looks_ = true; looks_ && !stop_;) {
-      // It looks once more after nobody counts on it.
+      // It polls once more after `looks_` is false, because Wake may have counted on it.
       looks_ = Clock::now() - busy < kStayUp;
       is_wanted_ = false;
       lock.unlock();

@@ -1,4 +1,4 @@
-// How operations move on that nobody waits for.
+// A thread on which operations move on that no other thread waits for.
 #ifndef TESSERA_COLLECTIVES_QUEUE_PROGRESS_THREAD_H_
 #define TESSERA_COLLECTIVES_QUEUE_PROGRESS_THREAD_H_
 
@@ -10,23 +10,24 @@
 
 namespace tessera::comm {
 
-// A backend's thread. Most operations are waited for soon after they were issued, and then the rank
-// that waits moves them on. So the thread sleeps, but after it had something to do it stays up for
-// a while and looks now and then: to wake it each time would take longer than many an operation.
+// The thread of a progress engine. Most operations are waited for soon after they were issued, and
+// then the waiting thread moves them on. So this thread sleeps, but after it had something to do it
+// polls every half millisecond for a while: to wake it each time would take longer than many
+// operations.
 //
 // Thread safety: Wake may be called by any thread, also with locks held that `advance` takes.
 class ProgressThread {
  public:
-  // `advance` moves on what nobody waits for until there is nothing of the kind, or until somebody
-  // waits. It returns whether there was something, or is somebody at it. It is called on the
-  // thread, and is to return soon after Stop.
+  // `advance` moves operations on until there are none, or until another thread waits for them. It
+  // returns whether there were any, or another thread waits. It is called on the thread, and must
+  // return soon after Stop.
   explicit ProgressThread(std::function<bool()> advance);
   ~ProgressThread() { Join(); }
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  // There is something for `advance`: it is called at once, or if it need not be, within half a
-  // millisecond where the thread is up.
+  // There is something for `advance`, which is called at once, or if it need not be, within half a
+  // millisecond if the thread still polls.
   void Wake(bool at_once);
 
   // `advance` is not called again.

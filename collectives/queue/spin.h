@@ -1,4 +1,4 @@
-// How a rank waits for what another one does.
+// Waits in a polling loop: spins for 3 us, then yields, then says that it is time to sleep.
 #ifndef TESSERA_COLLECTIVES_QUEUE_SPIN_H_
 #define TESSERA_COLLECTIVES_QUEUE_SPIN_H_
 
@@ -7,15 +7,14 @@
 
 namespace tessera::comm {
 
-// Of a loop that looks again and again for something. At first it is looked for without a break.
-// Soon the core is given each time to whoever else wants it, which may be the very rank that is
-// waited for: ranks may outnumber cores. And then it is time to sleep.
+// The time that a loop has polled in vain. At first it polls without a break. Then it yields its
+// core each time, possibly to the very rank that it waits for: ranks may outnumber cores.
 class Spin {
  public:
-  // After something has come, when the next thing is waited for.
+  // Something has come, and the loop waits for the next thing.
   void Restart() { begin_ = Clock::now(); }
 
-  // After looking in vain: whether to sleep now. If not, look again.
+  // Call it after polling in vain. Returns whether to sleep now; if not, poll again.
   bool IsOver() const {
     const Clock::duration spun = Clock::now() - begin_;
     if (spun >= kSleepAfter) return true;

@@ -104,7 +104,7 @@ void ToFloat16(const float* from, int64_t count, void* to) {
   for (; i < count; ++i) halves[i] = Float16(from[i]);
 }
 
-// Past the caches, hwy::FlushStream() is for after the last.
+// With non-temporal stores; call hwy::FlushStream() after the last.
 template <bool kNonTemporal>
 void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
@@ -125,7 +125,7 @@ void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
-// Of blocks. std::memcpy, which the compiler puts in line as `rep movs`, was the slower way.
+// Copies a block. std::memcpy, which the compiler puts in line as `rep movs`, was the slower way.
 void StreamBlock(void* to, const void* from, int64_t bytes) { CopyBytes<true>(to, from, bytes); }
 void CopyBlock(void* to, const void* from, int64_t bytes) { CopyBytes<false>(to, from, bytes); }
 
@@ -169,7 +169,7 @@ HWY_EXPORT(ToFloat16);
 HWY_EXPORT(StreamBlock);
 HWY_EXPORT(CopyBlock);
 
-// Of what is past the caches, at a time: few lines, so that memory is read while it is written.
+// The bytes of a non-temporal step: few lines, so that memory is read while it is written.
 constexpr int64_t kBlockBytes = 512;
 
 // How elements of a dtype are reduced.
@@ -268,9 +268,9 @@ class Tree {
   alignas(64) char scratch_[kLevels][kBlock * sizeof(double)];
 };
 
-// Calls `run(begin, count)` for blocks that make up [0, count), by turns in four pages: a processor
-// fetches ahead within a page and no further, so more memory is under way at a time than with one
-// block after another. The first one ends where cache lines of `output` begin, for a line that two
+// Calls `run(begin, count)` for blocks that make up [0, count), alternately in four pages:
+// prefetchers stop at page boundaries, so more memory is being read at a time than with one block
+// after another. The first block ends where cache lines of `output` begin, because a line that two
 // blocks write a part of is read first. Elements have `bytes`.
 template <typename Function>
 void ForEachBlock(const void* output, int64_t count, int64_t bytes, const Function& run) {

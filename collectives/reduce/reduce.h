@@ -1,10 +1,10 @@
-// The arithmetic of collectives: what the ranks of a group gave, reduced element by element.
+// The arithmetic of collectives: reduces the inputs of the ranks of a group, element by element.
 //
 // The order is that of a binary tree over the ranks in order, whose left part is the largest power
-// of two below their number: of five, ((0 + 1) + (2 + 3)) + 4. It depends on neither an element's
-// place nor the number of elements, so that all-reduce and reduce-scatter, however a buffer is cut,
-// give the same bits. bf16 and fp16 are reduced in fp32 and rounded once, to nearest even. Integers
-// wrap. The maximum of a NaN and anything is NaN.
+// of two below their number; for five, ((0 + 1) + (2 + 3)) + 4. It depends on neither an element's
+// position nor the number of elements, so that all-reduce and reduce-scatter, however a buffer is
+// split, give the same bits. bf16 and fp16 are reduced in fp32 and rounded once, to nearest even.
+// Integers wrap. The maximum of a NaN and anything is NaN.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_REDUCE_REDUCE_H_
@@ -19,9 +19,9 @@
 namespace tessera::comm {
 
 // inputs[r] has `count` elements of rank r; at least one rank. Every output gets the result, and
-// may be the very memory of an input, but not overlap one otherwise. `non_temporal`: what is reduced
-// is too large to be found in a cache, before or afterwards; where no output is an input it is
-// written past them, and not read before.
+// may be the very memory of an input, but not overlap one otherwise. `non_temporal`: the data are
+// too large to be found in a cache, before or afterwards; unless an output is an input,
+// non-temporal stores write it.
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
             DType dtype, Reduction reduction, bool non_temporal = false);
 
@@ -34,11 +34,10 @@ DType PartialDType(DType dtype);
 // Rounds what is left in fp32 to bf16 or fp16; others are copied, if they are not there.
 void Finish(const void* partial, int64_t count, DType dtype, void* output);
 
-// Copies what is too large to be found in a cache afterwards, in the same way.
+// Copies data that are too large to be found in a cache afterwards, with non-temporal stores.
 void CopyNonTemporal(void* to, const void* from, int64_t bytes);
 
-// Where Reduce cuts `count` ranks: the ranks before this one are the left part of the tree. At
-// least two ranks.
+// The number of ranks in the left part of the tree of `count` ranks, which are at least two.
 int LeftRanks(int count);
 
 }  // namespace tessera::comm

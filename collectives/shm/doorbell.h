@@ -1,4 +1,4 @@
-// What a rank sleeps on until a peer has done something.
+// A futex on which a rank sleeps until a peer has done something.
 //
 // Thread safety: every function may be called from any thread of any process.
 #ifndef TESSERA_COLLECTIVES_SHM_DOORBELL_H_
@@ -9,7 +9,7 @@
 
 namespace tessera::comm::shm {
 
-// Lies in shared memory, zero at first.
+// Is in shared memory, zero at first.
 struct alignas(64) Doorbell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> sleepers;
@@ -17,8 +17,8 @@ struct alignas(64) Doorbell {
   // Called after something has changed that the owner may wait for; the change must have been
   // stored with sequential consistency.
   void Ring();
-  // Sleeps until the bell rings, or for `nanoseconds`. `rings` was read before looking in vain for
-  // what is waited for, and `sleepers` raised before that.
+  // Sleeps until the bell rings, or for `nanoseconds`. The caller has raised `sleepers`, then read
+  // `rings`, and then looked in vain for what it waits for.
   void Sleep(uint32_t seen, int64_t nanoseconds);
 };
 
