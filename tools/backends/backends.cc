@@ -1,8 +1,5 @@
 #include "tools/backends/backends.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/cpu/backend.h"
@@ -27,12 +24,6 @@ std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
   for (const Entry& entry : kBackends) names.emplace_back(entry.name);
   return names;
-}
-
-int AvailableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
-  return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));  // more than 1024 cores
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads) {

@@ -23,9 +23,6 @@ inline constexpr int kMaxThreads = 4096;
 // InvalidArgument for a name that is not in the list, and for more than kMaxThreads.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name, int threads);
 
-// Returns the number of cores that this process may run on.
-int AvailableCores();
-
 }  // namespace tessera
 
 #endif  // TESSERA_TOOLS_BACKENDS_BACKENDS_H_
