@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// Parts would combine by a logical and, which no layout expresses: it needs all inputs whole.
+// Parts would combine by a logical and, which no layout expresses: it needs every input completely.
 class AllFiniteOp : public Operator {
  public:
   absl::string_view name() const override { return "all_finite"; }

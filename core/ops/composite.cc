@@ -47,7 +47,7 @@ Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
 Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
   const RowLogits rows = LinearLogSumExp(x, weight, targets);
   if (!rows.lse.valid()) return {};
-  // Sums over a whole batch want f32 at least, whatever the logits have.
+  // Sums over a global batch need f32 at least, whatever the dtype of the logits.
   const DType dtype = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   Tensor lse = rows.lse, target_logit = rows.target_logit, mask = ValidMask(targets);
   if (x.dtype() != dtype) {

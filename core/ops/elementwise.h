@@ -1,4 +1,4 @@
-// What elementwise operators have in common.
+// The base of elementwise operators, and their costs and signatures.
 #ifndef TESSERA_CORE_OPS_ELEMENTWISE_H_
 #define TESSERA_CORE_OPS_ELEMENTWISE_H_
 

@@ -43,7 +43,7 @@ TEST(OperatorList, ShapeRulesRefuseNothingAtAllWithoutEndingTheProgram) {
   }
 }
 
-// Whatever a saved Graph holds, a shape rule answers with types or with an error of one line.
+// A saved Graph may hold anything: a shape rule answers with types or with an error of one line.
 TEST(OperatorList, ShapeRulesEndureAnyNumberAndRankOfInputs) {
   for (const Operator* kind : AllOperators()) {
     for (DType dtype : {DType::kF32, DType::kI32, DType::kU8}) {

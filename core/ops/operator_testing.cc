@@ -20,7 +20,7 @@ std::string TypesToString(absl::Span<const TensorType> types) {
   });
 }
 
-// Cuts the type of a whole tensor down to one part, and says which part that is.
+// Returns the type of one part of a global tensor, and which part that is.
 Region Cut(const AxisLayout& layout, int part, int parts, TensorType& type) {
   Region region{std::vector<int64_t>(type.shape.size(), 0),
                 std::vector<int64_t>(type.shape.begin(), type.shape.end())};

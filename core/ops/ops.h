@@ -1,6 +1,6 @@
 // The functions with which a model is recorded. Each records one or a few operators
-// (docs/operators.md says what each computes) on Tensor handles and returns the result's handle;
-// what does not fit is noted in the Graph (Graph::status) and gives an invalid handle.
+// (docs/operators.md says what each computes) on Tensor handles and returns the result's handle. An
+// operand that does not fit is an error of the Graph (Graph::status), and the result is invalid.
 //
 // Broadcasting is numpy's. Thread safety: as the Graph's, one thread records.
 //
@@ -99,7 +99,7 @@ struct RowLogits {
   Tensor lse, target_logit;
 };
 RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets);
-// The mean cross-entropy over the valid targets of the whole batch: a scalar. Targets that equal
+// The mean cross-entropy over the valid targets of the global batch: a scalar. Targets that equal
 // kIgnoreIndex do not count; with none that count the loss is 0.
 Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
 

@@ -1,5 +1,5 @@
-// What operators that draw random numbers have in common. An element's draw is keyed by its index
-// in the whole tensor: when a part is made, the attributes `start` and `whole` say which.
+// The region of a random draw, which dropout and random_normal share. An element's draw is keyed by
+// its index in the whole tensor: when a part is made, the attributes `start` and `whole` say which.
 #ifndef TESSERA_CORE_OPS_RANDOM_DRAW_H_
 #define TESSERA_CORE_OPS_RANDOM_DRAW_H_
 

@@ -1,4 +1,4 @@
-// What the reductions over axes have in common: their attributes `axes` (strictly increasing) and
+// The base of reductions over axes: their attributes `axes` (strictly increasing) and
 // `keep_dims`.
 #ifndef TESSERA_CORE_OPS_REDUCTION_H_
 #define TESSERA_CORE_OPS_REDUCTION_H_

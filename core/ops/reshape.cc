@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// Neighbouring dimensions of both shapes that hold the same elements as one block:
+// Consecutive dimensions of both shapes that hold the same elements as one block:
 // x[x_begin, x_end) and y[y_begin, y_end) have the same product, and no shorter beginning has.
 struct Block {
   int x_begin, x_end, y_begin, y_end;
@@ -160,7 +160,7 @@ Tensor Reshape(Tensor x, absl::Span<const int64_t> shape) {
   if (open != sizes.end()) {
     *open = 1;
     const int64_t others = NumElements(sizes), elements = NumElements(x.shape());
-    // What does not divide stays -1, which the shape rule refuses.
+    // A size that does not divide stays -1, which the shape rule refuses.
     *open = others > 0 && elements % others == 0 ? elements / others : -1;
   }
   return RecordUse1(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});

@@ -20,7 +20,7 @@ inline AxisLayout PMax() { return P(AxisLayout::Reduction::kMax); }
 
 // For operators that compute each element from the elements at its place, with numpy's
 // broadcasting: one signature for each dimension d of the outputs, all of which have one shape.
-// Inputs are split along the dimension that lines up with d, or are whole where they are broadcast
+// Inputs are split along the dimension that lines up with d, or not split where they are broadcast
 // along it.
 std::vector<Signature> SplitEveryDim(const OpTypes& types);
 

@@ -32,12 +32,12 @@ TEST(Reshape, OneSizeMayFollowFromTheOthers) {
 }
 
 TEST(Reshape, SplitsFollowTheFactorsOfDimensions) {
-  // Batch and sequence merge: the batch is cut in whole sequences.
+  // Batch and sequence merge: the batch is split between sequences.
   EXPECT_EQ(SignaturesOf(ReshapeUse({8, 16, 32}, {128, 32})),
             "S(0) -> S(0, 16)\nS(2) -> S(1)\nP -> P\n");
   EXPECT_EQ(SignaturesOf(ReshapeUse({128, 32}, {8, 16, 32})),
             "S(0, 16) -> S(0)\nS(1) -> S(2)\nP -> P\n");
-  // Heads: cut in whole heads.
+  // Heads: split between heads.
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 20}, {2, 3, 4, 5})),
             "S(0) -> S(0)\nS(1) -> S(1)\nS(2, 5) -> S(2)\nP -> P\n");
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 4, 5}, {2, 3, 20})),

@@ -1,5 +1,5 @@
 // How Tessera draws: a random number is a function of the run's seed, a path (of an operator or a
-// parameter), the step, and the index of its element in the whole tensor of the whole batch. So
+// parameter), the step, and the index of its element in the global tensor of the global batch. So
 // every backend, layout, number of ranks and recomputed copy draws the same.
 //
 // A stream is the key of Philox4x32-10 (philox.h); block b of step s has the counter
@@ -33,7 +33,7 @@ inline PhiloxBlock RandomBlock(RandomStream stream, uint64_t step, uint64_t bloc
                     {static_cast<uint32_t>(stream.key), static_cast<uint32_t>(stream.key >> 32)});
 }
 
-// The word of one element. To fill a tensor, draw whole blocks instead.
+// The word of one element. To fill a tensor, draw complete blocks instead.
 inline uint32_t RandomWord(RandomStream stream, uint64_t step, uint64_t element_index) {
   return RandomBlock(stream, step, element_index / 4)[element_index % 4];
 }

@@ -13,10 +13,10 @@ namespace tessera {
 
 // Sizes of dimensions (all >= 0); [] is a scalar of one element.
 using Shape = absl::InlinedVector<int64_t, 6>;
-// Elements between neighbours along each dimension.
+// Elements between consecutive indices of each dimension.
 using Strides = absl::InlinedVector<int64_t, 6>;
 
-// What a tensor is, without where it lies.
+// The dtype and shape of a tensor, without its address.
 struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;

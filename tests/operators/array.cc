@@ -164,7 +164,7 @@ std::vector<StridePattern> StridePatterns(const Shape& shape) {
   Strides wide(rank, 1);
   for (size_t d = rank - 1; d > 0; --d) wide[d - 1] = wide[d] * (shape[d] + 3);
   patterns.push_back({"wide rows", wide, /*contiguous_last=*/true});
-  // The same, but with room between any two neighbours.
+  // The same, with room between any two elements.
   Strides spaced = wide;
   for (int64_t& stride : spaced) stride *= 2;
   patterns.push_back({"spaced elements", spaced});

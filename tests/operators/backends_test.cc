@@ -19,16 +19,16 @@
 namespace tessera::operator_tests {
 namespace {
 
-// Roundings that a result may be off by, relative to itself and to the mean of all; a case may ask
-// for more.
+// Roundings that a result may be off by, relative to itself and to the mean of all; a case may
+// allow more.
 constexpr double kRoundings = 48;
 
-// Strides cost a run of the reference each: beyond this many elements only one way is tried.
+// Each stride pattern costs a run of the reference: beyond this many elements one pattern is tried.
 constexpr int64_t kManyElements = 20000;
 
 using Pairs = std::vector<std::pair<int, int>>;
 
-// What a case asks of one backend, and what the reference answers.
+// One case on one backend, with the request and inputs that it gets there.
 struct Question {
   const Case& use;
   const PreparedCase& prepared;
@@ -65,7 +65,8 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
   void ExpectNear(const Question& question, const std::vector<Array>& outputs,
                   const std::vector<std::vector<double>>& expected) {
     ASSERT_EQ(outputs.size(), expected.size());
-    // What is computed in f32 and then rounded to fewer bits is off by that rounding at most once.
+    // A result that is computed in f32 and then rounded to fewer bits is off by one rounding at
+    // most.
     for (size_t i = 0; i < outputs.size(); ++i) {
       const DType dtype = question.prepared.outputs[i].dtype;
       const bool narrow = dtype == DType::kBF16 || dtype == DType::kF16;
@@ -148,7 +149,7 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
     return question.prepared.elements() > kManyElements && pattern.name != "reversed dimensions";
   }
 
-  // Our own kernels cut work by index, never by the number of threads.
+  // Our own kernels split work by index, never by the number of threads.
   void CheckThreads(Question question, const Kernel& kernel) {
     std::vector<std::vector<char>> wanted;
     for (int threads = 1; threads <= kMostThreads; ++threads) {

@@ -31,7 +31,7 @@ CaseInput Conditions(const Shape& shape);  // 0, 1 and 2
 CaseInput Scalar(double value);
 CaseInput Scalar(DType dtype, int64_t value);
 
-// A case in which NaN or infinities come in. What is not finite must stay so that it is noticed.
+// A case whose inputs hold NaN or infinities. They must reach the output, or nobody notices them.
 Case SpecialCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes = {});
 
 // Named for its operator, attributes and types.

@@ -135,7 +135,7 @@ void AddSelectCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("select", {Conditions({3, 1}), Integers(dtype, {3, 7}, 0, 100),
                                         Integers(dtype, {7}, 0, 100)}));
   }
-  // What is not chosen does not count, whatever it is.
+  // The operand that is not chosen does not count, whatever it is.
   cases.push_back(SpecialCase("select", {Conditions({65}), Special({65}), Special({65})}));
 }
 

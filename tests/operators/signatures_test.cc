@@ -21,7 +21,7 @@ namespace {
 
 constexpr int64_t kMostElements = 5000;  // Cases larger than this are for speed and threads.
 
-// What one of `members` holds of a tensor: elements [start, start + size) per dimension.
+// The part of a tensor that one of `members` holds: elements [start, start + size) per dimension.
 struct Part {
   std::vector<int64_t> start;
   Shape size;
@@ -39,7 +39,7 @@ Part PartOf(const Shape& shape, const AxisLayout& layout, int member, int member
   return part;
 }
 
-// The row-major index in the whole of each element of a part, in row-major order.
+// The row-major index in the global tensor of each element of a part, in row-major order.
 std::vector<int64_t> IndicesOf(const Part& part, const Shape& whole) {
   const Strides strides = RowMajorStrides(whole), own = RowMajorStrides(part.size);
   std::vector<int64_t> indices(NumElements(part.size), 0);
@@ -98,7 +98,7 @@ std::vector<double> SharesOf(double whole, DType dtype, AxisLayout::Reduction re
 
 class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // What each member holds of input i.
+  // The part of input i that each member holds.
   std::vector<std::vector<double>> Cut(const PreparedCase& prepared, int i,
                                        const AxisLayout& layout, int members) {
     const std::vector<double>& whole = prepared.values[i];
@@ -149,7 +149,7 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
     return RunOperator(*reference_, *prepared.op, attributes, inputs, output_types);
   }
 
-  // What members computed of output i, against the whole.
+  // Compares the parts of output i that members computed with the global output.
   std::string Compare(const PreparedCase& prepared, int i, const AxisLayout& layout,
                       const std::vector<std::vector<Array>>& outputs, const Array& whole) {
     const int members = static_cast<int>(outputs.size());

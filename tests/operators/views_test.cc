@@ -52,7 +52,7 @@ std::vector<double> ExpectedView(const PreparedCase& prepared, int output,
   return expected;
 }
 
-// Writes each input in turn along `axis`.
+// Writes the inputs one after another along `axis`.
 std::vector<double> ExpectedConcat(const PreparedCase& prepared) {
   const int64_t axis = prepared.attributes.GetInt("axis");
   const Shape& shape = prepared.outputs[0].shape;

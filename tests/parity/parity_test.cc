@@ -84,7 +84,7 @@ class ParityTest : public ::testing::TestWithParam<Case> {
 
   bool exact() const { return GetParam().device == "reference"; }
 
-  // What a distance may be, given the name of PyTorch's own.
+  // The distance that is allowed, given the name of PyTorch's own.
   double Bound(const std::string& torch_distance) const {
     if (exact()) return kExact;
     return std::max(kSmallestBound, 2 * state_.values(torch_distance)[0]);

@@ -1,6 +1,6 @@
 // attention and its gradient, one head of one sequence at a time.
 //
-// A vector's lanes are neighbouring queries. So scores lie transposed, [keys, queries]: the running
+// A vector's lanes are consecutive queries. So scores lie transposed, [keys, queries]: the running
 // maximum and sum of a query stay in its lane, nothing is ever added across lanes, and any head_dim
 // is as good as another. A block of queries goes over the keys block by block; keys and values are
 // copied to contiguous rows first, because rows that are a power of two apart in memory would fall
@@ -89,7 +89,7 @@ struct Softmax {
     std::fill_n(sum, kQueries, 0.0f);
   }
 
-  // Turns scores into weights relative to the new maximum, and brings `output` [dim][kQueries] to
+  // Makes scores into weights relative to the new maximum, and rescales `output` [dim][kQueries] to
   // it.
   void Add(int64_t count, int64_t dim, float* scores, float* output) {
     const FloatTag d;
@@ -182,8 +182,8 @@ void ScoreGradients(int64_t count, const float* lse, const float* delta, float* 
   }
 }
 
-// What a block of queries needs of its own besides tensors: lse of each query, and the sum over
-// head_dim of output times output gradient. Lanes without a query get weights of 0.
+// Two numbers for each query of a block: its lse, and the sum over head_dim of output times output
+// gradient. Lanes without a query get weights of 0.
 struct QueryTerms {
   float lse[kQueries], delta[kQueries];
 
@@ -234,7 +234,7 @@ void AttentionGradHead(const AttentionHead& head, const BackwardScratch& scratch
       Scores(scratch.values + j * dim, scratch.gradients, keys, dim, scratch.dscores);
       ScoreGradients(keys, terms.lse, terms.delta, scratch.scores, scratch.dscores);
       AddWeighted(scratch.keys + j * dim, scratch.dscores, keys, dim, scratch.dqueries);
-      // Sums over queries; the width is head_dim, in whole vectors.
+      // Sums over queries; the width is head_dim, padded to full vectors.
       Product({scratch.scores, kQueries, 1, scratch.gradient_rows, row, scratch.dvalues + j * row,
                row, count, true},
               keys, row);
@@ -287,7 +287,7 @@ absl::Status Attention(const KernelCall& call) {
     const ForwardScratch scratch(
         static_cast<float*>(call.workspace) + PartOf(worker, call.request.threads) * scratch_floats,
         head.keys, head.dim);
-    // Of a causal sequence the last chunks take longest, so they are begun first.
+    // The last chunks of a causal sequence take longest, so they are started first.
     const int64_t begin = (chunks - 1 - task % chunks) * kChunk;
     HWY_DYNAMIC_DISPATCH(AttentionChunk)
     (head, begin, std::min(queries, begin + kChunk), scratch);

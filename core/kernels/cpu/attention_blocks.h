@@ -1,5 +1,5 @@
-// How attention is cut into blocks, and where the blocks lie in a worker's part of the workspace,
-// which is linear in the length of a sequence.
+// The blocks of attention, and their addresses in a worker's part of the workspace. The workspace
+// is linear in the length of a sequence.
 #ifndef TESSERA_CORE_KERNELS_CPU_ATTENTION_BLOCKS_H_
 #define TESSERA_CORE_KERNELS_CPU_ATTENTION_BLOCKS_H_
 
@@ -13,7 +13,7 @@ namespace tessera::cpu {
 inline constexpr int64_t kQueries = 32;  // of a block: two vectors of the widest target
 inline constexpr int64_t kKeys = 64;     // of a block
 
-// head_dim in whole vectors of the widest target.
+// head_dim, padded to full vectors of the widest target.
 constexpr int64_t PaddedDim(int64_t dim) { return (dim + 15) / 16 * 16; }
 
 // The tensors of one head, and what is computed with them.
@@ -42,7 +42,7 @@ struct AttentionHead {
         causal(attributes.GetBool("causal")) {}
 };
 
-// Cuts a worker's memory into arrays that begin at cache lines.
+// Divides a worker's memory into arrays that begin at cache lines.
 class ScratchCutter {
  public:
   explicit ScratchCutter(float* memory) : next_(memory) {}

@@ -1,5 +1,5 @@
-// dropout: whole Philox blocks, a vector of them at a time, in integer arithmetic: the mask is the
-// same on every backend.
+// dropout: complete Philox blocks, a vector of them at a time, in integer arithmetic. The mask is
+// the same on every backend.
 #include <cmath>
 #include <cstdint>
 
@@ -9,10 +9,10 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/dropout.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/global_indices.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
-#include "core/kernels/cpu/whole_indices.h"
 #include "core/ops/dropout.h"
 #include "core/tensor/random.h"
 
@@ -70,7 +70,7 @@ void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
   hn::StoreInterleaved4(c0, c1, c2, c3, d, words);
 }
 
-// Elements x[0, count) have the indices index, index + 1, ... in the whole tensor. An element is
+// Elements x[0, count) have the indices index, index + 1, ... in the global tensor. An element is
 // kept where its word is at least `threshold`.
 void DropoutRun(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold, float kept_share,
                 const float* x, float* y, int64_t count) {
@@ -114,13 +114,13 @@ absl::Status Dropout(const KernelCall& call) {
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
   const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
-  const WholeIndices whole(attributes, y.shape);
+  const GlobalIndices indices(attributes, y.shape);
   ParallelFor(call.request.threads, y.elements(), 4096, [&](int64_t begin, int64_t end) {
     if (threshold > 0xffffffffu) {  // No word is so large.
       std::fill(y.As<float>() + begin, y.As<float>() + end, 0.0f);
       return;
     }
-    whole.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
+    indices.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
       HWY_DYNAMIC_DISPATCH(DropoutRun)
       (stream.key, step, static_cast<uint64_t>(index), static_cast<uint32_t>(threshold),
        static_cast<float>(1 - probability), x.As<float>() + first, y.As<float>() + first, count);

@@ -1,5 +1,5 @@
-// The loop of all elementwise operators: it cuts an output into runs and hands each operand of a
-// run over as contiguous elements, whatever its strides and broadcasting. So one vector loop serves
+// The loop of all elementwise operators. It splits the output into runs and passes each operand of
+// a run as contiguous elements, whatever its strides and broadcasting. So one vector loop serves
 // every layout, and gives an element the same bits in each.
 //
 // Thread safety: pure functions.
@@ -15,8 +15,8 @@ namespace tessera::cpu {
 
 inline constexpr int kMaxElementwiseInputs = 3;
 
-// What is called for each run: inputs[i] and `output` are contiguous arrays of `count` elements. If
-// an input lies where the output lies, so does its run.
+// Computes one run: inputs[i] and `output` are contiguous arrays of `count` elements. If an input
+// has the address of the output, so has its run.
 using ElementwiseRun = void (*)(const void* context, const void* const* inputs, void* output,
                                 int64_t count);
 

@@ -98,7 +98,7 @@ struct RowBlocks {
     block_rows = std::max<int64_t>(1, (groups + kMaxBlocks - 1) / kMaxBlocks) * kGroup;
     blocks = (rows + block_rows - 1) / block_rows;
   }
-  // Of weight and bias, one after the other: a block's sums, and those of one group.
+  // The sums of a block, and then those of one group: for weight, then for bias.
   int64_t block_bytes() const {
     return 2 * columns * static_cast<int64_t>(sizeof(double) + sizeof(float));
   }

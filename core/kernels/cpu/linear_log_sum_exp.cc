@@ -44,7 +44,7 @@ double SumOfExps(const float* logits, int64_t count, float* max) {
   return sum[0];
 }
 
-// Turns a row of logits into its gradient with respect to the log-sum-exp.
+// Replaces a row of logits by its gradient with respect to the log-sum-exp.
 void ExpsInPlace(float lse, float factor, float* logits, int64_t count) {
   const Floats shift = SetF(lse), by = SetF(factor);
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
@@ -322,7 +322,8 @@ class ForwardKernel : public Kernel {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
     const absl::StatusOr<ChunkProducts> logits = MakeLogits(chunks, method_, request.threads);
-    return logits.ok() ? BoundForward::WorkspaceBytes(chunks, *logits) : 0;  // Bind will say why.
+    return logits.ok() ? BoundForward::WorkspaceBytes(chunks, *logits)
+                       : 0;  // Bind returns the error.
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);

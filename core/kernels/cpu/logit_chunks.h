@@ -1,5 +1,5 @@
-// How the logits of a language model's head are cut into chunks, and the products that each chunk
-// takes.
+// The chunks in which the logits of a language model's head are computed, and the products that
+// each chunk takes.
 #ifndef TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
 #define TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
 
@@ -15,7 +15,7 @@
 
 namespace tessera::cpu {
 
-// How [rows, vocabulary] logits are cut: a function of the shapes alone.
+// The chunks of [rows, vocabulary] logits: a function of the shapes alone.
 struct Chunks {
   static constexpr int64_t kChunkFloats = (8 << 20) / sizeof(float);
   static constexpr int64_t kMaxRows = 2048;
@@ -40,8 +40,8 @@ struct Chunks {
   static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
-// The products of one kind for each size that chunks have: whole and last block of rows, whole and
-// last block of the vocabulary.
+// The products of one kind for each size that chunks have: a full and the last block of rows, a
+// full and the last block of the vocabulary.
 class ChunkProducts {
  public:
   // `shape(rows, words)` is that of the product for a chunk of this size.

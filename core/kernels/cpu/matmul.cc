@@ -1,5 +1,5 @@
-// matmul: by oneDNN in two ways, and, where a product is so small that calling a library costs more
-// than the product, by a loop of our own.
+// matmul: by one of two functions of oneDNN, or by a loop of our own if the product is so small
+// that a call of the library costs more than the product.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -36,8 +36,8 @@ void PackB(const ProductShape& shape, const float* b, int64_t width, float* pack
   }
 }
 
-// `width` is that of whole vectors; `scratch` has room for a copy of b and one of y with rows of
-// this width.
+// `width` is the number of columns, padded to full vectors; `scratch` has room for a copy of b and
+// one of y with rows of this width.
 void SmallProduct(const ProductShape& shape, const float* a, const float* b, int64_t width,
                   float* scratch, float* y) {
   const bool direct = width == shape.columns;
@@ -232,7 +232,7 @@ class OnednnMatMulKernel : public Kernel {
                          const Processor& /*processor*/) const override {
     if (IsEmpty(ShapeOf(request))) return 0;
     const absl::StatusOr<OnednnProduct> product = Prepare(request);
-    return product.ok() ? product->scratch_bytes() : 0;  // Bind will say why.
+    return product.ok() ? product->scratch_bytes() : 0;  // Bind returns the error.
   }
 
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
@@ -267,7 +267,7 @@ constexpr int64_t kSmall = 1 << 18;
 
 int64_t PaddedWidth(const ProductShape& shape) { return (shape.columns + 15) / 16 * 16; }
 
-// Whether b is copied into whole vectors, and whether y's rows are whole vectors already.
+// Whether b is copied into padded rows, and whether y's rows need no padding.
 bool PacksB(const ProductShape& shape) {
   return shape.transpose_b || PaddedWidth(shape) != shape.columns;
 }

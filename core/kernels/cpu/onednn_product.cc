@@ -54,7 +54,7 @@ struct OnednnProduct::Prepared {
   ProductMethod method;
   ProductShape shape;
   int threads;
-  // Of a primitive only:
+  // For ProductMethod::kPrimitive only:
   dnnl::stream stream;
   dnnl::matmul primitive;
   int64_t scratch_bytes = 0;

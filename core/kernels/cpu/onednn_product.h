@@ -23,7 +23,7 @@ struct ProductShape {
   bool accumulate = false;
 };
 
-// What is done to y before it is stored, in order.
+// An addition to y before it is stored.
 struct ProductEpilogue {
   // kAddRow adds a vector [columns] to each row, kAddFull a tensor of y's shape.
   enum Kind { kAddRow, kAddFull } kind;

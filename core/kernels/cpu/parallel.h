@@ -33,8 +33,8 @@ class ThreadCount {
 };
 
 // Calls body(begin, end) for parts of [0, size) that begin at multiples of `grain`: one part for
-// each thread, of as many whole grains as the others have or one more. For work that is equally
-// much at each index.
+// each thread, the same number of grains for all or one more. For work that is the same at each
+// index.
 template <typename Body>
 void ParallelFor(int threads, int64_t size, int64_t grain, const Body& body) {
   if (size <= 0) return;

@@ -1,7 +1,7 @@
 // The product of small matrices in registers: what attention and small matmuls are made of.
 //
 // Each element of the result is one sum, with fused multiply-adds in the order of the depth: it
-// does not depend on where it lies or how the product is cut.
+// does not depend on its position or on how the product is split.
 #include "core/kernels/cpu/vectors-inl.h"
 
 #if defined(TESSERA_CORE_KERNELS_CPU_PRODUCT_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 // c[r][j] = (accumulate ? c[r][j] : 0) + sum over k of a(r, k) * b[k][j], where a(r, k) is
 // a[r * a_row + k * a_depth], and rows of b and c lie b_row and c_row apart. All strides are in
-// elements; the width is a number of whole vectors.
+// elements; the width is a multiple of kLanes.
 struct ProductArguments {
   const float* a;
   int64_t a_row, a_depth;

@@ -1,9 +1,9 @@
 // In double by the functions of the C library, as the reference: the same bits on every backend.
 #include <cstdint>
 
+#include "core/kernels/cpu/global_indices.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
-#include "core/kernels/cpu/whole_indices.h"
 #include "core/tensor/random.h"
 
 namespace tessera::cpu {
@@ -15,9 +15,9 @@ absl::Status RandomNormal(const KernelCall& call) {
   const auto seed = static_cast<uint64_t>(*call.inputs[0].As<int64_t>());
   const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
   const double mean = attributes.GetDouble("mean"), stddev = attributes.GetDouble("stddev");
-  const WholeIndices whole(attributes, y.shape);
+  const GlobalIndices indices(attributes, y.shape);
   ParallelFor(call.request.threads, y.elements(), 1024, [&](int64_t begin, int64_t end) {
-    whole.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
+    indices.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
       for (int64_t i = 0; i < count; ++i) {
         y.As<float>()[first + i] =
             static_cast<float>(mean + stddev * tessera::RandomNormal(stream, 0, index + i));

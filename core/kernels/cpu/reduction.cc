@@ -17,7 +17,7 @@ struct Dimension {
 };
 using Dimensions = absl::InlinedVector<Dimension, 6>;
 
-// A row-major tensor's dimensions, neighbours of one kind merged.
+// The dimensions of a row-major tensor; consecutive dimensions of one kind are merged.
 struct Plan {
   Dimensions kept, reduced;  // all but the innermost of each
   Dimension inner_kept{1, 0}, inner_reduced{1, 0};
@@ -83,7 +83,7 @@ int64_t OffsetOf(const Dimensions& dimensions, int64_t i) {
   return offset;
 }
 
-// The columns of a unit: where they are in the output, and how many.
+// The columns of a unit: the position of the first in the output, and their number.
 struct Columns {
   int64_t first, count;
 };

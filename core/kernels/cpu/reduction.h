@@ -1,8 +1,8 @@
 // Reductions of a row-major tensor over any axes, in an order that depends on the shape alone.
 //
-// The reduced elements of an output are cut into pieces of fixed length. Each piece is reduced by
-// itself, in double, and the pieces are combined in their order: so it does not show whether one
-// thread does all pieces of an output, or many share them.
+// The reduced elements of an output are split into pieces of fixed length. Each piece is reduced by
+// itself, in double, and the pieces are combined in their order. So the result is the same whether
+// one thread does all pieces of an output or several threads share them.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_KERNELS_CPU_REDUCTION_H_
@@ -14,10 +14,10 @@
 
 namespace tessera::cpu {
 
-// What is reduced with: a sum, a maximum.
+// The operation of a reduction: a sum, a maximum.
 struct Reducer {
   double identity;
-  // Reduces `count` neighbouring elements.
+  // Reduces `count` consecutive elements.
   double (*row)(const float* x, int64_t count);
   // Reduces `rows` rows of `width` elements, `stride` elements apart, into `result`.
   void (*columns)(const float* x, int64_t rows, int64_t stride, int64_t width, double* result);

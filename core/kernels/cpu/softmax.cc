@@ -1,5 +1,5 @@
-// softmax and its gradient. Along the last dimension a row is one array; along another one, a
-// vector holds neighbouring rows, and no lane ever looks at another.
+// softmax and its gradient. Along the last dimension a row is one array. Along another dimension, a
+// vector holds consecutive rows, and its lanes are independent.
 #include <algorithm>
 #include <cstdint>
 #include <limits>

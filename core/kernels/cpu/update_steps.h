@@ -1,4 +1,4 @@
-// What an optimizer's update is given besides tensors, as its vector loops want it.
+// The scalars of an optimizer's update, in the form that its vector loops use.
 #ifndef TESSERA_CORE_KERNELS_CPU_UPDATE_STEPS_H_
 #define TESSERA_CORE_KERNELS_CPU_UPDATE_STEPS_H_
 
@@ -23,7 +23,7 @@ struct AdamwStep {
   float eps;
 };
 
-// Where the predicate forbids an update: the new state is the old one, bit for bit.
+// The update if the predicate is 0: the new state is the old one, bit for bit.
 inline void KeepState(const TensorView& old_state, const TensorView& new_state) {
   const int64_t bytes = old_state.elements() * SizeOf(old_state.dtype);
   if (bytes > 0 && old_state.data != new_state.data) {

@@ -1,4 +1,4 @@
-// What backends whose device is the host itself have in common: kernels and copies have ended when
+// The base of backends whose device is the host itself: kernels and copies have ended when
 // they return.
 #ifndef TESSERA_CORE_KERNELS_HOST_HOST_BACKEND_H_
 #define TESSERA_CORE_KERNELS_HOST_HOST_BACKEND_H_

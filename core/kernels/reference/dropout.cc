@@ -18,10 +18,10 @@ absl::Status Dropout(const KernelCall& call) {
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
   const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
-  const WholeIndices whole = IndicesInWhole(attributes, y.shape);
+  const GlobalIndices global = IndicesInGlobal(attributes, y.shape);
   ForEachIndex<3>(
-      y.shape, {x.strides, y.strides, whole.strides}, [&](int64_t i, int64_t j, int64_t offset) {
-        const uint64_t index = whole.first + offset;
+      y.shape, {x.strides, y.strides, global.strides}, [&](int64_t i, int64_t j, int64_t offset) {
+        const uint64_t index = global.first + offset;
         const uint64_t word = RandomBlock(stream, step, index / 4)[index % 4];
         y.As<double>()[j] = word >= threshold ? x.As<double>()[i] / (1 - probability) : 0;
       });

@@ -12,9 +12,9 @@ absl::Status RandomNormal(const KernelCall& call) {
   const auto seed = static_cast<uint64_t>(*call.inputs[0].As<int64_t>());
   const double mean = attributes.GetDouble("mean"), stddev = attributes.GetDouble("stddev");
   const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
-  const WholeIndices whole = IndicesInWhole(attributes, y.shape);
-  ForEachIndex<2>(y.shape, {y.strides, whole.strides}, [&](int64_t i, int64_t offset) {
-    y.As<double>()[i] = mean + stddev * tessera::RandomNormal(stream, 0, whole.first + offset);
+  const GlobalIndices global = IndicesInGlobal(attributes, y.shape);
+  ForEachIndex<2>(y.shape, {y.strides, global.strides}, [&](int64_t i, int64_t offset) {
+    y.As<double>()[i] = mean + stddev * tessera::RandomNormal(stream, 0, global.first + offset);
   });
   return absl::OkStatus();
 }

@@ -1,6 +1,6 @@
-// Which elements of a whole tensor a random draw makes: the attributes `start` and `whole`.
-#ifndef TESSERA_CORE_KERNELS_CPU_WHOLE_INDICES_H_
-#define TESSERA_CORE_KERNELS_CPU_WHOLE_INDICES_H_
+// The elements of a global tensor that a random draw makes: the attributes `start` and `whole`.
+#ifndef TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
+#define TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace tessera::cpu {
 
-// From an element of a part to its row-major index in the whole tensor. A tensor without the
-// attributes is whole.
-class WholeIndices {
+// Maps an element of a part to its row-major index in the global tensor. A tensor without the
+// attributes is the global one.
+class GlobalIndices {
  public:
-  WholeIndices(const Attributes& attributes, const Shape& shape) : shape_(shape) {
+  GlobalIndices(const Attributes& attributes, const Shape& shape) : shape_(shape) {
     if (!attributes.Has("whole")) {  // One long row.
       shape_ = {NumElements(shape)};
       strides_ = {1};
@@ -30,7 +30,7 @@ class WholeIndices {
   }
 
   // Calls body(i, count, index) for runs of elements [i, i + count) of the part, together
-  // [begin, end), which have the indices index, index + 1, ... in the whole tensor.
+  // [begin, end), which have the indices index, index + 1, ... in the global tensor.
   template <typename Body>
   void ForEachRun(int64_t begin, int64_t end, const Body& body) const {
     const int64_t row = shape_.back();
@@ -54,4 +54,4 @@ class WholeIndices {
 
 }  // namespace tessera::cpu
 
-#endif  // TESSERA_CORE_KERNELS_CPU_WHOLE_INDICES_H_
+#endif  // TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
