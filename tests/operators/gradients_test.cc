@@ -96,18 +96,18 @@ class GradientsTest : public ::testing::TestWithParam<const Operator*> {
   void CheckCase(const Case& use, const PreparedCase& prepared, Front front) {
     LossGraph forward;
     RecordLoss(use, prepared, front, forward);
-    LossGraph whole;
-    RecordLoss(use, prepared, front, whole);
-    const std::vector<Tensor> targets = whole.Targets(prepared);
+    LossGraph complete;
+    RecordLoss(use, prepared, front, complete);
+    const std::vector<Tensor> targets = complete.Targets(prepared);
     ASSERT_FALSE(targets.empty());
-    const auto gradients = RecordGradients(whole.graph, whole.loss, targets);
+    const auto gradients = RecordGradients(complete.graph, complete.loss, targets);
     ASSERT_TRUE(gradients.ok()) << gradients.status();
-    for (const Op& op : whole.graph.ops()) recorded_.insert(std::string(op.kind->name()));
-    const auto values = Interpret(whole.graph, *reference_, whole.given);
+    for (const Op& op : complete.graph.ops()) recorded_.insert(std::string(op.kind->name()));
+    const auto values = Interpret(complete.graph, *reference_, complete.given);
     ASSERT_TRUE(values.ok()) << values.status();
 
     for (size_t t = 0; t < targets.size(); ++t) {
-      const std::string& path = whole.graph.value(targets[t].id()).path;
+      const std::string& path = complete.graph.value(targets[t].id()).path;
       SCOPED_TRACE(path);
       const Array& gradient = (*values)[(*gradients)[t].id()];
       ASSERT_EQ(gradient.type.shape, targets[t].shape());

@@ -22,11 +22,11 @@ Tensor DeclareInput(const std::string& name, const TensorType& type,
   TensorType larger = type;
   larger.shape.back() += 1;
   std::reverse(larger.shape.begin(), larger.shape.end());
-  const Tensor whole = loss.graph.Input(name, larger);
-  loss.declared.push_back(whole);
+  const Tensor surrounding = loss.graph.Input(name, larger);
+  loss.declared.push_back(surrounding);
   std::vector<int64_t> reversed;
   for (int d = rank - 1; d >= 0; --d) reversed.push_back(d);
-  const Tensor view = Split(Transpose(whole, reversed), rank - 1, {1, type.shape.back()})[1];
+  const Tensor view = Split(Transpose(surrounding, reversed), rank - 1, {1, type.shape.back()})[1];
 
   std::vector<double>& given = loss.given[name];
   given.assign(NumElements(larger.shape), 1);

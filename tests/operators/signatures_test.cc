@@ -30,21 +30,21 @@ struct Part {
 Part PartOf(const Shape& shape, const AxisLayout& layout, int member, int members) {
   Part part{std::vector<int64_t>(shape.size(), 0), shape};
   if (!layout.split()) return part;
-  const int64_t whole = shape[layout.dim];
-  const int64_t units = whole / layout.unit;
+  const int64_t global = shape[layout.dim];
+  const int64_t units = global / layout.unit;
   const int64_t length = (units + members - 1) / members * layout.unit;
-  const int64_t start = std::min(whole, member * length);
+  const int64_t start = std::min(global, member * length);
   part.start[layout.dim] = start;
-  part.size[layout.dim] = std::min(length, whole - start);
+  part.size[layout.dim] = std::min(length, global - start);
   return part;
 }
 
 // The row-major index in the global tensor of each element of a part, in row-major order.
-std::vector<int64_t> IndicesOf(const Part& part, const Shape& whole) {
-  const Strides strides = RowMajorStrides(whole), own = RowMajorStrides(part.size);
+std::vector<int64_t> IndicesOf(const Part& part, const Shape& global) {
+  const Strides strides = RowMajorStrides(global), own = RowMajorStrides(part.size);
   std::vector<int64_t> indices(NumElements(part.size), 0);
   for (size_t i = 0; i < indices.size(); ++i) {
-    for (size_t d = 0; d < whole.size(); ++d) {
+    for (size_t d = 0; d < global.size(); ++d) {
       indices[i] += (part.start[d] + static_cast<int64_t>(i) / own[d] % part.size[d]) * strides[d];
     }
   }
@@ -68,14 +68,14 @@ double Combine(AxisLayout::Reduction reduction, const std::vector<double>& share
   return 0;
 }
 
-// Draws shares that combine to `whole`.
-std::vector<double> SharesOf(double whole, DType dtype, AxisLayout::Reduction reduction,
+// Draws shares that combine to `global`.
+std::vector<double> SharesOf(double global, DType dtype, AxisLayout::Reduction reduction,
                              int members, RandomStream stream, int64_t element) {
   const bool integer = !IsFloating(dtype);
   std::vector<double> shares(members);
   const auto draw = [&](int member) { return RandomUniform(stream, member, element); };
   const int owner = static_cast<int>(draw(members) * members);
-  double rest = whole;
+  double rest = global;
   for (int m = 0; m < members; ++m) {
     switch (reduction) {
       case AxisLayout::Reduction::kSum:
@@ -86,10 +86,10 @@ std::vector<double> SharesOf(double whole, DType dtype, AxisLayout::Reduction re
         rest -= shares[m];
         break;
       case AxisLayout::Reduction::kMax:
-        shares[m] = m == owner ? whole : whole - (integer ? 1 : draw(m));
+        shares[m] = m == owner ? global : global - (integer ? 1 : draw(m));
         break;
       case AxisLayout::Reduction::kLogSumExp:
-        shares[m] = whole - std::log(static_cast<double>(members));
+        shares[m] = global - std::log(static_cast<double>(members));
         break;
     }
   }
@@ -101,19 +101,19 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
   // The part of input i that each member holds.
   std::vector<std::vector<double>> Cut(const PreparedCase& prepared, int i,
                                        const AxisLayout& layout, int members) {
-    const std::vector<double>& whole = prepared.values[i];
+    const std::vector<double>& global = prepared.values[i];
     std::vector<std::vector<double>> parts(members);
     const RandomStream stream = MakeStream(4, absl::StrCat("share of ", i));
-    for (size_t j = 0; j < whole.size() && layout.partial(); ++j) {
+    for (size_t j = 0; j < global.size() && layout.partial(); ++j) {
       const std::vector<double> shares =
-          SharesOf(whole[j], prepared.inputs[i].dtype, layout.reduction, members, stream,
+          SharesOf(global[j], prepared.inputs[i].dtype, layout.reduction, members, stream,
                    static_cast<int64_t>(j));
       for (int m = 0; m < members; ++m) parts[m].push_back(shares[m]);
     }
     for (int m = 0; m < members && !layout.partial(); ++m) {
       const Shape& shape = prepared.inputs[i].shape;
       for (int64_t j : IndicesOf(PartOf(shape, layout, m, members), shape)) {
-        parts[m].push_back(whole[j]);
+        parts[m].push_back(global[j]);
       }
     }
     return parts;
@@ -127,17 +127,17 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
     std::vector<Region> regions;
     std::vector<Array> inputs;
     for (size_t i = 0; i < prepared.inputs.size(); ++i) {
-      const TensorType& whole = prepared.inputs[i];
+      const TensorType& global = prepared.inputs[i];
       input_types.push_back(
-          {whole.dtype, PartOf(whole.shape, signature.inputs[i], member, members).size});
-      inputs.push_back(MakeArray({reference_->Realize(whole.dtype), input_types.back().shape},
+          {global.dtype, PartOf(global.shape, signature.inputs[i], member, members).size});
+      inputs.push_back(MakeArray({reference_->Realize(global.dtype), input_types.back().shape},
                                  parts[i][member]));
     }
     for (size_t i = 0; i < prepared.outputs.size(); ++i) {
-      const TensorType& whole = prepared.outputs[i];
-      const Part part = PartOf(whole.shape, signature.outputs[i], member, members);
-      output_types.push_back({whole.dtype, part.size});
-      regions.push_back({part.start, {whole.shape.begin(), whole.shape.end()}});
+      const TensorType& global = prepared.outputs[i];
+      const Part part = PartOf(global.shape, signature.outputs[i], member, members);
+      output_types.push_back({global.dtype, part.size});
+      regions.push_back({part.start, {global.shape.begin(), global.shape.end()}});
     }
     const Attributes attributes =
         prepared.op->LocalAttributes(prepared.attributes, output_types, regions);
@@ -151,9 +151,9 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
 
   // Compares the parts of output i that members computed with the global output.
   std::string Compare(const PreparedCase& prepared, int i, const AxisLayout& layout,
-                      const std::vector<std::vector<Array>>& outputs, const Array& whole) {
+                      const std::vector<std::vector<Array>>& outputs, const Array& global) {
     const int members = static_cast<int>(outputs.size());
-    const Shape& shape = whole.type.shape;
+    const Shape& shape = global.type.shape;
     std::vector<double> combined(NumElements(shape), 0);
     std::vector<std::vector<double>> held;
     for (const std::vector<Array>& member : outputs) held.push_back(Values(member[i]));
@@ -167,11 +167,11 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
       for (size_t j = 0; j < indices.size(); ++j) combined[indices[j]] = held[m][j];
       if (layout.broadcast() && held[m] != held[0]) return "members differ";
     }
-    return Difference(whole, combined, 1e-11);
+    return Difference(global, combined, 1e-11);
   }
 
   void CheckSignature(const PreparedCase& prepared, const Signature& signature, int members,
-                      const std::vector<Array>& whole) {
+                      const std::vector<Array>& global) {
     ASSERT_EQ(signature.inputs.size(), prepared.inputs.size());
     ASSERT_EQ(signature.outputs.size(), prepared.outputs.size());
     std::vector<std::vector<std::vector<double>>> parts;  // by input and member
@@ -184,8 +184,9 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
       ASSERT_TRUE(results.ok()) << "member " << m << ": " << results.status();
       outputs.push_back(*std::move(results));
     }
-    for (size_t i = 0; i < whole.size(); ++i) {
-      EXPECT_EQ(Compare(prepared, static_cast<int>(i), signature.outputs[i], outputs, whole[i]), "")
+    for (size_t i = 0; i < global.size(); ++i) {
+      EXPECT_EQ(Compare(prepared, static_cast<int>(i), signature.outputs[i], outputs, global[i]),
+                "")
           << "output " << i;
     }
   }
@@ -200,13 +201,13 @@ TEST_P(SignaturesTest, PartsMakeTheWhole) {
     const auto prepared = Prepare(use, *reference_, DType::kF64);
     ASSERT_TRUE(prepared.ok()) << prepared.status();
     if (prepared->elements() > kMostElements) continue;
-    const auto whole = RunOperator(*reference_, *prepared->op, prepared->attributes,
-                                   InputArrays(*prepared, *reference_), prepared->outputs);
-    ASSERT_TRUE(whole.ok()) << whole.status();
+    const auto global = RunOperator(*reference_, *prepared->op, prepared->attributes,
+                                    InputArrays(*prepared, *reference_), prepared->outputs);
+    ASSERT_TRUE(global.ok()) << global.status();
     for (const Signature& signature : prepared->op->Signatures(prepared->types())) {
       for (int members : {2, 3}) {
         SCOPED_TRACE(absl::StrCat(signature.ToString(), " over ", members));
-        CheckSignature(*prepared, signature, members, *whole);
+        CheckSignature(*prepared, signature, members, *global);
         if (HasFatalFailure()) return;
       }
     }
