@@ -135,7 +135,7 @@ output loss = %divide
 )");
 }
 
-TEST(MicroBatchesTest, AddsUpInTheOrderOfTurns) {
+TEST(MicroBatchesTest, AddsUpInTheOrderOfMicroBatches) {
   const std::string text = Cut(TrainingGraph(6), 3).ToString();
   EXPECT_THAT(text, HasSubstr("%w.grad@0..1: f32[1, 3] = add(%w.grad@0, %w.grad@1)\n"));
   EXPECT_THAT(text, HasSubstr("%w.grad: f32[1, 3] = add(%w.grad@0..1, %w.grad@2)\n"));
