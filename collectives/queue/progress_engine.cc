@@ -127,7 +127,7 @@ bool ProgressEngine::Work() {
     moved = group->Advance() || moved;
   }
   is_working_.store(false);
-  // What came meanwhile was left to this thread.
+  // Operations that were submitted meanwhile were left to this thread.
   return has_submissions_.load() || moved;
 }
 
@@ -211,7 +211,7 @@ void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
     }
     lock.Lock();
   }
-  // What was left to this thread.
+  // Takes in the operations that other threads left to this one.
   while (has_submissions_.load()) Work();
   if (completed_) Notify();
   if (--callers_ > 0) {

@@ -34,7 +34,7 @@ class QueuedGroup : public Communicator {
   bool HasEnded(Ticket ticket) const override;
   CompletionSource* SourceOf(Ticket /*ticket*/) override { return engine_; }
 
-  // What the engine calls.
+  // The engine calls these.
   void AssertMutexHeld() ABSL_ASSERT_EXCLUSIVE_LOCK(mutex_) {}
   void TakeIn(ProgressEngine::Submission submission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Moves the first operation of each channel on. Returns whether any moved.

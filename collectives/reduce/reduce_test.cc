@@ -103,7 +103,8 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
   std::mt19937 random(1);
   for (int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 11, 16, 17, 64}) {
     std::vector<int64_t> counts = {0, 1, 2, 7, 16, 33, 1023, 1024, 1025, 3000};
-    if (ranks <= 5) counts.push_back(40'001 / sizeof(T));  // more than pages that are done by turns
+    if (ranks <= 5)
+      counts.push_back(40'001 / sizeof(T));  // more than the pages that a loop interleaves
     for (int64_t count : counts) {
       std::vector<std::vector<T>> values;
       std::vector<const void*> inputs;

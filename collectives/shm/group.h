@@ -50,7 +50,7 @@ struct alignas(64) Pair {
   Slot slots[kSlots];           // messages from the owner
 };
 
-// What a rank publishes of a failure.
+// The state of a failure that a rank publishes.
 enum class Failure : uint32_t { kNone, kOwn, kReported };  // kReported: by a peer, which has kOwn
 
 // A rank's memory in a group, which its peers map; Pairs for each rank of the group follow.
@@ -97,7 +97,7 @@ class Group : public QueuedGroup {
  private:
   // How a collective is done, which follows from the requests of all ranks.
   enum class Algorithm { kEager, kDirect, kStaged };
-  // What follows a step: another one, another one when all ranks are as far, or nothing.
+  // After a step: another step, another one once all ranks have come as far, or the end.
   enum class Next { kStep, kPhase, kEnd };
 
   // The first collective.

@@ -39,7 +39,7 @@ TEST(ShmProcessesTest, EveryOperation) {
   }
 }
 
-// What the others say, and how long after that.
+// Expects that the other ranks report the failure, with `what`, within `at_most` seconds.
 void ExpectNoticed(const Use& use, bool shared, int signal, double timeout, double at_most,
                    const std::string& what) {
   SCOPED_TRACE(absl::StrCat(use.name, shared ? " in shared memory" : ""));

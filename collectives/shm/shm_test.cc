@@ -153,7 +153,7 @@ TEST(ShmErrorsTest, AFaultCanBeInjected) {
   EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
 }
 
-// What docs/collectives.md says of bytes.
+// The formulas for bytes in docs/collectives.md.
 TEST(ShmTrafficTest, BytesAreThoseOfTheFormulas) {
   for (const int ranks : {2, 3, 5}) {
     ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {

@@ -64,7 +64,7 @@ class Connections : public EventSource {
   std::unique_ptr<char[]> TakeScratch();
   void ReturnScratch(std::unique_ptr<char[]> scratch);
 
-  // What was sent to others, but for headers.
+  // Bytes sent to other ranks, without headers.
   int64_t BytesWritten() const;
 
   bool Take() override;

@@ -92,8 +92,8 @@ class Group : public QueuedGroup, private MessageHandler {
     Outflow out;
     Inflow in;
   };
-  // What goes between this rank and another one in the first collective: in stage 0 data to be
-  // reduced, in stage 1 data that are copied.
+  // The data between this rank and another one in the first collective: stage 0 has data to be
+  // reduced, stage 1 data that are copied.
   struct PeerFlows {
     PeerRequests requests;
     bool is_agreed = false;  // the peer's request is the same

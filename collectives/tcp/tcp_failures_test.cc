@@ -50,7 +50,7 @@ TEST(TcpProcessesTest, EveryOperation) {
   }
 }
 
-// What the others say, and how long after that.
+// Expects that the other ranks report the failure, with `what`, within `at_most` seconds.
 void ExpectNoticed(const Use& use, int signal, double timeout, double at_most,
                    const std::string& what) {
   SCOPED_TRACE(use.name);
@@ -125,7 +125,7 @@ TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
 
 // A rank that ends at once has sent what it owed.
 TEST(TcpFailuresTest, WhatWasSentLastArrives) {
-  for (int turn = 0; turn < 20; ++turn) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
     const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
       ASSIGN_OR_RETURN(const auto network, Network::Create(rank, 2, exchange, {}));
       ASSIGN_OR_RETURN(const auto world, network->World());

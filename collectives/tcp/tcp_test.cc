@@ -73,7 +73,7 @@ TEST(TcpProgressTest, OperationsGoOnWhenTheirRankDoesNotWait) {
   }));
 }
 
-// What docs/collectives.md says of bytes, what is counted, and what was written.
+// The formulas for bytes in docs/collectives.md, the bytes counted, and the bytes written agree.
 TEST(TcpTrafficTest, BytesAreThoseOfTheFormulas) {
   for (const int ranks : {2, 3, 5}) {
     ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -111,7 +111,8 @@ TEST(TcpTrafficTest, BytesAreThoseOfTheFormulas) {
         before = sent(Operation::kBroadcast);
         RETURN_IF_ERROR(
             world.Wait(world.Broadcast(data.data(), data.data(), count, DType::kF32, 1)));
-        // Of five, the root hands it to those 4, 2 and 1 behind it, and the one 2 behind it to one.
+        // With five ranks the root sends it to the ranks 4, 2 and 1 behind it, and the one 2 behind
+        // it to one more.
         const int behind = (rank + ranks - 1) % ranks;
         const int64_t children = behind == 0   ? (ranks == 5 ? 3 : ranks - 1)
                                  : behind == 2 ? (ranks == 5 ? 1 : 0)

@@ -19,7 +19,7 @@ namespace {
 struct GroupFiles {
   const char* limit;
   const char* usage;
-  // Of memory.stat: the page cache. The system writes it back and drops it before a process runs
+  // The page cache in memory.stat. The system writes it back and drops it before a process runs
   // out of memory, so it counts as available, although it is part of the usage. A file in /dev/shm
   // is in neither list.
   std::initializer_list<const char*> page_cache;

@@ -60,7 +60,7 @@ ScaledCount Scaled(double count) {
 
 std::string FormatBytes(int64_t bytes) {
   for (const Unit& unit : kBinaryUnits) {
-    // What would round up to 1024 of the next smaller unit is one of this.
+    // A number that rounds up to 1024 of the next smaller unit is shown in this unit.
     if (std::fabs(static_cast<double>(bytes)) >= unit.bytes * (1023.5 / 1024)) {
       return absl::StrCat(ThreeDigits(static_cast<double>(bytes) / unit.bytes), " ", unit.name);
     }

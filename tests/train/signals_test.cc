@@ -1,4 +1,4 @@
-// What signals, limits and closed pipes do to a run.
+// Signals, file-size limits and closed pipes during a run.
 #include <signal.h>
 
 #include <algorithm>

@@ -54,7 +54,7 @@ absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments
                                        const std::vector<FlagGroup>& groups, Rest rest,
                                        const FlagHint& hint = nullptr);
 
-// What --help says of a flag beside the help of its ABSL_FLAG.
+// Additions to a flag's line in --help, beside the help of its ABSL_FLAG.
 struct FlagNote {
   std::string more;                          // is appended to the help
   std::optional<std::string> default_value;  // in place of the ABSL_FLAG's default; "": none

@@ -283,8 +283,7 @@ void Register(Backend& backend, const Use& use, double ceiling) {
                                    state.SetIterationTime(seconds);
                                  }
                                  const bool computes = use.flops > 0;
-                                 // What happens to an embedding's rows that nobody asks for costs
-                                 // nothing.
+                                 // Rows of an embedding that no token selects cost nothing.
                                  const double work = computes ? use.flops : BytesOf(use.request);
                                  const double rate = work / best / 1e9;
                                  state.counters[computes ? "GFLOP/s" : "GB/s"] = rate;
