@@ -33,7 +33,7 @@ TEST(FieldCountTest, ValuesAreNotTakenForMessages) {
 TEST(FieldCountTest, MalformedMessages) {
   EXPECT_TRUE(absl::IsInvalidArgument(Check("\xff", 100)));
   EXPECT_TRUE(absl::IsInvalidArgument(Check(std::string("\0", 1), 100)));
-  EXPECT_TRUE(absl::IsInvalidArgument(Check("\x23\x24", 100)));           // a group
+  EXPECT_TRUE(absl::IsInvalidArgument(Check("\x23\x24", 100)));  // a group
 }
 
 }  // namespace

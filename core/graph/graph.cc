@@ -124,9 +124,9 @@ Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
     return {};
   }
   if (state_bytes_ + NumBytes(type) > state_limit_bytes_) {
-    Fail(absl::ResourceExhaustedError(absl::StrCat(
-        "the state takes at least ", state_bytes_ + NumBytes(type), " bytes, up to '", path,
-        "', more than the limit of ", state_limit_bytes_, " bytes")));
+    Fail(absl::ResourceExhaustedError(
+        absl::StrCat("the state takes at least ", state_bytes_ + NumBytes(type), " bytes, up to '",
+                     path, "', more than the limit of ", state_limit_bytes_, " bytes")));
     return {};
   }
   State& state = AddState({path, type, role, initializer, trainable, kNone, kNone});

@@ -227,8 +227,9 @@ TEST(TrainTest, HelpTeaches) {
   const Result result = RunProgram(GptProgram(), {"--help"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
-  EXPECT_THAT(result.out, AllOf(HasSubstr("Examples\n"), HasSubstr("--resume=my_run"),
-                                HasSubstr("  --recompute=WHAT "), HasSubstr("with the model: tiny,")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("Examples\n"), HasSubstr("--resume=my_run"),
+                    HasSubstr("  --recompute=WHAT "), HasSubstr("with the model: tiny,")));
   EXPECT_LT(result.out.find("Examples"), result.out.find("--steps=N"));
   EXPECT_THAT(result.out, Not(HasSubstr("flagfile")));
 }

@@ -136,8 +136,15 @@ int64_t StateLimit(const RunConfig& config) {
 }
 
 absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config, RunParts parts) {
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs,
-                   RecordRun(*setup.model, config, parts, StateLimit(config)));
+  const int64_t state_limit = StateLimit(config);
+  absl::StatusOr<std::vector<Graph>> recorded = RecordRun(*setup.model, config, parts, state_limit);
+  if (absl::IsResourceExhausted(recorded.status())) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the state of this model alone takes more than ", FormatBytes(state_limit),
+                     ", and the memory limit is ", FormatBytes(MemoryLimit(config)),
+                     ": choose a smaller model or a larger --memory_limit"));
+  }
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, std::move(recorded));
   Plan plan = MakePlan(config, graphs);
   if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
   // CheckMemoryLimit compares the limit with the peak, for a better message.

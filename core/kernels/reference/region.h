@@ -17,7 +17,8 @@ struct GlobalIndices {
   Strides strides;
 };
 
-// From the attributes `start` and `whole`. Without them, a tensor of shape `shape` is the global one.
+// Reads the region from the attributes `start` and `whole`. Without them, a tensor of shape `shape`
+// is the global one.
 inline GlobalIndices IndicesInGlobal(const Attributes& attributes, const Shape& shape) {
   if (!attributes.Has("whole")) return {0, RowMajorStrides(shape)};
   GlobalIndices indices{0, RowMajorStrides(attributes.GetInts("whole"))};

@@ -6,8 +6,8 @@
 //
 //   model { [type.googleapis.com/tessera.GptConfig] { layers: 6 } }
 //
-// or without its type, as model { layers: 6 }. Its fields are set one by one, like all others; their
-// paths are "model.layers", ....
+// or without its type, as model { layers: 6 }. Its fields are set one by one, like all others;
+// their paths are "model.layers", ....
 #ifndef TESSERA_CORE_TRAIN_CONFIG_CONFIG_EDITOR_H_
 #define TESSERA_CORE_TRAIN_CONFIG_CONFIG_EDITOR_H_
 
