@@ -123,10 +123,10 @@ Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
         absl::StrCat("state '", path, "' has the path of another value")));
     return {};
   }
-  if (state_bytes_ + NumBytes(type) > state_limit_bytes_) {
+  if (states_.size() >= state_limit_.count && state_bytes_ + NumBytes(type) > state_limit_.bytes) {
     Fail(absl::ResourceExhaustedError(
-        absl::StrCat("the state takes at least ", state_bytes_ + NumBytes(type), " bytes, up to '",
-                     path, "', more than the limit of ", state_limit_bytes_, " bytes")));
+        absl::StrCat("the state up to '", path, "' takes ", state_bytes_ + NumBytes(type),
+                     " bytes, more than the limit of ", state_limit_.bytes)));
     return {};
   }
   State& state = AddState({path, type, role, initializer, trainable, kNone, kNone});

@@ -123,6 +123,12 @@ class Tensor {
   ValueId id_ = kNone;
 };
 
+// More than `count` states that together take more than `bytes`.
+struct StateLimit {
+  size_t count = 0;
+  int64_t bytes = std::numeric_limits<int64_t>::max();
+};
+
 class Graph {
  public:
   explicit Graph(std::string name) : name_(std::move(name)) {}
@@ -147,9 +153,9 @@ class Graph {
   // Declares a state that the Graph writes and never reads.
   void WriteState(const State& like, Tensor updated);
 
-  // Makes it a ResourceExhausted error to declare more than `bytes` of state, so that a model that
-  // cannot fit is refused before the rest of it is recorded.
-  void LimitStateBytes(int64_t bytes) { state_limit_bytes_ = bytes; }
+  // Makes it a ResourceExhausted error to exceed the limit, so that a model of very many layers
+  // that cannot fit is refused before the rest of it is recorded.
+  void LimitState(const StateLimit& limit) { state_limit_ = limit; }
 
   void SetOutput(absl::string_view name, Tensor value);
 
@@ -241,7 +247,7 @@ class Graph {
   Phase phase_ = Phase::kForward;
   absl::Status status_;
   int64_t state_bytes_ = 0;
-  int64_t state_limit_bytes_ = std::numeric_limits<int64_t>::max();
+  StateLimit state_limit_;
 };
 
 // While a Scope exists, what is recorded gets paths below `name`. A block is a scope that a

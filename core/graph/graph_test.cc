@@ -173,16 +173,17 @@ TEST(GraphStateTest, MayBeWrittenOnly) {
 
 TEST(GraphStateTest, OfMoreThanTheLimitIsRefusedAtOnce) {
   Graph graph("g");
-  graph.LimitStateBytes(40);
+  graph.LimitState({.count = 2, .bytes = 40});
   const Tensor fits = graph.Parameter("a", {4}, Initializer::Constant(0));
   EXPECT_TRUE(fits.valid());
+  EXPECT_TRUE(graph.Parameter("few", {100}, Initializer::Constant(0)).valid()) << "two states";
   const Tensor b = graph.Parameter("b", {7}, Initializer::Constant(0));
   EXPECT_FALSE(b.valid());
   Plus(b, b);
   EXPECT_TRUE(graph.ops().empty());
   EXPECT_EQ(graph.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(graph.status().message(),
-            "the state takes at least 44 bytes, up to 'b', more than the limit of 40 bytes");
+            "the state up to 'b' takes 444 bytes, more than the limit of 40");
 }
 
 // --- Errors --------------------------------------------------------------------------------------

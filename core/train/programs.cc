@@ -43,9 +43,9 @@ Tensor RecordFirstValue(Graph& graph, const State& state) {
 }  // namespace
 
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
-                                  const DecayRule& decays, int64_t state_limit_bytes) {
+                                  const DecayRule& decays, const StateLimit& state_limit) {
   Graph graph(kTrain);
-  graph.LimitStateBytes(state_limit_bytes);
+  graph.LimitState(state_limit);
   const Tensor loss = model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true);
   RETURN_IF_ERROR(RecordUpdate(graph, loss, config.optimizer(), decays));
   return graph;
@@ -84,10 +84,10 @@ absl::StatusOr<Graph> RecordGenerate(const Model& model) {
 }
 
 absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
-                                             RunParts parts, int64_t state_limit_bytes) {
+                                             RunParts parts, const StateLimit& state_limit) {
   std::vector<Graph> graphs;
   if (parts == RunParts::kAll) {
-    ASSIGN_OR_RETURN(Graph train, RecordTrain(model, config, DecaysByDefault, state_limit_bytes));
+    ASSIGN_OR_RETURN(Graph train, RecordTrain(model, config, DecaysByDefault, state_limit));
     ASSIGN_OR_RETURN(Graph initialise, RecordInitialise(train));
     graphs.push_back(std::move(initialise));
     graphs.push_back(std::move(train));

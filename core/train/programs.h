@@ -6,7 +6,6 @@
 #define TESSERA_CORE_TRAIN_PROGRAMS_H_
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,10 +26,10 @@ inline constexpr char kGenerate[] = "generate";
 
 // The loss with dropout, its gradients and the optimizer's update (RecordUpdate). Inputs: tokens,
 // targets, lr, and seed and step if the model draws random numbers. ResourceExhausted as soon as
-// more than `state_limit_bytes` of state are recorded.
+// the state exceeds the limit.
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
                                   const DecayRule& decays = DecaysByDefault,
-                                  int64_t state_limit_bytes = std::numeric_limits<int64_t>::max());
+                                  const StateLimit& state_limit = {});
 
 // Writes the initial value of every state of `train`. Input: seed, if one of them is random.
 absl::StatusOr<Graph> RecordInitialise(const Graph& train);
@@ -49,10 +48,9 @@ enum class RunParts {
 };
 
 // Records these Graphs of a run, in the order initialise, train, evaluate, generate. With kAll,
-// generate is omitted if config.sample.tokens is 0. `state_limit_bytes` as for RecordTrain.
-absl::StatusOr<std::vector<Graph>> RecordRun(
-    const Model& model, const RunConfig& config, RunParts parts,
-    int64_t state_limit_bytes = std::numeric_limits<int64_t>::max());
+// generate is omitted if config.sample.tokens is 0. `state_limit` as for RecordTrain.
+absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
+                                             RunParts parts, const StateLimit& state_limit = {});
 
 // The open Plan of a configuration: micro-batches of train and evaluate, recomputed blocks of
 // train.

@@ -225,13 +225,21 @@ TEST(BadInputTest, ALimitThatCannotBeMetNamesTheSmallestThatCould) {
 }
 
 // Took 57 s and 4.4 GiB of planning before the limit was reported.
-TEST(BadInputTest, AModelFarAboveTheLimitIsRefusedBeforeItIsPlanned) {
+TEST(BadInputTest, AModelOfManyLayersAboveTheLimitIsRefusedBeforeItIsPlanned) {
   const Result result =
       RunProgram(GptProgram(), {"--data=synthetic", "--memory_limit=10MiB",
                                 "--set=model.layers=100000,model.channels=256,model.heads=4"});
   ExpectOneLine(result,
-                "the state of this model alone takes more than 4.00 GiB, and the memory limit is "
+                "the first 20000 parameters of this model alone take more than the memory limit, "
                 "10.0 MiB: choose a smaller model or a larger --memory_limit");
+}
+
+TEST(BadInputTest, APresetAboveTheLimitNamesTheSmallestOne) {
+  const Result result =
+      RunProgram(GptProgram(), {"--preset=1558m", "--memory_limit=1GiB", "--plan_only"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr(" (--memory_limit="));
+  EXPECT_THAT(result.out, HasSubstr("parameters"));
 }
 
 TEST(BadInputTest, ALossThatIsNotFiniteEndsTheRun) {

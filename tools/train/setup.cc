@@ -1,7 +1,6 @@
 #include "tools/train/setup.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -125,24 +124,20 @@ absl::Status TakeKernels(const Checkpoint& checkpoint, Plan* plan) {
   return absl::OkStatus();
 }
 
-// A model whose state takes more than this is refused before the rest of it is recorded. Smaller
-// ones are planned, so that the error can name the smallest limit that could be met.
-int64_t StateLimit(const RunConfig& config) {
-  constexpr int64_t kSoonPlanned = int64_t{4} << 30;
-  const int64_t limit = MemoryLimit(config);
-  constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
-  if (limit == 0 || limit > kNone / 16) return kNone;
-  return std::max(16 * limit, kSoonPlanned);
-}
+// Planning a model of so many parameters takes a few seconds. A larger one that cannot fit is
+// refused while it is recorded; for others the error names the smallest limit that could be met.
+constexpr int kSoonPlanned = 20000;
 
 absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config, RunParts parts) {
-  const int64_t state_limit = StateLimit(config);
-  absl::StatusOr<std::vector<Graph>> recorded = RecordRun(*setup.model, config, parts, state_limit);
+  StateLimit limit;
+  limit.count = kSoonPlanned;
+  if (MemoryLimit(config) > 0) limit.bytes = MemoryLimit(config);
+  absl::StatusOr<std::vector<Graph>> recorded = RecordRun(*setup.model, config, parts, limit);
   if (absl::IsResourceExhausted(recorded.status())) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the state of this model alone takes more than ", FormatBytes(state_limit),
-                     ", and the memory limit is ", FormatBytes(MemoryLimit(config)),
-                     ": choose a smaller model or a larger --memory_limit"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the first ", kSoonPlanned,
+        " parameters of this model alone take more than the memory limit, ",
+        FormatBytes(limit.bytes), ": choose a smaller model or a larger --memory_limit"));
   }
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, std::move(recorded));
   Plan plan = MakePlan(config, graphs);
