@@ -207,7 +207,8 @@ TEST(ResumeTest, AResumedRunClosesTheCheckpointThatItStartedFrom) {
   ASSERT_TRUE(running.WaitFor([&] {
     return !Checkpoints(folder).empty() && Checkpoints(folder)[0] != Name(10);
   })) << running.Err();
-  EXPECT_THAT(running.OpenFiles(), Not(::testing::Contains(HasSubstr(Name(10)))));
+  // The folder itself may be open while it is removed.
+  EXPECT_THAT(running.OpenFiles(), Not(::testing::Contains(HasSubstr(Name(10) + "/"))));
 }
 
 // Another process that trains there may remove the checkpoint or save a newer one.
