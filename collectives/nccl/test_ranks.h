@@ -19,6 +19,7 @@
 #include "collectives/tcp/network.h"
 #include "collectives/testing/ranks.h"
 #include "core/status/status_macros.h"
+#include "gtest/gtest.h"
 
 namespace tessera::comm::nccl {
 
@@ -85,6 +86,33 @@ inline absl::StatusOr<TestRank> MakeRank(int rank, int ranks, const Exchange& ex
   ASSIGN_OR_RETURN(result.device, Device::Create(result.control.get(), options));
   ASSIGN_OR_RETURN(result.world, result.device->World());
   return result;
+}
+
+class NcclTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (Gpus() == 0) GTEST_SKIP() << "no GPU on this machine";
+  }
+};
+
+inline void ExpectOk(const std::vector<absl::Status>& results) {
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+// Memory of the GPU with values of the CPU.
+inline absl::StatusOr<float*> OnGpu(Device& device, const std::vector<float>& values) {
+  const int64_t bytes = static_cast<int64_t>(values.size() * sizeof(float));
+  ASSIGN_OR_RETURN(char* const data, device.Allocate(bytes));
+  if (cudaMemcpy(data, values.data(), bytes, cudaMemcpyDefault) != cudaSuccess) {
+    return absl::InternalError("cannot copy");
+  }
+  return reinterpret_cast<float*>(data);
+}
+
+inline float ValueAt(const float* on_gpu) {
+  float value = 0;
+  EXPECT_EQ(cudaMemcpy(&value, on_gpu, sizeof(value), cudaMemcpyDefault), cudaSuccess);
+  return value;
 }
 
 }  // namespace tessera::comm::nccl

@@ -1,18 +1,12 @@
-// The part of CUDA and NCCL that this backend uses, on a CPU: what links this needs no GPU. Ranks
-// are threads of one process; a stream is a thread, a kernel is a function that waits for its
-// peers. It is as slow to say that something is done as NCCL is, refuses what NCCL refuses, and
-// waits for ever where NCCL would; so it shows how operations are led, not what NCCL does.
+// NCCL's functions on the fake GPU (fake_gpu.h).
 #ifdef TESSERA_CUDA
 
-#include <cuda_runtime.h>
 #include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,177 +16,14 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/nccl/fake_gpu.h"
 #include "collectives/reduce/reduce.h"
 #include "core/status/check.h"
 
 namespace {
 
 using tessera::DType;
-
-constexpr int kGpus = 8;
-constexpr auto kTick = std::chrono::microseconds(50);
-
-thread_local int current_gpu = 0;
-
-// Memory that is said to be of a GPU, by where it begins.
-struct Block {
-  size_t size;
-  int gpu;
-};
-std::mutex memory_mutex;
-std::map<const char*, Block>& Memory() {
-  static auto* const memory = new std::map<const char*, Block>;
-  return *memory;
-}
-
-}  // namespace
-
-struct CUevent_st {
-  struct State {
-    std::atomic<uint64_t> recorded{0}, done{0};
-  };
-  std::shared_ptr<State> state = std::make_shared<State>();
-};
-
-struct CUstream_st {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<std::function<void()>> tasks;
-  bool busy = false, stop = false;
-  std::thread thread{[this] { Run(); }};
-
-  void Put(std::function<void()> task) {
-    const std::lock_guard<std::mutex> lock(mutex);
-    tasks.push_back(std::move(task));
-    changed.notify_all();
-  }
-  void Drain() {
-    std::unique_lock<std::mutex> lock(mutex);
-    changed.wait(lock, [this] { return tasks.empty() && !busy; });
-  }
-  void Run() {
-    std::unique_lock<std::mutex> lock(mutex);
-    while (true) {
-      changed.wait(lock, [this] { return stop || !tasks.empty(); });
-      if (tasks.empty()) return;
-      const std::function<void()> task = std::move(tasks.front());
-      tasks.pop_front();
-      busy = true;
-      lock.unlock();
-      task();
-      lock.lock();
-      busy = false;
-      changed.notify_all();
-    }
-  }
-};
-
-cudaError_t cudaGetDeviceCount(int* count) {
-  *count = kGpus;
-  return cudaSuccess;
-}
-cudaError_t cudaGetDevice(int* device) {
-  *device = current_gpu;
-  return cudaSuccess;
-}
-cudaError_t cudaSetDevice(int device) {
-  current_gpu = device;
-  return cudaSuccess;
-}
-cudaError_t cudaGetLastError() { return cudaSuccess; }
-const char* cudaGetErrorString(cudaError_t /*error*/) { return "a fake error"; }
-
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  *least = *greatest = 0;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int /*flags*/,
-                                         int /*priority*/) {
-  *stream = new CUstream_st;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int flags) {
-  return cudaStreamCreateWithPriority(stream, flags, 0);
-}
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  stream->Drain();
-  {
-    const std::lock_guard<std::mutex> lock(stream->mutex);
-    stream->stop = true;
-  }
-  stream->changed.notify_all();
-  stream->thread.join();
-  delete stream;
-  return cudaSuccess;
-}
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  stream->Drain();
-  return cudaSuccess;
-}
-
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/) {
-  *event = new CUevent_st;
-  return cudaSuccess;
-}
-cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  delete event;
-  return cudaSuccess;
-}
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  const uint64_t number = event->state->recorded.fetch_add(1) + 1;
-  stream->Put([state = event->state, number] { state->done = number; });
-  return cudaSuccess;
-}
-cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return event->state->done == event->state->recorded ? cudaSuccess : cudaErrorNotReady;
-}
-cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
-  stream->Put([state = event->state, number = event->state->recorded.load()] {
-    while (state->done < number) std::this_thread::sleep_for(kTick);
-  });
-  return cudaSuccess;
-}
-
-cudaError_t cudaMalloc(void** data, size_t size) {
-  *data = std::malloc(size);
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  Memory()[static_cast<char*>(*data)] = {size, current_gpu};
-  return cudaSuccess;
-}
-cudaError_t cudaFree(void* data) {
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  TESSERA_CHECK(Memory().erase(static_cast<char*>(data)) == 1);
-  std::free(data);
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind /*kind*/) {
-  std::memcpy(to, from, size);
-  return cudaSuccess;
-}
-cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind /*kind*/,
-                            cudaStream_t stream) {
-  stream->Put([=] { std::memcpy(to, from, size); });
-  return cudaSuccess;
-}
-cudaError_t cudaMemsetAsync(void* data, int value, size_t size, cudaStream_t stream) {
-  stream->Put([=] { std::memset(data, value, size); });
-  return cudaSuccess;
-}
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* data) {
-  *attributes = {};
-  attributes->type = cudaMemoryTypeUnregistered;
-  const std::lock_guard<std::mutex> lock(memory_mutex);
-  const auto next = Memory().upper_bound(static_cast<const char*>(data));
-  if (next == Memory().begin()) return cudaSuccess;
-  const auto& [begin, block] = *std::prev(next);
-  if (static_cast<const char*>(data) >= begin + block.size) return cudaSuccess;
-  attributes->type = cudaMemoryTypeDevice;
-  attributes->device = block.gpu;
-  return cudaSuccess;
-}
-
-namespace {
-
+using tessera::comm::nccl::kFakeTick;
 enum class Kind { kAllReduce, kReduceScatter, kAllGather, kReduce, kBroadcast, kSend, kReceive };
 
 struct Call {
@@ -269,7 +100,7 @@ struct ncclComm {
   void Join() {
     for (std::thread& thread : threads) thread.join();
     threads.clear();
-    while (running > 0) std::this_thread::sleep_for(kTick);
+    while (running > 0) std::this_thread::sleep_for(kFakeTick);
   }
   void Execute(uint64_t number, const std::vector<Call>& calls);
   bool Matches(const Clique::Round& round, const std::vector<Call>& calls) const;
@@ -450,7 +281,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int /*key*/, ncclComm_t* 
       made->rank = rank;
       made->clique = theirs;
       made->threads.emplace_back([made] {
-        std::this_thread::sleep_for(kTick);
+        std::this_thread::sleep_for(kFakeTick);
         made->state = ncclSuccess;
       });
       *child = made;
@@ -471,7 +302,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   if (comm->state != ncclSuccess) return ncclInvalidArgument;
   comm->state = ncclInProgress;
   comm->threads.emplace_back([comm] {
-    std::this_thread::sleep_for(kTick);
+    std::this_thread::sleep_for(kFakeTick);
     comm->state = ncclSuccess;
   });
   return ncclInProgress;
@@ -516,7 +347,7 @@ ncclResult_t ncclGroupEnd() {
     ++comm->running;
     comm->threads.emplace_back(
         [comm = comm, calls = std::move(calls), stream = group_stream, number = comm->rounds++] {
-          std::this_thread::sleep_for(kTick);
+          std::this_thread::sleep_for(kFakeTick);
           stream->Put([comm, calls, number] {
             comm->Execute(number, calls);
             --comm->running;
