@@ -2,12 +2,14 @@
 
 #include "collectives/nccl/comm.h"
 
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "core/status/status_macros.h"
 
 namespace tessera::comm::nccl {
 
@@ -19,12 +21,25 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what) {
                                              : absl::InternalError(text);
 }
 
-absl::Status NcclStatus(ncclResult_t result, absl::string_view what) {
+absl::Status NcclStatus(ncclResult_t result, absl::string_view what, ncclComm_t comm) {
   if (result == ncclSuccess || result == ncclInProgress) return absl::OkStatus();
   std::string text = absl::StrCat(what, ": ", ncclGetErrorString(result));
-  const absl::string_view detail = absl::StripAsciiWhitespace(ncclGetLastError(nullptr));
-  if (!detail.empty()) absl::StrAppend(&text, " (", detail, ")");
+  const absl::string_view detail = absl::StripAsciiWhitespace(ncclGetLastError(comm));
+  if (!detail.empty()) absl::StrAppend(&text, " (NCCL's last message: ", detail, ")");
   return result == ncclRemoteError ? absl::UnavailableError(text) : absl::InternalError(text);
+}
+
+void LoadModulesEagerly() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
+
+absl::Status CheckNcclVersion() {
+  constexpr int kOldest = NCCL_VERSION(2, 22, 0);
+  static_assert(NCCL_VERSION_CODE >= kOldest, "nccl.h is too old: 2.22 or newer is needed");
+  int version = 0;
+  RETURN_IF_ERROR(NcclStatus(ncclGetVersion(&version), "NCCL cannot be used", nullptr));
+  if (version >= kOldest) return absl::OkStatus();
+  const int major = version / 10000, minor = version / 100 % 100, patch = version % 100;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "NCCL ", major, ".", minor, ".", patch, " is too old: this backend needs 2.22 or newer"));
 }
 
 void UseGpu(int gpu) {
@@ -44,16 +59,23 @@ ncclResult_t StateOf(const Comm& comm) {
   return result == ncclSuccess ? state : result;
 }
 
-std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, int gpu) {
+// ncclCommAbort sets its communicator's flag, and then waits for the thread that launches kernels
+// of that communicator. The launch may wait for a kernel of another communicator, whose flag must
+// be set by then; so each abort has a thread of its own.
+std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, const Comm& child,
+                                                    int gpu) {
   auto ended = std::make_shared<std::atomic<bool>>(false);
-  std::thread([comms = std::move(comms), gpu, ended] {
-    UseGpu(gpu);
-    // All at once: a kernel may be in the way of another one's.
-    ncclGroupStart();
-    for (const Comm& comm : comms) {
+  std::thread([comms = std::move(comms), child, gpu, ended] {
+    const auto abort = [gpu](const Comm& comm) {
+      UseGpu(gpu);
       if (*comm != nullptr) ncclCommAbort(*comm);
-    }
-    ncclGroupEnd();
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(comms.size());
+    for (const Comm& comm : comms) threads.emplace_back(abort, comm);
+    for (std::thread& thread : threads) thread.join();
+    // The abort of its parent has stopped the making of it, and NCCL writes its address no more.
+    if (child != nullptr) abort(child);
     ended->store(true);
   }).detach();
   return ended;

@@ -17,8 +17,20 @@
 namespace tessera::comm::nccl {
 
 absl::Status CudaStatus(cudaError_t result, absl::string_view what);
-// NCCL may have it in hand still (ncclInProgress), which is no error.
-absl::Status NcclStatus(ncclResult_t result, absl::string_view what);
+// `comm` is the communicator that was used, or null if there is none yet. NCCL keeps its messages
+// for the process, not for the communicator (as of 2.28), so the text calls it NCCL's last message.
+// ncclInProgress is no error.
+absl::Status NcclStatus(ncclResult_t result, absl::string_view what, ncclComm_t comm);
+
+// Has CUDA load modules when it starts, unless CUDA_MODULE_LOADING says otherwise. CUDA's default
+// is to load a module at the first launch of one of its kernels. The load waits for the kernels
+// that run, such as NCCL's, which wait for peers, whose hosts may wait for their own loads: a
+// deadlock. Has an effect before the process's first call of CUDA.
+void LoadModulesEagerly();
+
+// An error if the NCCL that the process has loaded is older than 2.22: this backend reads the
+// states of non-blocking communicators, which older releases report otherwise.
+absl::Status CheckNcclVersion();
 
 // Makes a GPU the thread's current one. It stays so: to go back to another one would make a context
 // there, with memory of its own.
@@ -33,9 +45,11 @@ ncclConfig_t Config();
 // What NCCL has to say of a comm: ncclSuccess if it may be used.
 ncclResult_t StateOf(const Comm& comm);
 
-// Ends all that runs on them, from a thread of its own: NCCL may take long, and has been seen to
-// hang. The result is true when no kernel of theirs runs any more.
-std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, int gpu);
+// Ends all that runs on them, from threads of its own: NCCL may take long, and has been seen to
+// hang. `child`, unless it is null, is a communicator that one of `comms` may be making; it is
+// aborted last. The result is true when no kernel of theirs runs any more.
+std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, const Comm& child,
+                                                    int gpu);
 
 }  // namespace tessera::comm::nccl
 

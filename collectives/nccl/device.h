@@ -42,14 +42,18 @@ class StreamCommunicator : public Communicator {
  public:
   using Communicator::Communicator;
 
+  // Both functions refuse a stream that is being captured into a graph: a thread of NCCL's puts
+  // operations on a stream of the group's own, which is no part of the capture.
+
   // The next operation that is issued starts after what is on the stream now. Without this, and on
   // all streams for which it has not been called, buffers must be ready when an operation is
   // issued.
   virtual absl::Status StartAfter(CUstream_st* stream) = 0;
 
-  // What is put on the stream from now on starts after the operation has ended. The host waits
-  // until the operation is on the GPU: microseconds, and at a group's first operations until NCCL
-  // has connected the ranks. Whether it ended as it should is said by Wait only.
+  // Work that is put on the stream from now on starts after the operation has ended. The call waits
+  // until the operation is on the GPU, not until peers have issued it: microseconds, and at a
+  // group's first operations until NCCL has connected the ranks. Only Wait reports whether the
+  // operation succeeded.
   virtual absl::Status LetWait(CUstream_st* stream, Ticket ticket) = 0;
 };
 

@@ -27,6 +27,8 @@ constexpr auto kConnectTick = std::chrono::microseconds(200);
 }  // namespace
 
 absl::Status Engine::Open() {
+  static std::once_flag once;
+  std::call_once(once, LoadModulesEagerly);
   int gpus = 0;
   RETURN_IF_ERROR(CudaStatus(cudaGetDeviceCount(&gpus), "there is no GPU"));
   if (options_.gpu < 0 || gpus == 0) {
@@ -34,6 +36,7 @@ absl::Status Engine::Open() {
         absl::StrCat("there is no GPU ", options_.gpu, ": this process sees ", gpus));
   }
   options_.gpu %= gpus;
+  RETURN_IF_ERROR(CheckNcclVersion());
   UseGpu(options_.gpu);
   RETURN_IF_ERROR(CudaStatus(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
                              absl::StrCat("GPU ", options_.gpu, " cannot be used")));
@@ -73,7 +76,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
   if (size > 1) {
     ncclUniqueId id = {};
     if (control_->rank() == 0) {
-      const absl::Status status = NcclStatus(ncclGetUniqueId(&id), "NCCL cannot be reached");
+      const absl::Status status =
+          NcclStatus(ncclGetUniqueId(&id), "NCCL cannot be reached", nullptr);
       if (!status.ok()) control_->Abort(status);
     }
     ASSIGN_OR_RETURN(
@@ -86,11 +90,17 @@ absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
     ncclConfig_t config = Config();
     const ncclResult_t begun =
         ncclCommInitRankConfig(comm.get(), size, id, control_->rank(), &config);
-    const absl::Status status = Await("NCCL cannot connect the ranks", control_, [&] {
-      return begun == ncclSuccess || begun == ncclInProgress ? StateOf(comm) : begun;
+    constexpr absl::string_view kWhat = "NCCL cannot connect the ranks";
+    const absl::Status status = Await(kWhat, control_, [&]() -> absl::StatusOr<bool> {
+      const bool has_begun = begun == ncclSuccess || begun == ncclInProgress;
+      const ncclResult_t state = has_begun ? StateOf(comm) : begun;
+      const absl::Status result = NcclStatus(state, kWhat, *comm);
+      if (result.ok()) return state == ncclSuccess;
+      control_->Abort(result);
+      return result;
     });
     if (!status.ok()) {
-      AbortComms({comm}, options_.gpu);
+      AbortComms({comm}, nullptr, options_.gpu);
       return status;
     }
   }
@@ -101,7 +111,7 @@ absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
   UseGpu(options_.gpu);
   const size_t size = std::max<int64_t>(bytes, 1);
   void* data = nullptr;
-  const absl::Status status = NcclStatus(ncclMemAlloc(&data, size), "NCCL");
+  const absl::Status status = NcclStatus(ncclMemAlloc(&data, size), "NCCL", nullptr);
   if (!status.ok()) {
     static_cast<void>(cudaGetLastError());
     return absl::ResourceExhaustedError(absl::StrCat("there are no ", bytes,
@@ -126,7 +136,7 @@ absl::Status Engine::Free(char* data) {
   }
   for (Group* group : groups_) group->Deregister(data);
   memory_.erase(found);
-  return NcclStatus(ncclMemFree(data), "memory cannot be freed");
+  return NcclStatus(ncclMemFree(data), "memory cannot be freed", nullptr);
 }
 
 absl::Status Engine::Copy(void* to, const void* from, int64_t bytes) {
@@ -147,24 +157,21 @@ void Engine::Remove(Group* group) {
   groups_.erase(std::find(groups_.begin(), groups_.end(), group));
 }
 
-absl::Status Engine::Await(absl::string_view what, Communicator* meeting,
-                           const std::function<absl::StatusOr<ncclResult_t>()>& state) {
+absl::Status Engine::Await(absl::string_view what, Communicator* host_group,
+                           const std::function<absl::StatusOr<bool>()>& is_ready) {
   const Clock::time_point begin = Clock::now();
   while (true) {
-    ASSIGN_OR_RETURN(const ncclResult_t result, state());
-    if (result == ncclSuccess) return absl::OkStatus();
-    absl::Status status = NcclStatus(result, what);
+    ASSIGN_OR_RETURN(const bool ready, is_ready());
+    if (ready) return absl::OkStatus();
     const double waited = std::chrono::duration<double>(Clock::now() - begin).count();
-    if (status.ok() && waited > options_.timeout_seconds) {
-      status = absl::DeadlineExceededError(absl::StrCat(
-          what, ": rank ", meeting->rank(), " of ", meeting->size(), " of group '", meeting->name(),
-          "' has waited for NCCL for ", options_.timeout_seconds, " s"));
-    }
-    if (!status.ok()) {
-      meeting->Abort(status);
+    if (waited > options_.timeout_seconds) {
+      const absl::Status status = absl::DeadlineExceededError(absl::StrCat(
+          what, ": rank ", host_group->rank(), " of ", host_group->size(), " of group '",
+          host_group->name(), "' has waited for NCCL for ", options_.timeout_seconds, " s"));
+      host_group->Abort(status);
       return status;
     }
-    if (meeting->Test(kNever)) return meeting->Wait(kNever);
+    if (host_group->Test(kNever)) return host_group->Wait(kNever);
     std::this_thread::sleep_for(kConnectTick);
   }
 }

@@ -50,10 +50,10 @@ class Engine : public Device {
   // Returns a byte of the GPU for the group's barriers, whose value nobody needs.
   char* Add(Group* group);
 
-  // Waits until what NCCL has in hand is done; `state` is asked for it. A rank that cannot go on
-  // tells the others, who look for that here.
-  absl::Status Await(absl::string_view what, Communicator* meeting,
-                     const std::function<absl::StatusOr<ncclResult_t>()>& state);
+  // Waits until `is_ready` returns true or an error. `what` begins the message of a time-out. A
+  // rank that cannot go on aborts `host_group`, for the others, which watch it here.
+  absl::Status Await(absl::string_view what, Communicator* host_group,
+                     const std::function<absl::StatusOr<bool>()>& is_ready);
 
   // All of what follows has the mutex held.
   void Remove(Group* group);

@@ -16,8 +16,6 @@
 
 namespace {
 
-constexpr int kGpus = 8;
-
 thread_local int current_gpu = 0;
 
 // Memory that is said to be of a GPU, by where it begins.
@@ -33,6 +31,16 @@ std::map<const char*, Block>& Memory() {
 
 }  // namespace
 
+namespace tessera::comm::nccl {
+
+FakeGpus& Fake() {
+  static auto* const gpus = new FakeGpus;
+  return *gpus;
+}
+int CurrentFakeGpu() { return current_gpu; }
+
+}  // namespace tessera::comm::nccl
+
 struct CUevent_st {
   struct State {
     std::atomic<uint64_t> recorded{0}, done{0};
@@ -41,7 +49,7 @@ struct CUevent_st {
 };
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = kGpus;
+  *count = tessera::comm::nccl::kFakeGpus;
   return cudaSuccess;
 }
 cudaError_t cudaGetDevice(int* device) {
@@ -83,6 +91,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = stream->capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int /*flags*/) {
   *event = new CUevent_st;
   return cudaSuccess;
@@ -92,6 +105,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  TESSERA_CHECK(current_gpu == stream->gpu);
   const uint64_t number = event->state->recorded.fetch_add(1) + 1;
   stream->Put([state = event->state, number] { state->done = number; });
   return cudaSuccess;
@@ -100,6 +114,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return event->state->done == event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int /*flags*/) {
+  TESSERA_CHECK(current_gpu == stream->gpu);
   stream->Put([state = event->state, number = event->state->recorded.load()] {
     while (state->done < number) std::this_thread::sleep_for(tessera::comm::nccl::kFakeTick);
   });

@@ -9,7 +9,9 @@
 #define TESSERA_COLLECTIVES_NCCL_FAKE_GPU_H_
 
 #include <cuda_runtime.h>
+#include <nccl.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -20,7 +22,21 @@
 
 namespace tessera::comm::nccl {
 
+inline constexpr int kFakeGpus = 8;
 inline constexpr auto kFakeTick = std::chrono::microseconds(50);
+
+// The settings of the fake that a test may change, and its state that a test may read.
+struct FakeGpus {
+  std::atomic<int> nccl_version{NCCL_VERSION_CODE};
+  // A launch waits until no kernel runs on its GPU, as it does while CUDA loads a module.
+  std::atomic<bool> launches_wait{false};
+  std::function<void()> on_unique_id;        // called by ncclGetUniqueId
+  std::atomic<int> kernels[kFakeGpus] = {};  // that run, on each GPU
+};
+FakeGpus& Fake();
+
+// The calling thread's GPU.
+int CurrentFakeGpu();
 
 }  // namespace tessera::comm::nccl
 
@@ -30,6 +46,8 @@ struct CUstream_st {
   std::condition_variable changed;
   std::deque<std::function<void()>> tasks;
   bool busy = false, stop = false;
+  const int gpu = tessera::comm::nccl::CurrentFakeGpu();
+  std::atomic<bool> capturing{false};  // set by tests
   std::thread thread{[this] { Run(); }};
 
   void Put(std::function<void()> task) {

@@ -51,6 +51,17 @@ cudaError_t Query(cudaEvent_t event) {
   return result;
 }
 
+// A thread of NCCL's puts operations on the lane's stream, which is no part of the capture: an
+// event between the two streams would make the capture invalid.
+absl::Status CheckNotCaptured(CUstream_st* stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  RETURN_IF_ERROR(CudaStatus(cudaStreamIsCapturing(stream, &status), "a stream cannot be used"));
+  if (status == cudaStreamCaptureStatusNone) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the stream is being captured into a graph, which cannot contain operations of a group: end "
+      "the capture first");
+}
+
 }  // namespace
 
 Group::Group(Engine* engine, Communicator* meeting, std::unique_ptr<Communicator> own_meeting,
@@ -66,6 +77,7 @@ Group::Group(Engine* engine, Communicator* meeting, std::unique_ptr<Communicator
 }
 
 Group::~Group() {
+  UseGpu(engine_->options_.gpu);
   const Time deadline =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
                          std::min(kLeaveSeconds, engine_->options_.timeout_seconds)));
@@ -126,7 +138,7 @@ void Group::Close(Time deadline) {
   }
   if (stuck.empty()) return;
   broken_ = Clock::now();
-  settled_ = AbortComms(std::move(stuck), engine_->options_.gpu);
+  settled_ = AbortComms(std::move(stuck), nullptr, engine_->options_.gpu);
 }
 
 Group::Lane& Group::LaneOf(int index) {
@@ -144,6 +156,8 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   if (request.operation == Operation::kSend) index = 1 + request.peer;
   if (request.operation == Operation::kReceive) index = 1 + size() + request.peer;
   if (!wrong.ok()) index = 0;
+  UseGpu(engine_->options_.gpu);
+  if (request.operation == Operation::kSend && wrong.ok()) MakeId(index);
   const std::lock_guard<std::mutex> lock(engine_->mutex_);
   Lane& lane = LaneOf(index);
   if (!wrong.ok()) Fail(wrong);
@@ -157,6 +171,20 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   Advance(lane);
   engine_->WakeThread();
   return ticket;
+}
+
+void Group::MakeId(int index) {
+  {
+    const std::lock_guard<std::mutex> lock(engine_->mutex_);
+    if (!status_.ok() || size() == 1 || LaneOf(index).has_id) return;
+  }
+  ncclUniqueId id = {};
+  const absl::Status status = NcclStatus(ncclGetUniqueId(&id), "NCCL cannot be reached", nullptr);
+  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  Lane& lane = LaneOf(index);
+  lane.id = id;
+  lane.id_status = status;
+  lane.has_id = true;
 }
 
 bool Group::IsDone(Ticket ticket) const {
@@ -175,6 +203,7 @@ bool Group::IsIdle() const {
 }
 
 absl::Status Group::Wait(Ticket ticket) {
+  UseGpu(engine_->options_.gpu);
   const Time begin = Clock::now();
   std::unique_lock<std::mutex> lock(engine_->mutex_);
   const auto is_over = [&] {
@@ -191,6 +220,7 @@ absl::Status Group::Wait(Ticket ticket) {
 }
 
 bool Group::Test(Ticket ticket) {
+  UseGpu(engine_->options_.gpu);
   const std::lock_guard<std::mutex> lock(engine_->mutex_);
   if (!IsDone(ticket)) Advance(*lanes_[ticket.channel]);
   return IsDone(ticket) && (status_.ok() || HasSettled());
@@ -202,6 +232,8 @@ bool Group::HasEnded(Ticket ticket) const {
 }
 
 absl::Status Group::StartAfter(CUstream_st* stream) {
+  UseGpu(engine_->options_.gpu);
+  RETURN_IF_ERROR(CheckNotCaptured(stream));
   const std::lock_guard<std::mutex> lock(engine_->mutex_);
   ASSIGN_OR_RETURN(const cudaEvent_t event, engine_->TakeEvent());
   after_.push_back(event);
@@ -209,6 +241,8 @@ absl::Status Group::StartAfter(CUstream_st* stream) {
 }
 
 absl::Status Group::LetWait(CUstream_st* stream, Ticket ticket) {
+  UseGpu(engine_->options_.gpu);
+  RETURN_IF_ERROR(CheckNotCaptured(stream));
   const Time begin = Clock::now();
   std::unique_lock<std::mutex> lock(engine_->mutex_);
   while (!IsDone(ticket)) {
@@ -258,12 +292,9 @@ bool Group::Connect(Lane& lane) {
   const int peer = (lane.index - 1) % size();
   const bool sends = lane.index <= size();
   if (lane.way == Way::kNone) {
-    if (sends) {
-      const absl::Status status = NcclStatus(ncclGetUniqueId(&lane.id), "NCCL cannot be reached");
-      if (!status.ok()) {
-        FailIn(lane, status);
-        return false;
-      }
+    if (!lane.id_status.ok()) {
+      FailIn(lane, lane.id_status);
+      return false;
     }
     lane.told =
         sends ? control_->Send(lane.id.internal, sizeof(lane.id.internal), DType::kU8, peer)
@@ -279,7 +310,7 @@ bool Group::Connect(Lane& lane) {
       lane.comm = std::make_shared<ncclComm_t>(nullptr);
       status =
           NcclStatus(ncclCommInitRankConfig(lane.comm.get(), 2, lane.id, sends ? 0 : 1, &config),
-                     "NCCL cannot connect the ranks");
+                     "NCCL cannot connect the ranks", *lane.comm);
     }
     if (!status.ok()) {
       FailIn(lane, status);
@@ -416,7 +447,7 @@ void Group::Check(Lane& lane, Time now) {
     return;
   }
   if (lane.comm != nullptr) {
-    const absl::Status status = NcclStatus(StateOf(lane.comm), "NCCL fails");
+    const absl::Status status = NcclStatus(StateOf(lane.comm), "NCCL fails", *lane.comm);
     if (!status.ok()) {
       FailLater(lane, status);
       return;
@@ -458,8 +489,8 @@ void Group::Fail(absl::Status status) {
   for (const auto& lane : lanes_) {
     if (lane != nullptr && lane->comm != nullptr) comms.push_back(std::move(lane->comm));
   }
-  if (child_ != nullptr) comms.push_back(std::move(child_));
-  if (!comms.empty()) settled_ = AbortComms(std::move(comms), engine_->options_.gpu);
+  if (!comms.empty()) settled_ = AbortComms(std::move(comms), child_, engine_->options_.gpu);
+  child_ = nullptr;
 }
 
 std::string Group::Place(const Lane& lane) const {
@@ -500,6 +531,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
 
 // Until the parent is ready again, NCCL has not said where the child is.
 absl::Status Group::Divide(int color, const Comm& child) {
+  UseGpu(engine_->options_.gpu);
   ncclResult_t begun = ncclSuccess;
   {
     const std::lock_guard<std::mutex> lock(engine_->mutex_);
@@ -507,16 +539,23 @@ absl::Status Group::Divide(int color, const Comm& child) {
     child_ = child != nullptr ? child : std::make_shared<ncclComm_t>(nullptr);
     begun = ncclCommSplit(*lanes_[0]->comm, color, rank(), child_.get(), nullptr);
   }
-  absl::Status status = engine_->Await(absl::StrCat("NCCL cannot divide group '", name(), "'"),
-                                       meeting_, [&]() -> absl::StatusOr<ncclResult_t> {
-                                         const std::lock_guard<std::mutex> lock(engine_->mutex_);
-                                         if (!status_.ok()) return status_;
-                                         if (begun != ncclSuccess && begun != ncclInProgress)
-                                           return begun;
-                                         const ncclResult_t state = StateOf(lanes_[0]->comm);
-                                         if (state != ncclSuccess || child == nullptr) return state;
-                                         return *child == nullptr ? ncclInProgress : StateOf(child);
-                                       });
+  const std::string what = absl::StrCat("NCCL cannot divide group '", name(), "'");
+  absl::Status status = engine_->Await(what, meeting_, [&]() -> absl::StatusOr<bool> {
+    const std::lock_guard<std::mutex> lock(engine_->mutex_);
+    if (!status_.ok()) return status_;
+    const bool has_begun = begun == ncclSuccess || begun == ncclInProgress;
+    const Comm& parent = lanes_[0]->comm;
+    ncclResult_t state = has_begun ? StateOf(parent) : begun;
+    ncclComm_t comm = *parent;
+    if (state == ncclSuccess && child != nullptr) {
+      comm = *child;
+      state = comm == nullptr ? ncclInProgress : StateOf(child);
+    }
+    const absl::Status result = NcclStatus(state, what, comm);
+    if (result.ok()) return state == ncclSuccess;
+    meeting_->Abort(result);
+    return result;
+  });
   const std::lock_guard<std::mutex> lock(engine_->mutex_);
   if (!status.ok()) Fail(status);
   child_ = nullptr;

@@ -84,10 +84,15 @@ class Group : public StreamCommunicator {
     // Of two ranks, the sender makes an id for their comm and sends it to the receiver.
     enum class Way { kNone, kTold, kConnecting, kOpen } way = Way::kNone;
     ncclUniqueId id = {};
+    bool has_id = false;
+    absl::Status id_status;  // of the call that made it
     Ticket told;
     Queued& head() { return queue.front(); }
   };
 
+  // Makes the id with which a sender's lane connects, if it has none. That may take NCCL seconds:
+  // call it without the engine's mutex.
+  void MakeId(int index);
   // Makes this rank's part of a comm of those with its color.
   absl::Status Divide(int color, const Comm& child);
   // Of a group that has nothing under way, and has left the engine.

@@ -70,7 +70,7 @@ absl::Status Group::Enqueue(Lane& lane, const Request& request) {
   results.Add(EnqueueParts(lane, request));
   results.Add(ncclGroupEnd());
   lane.launching = results.first() == ncclSuccess;
-  return NcclStatus(results.first(), "NCCL refuses it");
+  return NcclStatus(results.first(), "NCCL refuses it", *lane.comm);
 }
 
 ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const {
