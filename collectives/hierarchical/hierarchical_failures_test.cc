@@ -143,5 +143,31 @@ TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
   }
 }
 
+// The abort came between the group's last look at what was submitted and the start of the operation
+// on the group's thread, and was not seen before the time-out.
+TEST(HierarchicalFailuresTest, AGroupIsDestroyedAtAnyPointOfAnOperation) {
+  using Clock = std::chrono::steady_clock;
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, kHosts, exchange, 20));
+        std::vector<float> data(60000);
+        for (int i = 0; i < 300; ++i) {
+          ASSIGN_OR_RETURN(auto group, self.world->Split("group", std::vector<int>(kRanks)));
+          RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+          const Clock::time_point begin = Clock::now();
+          if (rank == 0) {
+            group->AllReduce(data.data(), data.data(), 60000, DType::kF32);
+            while (Clock::now() < begin + std::chrono::nanoseconds(100 * i)) {
+            }
+          }
+          group.reset();
+          const std::chrono::duration<double> seconds = Clock::now() - begin;
+          if (seconds.count() > 5) return absl::InternalError(absl::StrCat("round ", i));
+        }
+        return absl::OkStatus();
+      });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace tessera::comm::hierarchical

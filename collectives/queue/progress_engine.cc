@@ -99,6 +99,8 @@ uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
 
 void ProgressEngine::RunUnlocked(const std::function<void()>& run) {
   is_working_.store(false);
+  // What was submitted meanwhile was left to this thread, and `run` may wait for long.
+  TakeSubmissions();
   mutex_.Unlock();
   run();
   mutex_.Lock();
