@@ -1,6 +1,7 @@
 #include "collectives/hierarchical/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,7 +21,22 @@ Ticket PairTicket(Ticket ticket, bool is_local) {
   return {1 + 2 * ticket.channel + (is_local ? 1 : 0), ticket.number};
 }
 
+// A wait for one part looks this often whether another one has failed.
+constexpr auto kLookAtPartsEvery = std::chrono::milliseconds(50);
+
+// The ticket of no operation: it ends only when its group fails.
+constexpr Ticket kFailure = {0, UINT64_MAX};
+
 }  // namespace
+
+std::vector<Communicator*> Parts::List() const {
+  std::vector<Communicator*> parts;
+  for (const auto* part :
+       {&local, &rail, &all, &local_requests, &rail_requests, &local_pairs, &pairs}) {
+    if (*part != nullptr) parts.push_back(part->get());
+  }
+  return parts;
+}
 
 Group::Group(std::string name, int rank, Placement placement, Parts parts)
     : QueuedGroup(&own_engine, std::move(name), rank, placement.size(), 0),
@@ -61,10 +77,31 @@ Group::PairOperation Group::PairOf(Ticket ticket) const {
           {channel / 2, ticket.number}};
 }
 
+absl::Status Group::FailureOfParts() {
+  // These two have different engines, which move all other parts on.
+  parts_.local->Test(kFailure);
+  parts_.all->Test(kFailure);
+  for (Communicator* part : parts_.List()) {
+    if (part->HasEnded(kFailure)) return part->Wait(kFailure);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Group::WaitFor(Communicator& part, Ticket ticket) {
+  using Clock = std::chrono::steady_clock;
+  while (!part.HasEnded(ticket)) {
+    const Clock::time_point look = Clock::now() + kLookAtPartsEvery;
+    part.SourceOf(ticket)->WaitUntil([&] { return part.HasEnded(ticket) || Clock::now() >= look; });
+    if (part.HasEnded(ticket)) break;
+    RETURN_IF_ERROR(FailureOfParts());
+  }
+  return part.Wait(ticket);
+}
+
 absl::Status Group::Wait(Ticket ticket) {
   if (ticket.channel == 0) return QueuedGroup::Wait(ticket);
   const PairOperation pair = PairOf(ticket);
-  const absl::Status ended = pair.group->Wait(pair.ticket);
+  const absl::Status ended = WaitFor(*pair.group, pair.ticket);
   if (ended.ok()) return ended;
   const MutexLock lock(&mutex_);
   Fail(ended);
@@ -74,7 +111,12 @@ absl::Status Group::Wait(Ticket ticket) {
 bool Group::Test(Ticket ticket) {
   if (ticket.channel == 0) return HasEnded(ticket);
   const PairOperation pair = PairOf(ticket);
-  return pair.group->Test(pair.ticket);
+  if (pair.group->Test(pair.ticket)) return true;
+  if (const absl::Status failure = FailureOfParts(); !failure.ok()) {
+    const MutexLock lock(&mutex_);
+    Fail(failure);
+  }
+  return pair.group->HasEnded(pair.ticket);
 }
 
 bool Group::HasEnded(Ticket ticket) const {
@@ -115,10 +157,7 @@ bool Group::AdvanceFirst(int channel) {
 }
 
 void Group::OnFailure(const absl::Status& why, bool /*is_first*/) {
-  for (const auto* part : {&parts_.local, &parts_.rail, &parts_.all, &parts_.local_requests,
-                           &parts_.rail_requests, &parts_.local_pairs, &parts_.pairs}) {
-    if (*part != nullptr) (*part)->Abort(why);
-  }
+  for (Communicator* part : parts_.List()) part->Abort(why);
 }
 
 int64_t Group::BytesSent() const {

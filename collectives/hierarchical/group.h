@@ -37,6 +37,9 @@ struct Parts {
   // The user's own messages.
   std::unique_ptr<Communicator> local_pairs;
   std::unique_ptr<Communicator> pairs;
+
+  // All of these that are not null.
+  std::vector<Communicator*> List() const;
 };
 
 // The engine of a group: each has its own, because a step of an operation waits for other groups.
@@ -85,6 +88,13 @@ class Group : private OwnEngine, public QueuedGroup {
   };
   PairOperation PairOf(Ticket ticket) const;
   int64_t BytesSent() const;
+
+  // Waits for an operation of a part. Ends with an error too if another part has failed: a peer
+  // elsewhere may have aborted while this rank waits for one of its host.
+  absl::Status WaitFor(Communicator& part, Ticket ticket);
+  absl::Status WaitForAll(Communicator& part, absl::Span<const Ticket> tickets);
+  // Takes in what peers have reported to any part. Returns an error if a part has failed.
+  absl::Status FailureOfParts();
 
   // The functions below run on one thread at a time, without the mutex.
   absl::Status Run(const Request& request, uint64_t number);

@@ -11,12 +11,12 @@ namespace {
 
 int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
 
-absl::Status WaitAll(Communicator& group, absl::Span<const Ticket> tickets) {
-  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(group.Wait(ticket));
+}  // namespace
+
+absl::Status Group::WaitForAll(Communicator& part, absl::Span<const Ticket> tickets) {
+  for (const Ticket& ticket : tickets) RETURN_IF_ERROR(WaitFor(part, ticket));
   return absl::OkStatus();
 }
-
-}  // namespace
 
 // A rank sends its part along its rail; a host gathers the parts of another host within itself.
 absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
@@ -40,15 +40,15 @@ absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
   for (int k = 0; k < hosts; ++k) {
     const int host = (place().host + hosts - k) % hosts;
     if (k == 1) RETURN_IF_ERROR(AgreeOnRail(number));
-    if (k > 0) RETURN_IF_ERROR(rail.Wait(receives[host]));
+    if (k > 0) RETURN_IF_ERROR(WaitFor(rail, receives[host]));
     const int64_t begin = std::min(request.count, host * block);
     const void* const input =
         k == 0 ? request.input : Bytes(request.output, part_of(host).begin * size);
-    RETURN_IF_ERROR(local.Wait(local.AllGather(input, Bytes(request.output, begin * size),
-                                               std::min(block, request.count - begin), request.part,
-                                               request.dtype)));
+    RETURN_IF_ERROR(WaitFor(local, local.AllGather(input, Bytes(request.output, begin * size),
+                                                   std::min(block, request.count - begin),
+                                                   request.part, request.dtype)));
   }
-  return WaitAll(rail, sends);
+  return WaitForAll(rail, sends);
 }
 
 absl::Status Group::AllGatherByBroadcast(const Request& request, uint64_t number) {
@@ -83,13 +83,14 @@ absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
   if (placement_.is_regular) {
     Communicator& local = *parts_.local;
     const int64_t begin = host_ranks().front() * bytes;
-    RETURN_IF_ERROR(local.Wait(local.AllToAll(
-        Bytes(request.input, begin), Bytes(request.output, begin), request.part, request.dtype)));
+    RETURN_IF_ERROR(
+        WaitFor(local, local.AllToAll(Bytes(request.input, begin), Bytes(request.output, begin),
+                                      request.part, request.dtype)));
   } else {
     Copy(Bytes(request.output, rank() * bytes), Bytes(request.input, rank() * bytes), bytes);
   }
   RETURN_IF_ERROR(AgreeOnRail(number));
-  return WaitAll(*parts_.all, tickets);
+  return WaitForAll(*parts_.all, tickets);
 }
 
 absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
@@ -117,7 +118,7 @@ absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int
     char* const to = output + begin * SizeOf(dtype);
     const void* const data = is_root ? Bytes(input, begin * SizeOf(dtype)) : nullptr;
     if (!is_on_rail && is_here) {
-      RETURN_IF_ERROR(local.Wait(local.Broadcast(data, to, now, dtype, from.local)));
+      RETURN_IF_ERROR(WaitFor(local, local.Broadcast(data, to, now, dtype, from.local)));
     }
     if (place().local != rail) return absl::OkStatus();
     const void* const source = is_on_rail ? data : is_here ? to : nullptr;
@@ -127,11 +128,11 @@ absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int
   if (chunks > 0) RETURN_IF_ERROR(start(0));
   for (int64_t k = 0; k < chunks; ++k) {
     if (k + 1 < chunks) RETURN_IF_ERROR(start(k + 1));
-    if (place().local == rail) RETURN_IF_ERROR(parts_.rail->Wait(tickets[k % 2]));
+    if (place().local == rail) RETURN_IF_ERROR(WaitFor(*parts_.rail, tickets[k % 2]));
     if (!is_on_rail && is_here) continue;
     char* const to = output + k * elements * SizeOf(dtype);
-    RETURN_IF_ERROR(
-        local.Wait(local.Broadcast(to, to, std::min(elements, count - k * elements), dtype, rail)));
+    RETURN_IF_ERROR(WaitFor(
+        local, local.Broadcast(to, to, std::min(elements, count - k * elements), dtype, rail)));
   }
   return absl::OkStatus();
 }

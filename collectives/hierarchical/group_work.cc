@@ -35,7 +35,7 @@ absl::Status Group::RunCollective(const Request& request, uint64_t number) {
       return BroadcastChunks(request, number);
     default:  // a barrier
       RETURN_IF_ERROR(AgreeOnRail(number));
-      return parts_.local->Wait(parts_.local->Barrier());
+      return WaitFor(*parts_.local, parts_.local->Barrier());
   }
 }
 
@@ -57,8 +57,9 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
     Copy(mine.data, request.input, InputElements(request, rank()) * SizeOf(request.dtype));
   }
   constexpr int64_t kLocalBytes = sizeof(LocalRequest), kBytes = sizeof(RequestDescriptor);
-  RETURN_IF_ERROR(local.Wait(local.AllGather(&mine, local_requests_.data(),
-                                             local.size() * kLocalBytes, kLocalBytes, DType::kU8)));
+  RETURN_IF_ERROR(
+      WaitFor(local, local.AllGather(&mine, local_requests_.data(), local.size() * kLocalBytes,
+                                     kLocalBytes, DType::kU8)));
   std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < local.size(); ++r) descriptors.push_back(local_requests_[r].descriptor);
   RETURN_IF_ERROR(CheckAgreement(host_ranks(), descriptors, number));
@@ -72,7 +73,7 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
 
 absl::Status Group::AgreeOnRail(uint64_t number) {
   if (parts_.rail_requests == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(parts_.rail_requests->Wait(rail_ticket_));
+  RETURN_IF_ERROR(WaitFor(*parts_.rail_requests, rail_ticket_));
   std::vector<int> ranks;
   for (const std::vector<int>& host : placement_.hosts) ranks.push_back(host[place().local]);
   return CheckAgreement(ranks, rail_requests_, number);
@@ -164,7 +165,7 @@ absl::Status Group::RunSmall(const Request& request, uint64_t number) {
   RETURN_IF_ERROR(AgreeOnRail(number));
   // A rank that has come to the rail has the requests of its host.
   if (request.operation == Operation::kBarrier) return absl::OkStatus();
-  RETURN_IF_ERROR(rail.Wait(ticket));
+  RETURN_IF_ERROR(WaitFor(rail, ticket));
   if (request.operation == Operation::kAllReduce) {
     Finish(sums, count, request.dtype, output);
   } else if (request.operation == Operation::kReduceScatter) {
@@ -203,14 +204,15 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
   const bool is_rounded = chunk.is_rounded();
   char* const reduced = is_rounded ? Scratch(chunk.scratch, chunk.own.size * SizeOf(DType::kF32))
                                    : chunk.own_output();
-  RETURN_IF_ERROR(local.Wait(local.Issue({.operation = Operation::kReduceScatter,
-                                          .dtype = chunk.dtype,
-                                          .reduction = chunk.reduction,
-                                          .input = chunk.input,
-                                          .output = reduced,
-                                          .count = chunk.count,
-                                          .part = chunk.part,
-                                          .partial = is_rounded || chunk.result != chunk.dtype})));
+  RETURN_IF_ERROR(
+      WaitFor(local, local.Issue({.operation = Operation::kReduceScatter,
+                                  .dtype = chunk.dtype,
+                                  .reduction = chunk.reduction,
+                                  .input = chunk.input,
+                                  .output = reduced,
+                                  .count = chunk.count,
+                                  .part = chunk.part,
+                                  .partial = is_rounded || chunk.result != chunk.dtype})));
   if (chunk.own.size == 0) return absl::OkStatus();
   Communicator& rail = *parts_.rail;
   if (is_rounded) {
@@ -228,7 +230,7 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
 absl::Status Group::RoundOnRail(Chunk& chunk) {
   if (!chunk.is_rounded() || chunk.own.size == 0) return absl::OkStatus();
   Communicator& rail = *parts_.rail;
-  RETURN_IF_ERROR(rail.Wait(chunk.ticket));
+  RETURN_IF_ERROR(WaitFor(rail, chunk.ticket));
   const int64_t part = AllReducePart(chunk.own.size, rail.size());
   const Part own = PartOf(chunk.own.size, part, rail.rank());
   const char* const sums =
@@ -240,10 +242,10 @@ absl::Status Group::RoundOnRail(Chunk& chunk) {
 }
 
 absl::Status Group::GatherWithinHost(Chunk& chunk) {
-  if (chunk.own.size > 0) RETURN_IF_ERROR(parts_.rail->Wait(chunk.ticket));
+  if (chunk.own.size > 0) RETURN_IF_ERROR(WaitFor(*parts_.rail, chunk.ticket));
   Communicator& local = *parts_.local;
-  return local.Wait(
-      local.AllGather(chunk.own_output(), chunk.output, chunk.count, chunk.part, chunk.result));
+  return WaitFor(local, local.AllGather(chunk.own_output(), chunk.output, chunk.count, chunk.part,
+                                        chunk.result));
 }
 
 // Three chunks are under way at a time: one within the host, one on the rail, one within the host
@@ -289,7 +291,7 @@ absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number)
     within.output = sums + host * request.part * size;
     within.count = std::min(block, request.count - begin);
     within.partial = is_wide;
-    RETURN_IF_ERROR(local.Wait(local.Issue(within)));
+    RETURN_IF_ERROR(WaitFor(local, local.Issue(within)));
     count += PartOf(within.count, request.part, local.rank()).size;
   }
   const bool is_rounded = !request.partial && sums_dtype != request.dtype;
@@ -297,7 +299,7 @@ absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number)
   const Ticket ticket = rail.ReduceScatter(sums, is_rounded ? own : request.output, count,
                                            request.part, sums_dtype, request.reduction);
   RETURN_IF_ERROR(AgreeOnRail(number));
-  RETURN_IF_ERROR(rail.Wait(ticket));
+  RETURN_IF_ERROR(WaitFor(rail, ticket));
   if (is_rounded) {
     Finish(own, PartOf(request.count, request.part, rank()).size, request.dtype, request.output);
   }

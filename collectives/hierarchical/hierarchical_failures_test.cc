@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -141,6 +142,74 @@ TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
     EXPECT_THAT(std::string(results[rank].message()),
                 AllOf(Names(kLate), HasSubstr("did not come within 1")));
   }
+}
+
+// Rank 0 waits for rank 1 of its host, which comes late, while a rank of the other host aborts. The
+// abort was seen only when rank 1 came.
+void ExpectPromptAbort(
+    const std::function<absl::Status(Communicator& world, float* data)>& wait_for_rank_1,
+    const std::function<void(std::unique_ptr<Communicator>& world, float* data)>& abort) {
+  constexpr int kLate = 1, kAborts = 3;
+  using Clock = std::chrono::steady_clock;
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(HostedRank self, MakeHostedRank(rank, kHosts, exchange));
+        std::vector<float> data(60000);
+        RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+        if (rank == kAborts) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
+          abort(self.world, data.data());
+        }
+        const Clock::time_point begin = Clock::now();
+        absl::Status status;
+        if (rank == 0) status = wait_for_rank_1(*self.world, data.data());
+        const std::chrono::duration<double> seconds = Clock::now() - begin;
+        if (rank == kLate) {
+          std::this_thread::sleep_for(std::chrono::seconds(4));
+          self.world->Abort(absl::InternalError("came late"));
+        }
+        RETURN_IF_ERROR(exchange("end", "").status());
+        if (seconds.count() > 2) {
+          return absl::InternalError(
+              absl::StrCat("after ", seconds.count(), " s: ", status.message()));
+        }
+        return status;
+      });
+  EXPECT_THAT(std::string(results[0].message()), AllOf(Names(kAborts), HasSubstr(" aborted: ")));
+}
+
+absl::Status WaitForAllReduce(Communicator& world, float* data) {
+  return world.Wait(world.AllReduce(data, data, 60000, DType::kF32));
+}
+
+void AbortGroup(std::unique_ptr<Communicator>& world, float* /*data*/) {
+  world->Abort(absl::InternalError("no memory"));
+}
+
+TEST(HierarchicalFailuresTest, AnAbortReachesARankThatWaitsForItsHost) {
+  ExpectPromptAbort(WaitForAllReduce, AbortGroup);
+}
+
+TEST(HierarchicalFailuresTest, AnAbortReachesARankThatWaitsForAMessageWithinItsHost) {
+  ExpectPromptAbort(
+      [](Communicator& world, float* data) {
+        return world.Wait(world.Receive(data, 60000, DType::kF32, 1));
+      },
+      AbortGroup);
+  ExpectPromptAbort(
+      [](Communicator& world, float* data) {
+        const Ticket ticket = world.Receive(data, 60000, DType::kF32, 1);
+        while (!world.Test(ticket)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return world.Wait(ticket);
+      },
+      AbortGroup);
+}
+
+TEST(HierarchicalFailuresTest, AGroupThatIsDestroyedInAnOperationReachesARankThatWaitsForItsHost) {
+  ExpectPromptAbort(WaitForAllReduce, [](std::unique_ptr<Communicator>& world, float* data) {
+    world->AllReduce(data, data, 60000, DType::kF32);
+    world.reset();
+  });
 }
 
 // The abort came between the group's last look at what was submitted and the start of the operation
