@@ -112,7 +112,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     close(sockets[1]);
     while (!connection.is_closed()) connection.Read();
     TESSERA_CHECK(receiver.arrived() == messages) << receiver.arrived() << " of " << messages;
-    TESSERA_CHECK((connection.why_closed() == "sent what is no message") == is_refused)
+    TESSERA_CHECK((connection.why_closed() == "sent a malformed message") == is_refused)
         << connection.why_closed();
   }
   return 0;
