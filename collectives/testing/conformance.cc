@@ -1,105 +1,18 @@
 #include "collectives/testing/conformance.h"
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstring>
 #include <memory>
-#include <string>
-#include <thread>
 #include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/testing/expected_values.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/element_type.h"
-#include "core/tensor/half.h"
 
 namespace tessera::comm {
 namespace {
-
-uint64_t Mix(uint64_t x) {
-  x ^= x >> 31;
-  x *= 0x7fb5d329728ea185;
-  x ^= x >> 27;
-  x *= 0x81dadef4bc2dd44d;
-  return x ^ (x >> 33);
-}
-
-template <typename T>
-constexpr bool kIsHalf = std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>;
-template <typename T>
-using Wide = std::conditional_t<kIsHalf<T>, float, T>;
-
-template <typename T>
-bool SameBits(const T& a, const T& b) {
-  return std::memcmp(static_cast<const void*>(&a), static_cast<const void*>(&b), sizeof(T)) == 0;
-}
-
-// Element i of what a rank gives to the operation `tag`.
-template <typename T>
-T Value(uint64_t tag, int rank, int64_t i) {
-  const uint64_t bits = Mix((tag << 40) ^ (static_cast<uint64_t>(rank) << 34) ^
-                            static_cast<uint64_t>(i) ^ 0x9e3779b97f4a7c15);
-  if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(bits);
-  } else {
-    // Of several magnitudes, so that another order of summation shows.
-    const double magnitude = static_cast<double>(int64_t{1} << (bits % 7));
-    const double fraction = static_cast<double>(static_cast<int64_t>(bits) >> 11) * 0x1p-52;
-    return T(static_cast<Wide<T>>(fraction * magnitude));
-  }
-}
-
-// leaf(first), ..., leaf(first + count - 1), reduced in the order that is promised.
-template <typename W, typename Leaf>
-W Tree(int first, int count, Reduction reduction, const Leaf& leaf) {
-  if (count == 1) return leaf(first);
-  int left = 1;
-  while (left * 2 < count) left *= 2;
-  const W a = Tree<W>(first, left, reduction, leaf);
-  const W b = Tree<W>(first + left, count - left, reduction, leaf);
-  if (reduction == Reduction::kMax) return a > b ? a : b;
-  if constexpr (std::is_integral_v<W>) {
-    return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
-
-using Hosts = std::vector<std::vector<int>>;
-
-// Element i of all ranks, reduced; within hosts first, if there are any.
-template <typename T>
-Wide<T> Reduced(uint64_t tag, int ranks, const Hosts& hosts, int64_t i, Reduction reduction) {
-  const auto value = [&](int rank) { return static_cast<Wide<T>>(Value<T>(tag, rank, i)); };
-  if (hosts.empty()) return Tree<Wide<T>>(0, ranks, reduction, value);
-  return Tree<Wide<T>>(0, static_cast<int>(hosts.size()), reduction, [&](int host) {
-    return Tree<Wide<T>>(0, static_cast<int>(hosts[host].size()), reduction,
-                         [&](int k) { return value(hosts[host][k]); });
-  });
-}
-
-// Whether a result is as near to the sum in double as its type can be.
-template <typename T>
-bool NearSum(T result, uint64_t tag, int ranks, int64_t i) {
-  if constexpr (std::is_integral_v<T>) {
-    return true;  // exact, or not the same bits
-  } else {
-    double sum = 0, magnitude = 0;
-    for (int r = 0; r < ranks; ++r) {
-      const double value = static_cast<double>(static_cast<Wide<T>>(Value<T>(tag, r, i)));
-      sum += value;
-      magnitude += std::abs(value);
-    }
-    const double unit = std::is_same_v<T, double>     ? 0x1p-53
-                        : std::is_same_v<T, float>    ? 0x1p-24
-                        : std::is_same_v<T, BFloat16> ? 0x1p-8
-                                                      : 0x1p-11;
-    const double got = static_cast<double>(static_cast<Wide<T>>(result));
-    return std::abs(got - sum) <= (ranks + 1) * unit * magnitude;
-  }
-}
 
 template <typename T>
 class Checker {
@@ -128,7 +41,7 @@ class Checker {
  private:
   int ranks() const { return group_.size(); }
 
-  // Buffers by turns: whole lines in shared memory, or memory of their own.
+  // Returns one of two buffers: whole cache lines of shared memory, or memory of its own.
   T* Buffer(int index, int64_t count) {
     const int64_t bytes = (count + 3) * static_cast<int64_t>(sizeof(T));
     T* data;
@@ -220,7 +133,7 @@ class Checker {
 
   // Sums that are not rounded.
   absl::Status CheckPartialSums() {
-    if (options_.any_order) return absl::OkStatus();  // who has none leaves no sums unrounded
+    if (options_.any_order) return absl::OkStatus();  // such a backend has none
     ++tag_;
     const int64_t part = (count_ + ranks() - 1) / ranks();
     const Part own = PartOf(count_, part, group_.rank());
@@ -354,79 +267,6 @@ absl::Status CheckMesh(Communicator& world, absl::Span<const int> shape,
     groups.push_back(std::move(group));
   }
   return CheckOverlappingGroups(pointers, 1000, 5, /*delays=*/true, options.any_order);
-}
-
-absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int operations,
-                                    uint64_t seed, bool delays, bool any_order) {
-  constexpr size_t kInFlight = 8;
-  struct InFlight {
-    Communicator* group = nullptr;
-    Ticket ticket;
-    uint64_t tag = 0;
-    std::vector<float> data;
-  };
-  std::vector<InFlight> ring(kInFlight);
-  const auto finish = [any_order](InFlight& operation) -> absl::Status {
-    if (operation.group == nullptr) return absl::OkStatus();
-    RETURN_IF_ERROR(operation.group->Wait(operation.ticket));
-    const int ranks = operation.group->size();
-    for (size_t i = 0; i < operation.data.size(); ++i) {
-      const int64_t element = static_cast<int64_t>(i);
-      const float expected = Reduced<float>(operation.tag, ranks, {}, element, Reduction::kSum);
-      if (any_order ? !NearSum(operation.data[i], operation.tag, ranks, element)
-                    : operation.data[i] != expected) {
-        return absl::InternalError(absl::StrCat("all-reduce ", operation.tag, " of '",
-                                                operation.group->name(), "' is wrong at ", i));
-      }
-    }
-    return absl::OkStatus();
-  };
-  for (int k = 0; k < operations; ++k) {
-    InFlight& operation = ring[k % kInFlight];
-    RETURN_IF_ERROR(finish(operation));
-    // The same on all ranks: which group, how much.
-    const uint64_t choice = Mix(seed * 1000003 + static_cast<uint64_t>(k));
-    operation.group = groups[choice % groups.size()];
-    operation.tag = static_cast<uint64_t>(k) & 0xffffff;
-    operation.data.resize(choice / 64 % 97 == 0 ? 9000 : choice / 64 % 33);
-    for (size_t i = 0; i < operation.data.size(); ++i) {
-      operation.data[i] =
-          Value<float>(operation.tag, operation.group->rank(), static_cast<int64_t>(i));
-    }
-    operation.ticket =
-        operation.group->AllReduce(operation.data.data(), operation.data.data(),
-                                   static_cast<int64_t>(operation.data.size()), DType::kF32);
-    // Another on each rank: how long it takes.
-    const uint64_t delay = Mix(choice + static_cast<uint64_t>(groups[0]->rank()));
-    if (delays && delay % 64 == 0) {
-      std::this_thread::sleep_for(std::chrono::microseconds(delay / 64 % 200));
-    }
-  }
-  for (InFlight& operation : ring) RETURN_IF_ERROR(finish(operation));
-  return absl::OkStatus();
-}
-
-absl::Status CheckUnwaitedOperations(Communicator& pair, std::atomic<int>* ended) {
-  constexpr int64_t kCount = 20'000;
-  constexpr int kRounds = 40;
-  std::vector<float> data(kCount);
-  for (int round = 0; round < kRounds; ++round) {
-    if (pair.rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::microseconds(18'500 + 100 * round));
-    }
-    const Ticket ticket = pair.AllReduce(data.data(), data.data(), kCount, DType::kF32);
-    if (pair.rank() == 1) {
-      for (int i = 0; i < 10'000 && *ended == round; ++i) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-      if (*ended == round) {
-        return absl::InternalError(absl::StrCat("operation ", round, " does not go on"));
-      }
-    }
-    RETURN_IF_ERROR(pair.Wait(ticket));
-    if (pair.rank() == 0) ++*ended;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tessera::comm
