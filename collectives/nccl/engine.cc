@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -50,10 +51,10 @@ absl::Status Engine::Open() {
 Engine::~Engine() {
   if (thread_.joinable()) {
     {
-      const std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(&mutex_);
       stop_ = true;
     }
-    thread_wakes_.notify_all();
+    thread_wakes_.NotifyAll();
     thread_.join();
   }
   if (!may_free_) return;
@@ -118,7 +119,7 @@ absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
                                                      " bytes of memory on GPU ", options_.gpu, " (",
                                                      status.message(), ")"));
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   memory_.push_back({static_cast<char*>(data), static_cast<int64_t>(size)});
   RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(data, 0, size, stream_), "cannot clear memory"));
   RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream_), "cannot clear memory"));
@@ -127,14 +128,17 @@ absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
 
 absl::Status Engine::Free(char* data) {
   UseGpu(options_.gpu);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = std::find_if(memory_.begin(), memory_.end(),
                                   [&](const Region& region) { return region.begin == data; });
   if (found == memory_.end()) {
     return absl::InvalidArgumentError(
         "memory is freed that was not allocated, or was freed before");
   }
-  for (Group* group : groups_) group->Deregister(data);
+  for (Group* group : groups_) {
+    group->AssertLocked();
+    group->Deregister(data);
+  }
   memory_.erase(found);
   return NcclStatus(ncclMemFree(data), "memory cannot be freed", nullptr);
 }
@@ -148,7 +152,7 @@ absl::Status Engine::Copy(void* to, const void* from, int64_t bytes) {
 }
 
 char* Engine::Add(Group* group) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   groups_.push_back(group);
   return scratch_ + groups_made_++ % kScratchBytes;
 }
@@ -203,23 +207,26 @@ const Engine::Region* Engine::RegionOf(const void* data, int64_t bytes) const {
 
 void Engine::WakeThread() {
   thread_wanted_ = true;
-  thread_wakes_.notify_one();
+  thread_wakes_.NotifyOne();
 }
 
 void Engine::RunThread() {
   UseGpu(options_.gpu);
-  std::unique_lock<std::mutex> lock(mutex_);
-  const auto is_called = [this] { return stop_ || thread_wanted_; };
+  MutexLock lock(&mutex_);
   while (!stop_) {
     thread_wanted_ = false;
     bool under_way = false, launching = false;
-    for (Group* group : groups_) group->AdvanceAll(&under_way, &launching);
-    if (!under_way) {
-      thread_wakes_.wait(lock, is_called);
-    } else if (launching) {
-      thread_wakes_.wait_for(lock, kLaunchTick, is_called);
-    } else {
-      thread_wakes_.wait_for(lock, kTick, is_called);
+    for (Group* group : groups_) {
+      group->AssertLocked();
+      group->AdvanceAll(&under_way, &launching);
+    }
+    const auto next = Clock::now() + (launching ? Clock::duration(kLaunchTick) : kTick);
+    while (!stop_ && !thread_wanted_) {
+      if (!under_way) {
+        thread_wakes_.Wait(lock);
+      } else if (!thread_wakes_.WaitUntil(lock, next)) {
+        break;
+      }
     }
   }
 }

@@ -3,20 +3,20 @@
 #define TESSERA_COLLECTIVES_NCCL_ENGINE_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "collectives/communicator.h"
 #include "collectives/nccl/comm.h"
 #include "collectives/nccl/device.h"
+#include "core/sync/mutex.h"
 
 namespace tessera::comm::nccl {
 
@@ -55,13 +55,13 @@ class Engine : public Device {
   absl::Status Await(absl::string_view what, Communicator* host_group,
                      const std::function<absl::StatusOr<bool>()>& is_ready);
 
-  // All of what follows has the mutex held.
-  void Remove(Group* group);
-  absl::StatusOr<cudaEvent_t> TakeEvent();
-  void ReturnEvent(cudaEvent_t event);
-  const Region* RegionOf(const void* data, int64_t bytes) const;
+  void Remove(Group* group) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<cudaEvent_t> TakeEvent() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ReturnEvent(cudaEvent_t event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  const Region* RegionOf(const void* data, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Has the thread look after operations.
-  void WakeThread();
+  void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunThread();
 
   Communicator* const control_;
@@ -71,14 +71,16 @@ class Engine : public Device {
   char* scratch_ = nullptr;  // for barriers
   bool world_was_made_ = false;
 
-  std::mutex mutex_;  // guards what follows, and the state of all groups
-  std::vector<Group*> groups_;
-  int64_t groups_made_ = 0;
-  std::vector<Region> memory_;
-  std::vector<cudaEvent_t> events_;  // that nobody uses
-  bool may_free_ = true;             // no kernel is left over from an abort that did not end
-  bool thread_wanted_ = false, stop_ = false;
-  std::condition_variable thread_wakes_;
+  Mutex mutex_;  // also guards the state of all groups
+  std::vector<Group*> groups_ ABSL_GUARDED_BY(mutex_);
+  int64_t groups_made_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Region> memory_ ABSL_GUARDED_BY(mutex_);
+  std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);  // that nobody uses
+  // No kernel is left over from an abort that did not end.
+  bool may_free_ ABSL_GUARDED_BY(mutex_) = true;
+  bool thread_wanted_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stop_ ABSL_GUARDED_BY(mutex_) = false;
+  ConditionVariable thread_wakes_;
   std::thread thread_;
 };
 

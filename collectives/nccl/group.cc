@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -17,24 +16,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Operations of a lane of which the others are told before they have agreed on the first.
-constexpr size_t kTellAhead = 32;
-
-// How long a reason may come after what it causes.
-constexpr double kReasonSeconds = 2;
 // How long it may take NCCL to abort, and a group to go.
 constexpr double kSettleSeconds = 10;
 constexpr double kLeaveSeconds = 5;
 
-constexpr auto kLookEvery = std::chrono::milliseconds(5);
-
 // A wait spins, and then sleeps.
 constexpr auto kSpin = std::chrono::microseconds(200);
 constexpr auto kSleep = std::chrono::microseconds(50);
-
-double Since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 void Pause(Clock::time_point begin) {
   if (Clock::now() - begin < kSpin) {
@@ -42,13 +30,6 @@ void Pause(Clock::time_point begin) {
   } else {
     std::this_thread::sleep_for(kSleep);
   }
-}
-
-// cudaErrorNotReady is no error; it is not left for who asks CUDA for the last one.
-cudaError_t Query(cudaEvent_t event) {
-  const cudaError_t result = cudaEventQuery(event);
-  if (result == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
-  return result;
 }
 
 // A thread of NCCL's puts operations on the lane's stream, which is no part of the capture: an
@@ -82,25 +63,26 @@ Group::~Group() {
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
                          std::min(kLeaveSeconds, engine_->options_.timeout_seconds)));
   const Time begin = Clock::now();
-  std::unique_lock<std::mutex> lock(engine_->mutex_);
-  const auto pause = [&] {
-    lock.unlock();
-    Pause(begin);
-    lock.lock();
-  };
+  MutexLock lock(&engine_->mutex_);
   while (status_.ok() && !IsIdle() && Clock::now() < deadline) {
     bool under_way = false, launching = false;
     AdvanceAll(&under_way, &launching);
-    pause();
+    lock.Unlock();
+    Pause(begin);
+    lock.Lock();
   }
   if (!IsIdle()) Fail(absl::CancelledError("its group has gone"));
   engine_->Remove(this);
   if (status_.ok()) {
-    lock.unlock();
+    lock.Unlock();
     Close(deadline);
-    lock.lock();
+    lock.Lock();
   }
-  while (!HasSettled()) pause();
+  while (!HasSettled()) {
+    lock.Unlock();
+    Pause(begin);
+    lock.Lock();
+  }
   const bool settled = settled_ == nullptr || settled_->load();
   if (!settled) engine_->may_free_ = false;
   for (cudaEvent_t event : after_) engine_->ReturnEvent(event);
@@ -158,7 +140,7 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   if (!wrong.ok()) index = 0;
   UseGpu(engine_->options_.gpu);
   if (request.operation == Operation::kSend && wrong.ok()) MakeId(index);
-  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  const MutexLock lock(&engine_->mutex_);
   Lane& lane = LaneOf(index);
   if (!wrong.ok()) Fail(wrong);
   if (!status_.ok()) return {index, lane.issued};
@@ -175,12 +157,12 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
 
 void Group::MakeId(int index) {
   {
-    const std::lock_guard<std::mutex> lock(engine_->mutex_);
+    const MutexLock lock(&engine_->mutex_);
     if (!status_.ok() || size() == 1 || LaneOf(index).has_id) return;
   }
   ncclUniqueId id = {};
   const absl::Status status = NcclStatus(ncclGetUniqueId(&id), "NCCL cannot be reached", nullptr);
-  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  const MutexLock lock(&engine_->mutex_);
   Lane& lane = LaneOf(index);
   lane.id = id;
   lane.id_status = status;
@@ -193,7 +175,7 @@ bool Group::IsDone(Ticket ticket) const {
 }
 
 bool Group::HasSettled() const {
-  return settled_ == nullptr || settled_->load() || Since(broken_) > kSettleSeconds;
+  return settled_ == nullptr || settled_->load() || SecondsSince(broken_) > kSettleSeconds;
 }
 
 bool Group::IsIdle() const {
@@ -205,15 +187,11 @@ bool Group::IsIdle() const {
 absl::Status Group::Wait(Ticket ticket) {
   UseGpu(engine_->options_.gpu);
   const Time begin = Clock::now();
-  std::unique_lock<std::mutex> lock(engine_->mutex_);
-  const auto is_over = [&] {
-    if (!IsDone(ticket)) Advance(*lanes_[ticket.channel]);
-    return IsDone(ticket) && (status_.ok() || HasSettled());
-  };
-  while (!is_over()) {
-    lock.unlock();
+  MutexLock lock(&engine_->mutex_);
+  while (!AdvanceTo(ticket)) {
+    lock.Unlock();
     Pause(begin);
-    lock.lock();
+    lock.Lock();
   }
   const auto& lane = lanes_[ticket.channel];
   return lane != nullptr && lane->done > ticket.number ? absl::OkStatus() : status_;
@@ -221,20 +199,24 @@ absl::Status Group::Wait(Ticket ticket) {
 
 bool Group::Test(Ticket ticket) {
   UseGpu(engine_->options_.gpu);
-  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  const MutexLock lock(&engine_->mutex_);
+  return AdvanceTo(ticket);
+}
+
+bool Group::AdvanceTo(Ticket ticket) {
   if (!IsDone(ticket)) Advance(*lanes_[ticket.channel]);
   return IsDone(ticket) && (status_.ok() || HasSettled());
 }
 
 bool Group::HasEnded(Ticket ticket) const {
-  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  const MutexLock lock(&engine_->mutex_);
   return IsDone(ticket) && (status_.ok() || HasSettled());
 }
 
 absl::Status Group::StartAfter(CUstream_st* stream) {
   UseGpu(engine_->options_.gpu);
   RETURN_IF_ERROR(CheckNotCaptured(stream));
-  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  const MutexLock lock(&engine_->mutex_);
   ASSIGN_OR_RETURN(const cudaEvent_t event, engine_->TakeEvent());
   after_.push_back(event);
   return CudaStatus(cudaEventRecord(event, stream), "an operation cannot start after a stream");
@@ -244,7 +226,7 @@ absl::Status Group::LetWait(CUstream_st* stream, Ticket ticket) {
   UseGpu(engine_->options_.gpu);
   RETURN_IF_ERROR(CheckNotCaptured(stream));
   const Time begin = Clock::now();
-  std::unique_lock<std::mutex> lock(engine_->mutex_);
+  MutexLock lock(&engine_->mutex_);
   while (!IsDone(ticket)) {
     Lane& lane = *lanes_[ticket.channel];
     if (ticket.number < lane.done + lane.launched) {
@@ -253,244 +235,12 @@ absl::Status Group::LetWait(CUstream_st* stream, Ticket ticket) {
     }
     Advance(lane);
     if (ticket.number < lane.done + lane.launched) continue;
-    lock.unlock();
+    lock.Unlock();
     Pause(begin);
-    lock.lock();
+    lock.Lock();
   }
   const auto& lane = lanes_[ticket.channel];
   return lane != nullptr && lane->done > ticket.number ? absl::OkStatus() : status_;
-}
-
-void Group::AdvanceAll(bool* under_way, bool* launching) {
-  for (const auto& lane : lanes_) {
-    if (lane != nullptr) Advance(*lane);
-  }
-  if (!status_.ok()) return;
-  for (const auto& lane : lanes_) {
-    if (lane == nullptr || lane->queue.empty()) continue;
-    *under_way = true;
-    *launching = *launching || lane->launched < lane->queue.size();
-  }
-}
-
-void Group::Advance(Lane& lane) {
-  if (!status_.ok() || lane.queue.empty()) return;
-  const bool is_open = Connect(lane);
-  if (status_.ok()) Post(lane);
-  if (status_.ok()) Agree(lane);
-  if (status_.ok() && lane.error.ok() && is_open) Launch(lane);
-  if (status_.ok() && lane.error.ok()) Finish(lane);
-  const Time now = Clock::now();
-  if (status_.ok()) CheckControl(lane, now);
-  if (status_.ok()) Check(lane, now);
-}
-
-// The sender of a pair is rank 0 of its comm.
-bool Group::Connect(Lane& lane) {
-  using Way = Lane::Way;
-  if (lane.index == 0 || lane.way == Way::kOpen) return true;
-  const int peer = (lane.index - 1) % size();
-  const bool sends = lane.index <= size();
-  if (lane.way == Way::kNone) {
-    if (!lane.id_status.ok()) {
-      FailIn(lane, lane.id_status);
-      return false;
-    }
-    lane.told =
-        sends ? control_->Send(lane.id.internal, sizeof(lane.id.internal), DType::kU8, peer)
-              : control_->Receive(lane.id.internal, sizeof(lane.id.internal), DType::kU8, peer);
-    lane.way = Way::kTold;
-  }
-  if (lane.way == Way::kTold) {
-    if (!control_->Test(lane.told)) return false;
-    absl::Status status = control_->Wait(lane.told);
-    if (status.ok()) {
-      UseGpu(engine_->options_.gpu);
-      ncclConfig_t config = Config();
-      lane.comm = std::make_shared<ncclComm_t>(nullptr);
-      status =
-          NcclStatus(ncclCommInitRankConfig(lane.comm.get(), 2, lane.id, sends ? 0 : 1, &config),
-                     "NCCL cannot connect the ranks", *lane.comm);
-    }
-    if (!status.ok()) {
-      FailIn(lane, status);
-      return false;
-    }
-    lane.way = Way::kConnecting;
-  }
-  // Check sees errors.
-  if (StateOf(lane.comm) == ncclSuccess) lane.way = Way::kOpen;
-  return lane.way == Way::kOpen;
-}
-
-void Group::Post(Lane& lane) {
-  const bool checked = engine_->options_.check && size() > 1;
-  constexpr int64_t kBytes = sizeof(RequestDescriptor);
-  for (; lane.posted < lane.queue.size() && lane.posted < kTellAhead; ++lane.posted) {
-    Queued& operation = lane.queue[lane.posted];
-    operation.agreed = !checked;
-    if (!checked) continue;
-    const Operation kind = operation.request.operation;
-    operation.mine = DescriptorOf(operation.request);
-    operation.theirs.resize(kind == Operation::kSend      ? 0
-                            : kind == Operation::kReceive ? 1
-                                                          : size());
-    if (kind == Operation::kSend) {
-      operation.told = control_->Send(&operation.mine, kBytes, DType::kU8, operation.request.peer);
-    } else if (kind == Operation::kReceive) {
-      operation.told =
-          control_->Receive(operation.theirs.data(), kBytes, DType::kU8, operation.request.peer);
-    } else {
-      operation.told = control_->AllGather(&operation.mine, operation.theirs.data(),
-                                           kBytes * size(), kBytes, DType::kU8);
-    }
-  }
-}
-
-void Group::Agree(Lane& lane) {
-  for (size_t i = 0; i < lane.posted; ++i) {
-    Queued& operation = lane.queue[i];
-    if (operation.agreed) continue;
-    if (!control_->Test(operation.told)) return;
-    if (const absl::Status status = control_->Wait(operation.told); !status.ok()) {
-      FailIn(lane, status);
-      return;
-    }
-    const RequestDescriptor& mine = operation.mine;
-    bool same = true;
-    std::vector<int> ranks;
-    std::vector<RequestDescriptor> descriptors;
-    if (mine.operation == Operation::kReceive) {
-      const RequestDescriptor& sent = operation.theirs[0];
-      same = sent.count == mine.count && sent.dtype == mine.dtype;
-      ranks = {mine.peer, rank()};
-      descriptors = {sent, mine};
-    } else {
-      for (const RequestDescriptor& descriptor : operation.theirs) {
-        ranks.push_back(static_cast<int>(ranks.size()));
-        descriptors.push_back(descriptor);
-        same = same && descriptor == mine;
-      }
-    }
-    if (!same) {
-      Fail(Disagreement(name(), lane.index == 0 ? lane.done + i + 1 : 0, ranks, descriptors));
-      return;
-    }
-    operation.agreed = true;
-  }
-}
-
-void Group::Launch(Lane& lane) {
-  while (lane.launched < lane.queue.size()) {
-    Queued& operation = lane.queue[lane.launched];
-    if (!lane.launching) {
-      const absl::Status status = Enqueue(lane, operation.request);
-      if (!status.ok()) {
-        FailLater(lane, status);
-        return;
-      }
-    }
-    if (lane.launching) {
-      const ncclResult_t state = StateOf(lane.comm);
-      if (state != ncclSuccess) return;  // Check sees errors
-      lane.launching = false;
-    }
-    absl::StatusOr<cudaEvent_t> done = engine_->TakeEvent();
-    absl::Status status = done.status();
-    if (status.ok()) {
-      operation.done = *done;
-      status = CudaStatus(cudaEventRecord(*done, lane.stream), "a stream takes no event");
-    }
-    if (!status.ok()) {
-      FailIn(lane, status);
-      return;
-    }
-    ++lane.launched;
-  }
-}
-
-void Group::Finish(Lane& lane) {
-  while (lane.launched > 0) {
-    Queued& operation = lane.head();
-    while (!operation.after.empty()) {
-      lane.since = Clock::now();
-      if (Query(operation.after.back()) == cudaErrorNotReady) return;
-      engine_->ReturnEvent(operation.after.back());
-      operation.after.pop_back();
-    }
-    const cudaError_t result = Query(operation.done);
-    if (result == cudaErrorNotReady) return;
-    if (result != cudaSuccess) {
-      FailLater(lane, CudaStatus(result, "the GPU fails"));
-      return;
-    }
-    if (!operation.agreed) return;
-    engine_->ReturnEvent(operation.done);
-    lane.queue.pop_front();
-    --lane.launched;
-    --lane.posted;
-    ++lane.done;
-    lane.since = Clock::now();
-  }
-}
-
-void Group::CheckControl(const Lane& lane, Time now) {
-  if (now - looked_ < kLookEvery) return;
-  looked_ = now;
-  if (control_->Test(kNever)) FailIn(lane, control_->Wait(kNever));
-}
-
-void Group::Check(Lane& lane, Time now) {
-  if (lane.queue.empty()) return;
-  if (!lane.error.ok()) {
-    FailLater(lane, lane.error);
-    return;
-  }
-  if (lane.comm != nullptr) {
-    const absl::Status status = NcclStatus(StateOf(lane.comm), "NCCL fails", *lane.comm);
-    if (!status.ok()) {
-      FailLater(lane, status);
-      return;
-    }
-  }
-  const Queued& operation = lane.head();
-  const double at_most = engine_->options_.timeout_seconds;
-  // Whoever did not come, the other ranks can be told of by the control group.
-  const double waited = std::chrono::duration<double>(now - lane.since).count();
-  if (waited <= at_most + (operation.agreed ? 0 : kReasonSeconds)) return;
-  const absl::string_view what = !operation.agreed    ? "not all ranks came"
-                                 : lane.launched == 0 ? "NCCL did not connect the ranks"
-                                                      : "NCCL did not end it";
-  FailIn(lane, absl::DeadlineExceededError(absl::StrCat(what, " within ", at_most, " s")));
-}
-
-void Group::FailIn(const Lane& lane, const absl::Status& status) {
-  Fail(absl::Status(status.code(), absl::StrCat(Place(lane), ": ", status.message())));
-}
-
-void Group::FailLater(Lane& lane, const absl::Status& error) {
-  if (lane.error.ok()) {
-    lane.error = error;
-    lane.error_since = Clock::now();
-  }
-  const size_t seen = std::min(lane.launched + 1, lane.queue.size());
-  const bool all_agreed =
-      std::all_of(lane.queue.begin(), lane.queue.begin() + static_cast<int64_t>(seen),
-                  [](const Queued& operation) { return operation.agreed; });
-  if (all_agreed || Since(lane.error_since) > kReasonSeconds) FailIn(lane, lane.error);
-}
-
-void Group::Fail(absl::Status status) {
-  if (!status_.ok()) return;
-  status_ = std::move(status);
-  broken_ = Clock::now();
-  control_->Abort(status_);
-  std::vector<Comm> comms;
-  for (const auto& lane : lanes_) {
-    if (lane != nullptr && lane->comm != nullptr) comms.push_back(std::move(lane->comm));
-  }
-  if (!comms.empty()) settled_ = AbortComms(std::move(comms), child_, engine_->options_.gpu);
-  child_ = nullptr;
 }
 
 std::string Group::Place(const Lane& lane) const {
@@ -506,7 +256,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   // NCCL divides what has nothing under way.
   uint64_t issued = 0;
   {
-    const std::lock_guard<std::mutex> lock(engine_->mutex_);
+    const MutexLock lock(&engine_->mutex_);
     if (!status_.ok()) return status_;
     issued = lanes_[0]->issued;
   }
@@ -534,14 +284,14 @@ absl::Status Group::Divide(int color, const Comm& child) {
   UseGpu(engine_->options_.gpu);
   ncclResult_t begun = ncclSuccess;
   {
-    const std::lock_guard<std::mutex> lock(engine_->mutex_);
+    const MutexLock lock(&engine_->mutex_);
     if (!status_.ok()) return status_;
     child_ = child != nullptr ? child : std::make_shared<ncclComm_t>(nullptr);
     begun = ncclCommSplit(*lanes_[0]->comm, color, rank(), child_.get(), nullptr);
   }
   const std::string what = absl::StrCat("NCCL cannot divide group '", name(), "'");
   absl::Status status = engine_->Await(what, meeting_, [&]() -> absl::StatusOr<bool> {
-    const std::lock_guard<std::mutex> lock(engine_->mutex_);
+    const MutexLock lock(&engine_->mutex_);
     if (!status_.ok()) return status_;
     const bool has_begun = begun == ncclSuccess || begun == ncclInProgress;
     const Comm& parent = lanes_[0]->comm;
@@ -556,7 +306,7 @@ absl::Status Group::Divide(int color, const Comm& child) {
     meeting_->Abort(result);
     return result;
   });
-  const std::lock_guard<std::mutex> lock(engine_->mutex_);
+  const MutexLock lock(&engine_->mutex_);
   if (!status.ok()) Fail(status);
   child_ = nullptr;
   return status;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -50,6 +51,10 @@ class Group : public StreamCommunicator {
  private:
   friend class Engine;
   using Time = std::chrono::steady_clock::time_point;
+
+  static double SecondsSince(Time begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
 
   struct Queued {
     Request request;
@@ -95,40 +100,48 @@ class Group : public StreamCommunicator {
   void MakeId(int index);
   // Makes this rank's part of a comm of those with its color.
   absl::Status Divide(int color, const Comm& child);
-  // Of a group that has nothing under way, and has left the engine.
-  void Close(Time deadline);
+  // For a group that has nothing under way. Needs no lock: the group has left the engine.
+  void Close(Time deadline) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
-  // All of what follows has the engine's mutex held.
-  Lane& LaneOf(int index);
-  bool IsDone(Ticket ticket) const;
+  // Tells the analysis of thread safety that the engine, which calls, holds its mutex.
+  void AssertLocked() const ABSL_ASSERT_EXCLUSIVE_LOCK(engine_->mutex_) {}
+
+  Lane& LaneOf(int index) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  // Moves the ticket's lane on. Returns whether the operation has ended.
+  bool AdvanceTo(Ticket ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  bool IsDone(Ticket ticket) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // Whether no kernel of a broken group touches a buffer any more, or that is not known in time.
-  bool HasSettled() const;
-  bool IsIdle() const;
+  bool HasSettled() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  bool IsIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // Moves all lanes on. Whether something is under way, and whether NCCL is about to launch it.
-  void AdvanceAll(bool* under_way, bool* launching);
-  void Advance(Lane& lane);
-  bool Connect(Lane& lane);
-  void Post(Lane& lane);
-  void Agree(Lane& lane);
-  void Launch(Lane& lane);
-  void Finish(Lane& lane);
-  void Check(Lane& lane, Time now);
-  void CheckControl(const Lane& lane, Time now);
+  void AdvanceAll(bool* under_way, bool* launching) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void Advance(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  bool Connect(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void Post(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void Agree(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void Launch(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void Finish(Lane& lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void Check(Lane& lane, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
+  void CheckControl(const Lane& lane, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // Puts an operation on the lane's stream.
-  absl::Status Enqueue(Lane& lane, const Request& request);
+  absl::Status Enqueue(Lane& lane, const Request& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   ncclResult_t EnqueueParts(const Lane& lane, const Request& request) const;
   absl::Status CopyAlone(const Lane& lane, const Request& request) const;
-  void Register(Lane& lane, const void* data, int64_t bytes) const;
+  void Register(Lane& lane, const void* data, int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // Before the memory at `begin` is freed.
-  void Deregister(const char* begin);
+  void Deregister(const char* begin) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
 
-  void Fail(absl::Status status);
+  void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // The same, where the lane is.
-  void FailIn(const Lane& lane, const absl::Status& status);
+  void FailIn(const Lane& lane, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // The same for what NCCL or CUDA says: it waits a little for the other ranks to give the reason.
-  void FailLater(Lane& lane, const absl::Status& error);
+  void FailLater(Lane& lane, const absl::Status& error)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   // "rank 1 of 4 of group 'world', in barrier after 41 collectives"
-  std::string Place(const Lane& lane) const;
+  std::string Place(const Lane& lane) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(engine_->mutex_);
   absl::Status CheckMemory(const Request& request) const;
 
   Engine* const engine_;
@@ -136,12 +149,13 @@ class Group : public StreamCommunicator {
   Communicator* const meeting_;
   const std::unique_ptr<Communicator> own_meeting_;
   // 0: collectives; then to each rank; then from each rank.
-  std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<cudaEvent_t> after_;  // of the next operation
-  Comm child_;                      // that NCCL is about to make
-  absl::Status status_;             // of the group
-  std::shared_ptr<const std::atomic<bool>> settled_;
-  Time broken_, looked_;
+  std::vector<std::unique_ptr<Lane>> lanes_ ABSL_GUARDED_BY(engine_->mutex_);
+  std::vector<cudaEvent_t> after_ ABSL_GUARDED_BY(engine_->mutex_);  // of the next operation
+  Comm child_ ABSL_GUARDED_BY(engine_->mutex_);                      // that NCCL is about to make
+  absl::Status status_ ABSL_GUARDED_BY(engine_->mutex_);             // of the group
+  std::shared_ptr<const std::atomic<bool>> settled_ ABSL_GUARDED_BY(engine_->mutex_);
+  Time broken_ ABSL_GUARDED_BY(engine_->mutex_);
+  Time looked_ ABSL_GUARDED_BY(engine_->mutex_);
   // It reads and writes what is in the lanes.
   std::unique_ptr<Communicator> control_;
 };
