@@ -15,7 +15,7 @@ namespace tessera::comm::nccl {
 
 absl::Status CudaStatus(cudaError_t result, absl::string_view what) {
   if (result == cudaSuccess) return absl::OkStatus();
-  static_cast<void>(cudaGetLastError());  // which would give it again
+  static_cast<void>(cudaGetLastError());  // so that the next caller of it does not get this error
   const std::string text = absl::StrCat(what, ": ", cudaGetErrorString(result));
   return result == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)
                                              : absl::InternalError(text);

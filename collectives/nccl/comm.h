@@ -32,17 +32,17 @@ void LoadModulesEagerly();
 // states of non-blocking communicators, which older releases report otherwise.
 absl::Status CheckNcclVersion();
 
-// Makes a GPU the thread's current one. It stays so: to go back to another one would make a context
-// there, with memory of its own.
+// Makes a GPU the thread's current one. It does not switch back: the former GPU may have no
+// context, and making it current would create one, with memory of its own.
 void UseGpu(int gpu);
 
-// Where NCCL's threads write, also while it is being aborted.
+// A communicator. Shared, since threads of NCCL write the pointer, also while it is being aborted.
 using Comm = std::shared_ptr<ncclComm_t>;
 
-// Non-blocking, as all are.
+// The configuration of all communicators, which are non-blocking.
 ncclConfig_t Config();
 
-// What NCCL has to say of a comm: ncclSuccess if it may be used.
+// Returns the state of a communicator: ncclSuccess if it may be used.
 ncclResult_t StateOf(const Comm& comm);
 
 // Ends all that runs on them, from threads of its own: NCCL may take long, and has been seen to

@@ -1,26 +1,27 @@
 // Ranks that have a GPU each, and communicate over NCCL.
 //
-// Buffers are memory of the rank's GPU. What Allocate gave is registered with the groups that use
-// it, so that peers may reach it in place; memory from elsewhere works as it is.
+// Buffers are memory of the rank's GPU. Memory of Allocate is registered with the groups that use
+// it, so that peers may reach it in place; other memory of the GPU works without registration.
 //
-// Operations run on streams of the group's own: one for its collectives, and one for what each rank
-// sends to each other, over an ncclComm of their own. So all that goes on beside each other on a
-// CPU does here too, as long as the kernels that wait for peers fit on the GPU beside each other;
-// the README says what that asks of a job with many groups. The first message between two ranks
-// takes as long as it takes NCCL to make an ncclComm.
+// Operations run on streams of the group's own: one for its collectives, and one for the messages
+// from each rank to each other, over an ncclComm of their own. Operations of different streams run
+// beside each other, as on a CPU, as long as the kernels that wait for peers fit on the GPU
+// together; the README describes what follows for a job with many groups. The first message between
+// two ranks takes the time in which NCCL makes an ncclComm.
 //
-// Nobody waits on the host but in Wait, and where StreamCommunicator says so. What has been issued
-// goes on by itself, on a thread of the device's own, which also ends what takes too long: a stream
-// that waits for an operation goes on too when its group breaks, and then with whatever there is.
+// The host waits only in Wait, and in the calls of StreamCommunicator that say so. Operations that
+// are issued move on by themselves, on a thread of the device's, which also aborts those that take
+// too long. A stream that waits for an operation of a group that fails goes on, with undefined
+// data.
 //
-// What NCCL does not do, a CPU backend does: `control`, a group of the same ranks. By way of it
-// ranks find each other, and tell each other what they want and why they give up.
+// A CPU backend does what NCCL does not: `control` is a group of the same ranks over the CPU. Over
+// it ranks find each other, compare their requests, and report why they abort.
 //
 // Reductions have NCCL's order, which depends on the number of ranks, on sizes and on the machine;
 // halves are rounded at each step, and the maximum of a NaN and a number may be the number. Traffic
-// is that of a ring (docs/collectives.md): NCCL may choose another way, so it is no measurement.
+// is computed for a ring (docs/collectives.md), whatever algorithm NCCL uses; it is not measured.
 //
-// A thread that calls anything here has the rank's GPU as its current one from then on.
+// A thread that calls a function of this file has the rank's GPU as its current one from then on.
 //
 // Thread safety: as Communicator; Allocate and the making of groups come from one thread at a time.
 #ifndef TESSERA_COLLECTIVES_NCCL_DEVICE_H_
@@ -37,7 +38,7 @@ struct CUstream_st;  // a pointer to it is a cudaStream_t
 
 namespace tessera::comm::nccl {
 
-// What every group of a Device is, those of Split too.
+// The interface of every group of a Device, those of Split too.
 class StreamCommunicator : public Communicator {
  public:
   using Communicator::Communicator;
@@ -45,9 +46,8 @@ class StreamCommunicator : public Communicator {
   // Both functions refuse a stream that is being captured into a graph: a thread of NCCL's puts
   // operations on a stream of the group's own, which is no part of the capture.
 
-  // The next operation that is issued starts after what is on the stream now. Without this, and on
-  // all streams for which it has not been called, buffers must be ready when an operation is
-  // issued.
+  // The next operation that is issued starts after the work that is on the stream now. Buffers that
+  // other streams write must be ready when the operation is issued.
   virtual absl::Status StartAfter(CUstream_st* stream) = 0;
 
   // Work that is put on the stream from now on starts after the operation has ended. The call waits
@@ -58,34 +58,35 @@ class StreamCommunicator : public Communicator {
 };
 
 struct DeviceOptions {
-  int gpu = 0;  // CUDA's number of it, counted around the GPUs that this process sees
-  // The longest that ranks wait for each other: to connect, and in an operation from when those
-  // before it have ended, and what it starts after.
+  int gpu = 0;  // CUDA's number of the GPU, modulo the number of GPUs that this process sees
+  // The longest that ranks wait for each other: to connect, and in an operation, counted from the
+  // end of the operations before it and of the work that it starts after.
   double timeout_seconds = 60;
-  // Whether ranks tell each other over `control` what they want of each operation. That goes beside
-  // the operation and does not keep it from starting; but it has not ended before they agree. An
-  // all-gather of 24 bytes for each rank, or a message of 24 bytes: over shm 1 us, over tcp 35 us,
-  // which only show where an operation is shorter. Without it, ranks that differ wait until the
-  // time-out or get wrong numbers, and one that dies is noticed when NCCL notices it.
+  // Whether ranks compare their requests over `control`. The comparison runs beside the operation
+  // and does not delay its start, but the operation ends only after it. It takes an all-gather of
+  // 24 bytes for each rank, or a message of 24 bytes: 1 us over shm, 35 us over tcp, which matters
+  // for shorter operations only. Without it, ranks whose requests differ wait until the time-out or
+  // get wrong numbers, and a rank's death is noticed when NCCL notices it.
   bool check = true;
 };
 
 class Device {
  public:
-  // `control` is there until the Device goes, and is used by whoever makes groups. Its time-out
-  // should be the same. Unimplemented in a build without CUDA.
+  // `control` outlives the Device. The Device uses it on the threads that make groups. It should
+  // have the same time-out. Unimplemented in a build without CUDA.
   static absl::StatusOr<std::unique_ptr<Device>> Create(Communicator* control,
                                                         const DeviceOptions& options);
-  virtual ~Device() = default;  // all groups must have gone
+  virtual ~Device() = default;  // after all groups
 
-  // The group of all ranks, once. Collective.
+  // Makes the group of all ranks; may be called once. Collective.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> World() = 0;
 
-  // Memory of the GPU: zeros, aligned to 512 bytes, until the Device goes. Every rank asks for its
-  // own; where peers are to reach it in place, all of them use such memory in an operation.
+  // Allocates memory of the GPU: zeros, aligned to 512 bytes, freed with the Device or by Free.
+  // Each rank allocates its own. Peers reach it in place if all ranks of an operation use such
+  // memory.
   virtual absl::StatusOr<char*> Allocate(int64_t bytes) = 0;
 
-  // Ends it; no operation may be in flight on it, nor on any rank.
+  // Frees memory of Allocate. No operation on it may be in flight, on any rank.
   virtual absl::Status Free(char* data) = 0;
 
   // Copies to or from memory of the GPU, or both, and waits for it.

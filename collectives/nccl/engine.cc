@@ -1,4 +1,4 @@
-// The Device itself; of a build without CUDA, that there is none.
+// The Device. In a build without CUDA its creation is an error.
 #ifdef TESSERA_CUDA
 
 #include "collectives/nccl/engine.h"
@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the thread looks: after what NCCL is about to launch, and after what runs.
+// The thread's intervals: while NCCL is launching an operation, and while operations run.
 constexpr auto kLaunchTick = std::chrono::microseconds(50);
 constexpr auto kTick = std::chrono::milliseconds(1);
 

@@ -1,4 +1,5 @@
-// The Device of a build with CUDA: what all groups of a rank share.
+// The Device of a build with CUDA: the GPU, its memory and the thread, which all groups of a rank
+// share.
 #ifndef TESSERA_COLLECTIVES_NCCL_ENGINE_H_
 #define TESSERA_COLLECTIVES_NCCL_ENGINE_H_
 
@@ -22,7 +23,8 @@ namespace tessera::comm::nccl {
 
 class Group;
 
-// What no operation has: done only when a group over the CPU is broken, and then Wait says why.
+// A ticket of no operation. Over a group of the CPU it is done if the group has failed, and Wait
+// returns the reason.
 inline constexpr Ticket kNever = {0, UINT64_MAX};
 
 class Engine : public Device {
@@ -31,7 +33,7 @@ class Engine : public Device {
       : control_(control), options_(options) {}
   ~Engine() override;
 
-  // What may fail of the making.
+  // The part of the construction that can fail.
   absl::Status Open();
 
   absl::StatusOr<std::unique_ptr<Communicator>> World() override;
@@ -47,7 +49,7 @@ class Engine : public Device {
     int64_t bytes = 0;
   };
 
-  // Returns a byte of the GPU for the group's barriers, whose value nobody needs.
+  // Returns a byte of GPU memory for the group's barriers, whose value has no meaning.
   char* Add(Group* group);
 
   // Waits until `is_ready` returns true or an error. `what` begins the message of a time-out. A
@@ -60,13 +62,13 @@ class Engine : public Device {
   void ReturnEvent(cudaEvent_t event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   const Region* RegionOf(const void* data, int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Has the thread look after operations.
+  // Has the thread move operations on.
   void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RunThread();
 
   Communicator* const control_;
   DeviceOptions options_;
-  cudaStream_t stream_ = nullptr;  // of Allocate and Copy
+  cudaStream_t stream_ = nullptr;  // for Allocate and Copy
   static constexpr int64_t kScratchBytes = 4096;
   char* scratch_ = nullptr;  // for barriers
   bool world_was_made_ = false;
@@ -75,8 +77,8 @@ class Engine : public Device {
   std::vector<Group*> groups_ ABSL_GUARDED_BY(mutex_);
   int64_t groups_made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Region> memory_ ABSL_GUARDED_BY(mutex_);
-  std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);  // that nobody uses
-  // No kernel is left over from an abort that did not end.
+  std::vector<cudaEvent_t> events_ ABSL_GUARDED_BY(mutex_);  // not in use
+  // False once an abort did not end in time: its kernels may still use memory and events.
   bool may_free_ ABSL_GUARDED_BY(mutex_) = true;
   bool thread_wanted_ ABSL_GUARDED_BY(mutex_) = false;
   bool stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long it may take NCCL to abort, and a group to go.
+// The longest that NCCL's abort, and the end of a group, are waited for.
 constexpr double kSettleSeconds = 10;
 constexpr double kLeaveSeconds = 5;
 
@@ -45,12 +45,13 @@ absl::Status CheckNotCaptured(CUstream_st* stream) {
 
 }  // namespace
 
-Group::Group(Engine* engine, Communicator* meeting, std::unique_ptr<Communicator> own_meeting,
-             std::unique_ptr<Communicator> control, Comm comm)
-    : StreamCommunicator(meeting->name(), meeting->rank(), meeting->size()),
+Group::Group(Engine* engine, Communicator* host_group,
+             std::unique_ptr<Communicator> owned_host_group, std::unique_ptr<Communicator> control,
+             Comm comm)
+    : StreamCommunicator(host_group->name(), host_group->rank(), host_group->size()),
       engine_(engine),
-      meeting_(meeting),
-      own_meeting_(std::move(own_meeting)),
+      host_group_(host_group),
+      owned_host_group_(std::move(owned_host_group)),
       control_(std::move(control)) {
   lanes_.resize(1 + 2 * size());
   LaneOf(0).comm = std::move(comm);
@@ -71,7 +72,7 @@ Group::~Group() {
     Pause(begin);
     lock.Lock();
   }
-  if (!IsIdle()) Fail(absl::CancelledError("its group has gone"));
+  if (!IsIdle()) Fail(absl::CancelledError("the group was destroyed"));
   engine_->Remove(this);
   if (status_.ok()) {
     lock.Unlock();
@@ -132,7 +133,7 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   const absl::Status wrong =
       !status.ok() ? status
       : request.partial
-          ? absl::UnimplementedError(absl::StrCat(Describe(request), ": NCCL rounds sums"))
+          ? absl::UnimplementedError(absl::StrCat(Describe(request), ": NCCL rounds partial sums"))
           : CheckMemory(request);
   int index = 0;
   if (request.operation == Operation::kSend) index = 1 + request.peer;
@@ -253,7 +254,7 @@ std::string Group::Place(const Lane& lane) const {
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
                                                                absl::Span<const int> colors) {
-  // NCCL divides what has nothing under way.
+  // NCCL splits a communicator only if it has no operation in flight.
   uint64_t issued = 0;
   {
     const MutexLock lock(&engine_->mutex_);
@@ -261,26 +262,26 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     issued = lanes_[0]->issued;
   }
   if (issued > 0) RETURN_IF_ERROR(Wait({0, issued - 1}));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> meeting, meeting_->Split(name, colors));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host_group, host_group_->Split(name, colors));
   std::unique_ptr<Communicator> control;
-  if (meeting != nullptr) {
-    ASSIGN_OR_RETURN(control, meeting->Split(name, std::vector<int>(meeting->size(), 0)));
+  if (host_group != nullptr) {
+    ASSIGN_OR_RETURN(control, host_group->Split(name, std::vector<int>(host_group->size(), 0)));
   }
-  bool any = false;  // has two ranks
+  bool any = false;  // whether any new group has two ranks
   for (int r = 0; r < size(); ++r) {
     any = any || (colors[r] >= 0 && std::count(colors.begin(), colors.end(), colors[r]) > 1);
   }
-  const bool mine = meeting != nullptr && meeting->size() > 1;
+  const bool mine = host_group != nullptr && host_group->size() > 1;
   Comm comm = mine ? std::make_shared<ncclComm_t>(nullptr) : nullptr;
-  if (any) RETURN_IF_ERROR(Divide(mine ? colors[rank()] : NCCL_SPLIT_NOCOLOR, comm));
-  if (meeting == nullptr) return nullptr;
-  Communicator* const pointer = meeting.get();
-  return std::make_unique<Group>(engine_, pointer, std::move(meeting), std::move(control),
+  if (any) RETURN_IF_ERROR(SplitComm(mine ? colors[rank()] : NCCL_SPLIT_NOCOLOR, comm));
+  if (host_group == nullptr) return nullptr;
+  Communicator* const pointer = host_group.get();
+  return std::make_unique<Group>(engine_, pointer, std::move(host_group), std::move(control),
                                  std::move(comm));
 }
 
-// Until the parent is ready again, NCCL has not said where the child is.
-absl::Status Group::Divide(int color, const Comm& child) {
+// NCCL writes the child's address before the parent is ready again.
+absl::Status Group::SplitComm(int color, const Comm& child) {
   UseGpu(engine_->options_.gpu);
   ncclResult_t begun = ncclSuccess;
   {
@@ -289,8 +290,8 @@ absl::Status Group::Divide(int color, const Comm& child) {
     child_ = child != nullptr ? child : std::make_shared<ncclComm_t>(nullptr);
     begun = ncclCommSplit(*lanes_[0]->comm, color, rank(), child_.get(), nullptr);
   }
-  const std::string what = absl::StrCat("NCCL cannot divide group '", name(), "'");
-  absl::Status status = engine_->Await(what, meeting_, [&]() -> absl::StatusOr<bool> {
+  const std::string what = absl::StrCat("NCCL cannot split group '", name(), "'");
+  absl::Status status = engine_->Await(what, host_group_, [&]() -> absl::StatusOr<bool> {
     const MutexLock lock(&engine_->mutex_);
     if (!status_.ok()) return status_;
     const bool has_begun = begun == ncclSuccess || begun == ncclInProgress;
@@ -303,7 +304,7 @@ absl::Status Group::Divide(int color, const Comm& child) {
     }
     const absl::Status result = NcclStatus(state, what, comm);
     if (result.ok()) return state == ncclSuccess;
-    meeting_->Abort(result);
+    host_group_->Abort(result);
     return result;
   });
   const MutexLock lock(&engine_->mutex_);

@@ -1,4 +1,4 @@
-// How operations move: from lane to lane's stream, to their end, or to the group's failure.
+// How operations move: onto their lane's stream, to their end, or to the group's failure.
 #ifdef TESSERA_CUDA
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Operations of a lane of which the others are told before they have agreed on the first.
-constexpr size_t kTellAhead = 32;
+// The number of descriptors of a lane that are posted before the ranks have agreed on the first.
+constexpr size_t kPostAhead = 32;
 
-// How long a reason may come after what it causes.
+// The time in which another rank may report the cause of an error.
 constexpr double kReasonSeconds = 2;
-constexpr auto kLookEvery = std::chrono::milliseconds(5);
+constexpr auto kControlInterval = std::chrono::milliseconds(5);
 
-// cudaErrorNotReady is no error; it is not left for who asks CUDA for the last one.
+// Queries an event, and clears cudaErrorNotReady, which is no error, from cudaGetLastError.
 cudaError_t Query(cudaEvent_t event) {
   const cudaError_t result = cudaEventQuery(event);
   if (result == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
@@ -56,23 +56,23 @@ void Group::Advance(Lane& lane) {
 
 // The sender of a pair is rank 0 of its comm.
 bool Group::Connect(Lane& lane) {
-  using Way = Lane::Way;
-  if (lane.index == 0 || lane.way == Way::kOpen) return true;
+  using State = Lane::Connection;
+  if (lane.index == 0 || lane.connection == State::kOpen) return true;
   const int peer = (lane.index - 1) % size();
   const bool sends = lane.index <= size();
-  if (lane.way == Way::kNone) {
+  if (lane.connection == State::kNone) {
     if (!lane.id_status.ok()) {
       FailIn(lane, lane.id_status);
       return false;
     }
-    lane.told =
+    lane.id_exchange =
         sends ? control_->Send(lane.id.internal, sizeof(lane.id.internal), DType::kU8, peer)
               : control_->Receive(lane.id.internal, sizeof(lane.id.internal), DType::kU8, peer);
-    lane.way = Way::kTold;
+    lane.connection = State::kExchanging;
   }
-  if (lane.way == Way::kTold) {
-    if (!control_->Test(lane.told)) return false;
-    absl::Status status = control_->Wait(lane.told);
+  if (lane.connection == State::kExchanging) {
+    if (!control_->Test(lane.id_exchange)) return false;
+    absl::Status status = control_->Wait(lane.id_exchange);
     if (status.ok()) {
       UseGpu(engine_->options_.gpu);
       ncclConfig_t config = Config();
@@ -85,17 +85,17 @@ bool Group::Connect(Lane& lane) {
       FailIn(lane, status);
       return false;
     }
-    lane.way = Way::kConnecting;
+    lane.connection = State::kConnecting;
   }
   // Check sees errors.
-  if (StateOf(lane.comm) == ncclSuccess) lane.way = Way::kOpen;
-  return lane.way == Way::kOpen;
+  if (StateOf(lane.comm) == ncclSuccess) lane.connection = State::kOpen;
+  return lane.connection == State::kOpen;
 }
 
 void Group::Post(Lane& lane) {
   const bool checked = engine_->options_.check && size() > 1;
   constexpr int64_t kBytes = sizeof(RequestDescriptor);
-  for (; lane.posted < lane.queue.size() && lane.posted < kTellAhead; ++lane.posted) {
+  for (; lane.posted < lane.queue.size() && lane.posted < kPostAhead; ++lane.posted) {
     Queued& operation = lane.queue[lane.posted];
     operation.agreed = !checked;
     if (!checked) continue;
@@ -105,13 +105,14 @@ void Group::Post(Lane& lane) {
                             : kind == Operation::kReceive ? 1
                                                           : size());
     if (kind == Operation::kSend) {
-      operation.told = control_->Send(&operation.mine, kBytes, DType::kU8, operation.request.peer);
+      operation.exchange =
+          control_->Send(&operation.mine, kBytes, DType::kU8, operation.request.peer);
     } else if (kind == Operation::kReceive) {
-      operation.told =
+      operation.exchange =
           control_->Receive(operation.theirs.data(), kBytes, DType::kU8, operation.request.peer);
     } else {
-      operation.told = control_->AllGather(&operation.mine, operation.theirs.data(),
-                                           kBytes * size(), kBytes, DType::kU8);
+      operation.exchange = control_->AllGather(&operation.mine, operation.theirs.data(),
+                                               kBytes * size(), kBytes, DType::kU8);
     }
   }
 }
@@ -120,8 +121,8 @@ void Group::Agree(Lane& lane) {
   for (size_t i = 0; i < lane.posted; ++i) {
     Queued& operation = lane.queue[i];
     if (operation.agreed) continue;
-    if (!control_->Test(operation.told)) return;
-    if (const absl::Status status = control_->Wait(operation.told); !status.ok()) {
+    if (!control_->Test(operation.exchange)) return;
+    if (const absl::Status status = control_->Wait(operation.exchange); !status.ok()) {
       FailIn(lane, status);
       return;
     }
@@ -168,7 +169,7 @@ void Group::Launch(Lane& lane) {
     absl::Status status = done.status();
     if (status.ok()) {
       operation.done = *done;
-      status = CudaStatus(cudaEventRecord(*done, lane.stream), "a stream takes no event");
+      status = CudaStatus(cudaEventRecord(*done, lane.stream), "an event cannot be recorded");
     }
     if (!status.ok()) {
       FailIn(lane, status);
@@ -204,8 +205,8 @@ void Group::Finish(Lane& lane) {
 }
 
 void Group::CheckControl(const Lane& lane, Time now) {
-  if (now - looked_ < kLookEvery) return;
-  looked_ = now;
+  if (now - control_checked_ < kControlInterval) return;
+  control_checked_ = now;
   if (control_->Test(kNever)) FailIn(lane, control_->Wait(kNever));
 }
 
@@ -224,12 +225,12 @@ void Group::Check(Lane& lane, Time now) {
   }
   const Queued& operation = lane.head();
   const double at_most = engine_->options_.timeout_seconds;
-  // Whoever did not come, the other ranks can be told of by the control group.
+  // The control group reports which rank did not come; it gets a little more time to do so.
   const double waited = std::chrono::duration<double>(now - lane.since).count();
   if (waited <= at_most + (operation.agreed ? 0 : kReasonSeconds)) return;
   const absl::string_view what = !operation.agreed    ? "not all ranks came"
                                  : lane.launched == 0 ? "NCCL did not connect the ranks"
-                                                      : "NCCL did not end it";
+                                                      : "NCCL did not finish the operation";
   FailIn(lane, absl::DeadlineExceededError(absl::StrCat(what, " within ", at_most, " s")));
 }
 

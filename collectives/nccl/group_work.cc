@@ -1,4 +1,4 @@
-// How operations become calls of NCCL's.
+// How operations become calls of NCCL.
 #ifdef TESSERA_CUDA
 
 #include <algorithm>
@@ -31,7 +31,7 @@ ncclDataType_t TypeOf(DType dtype) {
   return ncclUint8;
 }
 
-// The first of several results that is an error.
+// Keeps the first of several results that is an error.
 class Results {
  public:
   void Add(ncclResult_t result) {
@@ -48,7 +48,7 @@ class Results {
 absl::Status Group::Enqueue(Lane& lane, const Request& request) {
   UseGpu(engine_->options_.gpu);
   if (lane.stream == nullptr) {
-    // Before computation, which would keep peers waiting.
+    // With priority over computation, which would keep peers waiting.
     int least = 0, greatest = 0;
     RETURN_IF_ERROR(
         CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "there is no stream"));
@@ -57,8 +57,8 @@ absl::Status Group::Enqueue(Lane& lane, const Request& request) {
                    "there is no stream"));
   }
   for (cudaEvent_t event : lane.queue[lane.launched].after) {
-    RETURN_IF_ERROR(
-        CudaStatus(cudaStreamWaitEvent(lane.stream, event, 0), "a stream takes no event"));
+    RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(lane.stream, event, 0),
+                               "a stream cannot wait for an event"));
   }
   if (size() == 1) return CopyAlone(lane, request);
   if (request.count == 0 && request.operation != Operation::kBarrier) return absl::OkStatus();
@@ -70,7 +70,7 @@ absl::Status Group::Enqueue(Lane& lane, const Request& request) {
   results.Add(EnqueueParts(lane, request));
   results.Add(ncclGroupEnd());
   lane.launching = results.first() == ncclSuccess;
-  return NcclStatus(results.first(), "NCCL refuses it", *lane.comm);
+  return NcclStatus(results.first(), "NCCL refuses the operation", *lane.comm);
 }
 
 ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const {
@@ -78,18 +78,18 @@ ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const
   const ncclDataType_t type = TypeOf(request.dtype);
   const ncclRedOp_t reduction = request.reduction == Reduction::kSum ? ncclSum : ncclMax;
   const int64_t size = SizeOf(request.dtype);
-  const bool whole = IsWhole(request, this->size());
+  const bool equal = HasEqualParts(request, this->size());
   Results results;
   switch (request.operation) {
     case Operation::kAllReduce:
       return ncclAllReduce(request.input, request.output, request.count, type, reduction, comm,
                            lane.stream);
     case Operation::kReduceScatter:
-      if (whole) {
+      if (equal) {
         return ncclReduceScatter(request.input, request.output, request.part, type, reduction, comm,
                                  lane.stream);
       }
-      // NCCL's has whole parts only.
+      // NCCL's reduce-scatter has parts of equal size only.
       for (int r = 0; r < this->size(); ++r) {
         const Part part = PartOf(request.count, request.part, r);
         if (part.size == 0) continue;
@@ -99,14 +99,14 @@ ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const
       }
       return results.first();
     case Operation::kAllGather:
-      if (whole) {
+      if (equal) {
         return ncclAllGather(request.input, request.output, request.part, type, comm, lane.stream);
       }
       for (int r = 0; r < this->size(); ++r) {
         const Part part = PartOf(request.count, request.part, r);
         if (part.size == 0) continue;
-        char* const place = Bytes(request.output, part.begin * size);
-        results.Add(ncclBroadcast(r == rank() ? request.input : place, place, part.size, type, r,
+        char* const output = Bytes(request.output, part.begin * size);
+        results.Add(ncclBroadcast(r == rank() ? request.input : output, output, part.size, type, r,
                                   comm, lane.stream));
       }
       return results.first();
@@ -124,7 +124,7 @@ ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const
                            request.count, type, request.peer, comm, lane.stream);
     case Operation::kBarrier:
       return ncclAllReduce(scratch_, scratch_, 1, ncclUint8, ncclSum, comm, lane.stream);
-    case Operation::kSend:  // over a comm of the two
+    case Operation::kSend:  // over the comm of the two ranks
       return ncclSend(request.input, request.count, type, 1, comm, lane.stream);
     case Operation::kReceive:
       return ncclRecv(request.output, request.count, type, 0, comm, lane.stream);
@@ -140,7 +140,7 @@ absl::Status Group::CopyAlone(const Lane& lane, const Request& request) const {
       "cannot copy");
 }
 
-// Without a handle NCCL takes the memory as it is.
+// Memory that NCCL cannot register gets no handle, and works without.
 void Group::Register(Lane& lane, const void* data, int64_t bytes) const {
   if (bytes == 0) return;
   const Engine::Region* const region = engine_->RegionOf(data, bytes);
@@ -179,12 +179,12 @@ absl::Status Group::CheckMemory(const Request& request) const {
     RETURN_IF_ERROR(CudaStatus(cudaPointerGetAttributes(&attributes, data), Describe(request)));
     if (attributes.type == cudaMemoryTypeUnregistered) {
       return absl::InvalidArgumentError(
-          absl::StrCat(Describe(request), ": the ", which, " is no memory of a GPU"));
+          absl::StrCat(Describe(request), ": the ", which, " is not in GPU memory"));
     }
     if (attributes.type == cudaMemoryTypeDevice && attributes.device != engine_->options_.gpu) {
       return absl::InvalidArgumentError(
-          absl::StrCat(Describe(request), ": the ", which, " is memory of GPU ", attributes.device,
-                       ", and this rank has GPU ", engine_->options_.gpu));
+          absl::StrCat(Describe(request), ": the ", which, " is in memory of GPU ",
+                       attributes.device, ", and this rank has GPU ", engine_->options_.gpu));
     }
     return absl::OkStatus();
   };

@@ -17,10 +17,10 @@
 namespace tessera::comm::nccl {
 namespace {
 
-constexpr int64_t kEdge = 256;  // bytes before and behind, that nobody may write
+constexpr int64_t kEdge = 256;  // bytes before and after a buffer that no operation may write
 constexpr char kEdgeByte = 0x3c;
 
-// Memory of the GPU, handed out in turns.
+// Memory of the GPU, allocated round robin.
 class Ring {
  public:
   Ring(char* memory, int64_t bytes) : memory_(memory), bytes_(bytes) {}
@@ -79,7 +79,7 @@ class MirroredGroup : public Communicator {
     Copies copies;
     copies.what = Describe(request);
     absl::Status done = status;
-    if (done.ok()) done = CopyThere(&on_gpu, &copies);
+    if (done.ok()) done = CopyInputs(&on_gpu, &copies);
     if (!done.ok()) {
       group_->Abort(done);
       return {0, UINT64_MAX};
@@ -98,18 +98,18 @@ class MirroredGroup : public Communicator {
 
  private:
   struct Copy {
-    char* gpu = nullptr;  // its edge comes first
+    char* gpu = nullptr;  // begins with the edge
     const char* from = nullptr;
     char* to = nullptr;  // null: nothing is written
     int64_t bytes = 0;
-    int64_t offset = 0, written = 0;  // of what is written, in it
+    int64_t offset = 0, written = 0;  // of the output, within the copy
   };
   struct Copies {
     std::string what;
     std::vector<Copy> copies;
   };
 
-  absl::Status CopyThere(Request* request, Copies* copies) {
+  absl::Status CopyInputs(Request* request, Copies* copies) {
     const int64_t size = SizeOf(request->dtype);
     const int64_t read = InputElements(*request, rank()) * size;
     const int64_t written = OutputElements(*request, rank()) * size;
@@ -120,30 +120,30 @@ class MirroredGroup : public Communicator {
     if (in_place) {
       const char* const begin = std::min<const char*>(input, output);
       const char* const end = std::max<const char*>(input + read, output + written);
-      ASSIGN_OR_RETURN(char* const gpu, Place({.from = begin,
-                                               .to = output,
-                                               .bytes = end - begin,
-                                               .offset = output - begin,
-                                               .written = written},
-                                              copies));
+      ASSIGN_OR_RETURN(char* const gpu, CopyToGpu({.from = begin,
+                                                   .to = output,
+                                                   .bytes = end - begin,
+                                                   .offset = output - begin,
+                                                   .written = written},
+                                                  copies));
       request->input = gpu + (input - begin);
       request->output = gpu + (output - begin);
       return absl::OkStatus();
     }
     request->input = request->output = nullptr;
     if (read > 0) {
-      ASSIGN_OR_RETURN(request->input, Place({.from = input, .bytes = read}, copies));
+      ASSIGN_OR_RETURN(request->input, CopyToGpu({.from = input, .bytes = read}, copies));
     }
     if (written > 0) {
       ASSIGN_OR_RETURN(
           request->output,
-          Place({.from = output, .to = output, .bytes = written, .written = written}, copies));
+          CopyToGpu({.from = output, .to = output, .bytes = written, .written = written}, copies));
     }
     return absl::OkStatus();
   }
 
-  // Where its bytes are.
-  absl::StatusOr<char*> Place(Copy copy, Copies* copies) {
+  // Returns the address of the copy on the GPU.
+  absl::StatusOr<char*> CopyToGpu(Copy copy, Copies* copies) {
     ASSIGN_OR_RETURN(copy.gpu, ring_->Take(copy.bytes + 2 * kEdge));
     std::string all(copy.bytes + 2 * kEdge, kEdgeByte);
     std::copy_n(copy.from, copy.bytes, all.data() + kEdge);
@@ -160,7 +160,7 @@ class MirroredGroup : public Communicator {
     ring_->Return(copy.gpu);
     const std::string edge(kEdge, kEdgeByte);
     if (all.substr(0, kEdge) != edge || all.substr(kEdge + copy.bytes) != edge) {
-      return absl::InternalError(absl::StrCat(what, ": has written where nothing is its own"));
+      return absl::InternalError(absl::StrCat(what, ": wrote outside its buffers"));
     }
     if (copy.to != nullptr) std::copy_n(all.data() + kEdge + copy.offset, copy.written, copy.to);
     return absl::OkStatus();

@@ -1,6 +1,6 @@
-// A group of GPUs as one of CPUs, for tests: what an operation reads is copied to the GPU, and what
-// it has written is copied back when it is waited for. Around what it may write there is memory
-// that it may not, and Wait says so if it did. Needs CUDA.
+// A group of GPUs whose buffers are memory of the CPU, for tests: inputs are copied to the GPU, and
+// outputs are copied back in Wait. Wait fails if the operation wrote around its buffers. Needs
+// CUDA.
 //
 // Thread safety: as Communicator.
 #ifndef TESSERA_COLLECTIVES_NCCL_MIRRORED_H_
@@ -13,12 +13,12 @@
 
 namespace tessera::comm::nccl {
 
-// `memory` is of the GPU, `bytes` of it for the operations in flight of this group and of those
-// that are made from it; where it is null, each operation has memory that CUDA gives.
+// `memory`, `bytes` of the GPU's, is for the operations in flight of this group and of those that
+// are made from it. If it is null, each operation allocates memory.
 std::unique_ptr<Communicator> Mirror(std::unique_ptr<Communicator> group, char* memory,
                                      int64_t bytes);
 
-// The group behind it.
+// Returns the group of GPUs behind a mirrored group.
 StreamCommunicator& Mirrored(Communicator& group);
 
 }  // namespace tessera::comm::nccl

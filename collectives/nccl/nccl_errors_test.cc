@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 using NcclErrorsTest = NcclTest;
 
-TEST_F(NcclErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
+TEST_F(NcclErrorsTest, RanksThatDisagreeGetAllRequests) {
   constexpr int64_t kCount = 60;
   for (int difference = 0; difference < 6; ++difference) {
     std::string other;
@@ -84,11 +84,12 @@ TEST_F(NcclErrorsTest, MemoryOfTheCpuIsRefused) {
     std::vector<float> on_cpu(4);
     return world.Wait(world.AllReduce(data, rank == 1 ? on_cpu.data() : data, 4, DType::kF32));
   });
-  EXPECT_EQ(results[1].message(), "all-reduce of 4 f32 (sum): the output is no memory of a GPU");
-  EXPECT_THAT(std::string(results[0].message()),
-              AllOf(HasSubstr("rank 0 of 2 of group 'world', in all-reduce of 4 f32 (sum) after 0 "
-                              "collectives: rank 1 (process "),
-                    HasSubstr("aborted: all-reduce of 4 f32 (sum): the output is no memory")));
+  EXPECT_EQ(results[1].message(), "all-reduce of 4 f32 (sum): the output is not in GPU memory");
+  EXPECT_THAT(
+      std::string(results[0].message()),
+      AllOf(HasSubstr("rank 0 of 2 of group 'world', in all-reduce of 4 f32 (sum) after 0 "
+                      "collectives: rank 1 (process "),
+            HasSubstr("aborted: all-reduce of 4 f32 (sum): the output is not in GPU memory")));
 }
 
 TEST_F(NcclErrorsTest, AFaultCanBeInjected) {
@@ -102,7 +103,7 @@ TEST_F(NcclErrorsTest, AFaultCanBeInjected) {
   EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
 }
 
-TEST_F(NcclErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
+TEST_F(NcclErrorsTest, NoRankWaitsLongerThanTheTimeOut) {
   for (const bool check : {true, false}) {
     for (const bool pair : {true, false}) {
       const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {

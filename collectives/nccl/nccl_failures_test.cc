@@ -1,4 +1,4 @@
-// Ranks that are processes on GPUs: what the others do when one dies, stops, or never comes.
+// Ranks that are processes on GPUs: the errors of the others when one dies, stops, or never comes.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -41,8 +41,8 @@ Ticket IssueOne(Communicator& world, const std::string& what, float* data, int64
                                  : world.Receive(data, count, DType::kF32, kVictim);
 }
 
-// Does the same over and over; after some of it the victim does `signal` to itself. What the others
-// say, and how long after that.
+// All ranks repeat an operation; after three of them the victim sends itself `signal`. Checks the
+// error of the others, and that they return it within `at_most` seconds.
 void ExpectNoticed(const std::string& use, int signal, bool check, double timeout, double at_most,
                    const std::string& what) {
   SCOPED_TRACE(use);
@@ -55,7 +55,7 @@ void ExpectNoticed(const std::string& use, int signal, bool check, double timeou
     float* const data = reinterpret_cast<float*>(memory);
     ASSIGN_OR_RETURN(const auto pids, exchange("pid", absl::StrCat(getpid())));
     const bool has_part = use != "message" || rank != 2;
-    for (int turn = 0; turn < 3 && has_part; ++turn) {
+    for (int step = 0; step < 3 && has_part; ++step) {
       RETURN_IF_ERROR(world.Wait(IssueOne(world, use, data, kCount)));
     }
     if (rank == kVictim) {
@@ -92,7 +92,7 @@ TEST_F(NcclFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   }
 }
 
-// Then NCCL notices it, or nobody does until the time-out.
+// Without checks NCCL may notice the death; otherwise the time-out does.
 TEST_F(NcclFailuresTest, WithoutChecksADeathEndsAtTheTimeOut) {
   for (const char* use : {"all-reduce", "barrier"}) {
     ExpectNoticed(use, SIGKILL, false, kShortTimeout, 30, "after 3 collectives");

@@ -140,7 +140,7 @@ TEST_F(NcclTest, ABrokenGroupBreaksNoOther) {
   }));
 }
 
-// Each waits for the one before it in another order than it sends.
+// Each rank waits for its messages in another order than it sends.
 TEST_F(NcclTest, MessagesDoNotWaitForEachOther) {
   constexpr int64_t kCount = 1 << 20;
   ExpectOk(RunRanks(3, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -170,7 +170,8 @@ TEST_F(NcclTest, MessagesDoNotWaitForEachOther) {
   }));
 }
 
-// What a stream holds, an operation, and what follows on the stream; the host waits for the last.
+// A copy on a stream, an all-reduce, and a copy back on the stream: the host waits for the last
+// only.
 TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
   constexpr int64_t kCount = 1 << 20;
   ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -183,9 +184,9 @@ TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
     ASSIGN_OR_RETURN(float* const second, OnGpu(*self.device, values));
     constexpr size_t kBytes = kCount * sizeof(float);
     std::vector<Ticket> tickets;
-    for (int turn = 1; turn <= 20; ++turn) {
+    for (int step = 1; step <= 20; ++step) {
       EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-      values.assign(kCount, static_cast<float>(turn * (rank + 1)));
+      values.assign(kCount, static_cast<float>(step * (rank + 1)));
       EXPECT_EQ(cudaMemcpyAsync(first, values.data(), kBytes, cudaMemcpyDefault, stream),
                 cudaSuccess);
       RETURN_IF_ERROR(world.StartAfter(stream));
@@ -193,8 +194,8 @@ TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
       RETURN_IF_ERROR(world.LetWait(stream, tickets.back()));
       EXPECT_EQ(cudaMemcpyAsync(first, second, kBytes, cudaMemcpyDefault, stream), cudaSuccess);
       EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
-      if (ValueAt(first + kCount - 1) != static_cast<float>(3 * turn)) {
-        return absl::InternalError(absl::StrCat("turn ", turn, " is wrong"));
+      if (ValueAt(first + kCount - 1) != static_cast<float>(3 * step)) {
+        return absl::InternalError(absl::StrCat("step ", step, " is wrong"));
       }
     }
     for (const Ticket& ticket : tickets) RETURN_IF_ERROR(world.Wait(ticket));
@@ -203,7 +204,7 @@ TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
   }));
 }
 
-// Nobody has to look for an operation to move on.
+// Operations move on without a call of Test or Wait.
 TEST_F(NcclTest, OperationsEndByThemselves) {
   ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));

@@ -1,4 +1,4 @@
-// What follows from a request alone.
+// Quantities that follow from a request alone.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_NCCL_REQUESTS_H_
@@ -10,12 +10,12 @@
 
 namespace tessera::comm::nccl {
 
-// Whether each rank has a whole part.
-inline bool IsWhole(const Request& request, int size) {
+// Whether the parts of all ranks have the same size.
+inline bool HasEqualParts(const Request& request, int size) {
   return request.count == request.part * size;
 }
 
-// Elements that a rank writes.
+// Returns the number of elements that a rank writes.
 inline int64_t OutputElements(const Request& request, int rank) {
   switch (request.operation) {
     case Operation::kReduceScatter:
@@ -28,7 +28,7 @@ inline int64_t OutputElements(const Request& request, int rank) {
   }
 }
 
-// What a rank sends where data go around a ring.
+// Returns the bytes that a rank sends where data go around a ring.
 inline int64_t BytesSent(const Request& request, int rank, int size) {
   const int64_t count = request.count;
   const int64_t own = HasParts(request.operation) ? PartOf(count, request.part, rank).size : 0;

@@ -25,7 +25,7 @@ namespace tessera::comm::nccl {
 
 #ifdef TESSERA_FAKE_GPU
 
-// Within which ranks connect.
+// A time-out within which ranks connect.
 constexpr double kShortTimeout = 1;
 
 inline int Gpus() { return 8; }
@@ -38,7 +38,7 @@ inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
 
 constexpr double kShortTimeout = 10;
 
-// In a process of its own: none can use CUDA where the one that it was forked from has.
+// Counts in a process of its own: a process cannot use CUDA if the one that forked it did.
 inline int Gpus() {
   static const int gpus = [] {
     const auto results = RunProcesses(1, [](int /*rank*/, const Exchange& /*exchange*/) {
@@ -56,7 +56,7 @@ inline std::vector<absl::Status> RunRanks(int ranks, const RankBody& body) {
   const int gpus = Gpus();
   return RunProcesses(ranks, [&](int rank, const Exchange& exchange) {
     if (ranks > gpus) {
-      // NCCL has no two ranks on one GPU, but of two hosts it does not know that it is one.
+      // NCCL refuses two ranks on one GPU, unless they claim to be on different hosts.
       setenv("NCCL_HOSTID", absl::StrCat("host", rank).c_str(), 1);
       setenv("NCCL_NET", "Socket", 1);
       setenv("NCCL_SOCKET_IFNAME", "lo", 1);
