@@ -1,5 +1,5 @@
-// Collectives between processes of one machine: ours, gloo's and Open MPI's, by turns in one run.
-// Started by tests/rivals/collectives, as ranks of mpirun.
+// Collectives between processes of one machine: ours, gloo's and Open MPI's, alternately in one
+// run. Started by tests/rivals/collectives, as ranks of mpirun.
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
@@ -71,12 +71,12 @@ class Bench {
 
   // Seconds of one operation, on the slowest rank.
   double Time(int64_t bytes, const std::function<void()>& body) {
-    const int turns = static_cast<int>(std::clamp<int64_t>(kLargest / bytes, 4, 500));
+    const int iterations = static_cast<int>(std::clamp<int64_t>(kLargest / bytes, 4, 500));
     body();
     MPI_Barrier(MPI_COMM_WORLD);
     const Clock::time_point begin = Clock::now();
-    for (int turn = 0; turn < turns; ++turn) body();
-    double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / turns;
+    for (int i = 0; i < iterations; ++i) body();
+    double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / iterations;
     MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     return seconds;
   }
@@ -85,7 +85,7 @@ class Bench {
     const int64_t part = bytes / 4 / ranks(), count = part * ranks();
     const int64_t own = part * world_->rank();
     Communicator& group = world_->communicator();
-    // Zeros stay zeros, however often they are summed.
+    // The sum of zeros is zero after any number of operations.
     std::fill(own_.begin(), own_.end(), 0.0f);
     std::fill_n(shared_, count, 0.0f);
     std::unique_ptr<gloo::Algorithm> reduce_scatter;
@@ -138,7 +138,7 @@ class Bench {
     const auto memory = [&] {
       if (status.ok()) status = memory_.Run();
     };
-    // Smaller ones stay in caches.
+    // Smaller buffers stay in caches.
     const bool has_bound = bytes == kLargest;
     const double passes = BytesMoved(operation, bytes, ranks(), true) / memory_.bytes();
     std::vector<double> seconds[3], shares;

@@ -1,6 +1,5 @@
 // Millions of small operations on overlapping groups: all ranks, and the rows and columns of a mesh
-// of them. Every result is checked; no rank may need more memory, or more descriptors, as time
-// goes.
+// of them. Every result is checked. A rank whose memory or number of descriptors grows is an error.
 //
 //   ./bazelw build //tests/soak:collectives_soak
 //   ./bazelw run //tools/launch -- --nproc=4 bazel-bin/tests/soak/collectives_soak --backend=shm
@@ -29,10 +28,11 @@
 #include "tools/command_line/command_line.h"
 #include "tools/train/process_memory.h"
 
-ABSL_FLAG(int64_t, operations, 5'000'000, "at least so many of each rank");
-ABSL_FLAG(int64_t, seed, 1, "of which operations they are, and of pauses");
-ABSL_FLAG(std::string, backend, "", "which of collectives/connected_world.h");
-ABSL_FLAG(std::vector<std::string>, hosts, {}, "as if the ranks were there: a,a,b,b");
+ABSL_FLAG(int64_t, operations, 5'000'000, "the least number of operations of each rank");
+ABSL_FLAG(int64_t, seed, 1, "selects the operations and the pauses between them");
+ABSL_FLAG(std::string, backend, "", "a backend of collectives/connected_world.h");
+ABSL_FLAG(std::vector<std::string>, hosts, {},
+          "the host of each rank, emulated on this machine: a,a,b,b");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 
 namespace tessera::comm {
@@ -42,13 +42,12 @@ using Clock = std::chrono::steady_clock;
 
 // All-reduces with pauses, in flight together, between two rounds of all operations.
 constexpr int kInFlight = 2000;
-// Turns after which the groups of the mesh are made anew.
-constexpr int64_t kTurnsOfGroups = 64;
-// Of the operations, until memory has its size.
+// The groups of the mesh are made anew after so many rounds.
+constexpr int64_t kRoundsOfGroups = 64;
+// The share of the operations after which memory is measured for the first time.
 constexpr double kWarmUp = 0.1;
 constexpr int kReports = 20;
-// How much more memory a rank may have at the end: less than a byte for each operation, where there
-// are millions.
+// The memory that a rank may gain up to the end: less than a byte for each operation.
 constexpr double kBytesPerOperation = 0.5;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kSlackBytes = int64_t{1} << 30;  // they keep what was freed
@@ -56,12 +55,12 @@ constexpr int64_t kSlackBytes = int64_t{1} << 30;  // they keep what was freed
 constexpr int64_t kSlackBytes = int64_t{1} << 20;
 #endif
 
-struct Held {
-  int64_t memory = 0;  // but for code, which comes in as it is run
+struct Resources {
+  int64_t memory = 0;  // without code, whose pages are read when they are first run
   int64_t descriptors = 0;
 };
 
-Held WhatIsHeld() {
+Resources MeasureResources() {
   const ResidentMemory memory = ReadResidentMemory();
   const std::filesystem::directory_iterator descriptors("/proc/self/fd");
   return {memory.files + memory.anonymous,
@@ -78,34 +77,34 @@ class Soak {
   }
 
   absl::Status Run() {
-    Say(absl::StrFormat("%d ranks, %d x %d, %s: %d operations with seed %d\n", world_.size(), rows_,
-                        world_.size() / rows_, world_.backend(), operations_, seed_));
+    Print(absl::StrFormat("%d ranks, %d x %d, %s: %d operations with seed %d\n", world_.size(),
+                          rows_, world_.size() / rows_, world_.backend(), operations_, seed_));
     bool is_warm = false;
     double next_report = 1.0 / kReports;
-    for (int64_t turn = 0; Done() < operations_; ++turn) {
-      if (turn % kTurnsOfGroups == 0) RETURN_IF_ERROR(MakeGroups());
-      RETURN_IF_ERROR(Turn(turn));
+    for (int64_t round = 0; Done() < operations_; ++round) {
+      if (round % kRoundsOfGroups == 0) RETURN_IF_ERROR(MakeGroups());
+      RETURN_IF_ERROR(Round(round));
       if (!is_warm && static_cast<double>(Done()) >= kWarmUp * static_cast<double>(operations_)) {
         is_warm = true;
         warm_at_ = Done();
-        warm_ = WhatIsHeld();
+        warm_ = MeasureResources();
       }
       const double part = static_cast<double>(Done()) / static_cast<double>(operations_);
       if (part < next_report) continue;
       next_report = std::floor(part * kReports + 1) / kReports;
       const double seconds = Seconds();
-      const Held held = WhatIsHeld();
-      Say(absl::StrFormat("%d operations, %s, %s left; rank 0: %s, %d descriptors\n", Done(),
-                          FormatSeconds(seconds),
-                          FormatSeconds(seconds * std::max(0.0, 1 / part - 1)),
-                          FormatBytes(held.memory), held.descriptors));
+      const Resources held = MeasureResources();
+      Print(absl::StrFormat("%d operations, %s, %s left; rank 0: %s, %d descriptors\n", Done(),
+                            FormatSeconds(seconds),
+                            FormatSeconds(seconds * std::max(0.0, 1 / part - 1)),
+                            FormatBytes(held.memory), held.descriptors));
     }
     return Finish();
   }
 
  private:
   double Seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
-  void Say(const std::string& text) const {
+  void Print(const std::string& text) const {
     if (world_.rank() != 0) return;
     std::printf("%s", text.c_str());
     std::fflush(stdout);
@@ -149,24 +148,24 @@ class Soak {
     return absl::OkStatus();
   }
 
-  absl::Status Turn(int64_t turn) {
+  absl::Status Round(int64_t round) {
     RETURN_IF_ERROR(CheckOverlappingGroups(Groups(), kInFlight,
-                                           seed_ * 1'000'000'007 + static_cast<uint64_t>(turn),
+                                           seed_ * 1'000'000'007 + static_cast<uint64_t>(round),
                                            /*delays=*/true));
     ConformanceOptions options;
     options.sizes = {1, 7, 64};
     options.large_sizes = {};
-    options.dtypes = {kAllDTypes[turn % std::size(kAllDTypes)]};
+    options.dtypes = {kAllDTypes[round % std::size(kAllDTypes)]};
     for (Communicator* group : Groups()) RETURN_IF_ERROR(CheckOperations(*group, options));
     return absl::OkStatus();
   }
 
-  // The table, and what is wrong with it.
+  // Prints the table. Fails if a rank holds more than at the first measurement.
   absl::Status Finish() {
     const double seconds = Seconds();
     const Traffic calls = Calls();
     const int64_t done = Done();
-    const Held end = WhatIsHeld();
+    const Resources end = MeasureResources();
     using Numbers = std::array<int64_t, 4>;
     const Numbers mine = {warm_.memory, end.memory, warm_.descriptors, end.descriptors};
     std::vector<Numbers> all(world_.size());
@@ -193,7 +192,7 @@ class Soak {
       if (memory_end - memory <= more_bytes && descriptors_end == descriptors) continue;
       absl::StrAppend(&wrong, wrong.empty() ? "" : ", ", "rank ", rank);
     }
-    Say(table);
+    Print(table);
     if (wrong.empty()) return absl::OkStatus();
     return absl::InternalError(absl::StrCat(wrong, " holds more after ", done,
                                             " operations than after ", warm_at_, ": up to ",
@@ -208,7 +207,7 @@ class Soak {
   Traffic of_earlier_groups_ = {};
   const Clock::time_point begin_ = Clock::now();
   int64_t warm_at_ = 0;  // operations
-  Held warm_;
+  Resources warm_;
 };
 
 absl::Status Run(const std::vector<std::string>& arguments) {
@@ -241,7 +240,7 @@ int main(int argc, char** argv) {
   const absl::Status status = tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc));
   std::fflush(stdout);
   if (status.ok()) return 0;
-  // One line, whatever a library put into its message.
+  // Errors are one line, even if a library's message has several.
   const std::string message(status.message());
   std::fprintf(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}).c_str());
   return 1;
