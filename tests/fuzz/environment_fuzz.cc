@@ -1,4 +1,4 @@
-// Any variables of a launcher give a consistent rank and address, or an error. The first line of
+// Any variables of a launcher yield a consistent rank and address, or an error. The first line of
 // the input is --rendezvous, and each other line the value of a variable; an empty one is not set.
 #include <cstddef>
 #include <cstdint>

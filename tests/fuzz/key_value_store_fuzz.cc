@@ -1,4 +1,4 @@
-// Requests of several ranks to the store, as time goes: each gets one answer, and a wait gets the
+// Requests of several ranks to the store, over time: each gets one answer, and a wait gets the
 // values that were set.
 #include <chrono>
 #include <cstddef>

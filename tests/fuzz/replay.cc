@@ -21,11 +21,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 namespace {
 
 constexpr int kMutations = 3000;
-// A sanitizer or a busy machine makes them slow; some are enough then.
+// Under a sanitizer, or on a busy machine, fewer mutations fit into this time.
 constexpr auto kAtMost = std::chrono::seconds(4);
 
 std::string current;       // the input
-std::string current_file;  // where it goes if it is one that fails
+std::string current_file;  // the input is saved here if it fails
 
 void SaveCurrent() {
   const int file = open(current_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -72,14 +72,14 @@ std::string Mutated(std::string input, const std::vector<std::string>& corpus,
 
 }  // namespace
 
-// Which a sanitizer calls before it ends the process.
+// A sanitizer calls it before it ends the process.
 extern "C" void __asan_on_error() { SaveCurrent(); }  // NOLINT(bugprone-reserved-identifier)
 
 int main(int argc, char** argv) {
   const char* const outputs = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
   current_file = std::string(outputs == nullptr ? "." : outputs) + "/failing_input";
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM}) {
-    // A sanitizer has something to say first.
+    // A sanitizer's own handler prints its report: it is left in place.
     struct sigaction action = {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_DFL) continue;

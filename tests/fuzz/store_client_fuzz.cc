@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr char kSecret[] = "secret";
 constexpr int kRank = 1, kSize = 2;
 
-// Where the store sends the fuzzer's bytes.
+// The step of the handshake, or after it, in which the store sends the fuzzer's bytes.
 enum class Step { kInsteadOfChallenge, kInsteadOfWelcome, kBehindWelcome, kInAnswer };
 
 void BeStore(const tessera::FileDescriptor& listener, Step step, const std::string& anything) {
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.find_store = [](Deadline) {
     return StoreAddress{"127.0.0.1", *PortOf(listener), kSecret};
   };
-  // So short that there is one attempt if it cannot succeed.
+  // The time-out is so short that an attempt that cannot succeed is not repeated.
   const bool is_welcome = step == Step::kBehindWelcome || step == Step::kInAnswer;
   const auto client = StoreClient::Connect(options, milliseconds(is_welcome ? 10'000 : 5));
   TESSERA_CHECK(client.ok() == is_welcome) << client.status();

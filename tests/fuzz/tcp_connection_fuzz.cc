@@ -1,5 +1,5 @@
-// What comes over a connection, in whatever pieces, is handed on as it was sent, up to the first
-// message that is none.
+// A connection hands messages on as they were sent, in whatever pieces they arrive, up to the first
+// malformed one.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -19,19 +19,19 @@
 namespace tessera::comm::tcp {
 namespace {
 
-// What becomes of a message: its header says it, in a field that a Connection does not look at.
-enum class Fate { kTaken, kNotWanted, kRefused };
-Fate FateOf(const Header& header) {
-  return header.stage % 16 == 0  ? Fate::kRefused
-         : header.stage % 4 == 0 ? Fate::kNotWanted
-                                 : Fate::kTaken;
+// The receiver's answer to a message, encoded in a field of its header that a Connection ignores.
+enum class Answer { kTaken, kSkipped, kRefused };
+Answer AnswerTo(const Header& header) {
+  return header.stage % 16 == 0  ? Answer::kRefused
+         : header.stage % 4 == 0 ? Answer::kSkipped
+                                 : Answer::kTaken;
 }
 
 bool IsMessage(const Header& header) {
-  return header.bytes >= 0 && header.bytes <= kPieceBytes && FateOf(header) != Fate::kRefused;
+  return header.bytes >= 0 && header.bytes <= kPieceBytes && AnswerTo(header) != Answer::kRefused;
 }
 
-// Others for another message, and for another place in it.
+// Returns bytes that differ between messages, and between positions in a message.
 absl::string_view Payload(size_t number, int32_t bytes) {
   static const std::string& all = *[] {
     auto* const text = new std::string(kPieceBytes + 256, '\0');
@@ -49,15 +49,15 @@ class Expecting : public Receiver {
     TESSERA_CHECK(place_.empty() && arrived_ < expected_.size()) << arrived_;
     TESSERA_CHECK(std::memcmp(&header, &expected_[arrived_], sizeof(header)) == 0) << arrived_;
     TESSERA_CHECK(header.bytes >= 0 && header.bytes <= kPieceBytes) << header.bytes;
-    if (FateOf(header) == Fate::kTaken) {
+    if (AnswerTo(header) == Answer::kTaken) {
       place_.resize(header.bytes);
       place_.shrink_to_fit();
       *place = place_.data();
     }
-    return FateOf(header) != Fate::kRefused;
+    return AnswerTo(header) != Answer::kRefused;
   }
   void Arrived(const Header& header) override {
-    if (FateOf(header) == Fate::kTaken) {
+    if (AnswerTo(header) == Answer::kTaken) {
       const absl::string_view payload = Payload(arrived_, header.bytes);
       TESSERA_CHECK(absl::string_view(place_.data(), place_.size()) == payload) << arrived_;
     }
@@ -106,7 +106,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       const ssize_t sent =
           send(sockets[1], stream.data() + begin, pieces.Next(stream.size() - begin), MSG_NOSIGNAL);
       if (sent > 0) begin += sent;
-      // Sometimes more than a piece is there.
+      // Sometimes several pieces arrive before they are read.
       if (sent < 0 || pieces.Next(4) == 4) connection.Read();
     }
     close(sockets[1]);

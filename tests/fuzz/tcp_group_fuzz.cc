@@ -1,5 +1,5 @@
-// A rank among others that say anything: messages that fit what the rank does, with bytes of their
-// headers changed, in any order, whole or in parts, or any bytes at all.
+// A rank whose peers send anything: messages that fit the rank's operations, with bytes of their
+// headers changed, in any order, complete or in parts, or any bytes at all.
 #include <sanitizer/asan_interface.h>
 #include <sys/socket.h>
 
@@ -27,21 +27,21 @@ namespace {
 constexpr int kMostSteps = 80;
 constexpr int kMostOperations = 12;
 constexpr int64_t kMostBytes = 8 << 20;  // of buffers, and of messages
-// Up to what goes with a request, up to a piece, and of f64 more than the pieces that are kept.
+// Sizes that fit into a request, into a piece, and (of f64) that exceed the pieces that are kept.
 constexpr int64_t kCounts[] = {0, 1, 7, 64, 4096, 4097, 65536, 100'000, 300'000};
 constexpr DType kDTypes[] = {DType::kF32, DType::kU8, DType::kF64, DType::kBF16};
-// Bytes of a message that come later: of what follows a header, or of the header too.
+// Bytes of a message that are sent later: of its data only, or of its header too.
 constexpr size_t kLittle = 7, kMore = 70;
 
-// What a rank has asked for in a lane, and how far a peer is that does what it should.
+// The progress in a lane of a peer that follows the protocol.
 struct PeerLane {
   uint64_t number = 0;  // of the operation
   bool has_requested = false;
   int64_t sent[2] = {};  // by stage
 };
 
-// Buffers, none of which touches another. Their memory stays mapped, or most of the time would go
-// into that.
+// Buffers with gaps between them. Their memory stays mapped: to map it for each input would take
+// most of the time.
 class Pool {
  public:
   char* Take(int64_t bytes) {
@@ -86,7 +86,7 @@ class Job {
   ~Job() {
     for (int i = 0; i < 4; ++i) Advance();
     HangUp();
-    // Nobody is left to wait for.
+    // All peers have gone, so these waits end.
     for (const auto& [group, ticket] : tickets_) (void)group->Wait(ticket);
     column_.reset();
     world_.reset();
@@ -99,8 +99,9 @@ class Job {
     for (Peer& peer : peers_) peer.socket.Close();
   }
 
-  // Ranks 0 and 1, if the peers say what they should. `changes` are made to their bytes; `ahead` is
-  // of a message to the new group of which all but the end is there before the group is.
+  // Makes a group of ranks 0 and 1. `changes` are made to the peers' bytes: without any, the split
+  // succeeds. `ahead` is the header of a message to the new group, all but whose end arrives before
+  // the group exists.
   void Split(absl::string_view changes, const Header* ahead) {
     std::vector<int> colors(size(), 1);
     colors[0] = colors[1] = 0;
@@ -133,10 +134,10 @@ class Job {
     if (!column.ok()) return;
     column_ = *std::move(column);
     for (Peer& peer : peers_) peer.collectives.number = 5;
-    asked_.resize(5);
+    requested_.resize(5);
   }
 
-  // Of the world.
+  // Issues an operation of the world.
   void Issue(Input& input) {
     Request request;
     request.operation = static_cast<Operation>(input.Take<uint8_t>() % kOperations);
@@ -168,17 +169,17 @@ class Job {
     request.output = memory(request.operation == Operation::kReduceScatter ? own : request.count,
                             request.partial ? PartialDType(request.dtype) : request.dtype);
     if (request.operation == Operation::kSend) {
-      peers_[request.peer].asked_to.push_back(request);
+      peers_[request.peer].requested_to.push_back(request);
     } else if (request.operation == Operation::kReceive) {
-      peers_[request.peer].asked_from.push_back(request);
+      peers_[request.peer].requested_from.push_back(request);
     } else {
-      asked_.push_back(request);
+      requested_.push_back(request);
     }
     tickets_.emplace_back(world_.get(), world_->Issue(request));
   }
 
-  // What a peer says next.
-  void Say(Input& input) {
+  // Sends the next message of a peer.
+  void SendFromPeer(Input& input) {
     const auto choice = input.Take<uint8_t>();
     const int rank = 1 + choice % 4 % (size() - 1);
     Header header;
@@ -211,11 +212,11 @@ class Job {
         std::memcpy(reinterpret_cast<char*>(&header) + at, &byte, 1);
       }
     }
-    said_ += std::max(0, header.bytes);
-    if (said_ <= kMostBytes) Deliver(rank, Message(header));
+    sent_bytes_ += std::max(0, header.bytes);
+    if (sent_bytes_ <= kMostBytes) Deliver(rank, Message(header));
   }
 
-  // Sends the rest of what a peer says only later.
+  // A peer's next message is held back in part.
   void HoldBack(uint8_t choice) {
     peers_[1 + choice % (size() - 1)].hold_back = choice / 4 % 2 == 0 ? kLittle : kMore;
   }
@@ -227,10 +228,10 @@ class Job {
  private:
   struct Peer {
     FileDescriptor socket;
-    std::string rest;  // that was held back
+    std::string rest;  // held back
     size_t hold_back = 0;
     PeerLane collectives, to, from;
-    std::vector<Request> asked_to, asked_from;
+    std::vector<Request> requested_to, requested_from;
   };
 
   static absl::string_view Message(const Header& header) {
@@ -253,36 +254,36 @@ class Job {
                         data);
   }
 
-  // What an exchange of texts begins with.
+  // Returns the first message of an exchange of texts.
   std::string LengthMessage(uint64_t number, size_t length) const {
     const auto value = static_cast<int64_t>(length);
     return RequestMessage(number, Operation::kAllGather, DType::kI64, size(), 1,
                           {reinterpret_cast<const char*>(&value), sizeof(value)});
   }
 
-  // How many bytes a peer gives to a request: along with its request, or in stages.
-  int64_t Given(int rank, const Request& request, int stage) const {
-    const int64_t whole = request.count;
-    const int64_t part = ((whole + size() - 1) / size() + 63) / 64 * 64;  // of an all-reduce
+  // Returns the bytes that a peer sends for an operation: with its request, or in a stage.
+  int64_t BytesFromPeer(int rank, const Request& request, int stage) const {
+    const int64_t full = request.count;
+    const int64_t part = ((full + size() - 1) / size() + 63) / 64 * 64;  // of an all-reduce
     int64_t count = 0;
     switch (request.operation) {
       case Operation::kAllReduce:
-        count = IsEager(request) ? whole : PartOf(whole, part, stage == 0 ? 0 : rank).size;
+        count = IsEager(request) ? full : PartOf(full, part, stage == 0 ? 0 : rank).size;
         break;
       case Operation::kReduceScatter:
-        count = stage == 0 ? PartOf(whole, request.part, 0).size : 0;
+        count = stage == 0 ? PartOf(full, request.part, 0).size : 0;
         break;
       case Operation::kAllGather:
-        count = stage == 1 || IsEager(request) ? PartOf(whole, request.part, rank).size : 0;
+        count = stage == 1 || IsEager(request) ? PartOf(full, request.part, rank).size : 0;
         break;
       case Operation::kAllToAll:
         count = stage == 1 || IsEager(request) ? request.part : 0;
         break;
       case Operation::kBroadcast:
-        count = request.peer == rank && (stage == 1 || IsEager(request)) ? whole : 0;
+        count = request.peer == rank && (stage == 1 || IsEager(request)) ? full : 0;
         break;
       case Operation::kReceive:
-        count = stage == 1 || IsEager(request) ? whole : 0;
+        count = stage == 1 || IsEager(request) ? full : 0;
         break;
       default:
         break;
@@ -293,25 +294,25 @@ class Job {
     return (request.part > 0 ? request.part : request.count) * SizeOf(request.dtype) <= kEagerBytes;
   }
 
-  // What the peer should say next in a lane of its own; a request of a barrier if this rank has
-  // asked for nothing.
+  // Returns the header of the peer's next message in a lane, if it follows the protocol; a request
+  // of a barrier if this rank has requested nothing.
   Header Next(int rank, Lane lane) {
     Peer& peer = peers_[rank];
     PeerLane& state = lane == Lane::kCollective ? peer.collectives
                       : lane == Lane::kSend     ? peer.from
                                                 : peer.to;
-    const std::vector<Request>& asked = lane == Lane::kCollective ? asked_
-                                        : lane == Lane::kSend     ? peer.asked_from
-                                                                  : peer.asked_to;
+    const std::vector<Request>& requested = lane == Lane::kCollective ? requested_
+                                            : lane == Lane::kSend     ? peer.requested_from
+                                                                      : peer.requested_to;
     Header header;
     header.lane = lane;
     header.number = state.number;
     header.kind = Kind::kRequest;
-    if (state.number >= asked.size()) {
+    if (state.number >= requested.size()) {
       ++state.number;
       return header;
     }
-    const Request& request = asked[state.number];
+    const Request& request = requested[state.number];
     const bool is_answer = request.operation == Operation::kSend;
     if (!state.has_requested) {
       header.operation = lane == Lane::kSend ? Operation::kSend
@@ -323,14 +324,14 @@ class Job {
       header.peer = request.peer;
       header.count = request.count;
       header.part = request.part;
-      if (IsEager(request)) header.bytes = static_cast<int32_t>(Given(rank, request, 0));
+      if (IsEager(request)) header.bytes = static_cast<int32_t>(BytesFromPeer(rank, request, 0));
       state.has_requested = !IsEager(request) && !is_answer;
       if (!state.has_requested) ++state.number;
       return header;
     }
     header.kind = Kind::kData;
     for (int stage : {0, 1}) {
-      const int64_t left = Given(rank, request, stage) - state.sent[stage];
+      const int64_t left = BytesFromPeer(rank, request, stage) - state.sent[stage];
       if (left == 0) continue;
       header.stage = static_cast<uint8_t>(stage);
       header.offset = state.sent[stage];
@@ -353,7 +354,7 @@ class Job {
     while (begin < end && peer.socket.is_open()) {
       const ssize_t sent =
           send(peer.socket.get(), bytes.data() + begin, end - begin, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (sent < 0) break;  // or the next time
+      if (sent < 0) break;  // the rest is sent later
       begin += sent;
       Advance();
     }
@@ -364,9 +365,9 @@ class Job {
   std::vector<Peer> peers_;  // by rank; rank 0 is this one
   std::unique_ptr<Network> network_;
   std::unique_ptr<Communicator> world_, column_;
-  std::vector<Request> asked_;  // collectives of the world
+  std::vector<Request> requested_;  // collectives of the world
   std::vector<std::pair<Communicator*, Ticket>> tickets_;
-  int64_t bytes_ = 0, said_ = 0;
+  int64_t bytes_ = 0, sent_bytes_ = 0;
 };
 
 }  // namespace
@@ -406,7 +407,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         job.Advance();
         break;
       default:
-        job.Say(input);
+        job.SendFromPeer(input);
     }
   }
   return 0;
