@@ -18,13 +18,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a rank moves stays in caches, if it is not more than this, and memory sets it no bound.
+// The data that a rank moves stay in caches up to this size: then memory is no bound.
 constexpr double kCacheBytes = 32 << 20;
 
 constexpr int kPasses = 4;  // over memory, before and after an operation is timed
 
-// A small whole number that every dtype holds exactly, and of which so do sums of any order.
-int64_t Value(int rank, int64_t i, int turn) { return (i + 3 * rank + turn) % 5; }
+// Returns a small integer: every dtype holds it exactly, and sums of it in any order.
+int64_t Value(int rank, int64_t i, int check) { return (i + 3 * rank + check) % 5; }
 
 template <typename T>
 T As(int64_t value) {
@@ -45,7 +45,7 @@ class Runner {
         first_(first),
         second_(second),
         memory_(memory),
-        seen_(options.check ? BufferBytes(options, world.size()) : 0) {}
+        host_copy_(options.check ? BufferBytes(options, world.size()) : 0) {}
 
   absl::StatusOr<BenchRow> Run(Operation operation, int64_t bytes) {
     BenchRow row;
@@ -68,7 +68,7 @@ class Runner {
   int next() const { return (group_.rank() + 1) % group_.size(); }
   int previous() const { return (group_.rank() + group_.size() - 1) % group_.size(); }
 
-  // Once, and waited for.
+  // Issues an operation and waits for it.
   absl::Status Once(Operation operation, int64_t count, bool in_place) {
     const int64_t part = count / group_.size();
     const int64_t own = group_.rank() * part * size();
@@ -126,20 +126,20 @@ class Runner {
     return timing;
   }
 
-  // Seconds that `body` takes on the slowest rank.
-  absl::StatusOr<double> Mean(int turns, const std::function<absl::Status()>& body) {
+  // Returns the seconds that `body` takes on the slowest rank, as a mean of iterations.
+  absl::StatusOr<double> Mean(int iterations, const std::function<absl::Status()>& body) {
     RETURN_IF_ERROR(group_.Wait(group_.Barrier()));
     const Clock::time_point begin = Clock::now();
-    for (int turn = 0; turn < turns; ++turn) RETURN_IF_ERROR(body());
-    double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / turns;
+    for (int i = 0; i < iterations; ++i) RETURN_IF_ERROR(body());
+    double seconds = std::chrono::duration<double>(Clock::now() - begin).count() / iterations;
     Communicator& cpu = world_.cpu_communicator();
     RETURN_IF_ERROR(cpu.Wait(cpu.AllReduce(&seconds, &seconds, 1, DType::kF64, Reduction::kMax)));
     return seconds;
   }
 
-  // Elements of all ranks that are not what they should be.
+  // Returns the number of wrong elements, summed over all ranks.
   absl::StatusOr<int64_t> Wrong(Operation operation, int64_t count, bool in_place) {
-    ++turn_;
+    ++checks_;
     const int ranks = group_.size();
     const int rank = group_.rank();
     const int64_t part = count / ranks;
@@ -147,29 +147,29 @@ class Runner {
     int64_t wrong = 0;
     WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
-      T* const input = reinterpret_cast<T*>(seen_.data());
+      T* const input = reinterpret_cast<T*>(host_copy_.data());
       for (int64_t i = 0; i < (gathers ? part : count); ++i) {
-        input[i] = As<T>(Value(rank, (gathers ? rank * part : 0) + i, turn_));
+        input[i] = As<T>(Value(rank, (gathers ? rank * part : 0) + i, checks_));
       }
       return 0;
     });
     RETURN_IF_ERROR(world_.Copy(first_ + (gathers && in_place ? rank * part * size() : 0),
-                                seen_.data(), (gathers ? part : count) * size()));
+                                host_copy_.data(), (gathers ? part : count) * size()));
     RETURN_IF_ERROR(Once(operation, count, in_place));
-    RETURN_IF_ERROR(world_.Copy(seen_.data(), in_place ? first_ : second_, count * size()));
+    RETURN_IF_ERROR(world_.Copy(host_copy_.data(), in_place ? first_ : second_, count * size()));
     WithElementType(options_.dtype, [&](auto type) {
       using T = decltype(type);
       const auto sum = [&](int64_t i) {
-        int64_t total = Value(0, i, turn_);
+        int64_t total = Value(0, i, checks_);
         for (int r = 1; r < ranks; ++r) {
-          const int64_t value = Value(r, i, turn_);
+          const int64_t value = Value(r, i, checks_);
           total = options_.reduction == Reduction::kSum ? total + value : std::max(total, value);
         }
         return total;
       };
       int64_t begin = 0, length = count;  // of the output
       std::function<int64_t(int64_t)> expected = sum;
-      const char* output = seen_.data();
+      const char* output = host_copy_.data();
       switch (operation) {
         case Operation::kReduceScatter:
           length = part;
@@ -178,21 +178,21 @@ class Runner {
           break;
         case Operation::kAllGather:
           expected = [&](int64_t i) {
-            return Value(static_cast<int>(i / std::max<int64_t>(1, part)), i, turn_);
+            return Value(static_cast<int>(i / std::max<int64_t>(1, part)), i, checks_);
           };
           break;
         case Operation::kAllToAll:
           expected = [&](int64_t i) {
-            return Value(static_cast<int>(i / part), rank * part + i % part, turn_);
+            return Value(static_cast<int>(i / part), rank * part + i % part, checks_);
           };
           break;
         case Operation::kBroadcast:
-          expected = [&](int64_t i) { return Value(options_.root, i, turn_); };
+          expected = [&](int64_t i) { return Value(options_.root, i, checks_); };
           break;
         case Operation::kSend:
         case Operation::kReceive:
           length = ranks == 1 ? 0 : count;
-          expected = [&](int64_t i) { return Value(previous(), i, turn_); };
+          expected = [&](int64_t i) { return Value(previous(), i, checks_); };
           break;
         case Operation::kBarrier:
           length = 0;
@@ -219,8 +219,8 @@ class Runner {
   char* const first_;
   char* const second_;
   MemoryPass* const memory_;
-  std::vector<char> seen_;  // by the CPU, of a buffer
-  int turn_ = 0;
+  std::vector<char> host_copy_;  // of a buffer, for the CPU
+  int checks_ = 0;
 };
 
 std::string TimingCells(const Timing& timing, bool with_bound) {

@@ -34,8 +34,7 @@ struct Timing {
   double bound = 0;  // seconds, the least that is possible (bound.h); 0: not timed, or in caches
 };
 
-// A row of the table. Sizes are those of nccl-tests: of the buffer that is whole; a barrier has
-// none.
+// A row of the table. Sizes are those of nccl-tests: of the full buffer. A barrier has none.
 struct BenchRow {
   Operation operation;
   int64_t bytes = 0, count = 0;
@@ -43,19 +42,20 @@ struct BenchRow {
   Timing out_of_place, in_place;
 };
 
-// Bytes of a buffer that Bench needs: it takes two.
+// Returns the size in bytes of each of the two buffers that Bench needs.
 int64_t BufferBytes(const BenchOptions& options, int ranks);
 
-// Collective. Times are the largest of all ranks, and wrong elements are summed, over the CPU.
-// Buffers are memory of the CPU, or what `world` gave; `seen` is called with each row as it comes.
+// Collective. Reports the longest time of all ranks, and the sum of their wrong elements; both are
+// exchanged over the CPU. Buffers are memory of the CPU, or were allocated by `world`. `seen` is
+// called with each row when it is complete.
 absl::Status Bench(World& world, const BenchOptions& options, char* first, char* second,
                    const std::function<void(const BenchRow& row)>& seen);
 
-// busbw / algbw, as nccl-tests defines them.
+// Returns busbw / algbw, as nccl-tests defines them.
 double BusFactor(Operation operation, int ranks);
 
-// The table's head, and a row of it; with options.bound also the share of the bound that it
-// reaches.
+// Return the head of the table, and a row of it; with options.bound also the share of the bound
+// that the row reaches.
 std::string TableHead(const BenchOptions& options);
 std::string TableRow(const BenchRow& row, const BenchOptions& options);
 

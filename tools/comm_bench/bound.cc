@@ -43,13 +43,13 @@ absl::StatusOr<MemoryPass> MemoryPass::Create(Communicator& group) {
     return absl::ErrnoToStatus(errno, "no memory to find the bound of memory with");
   }
   madvise(data, kBytes, MADV_HUGEPAGE);
-  std::memset(data, 0, kBytes);  // which makes the pages
+  std::memset(data, 0, kBytes);  // allocates the pages
   return MemoryPass(group, Values(static_cast<float*>(data), [](float* p) { munmap(p, kBytes); }));
 }
 
 absl::Status MemoryPass::Run() {
-  // A cache line of each of four pages by turns: a processor fetches ahead within a page and no
-  // further, so one page after another took 1.3 to 1.4 times as long on an Intel Xeon.
+  // The loop interleaves four pages, a cache line of each: prefetchers stop at page boundaries, so
+  // one page after another took 1.3 to 1.4 times as long on an Intel Xeon.
   constexpr int64_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float), kPages = 4;
   for (float* pages = values_.get(); pages < values_.get() + kBytes / sizeof(float);
        pages += kPages * kPage) {
@@ -59,7 +59,7 @@ absl::Status MemoryPass::Run() {
       }
     }
   }
-  // A rank that began late has had memory to itself.
+  // A rank that began late had the memory to itself.
   return group_->Wait(group_->Barrier());
 }
 

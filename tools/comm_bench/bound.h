@@ -1,5 +1,5 @@
 // The least time that an operation can take on ranks of one host: the bytes that must be read and
-// written, over what the machine's memory gives to as many ranks at once.
+// written, over the rate at which as many ranks at once can use the machine's memory.
 #ifndef TESSERA_TOOLS_COMM_BENCH_BOUND_H_
 #define TESSERA_TOOLS_COMM_BENCH_BOUND_H_
 
@@ -22,18 +22,18 @@ namespace tessera::comm {
 //   broadcast       reads the input, and writes it on W - 1 ranks, out of place on W
 //   send            reads and writes a buffer for each rank
 //
-// `bytes` is the size of the whole buffer.
+// `bytes` is the size of the full buffer.
 double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place);
 
-// What memory gives: each rank adds to every element of 64 MiB of its own, which caches seldom
-// hold, by turns in four pages. The rate changes from second to second on a machine that others
-// use, or that moves its virtual cores about, so a share of the bound is only worth something where
-// passes are timed beside the operation.
+// Measures the rate of memory: each rank adds to every element of 64 MiB of its own, which caches
+// seldom hold, interleaving four pages. The rate changes from second to second on a shared machine,
+// or one that moves its virtual cores about, so a share of the bound is reliable only if passes are
+// timed beside the operation.
 class MemoryPass {
  public:
   static absl::StatusOr<MemoryPass> Create(Communicator& group);
 
-  // Once, on all ranks, until all are done. Collective.
+  // Runs a pass on all ranks, and returns when all have ended. Collective.
   absl::Status Run();
 
   // Bytes that all ranks together read and write in a pass.

@@ -32,23 +32,23 @@ ABSL_FLAG(int32_t, w, 5, "runs before those");
 ABSL_FLAG(std::string, d, "f32", "the type: f32, f64, bf16, f16, i32, i64, u8");
 ABSL_FLAG(std::string, o, "sum", "how all-reduce and reduce-scatter reduce: sum or max");
 ABSL_FLAG(int32_t, r, 0, "the root of a broadcast");
-ABSL_FLAG(bool, check, true, "look at every element of a result");
+ABSL_FLAG(bool, check, true, "compare every element of a result with the expected one");
 ABSL_FLAG(bool, bound, false,
-          "time memory beside each operation, and say what share of its bound that reaches");
+          "time memory beside each operation, and print the share of its bound that is reached");
 ABSL_FLAG(bool, overlap, false,
           "time each operation alone, computation of about the same length alone, and both "
           "together");
 ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
 ABSL_FLAG(std::string, backend, "",
-          "shm, tcp or hierarchical, nccl between GPUs; left out: as suits where the ranks are");
+          "shm, tcp or hierarchical, nccl between GPUs; default: chosen by where the ranks are");
 ABSL_FLAG(std::vector<std::string>, hosts, {},
           "the host of each rank, by any name, to try several on one machine: a,a,b,b");
 ABSL_FLAG(std::string, interface, "", "of tcp: an address or interface of this host");
-ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, where no launcher names it");
+ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, if no launcher sets it");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 ABSL_FLAG(std::string, fault, "",
-          "for tests: at its N-th operation a rank gives up (RANK:N:fail) or is late "
+          "for tests: at its N-th operation a rank aborts (RANK:N:fail) or is late "
           "(RANK:N:SECONDS)");
 
 namespace tessera::comm {
@@ -161,7 +161,7 @@ nlohmann::json ToJson(const Timing& timing) {
   return json;
 }
 
-// What is printed, and kept for --json; on rank 0 only.
+// The report: printed, and kept for --json; on rank 0 only.
 class Report {
  public:
   Report(const World& world, const BenchOptions& options) : world_(world), options_(options) {
@@ -284,7 +284,7 @@ int main(int argc, char** argv) {
   const absl::Status status = tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc));
   std::fflush(stdout);
   if (status.ok()) return 0;
-  // One line, whatever a library put into its message.
+  // Errors are one line, even if a library's message has several.
   const std::string message(status.message());
   std::fprintf(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}).c_str());
   return 1;

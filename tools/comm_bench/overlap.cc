@@ -114,7 +114,7 @@ class OverlapRunner {
   enum { kAlone, kComputation, kBoth, kSlowed, kTimes };
   using Times = std::array<double, kTimes>;
 
-  // Passes of computation that take so long on the slowest rank, on this machine as busy as it is.
+  // Returns the passes of computation that take about `seconds` on the slowest rank now.
   absl::StatusOr<int64_t> PassesFor(double seconds) {
     Communicator& cpu = world_.cpu_communicator();
     int64_t passes = computation_.PassesFor(seconds);
@@ -126,13 +126,13 @@ class OverlapRunner {
       }
       passes = std::max<int64_t>(
           1, static_cast<int64_t>(static_cast<double>(passes) * seconds / Median(times)));
-      // The same on all ranks, whose own estimates differ.
+      // All ranks use the same number, since their own estimates differ.
       RETURN_IF_ERROR(cpu.Wait(cpu.Broadcast(&passes, &passes, 1, DType::kI64, 0)));
     }
     return passes;
   }
 
-  // The times of the slowest rank; without passes, only that of the operation.
+  // Returns the times of the slowest rank; without passes, only that of the operation.
   absl::StatusOr<Times> Round(int64_t passes) {
     Communicator& group = world_.communicator();
     Communicator& cpu = world_.cpu_communicator();
