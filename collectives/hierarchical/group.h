@@ -64,14 +64,14 @@ class Group : private OwnEngine, public QueuedGroup {
     return HasOperations();
   }
   bool HasLarge() const override { return true; }
-  // The parts notice who is too late.
+  // The parts notice late ranks.
   void Check(Time /*now*/) override {}
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                           absl::Span<const int> colors) override;
-  // Runs an operation from its begin to its end, without the mutex.
+  // Runs an operation from its start to its end, without the mutex.
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void OnFailure(const absl::Status& why, bool is_first) override;
 

@@ -41,7 +41,7 @@ absl::Status Group::RunCollective(const Request& request, uint64_t number) {
 
 absl::Status Group::Run(const Request& request, uint64_t number) {
   absl::Status status = RunCollective(request, number);
-  // A rank that aborted has said where.
+  // An abort names its operation already.
   if (status.ok() || absl::IsAborted(status) || absl::IsInvalidArgument(status)) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), ", for ", Describe(request), ", operation ",

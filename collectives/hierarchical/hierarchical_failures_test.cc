@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 const std::vector<int> kHosts = {0, 0, 1, 1};
 constexpr int kRanks = 4;
 
-// Its number in the job is said wherever that of the group that waited is another.
+// A rank is named by its number in the job too, if its number in the group that waited differs.
 auto Names(int victim) {
   return AnyOf(HasSubstr(absl::StrCat("(", victim, " of the job, process ")),
                HasSubstr(absl::StrCat("rank ", victim, " (process ")));
@@ -43,7 +43,7 @@ TEST(HierarchicalProcessesTest, EveryOperation) {
         options.sizes = {0, 1, 1001, 40000};
         options.dtypes = {DType::kF32, DType::kBF16};
         RETURN_IF_ERROR(CheckOperations(*self.world, options));
-        ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.neighbours, 1 << 21));
+        ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.host_group, 1 << 21));
         return CheckOperations(*self.world, options);
       });
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
@@ -122,7 +122,7 @@ TEST(HierarchicalFailuresTest, ADeathAtAnyPointEndsInItsName) {
   }
 }
 
-// A rank that does something else is alive, and its thread would answer for it.
+// A rank that computes is not dead, and its thread would answer for it.
 TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
   constexpr int kLate = 3;
   const auto results =

@@ -34,7 +34,7 @@ std::string TestName(const testing::TestParamInfo<HostOf>& info) {
 
 class HierarchicalTest : public testing::TestWithParam<HostOf> {
  protected:
-  // Where sums are not in the order of reduce.h.
+  // For hosts on which sums are not in the order of reduce.h.
   static std::vector<std::vector<int>> Hosts() {
     const Placement placement = PlaceRanks(GetParam());
     if (placement.keeps_order) return {};
@@ -68,7 +68,7 @@ TEST_P(HierarchicalTest, InSharedMemory) {
     options.sizes = {1000};
     options.large_sizes = {50001};
     options.dtypes = {DType::kF32, DType::kF16, DType::kI64};
-    ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.neighbours, 2 * (50001 * 8 + 192)));
+    ASSIGN_OR_RETURN(options.shared, self.host->Allocate(*self.host_group, 2 * (50001 * 8 + 192)));
     return CheckOperations(*self.world, options);
   }));
 }
@@ -171,7 +171,7 @@ TEST(HierarchicalOrderTest, OperationsMoveOnBesideEachOther) {
   }));
 }
 
-// What the table in docs/collectives.md says.
+// The formulas of the table in docs/collectives.md.
 TEST(HierarchicalTrafficTest, BytesAreThoseOfTheFormulas) {
   const HostOf host_of = {0, 0, 0, 0, 1, 1, 1, 1};
   constexpr int64_t kLocal = 4, kHosts = 2;
@@ -272,16 +272,16 @@ TEST(HierarchicalErrorTest, HostsDisagree) {
   }
 }
 
-TEST(HierarchicalErrorTest, OneGivesUp) {
+TEST(HierarchicalErrorTest, AnAbortIsReportedOnAllRanks) {
   const HostOf host_of = {0, 0, 1, 1};
   const auto results = RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange, 20));
     float data[8] = {};
-    if (rank == 1) self.world->Abort(absl::AbortedError("it has better things to do"));
+    if (rank == 1) self.world->Abort(absl::AbortedError("no memory"));
     return self.world->Wait(self.world->AllReduce(data, data, 8, DType::kF32));
   });
   for (const absl::Status& status : results) {
-    EXPECT_THAT(std::string(status.message()), HasSubstr("it has better things to do"));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("no memory"));
   }
 }
 

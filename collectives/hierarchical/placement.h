@@ -1,4 +1,4 @@
-// Where the ranks of a group are, and what follows from it for an operation in two levels.
+// The hosts of the ranks of a group, and the structure of operations that follows from them.
 //
 // Thread safety: immutable after PlaceRanks.
 #ifndef TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_
@@ -22,7 +22,7 @@ struct Placement {
   // is one for each local index that all hosts have, as far as the rails' ranks are in the order of
   // the hosts.
   int rails = 0;
-  // Each host has as many neighbouring ranks as the others.
+  // Each host has the same number of consecutive ranks.
   bool is_regular = false;
   // To reduce within hosts first is the order of collectives/reduce/reduce.h.
   bool keeps_order = false;
@@ -31,7 +31,7 @@ struct Placement {
   int host_count() const { return static_cast<int>(hosts.size()); }
 };
 
-// host_of[r] says on which host rank r is; equal numbers, equal hosts. At least one rank.
+// host_of[r] is the number of the host of rank r. There must be at least one rank.
 Placement PlaceRanks(absl::Span<const int> host_of);
 
 }  // namespace tessera::comm::hierarchical

@@ -10,7 +10,7 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(PlacementTest, NeighboursOnEachHostAreRegular) {
+TEST(PlacementTest, ConsecutiveRanksOnEachHostAreRegular) {
   const Placement placement = PlaceRanks({7, 7, 3, 3, 5, 5});
   EXPECT_THAT(placement.hosts,
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
@@ -35,7 +35,7 @@ TEST(PlacementTest, HostsMayHaveDifferentNumbers) {
   EXPECT_FALSE(placement.keeps_order);
 }
 
-TEST(PlacementTest, RanksMayTakeTurns) {
+TEST(PlacementTest, RanksMayAlternateBetweenHosts) {
   const Placement placement = PlaceRanks({0, 1, 0, 1});
   EXPECT_THAT(placement.hosts, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
   EXPECT_EQ(placement.rails, 2);

@@ -99,8 +99,8 @@ TEST_F(NcclErrorsTest, AFaultCanBeInjected) {
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return self.world->Wait(self.world->Barrier());
   });
-  EXPECT_EQ(results[1].message(), "barrier: was told to fail");
-  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
+  EXPECT_EQ(results[1].message(), "barrier: injected fault");
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: injected fault"));
 }
 
 TEST_F(NcclErrorsTest, NoRankWaitsLongerThanTheTimeOut) {

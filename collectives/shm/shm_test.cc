@@ -94,7 +94,7 @@ TEST(ShmProgressTest, OperationsGoOnWhenTheirRankDoesNotWait) {
   }));
 }
 
-TEST(ShmErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
+TEST(ShmErrorsTest, RanksThatDisagreeGetAllRequests) {
   const auto results = RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
     float data[4] = {};
@@ -115,7 +115,7 @@ TEST(ShmErrorsTest, RanksThatDisagreeAreToldWhatEachWants) {
   }
 }
 
-TEST(ShmErrorsTest, AnInvalidRequestIsToldToAll) {
+TEST(ShmErrorsTest, AnInvalidRequestIsReportedOnAllRanks) {
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
     float data[8] = {};
@@ -149,8 +149,8 @@ TEST(ShmErrorsTest, AFaultCanBeInjected) {
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return self.world->Wait(self.world->Barrier());
   });
-  EXPECT_EQ(results[1].message(), "barrier: was told to fail");
-  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: was told to fail"));
+  EXPECT_EQ(results[1].message(), "barrier: injected fault");
+  EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: barrier: injected fault"));
 }
 
 // The formulas for bytes in docs/collectives.md.

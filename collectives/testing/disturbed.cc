@@ -58,7 +58,7 @@ class FaultyGroup : public Disturbed {
     if (++issued_ != fault_.operation) return absl::OkStatus();
     std::this_thread::sleep_for(std::chrono::duration<double>(fault_.delay_seconds));
     if (!fault_.fails) return absl::OkStatus();
-    return absl::AbortedError(absl::StrCat(Describe(request), ": was told to fail"));
+    return absl::AbortedError(absl::StrCat(Describe(request), ": injected fault"));
   }
 
  private:

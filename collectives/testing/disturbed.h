@@ -12,7 +12,7 @@
 
 namespace tessera::comm {
 
-// What this rank does at its n-th operation, counted from 1.
+// A delay or a failure of this rank at its n-th operation, counted from 1.
 struct Fault {
   int64_t operation = 0;
   double delay_seconds = 0;  // before it issues it

@@ -54,14 +54,14 @@ std::vector<absl::Status> RunWithVictim(
     char* const data = self.data == nullptr ? own.data() : self.data;
     ASSIGN_OR_RETURN(const auto pids, exchange("pid", absl::StrCat(getpid())));
     const bool takes_part = !use.is_pair || rank == harm.victim || rank == 0;
-    for (int turn = 0; turn < 3 && takes_part; ++turn) {
+    for (int i = 0; i < 3 && takes_part; ++i) {
       RETURN_IF_ERROR(self.world->Wait(use.issue(*self.world, data)));
     }
     if (rank == harm.victim) {
       kill(getpid(), harm.signal);
       return absl::OkStatus();
     }
-    // In the midst of an operation more than before it.
+    // The victim comes to harm during this operation, or before it.
     const Clock::time_point begin = Clock::now();
     absl::Status status = self.world->Wait(use.issue(*self.world, data));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

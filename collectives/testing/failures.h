@@ -1,4 +1,4 @@
-// What the ranks of a group say when one of them dies or stops.
+// The errors of the ranks of a group, one of which dies or stops.
 #ifndef TESSERA_COLLECTIVES_TESTING_FAILURES_H_
 #define TESSERA_COLLECTIVES_TESTING_FAILURES_H_
 
@@ -15,19 +15,19 @@
 
 namespace tessera::comm {
 
-// An operation over and over again. Of messages, only the victim and rank 0 have a part in them.
+// An operation that is repeated. Only the victim and rank 0 take part in messages.
 struct Use {
   std::string name;
   bool is_pair = false;
   // `data` has 16 bytes for each element.
   std::function<Ticket(Communicator& world, char* data)> issue;
 };
-// One of each operation, on `count` elements of f32.
+// Returns one of each operation, on `count` elements of f32.
 std::vector<Use> AllUses(int64_t count, int ranks, int victim);
 
-// What a rank has.
+// A rank's group and memory.
 struct TestRank {
-  std::shared_ptr<void> backend;  // lives as long
+  std::shared_ptr<void> backend;  // outlives the group
   std::shared_ptr<Communicator> world;
   char* data = nullptr;  // null: private memory is taken
 };
@@ -42,8 +42,8 @@ struct Harm {
   int64_t data_bytes = 4 << 20;
 };
 
-// Each rank is a process. After three times of `use` the victim comes to harm; what each of the
-// others says of the fourth.
+// Each rank is a process. All run `use` three times, and then the victim comes to harm. Returns
+// each rank's status of the fourth time.
 std::vector<absl::Status> RunWithVictim(
     const Use& use, const Harm& harm,
     const std::function<absl::StatusOr<TestRank>(int rank, const Exchange& exchange)>& make);

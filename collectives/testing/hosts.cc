@@ -10,7 +10,7 @@
 namespace tessera::comm {
 namespace {
 
-// What some of the ranks give, in the order of `ranks`. All take part in each exchange.
+// An exchange that returns the texts of `ranks` only, in their order. All ranks take part in it.
 Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks) {
   return [all, ranks = std::move(ranks)](
              absl::string_view key,
@@ -38,7 +38,8 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
                                                       {.timeout_seconds = timeout_seconds}));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
                    self.host->World(hierarchical::LocalName("world", host_of)));
-  ASSIGN_OR_RETURN(self.neighbours, local->Split("neighbours", std::vector<int>(ranks.size())));
+  ASSIGN_OR_RETURN(self.host_group,
+                   local->Split("ranks of the host", std::vector<int>(ranks.size())));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, self.network->World());
   ASSIGN_OR_RETURN(self.world,
                    hierarchical::MakeGroup("world", host_of, std::move(local), std::move(all),

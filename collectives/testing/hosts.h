@@ -1,4 +1,4 @@
-// Ranks on several hosts, which are only said to be several.
+// Ranks on several hosts, which are emulated on one.
 #ifndef TESSERA_COLLECTIVES_TESTING_HOSTS_H_
 #define TESSERA_COLLECTIVES_TESTING_HOSTS_H_
 
@@ -16,11 +16,11 @@ namespace tessera::comm {
 struct HostedRank {
   std::unique_ptr<shm::Host> host;
   std::unique_ptr<tcp::Network> network;
-  std::unique_ptr<Communicator> neighbours;  // the ranks of the host, for Allocate
+  std::unique_ptr<Communicator> host_group;  // the ranks of the host, for Allocate
   std::unique_ptr<Communicator> world;       // of collectives/hierarchical
 };
 
-// Collective. host_of[r] says on which host rank r is to be.
+// Collective. host_of[r] is the host of rank r.
 absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
                                           const Exchange& exchange, double timeout_seconds = 60);
 

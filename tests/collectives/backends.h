@@ -20,7 +20,7 @@
 namespace tessera::comm {
 
 struct Rank {
-  std::shared_ptr<void> backend;  // lives as long
+  std::shared_ptr<void> backend;  // outlives the group
   std::shared_ptr<Communicator> world;
   std::function<absl::StatusOr<char*>(int64_t bytes)> allocate;  // null: there is no such memory
 };
@@ -54,7 +54,7 @@ inline absl::StatusOr<Rank> OnHierarchical(int rank, int ranks, const Exchange& 
   Rank self;
   self.world = std::move(shared->world);
   self.allocate = [shared = shared.get()](int64_t bytes) {
-    return shared->host->Allocate(*shared->neighbours, bytes);
+    return shared->host->Allocate(*shared->host_group, bytes);
   };
   self.backend = std::move(shared);
   return self;

@@ -1,4 +1,4 @@
-// What holds of every CPU backend alike: groups of meshes, large buffers, and the same bits.
+// Every CPU backend: groups of meshes, large buffers, and the same bits.
 #include "tests/collectives/backends.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What becomes of buffers and of time when a group fails or its job is stopped, over shared memory.
+// Buffers and time-outs when a group fails or its job is stopped, over shared memory.
 #include <signal.h>
 #include <unistd.h>
 

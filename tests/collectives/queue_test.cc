@@ -209,8 +209,8 @@ TEST_P(QueueTest, ACountWhoseBytesAreNoNumberIsAnError) {
   }
 }
 
-// It told nobody: the other ranks waited for the time-out.
-TEST_P(QueueTest, AGroupThatIsDestroyedWithOperationsInFlightTellsTheOthers) {
+// It was not reported: the other ranks waited for the time-out.
+TEST_P(QueueTest, DestroyingAGroupWithOperationsInFlightIsReported) {
   const auto results = Run(4, [&](Rank& self) -> absl::Status {
     ASSIGN_OR_RETURN(auto group, Again(*self.world, "group"));
     std::vector<float> data(100'000);

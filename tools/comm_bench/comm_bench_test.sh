@@ -1,5 +1,5 @@
 #!/bin/bash
-# Two ranks for real: the table, what it is made of, and bad input.
+# Two ranks that are processes: the table, its rows, and bad input.
 set -euo pipefail
 launch=$PWD/tools/launch/launch
 bench=$PWD/tools/comm_bench/comm_bench
@@ -21,7 +21,7 @@ grep -qE '^\[0\]  barrier +0 +0 +none +none +-1 +[0-9.]+ +0\.00 +0\.00 +0$' out 
   fail "a barrier moves no bytes"
 [[ $(grep -c '"algbw"' table.json) == 41 ]] || fail "table.json is not whole"
 
-# Memory bounds what caches do not hold.
+# Memory bounds operations whose data caches do not hold.
 "$launch" --nproc=2 "$bench" --operations=all-reduce -b 32K -e 32M -f 1024 -n 1 -w 1 --nocheck \
   --bound --json=table.json >out 2>err || fail "--bound"
 grep -qE '^\[0\]  all-reduce +32768 .* N/A +- .* N/A +-$' out || fail "a bound within caches"
@@ -48,13 +48,13 @@ for hosts in a,a,b,b a,b,b,a; do
 done
 grep -q '# note: .*power of two' out || fail "no note on the order"
 
-# A rank that gives up, and one that is late, in one of several groups of operations.
+# A rank that aborts, and one that is late, in one of several groups of operations.
 for backend in shm tcp hierarchical; do
   hosts=
   if [[ $backend == hierarchical ]]; then hosts=--hosts=a,a,b,b; fi
   "$launch" --nproc=4 "$bench" -e 64K --backend=$backend $hosts --fault=3:20:fail >out 2>err &&
     fail "$backend: no fault"
-  grep -q 'error: .* was told to fail' err || fail "$backend: no word of the fault"
+  grep -q 'error: .* injected fault' err || fail "$backend: the error does not name the fault"
   "$launch" --nproc=4 "$bench" -e 64K --backend=$backend $hosts --fault=3:20:30 --timeout=1 \
     >out 2>err && fail "$backend: nobody missed rank 3"
   grep -qE '(rank 3|3 of the job).* did not come within 1' err || fail "$backend: rank 3 is not named"
@@ -64,7 +64,7 @@ done
 for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x"; do
   # shellcheck disable=SC2086  # a flag and its value
   "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
-  grep -qE '^\[[01]\] error: ' err || fail "$bad: no line says why"
+  grep -qE '^\[[01]\] error: ' err || fail "$bad: no line names the cause"
 done
 "$bench" --help >out || fail "no help"
 grep -q -- '--operations=NAME' out || fail "help does not name every flag"
