@@ -1,6 +1,5 @@
 // A rank whose peers send anything: messages that fit the rank's operations, with bytes of their
 // headers changed, in any order, complete or in parts, or any bytes at all.
-#include <sanitizer/asan_interface.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,6 +17,7 @@
 #include "collectives/tcp/message.h"
 #include "collectives/tcp/network.h"
 #include "core/status/check.h"
+#include "tests/fuzz/buffer_pool.h"
 #include "tests/fuzz/input.h"
 #include "tests/fuzz/peers.h"
 
@@ -38,29 +38,6 @@ struct PeerLane {
   uint64_t number = 0;  // of the operation
   bool has_requested = false;
   int64_t sent[2] = {};  // by stage
-};
-
-// Buffers with gaps between them. Their memory stays mapped: to map it for each input would take
-// most of the time.
-class Pool {
- public:
-  char* Take(int64_t bytes) {
-    char* const data = memory_ + used_;
-    used_ += (bytes + 2 * kGap - 1) / kGap * kGap;
-    TESSERA_CHECK(used_ <= kBytes) << used_;
-    ASAN_UNPOISON_MEMORY_REGION(data, bytes);
-    return data;
-  }
-  void TakeAllBack() {
-    ASAN_POISON_MEMORY_REGION(memory_, kBytes);
-    used_ = 0;
-  }
-
- private:
-  static constexpr int64_t kGap = 64;
-  static constexpr int64_t kBytes = kMostBytes + 4 * kGap * kMostOperations;
-  char* const memory_ = new char[kBytes];
-  int64_t used_ = 0;
 };
 
 class Job {
@@ -361,7 +338,7 @@ class Job {
     peer.rest = std::string(bytes.substr(begin));
   }
 
-  static inline Pool& pool_ = *new Pool();
+  static inline BufferPool& pool_ = *new BufferPool(kMostBytes, kMostOperations);
   std::vector<Peer> peers_;  // by rank; rank 0 is this one
   std::unique_ptr<Network> network_;
   std::unique_ptr<Communicator> world_, column_;
