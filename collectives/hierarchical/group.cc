@@ -101,10 +101,10 @@ absl::Status Group::WaitFor(Communicator& part, Ticket ticket) {
 absl::Status Group::Wait(Ticket ticket) {
   if (ticket.channel == 0) return QueuedGroup::Wait(ticket);
   const PairOperation pair = PairOf(ticket);
-  const absl::Status ended = WaitFor(*pair.group, pair.ticket);
+  absl::Status ended = WaitFor(*pair.group, pair.ticket);
   if (ended.ok()) return ended;
   const MutexLock lock(&mutex_);
-  Fail(ended);
+  Fail(std::move(ended));
   return status();
 }
 

@@ -99,7 +99,7 @@ uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
 
 void ProgressEngine::RunUnlocked(const std::function<void()>& run) {
   is_working_.store(false);
-  // What was submitted meanwhile was left to this thread, and `run` may wait for long.
+  // Takes in the operations that other threads left to this one, because `run` may wait for long.
   TakeSubmissions();
   mutex_.Unlock();
   run();
