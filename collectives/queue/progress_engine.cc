@@ -114,8 +114,9 @@ void ProgressEngine::TakeSubmissions() {
     taken_.swap(submissions_);
   }
   for (Submission& submission : taken_) {
-    submission.group->AssertMutexHeld();
-    submission.group->TakeIn(std::move(submission));
+    QueuedGroup* const group = submission.group;
+    group->AssertMutexHeld();
+    group->TakeIn(std::move(submission));
   }
   taken_.clear();
 }
