@@ -6,23 +6,11 @@
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
-#include "google/protobuf/io/tokenizer.h"
+#include "core/train/config/first_error.h"
 #include "google/protobuf/text_format.h"
 
 namespace tessera {
 namespace {
-
-// Keeps the first error of the parser, which would print all of them.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber, const std::string& message) override {
-    if (message_.empty()) message_ = absl::StrCat("line ", line + 1, ": ", message);
-  }
-  const std::string& message() const { return message_; }
-
- private:
-  std::string message_;
-};
 
 // A Plan that was saved is complete.
 absl::Status CheckCompletePlan(const Plan& plan) {
@@ -50,7 +38,8 @@ absl::StatusOr<Plan> ReadPlan(const Checkpoint& checkpoint) {
   if (parser.ParseFromString(checkpoint.plan(), &plan)) {
     status = CheckCompletePlan(plan);
   } else {
-    status = absl::DataLossError(absl::StrCat("is no plan: ", error.message()));
+    status =
+        absl::DataLossError(absl::StrCat("is no plan: line ", error.line(), ": ", error.message()));
   }
   if (status.ok()) return plan;
   return absl::Status(status.code(),

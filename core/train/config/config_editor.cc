@@ -13,10 +13,10 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "core/train/config/first_error.h"
 #include "core/train/config/model_type.h"
 #include "core/train/config/text_bounds.h"
 #include "google/protobuf/descriptor.h"
-#include "google/protobuf/io/tokenizer.h"
 #include "google/protobuf/text_format.h"
 
 namespace tessera {
@@ -40,23 +40,6 @@ bool IsMessage(const FieldDescriptor& field) {
 bool IsAny(const FieldDescriptor& field) {
   return IsMessage(field) && field.message_type()->full_name() == "google.protobuf.Any";
 }
-
-// Keeps the first error of a text.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, google::protobuf::io::ColumnNumber column,
-                const std::string& message) override {
-    if (!message_.empty()) return;
-    message_ = message;
-    line_ = line + 1;
-  }
-  int line() const { return line_; }
-  const std::string& message() const { return message_; }
-
- private:
-  std::string message_;
-  int line_ = 0;
-};
 
 // Copies the fields that the text of `from` named; `named` lists them.
 void CopyNamed(const Message& from, const TextFormat::ParseInfoTree& named, Message* to,
