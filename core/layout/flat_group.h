@@ -1,0 +1,64 @@
+// Flat storage of a group of tensors: fully sharded training stores the parameters of a unit so, to
+// gather and reduce them as one.
+#ifndef TESSERA_CORE_LAYOUT_FLAT_GROUP_H_
+#define TESSERA_CORE_LAYOUT_FLAT_GROUP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/tensor/shape.h"
+
+namespace tessera {
+
+// The members' local elements (row-major, in the padded local shape that the other axes of the mesh
+// leave) follow each other in one array, which is split into equal parts over one axis; coordinate
+// c holds part c. So a part may hold several members, a range of one, or padding only. A member may
+// ask for a block: then it begins, and parts end, at a multiple of so many elements of it, for an
+// optimizer that needs full rows or blocks.
+//
+// Thread safety: immutable after construction.
+class FlatGroup {
+ public:
+  struct Member {
+    Shape local;        // padded, over the other axes
+    int64_t block = 1;  // elements
+  };
+  // Elements [begin, end).
+  struct Range {
+    int64_t begin = 0;
+    int64_t end = 0;
+
+    int64_t size() const { return end - begin; }
+    friend bool operator==(const Range& a, const Range& b) {
+      return a.begin == b.begin && a.end == b.end;
+    }
+  };
+
+  // InvalidArgument if a block is below 1, or the array gets more than 2^60 elements.
+  static absl::StatusOr<FlatGroup> Create(absl::Span<const Member> members, int ranks);
+
+  int num_members() const { return static_cast<int>(ranges_.size()); }
+  // Elements of the gathered array: all parts, with padding.
+  int64_t elements() const { return part_ * ranks_; }
+  // Elements that one rank holds.
+  int64_t part() const { return part_; }
+
+  // The position of a member in the gathered array.
+  Range InGathered(int member) const { return ranges_[member]; }
+  // The elements of a member that coordinate c holds, counted from the member's first one. Empty if
+  // it holds none.
+  Range Held(int member, int coordinate) const;
+  // The position of those elements in the part of coordinate c.
+  Range InPart(int member, int coordinate) const;
+
+ private:
+  std::vector<Range> ranges_;  // by member
+  int ranks_ = 1;
+  int64_t part_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_LAYOUT_FLAT_GROUP_H_
