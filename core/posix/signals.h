@@ -46,6 +46,11 @@ class SignalThread {
   std::thread thread_;
 };
 
+// The signals with which a user stops a program: Ctrl-C (SIGINT), SIGTERM, and the loss of the
+// terminal (SIGHUP). SIGHUP is left out if it is ignored, as by nohup, so that a run outlives its
+// terminal.
+std::vector<int> InterruptingSignals();
+
 // For a SignalThread's handler: does what the system would have done with a signal that nobody
 // handles. Returns if that is nothing.
 void TakeDefaultAction(int signal);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace tessera {
 namespace {
@@ -120,6 +121,15 @@ TEST(SignalThreadTest, TheDefaultActionEndsTheProcessOrIsNothing) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   });
   EXPECT_EQ(ignored, 0);
+}
+
+TEST(InterruptingSignalsTest, AnIgnoredHangupIsNoneOfThem) {
+  EXPECT_EQ(InterruptingSignals(), (std::vector<int>{SIGINT, SIGTERM, SIGHUP}));
+  const int status = InChild([] {
+    signal(SIGHUP, SIG_IGN);
+    _exit(InterruptingSignals() == std::vector<int>{SIGINT, SIGTERM} ? 7 : 1);
+  });
+  EXPECT_EQ(WEXITSTATUS(status), 7);
 }
 
 TEST(LetWritesFailTest, AClosedPipeAndAFileThatIsTooLarge) {

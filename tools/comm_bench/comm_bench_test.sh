@@ -60,6 +60,28 @@ for backend in shm tcp hierarchical; do
   grep -qE '(rank 3|3 of the job).* did not come within 1' err || fail "$backend: rank 3 is not named"
 done
 
+# A signal ends all ranks with one line, and with the code that shells give it. Job control lets a
+# process in the background take SIGINT.
+set -m
+for run in "shm INT 130" "tcp INT 130" "hierarchical TERM 143"; do
+  read -r backend signal expected <<<"$run"
+  hosts=
+  if [[ $backend == hierarchical ]]; then hosts=--hosts=a,a,b,b; fi
+  "$launch" --nproc=4 "$bench" --operations=all-reduce -b 64K -e 64K -n 100000000 \
+    --backend=$backend $hosts >out 2>err &
+  for ((i = 0; i < 600; ++i)); do
+    grep -q "ranks, $backend" out && break
+    sleep 0.05
+  done
+  kill -$signal $!
+  code=0
+  wait $! || code=$?
+  [[ $code == "$expected" ]] || fail "$backend: SIG$signal ended it with code $code"
+  [[ $(wc -l <err) == 1 ]] || fail "$backend: not one line"
+  grep -qE "^\[0\] error: .*stopped by SIG$signal$" err || fail "$backend: the signal is not named"
+done
+set +m
+
 # One line each, from the first rank that fails.
 for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x"; do
   # shellcheck disable=SC2086  # a flag and its value

@@ -18,6 +18,7 @@
 #include "core/text/human_units.h"
 #include "nlohmann/json.hpp"
 #include "tools/comm_bench/bench.h"
+#include "tools/comm_bench/interrupt.h"
 #include "tools/comm_bench/overlap.h"
 #include "tools/command_line/command_line.h"
 
@@ -253,39 +254,62 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
   return report.End(network_bytes, absl::GetFlag(FLAGS_json));
 }
 
-absl::Status Run(const std::vector<std::string>& arguments) {
+absl::StatusOr<std::unique_ptr<ConnectedWorld>> Connect() {
+  WorldOptions options;
+  options.backend = absl::GetFlag(FLAGS_backend);
+  options.hosts = absl::GetFlag(FLAGS_hosts);
+  options.interface = absl::GetFlag(FLAGS_interface);
+  options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
+  options.fault = absl::GetFlag(FLAGS_fault);
+  options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
+  return ConnectedWorld::Connect(options);
+}
+
+// Prints an error in one line, even if a library's message has several.
+void PrintError(const absl::Status& error) {
+  std::fflush(stdout);
+  const std::string message(error.message());
+  std::fprintf(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}).c_str());
+}
+
+// Runs the benchmark on this rank, reports an error, and returns the exit code.
+int RunRank(const BenchOptions& options, const Interrupt& interrupt, ConnectedWorld& world) {
+  absl::Status status = RunBench(world, options);
+  status.Update(world.Leave(status));
+  if (status.ok()) return 0;
+  const int own = interrupt.signal();
+  const int signal = own != 0 ? own : InterruptIn(status);
+  // A signal stops all ranks, and one of them reports it.
+  if (signal == 0 || world.rank() == 0) PrintError(own != 0 ? InterruptError(own) : status);
+  return signal != 0 ? 128 + signal : 1;
+}
+
+// Returns the exit code, or an error of a rank that has not joined the others.
+absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Interrupt& interrupt) {
   ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kError));
   if (parsed.help) {
     std::printf("%s", HelpText().c_str());
-    return absl::OkStatus();
+    return 0;
   }
   ASSIGN_OR_RETURN(const BenchOptions options, ReadOptions());
-  WorldOptions world_options;
-  world_options.backend = absl::GetFlag(FLAGS_backend);
-  world_options.hosts = absl::GetFlag(FLAGS_hosts);
-  world_options.interface = absl::GetFlag(FLAGS_interface);
-  world_options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
-  world_options.fault = absl::GetFlag(FLAGS_fault);
-  world_options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
-  ASSIGN_OR_RETURN(const std::unique_ptr<ConnectedWorld> world,
-                   ConnectedWorld::Connect(world_options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ConnectedWorld> world, Connect());
   for (const std::string& note : {world->environment().note, world->communicator().note()}) {
     if (world->rank() == 0 && !note.empty()) std::printf("# note: %s\n", note.c_str());
   }
-  const absl::Status status = RunBench(*world, options);
-  const absl::Status left = world->Leave(status);
-  return status.ok() ? left : status;
+  interrupt.set_world(world.get());
+  const int code = RunRank(options, interrupt, *world);
+  interrupt.set_world(nullptr);
+  return code;
 }
 
 }  // namespace
 }  // namespace tessera::comm
 
 int main(int argc, char** argv) {
-  const absl::Status status = tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc));
-  std::fflush(stdout);
-  if (status.ok()) return 0;
-  // Errors are one line, even if a library's message has several.
-  const std::string message(status.message());
-  std::fprintf(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}).c_str());
+  tessera::comm::Interrupt interrupt;
+  const absl::StatusOr<int> code =
+      tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc), interrupt);
+  if (code.ok()) return *code;
+  tessera::comm::PrintError(code.status());
   return 1;
 }

@@ -1,10 +1,8 @@
 #include "tools/train/interrupt.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <vector>
 
 namespace tessera {
 namespace {
@@ -22,18 +20,10 @@ void Handle(int signal) {
   if (write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1) < 0) return;
 }
 
-// nohup ignores SIGHUP, so that a run outlives its terminal.
-bool IsIgnored(int signal) {
-  struct sigaction action = {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 }  // namespace
 
 std::unique_ptr<SignalThread> TakeInterrupts() {
-  std::vector<int> signals = {SIGINT, SIGTERM};
-  if (!IsIgnored(SIGHUP)) signals.push_back(SIGHUP);
-  return std::make_unique<SignalThread>(signals, Handle);
+  return std::make_unique<SignalThread>(InterruptingSignals(), Handle);
 }
 
 void StopOnInterrupts() { stop_on_interrupts = true; }
