@@ -4,8 +4,11 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/plan/check.h"
 #include "core/plan/pass_names.h"
 #include "core/plan/rewrite.h"
@@ -48,6 +51,24 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, const std::vector<Graph>& gr
     }
   }
   return completed;
+}
+
+// Returns a note that names the parts for Graphs that the run does not have; "" if there are none.
+// A part with a fingerprint is of a completed Plan, which may be replayed for some of its Graphs.
+std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs) {
+  std::vector<std::string> names, unused;
+  for (const Graph& graph : graphs) names.push_back(graph.name());
+  for (const Stage& stage : plan.stages()) {
+    for (const PlanPart& part : stage.parts()) {
+      if (!part.fingerprint().empty() || absl::c_linear_search(names, part.graph())) continue;
+      unused.push_back(absl::StrCat("'", part.graph(), "'"));
+    }
+  }
+  if (unused.empty()) return "";
+  return absl::StrCat(
+      "the plan has parts for graphs that this run does not have, which are not "
+      "used: ",
+      absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
 absl::StatusOr<Program> CompileProgram(const Graph& graph, const PlanPart& part,
@@ -100,6 +121,9 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
                                        const Backend& backend) {
   CompiledRun run;
   ASSIGN_OR_RETURN(run.plan, CompletePlan(plan, graphs));
+  if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
+    run.notes.push_back(std::move(note));
+  }
   KernelChooser chooser(&backend, plan.kernels());
   StateLayout states;
   for (size_t i = 0; i < graphs.size(); ++i) {

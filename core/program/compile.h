@@ -29,7 +29,8 @@ struct CompiledRun {
 
 // Compiles the Graphs of one run (names must differ; states of one path must have one type). `plan`
 // may be open: parts, passes and kernels that it leaves out are filled in. Its parts for other
-// Graphs are not used, so a saved Plan can be replayed for some of its Graphs.
+// Graphs are not used, so a saved Plan can be replayed for some of its Graphs; a note names such
+// parts if they have no fingerprint, as in a Plan that was written by hand.
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
                                        const Backend& backend);
 

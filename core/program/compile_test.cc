@@ -12,7 +12,9 @@
 namespace tessera {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 Graph Record(const std::string& name) {
   Graph graph(name);
@@ -45,11 +47,25 @@ TEST_F(CompileTest, ASavedPlanReplaysForSomeOfItsGraphs) {
   for (const int i : {0, 1}) {
     const auto one = CompileRun({Record(i == 0 ? "train" : "evaluate")}, all->plan, *backend_);
     ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_THAT(one->notes, IsEmpty());
     ASSERT_EQ(one->plan.stages(0).parts_size(), 1);
     EXPECT_EQ(one->plan.stages(0).parts(0).DebugString(),
               all->plan.stages(0).parts(i).DebugString());
     EXPECT_EQ(one->programs[0].instructions.size(), all->programs[i].instructions.size());
   }
+}
+
+// They were ignored without a note.
+TEST_F(CompileTest, HandWrittenPartsForOtherGraphsAreNamedInANote) {
+  Plan plan;
+  Stage& stage = *plan.add_stages();
+  for (const char* graph : {"trian", "evaluate", "generate"}) stage.add_parts()->set_graph(graph);
+  const auto run = CompileRun({Record("train"), Record("evaluate")}, plan, *backend_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->notes,
+              ElementsAre("the plan has parts for graphs that this run does not have, which are "
+                          "not used: 'trian', 'generate'; the run has "
+                          "train, evaluate"));
 }
 
 TEST_F(CompileTest, ACompletedPlanIsCompleteAgain) {
