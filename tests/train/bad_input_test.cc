@@ -63,6 +63,7 @@ TEST(BadInputTest, CommandLines) {
       {{"--device=gpu"}, "device is 'gpu': it must be one of cpu, reference"},
       {{"--recompute=all"}, "recompute is 'all'"},
       {{"--memory_limit=lots"}, "memory_limit: 'lots' is not a size"},
+      {{"--steps=1000000000000001"}, "steps is 1000000000000001: it must be at most "},
       {{"--mode=think"}, "--mode: 'think' is none of train, evaluate and sample"},
       {{"--mode=evaluate"}, "--mode=evaluate needs --resume=DIR"},
       {{"--dump=graf"}, "did you mean 'graph'?"},

@@ -10,6 +10,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
+#include "core/train/checkpoint/manifest.h"
 #include "core/train/config/text_bounds.h"
 #include "core/train/optimizer.h"
 #include "core/train/schedule.h"
@@ -22,6 +23,12 @@ absl::Status AtLeast(absl::string_view field, int64_t value, int64_t least) {
   if (value >= least) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, " is ", value, ": it must be ", least, " or more"));
+}
+
+absl::Status AtMost(absl::string_view field, int64_t value, int64_t most) {
+  if (value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " is ", value, ": it must be at most ", most));
 }
 
 absl::Status OneOf(absl::string_view field, const std::string& value,
@@ -147,6 +154,8 @@ std::vector<ConfigChange> ChangesBetween(const ConfigEditor& before, const Confi
 
 absl::Status CheckRunConfig(const RunConfig& config) {
   RETURN_IF_ERROR(AtLeast("steps", config.steps(), 1));
+  // A checkpoint of a later step could not be saved.
+  RETURN_IF_ERROR(AtMost("steps", config.steps(), kMaxSteps));
   RETURN_IF_ERROR(CheckBatch(config));
   RETURN_IF_ERROR(OneOf("device", config.device(), BackendNames()));
   RETURN_IF_ERROR(OneOf("recompute", config.recompute(), {"none", "block"}));

@@ -73,6 +73,8 @@ TEST(RunConfigTest, EveryFieldIsChecked) {
     std::function<void(RunConfig&)> spoil;
   } cases[] = {
       {"steps is 0", [](RunConfig& c) { c.set_steps(0); }},
+      {"steps is 1000000000000001: it must be at most 1000000000000000",
+       [](RunConfig& c) { c.set_steps(1'000'000'000'000'001); }},
       {"batch is -1", [](RunConfig& c) { c.set_batch(-1); }},
       {"sequence is 0", [](RunConfig& c) { c.set_sequence(0); }},
       {"below 2^31",
