@@ -43,7 +43,7 @@ TEST(AttributesTest, NumbersKeepAllTheirBits) {
   EXPECT_EQ(print(-std::numeric_limits<double>::infinity()), "{x=-inf}");
 }
 
-TEST(AttributesDeathTest, AMissingOneIsOurOwnFault) {
+TEST(AttributesDeathTest, ReadingAMissingAttributeFailsACheck) {
   const Attributes attributes = {{"axis", int64_t{1}}};
   EXPECT_DEATH(attributes.GetInt("size"), "attribute 'size' in \\{axis=1\\}");
   EXPECT_DEATH(attributes.GetDouble("axis"), "attribute 'axis'");

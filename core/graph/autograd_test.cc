@@ -90,7 +90,7 @@ TEST_F(AutogradTest, ComputesOnlyWhatIsAskedFor) {
   EXPECT_EQ(graph_.FindValue(absl::StrCat(graph_.value(unused.id()).path, ".grad")), kNone);
 }
 
-TEST_F(AutogradTest, AnOutputWithoutAGradientIsTheRulesToFill) {
+TEST_F(AutogradTest, ARuleFillsInTheGradientOfAnUnusedOutput) {
   Gradients(Loss(Halve(w_)[1]), {w_});
   EXPECT_THAT(Operators(), HasSubstr("%w.grad: f32[4] = join(%halve.backward.constant, "
                                      "%halve.high.grad)\n"));

@@ -105,7 +105,7 @@ TEST(GraphTest, RolesAndPhasesFollowTheRecording) {
   EXPECT_EQ(graph.op(2).phase, Phase::kUpdate);
 }
 
-TEST(GraphTest, HandlesTellTheirType) {
+TEST(GraphTest, HandlesHaveADTypeAndAShape) {
   Graph graph("g");
   const Tensor x = graph.Input("x", {DType::kI32, {2, 3}});
   EXPECT_EQ(x.rank(), 2);
@@ -141,7 +141,7 @@ TEST(GraphStateTest, ATiedWeightIsOneValue) {
   EXPECT_TRUE(graph.status().ok());
 }
 
-TEST(GraphStateTest, OfTwoShapesItIsAnError) {
+TEST(GraphStateTest, TwoShapesOfOneStateAreAnError) {
   Graph graph("g");
   graph.Parameter("wte.weight", {5, 4}, Initializer::Constant(0));
   EXPECT_FALSE(graph.Parameter("wte.weight", {4, 5}, Initializer::Constant(0)).valid());
@@ -149,7 +149,7 @@ TEST(GraphStateTest, OfTwoShapesItIsAnError) {
             "state 'wte.weight' is declared as f32[5, 4] and again as f32[4, 5]");
 }
 
-TEST(GraphStateTest, IsWhatItWasUnlessSet) {
+TEST(GraphStateTest, KeepsItsInputValueUnlessSet) {
   Graph graph("g");
   const Tensor w = graph.Parameter("w", {4}, Initializer::Constant(1));
   EXPECT_EQ(graph.FindState("w")->updated, w.id());
@@ -161,7 +161,7 @@ TEST(GraphStateTest, IsWhatItWasUnlessSet) {
   EXPECT_EQ(graph.FindState("v"), nullptr);
 }
 
-TEST(GraphStateTest, MayBeWrittenOnly) {
+TEST(GraphStateTest, MayBeWrittenWithoutBeingRead) {
   Graph graph("initialize");
   const State like{"w", Four(), Role::kParameter, Initializer::Constant(2), true, 0, 0};
   graph.WriteState(like, testing_operators::Constant(graph, Four(), 2));
@@ -171,7 +171,7 @@ TEST(GraphStateTest, MayBeWrittenOnly) {
   EXPECT_EQ(state->updated, graph.FindValue("constant"));
 }
 
-TEST(GraphStateTest, OfMoreThanTheLimitIsRefusedAtOnce) {
+TEST(GraphStateTest, IsRefusedAsSoonAsItExceedsTheLimit) {
   Graph graph("g");
   graph.LimitState({.count = 2, .bytes = 40});
   const Tensor fits = graph.Parameter("a", {4}, Initializer::Constant(0));
@@ -188,7 +188,7 @@ TEST(GraphStateTest, OfMoreThanTheLimitIsRefusedAtOnce) {
 
 // --- Errors --------------------------------------------------------------------------------------
 
-TEST(GraphErrorsTest, TheFirstOneStaysAndLaterUsesPassItOn) {
+TEST(GraphErrorsTest, TheFirstErrorIsKeptAndInvalidHandlesArePassedOn) {
   Graph graph("g");
   const Tensor x = graph.Input("x", Four());
   Tensor bad;
@@ -244,13 +244,13 @@ TEST(GraphRewritingTest, ValuesGetOtherPaths) {
   EXPECT_EQ(graph.FindValue("y"), y.id());
 }
 
-TEST(GraphRewritingDeathTest, APathHasOneOwner) {
+TEST(GraphRewritingDeathTest, APathOfTwoValuesFailsACheck) {
   Graph graph("g");
   const Tensor y = Round(graph.Input("x", Four()));
   EXPECT_DEATH(graph.Rename(y.id(), "x"), "path taken: x");
 }
 
-TEST(GraphRewritingDeathTest, OrderEdgesPointBack) {
+TEST(GraphRewritingDeathTest, AnOrderEdgeToALaterOperatorFailsACheck) {
   Graph graph("g");
   const Tensor y = Round(graph.Input("x", Four()));
   Round(y);
@@ -259,7 +259,7 @@ TEST(GraphRewritingDeathTest, OrderEdgesPointBack) {
   EXPECT_DEATH(graph.AddOrderEdge(0, 1), "round after round_1");
 }
 
-TEST(GraphRewritingTest, AppendsWithoutAskingTheShapeRule) {
+TEST(GraphRewritingTest, AppendsWithoutCallingTheShapeRule) {
   Graph from("from"), to("to");
   Round(from.Input("x", Four(), 0));
   from.Parameter("w", {4}, Initializer::Constant(0));
@@ -273,7 +273,7 @@ TEST(GraphRewritingTest, AppendsWithoutAskingTheShapeRule) {
   EXPECT_EQ(to.FindState("w")->input, w);
 }
 
-TEST(InScopeTest, KnowsWholeNames) {
+TEST(InScopeTest, ComparesFullNames) {
   EXPECT_TRUE(InScope("blocks.1.ln1", "blocks.1"));
   EXPECT_TRUE(InScope("blocks.1.ln1.weight", "blocks.1"));
   EXPECT_FALSE(InScope("blocks.10.ln1", "blocks.1"));

@@ -64,19 +64,19 @@ Graph Blocks(absl::string_view name = "g") {
   return graph;
 }
 
-TEST(FingerprintTest, IsOfTheGraphAndNotOfItsName) {
+TEST(FingerprintTest, DoesNotDependOnTheGraphsName) {
   EXPECT_EQ(Blocks("a").Fingerprint(), Blocks("b").Fingerprint());
   EXPECT_EQ(Blocks().Fingerprint().size(), 32u);
 }
 
 // On every machine and with every compiler.
-TEST(FingerprintTest, IsTheSameEverywhere) {
+TEST(FingerprintTest, IsAFixedValueOnEveryMachine) {
   Graph graph("g");
   graph.SetOutput("y", graph.Input("x", {DType::kF32, {4}}, 0));
   EXPECT_EQ(graph.Fingerprint(), "dab7fd72f195f01c896ff4de0e78a55a");
 }
 
-TEST(FingerprintTest, SeesEveryChange) {
+TEST(FingerprintTest, ChangesWithEveryPartOfTheGraph) {
   const std::string fingerprint = Blocks().Fingerprint();
   Graph attribute = Blocks();
   attribute.SetAttribute(0, "axis", int64_t{1});

@@ -87,7 +87,7 @@ TEST(Elementwise, PartsFit) {
   EXPECT_EQ(SignatureThatDoesNotFit(Use("dropout", {F32({5, 3}), I64({}), I64({})}, kDropout)), "");
 }
 
-TEST(Elementwise, DropoutLearnsWhichPartOfTheWholeItMasks) {
+TEST(Elementwise, LocalDropoutKnowsItsRegionOfTheGlobalTensor) {
   const Operator& dropout = *FindOperator("dropout");
   const std::vector<TensorType> half = {F32({4, 3})};
   const Attributes once = dropout.LocalAttributes(kDropout, half, {{{4, 0}, {8, 3}}});

@@ -145,7 +145,7 @@ TEST_F(GradientsTest, FusedOperatorsHaveFusedGradients) {
             "add(f32[2, 3, 2, 4], f32[2, 3, 2, 4]) -> f32[2, 3, 2, 4]\n");
 }
 
-TEST_F(GradientsTest, OneRowNumberAloneHasAGradient) {
+TEST_F(GradientsTest, TargetLogitsAloneHaveAGradient) {
   const Tensor x = Parameter("x", F32({3, 2})), w = graph_.Input("w", F32({5, 2}));
   const Tensor targets = graph_.Input("targets", I32({3}));
   EXPECT_EQ(GradientOps(LinearLogSumExp(x, w, targets).target_logit),

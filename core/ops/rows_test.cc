@@ -77,7 +77,7 @@ TEST(MatMul, Cost) {
   EXPECT_EQ(cost.bytes, 4.0 * (2 * 4 * 5 + 6 * 5 + 2 * 4 * 6));
 }
 
-TEST(Softmax, KeepsItsAxisWhole) {
+TEST(Softmax, DoesNotSplitItsAxis) {
   const Attributes axis = {{"axis", int64_t{1}}};
   const Use use("softmax", {F32({4, 5, 6})}, axis);
   EXPECT_EQ(SignaturesOf(use), "S(0) -> S(0)\nS(2) -> S(2)\n");

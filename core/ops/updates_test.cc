@@ -28,7 +28,7 @@ TEST(Fill, ShapesAndSignatures) {
   EXPECT_EQ(Inferred(Use("fill", {F32({})}, Filled(0))), "it takes no inputs");
 }
 
-TEST(RandomNormal, LearnsItsShapeAndWhichPartOfTheWholeItDraws) {
+TEST(RandomNormal, HasAShapeAndTheRegionOfTheGlobalTensorThatItDraws) {
   const Use use("random_normal", {I64({})}, kNormal);
   EXPECT_EQ(Inferred(use), "f32[5, 3]");
   EXPECT_EQ(SignaturesOf(use), "B -> S(0)\nB -> S(1)\n");
@@ -79,7 +79,7 @@ TEST(Adamw, ShapesAndSignatures) {
       "input 3 (v) is f32[4]; it must be f32[5]");
 }
 
-TEST(AllFinite, NeedsItsInputsWhole) {
+TEST(AllFinite, DoesNotSplitItsInputs) {
   const Use use("all_finite", {F32({5}), F32({2, 2})});
   EXPECT_EQ(Inferred(use), "u8[]");
   EXPECT_EQ(SignaturesOf(use), "");

@@ -125,7 +125,7 @@ TEST_F(LowerTest, NothingIsWrittenOverAValueThatIsReadLater) {
       << program.ToString();
 }
 
-TEST_F(LowerTest, AStateIsLeftInTheBytesWhereItWasGiven) {
+TEST_F(LowerTest, AStateIsUpdatedInPlace) {
   Tensor p = graph_.Parameter("p", {3}, Initializer::Constant(0));
   graph_.SetState("p", Add(p, Square(p)));
   const Program program = Compile(graph_);
@@ -192,13 +192,13 @@ class VerifyTest : public LowerTest {
   Program program_;
 };
 
-TEST_F(VerifyTest, FindsALifeThatEndsTooSoon) {
+TEST_F(VerifyTest, FindsALiveRangeThatEndsTooSoon) {
   int32_t a = program_.instructions[0].outputs[0];
   program_.buffers[program_.value(a).buffer].last = 0;
   EXPECT_THAT(Error(), HasSubstr("which is live in [0, 0]"));
 }
 
-TEST_F(VerifyTest, FindsBuffersThatMeet) {
+TEST_F(VerifyTest, FindsBuffersThatOverlap) {
   const int32_t a = program_.value(program_.instructions[0].outputs[0]).buffer;
   const int32_t b = program_.value(program_.instructions[1].outputs[0]).buffer;
   ASSERT_NE(a, b);
@@ -207,7 +207,7 @@ TEST_F(VerifyTest, FindsBuffersThatMeet) {
   EXPECT_THAT(Error(), HasSubstr("shares bytes with"));
 }
 
-TEST_F(VerifyTest, FindsAReadOfWhatWasTakenOver) {
+TEST_F(VerifyTest, FindsAReadOfAnOverwrittenValue) {
   const int32_t a = program_.instructions[0].outputs[0];
   const int32_t b = program_.instructions[1].outputs[0];
   program_.values[b].buffer = program_.values[a].buffer;  // exp in place, but a is read later

@@ -64,7 +64,7 @@ TEST(PlaceLifetimes, ManyEqualGapsTakeNoSquare) {
   EXPECT_EQ(PlaceLifetimes(lifetimes).bytes, LiveBytesBound(lifetimes));
 }
 
-TEST(PlaceLifetimes, OfMoreThanThePairsTakeIsValidToo) {
+TEST(PlaceLifetimes, ManyLifetimesDoNotOverlap) {
   const std::vector<Lifetime> many = TrainingLifetimes(12, 70);
   ASSERT_GT(many.size(), 20000u);
   const Placement placement = PlaceLifetimes(many);

@@ -29,7 +29,7 @@ TEST(SamplingTest, FollowsTheProbabilities) {
   EXPECT_NEAR(at_half[2], 25.0 / 30, 1e-3);
 }
 
-TEST(SamplingTest, OfTheMostProbableOnly) {
+TEST(SamplingTest, TopKDrawsTheMostProbableOnly) {
   const std::vector<double> logits = {3, 1, 2, 3};
   EXPECT_EQ(Shares(logits, 1, 2), Shares({3, -INFINITY, -INFINITY, 3}, 1, 0));
   EXPECT_NEAR(Shares(logits, 1, 1)[0], 1, 1e-9) << "the lower token wins a tie";

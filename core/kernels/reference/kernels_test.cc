@@ -118,7 +118,7 @@ TEST(ReferenceKernels, DivideOfIntegersTrapsNowhere) {
   EXPECT_THAT(y.data, ElementsAre(-3, -3, kMin, 0));
 }
 
-TEST(ReferenceKernels, NaNWins) {
+TEST(ReferenceKernels, MaximaAndReluKeepNaN) {
   auto a = F64({2}, {kNaN, 1}), b = F64({2}, {1, kNaN}), y = F64({2}), max = F64({});
   ASSERT_TRUE(RunKernel("maximum", {}, {a.view, b.view}, {y.view}).ok());
   EXPECT_TRUE(std::isnan(y.data[0]) && std::isnan(y.data[1]));
@@ -258,7 +258,7 @@ TEST(ReferenceKernels, LinearLogSumExpIgnoresTargetsOutsideOfTheVocabulary) {
   EXPECT_THAT(dw.data, Pointwise(DoubleNear(1e-14), {-0.25, 0.25}));
 }
 
-TEST(ReferenceKernels, APartOfADropoutIsThePartOfTheWhole) {
+TEST(ReferenceKernels, ADropoutOfARegionIsThatRegionOfTheGlobalOne) {
   auto x = F64({4, 6}, std::vector<double>(24, 1.0)), y = F64({4, 6}), part = F64({2, 3});
   auto seed = I64({}, {7}), step = I64({}, {3});
   Attributes attributes = {{"probability", 0.5}, {"random_path", std::string("blocks.0.drop")}};

@@ -25,7 +25,7 @@ Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShap
   return batch;
 }
 
-TEST(SyntheticDatasetTest, PartsAreTheWhole) {
+TEST(SyntheticDatasetTest, PartsAreThoseOfTheGlobalBatch) {
   auto dataset = SyntheticDataset::Create(1000, 3);
   ASSERT_TRUE(dataset.ok());
   const BatchShape shape{5, 10};
