@@ -1,6 +1,5 @@
 #include "core/layout/mesh_layout.h"
 
-#include <algorithm>
 #include <set>
 #include <string>
 #include <vector>
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/layout/layout_proto.h"
 #include "core/layout/layout_text.h"
+#include "core/layout/rank_arrays.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -109,24 +109,6 @@ TEST(MeshLayoutTest, WithMakesASplitTheInnermost) {
   layout = layout.With(1, AxisLayout::Partial());
   EXPECT_THAT(layout.AxesSplitting(0), ElementsAre(0));
   EXPECT_EQ(layout.ToString(Mesh22()), "data: S(0), model: P");
-}
-
-// All layouts of a list of layouts along one axis, in all orders of nesting.
-std::vector<MeshLayout> AllLayouts(const Mesh& mesh, const std::vector<AxisLayout>& along) {
-  std::vector<MeshLayout> layouts = {MeshLayout(mesh.num_axes())};
-  for (size_t done = 0; done < layouts.size(); ++done) {
-    const MeshLayout layout = layouts[done];
-    for (int axis = 0; axis < mesh.num_axes(); ++axis) {
-      if (!layout.axis(axis).broadcast()) continue;
-      for (const AxisLayout& next : along) {
-        const MeshLayout more = layout.With(axis, next);
-        if (std::find(layouts.begin(), layouts.end(), more) == layouts.end()) {
-          layouts.push_back(more);
-        }
-      }
-    }
-  }
-  return layouts;
 }
 
 TEST(LayoutTextTest, TextsAndMessagesAreReadBackExactly) {
