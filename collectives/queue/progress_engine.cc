@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 // Sleepers wake by themselves to see whether their peers are alive and in time.
 constexpr auto kSleep = std::chrono::milliseconds(100);
 constexpr auto kCheckEvery = std::chrono::milliseconds(20);
+constexpr int kMovesPerClockRead = 16;
 
 // A process that has not looked for so long was stopped, or had no reason to look.
 constexpr auto kStopped = std::chrono::milliseconds(500);
@@ -169,6 +170,10 @@ void ProgressEngine::CheckAll() {
   }
 }
 
+void ProgressEngine::CheckNowAndThen() {
+  if (++moves_ % kMovesPerClockRead == 0 && Now() - checked_ > kCheckEvery) CheckAll();
+}
+
 void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done) {
   if (sleeper_ != Sleeper::kNone) {
     // One listens for all, and notifies the others.
@@ -201,7 +206,7 @@ void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
     if (done()) break;
     if (moved) {
       spin.Restart();
-      if (Now() - checked_ > kCheckEvery) CheckAll();
+      CheckNowAndThen();
       lock.Unlock();
     } else {
       lock.Unlock();
@@ -263,8 +268,8 @@ bool ProgressEngine::AdvanceUnlessCalled() {
       Sleep(lock, Sleeper::kThread, is_over);
       Work();  // a caller may have counted on this thread to listen
       if (callers_ > 0) changed_.NotifyAll();
-    } else if (Now() - checked_ > kCheckEvery) {
-      CheckAll();
+    } else {
+      CheckNowAndThen();
     }
     if (completed_) Notify();
   }

@@ -127,6 +127,8 @@ class ProgressEngine : public CompletionSource {
   bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Between two moves, because a loop that always moves must see a failure as well.
+  void CheckNowAndThen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The thread's part: whether there was something to do, or a caller does it.
   bool AdvanceUnlessCalled();
 
@@ -149,6 +151,7 @@ class ProgressEngine : public CompletionSource {
   std::vector<CompletionWatcher*> watchers_ ABSL_GUARDED_BY(mutex_);
   Time last_ ABSL_GUARDED_BY(mutex_);
   Time checked_ ABSL_GUARDED_BY(mutex_);
+  int moves_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::duration excluded_ ABSL_GUARDED_BY(mutex_){};
 
   std::atomic<int> callers_ = 0;  // in WaitUntil, also before they have the mutex

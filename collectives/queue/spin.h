@@ -11,12 +11,16 @@ namespace tessera::comm {
 // core each time, possibly to the very rank that it waits for: ranks may outnumber cores.
 class Spin {
  public:
-  // Something has come, and the loop waits for the next thing.
-  void Restart() { begin_ = Clock::now(); }
+  // Something has come, and the loop waits for the next thing. The clock, which costs as much as a
+  // poll, is first read when that is not there at once.
+  void Restart() { has_begun_ = false; }
 
   // Call it after polling in vain. Returns whether to sleep now; if not, poll again.
-  bool IsOver() const {
-    const Clock::duration spun = Clock::now() - begin_;
+  bool IsOver() {
+    const Clock::time_point now = Clock::now();
+    if (!has_begun_) begin_ = now;
+    has_begun_ = true;
+    const Clock::duration spun = now - begin_;
     if (spun >= kSleepAfter) return true;
     if (spun >= kGiveWayAfter) {
       std::this_thread::yield();
@@ -34,7 +38,8 @@ class Spin {
   static constexpr std::chrono::microseconds kGiveWayAfter{3};
   static constexpr std::chrono::microseconds kSleepAfter{50};
 
-  Clock::time_point begin_ = Clock::now();
+  bool has_begun_ = false;
+  Clock::time_point begin_;
 };
 
 }  // namespace tessera::comm

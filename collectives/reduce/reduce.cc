@@ -31,22 +31,36 @@ HWY_INLINE V Larger(V a, V b) {
   }
 }
 
-// result[i] = a[i] and b[i] combined, for i below `count`. `result` may be a or b.
+// result[i] = a[i] and b[i] combined, for i below `count`, and the same in `copy` unless it is
+// null. Both may be a or b.
 template <typename T, bool kMax>
-void Combine(const void* a_data, const void* b_data, int64_t count, void* result_data) {
+void Combine(const void* a_data, const void* b_data, int64_t count, void* result_data,
+             void* copy_data) {
   const T* const a = static_cast<const T*>(a_data);
   const T* const b = static_cast<const T*>(b_data);
   T* const result = static_cast<T*>(result_data);
+  T* const copy = static_cast<T*>(copy_data);
+  const auto combine = [a, b](auto tag, int64_t i) {
+    const auto x = hn::LoadU(tag, a + i), y = hn::LoadU(tag, b + i);
+    return kMax ? Larger(x, y) : hn::Add(x, y);
+  };
   const hn::ScalableTag<T> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
-  const auto combine = [](auto x, auto y) { return kMax ? Larger(x, y) : hn::Add(x, y); };
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(combine(hn::LoadU(tag, a + i), hn::LoadU(tag, b + i)), tag, result + i);
+  if (copy == nullptr) {
+    for (; i + lanes <= count; i += lanes) hn::StoreU(combine(tag, i), tag, result + i);
+  } else {
+    for (; i + lanes <= count; i += lanes) {
+      const auto combined = combine(tag, i);
+      hn::StoreU(combined, tag, result + i);
+      hn::StoreU(combined, tag, copy + i);
+    }
   }
   const hn::CappedTag<T, 1> one;
   for (; i < count; ++i) {
-    hn::StoreU(combine(hn::LoadU(one, a + i), hn::LoadU(one, b + i)), one, result + i);
+    const auto combined = combine(one, i);
+    hn::StoreU(combined, one, result + i);
+    if (copy != nullptr) hn::StoreU(combined, one, copy + i);
   }
 }
 
@@ -129,12 +143,12 @@ void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
 void StreamBlock(void* to, const void* from, int64_t bytes) { CopyBytes<true>(to, from, bytes); }
 void CopyBlock(void* to, const void* from, int64_t bytes) { CopyBytes<false>(to, from, bytes); }
 
-#define TESSERA_COMBINE(name, type)                                           \
-  void Sum##name(const void* a, const void* b, int64_t count, void* result) { \
-    Combine<type, false>(a, b, count, result);                                \
-  }                                                                           \
-  void Max##name(const void* a, const void* b, int64_t count, void* result) { \
-    Combine<type, true>(a, b, count, result);                                 \
+#define TESSERA_COMBINE(name, type)                                                       \
+  void Sum##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
+    Combine<type, false>(a, b, count, result, copy);                                      \
+  }                                                                                       \
+  void Max##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
+    Combine<type, true>(a, b, count, result, copy);                                       \
   }
 TESSERA_COMBINE(F32, float)
 TESSERA_COMBINE(F64, double)
@@ -174,7 +188,7 @@ constexpr int64_t kBlockBytes = 512;
 
 // How elements of a dtype are reduced.
 struct Arithmetic {
-  void (*combine)(const void* a, const void* b, int64_t count, void* result);
+  void (*combine)(const void* a, const void* b, int64_t count, void* result, void* copy);
   // Halves are widened first and narrowed last; others are reduced as they are.
   void (*widen)(const void* from, int64_t count, float* to) = nullptr;
   void (*narrow)(const float* from, int64_t count, void* to) = nullptr;
@@ -215,8 +229,12 @@ class Tree {
   Tree(absl::Span<const void* const> inputs, DType dtype, Reduction reduction)
       : inputs_(inputs), bytes_(SizeOf(dtype)), arithmetic_(ArithmeticOf(dtype, reduction)) {}
 
+  // Whether the last step can write its result to two places, which saves a copy.
+  bool HasCopy() const { return inputs_.size() > 1 && arithmetic_.narrow == nullptr; }
+
   // Elements [begin, begin + count) of all inputs, reduced, at `result`; wide ones are not rounded.
-  void Run(int64_t begin, int64_t count, bool is_wide, char* result) {
+  // If it has a copy: also at `copy` unless that is null.
+  void Run(int64_t begin, int64_t count, bool is_wide, char* result, char* copy = nullptr) {
     begin_ = begin * bytes_;
     count_ = count;
     const int ranks = static_cast<int>(inputs_.size());
@@ -229,7 +247,7 @@ class Tree {
       CombineRanks(0, ranks, 0, scratch_[0]);
       arithmetic_.narrow(reinterpret_cast<const float*>(scratch_[0]), count, result);
     } else {
-      CombineRanks(0, ranks, 0, result);
+      CombineRanks(0, ranks, 0, result, copy);
     }
   }
 
@@ -253,11 +271,11 @@ class Tree {
 
   // At least two ranks. `result` may be scratch_[level]: the left part is read before it is
   // written.
-  void CombineRanks(int first, int ranks, int level, char* result) {
+  void CombineRanks(int first, int ranks, int level, char* result, char* copy = nullptr) {
     const int left = LeftRanks(ranks);
     const void* const a = Part(first, left, level);
     const void* const b = Part(first + left, ranks - left, level + 1);
-    arithmetic_.combine(a, b, count_, result);
+    arithmetic_.combine(a, b, count_, result, copy);
   }
 
   const absl::Span<const void* const> inputs_;
@@ -318,12 +336,12 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
     hwy::FlushStream();
     return;
   }
+  const size_t written = tree.HasCopy() && outputs.size() > 1 ? 2 : 1;
   const auto reduce = [&](int64_t begin, int64_t size) {
-    char* const result = static_cast<char*>(outputs[0]) + begin * bytes;
-    tree.Run(begin, size, false, result);
-    for (void* output : outputs.subspan(1)) {
-      HWY_DYNAMIC_DISPATCH(CopyBlock)
-      (static_cast<char*>(output) + begin * bytes, result, size * bytes);
+    const auto at = [&](void* output) { return static_cast<char*>(output) + begin * bytes; };
+    tree.Run(begin, size, false, at(outputs[0]), written > 1 ? at(outputs[1]) : nullptr);
+    for (void* output : outputs.subspan(written)) {
+      HWY_DYNAMIC_DISPATCH(CopyBlock)(at(output), at(outputs[0]), size * bytes);
     }
   };
   if (non_temporal) return ForEachBlock(outputs[0], count, bytes, reduce);

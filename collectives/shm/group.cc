@@ -35,6 +35,7 @@ Group::Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int
       ranks_(std::move(ranks)),
       segments_(std::move(members)),
       messages_(1 + 2 * ranks_.size()),
+      buffers_(ranks_.size()),
       inputs_(ranks_.size()),
       outputs_(ranks_.size()) {
   for (const auto& segment : segments_) {
@@ -145,6 +146,7 @@ bool Group::Agree() {
   collective_.algorithm = IsEager(request) ? Algorithm::kEager
                           : direct         ? Algorithm::kDirect
                                            : Algorithm::kStaged;
+  if (collective_.algorithm == Algorithm::kDirect) FindBuffers();
   CountSent(request.operation, BytesSent(request, collective_.algorithm));
   if (collective_.algorithm == Algorithm::kStaged) {
     CountStaged(request.operation, BytesStaged(request));

@@ -110,6 +110,12 @@ class Group : public QueuedGroup {
     int64_t position = 0;  // elements that are done
     uint64_t phase = 0;    // as in the slot
   };
+  // A rank's buffers, as this rank has mapped them. Which of them an operation has is in the
+  // request.
+  struct Buffers {
+    char* input = nullptr;
+    char* output = nullptr;
+  };
   // The messages to a rank, or from one.
   struct Messages {
     uint64_t slots = 0;      // that were filled or taken
@@ -134,7 +140,7 @@ class Group : public QueuedGroup {
   void RunEager() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next StepDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next StepStaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  char* InputOf(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void FindBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A piece; whether there is more.
   bool ReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -166,6 +172,7 @@ class Group : public QueuedGroup {
   Collective collective_ ABSL_GUARDED_BY(mutex_);
   std::vector<Messages> messages_ ABSL_GUARDED_BY(mutex_);  // by channel
   uint64_t staging_rounds_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<Buffers> buffers_ ABSL_GUARDED_BY(mutex_);     // of the first collective, if direct
   std::vector<const void*> inputs_ ABSL_GUARDED_BY(mutex_);  // of Reduce
   std::vector<void*> outputs_ ABSL_GUARDED_BY(mutex_);
 };

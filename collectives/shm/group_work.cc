@@ -166,8 +166,11 @@ Group::Next Group::StepDirect() {
   return Next::kPhase;
 }
 
-char* Group::InputOf(int rank) const {
-  return memory_->Find(ranks_[rank], SlotOf(rank).request.input);
+void Group::FindBuffers() {
+  for (int r = 0; r < size(); ++r) {
+    const PostedRequest& posted = SlotOf(r).request;
+    buffers_[r] = {memory_->Find(ranks_[r], posted.input), memory_->Find(ranks_[r], posted.output)};
+  }
 }
 
 // A piece of this rank's part, to its output.
@@ -177,7 +180,8 @@ bool Group::ReduceDirect() {
   const Part own = PartOf(request.count, request.part, rank());
   int64_t& position = collective_.position;
   const int64_t now = std::min(kPieceBytes / size, own.size - position);
-  for (int r = 0; r < this->size(); ++r) inputs_[r] = InputOf(r) + (own.begin + position) * size;
+  for (int r = 0; r < this->size(); ++r)
+    inputs_[r] = buffers_[r].input + (own.begin + position) * size;
   if (now > 0) ReduceOwnPart(request, inputs_, position, now, IsNonTemporal(request));
   position += now;
   return position < own.size;
@@ -193,8 +197,8 @@ bool Group::AllReduceDirect() {
   const int64_t now = std::min(kPieceBytes / size, own.size - position);
   const int64_t offset = (own.begin + position) * size;
   for (int r = 0; r < this->size(); ++r) {
-    inputs_[r] = InputOf(r) + offset;
-    outputs_[r] = memory_->Find(ranks_[r], SlotOf(r).request.output) + offset;
+    inputs_[r] = buffers_[r].input + offset;
+    outputs_[r] = buffers_[r].output + offset;
   }
   Mine().is_writing.store(1);
   const bool may_write = std::all_of(members_.begin(), members_.end(), [](const Member* member) {
@@ -203,7 +207,7 @@ bool Group::AllReduceDirect() {
   if (now > 0 && may_write) {
     Reduce(inputs_, outputs_, now, request.dtype, request.reduction, IsNonTemporal(request));
   }
-  Mine().is_writing.store(0);
+  Mine().is_writing.store(0, std::memory_order_release);
   if (!may_write) {
     CheckFailures();
     return true;
@@ -220,7 +224,8 @@ bool Group::CopyDirect() {
   int64_t& position = collective_.position;
   if (request.operation == Operation::kBroadcast) {
     const int64_t now = std::min(kPieceBytes / size, request.count - position);
-    CopyOut(request, output + position * size, InputOf(request.peer) + position * size, now * size);
+    CopyOut(request, output + position * size, buffers_[request.peer].input + position * size,
+            now * size);
     position += now;
     return position < request.count;
   }
@@ -231,7 +236,7 @@ bool Group::CopyDirect() {
   const int64_t now = std::min(kPieceBytes / size, part.size - at);
   if (now > 0) {
     const int64_t theirs = request.operation == Operation::kAllToAll ? rank() * request.part : 0;
-    CopyOut(request, output + (part.begin + at) * size, InputOf(from) + (theirs + at) * size,
+    CopyOut(request, output + (part.begin + at) * size, buffers_[from].input + (theirs + at) * size,
             now * size);
   }
   // Parts may be shorter than they are counted here.
