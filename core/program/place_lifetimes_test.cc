@@ -44,10 +44,12 @@ TEST(PlaceLifetimes, OneWhoseLastStepIsAnothersFirstOverlapsIt) {
   EXPECT_EQ(PlaceLifetimes(lifetimes).bytes, 128);
 }
 
-// Above 20,000 lifetimes, only one order was tried.
+// Above 20,000 lifetimes, only one order was tried. Later, steps of few layers took 19 % more than
+// the bound.
 TEST(PlaceLifetimes, PlacesManyMicroBatchesWithinFivePercentOfTheBound) {
   for (const std::vector<Lifetime>& lifetimes :
-       {TrainingLifetimes(96, 43), RandomLifetimes(100000, 300000, 1)}) {
+       {TrainingLifetimes(12, 340), TrainingLifetimes(96, 43),
+        RandomLifetimes(100000, 300000, 1)}) {
     const Placement placement = PlaceLifetimes(lifetimes);
     const double bound = static_cast<double>(LiveBytesBound(lifetimes));
     EXPECT_GE(static_cast<double>(placement.bytes), bound);
