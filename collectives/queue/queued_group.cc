@@ -26,10 +26,7 @@ QueuedGroup::QueuedGroup(ProgressEngine* engine, std::string name, int rank, int
       done_(new std::atomic<uint64_t>[1 + 2 * size]()) {}
 
 Ticket QueuedGroup::Start(const Request& request, const absl::Status& status) {
-  int channel = 0;
-  if (request.operation == Operation::kSend) channel = ChannelTo(request.peer);
-  if (request.operation == Operation::kReceive) channel = ChannelFrom(request.peer);
-  if (!status.ok()) channel = 0;
+  const int channel = status.ok() ? ChannelOf(request) : 0;
   return {channel, engine_->Submit({this, channel, request, status}, &issued_[channel])};
 }
 
@@ -41,7 +38,7 @@ void QueuedGroup::TakeIn(ProgressEngine::Submission submission) {
   Queue& queue = *queues_[channel];
   if (queue.requests.empty()) queue.since = Now();
   queue.requests.push_back(submission.request);
-  if (size() > 1) return;
+  if (!RunsAlone()) return;
   RunAlone(submission.request);
   Complete(channel);
 }
@@ -62,13 +59,18 @@ void QueuedGroup::Fail(absl::Status why, bool is_first) {
   NoteCompletion();
 }
 
-void QueuedGroup::AbortUnended() {
+bool QueuedGroup::HasUnended() const {
+  if (has_failed_.load(std::memory_order_acquire)) return false;
   for (size_t channel = 0; channel < issued_.size(); ++channel) {
-    if (issued_[channel] == Done(static_cast<int>(channel))) continue;
-    Start(Request(), absl::AbortedError(absl::StrCat("group '", name(),
-                                                     "' was destroyed with operations in flight")));
-    return;
+    if (issued_[channel] != Done(static_cast<int>(channel))) return true;
   }
+  return false;
+}
+
+void QueuedGroup::AbortUnended() {
+  if (!HasUnended()) return;
+  Start(Request(), absl::AbortedError(absl::StrCat("group '", name(),
+                                                   "' was destroyed with operations in flight")));
 }
 
 void QueuedGroup::Leave() {
@@ -173,7 +175,7 @@ void QueuedGroup::CheckChannel(int channel, Time now) {
     first = std::min(first, order);
     if (order == first) missing.push_back(r);
   }
-  const double waited = std::chrono::duration<double>(now - queues_[channel]->since).count();
+  const double waited = Waited(channel, now);
   if (missing.empty() || waited <= timeout_seconds_) return;
   std::vector<std::string> stopped, late;
   for (int r : missing) (IsStopped(r) ? stopped : late).push_back(RankName(r));

@@ -4,6 +4,7 @@
 #define TESSERA_COLLECTIVES_QUEUE_QUEUED_GROUP_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -18,9 +19,9 @@
 
 namespace tessera::comm {
 
-// A group whose operations an engine moves on. Operations of one channel run in their order:
+// A group whose operations an engine moves on. Operations of one channel end in their order:
 // channel 0 has the group's collectives, then there is one for the messages to each rank, then one
-// for those from each rank.
+// for those from each rank. A backend may start an operation before the one before it has ended.
 class QueuedGroup : public Communicator {
  public:
   using Time = ProgressEngine::Time;
@@ -46,7 +47,7 @@ class QueuedGroup : public Communicator {
   bool HasOperations() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether one of them takes longer than it takes to wake a thread.
   virtual bool HasLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fails if a peer that is waited for has gone, or is too late.
+  // Fails if a peer that is waited for has gone, or is too late. Called again and again.
   virtual void Check(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  protected:
@@ -57,13 +58,20 @@ class QueuedGroup : public Communicator {
   void Leave();
   // The first half of it: operations in flight fail.
   void AbortUnended();
+  // For the thread that issues: whether operations have neither ended nor failed.
+  bool HasUnended() const;
+  // For the thread that issues: the number of operations that were issued on a channel, which is
+  // the number of the next one.
+  uint64_t Issued(int channel) const { return issued_[channel]; }
 
   // How an operation moves on. All of these are called with the mutex held.
   //
-  // Moves the first operation of a channel on, and calls Complete at its end. Returns whether
-  // anything moved.
+  // Moves the first operation of a channel on, and calls Complete at its end; it may start later
+  // ones (Pending) too. Returns whether anything moved.
   virtual bool AdvanceFirst(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // All of an operation of a group of one rank.
+  // Whether RunAlone does all of an operation: in a group of one rank, if its buffers are memory
+  // of the CPU.
+  virtual bool RunsAlone() const { return size() == 1; }
   virtual void RunAlone(const Request& /*request*/) {}
   // Whether all that peers need of this rank is done when the operation is posted.
   virtual bool IsSmall(const Request& /*request*/) const { return false; }
@@ -90,6 +98,8 @@ class QueuedGroup : public Communicator {
   virtual bool IsStopped(int /*rank*/) const { return false; }
   // "rank 1 (process 4711 on node7, after 42 collectives)"
   virtual std::string RankName(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Fails if the first operation of a channel has waited for too long, or cannot go on.
+  virtual void CheckChannel(int channel, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // ", after 4096 of 16384 bytes", or nothing.
   virtual std::string Progress(int /*channel*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return "";
@@ -106,8 +116,12 @@ class QueuedGroup : public Communicator {
   bool IsEmpty(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return queues_[channel] == nullptr || queues_[channel]->requests.empty();
   }
+  // The operations of a channel that have not ended; IsEmpty(channel) must not hold.
+  const std::deque<Request>& Pending(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return queues_[channel]->requests;
+  }
   const Request& First(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return queues_[channel]->requests.front();
+    return Pending(channel).front();
   }
   // Operations of a channel that have ended, which is the number of its first one.
   uint64_t Done(int channel) const { return done_[channel].load(std::memory_order_acquire); }
@@ -115,10 +129,24 @@ class QueuedGroup : public Communicator {
   void Complete(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The first operation moved, and peers get their time again.
   void Moved(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { queues_[channel]->since = Now(); }
+  // Seconds since the first operation became the first, or moved.
+  double Waited(int channel, Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::chrono::duration<double>(now - queues_[channel]->since).count();
+  }
+  // Something has happened that WaitUntil may wait for.
+  void NoteCompletion() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    engine_->AssertMutexHeld();
+    engine_->Completed();
+  }
   void Fail(absl::Status why, bool is_first = true) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // "all-reduce of 12 f32 (sum), operation 3 of group 'world', after 4096 of 16384 bytes"
   std::string Place(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  int ChannelOf(const Request& request) const {
+    return request.operation == Operation::kSend      ? ChannelTo(request.peer)
+           : request.operation == Operation::kReceive ? ChannelFrom(request.peer)
+                                                      : 0;
+  }
   int ChannelTo(int rank) const { return 1 + rank; }
   int ChannelFrom(int rank) const { return 1 + size() + rank; }
   // The peer of a channel other than 0.
@@ -138,11 +166,6 @@ class QueuedGroup : public Communicator {
     engine_->AssertMutexHeld();
     return engine_->Now();
   }
-  void NoteCompletion() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    engine_->AssertMutexHeld();
-    engine_->Completed();
-  }
-  void CheckChannel(int channel, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const double timeout_seconds_;
   std::vector<uint64_t> issued_;  // by channel; the engine's, for Submit
