@@ -9,7 +9,7 @@
 // together; the README describes what follows for a job with many groups. The first message between
 // two ranks takes the time in which NCCL makes an ncclComm.
 //
-// The host waits only in Wait, and in the calls of StreamCommunicator that say so. Operations that
+// The host waits only in Wait, and in the calls of StreamOrder that say so. Operations that
 // are issued move on by themselves, on a thread of the device's, which also aborts those that take
 // too long. A stream that waits for an operation of a group that fails goes on, with undefined
 // data.
@@ -38,16 +38,16 @@ struct CUstream_st;  // a pointer to it is a cudaStream_t
 
 namespace tessera::comm::nccl {
 
-// The interface of every group of a Device, those of Split too.
-class StreamCommunicator : public Communicator {
+// Orders a group's operations with the work on CUDA streams. Every group of a Device implements it,
+// those of Split too. Both functions refuse a stream that is being captured into a graph: a thread
+// of NCCL's puts operations on a stream of the group's own, which is no part of the capture.
+class StreamOrder {
  public:
-  using Communicator::Communicator;
-
-  // Both functions refuse a stream that is being captured into a graph: a thread of NCCL's puts
-  // operations on a stream of the group's own, which is no part of the capture.
+  virtual ~StreamOrder() = default;
 
   // The next operation that is issued starts after the work that is on the stream now. Buffers that
-  // other streams write must be ready when the operation is issued.
+  // other streams write must be ready when the operation is issued. The thread that issues calls
+  // it.
   virtual absl::Status StartAfter(CUstream_st* stream) = 0;
 
   // Work that is put on the stream from now on starts after the operation has ended. The call waits

@@ -83,10 +83,11 @@ TEST_F(FakeGpuTest, ThreadsNeedNotChooseTheGpu) {
     const auto in_thread = [](const std::function<absl::Status()>& body) {
       return std::async(std::launch::async, body).get();
     };
-    auto& world = dynamic_cast<StreamCommunicator&>(*self.world);
-    RETURN_IF_ERROR(in_thread([&] { return world.StartAfter(stream); }));
+    Communicator& world = *self.world;
+    auto& streams = dynamic_cast<StreamOrder&>(world);
+    RETURN_IF_ERROR(in_thread([&] { return streams.StartAfter(stream); }));
     const Ticket ticket = world.AllReduce(data, data, 1, DType::kF32);
-    RETURN_IF_ERROR(in_thread([&] { return world.LetWait(stream, ticket); }));
+    RETURN_IF_ERROR(in_thread([&] { return streams.LetWait(stream, ticket); }));
     RETURN_IF_ERROR(in_thread([&] { return world.Wait(ticket); }));
     RETURN_IF_ERROR(in_thread([&]() -> absl::Status {
       return world.Split("pair", {0, 0}).status();
@@ -128,13 +129,14 @@ TEST_F(FakeGpuTest, OtherGroupsGoOnWhileNcclMakesAnId) {
 TEST_F(FakeGpuTest, LetWaitDoesNotWaitForPeers) {
   ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange, {.timeout_seconds = 20}));
-    auto& world = dynamic_cast<StreamCommunicator&>(*self.world);
+    Communicator& world = *self.world;
+    auto& streams = dynamic_cast<StreamOrder&>(world);
     ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1, 1)));
     ASSIGN_OR_RETURN(const cudaStream_t stream, MakeStream());
     float result = 0;
     if (rank == 1) RETURN_IF_ERROR(exchange("rank 0 has returned from LetWait", "").status());
     const Ticket ticket = world.AllReduce(data, data, 1, DType::kF32);
-    RETURN_IF_ERROR(world.LetWait(stream, ticket));
+    RETURN_IF_ERROR(streams.LetWait(stream, ticket));
     EXPECT_EQ(cudaMemcpyAsync(&result, data, 4, cudaMemcpyDefault, stream), cudaSuccess);
     if (rank == 0) RETURN_IF_ERROR(exchange("rank 0 has returned from LetWait", "").status());
     EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
@@ -144,15 +146,64 @@ TEST_F(FakeGpuTest, LetWaitDoesNotWaitForPeers) {
   }));
 }
 
+// A stream runs operations in order, so the second is on the GPU before the first has ended.
+TEST_F(FakeGpuTest, AnOperationIsLaunchedBeforeTheOneBeforeItEnds) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange, {.timeout_seconds = 20}));
+    Communicator& world = *self.world;
+    auto& streams = dynamic_cast<StreamOrder&>(world);
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1, 1)));
+    ASSIGN_OR_RETURN(const cudaStream_t stream, MakeStream());
+    if (rank == 1) RETURN_IF_ERROR(exchange("rank 0 has launched both", "").status());
+    const Ticket first = world.AllReduce(data, data, 1, DType::kF32);
+    const Ticket second = world.AllReduce(data, data, 1, DType::kF32);
+    RETURN_IF_ERROR(streams.LetWait(stream, second));
+    if (rank == 0) {
+      EXPECT_FALSE(world.HasEnded(first));
+      RETURN_IF_ERROR(exchange("rank 0 has launched both", "").status());
+    }
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+    EXPECT_EQ(ValueAt(data), 4);
+    return world.Wait(second);
+  }));
+}
+
+// Rank 1 issues each operation after rank 0 has seen the end of the one before it.
+TEST_F(FakeGpuTest, WaitAnyWaitsForAGpuAndForTheCpu) {
+  ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
+    ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1, 1)));
+    ASSIGN_OR_RETURN(const auto on_cpu, self.control->Split("cpu", {0, 0}));
+    const auto issue_sum = [&] { return self.world->AllReduce(data, data, 1, DType::kF32); };
+    if (rank == 1) {
+      RETURN_IF_ERROR(on_cpu->Wait(on_cpu->Barrier()));
+      RETURN_IF_ERROR(exchange("the barrier has ended", "").status());
+      RETURN_IF_ERROR(self.world->Wait(issue_sum()));
+      RETURN_IF_ERROR(exchange("the sum has ended", "").status());
+      return on_cpu->Wait(on_cpu->Barrier());
+    }
+    const PendingOperation sum = {self.world.get(), issue_sum()};
+    const PendingOperation first = {on_cpu.get(), on_cpu->Barrier()};
+    EXPECT_EQ(WaitAny({sum, first}), 1);
+    const PendingOperation second = {on_cpu.get(), on_cpu->Barrier()};
+    RETURN_IF_ERROR(exchange("the barrier has ended", "").status());
+    EXPECT_EQ(WaitAny({second, sum}), 1);
+    RETURN_IF_ERROR(exchange("the sum has ended", "").status());
+    return on_cpu->Wait(second.ticket);
+  }));
+}
+
 TEST_F(FakeGpuTest, AStreamThatIsBeingCapturedIsRefused) {
   ExpectOk(RunRanks(1, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 1, exchange));
-    auto& world = dynamic_cast<StreamCommunicator&>(*self.world);
+    Communicator& world = *self.world;
+    auto& streams = dynamic_cast<StreamOrder&>(world);
     ASSIGN_OR_RETURN(const cudaStream_t stream, MakeStream());
     const Ticket ticket = world.Barrier();
     stream->capturing = true;
-    const absl::Status after = world.StartAfter(stream);
-    const absl::Status wait = world.LetWait(stream, ticket);
+    const absl::Status after = streams.StartAfter(stream);
+    const absl::Status wait = streams.LetWait(stream, ticket);
     stream->capturing = false;
     EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
     for (const absl::Status& status : {after, wait}) {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
+#include "collectives/nccl/requests.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::nccl {
@@ -30,39 +31,41 @@ cudaError_t Query(cudaEvent_t event) {
 
 }  // namespace
 
-void Group::AdvanceAll(bool* under_way, bool* launching) {
-  for (const auto& lane : lanes_) {
-    if (lane != nullptr) Advance(*lane);
-  }
-  if (!status_.ok()) return;
-  for (const auto& lane : lanes_) {
-    if (lane == nullptr || lane->queue.empty()) continue;
-    *under_way = true;
-    *launching = *launching || lane->launched < lane->queue.size();
-  }
+bool Group::AdvanceSmall() {
+  device_->events().Restart();
+  Advance();
+  return true;
 }
 
-void Group::Advance(Lane& lane) {
-  if (!status_.ok() || lane.queue.empty()) return;
+bool Group::AdvanceFirst(int channel) {
+  UseGpu(device_->options().gpu);
+  Lane& lane = LaneOf(channel);
+  while (lane.operations.size() < Pending(channel).size()) {
+    const uint64_t number = Done(channel) + lane.operations.size();
+    InFlight& operation = lane.operations.emplace_back();
+    if (auto after = lane.after.extract(number); !after.empty()) {
+      operation.after = std::move(after.mapped());
+    }
+  }
   const bool is_open = Connect(lane);
-  if (status_.ok()) Post(lane);
-  if (status_.ok()) Agree(lane);
-  if (status_.ok() && lane.error.ok() && is_open) Launch(lane);
-  if (status_.ok() && lane.error.ok()) Finish(lane);
-  const Time now = Clock::now();
-  if (status_.ok()) CheckControl(lane, now);
-  if (status_.ok()) Check(lane, now);
+  if (is_ok()) Post(lane);
+  if (is_ok()) Agree(lane);
+  bool moved = false;
+  if (is_ok() && lane.error.ok() && is_open) moved = Launch(lane);
+  if (is_ok() && lane.error.ok()) moved = Finish(lane) || moved;
+  if (moved) device_->events().Restart();
+  return moved;
 }
 
 // The sender of a pair is rank 0 of its comm.
 bool Group::Connect(Lane& lane) {
   using State = Lane::Connection;
-  if (lane.index == 0 || lane.connection == State::kOpen) return true;
-  const int peer = (lane.index - 1) % size();
-  const bool sends = lane.index <= size();
+  if (lane.channel == 0 || lane.connection == State::kOpen) return true;
+  const int peer = PeerOf(lane.channel);
+  const bool sends = IsToPeer(lane.channel);
   if (lane.connection == State::kNone) {
     if (!lane.id_status.ok()) {
-      FailIn(lane, lane.id_status);
+      FailIn(lane.channel, lane.id_status);
       return false;
     }
     lane.id_exchange =
@@ -74,7 +77,6 @@ bool Group::Connect(Lane& lane) {
     if (!control_->Test(lane.id_exchange)) return false;
     absl::Status status = control_->Wait(lane.id_exchange);
     if (status.ok()) {
-      UseGpu(engine_->options_.gpu);
       ncclConfig_t config = Config();
       lane.comm = std::make_shared<ncclComm_t>(nullptr);
       status =
@@ -82,34 +84,34 @@ bool Group::Connect(Lane& lane) {
                      "NCCL cannot connect the ranks", *lane.comm);
     }
     if (!status.ok()) {
-      FailIn(lane, status);
+      FailIn(lane.channel, status);
       return false;
     }
     lane.connection = State::kConnecting;
   }
-  // Check sees errors.
+  // CheckChannel sees errors.
   if (StateOf(lane.comm) == ncclSuccess) lane.connection = State::kOpen;
   return lane.connection == State::kOpen;
 }
 
 void Group::Post(Lane& lane) {
-  const bool checked = engine_->options_.check && size() > 1;
+  const bool is_checked = device_->options().check && size() > 1;
   constexpr int64_t kBytes = sizeof(RequestDescriptor);
-  for (; lane.posted < lane.queue.size() && lane.posted < kPostAhead; ++lane.posted) {
-    Queued& operation = lane.queue[lane.posted];
-    operation.agreed = !checked;
-    if (!checked) continue;
-    const Operation kind = operation.request.operation;
-    operation.mine = DescriptorOf(operation.request);
+  for (; lane.posted < lane.operations.size() && lane.posted < kPostAhead; ++lane.posted) {
+    const Request& request = Pending(lane.channel)[lane.posted];
+    InFlight& operation = lane.operations[lane.posted];
+    operation.is_agreed = !is_checked;
+    if (!is_checked) continue;
+    const Operation kind = request.operation;
+    operation.mine = DescriptorOf(request);
     operation.theirs.resize(kind == Operation::kSend      ? 0
                             : kind == Operation::kReceive ? 1
                                                           : size());
     if (kind == Operation::kSend) {
-      operation.exchange =
-          control_->Send(&operation.mine, kBytes, DType::kU8, operation.request.peer);
+      operation.exchange = control_->Send(&operation.mine, kBytes, DType::kU8, request.peer);
     } else if (kind == Operation::kReceive) {
       operation.exchange =
-          control_->Receive(operation.theirs.data(), kBytes, DType::kU8, operation.request.peer);
+          control_->Receive(operation.theirs.data(), kBytes, DType::kU8, request.peer);
     } else {
       operation.exchange = control_->AllGather(&operation.mine, operation.theirs.data(),
                                                kBytes * size(), kBytes, DType::kU8);
@@ -119,11 +121,11 @@ void Group::Post(Lane& lane) {
 
 void Group::Agree(Lane& lane) {
   for (size_t i = 0; i < lane.posted; ++i) {
-    Queued& operation = lane.queue[i];
-    if (operation.agreed) continue;
+    InFlight& operation = lane.operations[i];
+    if (operation.is_agreed) continue;
     if (!control_->Test(operation.exchange)) return;
     if (const absl::Status status = control_->Wait(operation.exchange); !status.ok()) {
-      FailIn(lane, status);
+      FailIn(lane.channel, status);
       return;
     }
     const RequestDescriptor& mine = operation.mine;
@@ -143,123 +145,128 @@ void Group::Agree(Lane& lane) {
       }
     }
     if (!same) {
-      Fail(Disagreement(name(), lane.index == 0 ? lane.done + i + 1 : 0, ranks, descriptors));
+      Fail(Disagreement(name(), lane.channel == 0 ? Done(0) + i + 1 : 0, ranks, descriptors));
       return;
     }
-    operation.agreed = true;
+    operation.is_agreed = true;
   }
 }
 
-void Group::Launch(Lane& lane) {
-  while (lane.launched < lane.queue.size()) {
-    Queued& operation = lane.queue[lane.launched];
-    if (!lane.launching) {
-      const absl::Status status = Enqueue(lane, operation.request);
+bool Group::Launch(Lane& lane) {
+  const int channel = lane.channel;
+  bool moved = false;
+  for (; Launched(lane) < lane.operations.size(); moved = true) {
+    InFlight& operation = lane.operations[Launched(lane)];
+    const Request& request = Pending(channel)[Launched(lane)];
+    if (!lane.is_launching) {
+      const absl::Status status = Enqueue(lane, request);
       if (!status.ok()) {
         FailLater(lane, status);
-        return;
+        return moved;
       }
     }
-    if (lane.launching) {
-      const ncclResult_t state = StateOf(lane.comm);
-      if (state != ncclSuccess) return;  // Check sees errors
-      lane.launching = false;
-    }
-    absl::StatusOr<cudaEvent_t> done = engine_->TakeEvent();
+    if (lane.is_launching && StateOf(lane.comm) != ncclSuccess) return moved;
+    lane.is_launching = false;
+    absl::StatusOr<cudaEvent_t> done = device_->TakeEvent();
     absl::Status status = done.status();
     if (status.ok()) {
       operation.done = *done;
       status = CudaStatus(cudaEventRecord(*done, lane.stream), "an event cannot be recorded");
     }
     if (!status.ok()) {
-      FailIn(lane, status);
-      return;
+      FailIn(channel, status);
+      return true;
     }
-    ++lane.launched;
+    CountSent(request.operation, BytesSent(request, rank(), size()));
+    ++launched_[channel];
+    NoteCompletion();  // for LetWait
   }
+  return moved;
 }
 
-void Group::Finish(Lane& lane) {
-  while (lane.launched > 0) {
-    Queued& operation = lane.head();
+bool Group::Finish(Lane& lane) {
+  bool moved = false;
+  for (; Launched(lane) > 0; moved = true) {
+    InFlight& operation = lane.operations.front();
     while (!operation.after.empty()) {
-      lane.since = Clock::now();
-      if (Query(operation.after.back()) == cudaErrorNotReady) return;
-      engine_->ReturnEvent(operation.after.back());
+      Moved(lane.channel);
+      if (Query(operation.after.back()) == cudaErrorNotReady) return moved;
+      device_->ReturnEvent(operation.after.back());
       operation.after.pop_back();
     }
     const cudaError_t result = Query(operation.done);
-    if (result == cudaErrorNotReady) return;
+    if (result == cudaErrorNotReady) return moved;
     if (result != cudaSuccess) {
       FailLater(lane, CudaStatus(result, "the GPU fails"));
+      return moved;
+    }
+    if (!operation.is_agreed) return moved;
+    device_->ReturnEvent(operation.done);
+    lane.operations.pop_front();
+    --lane.posted;
+    Complete(lane.channel);
+  }
+  return moved;
+}
+
+void Group::CheckChannel(int channel, Time now) {
+  if (now - control_checked_ >= kControlInterval) {
+    control_checked_ = now;
+    if (control_->Test(kNever)) {
+      FailIn(channel, control_->Wait(kNever));
       return;
     }
-    if (!operation.agreed) return;
-    engine_->ReturnEvent(operation.done);
-    lane.queue.pop_front();
-    --lane.launched;
-    --lane.posted;
-    ++lane.done;
-    lane.since = Clock::now();
   }
-}
-
-void Group::CheckControl(const Lane& lane, Time now) {
-  if (now - control_checked_ < kControlInterval) return;
-  control_checked_ = now;
-  if (control_->Test(kNever)) FailIn(lane, control_->Wait(kNever));
-}
-
-void Group::Check(Lane& lane, Time now) {
-  if (lane.queue.empty()) return;
+  Lane& lane = LaneOf(channel);
+  if (lane.error.ok() && lane.comm != nullptr) {
+    lane.error = NcclStatus(StateOf(lane.comm), "NCCL fails", *lane.comm);
+  }
   if (!lane.error.ok()) {
     FailLater(lane, lane.error);
     return;
   }
-  if (lane.comm != nullptr) {
-    const absl::Status status = NcclStatus(StateOf(lane.comm), "NCCL fails", *lane.comm);
-    if (!status.ok()) {
-      FailLater(lane, status);
-      return;
-    }
-  }
-  const Queued& operation = lane.head();
-  const double at_most = engine_->options_.timeout_seconds;
   // The control group reports which rank did not come; it gets a little more time to do so.
-  const double waited = std::chrono::duration<double>(now - lane.since).count();
-  if (waited <= at_most + (operation.agreed ? 0 : kReasonSeconds)) return;
-  const absl::string_view what = !operation.agreed    ? "not all ranks came"
-                                 : lane.launched == 0 ? "NCCL did not connect the ranks"
-                                                      : "NCCL did not finish the operation";
-  FailIn(lane, absl::DeadlineExceededError(absl::StrCat(what, " within ", at_most, " s")));
+  const bool is_agreed = !lane.operations.empty() && lane.operations.front().is_agreed;
+  const double at_most = timeout_seconds();
+  if (Waited(channel, now) <= at_most + (is_agreed ? 0 : kReasonSeconds)) return;
+  const absl::string_view what = !is_agreed            ? "not all ranks came"
+                                 : Launched(lane) == 0 ? "NCCL did not connect the ranks"
+                                                       : "NCCL did not finish the operation";
+  FailIn(channel, absl::DeadlineExceededError(absl::StrCat(what, " within ", at_most, " s")));
 }
 
-void Group::FailIn(const Lane& lane, const absl::Status& status) {
-  Fail(absl::Status(status.code(), absl::StrCat(Place(lane), ": ", status.message())));
+void Group::FailIn(int channel, const absl::Status& status) {
+  std::string text = absl::StrCat("rank ", rank(), " of ", size(), " of group '", name(), "'");
+  if (!IsEmpty(channel)) {
+    absl::StrAppend(&text, ", in ", Describe(First(channel)), " after ", Done(channel),
+                    channel == 0 ? " collectives" : " messages");
+  }
+  Fail(absl::Status(status.code(), absl::StrCat(text, ": ", status.message())));
 }
 
 void Group::FailLater(Lane& lane, const absl::Status& error) {
-  if (lane.error.ok()) {
+  if (lane.error_since == Clock::time_point()) {
     lane.error = error;
     lane.error_since = Clock::now();
   }
-  const size_t seen = std::min(lane.launched + 1, lane.queue.size());
+  const auto seen = static_cast<int64_t>(std::min(Launched(lane) + 1, lane.operations.size()));
   const bool all_agreed =
-      std::all_of(lane.queue.begin(), lane.queue.begin() + static_cast<int64_t>(seen),
-                  [](const Queued& operation) { return operation.agreed; });
-  if (all_agreed || SecondsSince(lane.error_since) > kReasonSeconds) FailIn(lane, lane.error);
+      std::all_of(lane.operations.begin(), lane.operations.begin() + seen,
+                  [](const InFlight& operation) { return operation.is_agreed; });
+  const std::chrono::duration<double> waited = Clock::now() - lane.error_since;
+  if (all_agreed || waited.count() > kReasonSeconds) FailIn(lane.channel, lane.error);
 }
 
-void Group::Fail(absl::Status status) {
-  if (!status_.ok()) return;
-  status_ = std::move(status);
-  broken_ = Clock::now();
-  control_->Abort(status_);
+void Group::OnFailure(const absl::Status& why, bool /*is_first*/) {
+  aborted_ = Clock::now();
+  control_->Abort(why);
   std::vector<Comm> comms;
   for (const auto& lane : lanes_) {
-    if (lane != nullptr && lane->comm != nullptr) comms.push_back(std::move(lane->comm));
+    if (lane == nullptr || lane->comm == nullptr) continue;
+    device_->Deregister(lane->comm, /*is_aborted=*/true);
+    comms.push_back(std::move(lane->comm));
   }
-  if (!comms.empty()) settled_ = AbortComms(std::move(comms), child_, engine_->options_.gpu);
+  if (!comms.empty()) settled_ = AbortComms(std::move(comms), child_, device_->options().gpu);
   child_ = nullptr;
 }
 

@@ -46,7 +46,6 @@ class Results {
 }  // namespace
 
 absl::Status Group::Enqueue(Lane& lane, const Request& request) {
-  UseGpu(engine_->options_.gpu);
   if (lane.stream == nullptr) {
     // With priority over computation, which would keep peers waiting.
     int least = 0, greatest = 0;
@@ -56,20 +55,20 @@ absl::Status Group::Enqueue(Lane& lane, const Request& request) {
         CudaStatus(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking, greatest),
                    "there is no stream"));
   }
-  for (cudaEvent_t event : lane.queue[lane.launched].after) {
+  for (cudaEvent_t event : lane.operations[Launched(lane)].after) {
     RETURN_IF_ERROR(CudaStatus(cudaStreamWaitEvent(lane.stream, event, 0),
                                "a stream cannot wait for an event"));
   }
   if (size() == 1) return CopyAlone(lane, request);
   if (request.count == 0 && request.operation != Operation::kBarrier) return absl::OkStatus();
   const int64_t size = SizeOf(request.dtype);
-  Register(lane, request.input, InputElements(request, rank()) * size);
-  Register(lane, request.output, OutputElements(request, rank()) * size);
+  device_->Register(lane.comm, request.input, InputElements(request, rank()) * size);
+  device_->Register(lane.comm, request.output, OutputElements(request, rank()) * size);
   Results results;
   results.Add(ncclGroupStart());
   results.Add(EnqueueParts(lane, request));
   results.Add(ncclGroupEnd());
-  lane.launching = results.first() == ncclSuccess;
+  lane.is_launching = results.first() == ncclSuccess;
   return NcclStatus(results.first(), "NCCL refuses the operation", *lane.comm);
 }
 
@@ -140,38 +139,7 @@ absl::Status Group::CopyAlone(const Lane& lane, const Request& request) const {
       "cannot copy");
 }
 
-// Memory that NCCL cannot register gets no handle, and works without.
-void Group::Register(Lane& lane, const void* data, int64_t bytes) const {
-  if (bytes == 0) return;
-  const Engine::Region* const region = engine_->RegionOf(data, bytes);
-  if (region == nullptr ||
-      std::any_of(lane.registered.begin(), lane.registered.end(),
-                  [&](const Lane::Registered& known) { return known.begin == region->begin; })) {
-    return;
-  }
-  void* handle = nullptr;
-  if (ncclCommRegister(*lane.comm, region->begin, region->bytes, &handle) != ncclSuccess) {
-    handle = nullptr;
-  }
-  lane.registered.push_back({region->begin, handle});
-}
-
-void Group::Deregister(const char* begin) {
-  for (const auto& lane : lanes_) {
-    if (lane == nullptr) continue;
-    const auto found =
-        std::find_if(lane->registered.begin(), lane->registered.end(),
-                     [&](const Lane::Registered& known) { return known.begin == begin; });
-    if (found == lane->registered.end()) continue;
-    if (found->handle != nullptr && lane->comm != nullptr) {
-      ncclCommDeregister(*lane->comm, found->handle);
-    }
-    lane->registered.erase(found);
-  }
-}
-
 absl::Status Group::CheckMemory(const Request& request) const {
-  UseGpu(engine_->options_.gpu);
   const auto check = [&](absl::string_view which, const void* data,
                          int64_t elements) -> absl::Status {
     if (elements == 0) return absl::OkStatus();
@@ -181,10 +149,10 @@ absl::Status Group::CheckMemory(const Request& request) const {
       return absl::InvalidArgumentError(
           absl::StrCat(Describe(request), ": the ", which, " is not in GPU memory"));
     }
-    if (attributes.type == cudaMemoryTypeDevice && attributes.device != engine_->options_.gpu) {
+    if (attributes.type == cudaMemoryTypeDevice && attributes.device != device_->options().gpu) {
       return absl::InvalidArgumentError(
           absl::StrCat(Describe(request), ": the ", which, " is in memory of GPU ",
-                       attributes.device, ", and this rank has GPU ", engine_->options_.gpu));
+                       attributes.device, ", and this rank has GPU ", device_->options().gpu));
     }
     return absl::OkStatus();
   };

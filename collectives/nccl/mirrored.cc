@@ -71,8 +71,6 @@ class MirroredGroup : public Communicator {
   Exchange SplitExchange() override { return group_->SplitExchange(); }
   CompletionSource* SourceOf(Ticket ticket) override { return group_->SourceOf(ticket); }
 
-  StreamCommunicator& group() { return dynamic_cast<StreamCommunicator&>(*group_); }
-
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override {
     Request on_gpu = request;
@@ -176,10 +174,6 @@ class MirroredGroup : public Communicator {
 std::unique_ptr<Communicator> Mirror(std::unique_ptr<Communicator> group, char* memory,
                                      int64_t bytes) {
   return std::make_unique<MirroredGroup>(std::move(group), std::make_shared<Ring>(memory, bytes));
-}
-
-StreamCommunicator& Mirrored(Communicator& group) {
-  return dynamic_cast<MirroredGroup&>(group).group();
 }
 
 }  // namespace tessera::comm::nccl

@@ -9,7 +9,6 @@
 #include <memory>
 
 #include "collectives/communicator.h"
-#include "collectives/nccl/device.h"
 
 namespace tessera::comm::nccl {
 
@@ -17,9 +16,6 @@ namespace tessera::comm::nccl {
 // are made from it. If it is null, each operation allocates memory.
 std::unique_ptr<Communicator> Mirror(std::unique_ptr<Communicator> group, char* memory,
                                      int64_t bytes);
-
-// Returns the group of GPUs behind a mirrored group.
-StreamCommunicator& Mirrored(Communicator& group);
 
 }  // namespace tessera::comm::nccl
 

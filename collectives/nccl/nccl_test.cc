@@ -176,7 +176,8 @@ TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
   constexpr int64_t kCount = 1 << 20;
   ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));
-    auto& world = dynamic_cast<StreamCommunicator&>(*self.world);
+    Communicator& world = *self.world;
+    auto& streams = dynamic_cast<StreamOrder&>(world);
     cudaStream_t stream = nullptr;
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
     std::vector<float> values(kCount);
@@ -189,9 +190,9 @@ TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
       values.assign(kCount, static_cast<float>(step * (rank + 1)));
       EXPECT_EQ(cudaMemcpyAsync(first, values.data(), kBytes, cudaMemcpyDefault, stream),
                 cudaSuccess);
-      RETURN_IF_ERROR(world.StartAfter(stream));
+      RETURN_IF_ERROR(streams.StartAfter(stream));
       tickets.push_back(world.AllReduce(first, second, kCount, DType::kF32));
-      RETURN_IF_ERROR(world.LetWait(stream, tickets.back()));
+      RETURN_IF_ERROR(streams.LetWait(stream, tickets.back()));
       EXPECT_EQ(cudaMemcpyAsync(first, second, kBytes, cudaMemcpyDefault, stream), cudaSuccess);
       EXPECT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
       if (ValueAt(first + kCount - 1) != static_cast<float>(3 * step)) {

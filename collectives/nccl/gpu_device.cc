@@ -1,7 +1,7 @@
 // The Device. In a build without CUDA its creation is an error.
 #ifdef TESSERA_CUDA
 
-#include "collectives/nccl/engine.h"
+#include "collectives/nccl/gpu_device.h"
 
 #include <algorithm>
 #include <cstring>
@@ -19,15 +19,21 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The thread's intervals: while NCCL is launching an operation, and while operations run.
-constexpr auto kLaunchTick = std::chrono::microseconds(50);
-constexpr auto kTick = std::chrono::milliseconds(1);
+constexpr std::chrono::nanoseconds kShortestSleep = std::chrono::microseconds(50);
+constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(1);
+constexpr int kSleepShare = 32;  // of the time that was waited before
 
 constexpr auto kConnectTick = std::chrono::microseconds(200);
 
 }  // namespace
 
-absl::Status Engine::Open() {
+void PollingEvents::Sleep(std::chrono::nanoseconds at_most) {
+  const std::chrono::nanoseconds waited = Clock::now() - since_.load();
+  NoEvents::Sleep(
+      std::min(at_most, std::clamp(waited / kSleepShare, kShortestSleep, kLongestSleep)));
+}
+
+absl::Status GpuDevice::Open() {
   static std::once_flag once;
   std::call_once(once, LoadModulesEagerly);
   int gpus = 0;
@@ -44,28 +50,20 @@ absl::Status Engine::Open() {
   void* scratch = nullptr;
   RETURN_IF_ERROR(CudaStatus(cudaMalloc(&scratch, kScratchBytes), "no memory for barriers"));
   scratch_ = static_cast<char*>(scratch);
-  thread_ = std::thread([this] { RunThread(); });
   return absl::OkStatus();
 }
 
-Engine::~Engine() {
-  if (thread_.joinable()) {
-    {
-      const MutexLock lock(&mutex_);
-      stop_ = true;
-    }
-    thread_wakes_.NotifyAll();
-    thread_.join();
-  }
+GpuDevice::~GpuDevice() {
+  progress_.Stop();
   if (!may_free_) return;
   UseGpu(options_.gpu);
-  for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (cudaEvent_t event : unused_events_) cudaEventDestroy(event);
   for (const Region& region : memory_) ncclMemFree(region.begin);
   if (scratch_ != nullptr) cudaFree(scratch_);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
+absl::StatusOr<std::unique_ptr<Communicator>> GpuDevice::World() {
   if (world_was_made_) {
     return absl::FailedPreconditionError("the group of all ranks was made before");
   }
@@ -108,7 +106,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Engine::World() {
   return std::make_unique<Group>(this, control_, nullptr, std::move(control), std::move(comm));
 }
 
-absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
+absl::StatusOr<char*> GpuDevice::Allocate(int64_t bytes) {
   UseGpu(options_.gpu);
   const size_t size = std::max<int64_t>(bytes, 1);
   void* data = nullptr;
@@ -119,15 +117,18 @@ absl::StatusOr<char*> Engine::Allocate(int64_t bytes) {
                                                      " bytes of memory on GPU ", options_.gpu, " (",
                                                      status.message(), ")"));
   }
-  const MutexLock lock(&mutex_);
-  memory_.push_back({static_cast<char*>(data), static_cast<int64_t>(size)});
+  {
+    const MutexLock lock(&mutex_);
+    memory_.push_back({static_cast<char*>(data), static_cast<int64_t>(size), {}});
+  }
   RETURN_IF_ERROR(CudaStatus(cudaMemsetAsync(data, 0, size, stream_), "cannot clear memory"));
   RETURN_IF_ERROR(CudaStatus(cudaStreamSynchronize(stream_), "cannot clear memory"));
   return static_cast<char*>(data);
 }
 
-absl::Status Engine::Free(char* data) {
+absl::Status GpuDevice::Free(char* data) {
   UseGpu(options_.gpu);
+  const MutexLock no_progress(&progress_.mutex());
   const MutexLock lock(&mutex_);
   const auto found = std::find_if(memory_.begin(), memory_.end(),
                                   [&](const Region& region) { return region.begin == data; });
@@ -135,15 +136,14 @@ absl::Status Engine::Free(char* data) {
     return absl::InvalidArgumentError(
         "memory is freed that was not allocated, or was freed before");
   }
-  for (Group* group : groups_) {
-    group->AssertLocked();
-    group->Deregister(data);
+  for (const auto& [comm, handle] : found->handles) {
+    if (handle != nullptr) ncclCommDeregister(*comm, handle);
   }
   memory_.erase(found);
   return NcclStatus(ncclMemFree(data), "memory cannot be freed", nullptr);
 }
 
-absl::Status Engine::Copy(void* to, const void* from, int64_t bytes) {
+absl::Status GpuDevice::Copy(void* to, const void* from, int64_t bytes) {
   if (bytes == 0) return absl::OkStatus();
   UseGpu(options_.gpu);
   RETURN_IF_ERROR(CudaStatus(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_),
@@ -151,18 +151,8 @@ absl::Status Engine::Copy(void* to, const void* from, int64_t bytes) {
   return CudaStatus(cudaStreamSynchronize(stream_), "cannot copy memory");
 }
 
-char* Engine::Add(Group* group) {
-  const MutexLock lock(&mutex_);
-  groups_.push_back(group);
-  return scratch_ + groups_made_++ % kScratchBytes;
-}
-
-void Engine::Remove(Group* group) {
-  groups_.erase(std::find(groups_.begin(), groups_.end(), group));
-}
-
-absl::Status Engine::Await(absl::string_view what, Communicator* host_group,
-                           const std::function<absl::StatusOr<bool>()>& is_ready) {
+absl::Status GpuDevice::Await(absl::string_view what, Communicator* host_group,
+                              const std::function<absl::StatusOr<bool>()>& is_ready) const {
   const Clock::time_point begin = Clock::now();
   while (true) {
     ASSIGN_OR_RETURN(const bool ready, is_ready());
@@ -180,12 +170,20 @@ absl::Status Engine::Await(absl::string_view what, Communicator* host_group,
   }
 }
 
-absl::StatusOr<cudaEvent_t> Engine::TakeEvent() {
+char* GpuDevice::NextScratch() {
+  const MutexLock lock(&mutex_);
+  return scratch_ + groups_made_++ % kScratchBytes;
+}
+
+absl::StatusOr<cudaEvent_t> GpuDevice::TakeEvent() {
   cudaEvent_t event = nullptr;
-  if (!events_.empty()) {
-    event = events_.back();
-    events_.pop_back();
-    return event;
+  {
+    const MutexLock lock(&mutex_);
+    if (!unused_events_.empty()) {
+      event = unused_events_.back();
+      unused_events_.pop_back();
+      return event;
+    }
   }
   UseGpu(options_.gpu);
   RETURN_IF_ERROR(
@@ -193,49 +191,44 @@ absl::StatusOr<cudaEvent_t> Engine::TakeEvent() {
   return event;
 }
 
-void Engine::ReturnEvent(cudaEvent_t event) {
-  if (event != nullptr) events_.push_back(event);
+void GpuDevice::ReturnEvent(cudaEvent_t event) {
+  const MutexLock lock(&mutex_);
+  if (event != nullptr) unused_events_.push_back(event);
 }
 
-const Engine::Region* Engine::RegionOf(const void* data, int64_t bytes) const {
+void GpuDevice::KeepMemory() {
+  const MutexLock lock(&mutex_);
+  may_free_ = false;
+}
+
+void GpuDevice::Register(const Comm& comm, const void* data, int64_t bytes) {
+  if (bytes == 0) return;
   const char* const begin = static_cast<const char*>(data);
-  for (const Region& region : memory_) {
-    if (begin >= region.begin && begin + bytes <= region.begin + region.bytes) return &region;
+  const MutexLock lock(&mutex_);
+  for (Region& region : memory_) {
+    if (begin < region.begin || begin + bytes > region.begin + region.bytes) continue;
+    const auto [found, is_new] = region.handles.try_emplace(comm.get(), nullptr);
+    if (is_new &&
+        ncclCommRegister(*comm, region.begin, region.bytes, &found->second) != ncclSuccess) {
+      found->second = nullptr;
+    }
   }
-  return nullptr;
 }
 
-void Engine::WakeThread() {
-  thread_wanted_ = true;
-  thread_wakes_.NotifyOne();
-}
-
-void Engine::RunThread() {
-  UseGpu(options_.gpu);
-  MutexLock lock(&mutex_);
-  while (!stop_) {
-    thread_wanted_ = false;
-    bool under_way = false, launching = false;
-    for (Group* group : groups_) {
-      group->AssertLocked();
-      group->AdvanceAll(&under_way, &launching);
-    }
-    const auto next = Clock::now() + (launching ? Clock::duration(kLaunchTick) : kTick);
-    while (!stop_ && !thread_wanted_) {
-      if (!under_way) {
-        thread_wakes_.Wait(lock);
-      } else if (!thread_wakes_.WaitUntil(lock, next)) {
-        break;
-      }
-    }
+void GpuDevice::Deregister(const Comm& comm, bool is_aborted) {
+  const MutexLock lock(&mutex_);
+  for (Region& region : memory_) {
+    const auto registration = region.handles.extract(comm.get());
+    if (registration.empty() || registration.mapped() == nullptr || is_aborted) continue;
+    ncclCommDeregister(*comm, registration.mapped());
   }
 }
 
 absl::StatusOr<std::unique_ptr<Device>> Device::Create(Communicator* control,
                                                        const DeviceOptions& options) {
-  auto engine = std::make_unique<Engine>(control, options);
-  RETURN_IF_ERROR(engine->Open());
-  return engine;
+  auto device = std::make_unique<GpuDevice>(control, options);
+  RETURN_IF_ERROR(device->Open());
+  return device;
 }
 
 }  // namespace tessera::comm::nccl
