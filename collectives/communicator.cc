@@ -97,6 +97,9 @@ absl::string_view ColorsOf(absl::string_view split_text) {
   return split_text.substr(std::min(split_text.rfind(' '), split_text.size()));
 }
 
+// A wait for any of several operations tests them this often.
+constexpr auto kTestEvery = std::chrono::milliseconds(100);
+
 // Is notified by several sources.
 class Notifications : public CompletionWatcher {
  public:
@@ -109,10 +112,11 @@ class Notifications : public CompletionWatcher {
     const MutexLock lock(&mutex_);
     return count_;
   }
-  // Returns when there have been more than `seen`, or after a while.
-  void WaitFor(int64_t seen) {
+  // Returns when there have been more than `seen`, or after a while. Returns whether there were.
+  bool WaitFor(int64_t seen) {
     MutexLock lock(&mutex_);
-    if (count_ == seen) changed_.WaitFor(lock, std::chrono::milliseconds(100));
+    if (count_ == seen) changed_.WaitFor(lock, kTestEvery);
+    return count_ > seen;
   }
 
  private:
@@ -219,38 +223,40 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_v
 
 size_t WaitAny(absl::Span<const PendingOperation> operations) {
   size_t ended = 0;
-  const auto any_ended = [&](bool moves_on) {
-    for (size_t i = 0; i < operations.size(); ++i) {
-      const auto& [group, ticket] = operations[i];
-      ended = i;
-      if (moves_on ? group->Test(ticket) : group->HasEnded(ticket)) return true;
+  const auto any = [&](auto has_ended) {
+    for (ended = 0; ended < operations.size(); ++ended) {
+      if (has_ended(*operations[ended].group, operations[ended].ticket)) return true;
     }
     return false;
   };
+  const auto any_ended = [&] {
+    return any([](const Communicator& group, Ticket ticket) { return group.HasEnded(ticket); });
+  };
+  // A group on several hosts learns in Test that it has failed elsewhere.
+  const auto test_any = [&] {
+    return any([](Communicator& group, Ticket ticket) { return group.Test(ticket); });
+  };
   std::vector<CompletionSource*> sources;
-  bool is_polled = false;
   for (const auto& [group, ticket] : operations) {
     CompletionSource* const source = group->SourceOf(ticket);
-    is_polled = is_polled || source == nullptr;
-    if (source == nullptr || std::find(sources.begin(), sources.end(), source) != sources.end()) {
-      continue;
+    if (std::find(sources.begin(), sources.end(), source) == sources.end()) {
+      sources.push_back(source);
     }
-    sources.push_back(source);
   }
-  if (sources.size() == 1 && !is_polled) {
-    sources[0]->WaitUntil([&] { return any_ended(/*moves_on=*/false); });
+  if (sources.size() == 1) {
+    using Clock = std::chrono::steady_clock;
+    do {
+      const Clock::time_point until = Clock::now() + kTestEvery;
+      sources[0]->WaitUntil([&] { return any_ended() || Clock::now() >= until; });
+    } while (!any_ended() && !test_any());
     return ended;
   }
   Notifications notifications;
   for (CompletionSource* source : sources) source->Watch(&notifications);
-  while (true) {
+  for (bool is_late = false;;) {
     const int64_t seen = notifications.count();
-    if (any_ended(/*moves_on=*/is_polled)) break;
-    if (is_polled) {
-      std::this_thread::sleep_for(std::chrono::microseconds(50));
-    } else {
-      notifications.WaitFor(seen);
-    }
+    if (any_ended() || (is_late && test_any())) break;
+    is_late = !notifications.WaitFor(seen);
   }
   for (CompletionSource* source : sources) source->Unwatch(&notifications);
   return ended;

@@ -173,7 +173,7 @@ class Communicator {
   // A remark for the user on the group; may be empty.
   virtual std::string note() const { return ""; }
 
-  // Moves the operation on; null if it can only be polled.
+  // Moves the operation on, and outlives it.
   virtual CompletionSource* SourceOf(Ticket ticket) = 0;
 
  protected:

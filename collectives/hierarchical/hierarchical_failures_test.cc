@@ -205,6 +205,22 @@ TEST(HierarchicalFailuresTest, AnAbortReachesARankThatWaitsForAMessageWithinItsH
       AbortGroup);
 }
 
+// WaitAny learned of the abort at the time-out.
+TEST(HierarchicalFailuresTest, AnAbortReachesARankThatWaitsForAnyOfItsMessages) {
+  for (const std::vector<int>& senders : {std::vector<int>{1}, std::vector<int>{1, 2}}) {
+    ExpectPromptAbort(
+        [&](Communicator& world, float* data) {
+          std::vector<PendingOperation> operations;
+          for (const int sender : senders) {
+            operations.push_back({&world, world.Receive(data, 100, DType::kF32, sender)});
+            data += 100;
+          }
+          return world.Wait(operations[WaitAny(operations)].ticket);
+        },
+        AbortGroup);
+  }
+}
+
 TEST(HierarchicalFailuresTest, AGroupThatIsDestroyedInAnOperationReachesARankThatWaitsForItsHost) {
   ExpectPromptAbort(WaitForAllReduce, [](std::unique_ptr<Communicator>& world, float* data) {
     world->AllReduce(data, data, 60000, DType::kF32);
