@@ -20,6 +20,16 @@ absl::Status CheckKey(const std::string& key) {
       absl::StrCat("a key of ", key.size(), " bytes; it must have 1 to ", kMaxKeyBytes));
 }
 
+// A wait has its keys twice, and each missing key has an entry in waits_for_.
+int64_t MemoryOf(const WaitRequest& request) {
+  constexpr int64_t kEntryBytes = 3 * sizeof(std::string) + 2 * sizeof(std::set<int64_t>);
+  int64_t bytes = 0;
+  for (const std::string& key : request.keys()) {
+    bytes += kEntryBytes + 3 * static_cast<int64_t>(key.size());
+  }
+  return bytes;
+}
+
 absl::Status WithKey(const absl::Status& status, absl::string_view key) {
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), " (while waiting for '", key, "')"));
@@ -107,12 +117,20 @@ absl::StatusOr<int64_t> KeyValueStore::Add(const AddRequest& request,
 absl::Status KeyValueStore::CheckWait(int rank, const WaitRequest& request) const {
   if (request.keys().empty()) return absl::InvalidArgumentError("a wait for no key");
   for (const std::string& key : request.keys()) RETURN_IF_ERROR(CheckKey(key));
-  const int64_t waits =
-      std::count_if(waits_.begin(), waits_.end(),
-                    [rank](const auto& id_and_wait) { return id_and_wait.second.rank == rank; });
-  if (waits < kMaxWaitsOfRank) return absl::OkStatus();
+  int64_t waits = 0, bytes = MemoryOf(request);
+  for (const auto& [id, wait] : waits_) {
+    if (wait.rank != rank) continue;
+    ++waits;
+    bytes += wait.bytes;
+  }
+  if (waits >= kMaxWaitsOfRank) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("rank ", rank, " has ", waits, " waits already, the most that are allowed"));
+  }
+  if (bytes <= kMaxWaitBytesOfRank) return absl::OkStatus();
   return absl::ResourceExhaustedError(
-      absl::StrCat("rank ", rank, " has ", waits, " waits already, the most that are allowed"));
+      absl::StrCat("rank ", rank, " waits for keys of more than ", kMaxWaitBytesOfRank,
+                   " bytes together: wait for fewer keys at a time"));
 }
 
 void KeyValueStore::StartWait(int rank, const StoreRequest& request, Deadline now,
@@ -125,6 +143,7 @@ void KeyValueStore::StartWait(int rank, const StoreRequest& request, Deadline no
   Wait wait;
   wait.rank = rank;
   wait.id = request.id();
+  wait.bytes = MemoryOf(request.wait());
   wait.keys.assign(request.wait().keys().begin(), request.wait().keys().end());
   for (const std::string& key : wait.keys) {
     if (!values_.contains(key)) wait.missing.insert(key);

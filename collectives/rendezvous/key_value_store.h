@@ -46,6 +46,7 @@ class KeyValueStore {
     int rank = 0;
     int64_t id = 0;
     std::vector<std::string> keys;
+    int64_t bytes = 0;  // of memory, about
     absl::flat_hash_set<std::string> missing;
     Deadline deadline;
   };

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "collectives/rendezvous/limits.h"
 
 namespace tessera::comm {
@@ -123,6 +124,21 @@ TEST_F(KeyValueStoreTest, Limits) {
   // No overflow on the way to the deadline.
   EXPECT_THAT(Wait(1, {"k"}, INT64_MAX), IsEmpty());
   EXPECT_EQ(Wait(1, {"k"}, INT64_MIN).size(), 1);
+}
+
+// The keys of a wait are kept, and their number in one message is bounded by its size alone.
+TEST_F(KeyValueStoreTest, ARankCannotFillTheStoreWithKeysThatItWaitsFor) {
+  const std::vector<std::string> keys(kMaxWaitBytesOfRank / 8000, std::string(kMaxKeyBytes, 'k'));
+  int waits = 0;
+  while (waits < kMaxWaitsOfRank && Wait(0, keys, 1000).empty()) ++waits;
+  ASSERT_LT(waits, kMaxWaitsOfRank);
+  EXPECT_GT(waits, 1);
+  EXPECT_EQ(Wait(0, keys, 1000)[0].response.error(),
+            absl::StrCat("rank 0 waits for keys of more than ", kMaxWaitBytesOfRank,
+                         " bytes together: wait for fewer keys at a time"));
+  EXPECT_THAT(Wait(1, keys, 1000), IsEmpty());
+  store_.RemoveWaitsOf(0);
+  EXPECT_THAT(Wait(0, keys, 1000), IsEmpty());
 }
 
 TEST_F(KeyValueStoreTest, FullStore) {

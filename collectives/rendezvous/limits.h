@@ -20,6 +20,8 @@ inline constexpr int64_t kMaxReasonBytes = 4096;
 
 // Requests of one rank that are waiting for an answer.
 inline constexpr int64_t kMaxWaitsOfRank = 256;
+// Memory of the keys of these. A rank of a job of 100,000 may wait for a key of each.
+inline constexpr int64_t kMaxWaitBytesOfRank = 64 << 20;
 
 }  // namespace tessera::comm
 
