@@ -5,8 +5,8 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "core/layout/mesh.h"
 #include "core/tensor/collective.h"
 #include "core/tensor/dtype.h"
@@ -17,7 +17,7 @@ struct CollectiveCall {
   CollectiveOperation operation = CollectiveOperation::kAllReduce;
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;  // of an all-reduce or a reduce-scatter
-  absl::InlinedVector<int, 2> axes;       // of the mesh: a group is Mesh::GroupsAlong(axes)
+  std::vector<int> axes;                  // of the mesh: a group is Mesh::GroupsAlong(axes)
   // Elements of the full buffer: of the input and the output of an all-reduce and an all-to-all,
   // of the input of a reduce-scatter, of the output of an all-gather.
   int64_t count = 0;
