@@ -1,10 +1,8 @@
 #include "collectives/fake/fake.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,32 +10,21 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
+#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 namespace {
 
+constexpr std::chrono::seconds kExchangeTimeout{60};
+
 // The texts of all threads.
 class Board {
  public:
-  static constexpr std::chrono::seconds kTimeout{60};
-
   explicit Board(int ranks) : ranks_(ranks) {}
 
   Exchange ExchangeOf(int rank) {
-    return [this, rank](absl::string_view key,
-                        absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
-      std::unique_lock<std::mutex> lock(mutex_);
-      // A key may be used again, once all threads have its texts.
-      Round& round = rounds_[absl::StrCat(key, "#", uses_[{std::string(key), rank}]++)];
-      round.texts.resize(ranks_);
-      round.texts[rank] = std::string(mine);
-      ++round.there;
-      changed_.notify_all();
-      if (changed_.wait_for(lock, kTimeout, [&] { return round.there == ranks_; })) {
-        return round.texts;
-      }
-      return absl::DeadlineExceededError(
-          absl::StrCat(ranks_ - round.there, " of ", ranks_, " ranks did not come to ", key));
+    return [this, rank](absl::string_view key, absl::string_view mine) {
+      return ExchangeTexts(rank, std::string(key), mine);
     };
   }
 
@@ -47,11 +34,28 @@ class Board {
     int there = 0;
   };
 
+  absl::StatusOr<std::vector<std::string>> ExchangeTexts(int rank, const std::string& key,
+                                                         absl::string_view mine) {
+    const auto end = std::chrono::steady_clock::now() + kExchangeTimeout;
+    MutexLock lock(&mutex_);
+    // A key may be used again, once all threads have its texts.
+    Round& round = rounds_[absl::StrCat(key, "#", uses_[{key, rank}]++)];
+    round.texts.resize(ranks_);
+    round.texts[rank] = std::string(mine);
+    ++round.there;
+    changed_.NotifyAll();
+    while (round.there < ranks_ && changed_.WaitUntil(lock, end)) {
+    }
+    if (round.there == ranks_) return round.texts;
+    return absl::DeadlineExceededError(
+        absl::StrCat(ranks_ - round.there, " of ", ranks_, " ranks did not come to ", key));
+  }
+
   const int ranks_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<std::pair<std::string, int>, int> uses_;  // of a key by a rank
-  std::map<std::string, Round> rounds_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::map<std::pair<std::string, int>, int> uses_ ABSL_GUARDED_BY(mutex_);  // of a key by a rank
+  std::map<std::string, Round> rounds_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
