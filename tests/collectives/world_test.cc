@@ -1,0 +1,132 @@
+// One program on every World: ranks that are threads, and ranks that are processes over each of the
+// CPU's backends. All of them give the same bytes.
+#include "collectives/world.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/connected_world.h"
+#include "collectives/fake/fake.h"
+#include "collectives/testing/ranks.h"
+#include "core/status/status_macros.h"
+#include "gtest/gtest.h"
+
+namespace tessera::comm {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int64_t kPart = 5000;  // of a buffer with a part for each rank
+constexpr int64_t kCount = kRanks * kPart - 3;
+
+// Sums values of all ranks, in parts and at once, among all of them and half of them, and passes a
+// message around. Appends all bytes of each result to *results.
+absl::Status Communicate(World& world, Communicator& half, char* memory, std::string* results) {
+  Communicator& all = world.communicator();
+  const int rank = world.rank();
+  constexpr int64_t kBytes = kCount * sizeof(float);
+  float* const input = reinterpret_cast<float*>(memory);
+  float* const output = input + kRanks * kPart;
+  std::vector<float> values(kCount);
+  for (int64_t i = 0; i < kCount; ++i) values[i] = 1.0f / static_cast<float>(3 + i + 7 * rank);
+  RETURN_IF_ERROR(world.Copy(input, values.data(), kBytes));
+  const auto add_result = [&](Communicator& group, Ticket ticket) -> absl::Status {
+    RETURN_IF_ERROR(group.Wait(ticket));
+    std::string bytes(kBytes, '\0');
+    RETURN_IF_ERROR(world.Copy(bytes.data(), output, kBytes));
+    results->append(bytes);
+    return absl::OkStatus();
+  };
+  const Part own = PartOf(kCount, kPart, rank);
+  RETURN_IF_ERROR(
+      add_result(all, all.ReduceScatter(input, output + own.begin, kCount, kPart, DType::kF32)));
+  RETURN_IF_ERROR(
+      add_result(all, all.AllGather(output + own.begin, output, kCount, kPart, DType::kF32)));
+  RETURN_IF_ERROR(add_result(half, half.AllReduce(input, output, kCount, DType::kF32)));
+  const int next = (rank + 1) % kRanks, previous = (rank + kRanks - 1) % kRanks;
+  const std::vector<PendingOperation> messages = {
+      {&all, all.Send(input, kCount, DType::kF32, next)},
+      {&all, all.Receive(output, kCount, DType::kF32, previous)}};
+  const size_t first = WaitAny(messages);
+  RETURN_IF_ERROR(all.Wait(messages[first].ticket));
+  RETURN_IF_ERROR(all.Wait(messages[0].ticket));
+  return add_result(all, messages[1].ticket);
+}
+
+// Each rank requests an operation of its own on a group, which all get as an error.
+absl::Status Disagree(World& world) {
+  ASSIGN_OR_RETURN(const auto group,
+                   world.communicator().Split("quarrel", std::vector<int>(kRanks, 0)));
+  int64_t data = 0;
+  const absl::Status status =
+      group->Wait(group->Broadcast(&data, &data, 1, DType::kI64, world.rank()));
+  const bool is_named =
+      absl::StrContains(status.message(), "the ranks of group 'quarrel' disagree on operation 1: ");
+  return is_named ? absl::OkStatus() : absl::InternalError(status.ToString());
+}
+
+absl::Status Drive(World& world, std::string* results) {
+  if (world.size() != kRanks) return absl::InternalError("another number of ranks");
+  std::vector<int> halves(kRanks);
+  for (int r = 0; r < kRanks; ++r) halves[r] = r / 2;
+  ASSIGN_OR_RETURN(const auto half, world.communicator().Split("half", halves));
+  ASSIGN_OR_RETURN(char* const memory, world.Allocate(2 * kRanks * kPart * sizeof(float)));
+  RETURN_IF_ERROR(Communicate(world, *half, memory, results));
+  RETURN_IF_ERROR(world.Free(memory));
+  RETURN_IF_ERROR(Disagree(world));
+  const absl::Status barrier = world.cpu_communicator().Wait(world.cpu_communicator().Barrier());
+  RETURN_IF_ERROR(barrier);
+  return world.Leave();
+}
+
+// The results of each rank on threads.
+std::vector<std::string> ResultsOfThreads(uint64_t seed) {
+  std::vector<std::string> results(kRanks);
+  const auto statuses = RunFake({.ranks = kRanks, .seed = seed},
+                                [&](World& world) { return Drive(world, &results[world.rank()]); });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  return results;
+}
+
+absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectProcess(int rank, const std::string& job,
+                                                               const WorldOptions& options) {
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TESSERA_SECRET", "TESSERA_LISTEN_FD"}) {
+    unsetenv(name);
+  }
+  for (const char* name : {"RANK", "LOCAL_RANK"}) setenv(name, absl::StrCat(rank).c_str(), 1);
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
+    setenv(name, absl::StrCat(kRanks).c_str(), 1);
+  }
+  setenv("TORCHELASTIC_RUN_ID", job.c_str(), 1);
+  return ConnectedWorld::Connect(options);
+}
+
+TEST(WorldTest, ThreadsAndProcessesGiveTheSameResults) {
+  const std::vector<std::string> expected = ResultsOfThreads(0);
+  EXPECT_EQ(ResultsOfThreads(1), expected);
+  for (const char* backend : {"shm", "tcp", "hierarchical"}) {
+    WorldOptions options;
+    options.backend = backend;
+    if (options.backend == "hierarchical") options.hosts = {"a", "a", "b", "b"};
+    const std::string job = absl::StrCat("world_test-", getpid(), "-", backend);
+    const auto statuses =
+        RunProcesses(kRanks, [&](int rank, const Exchange& /*exchange*/) -> absl::Status {
+          ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, job, options));
+          if (world->backend() != backend) return absl::InternalError("another backend");
+          std::string results;
+          RETURN_IF_ERROR(Drive(*world, &results));
+          return results == expected[rank] ? absl::OkStatus()
+                                           : absl::InternalError("other results than of threads");
+        });
+    for (const absl::Status& status : statuses)
+      EXPECT_TRUE(status.ok()) << backend << ": " << status;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::comm
