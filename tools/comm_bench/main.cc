@@ -23,14 +23,14 @@
 #include "tools/command_line/command_line.h"
 
 ABSL_FLAG(std::string, operations, "all",
-          "which, with commas between: all-reduce, reduce-scatter, all-gather, all-to-all, "
+          "operations, separated by commas: all-reduce, reduce-scatter, all-gather, all-to-all, "
           "broadcast, send, barrier");
 ABSL_FLAG(std::string, b, "8", "the smallest size");
 ABSL_FLAG(std::string, e, "128M", "the largest size");
-ABSL_FLAG(double, f, 2, "from one size to the next");
-ABSL_FLAG(int32_t, n, 20, "timed runs of each");
-ABSL_FLAG(int32_t, w, 5, "runs before those");
-ABSL_FLAG(std::string, d, "f32", "the type: f32, f64, bf16, f16, i32, i64, u8");
+ABSL_FLAG(double, f, 2, "the factor from one size to the next");
+ABSL_FLAG(int32_t, n, 20, "timed runs of each operation and size");
+ABSL_FLAG(int32_t, w, 5, "untimed runs before those");
+ABSL_FLAG(std::string, d, "f32", "the element type: f32, f64, bf16, f16, i32, i64, u8");
 ABSL_FLAG(std::string, o, "sum", "how all-reduce and reduce-scatter reduce: sum or max");
 ABSL_FLAG(int32_t, r, 0, "the root of a broadcast");
 ABSL_FLAG(bool, check, true, "compare every element of a result with the expected one");
@@ -39,14 +39,15 @@ ABSL_FLAG(bool, bound, false,
 ABSL_FLAG(bool, overlap, false,
           "time each operation alone, computation of about the same length alone, and both "
           "together");
-ABSL_FLAG(bool, shared, true, "buffers in memory that ranks of a host share");
+ABSL_FLAG(bool, shared, true, "take buffers from memory that the ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
-ABSL_FLAG(std::string, backend, "",
-          "shm, tcp or hierarchical, nccl between GPUs; default: chosen by where the ranks are");
+ABSL_FLAG(
+    std::string, backend, "",
+    "shm, tcp, hierarchical, or nccl between GPUs; without it, by the hosts that the ranks are on");
 ABSL_FLAG(std::vector<std::string>, hosts, {},
-          "the host of each rank, by any name, to try several on one machine: a,a,b,b");
-ABSL_FLAG(std::string, interface, "", "of tcp: an address or interface of this host");
-ABSL_FLAG(std::string, rendezvous, "", "HOST:PORT of rank 0, if no launcher sets it");
+          "treat the ranks as if they were on these hosts, by any names: a,a,b,b");
+ABSL_FLAG(std::string, interface, "", "the address or interface of this host for tcp");
+ABSL_FLAG(std::string, rendezvous, "", "where rank 0 listens, if no launcher sets it");
 ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 ABSL_FLAG(std::string, fault, "",
           "for tests: at its N-th operation a rank aborts (RANK:N:fail) or is late "
@@ -93,11 +94,10 @@ std::string HelpText() {
       "  ... comm_bench --operations=all-reduce -b 4K -e 64M -f 4 --bound\n"
       "  torchrun --no-python --nproc_per_node=2 .../comm_bench -e 1M\n",
       FlagsHelp(Groups()),
-      "\nSizes are in bytes, of the buffer that is whole: 8, 4K, 128M. algbw is size over time;\n"
-      "busbw is what a link carries, by the factors of nccl-tests. --overlap prints the share of "
-      "an\n"
-      "operation that is hidden behind computation, and the share by which computation is "
-      "slower.\n");
+      "\nSizes are those of the full buffer, in bytes: 8, 4K, 128M. algbw is size over time;\n"
+      "busbw is algbw times the factor of nccl-tests, to compare with the rate of a link.\n"
+      "--overlap prints the share of an operation that is hidden behind computation, and the\n"
+      "share by which computation is slower.\n");
 }
 
 absl::StatusOr<std::vector<Operation>> ParseOperations(const std::string& text) {

@@ -17,7 +17,7 @@
 
 ABSL_FLAG(int32_t, nproc, 0, "ranks to start, all on this machine");
 ABSL_FLAG(double, grace, 5,
-          "seconds between SIGTERM and SIGKILL for the other ranks when one has failed");
+          "when a rank has failed, seconds between SIGTERM and SIGKILL for the others");
 ABSL_FLAG(int32_t, max_restarts, 0, "how often all ranks are started again after one has failed");
 
 namespace tessera::comm {
@@ -92,20 +92,22 @@ Examples
 
 Variables of each rank
   RANK, WORLD_SIZE               the number of the rank, and of all ranks
-  LOCAL_RANK, LOCAL_WORLD_SIZE   the same here, since all ranks are on this machine
+  LOCAL_RANK, LOCAL_WORLD_SIZE   the same, as all ranks are on this machine
   MASTER_ADDR, MASTER_PORT       where ranks find each other
-  TESSERA_SECRET                 by which they know each other; a new one for each start
+  TESSERA_SECRET                 with which ranks prove that they are of this job; new for each
+                                 start
   TESSERA_RESTART_COUNT          how often the job was started again: 0 at first
   OMP_NUM_THREADS                its share of the cores that this process may use (affinity and
                                  control group), unless you have set it
 
 Signals and output
-  Ctrl-C, SIGTERM, SIGHUP and SIGQUIT go to all ranks, which may take their time to end; the third
-  kills them, and none leads to a restart. SIGUSR1 and SIGUSR2 go to all ranks too. If the
-  reader of the output has gone (... | head), ranks are sent SIGTERM.
-  Rank 0 reads standard input, except in the background of a terminal.
-  The exit code is that of the rank that failed first: 128 and the number of the signal, if it was
-  killed by one.
+  Ctrl-C, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks, which may take as long as they
+  need to end; the third such signal kills them. A job that is ended so is not started again.
+  SIGUSR1 and SIGUSR2 are passed on too. If the reader of the output ends (... | head), all ranks
+  get SIGTERM.
+  Rank 0 reads standard input, unless the job is in the background of a terminal.
+  The exit code is that of the rank that failed first; if a signal killed it, 128 plus the number of
+  the signal.
 
 Across machines, use torchrun, srun or mpirun, with TESSERA_SECRET set to the same random text on
 every rank.

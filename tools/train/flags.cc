@@ -61,18 +61,18 @@ ABSL_FLAG(double, clip_norm, 0, "the largest norm of all gradients together; 0: 
 ABSL_FLAG(uint64_t, seed, 0, "for initial values, the order of the data, dropout and samples");
 
 ABSL_FLAG(std::string, device, "", "cpu, or reference: the simplest loops, in double");
-ABSL_FLAG(int32_t, threads, 0, "0: OMP_NUM_THREADS, or all cores");
+ABSL_FLAG(int32_t, threads, 0, "threads of the kernels; 0: OMP_NUM_THREADS, or all cores");
 ABSL_FLAG(int64_t, micro_batches, 0, "gradient accumulation: micro-batches per step");
 ABSL_FLAG(std::string, recompute, "",
           "none, or block: compute the activations of each block again in the backward pass, to "
           "save memory");
-ABSL_FLAG(std::string, memory_limit, "", "such as 2GiB: refuse a run that needs more");
+ABSL_FLAG(std::string, memory_limit, "", "refuse a run that needs more than this, such as 2GiB");
 
 ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
 ABSL_FLAG(std::string, resume, "",
-          "a run folder, to go on from its newest complete checkpoint, or one checkpoint");
-ABSL_FLAG(bool, allow_changed_data, false,
-          "with --resume: train on although the data is not what it was");
+          "a run folder, to continue from its newest complete checkpoint, or the folder of one "
+          "checkpoint");
+ABSL_FLAG(bool, allow_changed_data, false, "with --resume: continue although the data has changed");
 ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: one at the end");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: one at the end");
 ABSL_FLAG(int64_t, log_every, 0, "steps between step lines; 0: a few lines a second");
@@ -81,16 +81,17 @@ ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
 
 ABSL_FLAG(int64_t, sample_tokens, 0, "tokens to generate after training; 0: none");
 ABSL_FLAG(std::string, prompt, "", "the text that a sample continues");
-ABSL_FLAG(double, temperature, 0, "0: always the most probable token");
+ABSL_FLAG(double, temperature, 0,
+          "divides the logits before a token is drawn; 0: always the most probable token");
 ABSL_FLAG(int64_t, top_k, 0, "draw from the most probable tokens only; 0: from all");
 
-ABSL_FLAG(bool, print_config, false, "print the configuration with every field, and end");
-ABSL_FLAG(bool, plan_only, false, "print what the run would need, allocate none of it, and end");
+ABSL_FLAG(bool, print_config, false, "print the configuration with every field, and exit");
+ABSL_FLAG(bool, plan_only, false, "print what the run would need, allocate none of it, and exit");
 ABSL_FLAG(std::string, trace, "", "write a trace of one step to this file, for ui.perfetto.dev");
 ABSL_FLAG(std::vector<std::string>, dump, {},
-          "write texts to the run folder: graph, plan, program, memory, with commas between");
+          "write these texts to the run folder, separated by commas: graph, plan, program, memory");
 ABSL_FLAG(bool, check_memory, false,
-          "check the memory plan by a step in guarded memory, before training");
+          "before training, check the memory plan with a step in guarded memory");
 
 namespace tessera {
 namespace {

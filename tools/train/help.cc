@@ -24,7 +24,7 @@ constexpr char kExamples[] =
     "      trains the preset $preset on the King James Bible, then generates some text\n"
     "  $program --data=my.txt --set=$example --lr=5e-4 --steps=500 --out=my_run\n"
     "  $program --resume=my_run --steps=1000\n"
-    "      goes on from the newest checkpoint\n"
+    "      continues from the newest checkpoint\n"
     "  $program --resume=my_run --mode=sample --prompt=\"In the beginning\"\n"
     "  $program --batch=64 --recompute=block --plan_only\n"
     "      prints what the run would need: parameters, FLOPs, memory\n";
