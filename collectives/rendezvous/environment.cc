@@ -3,7 +3,6 @@
 #include <climits>
 #include <cstdint>
 #include <cstdlib>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"

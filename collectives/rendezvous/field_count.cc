@@ -1,6 +1,5 @@
 #include "collectives/rendezvous/field_count.h"
 
-#include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/wire_format_lite.h"

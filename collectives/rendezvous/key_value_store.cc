@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/rendezvous/limits.h"
 #include "core/status/status_macros.h"
@@ -51,19 +50,11 @@ void KeyValueStore::Handle(int rank, const StoreRequest& request, Deadline now,
     StartWait(rank, request, now, answers);
     return;
   }
-  absl::Status status;
-  int64_t sum = 0;
+  absl::Status status = absl::UnimplementedError("the store does not know this request");
   if (request.kind_case() == StoreRequest::kSet) {
     status = Set(request.set().key(), request.set().value(), answers);
-  } else if (request.kind_case() == StoreRequest::kAdd) {
-    const absl::StatusOr<int64_t> added = Add(request.add(), answers);
-    status = added.status();
-    if (added.ok()) sum = *added;
-  } else {
-    status = absl::UnimplementedError("the store does not know this request");
   }
   answers->push_back({rank, ResponseOf(request.id(), status)});
-  answers->back().response.set_sum(sum);
 }
 
 absl::Status KeyValueStore::Set(const std::string& key, std::string value,
@@ -96,22 +87,6 @@ absl::Status KeyValueStore::Set(const std::string& key, std::string value,
     if (wait.missing.empty()) Finish(id, absl::OkStatus(), answers);
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> KeyValueStore::Add(const AddRequest& request,
-                                           std::vector<Answer>* answers) {
-  RETURN_IF_ERROR(CheckKey(request.key()));
-  int64_t sum = 0;
-  const auto old = values_.find(request.key());
-  if (old != values_.end() && !absl::SimpleAtoi(old->second, &sum)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the value of '", request.key(), "' is not a number"));
-  }
-  if (__builtin_add_overflow(sum, request.delta(), &sum)) {
-    return absl::OutOfRangeError(absl::StrCat("'", request.key(), "' does not fit into 64 bits"));
-  }
-  RETURN_IF_ERROR(Set(request.key(), absl::StrCat(sum), answers));
-  return sum;
 }
 
 absl::Status KeyValueStore::CheckWait(int rank, const WaitRequest& request) const {

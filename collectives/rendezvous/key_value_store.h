@@ -14,7 +14,6 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "collectives/net/deadline.h"
 #include "collectives/rendezvous/store.pb.h"
 
@@ -27,7 +26,7 @@ class KeyValueStore {
     StoreResponse response;
   };
 
-  // Handles a set, wait or add. Appends the answers that can be sent now, to this and other ranks,
+  // Handles a set or a wait. Appends the answers that can be sent now, to this and other ranks,
   // to `answers`.
   void Handle(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
 
@@ -53,7 +52,6 @@ class KeyValueStore {
   using WaitId = int64_t;
 
   absl::Status Set(const std::string& key, std::string value, std::vector<Answer>* answers);
-  absl::StatusOr<int64_t> Add(const AddRequest& request, std::vector<Answer>* answers);
   void StartWait(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
   absl::Status CheckWait(int rank, const WaitRequest& request) const;
   StoreResponse ValuesFor(const Wait& wait) const;

@@ -30,12 +30,6 @@ class KeyValueStoreTest : public ::testing::Test {
     request.mutable_set()->set_value(value);
     return Handle(0, request);
   }
-  std::vector<KeyValueStore::Answer> Add(const std::string& key, int64_t delta) {
-    StoreRequest request;
-    request.mutable_add()->set_key(key);
-    request.mutable_add()->set_delta(delta);
-    return Handle(0, request);
-  }
   std::vector<KeyValueStore::Answer> Wait(int rank, const std::vector<std::string>& keys,
                                           int64_t timeout_ms) {
     StoreRequest request;
@@ -99,16 +93,6 @@ TEST_F(KeyValueStoreTest, ForgetsARank) {
   const auto answers = Set("a", "");
   ASSERT_EQ(answers.size(), 2);
   EXPECT_EQ(answers[0].rank, 2);
-}
-
-TEST_F(KeyValueStoreTest, Adds) {
-  EXPECT_EQ(Add("n", 5)[0].response.sum(), 5);
-  EXPECT_EQ(Add("n", -7)[0].response.sum(), -2);
-  EXPECT_THAT(Wait(0, {"n"}, 0)[0].response.values(), ElementsAre("-2"));
-  Set("text", "abc");
-  EXPECT_THAT(Add("text", 1)[0].response.error(), HasSubstr("'text'"));
-  Add("big", INT64_MAX);
-  EXPECT_THAT(Add("big", 1)[0].response.error(), HasSubstr("64 bits"));
 }
 
 TEST_F(KeyValueStoreTest, Limits) {

@@ -1,7 +1,5 @@
 #include "collectives/rendezvous/rendezvous.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 #include <utility>
@@ -10,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "collectives/host_identity.h"
 #include "collectives/net/proof.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/local_discovery.h"
@@ -61,16 +58,6 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StartServer(const RankEnvironment& 
   }
   ASSIGN_OR_RETURN(options.listener, Listen(environment));
   return StoreServer::Start(std::move(options));
-}
-
-RankInfo InfoOf(const RankEnvironment& environment) {
-  RankInfo info;
-  info.set_rank(environment.rank);
-  info.set_local_rank(environment.local_rank);
-  info.set_local_size(environment.local_size);
-  info.set_host(HostName());
-  info.set_pid(getpid());
-  return info;
 }
 
 absl::Status DidNotJoin(const std::vector<std::string>& missing, int size,
@@ -133,28 +120,18 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironme
 
 absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, milliseconds timeout,
                                       milliseconds full_timeout) {
-  RETURN_IF_ERROR(client_->Set(absl::StrCat(kRankPrefix, environment.rank),
-                               InfoOf(environment).SerializeAsString()));
+  RETURN_IF_ERROR(client_->Set(absl::StrCat(kRankPrefix, environment.rank), ""));
   std::vector<std::string> keys;
   for (int rank = 0; rank < environment.size; ++rank) {
     keys.push_back(absl::StrCat(kRankPrefix, rank));
   }
   std::vector<std::string> missing;
-  const absl::StatusOr<std::vector<std::string>> values = client_->WaitAll(keys, timeout, &missing);
-  if (absl::IsDeadlineExceeded(values.status())) {
-    const std::string address =
-        environment.one_host ? client_->address()
-                             : FormatAddress(environment.master_host, environment.master_port);
-    return DidNotJoin(missing, environment.size, address, full_timeout);
-  }
-  RETURN_IF_ERROR(values.status());
-  for (const std::string& value : *values) {
-    if (!ranks_.emplace_back().ParseFromString(value)) {
-      return absl::InternalError(
-          absl::StrCat("the description of rank ", ranks_.size() - 1, " is malformed"));
-    }
-  }
-  return absl::OkStatus();
+  const absl::Status status = client_->WaitAll(keys, timeout, &missing).status();
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  const std::string address = environment.one_host
+                                  ? client_->address()
+                                  : FormatAddress(environment.master_host, environment.master_port);
+  return DidNotJoin(missing, environment.size, address, full_timeout);
 }
 
 absl::Status Rendezvous::Leave(const absl::Status& why) {

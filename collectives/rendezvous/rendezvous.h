@@ -1,18 +1,16 @@
-// The ranks of a job find each other: rank 0 runs the store, each rank connects to it, describes
-// itself, and waits until all ranks have done so.
+// The ranks of a job find each other: rank 0 runs the store, each rank connects to it, and waits
+// until all ranks have done so.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_
 
 #include <chrono>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "collectives/rendezvous/environment.h"
-#include "collectives/rendezvous/store.pb.h"
 #include "collectives/rendezvous/store_client.h"
 #include "collectives/rendezvous/store_server.h"
 
@@ -35,8 +33,6 @@ class Rendezvous {
   // Without Leave, this rank is lost to the others.
   ~Rendezvous() = default;
 
-  // By rank.
-  const std::vector<RankInfo>& ranks() const { return ranks_; }
   StoreClient& store() { return *client_; }
   // The job's secret: from the environment, or made by rank 0.
   const std::string& secret() const { return client_->secret(); }
@@ -54,7 +50,6 @@ class Rendezvous {
 
   std::unique_ptr<StoreServer> server_;  // on rank 0
   std::unique_ptr<StoreClient> client_;  // destroyed before the server
-  std::vector<RankInfo> ranks_;
 };
 
 // "rank 3", "ranks 2 and 3", "ranks 1, 2 and 3"; a long list is shortened.

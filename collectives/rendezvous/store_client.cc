@@ -191,15 +191,6 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
   return std::vector<std::string>(response.values().begin(), response.values().end());
 }
 
-absl::StatusOr<int64_t> StoreClient::Add(absl::string_view key, int64_t delta) {
-  StoreRequest request;
-  request.mutable_add()->set_key(std::string(key));
-  request.mutable_add()->set_delta(delta);
-  StoreResponse response;
-  RETURN_IF_ERROR(Call(&request, std::chrono::milliseconds(0), &response));
-  return response.sum();
-}
-
 std::vector<LostRank> StoreClient::LostRanks() const {
   const MutexLock lock(&mutex_);
   return lost_;

@@ -76,10 +76,6 @@ class StoreClient {
                                                    std::chrono::milliseconds timeout,
                                                    std::vector<std::string>* missing = nullptr);
 
-  // Adds to the number that is the key's value in decimal digits (0 if it has none), and returns
-  // the sum.
-  absl::StatusOr<int64_t> Add(absl::string_view key, int64_t delta);
-
   // Ranks that ended without leaving, in the order in which they did so, and rank 0 if the store
   // itself is gone. Costs no more than a lock.
   std::vector<LostRank> LostRanks() const;

@@ -77,7 +77,6 @@ TEST(StoreTest, RanksExchangeValues) {
     ASSERT_TRUE(client->Set(absl::StrCat("from/", rank), absl::StrCat("value ", rank)).ok());
     const int next = (rank + 1) % kSize;
     EXPECT_EQ(*client->Wait(absl::StrCat("from/", next), kLong), absl::StrCat("value ", next));
-    EXPECT_TRUE(client->Add("count", 1).ok());
     const std::vector<std::string> keys = {"from/7", "from/0"};
     EXPECT_THAT(*client->WaitAll(keys, kLong), ElementsAre("value 7", "value 0"));
     EXPECT_TRUE(client->Leave(absl::OkStatus()).ok());
@@ -135,7 +134,7 @@ TEST(StoreTest, OneThreadMayWaitWhileAnotherSets) {
   const auto client = Connect(server->port(), 0, 1);
   std::thread waiting([&] { EXPECT_EQ(*client->Wait("key", kLong), "value"); });
   std::thread waiting_too([&] { EXPECT_EQ(*client->Wait("other", kLong), "2"); });
-  EXPECT_TRUE(client->Add("other", 2).ok());
+  EXPECT_TRUE(client->Set("other", "2").ok());
   EXPECT_TRUE(client->Set("key", "value").ok());
   waiting.join();
   waiting_too.join();

@@ -62,7 +62,6 @@ class Model {
 
   void Note(const StoreRequest& request, const KeyValueStore::Answer& answer) {
     if (request.has_set()) values_[request.set().key()] = request.set().value();
-    if (request.has_add()) values_[request.add().key()] = absl::StrCat(answer.response.sum());
   }
 
   void Check(const std::vector<KeyValueStore::Answer>& answers) {
