@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
-#include <cstdlib>
 #include <string>
 #include <thread>
 

@@ -34,30 +34,6 @@ SocketAddress::SocketAddress(const sockaddr* address) {
   std::memcpy(&storage_, address, is_ipv6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
 }
 
-SocketAddress SocketAddress::Loopback(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
-}
-
-SocketAddress SocketAddress::AnyIpv4(int port) {
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  address.sin_port = htons(port);
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
-}
-
-SocketAddress SocketAddress::AnyIpv6(int port) {
-  sockaddr_in6 address = {};
-  address.sin6_family = AF_INET6;
-  address.sin6_addr = in6addr_any;
-  address.sin6_port = htons(port);
-  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
-}
-
 absl::StatusOr<SocketAddress> SocketAddress::Parse(const std::string& host, int port) {
   std::vector<SocketAddress> addresses;
   if (LookUp(host, port, AI_NUMERICHOST, &addresses) != 0) {

@@ -21,9 +21,9 @@ class SocketAddress {
   SocketAddress() = default;  // no address
   explicit SocketAddress(const sockaddr* address);
 
-  static SocketAddress Loopback(int port);  // 127.0.0.1
-  static SocketAddress AnyIpv4(int port);
-  static SocketAddress AnyIpv6(int port);
+  static SocketAddress Loopback(int port) { return *Parse("127.0.0.1", port); }
+  static SocketAddress AnyIpv4(int port) { return *Parse("0.0.0.0", port); }
+  static SocketAddress AnyIpv6(int port) { return *Parse("::", port); }
   // `host` is an address in digits; InvalidArgument if it is not.
   static absl::StatusOr<SocketAddress> Parse(const std::string& host, int port);
 
@@ -31,7 +31,6 @@ class SocketAddress {
   std::string host() const;  // in digits
   int port() const;
   std::string text() const;  // "10.0.0.2:40123"
-  bool is_same_host(const SocketAddress& other) const { return host() == other.host(); }
 
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   socklen_t bytes() const {
