@@ -4,7 +4,6 @@
 #include <chrono>
 #include <map>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,35 +19,6 @@ bool IsReduction(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduceScatter;
 }
 
-// Elements that a rank reads and writes.
-struct Extents {
-  int64_t input = 0;
-  int64_t output = 0;
-};
-
-Extents ExtentsOf(const Request& request, int rank) {
-  const int64_t own =
-      HasParts(request.operation) ? PartOf(request.count, request.part, rank).size : 0;
-  switch (request.operation) {
-    case Operation::kAllReduce:
-    case Operation::kAllToAll:
-      return {request.count, request.count};
-    case Operation::kReduceScatter:
-      return {request.count, own};
-    case Operation::kAllGather:
-      return {own, request.count};
-    case Operation::kBroadcast:
-      return {rank == request.peer ? request.count : 0, request.count};
-    case Operation::kSend:
-      return {request.count, 0};
-    case Operation::kReceive:
-      return {0, request.count};
-    case Operation::kBarrier:
-      return {};
-  }
-  return {};
-}
-
 // Bytes from the start of the input to the start of the output, where they may overlap.
 int64_t InPlaceDistance(const Request& request, int rank) {
   const int64_t own =
@@ -59,15 +29,15 @@ int64_t InPlaceDistance(const Request& request, int rank) {
   return 0;
 }
 
-absl::Status CheckOverlap(const Request& request, int rank, const Extents& extents) {
-  if (extents.input == 0 || extents.output == 0) return absl::OkStatus();
+absl::Status CheckOverlap(const Request& request, int rank) {
+  const int64_t read = InputElements(request, rank), written = OutputElements(request, rank);
+  if (read == 0 || written == 0) return absl::OkStatus();
   const char* const input = static_cast<const char*>(request.input);
   const char* const output = static_cast<const char*>(request.output);
   const int64_t size = SizeOf(request.dtype);
   const bool widens = request.partial && PartialDType(request.dtype) != request.dtype;
   const int64_t output_size = widens ? SizeOf(PartialDType(request.dtype)) : size;
-  const bool overlap =
-      input < output + extents.output * output_size && output < input + extents.input * size;
+  const bool overlap = input < output + written * output_size && output < input + read * size;
   if (!overlap) return absl::OkStatus();
   if (request.operation != Operation::kAllToAll && !widens &&
       output - input == InPlaceDistance(request, rank)) {
@@ -172,12 +142,11 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
   const bool is_pair =
       request.operation == Operation::kSend || request.operation == Operation::kReceive;
   if (is_pair && request.peer == rank) return invalid("the peer is this rank itself");
-  const Extents extents = ExtentsOf(request, rank);
-  if ((extents.input > 0 && request.input == nullptr) ||
-      (extents.output > 0 && request.output == nullptr)) {
+  if ((request.input == nullptr && InputElements(request, rank) > 0) ||
+      (request.output == nullptr && OutputElements(request, rank) > 0)) {
     return invalid("a buffer is null");
   }
-  return CheckOverlap(request, rank, extents);
+  return CheckOverlap(request, rank);
 }
 
 Traffic Communicator::traffic() const {

@@ -15,6 +15,32 @@ bool IsValid(const RequestDescriptor& descriptor) {
          descriptor.reduction <= Reduction::kMax && descriptor.partial <= 1;
 }
 
+int64_t InputElements(const Request& request, int rank) {
+  switch (request.operation) {
+    case Operation::kAllGather:
+      return PartOf(request.count, request.part, rank).size;
+    case Operation::kBroadcast:
+      return rank == request.peer ? request.count : 0;
+    case Operation::kReceive:
+    case Operation::kBarrier:
+      return 0;
+    default:
+      return request.count;
+  }
+}
+
+int64_t OutputElements(const Request& request, int rank) {
+  switch (request.operation) {
+    case Operation::kReduceScatter:
+      return PartOf(request.count, request.part, rank).size;
+    case Operation::kSend:
+    case Operation::kBarrier:
+      return 0;
+    default:
+      return request.count;
+  }
+}
+
 RequestDescriptor DescriptorOf(const Request& request) {
   RequestDescriptor descriptor;
   descriptor.operation = request.operation;

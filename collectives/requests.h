@@ -43,20 +43,9 @@ Request RequestOf(const RequestDescriptor& descriptor);
 absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
                           absl::Span<const RequestDescriptor> descriptors);
 
-// Elements of a rank's input.
-inline int64_t InputElements(const Request& request, int rank) {
-  switch (request.operation) {
-    case Operation::kAllGather:
-      return PartOf(request.count, request.part, rank).size;
-    case Operation::kBroadcast:
-      return rank == request.peer ? request.count : 0;
-    case Operation::kReceive:
-    case Operation::kBarrier:
-      return 0;
-    default:
-      return request.count;
-  }
-}
+// Elements that a rank reads of its input, and writes to its output.
+int64_t InputElements(const Request& request, int rank);
+int64_t OutputElements(const Request& request, int rank);
 
 // Elements of a full part of an all-reduce, of which each rank reduces one: they start at multiples
 // of a cache line, so that no two ranks write to the same.

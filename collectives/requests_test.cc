@@ -1,7 +1,6 @@
 #include "collectives/requests.h"
 
 #include <cstring>
-#include <string>
 
 #include "gtest/gtest.h"
 

@@ -1,10 +1,8 @@
 // The same bits under every timing.
 #include "collectives/fake/fake.h"
 
-#include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "collectives/testing/conformance.h"
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"

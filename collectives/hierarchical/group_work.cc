@@ -1,7 +1,6 @@
 // The reductions of a group on several hosts, as reductions within hosts and on rails.
 #include <algorithm>
 #include <array>
-#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"

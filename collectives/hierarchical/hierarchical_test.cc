@@ -1,7 +1,6 @@
 // Ranks that are threads: values of every operation, bytes, groups, errors.
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 

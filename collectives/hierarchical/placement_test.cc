@@ -1,7 +1,5 @@
 #include "collectives/hierarchical/placement.h"
 
-#include <vector>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,10 +6,7 @@
 #include <nccl.h>
 
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <cstring>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>

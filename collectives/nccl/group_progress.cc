@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
 #include "collectives/nccl/requests.h"
-#include "core/status/status_macros.h"
 
 namespace tessera::comm::nccl {
 namespace {

@@ -1,8 +1,6 @@
 // How operations become calls of NCCL.
 #ifdef TESSERA_CUDA
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
 #include "collectives/nccl/requests.h"

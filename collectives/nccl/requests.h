@@ -15,19 +15,6 @@ inline bool HasEqualParts(const Request& request, int size) {
   return request.count == request.part * size;
 }
 
-// Returns the number of elements that a rank writes.
-inline int64_t OutputElements(const Request& request, int rank) {
-  switch (request.operation) {
-    case Operation::kReduceScatter:
-      return PartOf(request.count, request.part, rank).size;
-    case Operation::kSend:
-    case Operation::kBarrier:
-      return 0;
-    default:
-      return request.count;
-  }
-}
-
 // Returns the bytes that a rank sends where data go around a ring.
 inline int64_t BytesSent(const Request& request, int rank, int size) {
   const int64_t count = request.count;

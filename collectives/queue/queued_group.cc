@@ -6,12 +6,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "collectives/requests.h"
 
 namespace tessera::comm {
 namespace {
 
 // An operation on more bytes takes longer than it takes to wake a thread.
 constexpr int64_t kLargeBytes = int64_t{1} << 20;
+
+// An operation of a group of one rank.
+void RunAlone(const Request& request) {
+  const int64_t count = InputElements(request, 0);
+  if (request.operation == Operation::kReduceScatter) {
+    return ReduceOwnPart(request, {request.input}, 0, OutputElements(request, 0));
+  }
+  Copy(request.output, request.input, count * SizeOf(request.dtype));
+}
 
 }  // namespace
 

@@ -69,10 +69,9 @@ class QueuedGroup : public Communicator {
   // Moves the first operation of a channel on, and calls Complete at its end; it may start later
   // ones (Pending) too. Returns whether anything moved.
   virtual bool AdvanceFirst(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // Whether RunAlone does all of an operation: in a group of one rank, if its buffers are memory
-  // of the CPU.
+  // Whether an operation is only a copy: in a group of one rank, if its buffers are memory of the
+  // CPU.
   virtual bool RunsAlone() const { return size() == 1; }
-  virtual void RunAlone(const Request& /*request*/) {}
   // Whether all that peers need of this rank is done when the operation is posted.
   virtual bool IsSmall(const Request& /*request*/) const { return false; }
   // Whether peers can see the first operation of a channel.

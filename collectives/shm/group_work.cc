@@ -90,13 +90,6 @@ int64_t Group::BytesStaged(const Request& request) const {
   return (input + output) * SizeOf(request.dtype);
 }
 
-void Group::RunAlone(const Request& request) {
-  if (request.operation == Operation::kReduceScatter) {
-    return ReduceOwnPart(request, {request.input}, 0, PartOf(request.count, request.part, 0).size);
-  }
-  Copy(request.output, request.input, InputElements(request, 0) * SizeOf(request.dtype));
-}
-
 Group::Next Group::Step() {
   switch (collective_.algorithm) {
     case Algorithm::kEager:

@@ -41,15 +41,6 @@ bool Group::IsSmall(const Request& request) const { return IsEager(request); }
 
 bool Group::IsPosted(int channel) const { return first_[channel].is_posted; }
 
-void Group::RunAlone(const Request& request) {
-  const int64_t count =
-      HasParts(request.operation) ? PartOf(request.count, request.part, 0).size : request.count;
-  if (request.operation == Operation::kReduceScatter) {
-    return ReduceOwnPart(request, {request.input}, 0, count);
-  }
-  Copy(request.output, request.input, count * SizeOf(request.dtype));
-}
-
 bool Group::AdvanceFirst(int channel) {
   if (channel == 0) return AdvanceCollective();
   return IsToPeer(channel) ? AdvanceSend(PeerOf(channel)) : AdvanceReceive(PeerOf(channel));

@@ -37,7 +37,6 @@ class Group : public QueuedGroup, private MessageHandler {
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                           absl::Span<const int> colors) override;
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RunAlone(const Request& request) override;
   bool IsSmall(const Request& request) const override;
   bool IsPosted(int channel) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int WaitsFor(int channel, int rank) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
