@@ -1,13 +1,12 @@
 #include "collectives/shm/group.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/host_identity.h"
 #include "collectives/shm/requests.h"
 #include "core/status/status_macros.h"
 
@@ -18,12 +17,6 @@ namespace {
 // writes a piece, and then sees that it may not write another. One that was stopped just then
 // writes the rest of the piece when it goes on.
 constexpr auto kWriterTime = std::chrono::seconds(1);
-
-std::string HostName() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 }  // namespace
 

@@ -61,7 +61,7 @@ absl::StatusOr<SocketAddress> ChooseAddress(int rank, const std::vector<HostDesc
 // connections from those behind it.
 class Connector {
  public:
-  Connector(int rank, int size, const ConnectOptions& options)
+  Connector(int rank, int size, const NetworkOptions& options)
       : rank_(rank), options_(options), token_(RandomSecret()), remotes_(size) {}
 
   // Collective. Listens, and exchanges the addresses of all ranks.
@@ -101,7 +101,7 @@ class Connector {
   absl::Status MissingRanks() const;
 
   const int rank_;
-  const ConnectOptions options_;
+  const NetworkOptions options_;
   const std::string token_;
   std::vector<Remote> remotes_;  // by rank
   SocketAddress local_;
@@ -272,7 +272,7 @@ std::vector<Peer> Connector::TakePeers() {
 }  // namespace
 
 absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& exchange,
-                                          const ConnectOptions& options) {
+                                          const NetworkOptions& options) {
   Connector connector(rank, size, options);
   RETURN_IF_ERROR(connector.ExchangeAddresses(exchange));
   const absl::Status connected = connector.ConnectAll();

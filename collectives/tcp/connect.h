@@ -26,17 +26,20 @@ struct Peer {
   FileDescriptor socket;  // connected and non-blocking; closed for this rank itself
 };
 
-struct ConnectOptions {
-  // An address of this host or the name of an interface. Empty: loopback if all ranks are on one
-  // host, and otherwise the interface that has a route to the first rank on another host.
-  std::string interface = "";
-  std::string secret = "";  // of the job; never sent
+struct NetworkOptions {
+  // The longest that ranks wait for each other: to connect, and in an operation in which nothing
+  // moves.
   double timeout_seconds = 60;
+  // An address of this host or the name of an interface, where peers reach it. Empty: loopback if
+  // all ranks are on one host, and otherwise the interface that has a route to the first rank on
+  // another host.
+  std::string interface = "";
+  std::string secret = "";  // of the job, never sent: connections prove that they know it
 };
 
 // Collective over the ranks. Unavailable names the ranks that did not connect in time.
 absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& exchange,
-                                          const ConnectOptions& options);
+                                          const NetworkOptions& options);
 
 }  // namespace tessera::comm::tcp
 

@@ -95,7 +95,7 @@ TEST(TcpConnectTest, UnauthenticatedPeersAreDropped) {
 
 TEST(TcpConnectTest, ARankWithAnotherSecretIsRefused) {
   const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ConnectOptions options;
+    NetworkOptions options;
     options.secret = rank == kVictim ? "another" : "secret";
     options.timeout_seconds = 0.5;
     return Connect(rank, 3, exchange, options).status();

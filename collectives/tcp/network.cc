@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/tcp/connect.h"
 #include "collectives/tcp/group.h"
 #include "core/status/status_macros.h"
 
@@ -19,10 +18,7 @@ constexpr double kLeaveSeconds = 5;
 absl::StatusOr<std::unique_ptr<Network>> Network::Create(int rank, int size,
                                                          const Exchange& exchange,
                                                          const NetworkOptions& options) {
-  ASSIGN_OR_RETURN(std::vector<Peer> peers, Connect(rank, size, exchange,
-                                                    {.interface = options.interface,
-                                                     .secret = options.secret,
-                                                     .timeout_seconds = options.timeout_seconds}));
+  ASSIGN_OR_RETURN(std::vector<Peer> peers, Connect(rank, size, exchange, options));
   std::unique_ptr<Network> network(new Network(options));
   ASSIGN_OR_RETURN(network->connections_, Connections::Create(rank, std::move(peers)));
   network->engine_ = std::make_unique<ProgressEngine>(

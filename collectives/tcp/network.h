@@ -20,19 +20,10 @@
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/queue/progress_engine.h"
+#include "collectives/tcp/connect.h"
 #include "collectives/tcp/connections.h"
 
 namespace tessera::comm::tcp {
-
-struct NetworkOptions {
-  // The longest that ranks wait for each other: to connect, and in an operation in which nothing
-  // moves.
-  double timeout_seconds = 60;
-  // An address of this host or the name of an interface, where peers reach it. Empty: loopback if
-  // all ranks are on one host, and otherwise the interface that has a route to another host's rank.
-  std::string interface = "";
-  std::string secret = "";  // of the job: connections prove that they know it
-};
 
 class Network {
  public:
