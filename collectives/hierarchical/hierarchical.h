@@ -6,7 +6,7 @@
 // have the same number of consecutive ranks, which goes as an all-reduce of each part. Partial
 // sums of bf16 and fp16 are fp32. Where each host has the same power of two of consecutive ranks
 // the order of reduction is that of collectives/reduce/reduce.h; elsewhere it is that order within
-// each host, and then among the hosts: the group's note() says so.
+// each host, and then among the hosts: the group's note() reports it.
 //
 // Operations move on while their rank waits for one of them, and otherwise on a thread of the
 // group's own.

@@ -9,10 +9,9 @@
 // together; the README describes what follows for a job with many groups. The first message between
 // two ranks takes the time in which NCCL makes an ncclComm.
 //
-// The host waits only in Wait, and in the calls of StreamOrder that say so. Operations that
-// are issued move on by themselves, on a thread of the device's, which also aborts those that take
-// too long. A stream that waits for an operation of a group that fails goes on, with undefined
-// data.
+// The host waits only in Wait and in StreamOrder::LetWait. Operations that are issued move on by
+// themselves, on a thread of the device's, which also aborts those that take too long. A stream
+// that waits for an operation of a group that fails goes on, with undefined data.
 //
 // A CPU backend does what NCCL does not: `control` is a group of the same ranks over the CPU. Over
 // it ranks find each other, compare their requests, and report why they abort.

@@ -18,7 +18,7 @@ namespace {
 
 thread_local int current_gpu = 0;
 
-// Memory that is said to be of a GPU, by where it begins.
+// Memory that stands for memory of a GPU, by its address.
 struct Block {
   size_t size;
   int gpu;

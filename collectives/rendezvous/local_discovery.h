@@ -29,7 +29,7 @@ absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job);
 // call. Does not wait.
 void AnswerLocalRanks(const FileDescriptor& discovery, const LocalAddress& address);
 
-// Asks rank 0 for its address, once. Unavailable if rank 0 is not there yet or does not answer
+// Requests the address of rank 0, once. Unavailable if rank 0 is not there yet or does not answer
 // before the deadline, PermissionDenied if another user has the name.
 absl::StatusOr<LocalAddress> DiscoverRankZero(absl::string_view job, Deadline deadline);
 

@@ -79,7 +79,7 @@ class StoreServer::Loop {
   void ReadFrom(int rank);
   void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
-  // Marks a rank as lost, and tells the others.
+  // Marks a rank as lost, and notifies the others.
   void Lose(int rank, const std::string& why);
   void Drop(int rank, const std::string& why);
   void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);

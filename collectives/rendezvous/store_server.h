@@ -4,8 +4,8 @@
 // Only ranks that prove that they know the secret are admitted (collectives/net/acceptor.h).
 //
 // A rank is lost if its connection ends before it has left, or if it leaves with an error. All
-// ranks are told, and every wait whose values are missing ends. A lost rank cannot come back: the
-// job has to be started again.
+// ranks are notified, and every wait whose values are missing ends. A lost rank cannot come back:
+// the job has to be started again.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 

@@ -64,14 +64,14 @@ class UnauthenticatedTest : public ::testing::Test {
   }
 
   // A connection of rank 1 that has sent nothing yet, for a stream with an unusual hello.
-  struct Guest {
+  struct Connector {
     FileDescriptor socket;
     std::string nonce;  // of the store
   };
-  Guest TakeChallenge() {
-    Guest guest = {Unauthenticated(), ""};
-    guest.nonce = NonceOfChallenge(Read(guest.socket, kChallengeBytes));
-    return guest;
+  Connector TakeChallenge() {
+    Connector connector = {Unauthenticated(), ""};
+    connector.nonce = NonceOfChallenge(Read(connector.socket, kChallengeBytes));
+    return connector;
   }
   static std::string HelloFor(const std::string& nonce, int version = kProtocolVersion) {
     const std::string own_nonce = RandomBytes(kNonceBytes);
@@ -80,10 +80,10 @@ class UnauthenticatedTest : public ::testing::Test {
   }
   // A rank of the job whose requests are any bytes.
   FileDescriptor Member() {
-    Guest guest = TakeChallenge();
-    Write(guest.socket, HelloFor(guest.nonce));
-    EXPECT_EQ(Read(guest.socket, kWelcomeBytes)[0], 0);
-    return std::move(guest.socket);
+    Connector connector = TakeChallenge();
+    Write(connector.socket, HelloFor(connector.nonce));
+    EXPECT_EQ(Read(connector.socket, kWelcomeBytes)[0], 0);
+    return std::move(connector.socket);
   }
   // The next `bytes` bytes; fewer if the other side closes.
   static std::string Read(const FileDescriptor& socket, int64_t bytes) {
@@ -157,8 +157,8 @@ TEST_F(UnauthenticatedTest, ARequestWithoutAHandshakeIsDropped) {
 }
 
 TEST_F(UnauthenticatedTest, AProofIsNotValidForAnotherConnection) {
-  const Guest first = TakeChallenge();
-  const Guest second = TakeChallenge();
+  const Connector first = TakeChallenge();
+  const Connector second = TakeChallenge();
   Write(second.socket, HelloFor(first.nonce));
   EXPECT_EQ(Read(second.socket, kWelcomeBytes)[0],
             static_cast<int>(absl::StatusCode::kPermissionDenied));
@@ -167,10 +167,10 @@ TEST_F(UnauthenticatedTest, AProofIsNotValidForAnotherConnection) {
 }
 
 TEST_F(UnauthenticatedTest, AnotherVersionIsNamed) {
-  const Guest guest = TakeChallenge();
-  Write(guest.socket, HelloFor(guest.nonce, 99));
-  EXPECT_THAT(Read(guest.socket, kWelcomeBytes + 20), HasSubstr("the other end speaks"));
-  EXPECT_THAT(Read(guest.socket, 20), HasSubstr("version 99"));
+  const Connector connector = TakeChallenge();
+  Write(connector.socket, HelloFor(connector.nonce, 99));
+  EXPECT_THAT(Read(connector.socket, kWelcomeBytes + 20), HasSubstr("the other end speaks"));
+  EXPECT_THAT(Read(connector.socket, 20), HasSubstr("version 99"));
   ExpectTheJobGoesOn();
 }
 
