@@ -134,7 +134,7 @@ class Group : public QueuedGroup, public StreamOrder {
   const std::unique_ptr<Communicator> owned_host_group_;
   Events after_;  // what the next operation starts after; the issuing thread's
   std::vector<std::unique_ptr<Lane>> lanes_ ABSL_GUARDED_BY(mutex_);  // by channel
-  std::unique_ptr<std::atomic<uint64_t>[]> launched_;  // by channel: operations, since its begin
+  std::unique_ptr<std::atomic<uint64_t>[]> launched_;  // by channel: operations so far
   Comm child_ ABSL_GUARDED_BY(mutex_);                 // which NCCL is making
   Time control_checked_ ABSL_GUARDED_BY(mutex_);
   // Set before the group has failed, and constant from then on.
