@@ -102,7 +102,6 @@ void StoreClient::ReadAnswers() {
 
 void StoreClient::TakeAnswer(StoreResponse response) {
   const MutexLock lock(&mutex_);
-  for (const LostRankNotice& lost : response.lost()) lost_.push_back({lost.rank(), lost.why()});
   const auto call = calls_.find(response.id());
   if (call == calls_.end()) return;  // the caller timed out
   *call->second = std::move(response);
@@ -115,9 +114,6 @@ void StoreClient::Break(const absl::Status& why) {
   if (!broken_.ok()) return;
   broken_ = absl::UnavailableError(
       absl::StrCat("rank 0, or its store at ", address_, ", is gone: ", why.message()));
-  const bool is_known =
-      std::any_of(lost_.begin(), lost_.end(), [](const LostRank& lost) { return lost.rank == 0; });
-  if (!is_known) lost_.push_back({0, std::string(why.message())});
   changed_.NotifyAll();
 }
 
@@ -189,11 +185,6 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
                                             " values for ", keys.size(), " keys"));
   }
   return std::vector<std::string>(response.values().begin(), response.values().end());
-}
-
-std::vector<LostRank> StoreClient::LostRanks() const {
-  const MutexLock lock(&mutex_);
-  return lost_;
 }
 
 absl::Status StoreClient::Leave(const absl::Status& why) {

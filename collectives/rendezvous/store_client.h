@@ -36,15 +36,10 @@ struct StoreClientOptions {
   std::function<absl::StatusOr<StoreAddress>(Deadline deadline)> find_store;
 };
 
-struct LostRank {
-  int rank = 0;
-  std::string why;
-};
-
 // A rank's connection to the store. If it ends without Leave, the others see this rank as
 // lost. Any call can return Unavailable, if rank 0 is gone or sends no answer.
 //
-// Thread safety: thread-safe. One thread may wait while another sets or reads LostRanks.
+// Thread safety: thread-safe. One thread may wait while another sets.
 class StoreClient {
  public:
   // Tries to connect until it succeeds or the time has passed: DeadlineExceeded, with the error of
@@ -76,10 +71,6 @@ class StoreClient {
                                                    std::chrono::milliseconds timeout,
                                                    std::vector<std::string>* missing = nullptr);
 
-  // Ranks that ended without leaving, in the order in which they did so, and rank 0 if the store
-  // itself is gone. Costs no more than a lock.
-  std::vector<LostRank> LostRanks() const;
-
   // The last call: this rank is done, or cannot go on because of an error, which is sent to the
   // others.
   absl::Status Leave(const absl::Status& why);
@@ -106,12 +97,11 @@ class StoreClient {
   FramedConnection connection_;
   Mutex send_mutex_;
 
-  mutable Mutex mutex_;
+  Mutex mutex_;
   ConditionVariable changed_;
   int64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   // Calls without an answer yet, by request id; the response is the caller's.
   std::map<int64_t, StoreResponse*> calls_ ABSL_GUARDED_BY(mutex_);
-  std::vector<LostRank> lost_ ABSL_GUARDED_BY(mutex_);
   absl::Status broken_ ABSL_GUARDED_BY(mutex_);  // why the connection cannot be used any more
 
   std::thread reader_;

@@ -79,7 +79,7 @@ class StoreServer::Loop {
   void ReadFrom(int rank);
   void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
-  // Marks a rank as lost, and notifies the others.
+  // Marks a rank as lost, and ends the waits of the others.
   void Lose(int rank, const std::string& why);
   void Drop(int rank, const std::string& why);
   void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);
@@ -96,7 +96,6 @@ class StoreServer::Loop {
   std::vector<std::unique_ptr<FramedConnection>> connections_;  // by rank; null: not connected
   std::vector<RankState> states_;                               // by rank
   KeyValueStore store_;
-  std::vector<LostRankNotice> lost_;
 
   Mutex mutex_;
   ConditionVariable changed_;
@@ -159,12 +158,7 @@ absl::Status StoreServer::Loop::Admit(const RankClaim& claim) {
 
 void StoreServer::Loop::AddConnection(Acceptor::Connection connection) {
   LimitUnacknowledged(connection.socket);
-  auto& framed = connections_[connection.rank];
-  framed = std::make_unique<FramedConnection>(std::move(connection.socket));
-  if (lost_.empty()) return;
-  StoreResponse notices;
-  for (const LostRankNotice& lost : lost_) *notices.add_lost() = lost;
-  framed->Queue(notices);
+  connections_[connection.rank] = std::make_unique<FramedConnection>(std::move(connection.socket));
 }
 
 void StoreServer::Loop::ReadFrom(int rank) {
@@ -209,15 +203,6 @@ void StoreServer::Loop::SetState(int rank, RankState state) {
 void StoreServer::Loop::Lose(int rank, const std::string& why) {
   if (states_[rank] != RankState::kConnected) return;
   SetState(rank, RankState::kLost);
-  LostRankNotice notice;
-  notice.set_rank(rank);
-  notice.set_why(why);
-  lost_.push_back(notice);
-  StoreResponse response;
-  *response.add_lost() = notice;
-  for (int other = 0; other < size_; ++other) {
-    if (other != rank && connections_[other] != nullptr) connections_[other]->Queue(response);
-  }
   std::vector<KeyValueStore::Answer> answers;
   store_.FailWaits(absl::UnavailableError(absl::StrCat("rank ", rank, " was lost: ", why)),
                    &answers);
@@ -236,7 +221,7 @@ void StoreServer::Loop::Drop(int rank, const std::string& why) {
   Lose(rank, why);
 }
 
-// Dropping a rank queues notices for the others, whose connections may be closed too.
+// Dropping a rank queues answers for the others, whose connections may be closed too.
 void StoreServer::Loop::FlushAll() {
   bool dropped = false;
   do {

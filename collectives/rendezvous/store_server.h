@@ -3,9 +3,9 @@
 //
 // Only ranks that prove that they know the secret are admitted (collectives/net/acceptor.h).
 //
-// A rank is lost if its connection ends before it has left, or if it leaves with an error. All
-// ranks are notified, and every wait whose values are missing ends. A lost rank cannot come back:
-// the job has to be started again.
+// A rank is lost if its connection ends before it has left, or if it leaves with an error. Then
+// every wait for values that are missing ends with that error, now and later. A lost rank cannot
+// come back: the job has to be started again.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 

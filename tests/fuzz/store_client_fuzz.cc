@@ -70,7 +70,6 @@ void Ask(StoreClient& store, uint8_t what) {
     default:
       (void)store.Leave(absl::OkStatus());
   }
-  for (const LostRank& lost : store.LostRanks()) (void)lost.why.size();
 }
 
 }  // namespace
