@@ -1,90 +1,35 @@
 #include "core/plan/micro_batch_layouts.h"
 
-#include <algorithm>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/layout/signature_fit.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
 
-// Every signature stays true with all of its units multiplied by one number.
-AxisLayout WithUnitTimes(AxisLayout layout, int64_t factor) {
-  if (layout.split()) layout.unit *= factor;
-  return layout;
-}
+// An op's signatures and types.
+class UseOf {
+ public:
+  UseOf(const Graph& graph, const Op& op)
+      : inputs_(graph.TypesOf(op.inputs)),
+        outputs_(graph.TypesOf(op.outputs)),
+        signatures_(op.kind->Signatures({inputs_, outputs_, op.attributes})) {}
 
-bool SplitsEvenly(const AxisLayout& layout, const TensorType& type, int64_t micro_batches) {
-  return !layout.split() || type.shape[layout.dim] % (micro_batches * layout.unit) == 0;
-}
+  FittedUse fitted() const { return {signatures_, inputs_, outputs_}; }
 
-// Whether `named`, of a signature, is `actual` with units multiplied by `factor`, which is set if
-// it is still 0.
-bool TakeFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
-  if (!named.split() || !actual.split() || named.dim != actual.dim) return false;
-  if (actual.unit % named.unit != 0) return false;
-  if (factor == 0) factor = actual.unit / named.unit;
-  return factor == actual.unit / named.unit;
-}
-
-// `signature` with units multiplied by `factor` (0: 1), or nothing if the micro-batches do not
-// divide all of it.
-std::optional<Signature> Scaled(Signature signature, int64_t factor, const OpTypes& types,
-                                int64_t micro_batches) {
-  factor = std::max<int64_t>(factor, 1);
-  for (size_t i = 0; i < signature.inputs.size(); ++i) {
-    signature.inputs[i] = WithUnitTimes(signature.inputs[i], factor);
-    if (!SplitsEvenly(signature.inputs[i], types.inputs[i], micro_batches)) return std::nullopt;
-  }
-  for (size_t i = 0; i < signature.outputs.size(); ++i) {
-    signature.outputs[i] = WithUnitTimes(signature.outputs[i], factor);
-    if (!SplitsEvenly(signature.outputs[i], types.outputs[i], micro_batches)) return std::nullopt;
-  }
-  return signature;
-}
-
-// `signature` with the units that arrive, or nothing if it does not take what arrives.
-std::optional<Signature> Fit(const Signature& signature, absl::Span<const AxisLayout> arriving,
-                             const OpTypes& types, int64_t micro_batches) {
-  int64_t factor = 0;
-  for (size_t i = 0; i < arriving.size(); ++i) {
-    const AxisLayout& wanted = signature.inputs[i];
-    if (arriving[i].broadcast()) {
-      if (wanted.partial()) return std::nullopt;
-    } else if (arriving[i].partial()) {
-      if (wanted != arriving[i]) return std::nullopt;
-    } else if (!TakeFactor(wanted, arriving[i], factor)) {
-      return std::nullopt;
-    }
-  }
-  return Scaled(signature, factor, types, micro_batches);
-}
-
-std::optional<Signature> BestSignature(const Op& op, absl::Span<const AxisLayout> arriving,
-                                       const OpTypes& types, int64_t micro_batches) {
-  std::optional<Signature> best;
-  int64_t best_splits = -1;
-  for (const Signature& signature : op.kind->Signatures(types)) {
-    std::optional<Signature> fit = Fit(signature, arriving, types, micro_batches);
-    if (!fit.has_value()) continue;
-    const int64_t splits = std::count_if(fit->outputs.begin(), fit->outputs.end(),
-                                         [](const AxisLayout& layout) { return layout.split(); });
-    if (splits > best_splits) {
-      best = std::move(fit);
-      best_splits = splits;
-    }
-  }
-  return best;
-}
+ private:
+  std::vector<TensorType> inputs_, outputs_;
+  std::vector<Signature> signatures_;
+};
 
 class MicroBatchPlanner {
  public:
   MicroBatchPlanner(const Graph& graph, int64_t micro_batches)
-      : graph_(graph), micro_batches_(micro_batches) {
+      : graph_(graph), axis_{micro_batches, /*even=*/true} {
     result_.values.resize(graph.values().size());
     result_.gathered.resize(graph.values().size(), false);
   }
@@ -100,8 +45,6 @@ class MicroBatchPlanner {
   }
 
  private:
-  using Choice = std::function<bool(ValueId)>;
-
   absl::Status SplitInputs() {
     bool any = false;
     for (const GraphInput& input : graph_.inputs()) {
@@ -109,8 +52,8 @@ class MicroBatchPlanner {
       any = true;
       const Value& value = graph_.value(input.value);
       const int64_t rows = value.type.shape[input.batch_dim];
-      if (rows % micro_batches_ != 0) {
-        return absl::InvalidArgumentError(absl::StrCat("micro_batches: ", micro_batches_,
+      if (rows % axis_.parts != 0) {
+        return absl::InvalidArgumentError(absl::StrCat("micro_batches: ", axis_.parts,
                                                        " does not divide the batch of ", rows,
                                                        " rows of input '", value.path, "'"));
       }
@@ -127,47 +70,26 @@ class MicroBatchPlanner {
 
   // Decides how `op` runs, and with it the layouts of its outputs.
   OpSchedule Assign(const Op& op) {
-    std::vector<ValueId> partials, splits;
-    for (ValueId input : op.inputs) {
-      if (result_.values[input].partial()) partials.push_back(input);
-      if (result_.values[input].split()) splits.push_back(input);
-    }
-    if (partials.empty() && splits.empty()) return OpSchedule();
-
-    std::vector<Choice> choices = {[](ValueId) { return false; }};
-    for (ValueId id : partials) choices.push_back([id](ValueId value) { return value == id; });
-    choices.push_back([this](ValueId value) { return result_.values[value].partial(); });
-    for (ValueId id : splits) choices.push_back([id](ValueId value) { return value == id; });
-    choices.push_back([this](ValueId value) { return result_.values[value].split(); });
-    for (const Choice& made_full : choices) {
-      if (std::optional<OpSchedule> schedule = AssignWith(op, made_full)) {
-        return *std::move(schedule);
-      }
-    }
-    for (ValueId input : op.inputs) NeedFull(input);
-    return OpSchedule();
-  }
-
-  std::optional<OpSchedule> AssignWith(const Op& op, const Choice& made_full) {
-    std::vector<AxisLayout> arriving;
+    std::vector<Arriving> arriving;
     bool any = false;
     for (ValueId input : op.inputs) {
-      arriving.push_back(made_full(input) ? AxisLayout::Broadcast() : result_.values[input]);
-      any = any || !arriving.back().broadcast();
+      arriving.push_back(result_.values[input]);
+      any = any || !result_.values[input].broadcast();
     }
-    if (!any) return std::nullopt;
-    const std::vector<TensorType> inputs = graph_.TypesOf(op.inputs);
-    const std::vector<TensorType> outputs = graph_.TypesOf(op.outputs);
-    const std::optional<Signature> signature =
-        BestSignature(op, arriving, {inputs, outputs, op.attributes}, micro_batches_);
-    if (!signature.has_value()) return std::nullopt;
+    if (!any) return OpSchedule();
+    const UseOf use(graph_, op);
+    const std::optional<SignatureFit> fit = FitOrGather(use.fitted(), arriving, op.inputs, axis_);
+    if (!fit.has_value()) {
+      for (ValueId input : op.inputs) NeedFull(input);
+      return OpSchedule();
+    }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      if (signature->inputs[i] != result_.values[op.inputs[i]]) NeedFull(op.inputs[i]);
+      if (fit->signature.inputs[i] != result_.values[op.inputs[i]]) NeedFull(op.inputs[i]);
     }
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      result_.values[op.outputs[i]] = signature->outputs[i];
+      result_.values[op.outputs[i]] = fit->signature.outputs[i];
     }
-    return OpSchedule{MicroBatchStage::kEach, false, signature->inputs};
+    return OpSchedule{MicroBatchStage::kEach, false, fit->signature.inputs};
   }
 
   // How an op's output is read.
@@ -206,32 +128,15 @@ class MicroBatchPlanner {
       any = any || reads[output].part.has_value();
     }
     if (!any) return;
-    const std::vector<TensorType> inputs = graph_.TypesOf(op.inputs);
-    const std::vector<TensorType> outputs = graph_.TypesOf(op.outputs);
-    const OpTypes types = {inputs, outputs, op.attributes};
-    for (const Signature& signature : op.kind->Signatures(types)) {
-      const std::optional<Signature> fit = FitOutputs(signature, op, reads, types);
-      if (!fit.has_value()) continue;
-      for (size_t i = 0; i < op.outputs.size(); ++i) {
-        result_.values[op.outputs[i]] = fit->outputs[i];
-      }
-      schedule = {MicroBatchStage::kEach, false, fit->inputs};
-      return;
-    }
-  }
-
-  // `signature` with the units that are read, or nothing if it does not make what is read.
-  std::optional<Signature> FitOutputs(const Signature& signature, const Op& op,
-                                      const std::vector<Reads>& reads, const OpTypes& types) const {
-    int64_t factor = 0;
+    std::vector<Arriving> read;
+    for (ValueId output : op.outputs) read.push_back(reads[output].part);
+    const UseOf use(graph_, op);
+    const std::optional<Signature> fit = SignatureMaking(use.fitted(), read, axis_);
+    if (!fit.has_value()) return;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      const std::optional<AxisLayout>& read = reads[op.outputs[i]].part;
-      if (read.has_value() && !TakeFactor(signature.outputs[i], *read, factor)) return std::nullopt;
+      result_.values[op.outputs[i]] = fit->outputs[i];
     }
-    for (const AxisLayout& input : signature.inputs) {
-      if (input.partial()) return std::nullopt;
-    }
-    return Scaled(signature, factor, types, micro_batches_);
+    schedule = {MicroBatchStage::kEach, false, fit->inputs};
   }
 
   // Why an op must run before the micro-batches: the op `reader`, which runs in each, needs all of
@@ -300,7 +205,7 @@ class MicroBatchPlanner {
   }
 
   const Graph& graph_;
-  const int64_t micro_batches_;
+  const SplitAxis axis_;  // the micro-batches
   MicroBatchLayouts result_;
 };
 

@@ -1,0 +1,126 @@
+#include "core/layout/signature_fit.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+namespace tessera {
+namespace {
+
+bool Fits(const AxisLayout& layout, const TensorType& type, const SplitAxis& axis) {
+  return !layout.split() || !axis.even || type.shape[layout.dim] % (axis.parts * layout.unit) == 0;
+}
+
+// Whether `named`, of a signature, is `actual` with units multiplied by `factor`, which is set if
+// it is still 0.
+bool TakeFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
+  if (!named.split() || !actual.split() || named.dim != actual.dim) return false;
+  if (actual.unit % named.unit != 0) return false;
+  if (factor == 0) factor = actual.unit / named.unit;
+  return factor == actual.unit / named.unit;
+}
+
+bool Scale(int64_t factor, absl::Span<const TensorType> types, const SplitAxis& axis,
+           std::vector<AxisLayout>& layouts) {
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (layouts[i].split()) layouts[i].unit *= factor;
+    if (!Fits(layouts[i], types[i], axis)) return false;
+  }
+  return true;
+}
+
+// `signature` with units multiplied by `factor` (0: 1), or nothing if the parts would be unequal.
+std::optional<Signature> Scaled(Signature signature, int64_t factor, const FittedUse& use,
+                                const SplitAxis& axis) {
+  factor = std::max<int64_t>(factor, 1);
+  if (!Scale(factor, use.inputs, axis, signature.inputs)) return std::nullopt;
+  if (!Scale(factor, use.outputs, axis, signature.outputs)) return std::nullopt;
+  return signature;
+}
+
+// `signature` with the units that arrive, or nothing if it does not take what arrives.
+std::optional<Signature> Fit(const Signature& signature, const FittedUse& use,
+                             absl::Span<const Arriving> arriving, const SplitAxis& axis) {
+  int64_t factor = 0;
+  for (size_t i = 0; i < arriving.size(); ++i) {
+    const AxisLayout& named = signature.inputs[i];
+    if (!arriving[i].has_value()) continue;
+    if (arriving[i]->broadcast()) {
+      if (named.partial()) return std::nullopt;
+    } else if (arriving[i]->partial()) {
+      if (named != *arriving[i]) return std::nullopt;
+    } else if (!TakeFactor(named, *arriving[i], factor)) {
+      return std::nullopt;
+    }
+  }
+  return Scaled(signature, factor, use, axis);
+}
+
+}  // namespace
+
+std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Arriving> arriving,
+                                       const SplitAxis& axis) {
+  std::optional<Signature> best;
+  int64_t best_splits = -1;
+  for (const Signature& signature : use.signatures) {
+    std::optional<Signature> fit = Fit(signature, use, arriving, axis);
+    if (!fit.has_value()) continue;
+    const int64_t splits = std::count_if(fit->outputs.begin(), fit->outputs.end(),
+                                         [](const AxisLayout& layout) { return layout.split(); });
+    if (splits > best_splits) {
+      best = std::move(fit);
+      best_splits = splits;
+    }
+  }
+  return best;
+}
+
+std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const Arriving> arriving,
+                                        absl::Span<const int32_t> values, const SplitAxis& axis) {
+  const auto partial = [&](size_t i) { return arriving[i].has_value() && arriving[i]->partial(); };
+  const auto split = [&](size_t i) { return arriving[i].has_value() && arriving[i]->split(); };
+  using Choice = std::function<bool(size_t)>;  // whether an input is gathered
+  std::vector<Choice> choices = {[](size_t) { return false; }};
+  for (const Choice& kind : {Choice(partial), Choice(split)}) {
+    bool any = false;
+    for (size_t i = 0; i < arriving.size(); ++i) {
+      if (!kind(i)) continue;
+      any = true;
+      choices.push_back([&values, i](size_t input) { return values[input] == values[i]; });
+    }
+    if (any) choices.push_back(kind);
+  }
+  for (const Choice& gather : choices) {
+    SignatureFit fit;
+    std::vector<Arriving> left(arriving.begin(), arriving.end());
+    bool any = false;
+    for (size_t i = 0; i < left.size(); ++i) {
+      fit.gathered.push_back(gather(i) && (partial(i) || split(i)));
+      if (fit.gathered[i]) left[i] = AxisLayout::Broadcast();
+      any = any || (left[i].has_value() && !left[i]->broadcast());
+    }
+    if (!any) continue;
+    std::optional<Signature> signature = BestSignature(use, left, axis);
+    if (!signature.has_value()) continue;
+    fit.signature = *std::move(signature);
+    return fit;
+  }
+  return std::nullopt;
+}
+
+std::optional<Signature> SignatureMaking(const FittedUse& use, absl::Span<const Arriving> read,
+                                         const SplitAxis& axis) {
+  for (const Signature& signature : use.signatures) {
+    int64_t factor = 0;
+    bool fits = std::none_of(signature.inputs.begin(), signature.inputs.end(),
+                             [](const AxisLayout& input) { return input.partial(); });
+    for (size_t i = 0; fits && i < read.size(); ++i) {
+      fits = !read[i].has_value() || TakeFactor(signature.outputs[i], *read[i], factor);
+    }
+    if (!fits) continue;
+    if (std::optional<Signature> fit = Scaled(signature, factor, use, axis)) return fit;
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera
