@@ -1,5 +1,7 @@
 #include "core/ops/matmul.h"
 
+#include <algorithm>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/graph/autograd.h"
@@ -22,7 +24,8 @@ using sbp::S;
 struct Dims {
   explicit Dims(absl::Span<const TensorType> inputs, const Attributes& attributes)
       : a_rank(static_cast<int>(inputs[MatMulInput::kA].shape.size())),
-        b_rank(static_cast<int>(inputs[MatMulInput::kB].shape.size())) {
+        b_rank(static_cast<int>(inputs[MatMulInput::kB].shape.size())),
+        contracts(ContractsLeading(attributes)) {
     const int transpose_a = attributes.GetBool("transpose_a") ? 1 : 0;
     const int transpose_b = attributes.GetBool("transpose_b") ? 1 : 0;
     m = a_rank - 2 + transpose_a;
@@ -32,9 +35,10 @@ struct Dims {
   }
 
   // b is one matrix, and a's leading dimensions are rows.
-  bool rows() const { return b_rank == 2 && a_rank > 2; }
+  bool rows() const { return b_rank == 2 && a_rank > 2 && !contracts; }
 
   int a_rank, b_rank;
+  bool contracts;
   int m, k_of_a;  // dimensions of a
   int n, k_of_b;  // dimensions of b
 };
@@ -54,9 +58,16 @@ class MatMulOp : public Operator {
     RETURN_IF_ERROR(check.MinRank(Input::kB, 2));
     RETURN_IF_ERROR(check.Has<bool>("transpose_a"));
     RETURN_IF_ERROR(check.Has<bool>("transpose_b"));
+    if (attributes.Has("contract_leading")) {
+      RETURN_IF_ERROR(check.Has<bool>("contract_leading"));
+    }
     const Dims dims(inputs, attributes);
     const Shape& a = inputs[Input::kA].shape;
     const Shape& b = inputs[Input::kB].shape;
+    if (dims.contracts &&
+        (!attributes.GetBool("transpose_a") || attributes.GetBool("transpose_b"))) {
+      return check.Misfit("contract_leading", "false unless a alone is transposed");
+    }
     if (dims.rows()) {
       if (attributes.GetBool("transpose_a")) {
         return check.Misfit("transpose_a", "false where b is one matrix and a has more dimensions");
@@ -73,47 +84,58 @@ class MatMulOp : public Operator {
                                        ", as a is in dimension ", dims.k_of_a, ": ",
                                        TypeToString(inputs[Input::kA])));
     }
-    Shape y(a.begin(), a.end() - 2);
+    Shape y(a.begin(), dims.contracts ? a.begin() : a.end() - 2);
     y.push_back(a[dims.m]);
     y.push_back(b[dims.n]);
     return std::vector<TensorType>{{inputs[Input::kA].dtype, std::move(y)}};
   }
 
   // Four products in which nothing is transposed in memory. With leading dimensions as rows, b's
-  // gradient sums over all of them: they are merged first.
+  // gradient sums over all of them.
   absl::Status Gradient(GradientBuilder& builder) const override {
     const bool transpose_a = builder.attributes().GetBool("transpose_a");
     const bool transpose_b = builder.attributes().GetBool("transpose_b");
-    Tensor a = builder.input(Input::kA), b = builder.input(Input::kB),
-           dy = builder.output_gradient(0);
+    const Tensor a = builder.input(Input::kA), b = builder.input(Input::kB),
+                 dy = builder.output_gradient(0);
+    if (ContractsLeading(builder.attributes())) {
+      if (builder.needed(Input::kA)) {
+        builder.SetInputGradient(Input::kA, MatMul(b, dy, false, true));
+      }
+      if (builder.needed(Input::kB)) builder.SetInputGradient(Input::kB, MatMul(a, dy));
+      return absl::OkStatus();
+    }
     if (builder.needed(Input::kA)) {
       builder.SetInputGradient(Input::kA, transpose_a ? MatMul(b, dy, transpose_b, true)
                                                       : MatMul(dy, b, false, !transpose_b));
     }
     if (builder.needed(Input::kB)) {
-      if (b.rank() == 2 && a.rank() > 2) {
-        const int64_t rows = NumElements(absl::MakeSpan(a.shape()).first(a.rank() - 1));
-        a = Reshape(a, {rows, a.dim(-1)});
-        dy = Reshape(dy, {rows, dy.dim(-1)});
-      }
-      builder.SetInputGradient(Input::kB, transpose_b ? MatMul(dy, a, true, transpose_a)
-                                                      : MatMul(a, dy, !transpose_a, false));
+      const bool rows = b.rank() == 2 && a.rank() > 2;
+      const Tensor db = rows          ? ContractLeading(transpose_b ? dy : a, transpose_b ? a : dy)
+                        : transpose_b ? MatMul(dy, a, true, transpose_a)
+                                      : MatMul(a, dy, !transpose_a, false);
+      builder.SetInputGradient(Input::kB, db);
     }
     return absl::OkStatus();
   }
 
   OpCost Cost(const OpTypes& types) const override {
     const Dims dims(types.inputs, types.attributes);
-    const double k = static_cast<double>(types.inputs[Input::kA].shape[dims.k_of_a]);
-    return WithFlops(Operator::Cost(types), 2 * Elements(types.outputs[0]) * k);
+    const double depth =
+        dims.contracts
+            ? Elements(types.inputs[Input::kA]) / std::max<double>(1, types.outputs[0].shape[0])
+            : static_cast<double>(types.inputs[Input::kA].shape[dims.k_of_a]);
+    return WithFlops(Operator::Cost(types), 2 * Elements(types.outputs[0]) * depth);
   }
 
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const Dims dims(types.inputs, types.attributes);
-    const int y_rank = dims.a_rank;
+    const int y_rank = dims.contracts ? 2 : dims.a_rank;
     std::vector<Signature> signatures;
-    signatures.reserve(y_rank + 3);
-    for (int d = 0; d < y_rank - 2; ++d) {
+    for (int d = 0; d < dims.a_rank - 2; ++d) {
+      if (dims.contracts) {
+        signatures.push_back({{S(d), S(d)}, {P()}});
+        continue;
+      }
       signatures.push_back({{S(d), dims.rows() ? B() : S(d)}, {S(d)}});
     }
     signatures.push_back({{S(dims.m), B()}, {S(y_rank - 2)}});
@@ -130,6 +152,11 @@ class MatMulOp : public Operator {
 const Operator& MatMulOperator() {
   static const MatMulOp op;
   return op;
+}
+
+Tensor ContractLeading(Tensor a, Tensor b) {
+  return RecordUse1(MatMulOperator(), {a, b},
+                    {{"contract_leading", true}, {"transpose_a", true}, {"transpose_b", false}});
 }
 
 Tensor MatMul(Tensor a, Tensor b, bool transpose_a, bool transpose_b) {

@@ -64,6 +64,8 @@ Tensor Copy(Tensor x);
 // --- Products ------------------------------------------------------------------------------------
 // a [..., M, K] (or [..., K, M] if transpose_a) times b [..., K, N] (or [..., N, K]).
 Tensor MatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false);
+// a [..., K, M] and b [..., K, N] -> [M, N]: the sum over all leading dimensions and K of a^T b.
+Tensor ContractLeading(Tensor a, Tensor b);
 // x [..., in] with weight [out, in] and, if valid, bias [out] gives [..., out].
 Tensor Linear(Tensor x, Tensor weight, Tensor bias = {});
 

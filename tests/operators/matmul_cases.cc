@@ -48,6 +48,18 @@ std::vector<Case> MatMulCases() {
       add({2, 17}, {}, 3, 65, 34);
     }
   }
+  // Leading dimensions are summed over too.
+  for (const Shape& leading : {Shape{2}, Shape{2, 3}, Shape{1}, Shape{0}, Shape{}, Shape{4, 17}}) {
+    const auto add = [&](int64_t m, int64_t k, int64_t n) {
+      cases.push_back(MakeCase(
+          "matmul", {Normal(Concatenated(leading, k, m)), Normal(Concatenated(leading, k, n))},
+          {{"contract_leading", true}, {"transpose_a", true}, {"transpose_b", false}}));
+      cases.back().condition = 4;
+    };
+    add(3, 4, 5);
+    add(1, 7, 1);
+    add(33, 16, 35);
+  }
   for (bool transpose : {false, true}) {
     const Attributes attributes = {{"transpose_a", transpose}, {"transpose_b", transpose}};
     cases.push_back(SpecialCase("matmul", {SomeNaN({12, 12}), Normal({12, 12})}, attributes));

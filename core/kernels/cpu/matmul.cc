@@ -85,6 +85,10 @@ ProductShape ShapeOf(const KernelRequest& request) {
   shape.transpose_b = request.attributes.GetBool("transpose_b");
   shape.rows = y[rank - 2];
   shape.columns = y[rank - 1];
+  if (ContractsLeading(request.attributes)) {  // of row-major a and b, the leading ones are rows
+    shape.depth = NumElements(absl::MakeConstSpan(a).first(a.size() - 1));
+    return shape;
+  }
   shape.depth = a[shape.transpose_a ? rank - 2 : rank - 1];
   const int64_t leading = NumElements(absl::MakeConstSpan(y).first(rank - 2));
   // With one b for all, the leading dimensions count as rows.

@@ -24,6 +24,24 @@ struct Matrix {
   }
 };
 
+// The sum over leading dimensions of a and b; a is transposed.
+absl::Status SumOfProducts(const Matrix& a, const Matrix& b, const Matrix& y) {
+  SetZero(y.view);
+  const int64_t depth = a.view.shape[a.view.shape.size() - 2];
+  ForEachIndex<2>(Leading(a.view.shape, 2),
+                  {Leading(a.view.strides, 2), Leading(b.view.strides, 2)},
+                  [&](int64_t a_offset, int64_t b_offset) {
+                    for (int64_t m = 0; m < y.view.shape[0]; ++m) {
+                      for (int64_t n = 0; n < y.view.shape[1]; ++n) {
+                        for (int64_t k = 0; k < depth; ++k) {
+                          y.At(0, m, n) += a.At(a_offset, m, k) * b.At(b_offset, k, n);
+                        }
+                      }
+                    }
+                  });
+  return absl::OkStatus();
+}
+
 absl::Status MatMul(const KernelCall& call) {
   const Attributes& attributes = call.request.attributes;
   const Matrix a(call.inputs[MatMulInput::kA], attributes.GetBool("transpose_a"));
@@ -34,6 +52,7 @@ absl::Status MatMul(const KernelCall& call) {
   const int64_t depth =
       a.view.shape[a.view.shape.size() - (attributes.GetBool("transpose_a") ? 2 : 1)];
 
+  if (ContractsLeading(attributes)) return SumOfProducts(a, b, y);
   const Shape batch = Leading(y.view.shape, 2);
   const Strides b_batch =
       b.view.shape.size() == 2 ? Strides(batch.size(), 0) : Leading(b.view.strides, 2);
