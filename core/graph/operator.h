@@ -41,6 +41,14 @@ struct ViewPlacement {
   Strides strides;     // elements
 };
 
+// What one device or micro-batch reads and makes in its part of an operator's work.
+struct LocalUse {
+  absl::Span<const TensorType> inputs;   // local types
+  absl::Span<const TensorType> outputs;  // local types
+  absl::Span<const Region> input_regions;
+  absl::Span<const Region> output_regions;
+};
+
 class Operator {
  public:
   virtual ~Operator() = default;
@@ -71,10 +79,8 @@ class Operator {
 
   // The attributes with which one device or micro-batch computes its part of the outputs: a shape
   // that is an attribute becomes the local one, a random draw gets the region of the global tensor
-  // that it makes.
-  virtual Attributes LocalAttributes(const Attributes& attributes,
-                                     absl::Span<const TensorType> local_outputs,
-                                     absl::Span<const Region> output_regions) const {
+  // that it makes, an embedding the rows of the table that it holds.
+  virtual Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const {
     return attributes;
   }
 

@@ -58,7 +58,8 @@ class ConcatOp : public Operator {
       if (d == axis) continue;
       signatures.push_back({std::vector<AxisLayout>(parts, sbp::S(d)), {sbp::S(d)}});
     }
-    signatures.push_back({std::vector<AxisLayout>(parts, sbp::P()), {sbp::P()}});
+    const std::vector<Signature> partial = CarryPartial(types);
+    signatures.insert(signatures.end(), partial.begin(), partial.end());
     return signatures;
   }
 

@@ -11,13 +11,20 @@ namespace {
 
 class CopyOp : public ElementwiseOperator {
  public:
-  CopyOp() : ElementwiseOperator("copy", 0, {{{sbp::P()}, {sbp::P()}}}) {}
+  CopyOp() : ElementwiseOperator("copy", 0) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
                                                      const Attributes& attributes) const override {
     const InputCheck check({"x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     return std::vector<TensorType>{inputs[0]};
+  }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = SplitEveryDim(types);
+    const std::vector<Signature> partial = CarryPartial(types);
+    signatures.insert(signatures.end(), partial.begin(), partial.end());
+    return signatures;
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {

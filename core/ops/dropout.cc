@@ -51,10 +51,8 @@ class DropoutOp : public ElementwiseOperator {
     return absl::OkStatus();
   }
 
-  Attributes LocalAttributes(const Attributes& attributes,
-                             absl::Span<const TensorType> local_outputs,
-                             absl::Span<const Region> output_regions) const override {
-    return WithDrawnRegion(attributes, local_outputs[0].shape, output_regions[0]);
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    return WithDrawnRegion(attributes, local.outputs[0].shape, local.output_regions[0]);
   }
 
   std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const override { return {{0, 0}}; }

@@ -21,6 +21,17 @@ std::vector<Signature> ElementwiseOperator::Signatures(const OpTypes& types) con
   return signatures;
 }
 
+std::vector<Signature> CarryPartial(const OpTypes& types) {
+  std::vector<AxisLayout> kinds = {sbp::P(), sbp::PMax()};
+  if (IsFloating(types.inputs[0].dtype)) kinds.push_back(sbp::PLse());
+  std::vector<Signature> signatures;
+  for (const AxisLayout& partial : kinds) {
+    signatures.push_back({std::vector<AxisLayout>(types.inputs.size(), partial),
+                          std::vector<AxisLayout>(types.outputs.size(), partial)});
+  }
+  return signatures;
+}
+
 std::vector<Signature> SplitEveryDim(const OpTypes& types) {
   const Shape& shape = types.outputs[0].shape;
   const int rank = static_cast<int>(shape.size());

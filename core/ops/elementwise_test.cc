@@ -89,17 +89,17 @@ TEST(Elementwise, PartsFit) {
 
 TEST(Elementwise, LocalDropoutKnowsItsRegionOfTheGlobalTensor) {
   const Operator& dropout = *FindOperator("dropout");
-  const std::vector<TensorType> half = {F32({4, 3})};
-  const Attributes once = dropout.LocalAttributes(kDropout, half, {{{4, 0}, {8, 3}}});
+  const auto local = [&](const Attributes& attributes, TensorType type, Region region) {
+    return dropout.LocalAttributes(attributes, {{}, {type}, {}, {region}});
+  };
+  const Attributes once = local(kDropout, F32({4, 3}), {{4, 0}, {8, 3}});
   EXPECT_EQ(once.ToString(), "{probability=0.5, random_path=\"drop\", start=[4, 0], whole=[8, 3]}");
   // A part of that part: both are counted from the whole.
-  const std::vector<TensorType> quarter = {F32({2, 3})};
-  const Attributes twice = dropout.LocalAttributes(once, quarter, {{{2, 0}, {4, 3}}});
+  const Attributes twice = local(once, F32({2, 3}), {{2, 0}, {4, 3}});
   EXPECT_EQ(twice.ToString(),
             "{probability=0.5, random_path=\"drop\", start=[6, 0], whole=[8, 3]}");
   // All of it is no part.
-  const std::vector<TensorType> all = {F32({8, 3})};
-  EXPECT_EQ(dropout.LocalAttributes(kDropout, all, {{{0, 0}, {8, 3}}}), kDropout);
+  EXPECT_EQ(local(kDropout, F32({8, 3}), {{0, 0}, {8, 3}}), kDropout);
 
   EXPECT_EQ(Inferred(Use("dropout", {F32({4, 3}), I64({}), I64({})}, once)), "f32[4, 3]");
   EXPECT_EQ(Inferred(Use("dropout", {F32({5, 3}), I64({}), I64({})}, once)),

@@ -10,6 +10,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
 #include "core/ops/signatures.h"
+#include "core/ops/table_rows_check.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -33,6 +34,7 @@ class EmbeddingOp : public Operator {
     if (inputs[Input::kTable].shape.size() != 2)
       return check.Misfit(Input::kTable, "of rank 2, [V, C]");
     if (inputs[Input::kIds].dtype != DType::kI32) return check.Misfit(Input::kIds, "i32");
+    RETURN_IF_ERROR(CheckTableRows(check, attributes, inputs[Input::kTable].shape[0]));
     Shape y = inputs[Input::kIds].shape;
     y.push_back(inputs[Input::kTable].shape[1]);
     return std::vector<TensorType>{{inputs[Input::kTable].dtype, std::move(y)}};
@@ -41,10 +43,12 @@ class EmbeddingOp : public Operator {
   bool Differentiable(int input) const override { return input == Input::kTable; }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(Input::kTable,
-                             RecordUse1(EmbeddingGradOperator(),
-                                        {builder.output_gradient(0), builder.input(Input::kIds)},
-                                        {{"rows", builder.input(Input::kTable).dim(0)}}));
+    Attributes attributes = builder.attributes();
+    attributes.Set("rows", builder.input(Input::kTable).dim(0));
+    builder.SetInputGradient(
+        Input::kTable,
+        RecordUse1(EmbeddingGradOperator(),
+                   {builder.output_gradient(0), builder.input(Input::kIds)}, attributes));
     return absl::OkStatus();
   }
 
@@ -61,11 +65,18 @@ class EmbeddingOp : public Operator {
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const int rank = static_cast<int>(types.inputs[Input::kIds].shape.size());
     std::vector<Signature> signatures;
-    signatures.reserve(rank + 2);
+    signatures.reserve(rank + 3);
     for (int d = 0; d < rank; ++d) signatures.push_back({{B(), S(d)}, {S(d)}});
     signatures.push_back({{S(1), B()}, {S(rank)}});
     signatures.push_back({{P(), B()}, {P()}});
+    // By rows: an id whose row another device has gives zeros here.
+    signatures.push_back({{S(0), B()}, {P()}});
     return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    return WithTableRows(attributes, local.inputs[Input::kTable].shape[0],
+                         local.input_regions[Input::kTable]);
   }
 };
 
@@ -84,6 +95,7 @@ class EmbeddingGradOp : public Operator {
     const Shape& dy = inputs[Input::kDy].shape;
     RETURN_IF_ERROR(check.Is(Input::kIds, {DType::kI32, Shape(dy.begin(), dy.end() - 1)}));
     RETURN_IF_ERROR(check.IntIn("rows", 0, int64_t{1} << 40));
+    RETURN_IF_ERROR(CheckTableRows(check, attributes, attributes.GetInt("rows")));
     return std::vector<TensorType>{
         {inputs[Input::kDy].dtype, {attributes.GetInt("rows"), dy.back()}}};
   }
@@ -95,11 +107,19 @@ class EmbeddingGradOp : public Operator {
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const int rank = static_cast<int>(types.inputs[Input::kIds].shape.size());
     std::vector<Signature> signatures;
-    signatures.reserve(rank + 2);
+    signatures.reserve(rank + 3);
     for (int d = 0; d < rank; ++d) signatures.push_back({{S(d), S(d)}, {P()}});
     signatures.push_back({{S(rank), B()}, {S(1)}});
     signatures.push_back({{P(), B()}, {P()}});
+    signatures.push_back({{B(), B()}, {S(0)}});
     return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    const int64_t rows = local.outputs[0].shape[0];
+    Attributes result = WithTableRows(attributes, rows, local.output_regions[0]);
+    result.Set("rows", rows);
+    return result;
   }
 };
 

@@ -30,13 +30,11 @@ class FillOp : public ElementwiseOperator {
     return signatures;
   }
 
-  Attributes LocalAttributes(const Attributes& attributes,
-                             absl::Span<const TensorType> local_outputs,
-                             absl::Span<const Region> output_regions) const override {
-    const Shape& shape = local_outputs[0].shape;
-    Attributes local = attributes;
-    local.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
-    return local;
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    const Shape& shape = local.outputs[0].shape;
+    Attributes result = attributes;
+    result.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    return result;
   }
 };
 

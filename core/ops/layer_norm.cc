@@ -110,6 +110,7 @@ class LayerNormGradOp : public Operator {
     for (int d = 0; d + 1 < static_cast<int>(types.inputs[Input::kDy].shape.size()); ++d) {
       signatures.push_back({{S(d), S(d), B(), S(d), S(d)}, {S(d), P(), P()}});
     }
+    signatures.push_back({{P(), B(), B(), B(), B()}, {P(), P(), P()}});
     return signatures;
   }
 

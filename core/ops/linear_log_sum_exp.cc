@@ -8,6 +8,7 @@
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
 #include "core/ops/signatures.h"
+#include "core/ops/table_rows_check.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -15,6 +16,7 @@ namespace {
 
 using sbp::B;
 using sbp::P;
+using sbp::PLse;
 using sbp::S;
 
 // x, which is input `x` and is followed by w and targets, fits. Gives the type of one number a row.
@@ -51,6 +53,7 @@ class LinearLogSumExpOp : public Operator {
     const InputCheck check({"x", "w", "targets"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
+    RETURN_IF_ERROR(CheckTableRows(check, attributes, inputs[Input::kW].shape[0]));
     return std::vector<TensorType>{row, row};
   }
 
@@ -73,7 +76,7 @@ class LinearLogSumExpOp : public Operator {
                   {row_gradients[Output::kLse], row_gradients[Output::kTargetLogit],
                    builder.input(Input::kX), builder.input(Input::kW),
                    builder.input(Input::kTargets), builder.output(LinearLogSumExpOutput::kLse)},
-                  {}, 2);
+                  builder.attributes(), 2);
     for (int i = 0; i < 2; ++i) builder.SetInputGradient(i, gradients[i]);
     return absl::OkStatus();
   }
@@ -90,7 +93,14 @@ class LinearLogSumExpOp : public Operator {
     for (int d = 0; d < rank; ++d) {
       signatures.push_back({{S(d), B(), S(d)}, {S(d), S(d)}});
     }
+    // By words: a target that another device has adds nothing here.
+    signatures.push_back({{B(), S(0), B()}, {PLse(), P()}});
     return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    return WithTableRows(attributes, local.inputs[Input::kW].shape[0],
+                         local.input_regions[Input::kW]);
   }
 };
 
@@ -105,6 +115,7 @@ class LinearLogSumExpGradOp : public Operator {
     const InputCheck check({"dlse", "dtarget", "x", "w", "targets", "lse"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
+    RETURN_IF_ERROR(CheckTableRows(check, attributes, inputs[Input::kW].shape[0]));
     for (int i : {Input::kDlse, Input::kDtarget, Input::kLse}) {
       RETURN_IF_ERROR(check.Is(i, row));
     }
@@ -130,7 +141,14 @@ class LinearLogSumExpGradOp : public Operator {
     for (int d = 0; d < rank; ++d) {
       signatures.push_back({{S(d), S(d), S(d), B(), S(d), S(d)}, {S(d), P()}});
     }
+    signatures.push_back({{B(), B(), B(), S(0), B(), B()}, {P(), S(0)}});
+    signatures.push_back({{P(), P(), B(), B(), B(), B()}, {P(), P()}});
     return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    return WithTableRows(attributes, local.inputs[Input::kW].shape[0],
+                         local.input_regions[Input::kW]);
   }
 };
 

@@ -1,9 +1,8 @@
 #include "core/ops/operator_testing.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/layout/mesh_layout.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -22,15 +21,11 @@ std::string TypesToString(absl::Span<const TensorType> types) {
 
 // Returns the type of one part of a global tensor, and which part that is.
 Region Cut(const AxisLayout& layout, int part, int parts, TensorType& type) {
-  Region region{std::vector<int64_t>(type.shape.size(), 0),
-                std::vector<int64_t>(type.shape.begin(), type.shape.end())};
-  if (!layout.split()) return region;
-  int64_t& size = type.shape[layout.dim];
-  const int64_t units = (size + layout.unit - 1) / layout.unit;
-  const int64_t largest = (units + parts - 1) / parts * layout.unit;
-  const int64_t start = std::min(size, part * largest);
-  region.start[layout.dim] = start;
-  size = std::min(largest, size - start);
+  const Mesh mesh = *Mesh::Create({{"parts", parts}});
+  const MeshLayout along(absl::MakeConstSpan(&layout, 1));
+  const Box box = BoxOf(along, type.shape, mesh, {part});
+  Region region{{box.start.begin(), box.start.end()}, {type.shape.begin(), type.shape.end()}};
+  type.shape = box.extent;
   return region;
 }
 
@@ -39,12 +34,15 @@ std::string PartThatDoesNotFit(const Use& use, const Signature& signature, int p
   if (inputs.size() != signature.inputs.size() || outputs.size() != signature.outputs.size()) {
     return "another number of inputs or outputs";
   }
-  for (size_t i = 0; i < inputs.size(); ++i) Cut(signature.inputs[i], part, parts, inputs[i]);
-  std::vector<Region> regions;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    regions.push_back(Cut(signature.outputs[i], part, parts, outputs[i]));
+  std::vector<Region> input_regions, output_regions;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    input_regions.push_back(Cut(signature.inputs[i], part, parts, inputs[i]));
   }
-  const Attributes attributes = use.kind->LocalAttributes(use.attributes, outputs, regions);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    output_regions.push_back(Cut(signature.outputs[i], part, parts, outputs[i]));
+  }
+  const Attributes attributes =
+      use.kind->LocalAttributes(use.attributes, {inputs, outputs, input_regions, output_regions});
   const auto inferred = use.kind->InferTypes(inputs, attributes);
   if (!inferred.ok()) return MessageOf(inferred.status());
   if (*inferred == outputs) return "";

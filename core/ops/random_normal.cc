@@ -32,13 +32,11 @@ class RandomNormalOp : public ElementwiseOperator {
 
   bool Differentiable(int input) const override { return false; }
 
-  Attributes LocalAttributes(const Attributes& attributes,
-                             absl::Span<const TensorType> local_outputs,
-                             absl::Span<const Region> output_regions) const override {
-    const Shape& shape = local_outputs[0].shape;
-    Attributes local = WithDrawnRegion(attributes, shape, output_regions[0]);
-    local.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
-    return local;
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    const Shape& shape = local.outputs[0].shape;
+    Attributes result = WithDrawnRegion(attributes, shape, local.output_regions[0]);
+    result.Set("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    return result;
   }
 };
 

@@ -8,6 +8,7 @@
 #include "core/ops/operators.h"
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
+#include "core/ops/signatures.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -107,14 +108,13 @@ class ReshapeOp : public Operator {
         }
       }
     }
-    signatures.push_back({{sbp::P()}, {sbp::P()}});
+    const std::vector<Signature> partial = CarryPartial(types);
+    signatures.insert(signatures.end(), partial.begin(), partial.end());
     return signatures;
   }
 
-  Attributes LocalAttributes(const Attributes& attributes,
-                             absl::Span<const TensorType> local_outputs,
-                             absl::Span<const Region> output_regions) const override {
-    const Shape& shape = local_outputs[0].shape;
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    const Shape& shape = local.outputs[0].shape;
     return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
   }
 

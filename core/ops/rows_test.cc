@@ -42,6 +42,28 @@ TEST(MatMul, Errors) {
             "input 0 (a) is f32[3]; it must be of rank 2 or more");
 }
 
+TEST(MatMul, SumsOverLeadingDimensions) {
+  const auto contract = [](bool a, bool b) {
+    Attributes attributes = Transposed(a, b);
+    attributes.Set("contract_leading", true);
+    return attributes;
+  };
+  const std::vector<TensorType> inputs = {F32({8, 16, 32}), F32({8, 16, 64})};
+  const Use use("matmul", inputs, contract(true, false));
+  EXPECT_EQ(Inferred(use), "f32[32, 64]");
+  EXPECT_EQ(SignaturesOf(use),
+            "S(0), S(0) -> P\n"
+            "S(2), B -> S(0)\n"
+            "B, S(2) -> S(1)\n"
+            "S(1), S(1) -> P\n"
+            "P, B -> P\n"
+            "B, P -> P\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(use), "");
+  EXPECT_EQ(use.kind->Cost(use.types()).flops, 2.0 * 8 * 16 * 32 * 64);
+  EXPECT_EQ(Inferred(Use("matmul", inputs, contract(true, true))),
+            "attribute contract_leading=true must be false unless a alone is transposed");
+}
+
 TEST(MatMul, Signatures) {
   EXPECT_EQ(SignaturesOf(Use("matmul", {F32({8, 16, 32}), F32({64, 32})}, Transposed(false, true))),
             "S(0), B -> S(0)\n"
@@ -95,7 +117,8 @@ TEST(LayerNorm, ShapesAndSignatures) {
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   const Use gradient("layer_norm_grad", {F32({4, 6}), F32({4, 6}), F32({6}), F32({4}), F32({4})});
   EXPECT_EQ(Inferred(gradient), "f32[4, 6], f32[6], f32[6]");
-  EXPECT_EQ(SignaturesOf(gradient), "S(0), S(0), B, S(0), S(0) -> S(0), P, P\n");
+  EXPECT_EQ(SignaturesOf(gradient),
+            "S(0), S(0), B, S(0), S(0) -> S(0), P, P\nP, B, B, B, B -> P, P, P\n");
   EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
   EXPECT_EQ(Inferred(Use("layer_norm", {F32({4, 6}), F32({5}), F32({6})}, {{"eps", 1e-5}})),
             "input 1 (weight) is f32[5]; it must be f32[6]");
@@ -130,15 +153,32 @@ TEST(Reduce, ShapesAndSignatures) {
 TEST(Embedding, ShapesAndSignatures) {
   const Use use("embedding", {F32({50, 8}), I32({4, 5})});
   EXPECT_EQ(Inferred(use), "f32[4, 5, 8]");
-  EXPECT_EQ(SignaturesOf(use), "B, S(0) -> S(0)\nB, S(1) -> S(1)\nS(1), B -> S(2)\nP, B -> P\n");
+  EXPECT_EQ(SignaturesOf(use),
+            "B, S(0) -> S(0)\nB, S(1) -> S(1)\nS(1), B -> S(2)\nP, B -> P\nS(0), B -> P\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   const Use gradient("embedding_grad", {F32({4, 5, 8}), I32({4, 5})}, {{"rows", int64_t{50}}});
   EXPECT_EQ(Inferred(gradient), "f32[50, 8]");
   EXPECT_EQ(SignaturesOf(gradient),
-            "S(0), S(0) -> P\nS(1), S(1) -> P\nS(2), B -> S(1)\nP, B -> P\n");
+            "S(0), S(0) -> P\nS(1), S(1) -> P\nS(2), B -> S(1)\nP, B -> P\nB, B -> S(0)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
   EXPECT_EQ(Inferred(Use("embedding", {F32({50, 8}), I64({4})})),
             "input 1 (ids) is i64[4]; it must be i32");
+}
+
+TEST(Embedding, APartKnowsWhichRowsOfTheTableItHas) {
+  const Use use("embedding", {F32({50, 8}), I32({4})});
+  const std::vector<TensorType> inputs = {F32({20, 8}), I32({4})};
+  const std::vector<Region> regions = {{{30, 0}, {50, 8}}, {{0}, {4}}};
+  const Attributes part = use.kind->LocalAttributes({}, {inputs, use.outputs, regions, {}});
+  EXPECT_EQ(part.ToString(), "{first_row=30, global_rows=50}");
+  EXPECT_EQ(Inferred(Use("embedding", inputs, part)), "f32[4, 8]");
+  EXPECT_EQ(Inferred(Use("embedding", {F32({21, 8}), I32({4})}, part)),
+            "attribute first_row=30 must be at most 29: 21 rows of a table of 50");
+  // A part of that part: both are counted from the table's first row.
+  const std::vector<TensorType> inner = {F32({5, 8}), I32({4})};
+  const std::vector<Region> inner_regions = {{{10, 0}, {20, 8}}, {{0}, {4}}};
+  EXPECT_EQ(use.kind->LocalAttributes(part, {inner, use.outputs, inner_regions, {}}).ToString(),
+            "{first_row=40, global_rows=50}");
 }
 
 TEST(Attention, ShapesAndSignatures) {
@@ -160,7 +200,8 @@ TEST(Attention, ShapesAndSignatures) {
   EXPECT_EQ(SignaturesOf(gradient),
             "S(0), S(0), S(0), S(0), S(0), S(0) -> S(0), S(0), S(0)\n"
             "S(2), S(2), S(2), S(2), S(2), S(1) -> S(2), S(2), S(2)\n"
-            "S(1), S(1), B, B, S(1), S(2) -> S(1), P, P\n");
+            "S(1), S(1), B, B, S(1), S(2) -> S(1), P, P\n"
+            "P, B, B, B, B, B -> P, P, P\n");
   EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
   EXPECT_EQ(Inferred(Use("attention", {q, k, k}, kCausal)),
             "input 1 (k) is f32[2, 7, 3, 4]; it must be as long as q in dimension 1, 5, where the "
@@ -200,7 +241,8 @@ TEST(LinearLogSumExp, ShapesSignaturesAndCosts) {
   const TensorType x = F32({4, 5, 6}), w = F32({50, 6}), row = F32({4, 5});
   const Use use("linear_log_sum_exp", {x, w, I32({4, 5})});
   EXPECT_EQ(Inferred(use), "f32[4, 5], f32[4, 5]");
-  EXPECT_EQ(SignaturesOf(use), "S(0), B, S(0) -> S(0), S(0)\nS(1), B, S(1) -> S(1), S(1)\n");
+  EXPECT_EQ(SignaturesOf(use),
+            "S(0), B, S(0) -> S(0), S(0)\nS(1), B, S(1) -> S(1), S(1)\nB, S(0), B -> P(lse), P\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   const double product = 2.0 * 20 * 6 * 50;
   EXPECT_EQ(use.kind->Cost(use.types()).flops, product);
@@ -208,7 +250,9 @@ TEST(LinearLogSumExp, ShapesSignaturesAndCosts) {
   EXPECT_EQ(Inferred(gradient), "f32[4, 5, 6], f32[50, 6]");
   EXPECT_EQ(SignaturesOf(gradient),
             "S(0), S(0), S(0), B, S(0), S(0) -> S(0), P\n"
-            "S(1), S(1), S(1), B, S(1), S(1) -> S(1), P\n");
+            "S(1), S(1), S(1), B, S(1), S(1) -> S(1), P\n"
+            "B, B, B, S(0), B, B -> P, S(0)\n"
+            "P, P, B, B, B, B -> P, P\n");
   EXPECT_EQ(SignatureThatDoesNotFit(gradient), "");
   EXPECT_EQ(gradient.kind->Cost(gradient.types()).flops, 3 * product);
   EXPECT_EQ(gradient.kind->Cost(gradient.types()).recomputed_flops, product);

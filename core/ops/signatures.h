@@ -16,7 +16,12 @@ inline AxisLayout P(AxisLayout::Reduction reduction = AxisLayout::Reduction::kSu
   return AxisLayout::Partial(reduction);
 }
 inline AxisLayout PMax() { return P(AxisLayout::Reduction::kMax); }
+inline AxisLayout PLse() { return P(AxisLayout::Reduction::kLogSumExp); }
 }  // namespace sbp
+
+// For operators that only move elements: partial values of any kind stay what they are. Integers
+// have no partial log-sum-exps.
+std::vector<Signature> CarryPartial(const OpTypes& types);
 
 // For operators that compute each element from the elements at its place, with numpy's
 // broadcasting: one signature for each dimension d of the outputs, all of which have one shape.

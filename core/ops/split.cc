@@ -63,7 +63,8 @@ class SplitOp : public Operator {
       if (d == axis) continue;
       signatures.push_back({{sbp::S(d)}, std::vector<AxisLayout>(parts, sbp::S(d))});
     }
-    signatures.push_back({{sbp::P()}, std::vector<AxisLayout>(parts, sbp::P())});
+    const std::vector<Signature> partial = CarryPartial(types);
+    signatures.insert(signatures.end(), partial.begin(), partial.end());
     return signatures;
   }
 

@@ -52,7 +52,8 @@ class TransposeOp : public Operator {
       signatures.push_back(
           {{sbp::S(static_cast<int>(permutation[i]))}, {sbp::S(static_cast<int>(i))}});
     }
-    signatures.push_back({{sbp::P()}, {sbp::P()}});
+    const std::vector<Signature> partial = CarryPartial(types);
+    signatures.insert(signatures.end(), partial.begin(), partial.end());
     return signatures;
   }
 

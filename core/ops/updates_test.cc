@@ -34,7 +34,8 @@ TEST(RandomNormal, HasAShapeAndTheRegionOfTheGlobalTensorThatItDraws) {
   EXPECT_EQ(SignaturesOf(use), "B -> S(0)\nB -> S(1)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   const std::vector<TensorType> part = {F32({2, 3})};
-  EXPECT_EQ(use.kind->LocalAttributes(kNormal, part, {{{3, 0}, {5, 3}}}).ToString(),
+  const std::vector<Region> region = {{{3, 0}, {5, 3}}};
+  EXPECT_EQ(use.kind->LocalAttributes(kNormal, {{}, part, {}, region}).ToString(),
             "{dtype=f32, mean=0.0, random_path=\"w\", shape=[2, 3], start=[3, 0], stddev=0.02, "
             "whole=[5, 3]}");
 }

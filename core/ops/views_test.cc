@@ -6,6 +6,9 @@
 namespace tessera {
 namespace {
 
+// Signatures of operators that only move the elements of one input.
+const std::string kMoved = "P -> P\nP(max) -> P(max)\nP(lse) -> P(lse)\n";
+
 Use ReshapeUse(const Shape& from, std::vector<int64_t> to) {
   return Use("reshape", {F32(from)}, {{"shape", std::move(to)}});
 }
@@ -34,27 +37,28 @@ TEST(Reshape, OneSizeMayFollowFromTheOthers) {
 TEST(Reshape, SplitsFollowTheFactorsOfDimensions) {
   // Batch and sequence merge: the batch is split between sequences.
   EXPECT_EQ(SignaturesOf(ReshapeUse({8, 16, 32}, {128, 32})),
-            "S(0) -> S(0, 16)\nS(2) -> S(1)\nP -> P\n");
+            "S(0) -> S(0, 16)\nS(2) -> S(1)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({128, 32}, {8, 16, 32})),
-            "S(0, 16) -> S(0)\nS(1) -> S(2)\nP -> P\n");
+            "S(0, 16) -> S(0)\nS(1) -> S(2)\n" + kMoved);
   // Heads: split between heads.
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 20}, {2, 3, 4, 5})),
-            "S(0) -> S(0)\nS(1) -> S(1)\nS(2, 5) -> S(2)\nP -> P\n");
+            "S(0) -> S(0)\nS(1) -> S(1)\nS(2, 5) -> S(2)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 4, 5}, {2, 3, 20})),
-            "S(0) -> S(0)\nS(1) -> S(1)\nS(2) -> S(2, 5)\nP -> P\n");
+            "S(0) -> S(0)\nS(1) -> S(1)\nS(2) -> S(2, 5)\n" + kMoved);
   // Other factors: cut where both shapes can be.
-  EXPECT_EQ(SignaturesOf(ReshapeUse({4, 3}, {6, 2})), "S(0, 2) -> S(0, 3)\nP -> P\n");
-  EXPECT_EQ(SignaturesOf(ReshapeUse({3, 5}, {5, 3})), "P -> P\n");
-  EXPECT_EQ(SignaturesOf(ReshapeUse({4, 6}, {2, 2, 6})), "S(0, 2) -> S(0)\nS(1) -> S(2)\nP -> P\n");
+  EXPECT_EQ(SignaturesOf(ReshapeUse({4, 3}, {6, 2})), "S(0, 2) -> S(0, 3)\n" + kMoved);
+  EXPECT_EQ(SignaturesOf(ReshapeUse({3, 5}, {5, 3})), kMoved);
+  EXPECT_EQ(SignaturesOf(ReshapeUse({4, 6}, {2, 2, 6})),
+            "S(0, 2) -> S(0)\nS(1) -> S(2)\n" + kMoved);
 }
 
 TEST(Reshape, SplitsPassDimensionsOfSizeOne) {
   EXPECT_EQ(SignaturesOf(ReshapeUse({8, 1, 6}, {8, 6})),
-            "S(0) -> S(0)\nS(1) -> S(1, 6)\nS(2) -> S(1)\nP -> P\n");
-  EXPECT_EQ(SignaturesOf(ReshapeUse({6}, {6, 1})), "S(0) -> S(0)\nP -> P\n");
+            "S(0) -> S(0)\nS(1) -> S(1, 6)\nS(2) -> S(1)\n" + kMoved);
+  EXPECT_EQ(SignaturesOf(ReshapeUse({6}, {6, 1})), "S(0) -> S(0)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({1, 4, 6}, {4, 6})),
-            "S(0) -> S(0, 4)\nS(1) -> S(0)\nS(2) -> S(1)\nP -> P\n");
-  EXPECT_EQ(SignaturesOf(ReshapeUse({1}, {})), "P -> P\n");
+            "S(0) -> S(0, 4)\nS(1) -> S(0)\nS(2) -> S(1)\n" + kMoved);
+  EXPECT_EQ(SignaturesOf(ReshapeUse({1}, {})), kMoved);
 }
 
 TEST(Reshape, PartsFit) {
@@ -96,7 +100,7 @@ TEST(Transpose, PermutesShapeStridesAndSplits) {
   const Use use("transpose", {F32({2, 3, 4})}, {{"permutation", std::vector<int64_t>{2, 0, 1}}});
   EXPECT_EQ(Inferred(use), "f32[4, 2, 3]");
   EXPECT_EQ(ViewOf(use, 0, {12, 4, 1}), "offset 0 strides [1, 12, 4]");
-  EXPECT_EQ(SignaturesOf(use), "S(2) -> S(0)\nS(0) -> S(1)\nS(1) -> S(2)\nP -> P\n");
+  EXPECT_EQ(SignaturesOf(use), "S(2) -> S(0)\nS(0) -> S(1)\nS(1) -> S(2)\n" + kMoved);
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   EXPECT_EQ(Inferred(Use("transpose", {F32({2, 3})}, {{"permutation", std::vector<int64_t>{0}}})),
             "attribute permutation=[0] must be each of the 2 dimensions of f32[2, 3] once");
@@ -114,7 +118,9 @@ TEST(Split, GivesConsecutiveParts) {
   EXPECT_EQ(SignaturesOf(use),
             "S(0) -> S(0), S(0), S(0)\n"
             "S(2) -> S(2), S(2), S(2)\n"
-            "P -> P, P, P\n");
+            "P -> P, P, P\n"
+            "P(max) -> P(max), P(max), P(max)\n"
+            "P(lse) -> P(lse), P(lse), P(lse)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   EXPECT_EQ(
       Inferred(Use("split", {F32({2, 7})},
@@ -144,7 +150,7 @@ TEST(Expand, RepeatsDimensionsOfSizeOne) {
   const Use use("expand", {F32({3, 1})}, {{"shape", std::vector<int64_t>{2, 3, 4}}});
   EXPECT_EQ(Inferred(use), "f32[2, 3, 4]");
   EXPECT_EQ(ViewOf(use, 0, {5, 1}), "offset 0 strides [0, 5, 0]");
-  EXPECT_EQ(SignaturesOf(use), "B -> S(0)\nS(0) -> S(1)\nB -> S(2)\nP -> P\n");
+  EXPECT_EQ(SignaturesOf(use), "B -> S(0)\nS(0) -> S(1)\nB -> S(2)\n" + kMoved);
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   EXPECT_EQ(
       Inferred(Use("expand", {F32({3})}, {{"shape", std::vector<int64_t>{3, 2}}})),
@@ -158,7 +164,9 @@ TEST(Concat, PlacesItsInputsInTheOutput) {
   const ViewPlacement part = use.kind->Part(use.types(), 2);
   EXPECT_EQ(part.offset, 4);
   EXPECT_EQ(ShapeToString(part.strides), "[8, 1]");
-  EXPECT_EQ(SignaturesOf(use), "S(0), S(0), S(0) -> S(0)\nP, P, P -> P\n");
+  EXPECT_EQ(SignaturesOf(use),
+            "S(0), S(0), S(0) -> S(0)\nP, P, P -> P\nP(max), P(max), P(max) -> P(max)\n"
+            "P(lse), P(lse), P(lse) -> P(lse)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   EXPECT_EQ(Inferred(Use("concat", {F32({2, 3}), F32({1, 3})}, {{"axis", int64_t{1}}})),
             "input 1 is f32[1, 3]; it must be f32[2, 3] with any size in dimension 1, to join with "

@@ -98,9 +98,9 @@ class MicroBatchWriter {
     return type;
   }
 
-  Region LocalRegion(ValueId old, int64_t micro_batch) const {
+  // The part of a value that a micro-batch holds in a layout.
+  Region LocalRegion(ValueId old, const AxisLayout& layout, int64_t micro_batch) const {
     const Shape& full = graph_.value(old).type.shape;
-    const AxisLayout& layout = layouts_.values[old];
     Region region{std::vector<int64_t>(full.size(), 0), {full.begin(), full.end()}};
     if (layout.split()) {
       region.start[layout.dim] = micro_batch * (full[layout.dim] / micro_batches_);
@@ -174,7 +174,9 @@ class MicroBatchWriter {
   absl::Status WriteMicroBatch(OpId old, int64_t micro_batch) {
     Op op = graph_.op(old);
     const std::vector<AxisLayout>& wanted = layouts_.ops[old].inputs;
+    std::vector<Region> input_regions, output_regions;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
+      input_regions.push_back(LocalRegion(op.inputs[i], wanted[i], micro_batch));
       op.inputs[i] = Read(op.inputs[i], wanted[i], micro_batch);
     }
     // The ops of one micro-batch, or one that ran for the full batch.
@@ -185,15 +187,15 @@ class MicroBatchWriter {
     const std::vector<ValueId> old_outputs = op.outputs;
     std::vector<Value> outputs;
     std::vector<TensorType> types;
-    std::vector<Region> regions;
     for (ValueId output : old_outputs) {
       const Value& value = graph_.value(output);
       const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
       types.push_back(LocalType(output));
-      regions.push_back(LocalRegion(output, micro_batch));
+      output_regions.push_back(LocalRegion(output, layouts_.values[output], micro_batch));
       outputs.push_back(Value{PathIn(value.path, micro_batch), types.back(), role});
     }
-    op.attributes = op.kind->LocalAttributes(op.attributes, types, regions);
+    op.attributes = op.kind->LocalAttributes(
+        op.attributes, {out_.TypesOf(op.inputs), types, input_regions, output_regions});
     RETURN_IF_ERROR(CheckTypes(op, types));
     const OpId id = out_.AppendOp(std::move(op), outputs);
     ops_[old].push_back(id);

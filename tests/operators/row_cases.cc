@@ -144,6 +144,15 @@ void AddEmbeddingCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("embedding_grad", {Normal(out), Ids(ids, rows)}, {{"rows", rows}}));
     cases.back().condition = 4;
   }
+  // Rows 2, 3 and 4 of a table of 7, and none of it.
+  for (const int64_t rows : {3, 0}) {
+    const Attributes part = {{"first_row", int64_t{2}}, {"global_rows", int64_t{7}}};
+    cases.push_back(MakeCase("embedding", {Normal({rows, 5}), Ids({20}, 7)}, part));
+    Attributes with_rows = part;
+    with_rows.Set("rows", rows);
+    cases.push_back(MakeCase("embedding_grad", {Normal({20, 5}), Ids({20}, 7)}, with_rows));
+    cases.back().condition = 4;
+  }
   cases.push_back(SpecialCase("embedding", {SomeNaN({9, 12}), Ids({20}, 9)}));
   cases.push_back(
       SpecialCase("embedding_grad", {SomeNaN({20, 12}), Ids({20}, 9)}, {{"rows", int64_t{9}}}));

@@ -24,6 +24,7 @@
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/ops/linear_log_sum_exp.h"
+#include "core/ops/table_rows.h"
 #include "core/status/status_macros.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -77,6 +78,11 @@ struct Part {
   int64_t begin, count;
 };
 
+// The target that is a chunk's first word.
+int64_t FirstTarget(const KernelCall& call, Part words) {
+  return TableRowsOf(call.request.attributes, 0).first + words.begin;
+}
+
 // --- Forward ---
 
 class BoundForward : public BoundKernel {
@@ -124,6 +130,7 @@ class BoundForward : public BoundKernel {
   }
 
   void AddChunk(const KernelCall& call, Part rows, Part words, const float* logits) {
+    const int64_t first = FirstTarget(call, words);
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const float* const row = logits + i * words.count;
@@ -132,7 +139,7 @@ class BoundForward : public BoundKernel {
         sums_[i] = sums_[i] * std::exp(double{maxima_[i]} - double{max}) + sum;
         maxima_[i] = max;
         const int64_t target =
-            call.inputs[LinearLogSumExpInput::kTargets].As<int32_t>()[rows.begin + i] - words.begin;
+            call.inputs[LinearLogSumExpInput::kTargets].As<int32_t>()[rows.begin + i] - first;
         if (target >= 0 && target < words.count) {
           call.outputs[LinearLogSumExpOutput::kTargetLogit].As<float>()[rows.begin + i] =
               row[target];
@@ -257,6 +264,7 @@ class BoundGradient : public BoundKernel {
   }
 
   static void ToGradient(const KernelCall& call, Part rows, Part words, float* logits) {
+    const int64_t first = FirstTarget(call, words);
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t r = rows.begin + i;
@@ -268,7 +276,7 @@ class BoundGradient : public BoundKernel {
         HWY_DYNAMIC_DISPATCH(ExpsInPlace)
         (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], row,
          words.count);
-        const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - words.begin;
+        const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - first;
         if (target >= 0 && target < words.count)
           row[target] += call.inputs[Input::kDtarget].As<float>()[r];
       }

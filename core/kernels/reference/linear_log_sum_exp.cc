@@ -7,6 +7,7 @@
 
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
+#include "core/ops/table_rows.h"
 
 namespace tessera::reference {
 namespace {
@@ -22,6 +23,7 @@ absl::Status LinearLogSumExp(const KernelCall& call) {
   const TensorView &lse = call.outputs[LinearLogSumExpOutput::kLse],
                    &target_logit = call.outputs[LinearLogSumExpOutput::kTargetLogit];
   const int64_t vocabulary = w.shape[0], columns = w.shape[1];
+  const int64_t first_row = TableRowsOf(call.request.attributes, vocabulary).first;
   double* const logits = static_cast<double*>(call.workspace);
   ForEachIndex<4>(targets.shape,
                   {Leading(x.strides, 1), targets.strides, lse.strides, target_logit.strides},
@@ -33,7 +35,7 @@ absl::Status LinearLogSumExp(const KernelCall& call) {
                     }
                     double sum = 0;
                     for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - max);
-                    const int32_t target = targets.As<int32_t>()[target_at];
+                    const int64_t target = targets.As<int32_t>()[target_at] - first_row;
                     const bool valid = target >= 0 && target < vocabulary;
                     lse.As<double>()[lse_at] = max + std::log(sum);
                     target_logit.As<double>()[logit_at] = valid ? logits[target] : 0;
@@ -50,6 +52,7 @@ absl::Status LinearLogSumExpGrad(const KernelCall& call) {
   const TensorView &dx = call.outputs[LinearLogSumExpGradOutput::kDx],
                    &dw = call.outputs[LinearLogSumExpGradOutput::kDw];
   const int64_t vocabulary = w.shape[0], columns = w.shape[1];
+  const int64_t first_row = TableRowsOf(call.request.attributes, vocabulary).first;
   SetZero(dx);
   SetZero(dw);
   ForEachIndex<6>(targets.shape,
@@ -67,7 +70,7 @@ absl::Status LinearLogSumExpGrad(const KernelCall& call) {
                       const Line dw_row = LastLine(dw, v * dw.strides[0]);
                       const double logit = Dot(x_row, w_row, columns);
                       double dlogit = row_dlse * std::exp(logit - lse.As<double>()[lse_at]);
-                      if (v == targets.As<int32_t>()[target_at]) dlogit += row_dtarget;
+                      if (v == targets.As<int32_t>()[target_at] - first_row) dlogit += row_dtarget;
                       for (int64_t c = 0; c < columns; ++c) {
                         dx_row[c] += dlogit * w_row[c];
                         dw_row[c] += dlogit * x_row[c];
