@@ -22,7 +22,7 @@ constexpr auto kStopped = std::chrono::milliseconds(500);
 
 }  // namespace
 
-void NoEvents::Arm() {
+void NoEvents::Arm(bool /*in_background*/) {
   const MutexLock lock(&mutex_);
   is_woken_ = false;
 }
@@ -183,7 +183,7 @@ void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function
     return;
   }
   sleeper_ = sleeper;
-  events_->Arm();
+  events_->Arm(sleeper == Sleeper::kThread);
   bool moved = Work();
   if (!moved) CheckAll();
   moved = moved || completed_ || done();

@@ -33,7 +33,9 @@ class EventSource {
 
   // One thread at a time calls Arm, then looks once more for something to do, calls Sleep if there
   // is nothing, and Disarm in either case. An event after Arm ends a later Sleep at once.
-  virtual void Arm() {}
+  // The sleeper is the engine's own thread: computation goes on beside it, so that it is better
+  // woken seldom than soon.
+  virtual void Arm(bool /*in_background*/) {}
   virtual void Sleep(std::chrono::nanoseconds at_most) = 0;
   virtual void Disarm() {}
 
@@ -44,7 +46,7 @@ class EventSource {
 // The event source of operations that end by themselves: only Wake ends a Sleep.
 class NoEvents : public EventSource {
  public:
-  void Arm() override;
+  void Arm(bool in_background) override;
   void Sleep(std::chrono::nanoseconds at_most) override;
   void Wake() override;
 

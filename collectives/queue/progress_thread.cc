@@ -6,7 +6,7 @@
 namespace tessera::comm {
 namespace {
 
-constexpr auto kLookEvery = std::chrono::microseconds(500);
+constexpr auto kLookEvery = std::chrono::milliseconds(2);
 constexpr auto kStayUp = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -17,10 +17,10 @@ ProgressThread::ProgressThread(std::function<bool()> advance) : advance_(std::mo
 
 void ProgressThread::Stop() {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     stop_ = true;
   }
-  wakes_.notify_all();
+  wakes_.NotifyAll();
 }
 
 void ProgressThread::Join() {
@@ -30,32 +30,32 @@ void ProgressThread::Join() {
 
 void ProgressThread::Wake(bool at_once) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (is_wanted_ || (looks_ && !at_once)) return;
     is_wanted_ = true;
   }
-  wakes_.notify_one();
+  wakes_.NotifyOne();
 }
 
 void ProgressThread::Run() {
   using Clock = std::chrono::steady_clock;
-  const auto is_called = [this] { return stop_ || is_wanted_; };
-  std::unique_lock<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   while (!stop_) {
-    wakes_.wait(lock, is_called);
+    while (!stop_ && !is_wanted_) wakes_.Wait(lock);
     Clock::time_point busy = Clock::now();
     for (looks_ = true; looks_ && !stop_;) {
       // It polls once more after `looks_` is false, because Wake may have counted on it.
       looks_ = Clock::now() - busy < kStayUp;
       is_wanted_ = false;
-      lock.unlock();
+      lock.Unlock();
       const bool was_busy = advance_();
-      lock.lock();
+      lock.Lock();
       if (was_busy) {
         busy = Clock::now();
         looks_ = true;
       }
-      if (looks_) wakes_.wait_for(lock, kLookEvery, is_called);
+      // A wake-up without a reason polls sooner, which does no harm.
+      if (looks_ && !stop_ && !is_wanted_) wakes_.WaitFor(lock, kLookEvery);
     }
   }
 }

@@ -154,7 +154,7 @@ Doorbell& SharedMemory::BellOf(int rank) const {
   return *reinterpret_cast<Doorbell*>(control_[rank]->data());
 }
 
-void SharedMemory::Arm() {
+void SharedMemory::Arm(bool /*in_background*/) {
   Doorbell& bell = BellOf(rank_);
   bell.sleepers.fetch_add(1);
   rings_seen_ = bell.rings.load();

@@ -63,7 +63,7 @@ class SharedMemory : public EventSource {
     return options_.job_ranks.empty() ? rank : options_.job_ranks[rank];
   }
 
-  void Arm() override;
+  void Arm(bool in_background) override;
   void Sleep(std::chrono::nanoseconds at_most) override;
   void Disarm() override;
   void Wake() override { BellOf(rank_).Ring(); }

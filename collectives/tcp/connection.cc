@@ -131,7 +131,17 @@ void Connection::Parse(const char* data, int64_t bytes) {
   }
 }
 
+void Connection::WakeOnMessage() { SetLowWater(std::max<int64_t>(1, missing_)); }
+
+void Connection::SetLowWater(int64_t bytes) {
+  if (low_water_ == bytes) return;
+  low_water_ = bytes;
+  const int value = static_cast<int>(bytes);
+  setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
+}
+
 bool Connection::Read() {
+  SetLowWater(1);
   int64_t total = 0;
   while (!is_closed_ && total < kReadBytes) {
     // The rest of a message straight to its place, and what comes behind it.

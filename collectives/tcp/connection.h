@@ -46,6 +46,9 @@ class Connection {
   void Flush();
   // Reads what is there, or a part of it if that is much. Returns whether there was anything.
   bool Read();
+  // Until the next Read the socket is reported as readable only once the message that comes in is
+  // complete: fewer wake-ups take fewer cycles from the computation beside.
+  void WakeOnMessage();
 
   // Sends nothing more of a group, nor touches its memory.
   void Drop(uint64_t group);
@@ -71,6 +74,7 @@ class Connection {
   // Incoming bytes that are not part of a large message go through input_.
   void Parse(const char* data, int64_t bytes);
   void Begin();
+  void SetLowWater(int64_t bytes);
 
   const FileDescriptor socket_;
   Receiver* const receiver_;
@@ -85,6 +89,7 @@ class Connection {
   int64_t header_bytes_ = 0;  // of it, that are there
   char* address_ = nullptr;   // of the bytes that follow it
   int64_t missing_ = 0;       // of them
+  int64_t low_water_ = 1;     // at which the socket is readable, unless it is closed
   std::vector<char> input_;
 };
 

@@ -164,6 +164,13 @@ bool Connections::NeedsThread() const {
   });
 }
 
+void Connections::Arm(bool in_background) {
+  if (!in_background) return;
+  for (const auto& peer : connections_) {
+    if (peer != nullptr) peer->connection.WakeOnMessage();
+  }
+}
+
 void Connections::Sleep(std::chrono::nanoseconds at_most) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(at_most);
   epoll_event event;

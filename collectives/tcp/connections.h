@@ -69,6 +69,7 @@ class Connections : public EventSource {
 
   bool Take() override;
   bool NeedsThread() const override;
+  void Arm(bool in_background) override;
   void Sleep(std::chrono::nanoseconds at_most) override;
   void Wake() override;
 
