@@ -85,6 +85,9 @@ struct Ticket {
   uint64_t number = 0;  // on that channel
 };
 
+// A ticket of no operation. It ends if its group fails, and Wait returns the reason.
+inline constexpr Ticket kFailureTicket = {0, UINT64_MAX};
+
 struct OperationCount {
   int64_t calls = 0;
   int64_t bytes_sent = 0;    // by this rank, to others

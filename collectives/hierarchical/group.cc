@@ -24,9 +24,6 @@ Ticket PairTicket(Ticket ticket, bool is_local) {
 // A wait for one part looks this often whether another one has failed.
 constexpr auto kLookAtPartsEvery = std::chrono::milliseconds(50);
 
-// The ticket of no operation: it ends only when its group fails.
-constexpr Ticket kFailure = {0, UINT64_MAX};
-
 }  // namespace
 
 std::vector<Communicator*> Parts::List() const {
@@ -79,10 +76,10 @@ Group::PairOperation Group::PairOf(Ticket ticket) const {
 
 absl::Status Group::FailureOfParts() {
   // These two have different engines, which move all other parts on.
-  parts_.local->Test(kFailure);
-  parts_.all->Test(kFailure);
+  parts_.local->Test(kFailureTicket);
+  parts_.all->Test(kFailureTicket);
   for (Communicator* part : parts_.List()) {
-    if (part->HasEnded(kFailure)) return part->Wait(kFailure);
+    if (part->HasEnded(kFailureTicket)) return part->Wait(kFailureTicket);
   }
   return absl::OkStatus();
 }

@@ -25,6 +25,7 @@ inline constexpr int64_t kSmallBytes = 4096;
 // Larger operations move on by chunks of this size, so that one is under way between hosts while
 // another is within them.
 inline constexpr int64_t kChunkBytes = int64_t{4} << 20;
+inline int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
 
 // The groups that the group's operations are made of. The ranks of a rail are numbered by their
 // hosts.

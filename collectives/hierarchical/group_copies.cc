@@ -7,11 +7,6 @@
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::hierarchical {
-namespace {
-
-int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
-
-}  // namespace
 
 absl::Status Group::WaitForAll(Communicator& part, absl::Span<const Ticket> tickets) {
   for (const Ticket& ticket : tickets) RETURN_IF_ERROR(WaitFor(part, ticket));

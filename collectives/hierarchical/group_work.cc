@@ -10,11 +10,6 @@
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::hierarchical {
-namespace {
-
-int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
-
-}  // namespace
 
 absl::Status Group::RunCollective(const Request& request, uint64_t number) {
   RETURN_IF_ERROR(AgreeLocally(request, number));

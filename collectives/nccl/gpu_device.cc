@@ -165,7 +165,7 @@ absl::Status GpuDevice::Await(absl::string_view what, Communicator* host_group,
       host_group->Abort(status);
       return status;
     }
-    if (host_group->Test(kNever)) return host_group->Wait(kNever);
+    if (host_group->Test(kFailureTicket)) return host_group->Wait(kFailureTicket);
     std::this_thread::sleep_for(kConnectTick);
   }
 }

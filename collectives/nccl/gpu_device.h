@@ -22,10 +22,6 @@
 
 namespace tessera::comm::nccl {
 
-// A ticket of no operation. Over a group of the CPU it is done if the group has failed, and Wait
-// returns the reason.
-inline constexpr Ticket kNever = {0, UINT64_MAX};
-
 // A GPU reports no event, so whoever waits for it polls: every 50 us at first, later up to every
 // millisecond, but never 3 % later than the event.
 class PollingEvents : public NoEvents {

@@ -211,8 +211,8 @@ bool Group::Finish(Lane& lane) {
 void Group::CheckChannel(int channel, Time now) {
   if (now - control_checked_ >= kControlInterval) {
     control_checked_ = now;
-    if (control_->Test(kNever)) {
-      FailIn(channel, control_->Wait(kNever));
+    if (control_->Test(kFailureTicket)) {
+      FailIn(channel, control_->Wait(kFailureTicket));
       return;
     }
   }

@@ -80,7 +80,7 @@ class MirroredGroup : public Communicator {
     if (done.ok()) done = CopyInputs(&on_gpu, &copies);
     if (!done.ok()) {
       group_->Abort(done);
-      return {0, UINT64_MAX};
+      return kFailureTicket;
     }
     const Ticket ticket = group_->Issue(on_gpu);
     copies_[{ticket.channel, ticket.number}] = std::move(copies);

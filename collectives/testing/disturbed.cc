@@ -34,7 +34,7 @@ class Disturbed : public Communicator {
     const absl::Status disturbed = status.ok() ? Disturb(request) : status;
     if (disturbed.ok()) return group_->Issue(request);
     group_->Abort(disturbed);
-    return {0, UINT64_MAX};
+    return kFailureTicket;
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                           absl::Span<const int> colors) override {
