@@ -14,7 +14,8 @@ namespace {
 
 class Assignment {
  public:
-  Assignment(KernelChooser& chooser, Program& program) : chooser_(chooser), program_(program) {}
+  Assignment(KernelChooser& chooser, Program& program)
+      : chooser_(chooser), kernels_(&chooser, &program), program_(program) {}
 
   absl::Status Run() {
     RETURN_IF_ERROR(SettleStates());
@@ -26,6 +27,7 @@ class Assignment {
     for (ProgramValue& value : program_.values) {
       value.buffer = program_.values[value.root].buffer;
     }
+    DropUnusedKernels(program_);
     AssignWorkspaces();
     return absl::OkStatus();
   }
@@ -87,12 +89,11 @@ class Assignment {
       }
     }
     if (touching != 1 || instruction.inputs[position] != input) return false;
-    if (!instruction.epilogues.empty()) return false;
-    std::vector<TensorType> inputs, outputs;
-    for (int32_t id : instruction.inputs) inputs.push_back(program_.values[id].type);
-    for (int32_t id : instruction.outputs) outputs.push_back(program_.values[id].type);
+    const PlannedKernel& planned = program_.KernelOf(instruction);
+    const KernelRequest& request = planned.request;
+    if (!request.epilogues.empty()) return false;
     for (const auto& [from, to] :
-         instruction.op->InPlace({inputs, outputs, instruction.attributes})) {
+         planned.op->InPlace({request.inputs, request.outputs, request.attributes})) {
       if (from == position && instruction.outputs[to] == output) return true;
     }
     return false;
@@ -116,7 +117,7 @@ class Assignment {
       const int32_t target = kept.root;
       program_.values.push_back(std::move(kept));
       ASSIGN_OR_RETURN(Instruction copy,
-                       CopyInstruction(program_, chooser_, state.updated, target, Phase::kUpdate));
+                       CopyInstruction(program_, kernels_, state.updated, target, Phase::kUpdate));
       state.updated = target;
       claimed_.insert(target);
       program_.instructions.push_back(std::move(copy));
@@ -207,14 +208,16 @@ class Assignment {
   }
 
   void AssignWorkspaces() {
+    for (PlannedKernel& planned : program_.kernels) {
+      planned.workspace_bytes = chooser_.WorkspaceBytes(planned);
+    }
     for (int32_t i = 0; i < count(); ++i) {
       Instruction& instruction = program_.instructions[i];
-      instruction.workspace_bytes =
-          instruction.kernel->WorkspaceBytes(program_.RequestOf(instruction), chooser_.processor());
-      if (instruction.workspace_bytes == 0) continue;
+      const int64_t bytes = program_.KernelOf(instruction).workspace_bytes;
+      if (bytes == 0) continue;
       Buffer buffer;
       buffer.path = absl::StrCat(instruction.path, ".workspace");
-      buffer.bytes = instruction.workspace_bytes;
+      buffer.bytes = bytes;
       buffer.category = Category::kWorkspace;
       buffer.first = buffer.last = i;
       instruction.workspace = static_cast<int32_t>(program_.buffers.size());
@@ -223,6 +226,7 @@ class Assignment {
   }
 
   KernelChooser& chooser_;
+  KernelTable kernels_;
   Program& program_;
   std::vector<int32_t> first_, last_;     // by root: instructions
   std::vector<int32_t> writers_;          // by root: how many instructions write it

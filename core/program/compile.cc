@@ -91,8 +91,8 @@ KernelChoices ChoicesOf(const std::vector<Program>& programs, const Backend& bac
   };
   std::map<std::string, std::string> chosen;
   for (const Program& program : programs) {
-    for (const Instruction& instruction : program.instructions) {
-      chosen[program.RequestOf(instruction).Key()] = to_string(instruction.kernel->name());
+    for (const PlannedKernel& planned : program.kernels) {
+      chosen[planned.key] = to_string(planned.kernel->name());
     }
   }
   const Processor processor = backend.processor();

@@ -11,8 +11,8 @@
 namespace tessera {
 
 // Returns an instruction that copies `source` to `target`, a value of the same type. It has the
-// path of `target`.
-absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelChooser& chooser,
+// path of `target`. Its kernel is entered into the table, which is the Program's.
+absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelTable& kernels,
                                             int32_t source, int32_t target, Phase phase);
 
 }  // namespace tessera

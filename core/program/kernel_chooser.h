@@ -2,26 +2,42 @@
 #ifndef TESSERA_CORE_PROGRAM_KERNEL_CHOOSER_H_
 #define TESSERA_CORE_PROGRAM_KERNEL_CHOOSER_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
+#include "core/program/program.h"
 #include "core/proto/plan.pb.h"
 
 namespace tessera {
 
-// Asks the backend once for each request. Not thread-safe.
+// Hashes what KernelRequest::Key says, without making the text.
+struct KernelRequestHash {
+  size_t operator()(const KernelRequest& request) const;
+};
+struct KernelRequestEqual {
+  bool operator()(const KernelRequest& a, const KernelRequest& b) const;
+};
+
+// Asks the backend once for each request of all Programs of a run. Not thread-safe.
 class KernelChooser {
  public:
   // Choices that were made for another backend, processor or number of threads are not used, and
   // note() says so.
   KernelChooser(const Backend* backend, const KernelChoices& recorded);
 
-  // NotFound if the backend has no kernel for the request.
-  absl::StatusOr<const Kernel*> Choose(const KernelRequest& request);
-  // Whether some kernel accepts the request; remembers nothing.
-  bool CanRun(const KernelRequest& request) const;
+  // Returns the kernel for the request, without its workspace; it stays where it is as long as the
+  // chooser lives. nullptr if the backend has no kernel for the request.
+  const PlannedKernel* Find(const KernelRequest& request);
+  // The same; NotFound if the backend has none.
+  absl::StatusOr<const PlannedKernel*> Choose(const KernelRequest& request);
+  // The bytes of scratch memory that a kernel takes, which a library may have to build a primitive
+  // for.
+  int64_t WorkspaceBytes(const PlannedKernel& planned);
 
   // "" or a line for the user.
   const std::string& note() const { return note_; }
@@ -30,12 +46,47 @@ class KernelChooser {
   const Processor& processor() const { return processor_; }
 
  private:
+  struct Choice {
+    PlannedKernel planned;         // its kernel is null if the backend has none
+    int64_t workspace_bytes = -1;  // not asked for yet
+  };
+  Choice& ChoiceOf(const KernelRequest& request);
+  const Kernel* KernelFor(const PlannedKernel& planned);
+
   const Backend* backend_;
   Processor processor_;
   std::map<std::string, std::string> recorded_;
-  std::map<std::string, const Kernel*> chosen_;
+  absl::node_hash_map<KernelRequest, Choice, KernelRequestHash, KernelRequestEqual> choices_;
   std::string note_;
 };
+
+// Enters kernels into the table of a Program, each request once. Not thread-safe.
+class KernelTable {
+ public:
+  // Both must outlive the table, and nothing else may change program->kernels meanwhile.
+  KernelTable(KernelChooser* chooser, Program* program);
+
+  // Returns the index in program->kernels of the kernel for `work` (its operator, attributes and
+  // epilogues; the rest is filled in) on values of these types. NotFound if the backend has no
+  // kernel for it.
+  absl::StatusOr<int32_t> Enter(KernelRequest work, absl::Span<const int32_t> inputs,
+                                absl::Span<const int32_t> outputs);
+  // The same; kNone if the backend has none.
+  int32_t EnterIfFound(KernelRequest work, absl::Span<const int32_t> inputs,
+                       absl::Span<const int32_t> outputs);
+
+ private:
+  void FillIn(KernelRequest& work, absl::Span<const int32_t> inputs,
+              absl::Span<const int32_t> outputs) const;
+  int32_t IndexOf(const PlannedKernel* planned);
+
+  KernelChooser& chooser_;
+  Program& program_;
+  absl::flat_hash_map<const PlannedKernel*, int32_t> indices_;
+};
+
+// Removes the kernels that no instruction uses and sorts the others by their first use.
+void DropUnusedKernels(Program& program);
 
 }  // namespace tessera
 

@@ -13,7 +13,9 @@
 namespace tessera {
 namespace {
 
-// The operators that an output or an updated state depends on.
+std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
+
+// Returns which operators an output or an updated state depends on.
 std::vector<bool> NeededOps(const Graph& graph) {
   std::vector<bool> needed(graph.ops().size(), false);
   std::vector<ValueId> pending;
@@ -31,7 +33,8 @@ std::vector<bool> NeededOps(const Graph& graph) {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, KernelChooser& chooser) : graph_(graph), chooser_(chooser) {
+  Lowering(const Graph& graph, KernelChooser& chooser)
+      : graph_(graph), chooser_(chooser), kernels_(&chooser, &program_) {
     program_.name = graph.name();
     program_.threads = chooser.processor().threads;
     value_of_.assign(graph.values().size(), kNone);
@@ -129,7 +132,7 @@ class Lowering {
   }
 
   absl::Status EmitCopy(int32_t source, int32_t target) {
-    ASSIGN_OR_RETURN(Instruction copy, CopyInstruction(program_, chooser_, source, target, phase_));
+    ASSIGN_OR_RETURN(Instruction copy, CopyInstruction(program_, kernels_, source, target, phase_));
     Emit(std::move(copy));
     return absl::OkStatus();
   }
@@ -175,8 +178,6 @@ class Lowering {
 
     Instruction instruction;
     instruction.path = op.path;
-    instruction.op = op.kind;
-    instruction.attributes = op.attributes;
     instruction.phase = op.phase;
     instruction.recomputed = op.recomputed;
     instruction.cost = op.kind->Cost(types);
@@ -190,9 +191,12 @@ class Lowering {
         if (value_of_[id] != kNone) instruction.after.push_back(value_of_[id]);
       }
     }
-    ASSIGN_OR_RETURN(instruction.kernel, chooser_.Choose(program_.RequestOf(instruction)));
+    ASSIGN_OR_RETURN(instruction.kernel,
+                     kernels_.Enter({.op = Text(op.kind->name()), .attributes = op.attributes},
+                                    instruction.inputs, instruction.outputs));
+    const Kernel& kernel = *program_.KernelOf(instruction).kernel;
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-      if (!instruction.kernel->StridedInput(static_cast<int>(i))) {
+      if (!kernel.StridedInput(static_cast<int>(i))) {
         ASSIGN_OR_RETURN(instruction.inputs[i], RowMajor(instruction.inputs[i]));
       }
     }
@@ -312,13 +316,15 @@ class Lowering {
     if (producer_[id] != kNone) {
       const Instruction& producer = program_.instructions[producer_[id]];
       for (size_t j = 0; j < producer.outputs.size(); ++j) {
-        if (producer.outputs[j] == id && !producer.kernel->StridedOutput(static_cast<int>(j))) {
+        if (producer.outputs[j] == id &&
+            !program_.KernelOf(producer).kernel->StridedOutput(static_cast<int>(j))) {
           return false;
         }
       }
     }
     for (const auto& [reader, index] : uses_[id]) {
-      if (!program_.instructions[reader].kernel->StridedInput(index)) return false;
+      const Instruction& instruction = program_.instructions[reader];
+      if (!program_.KernelOf(instruction).kernel->StridedInput(index)) return false;
     }
     return true;
   }
@@ -326,6 +332,7 @@ class Lowering {
   const Graph& graph_;
   KernelChooser& chooser_;
   Program program_;
+  KernelTable kernels_;
   Phase phase_ = Phase::kForward;
   std::vector<int32_t> value_of_;                           // by ValueId
   absl::flat_hash_set<ValueId> results_;                    // outputs and updated states

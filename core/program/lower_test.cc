@@ -44,7 +44,7 @@ TEST_F(LowerTest, AViewThatStridesCannotSayIsCopied) {
   graph_.SetOutput("y", Exp(Reshape(Transpose(x, {1, 0}), {6})));
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 2u) << program.ToString();
-  EXPECT_EQ(program.instructions[0].op->name(), "copy");
+  EXPECT_EQ(program.KernelOf(program.instructions[0]).request.op, "copy");
 }
 
 TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
@@ -54,7 +54,7 @@ TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
   const Program program = Compile(graph_);
   // Two are computed where they belong, an input has to be copied.
   ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
-  EXPECT_EQ(program.instructions[2].op->name(), "copy");
+  EXPECT_EQ(program.KernelOf(program.instructions[2]).request.op, "copy");
   const int32_t whole = program.outputs[0].value;
   for (const Instruction& instruction : program.instructions) {
     EXPECT_EQ(program.value(instruction.outputs[0]).root, whole);
@@ -226,7 +226,9 @@ TEST_F(VerifyTest, FindsAWrongOrder) {
 
 TEST_F(VerifyTest, FindsAWrongShape) {
   program_.values[program_.instructions[1].outputs[0]].type.shape = {99};
-  EXPECT_THAT(Error(), HasSubstr("is [99], not [100]"));
+  EXPECT_THAT(Error(), HasSubstr("exp: output 0 is f64[99]; its kernel has f64[100]"));
+  program_.kernels[program_.instructions[1].kernel].request.outputs[0].shape = {99};
+  EXPECT_THAT(Error(), HasSubstr("output 0 should be [100]"));
 }
 
 // An assembled value counted as written after its first part.

@@ -54,18 +54,6 @@ int64_t Program::OffsetOf(int32_t value) const {
 int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
 int32_t Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
 
-KernelRequest Program::RequestOf(const Instruction& instruction) const {
-  KernelRequest request;
-  const absl::string_view op = instruction.op->name();
-  request.op = std::string(op.data(), op.size());
-  request.attributes = instruction.attributes;
-  request.epilogues = instruction.epilogues;
-  request.threads = threads;
-  for (int32_t id : instruction.inputs) request.inputs.push_back(values[id].type);
-  for (int32_t id : instruction.outputs) request.outputs.push_back(values[id].type);
-  return request;
-}
-
 std::string Program::ToString() const {
   const auto describe = [this](int32_t id) {
     const ProgramValue& v = values[id];
@@ -100,23 +88,22 @@ std::string Program::ToString() const {
   }
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
+    const PlannedKernel& planned = KernelOf(instruction);
+    const KernelRequest& request = planned.request;
     absl::StrAppend(
         &text, "[", i, "] ",
         absl::StrJoin(instruction.outputs, ", ",
                       [&](std::string* out, int32_t id) { absl::StrAppend(out, describe(id)); }),
-        " = ", instruction.op->name());
-    for (size_t k = 0; k < instruction.epilogues.size(); ++k) {
-      absl::StrAppend(&text, "+", instruction.epilogues[k].op,
-                      instruction.epilogues[k].attributes.ToString());
+        " = ", request.op);
+    for (const Epilogue& epilogue : request.epilogues) {
+      absl::StrAppend(&text, "+", epilogue.op, epilogue.attributes.ToString());
     }
     absl::StrAppend(&text, "(", names(instruction.inputs), ")",
-                    instruction.attributes.empty() ? "" : " ", instruction.attributes.ToString());
+                    request.attributes.empty() ? "" : " ", request.attributes.ToString());
     if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
-    if (instruction.kernel != nullptr) {
-      absl::StrAppend(&text, " kernel=", instruction.kernel->name());
-    }
-    if (instruction.workspace_bytes > 0) {
-      absl::StrAppend(&text, " workspace=", instruction.workspace_bytes);
+    absl::StrAppend(&text, " kernel=", planned.kernel->name());
+    if (planned.workspace_bytes > 0) {
+      absl::StrAppend(&text, " workspace=", planned.workspace_bytes);
     }
     absl::StrAppend(&text, "\n");
   }

@@ -63,18 +63,25 @@ struct ProgramValue {
   int32_t buffer = kNone;   // of the root; filled in when buffers are assigned
 };
 
+// A kernel request with the kernel that serves it. Instructions of a Program that do equal work
+// share one, so that whatever depends on the work alone (a key, a workspace, a library's primitive)
+// is made once.
+struct PlannedKernel {
+  KernelRequest request;
+  std::string key;               // request.Key()
+  const Operator* op = nullptr;  // the main operator, request.op
+  const Kernel* kernel = nullptr;
+  int64_t workspace_bytes = 0;  // filled in when buffers are assigned
+};
+
 struct Instruction {
   std::string path;
-  const Operator* op = nullptr;
-  Attributes attributes;
-  std::vector<Epilogue> epilogues;       // operators fused behind `op`
-  std::vector<std::string> fused_paths;  // theirs
+  int32_t kernel = kNone;                // in Program::kernels
+  std::vector<std::string> fused_paths;  // of the operators that were fused behind the main one
   std::vector<int32_t> inputs;           // values; epilogues' extra inputs come last
   std::vector<int32_t> outputs;          // values
   std::vector<int32_t> after;  // values whose producers must have run, though it reads none
-  const Kernel* kernel = nullptr;
-  int64_t workspace_bytes = 0;
-  int32_t workspace = kNone;  // buffer
+  int32_t workspace = kNone;   // buffer
   Phase phase = Phase::kForward;
   bool recomputed = false;
   OpCost cost;
@@ -95,6 +102,7 @@ struct NamedValue {
 struct Program {
   std::string name;
   std::vector<ProgramValue> values;
+  std::vector<PlannedKernel> kernels;  // each request once, in the order of their first use
   std::vector<Instruction> instructions;
   std::vector<Buffer> buffers;
   std::vector<NamedValue> inputs;
@@ -104,14 +112,14 @@ struct Program {
   int64_t arena_bytes = 0;  // planned: no buffer ends after it
 
   const ProgramValue& value(int32_t id) const { return values[id]; }
+  const PlannedKernel& KernelOf(const Instruction& instruction) const {
+    return kernels[instruction.kernel];
+  }
   // First byte of a value in the arena; after planning.
   int64_t OffsetOf(int32_t value) const;
   // kNone if there is none of that name.
   int32_t FindInput(absl::string_view name) const;
   int32_t FindOutput(absl::string_view name) const;
-
-  // The request that an instruction's kernel serves.
-  KernelRequest RequestOf(const Instruction& instruction) const;
 
   // One line for each input, state, instruction, output and buffer; see docs/architecture.md.
   std::string ToString() const;

@@ -18,6 +18,7 @@ class Verifier {
   explicit Verifier(const Program& program) : program_(program) {}
 
   absl::Status Run() {
+    RETURN_IF_ERROR(CheckKernels());
     RETURN_IF_ERROR(CheckValues());
     holder_.assign(program_.buffers.size(), kNone);
     written_.assign(program_.values.size(), false);
@@ -160,23 +161,47 @@ class Verifier {
   }
 
   absl::Status CheckShapes(const Instruction& instruction) const {
-    size_t extra = 0;
-    for (const Epilogue& epilogue : instruction.epilogues) extra += epilogue.extra_inputs;
-    std::vector<TensorType> inputs;
-    for (size_t k = 0; k + extra < instruction.inputs.size(); ++k) {
-      inputs.push_back(program_.values[instruction.inputs[k]].type);
+    const KernelRequest& request = program_.KernelOf(instruction).request;
+    RETURN_IF_ERROR(CheckTypes(instruction.path, "input", instruction.inputs, request.inputs));
+    return CheckTypes(instruction.path, "output", instruction.outputs, request.outputs);
+  }
+
+  // Checks that values have the types of the request that they are an operand of.
+  absl::Status CheckTypes(absl::string_view where, absl::string_view what,
+                          absl::Span<const int32_t> ids, absl::Span<const TensorType> types) const {
+    if (ids.size() != types.size()) {
+      return Error(where,
+                   absl::StrCat("has ", ids.size(), " ", what, "s; its kernel has ", types.size()));
     }
-    auto outputs = instruction.op->InferTypes(inputs, instruction.attributes);
-    if (!outputs.ok()) return Error(instruction.path, outputs.status().message());
-    if (outputs->size() != instruction.outputs.size()) {
-      return Error(instruction.path, "has a wrong number of outputs");
+    for (size_t j = 0; j < ids.size(); ++j) {
+      const TensorType& type = program_.values[ids[j]].type;
+      if (type != types[j]) {
+        return Error(where, absl::StrCat(what, " ", j, " is ", TypeToString(type),
+                                         "; its kernel has ", TypeToString(types[j])));
+      }
     }
-    for (size_t j = 0; j < outputs->size(); ++j) {
-      const ProgramValue& output = program_.values[instruction.outputs[j]];
-      if ((*outputs)[j].shape != output.type.shape) {
-        return Error(instruction.path,
-                     absl::StrCat("output ", j, " is ", ShapeToString(output.type.shape), ", not ",
-                                  ShapeToString((*outputs)[j].shape)));
+    return absl::OkStatus();
+  }
+
+  // Checks that requests follow their operators' shape rules.
+  absl::Status CheckKernels() const {
+    for (const PlannedKernel& planned : program_.kernels) {
+      const KernelRequest& request = planned.request;
+      size_t extra = 0;
+      for (const Epilogue& epilogue : request.epilogues) extra += epilogue.extra_inputs;
+      if (extra > request.inputs.size()) return Error(planned.key, "has too few inputs");
+      const auto outputs = planned.op->InferTypes(
+          absl::MakeConstSpan(request.inputs).first(request.inputs.size() - extra),
+          request.attributes);
+      if (!outputs.ok()) return Error(planned.key, outputs.status().message());
+      if (outputs->size() != request.outputs.size()) {
+        return Error(planned.key, "has a wrong number of outputs");
+      }
+      for (size_t j = 0; j < outputs->size(); ++j) {
+        if ((*outputs)[j].shape != request.outputs[j].shape) {
+          return Error(planned.key, absl::StrCat("output ", j, " should be ",
+                                                 ShapeToString((*outputs)[j].shape)));
+        }
       }
     }
     return absl::OkStatus();
@@ -206,11 +231,10 @@ class Verifier {
   }
 
   bool Allowed(const Instruction& instruction, int input, int output) const {
-    std::vector<TensorType> inputs, outputs;
-    for (int32_t id : instruction.inputs) inputs.push_back(program_.values[id].type);
-    for (int32_t id : instruction.outputs) outputs.push_back(program_.values[id].type);
+    const PlannedKernel& planned = program_.KernelOf(instruction);
+    const KernelRequest& request = planned.request;
     for (const auto& [from, to] :
-         instruction.op->InPlace({inputs, outputs, instruction.attributes})) {
+         planned.op->InPlace({request.inputs, request.outputs, request.attributes})) {
       if (from == input && to == output) return true;
     }
     return false;

@@ -10,8 +10,8 @@
 namespace tessera {
 
 struct Executor::Bound {
-  std::unique_ptr<BoundKernel> kernel;
-  KernelRequest request;
+  BoundKernel* kernel = nullptr;
+  const KernelRequest* request = nullptr;
   std::vector<TensorView> inputs;
   std::vector<TensorView> outputs;
   void* workspace = nullptr;
@@ -42,16 +42,20 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
     const ProgramValue& value = program->value(id);
     return TensorView{executor->AddressOf(id), value.type.dtype, value.type.shape, value.strides};
   };
+  for (const PlannedKernel& planned : program->kernels) {
+    ASSIGN_OR_RETURN(executor->kernels_.emplace_back(), planned.kernel->Bind(planned.request));
+  }
   executor->bound_.reserve(program->instructions.size());
   for (const Instruction& instruction : program->instructions) {
     Bound bound;
-    bound.request = program->RequestOf(instruction);
-    ASSIGN_OR_RETURN(bound.kernel, instruction.kernel->Bind(bound.request));
+    const PlannedKernel& planned = program->KernelOf(instruction);
+    bound.kernel = executor->kernels_[instruction.kernel].get();
+    bound.request = &planned.request;
     for (int32_t id : instruction.inputs) bound.inputs.push_back(view(id));
     for (int32_t id : instruction.outputs) bound.outputs.push_back(view(id));
     if (instruction.workspace != kNone) {
       bound.workspace = executor->arena_ + program->buffers[instruction.workspace].offset;
-      bound.workspace_bytes = instruction.workspace_bytes;
+      bound.workspace_bytes = planned.workspace_bytes;
     }
     executor->bound_.push_back(std::move(bound));
   }
@@ -62,11 +66,11 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
 absl::Status Executor::RunInstruction(int i) {
   Bound& bound = bound_[i];
   absl::Status status = bound.kernel->Run(
-      {bound.request, bound.inputs, bound.outputs, bound.workspace, bound.workspace_bytes});
+      {*bound.request, bound.inputs, bound.outputs, bound.workspace, bound.workspace_bytes});
   if (!status.ok()) {
     return absl::Status(status.code(),
                         absl::StrCat("instruction ", i, " (", program_->instructions[i].path, ", ",
-                                     bound.request.op, "): ", status.message()));
+                                     bound.request->op, "): ", status.message()));
   }
   return status;
 }

@@ -1,5 +1,5 @@
-// Runs one Program: every kernel is made ready once, every address is known, and a step is a walk
-// over an array.
+// Runs one Program: each of its kernels is made ready once, every address is known, and a step is a
+// walk over an array.
 #ifndef TESSERA_CORE_RUNTIME_EXECUTOR_H_
 #define TESSERA_CORE_RUNTIME_EXECUTOR_H_
 
@@ -23,7 +23,7 @@ struct InstructionTime {
 // Not thread-safe. Program, backend and arena must outlive it.
 class Executor {
  public:
-  // Binds every instruction's kernel. `arena` is the first byte of device memory of at least
+  // Binds every kernel of the Program. `arena` is the first byte of device memory of at least
   // program.arena_bytes.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program* program, Backend* backend,
                                                           void* arena);
@@ -52,7 +52,8 @@ class Executor {
   const Program* program_ = nullptr;
   Backend* backend_ = nullptr;
   char* arena_ = nullptr;
-  std::vector<Bound> bound_;
+  std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels
+  std::vector<Bound> bound_;                           // by instruction
   std::vector<InstructionTime> times_;
   int64_t step_begin_ns_ = 0;
   int64_t step_end_ns_ = 0;

@@ -31,11 +31,12 @@ Json Types(const Program& program, absl::Span<const int32_t> values) {
 
 Json Slice(const Program& program, const Instruction& instruction, InstructionTime time,
            int64_t begin_ns) {
+  const PlannedKernel& planned = program.KernelOf(instruction);
   Json args = {
-      {"op", Text(instruction.op->name())},
+      {"op", planned.request.op},
       {"inputs", Types(program, instruction.inputs)},
       {"outputs", Types(program, instruction.outputs)},
-      {"kernel", instruction.kernel == nullptr ? "" : Text(instruction.kernel->name())},
+      {"kernel", Text(planned.kernel->name())},
       {"phase", Text(PhaseName(instruction.phase))},
       {"bytes", instruction.cost.bytes},
       {"flops", instruction.cost.flops},
@@ -48,7 +49,7 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
   if (instruction.recomputed) args["recomputed"] = true;
   return {
       {"name", instruction.path},
-      {"cat", Text(instruction.op->name())},
+      {"cat", planned.request.op},
       {"ph", "X"},
       {"ts", Microseconds(time.begin_ns - begin_ns)},
       {"dur", Microseconds(time.end_ns - time.begin_ns)},

@@ -30,8 +30,8 @@ void RunSummary::AddEvaluation(int64_t step, double loss) {
 
 void RunSummary::AddTimes(const Program& program, absl::Span<const InstructionTime> times) {
   for (size_t i = 0; i < times.size(); ++i) {
-    const absl::string_view name = program.instructions[i].op->name();
-    operator_ns_[std::string(name.data(), name.size())] += times[i].end_ns - times[i].begin_ns;
+    const std::string& op = program.KernelOf(program.instructions[i]).request.op;
+    operator_ns_[op] += times[i].end_ns - times[i].begin_ns;
   }
 }
 

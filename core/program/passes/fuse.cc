@@ -1,23 +1,24 @@
 // Fusion is a pass and not part of the Graph because a bias or an activation must come after a
 // partial sum is complete, and which sums are partial is known only after layouts.
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/program/passes/pass.h"
-#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
 
 // Whether an instruction may become an epilogue: an addition, or an activation, which has no other
 // operand. Whether one of the kernels runs it as one is for the kernels to say.
-bool MayBeEpilogue(const Instruction& instruction) {
-  return instruction.op->name() == "add" || instruction.inputs.size() == 1;
+bool MayBeEpilogue(const KernelRequest& request) {
+  return request.op == "add" || request.inputs.size() == 1;
 }
 
 class Fuser {
  public:
-  Fuser(KernelChooser& chooser, Program& program) : chooser_(chooser), program_(program) {
+  Fuser(KernelChooser& chooser, Program& program)
+      : kernels_(&chooser, &program), program_(program) {
     readers_.resize(program.values.size());
     views_.resize(program.values.size(), 0);
     written_.resize(program.values.size(), -1);
@@ -40,12 +41,12 @@ class Fuser {
   absl::Status Run() {
     std::vector<bool> gone(program_.instructions.size(), false);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (gone[i] || program_.instructions[i].op->name() != "matmul") continue;
+      if (gone[i] || RequestOf(program_.instructions[i]).op != "matmul") continue;
       while (true) {
         const int32_t next = Next(i);
         if (next == kNone) break;
-        absl::StatusOr<Instruction> joined = Join(i, static_cast<size_t>(next));
-        if (!joined.ok()) break;  // no kernel does both
+        std::optional<Instruction> joined = Join(i, static_cast<size_t>(next));
+        if (!joined.has_value()) break;
         program_.instructions[i] = *std::move(joined);
         gone[next] = true;
       }
@@ -71,7 +72,7 @@ class Fuser {
     }
     const int32_t reader = readers_[output][0];
     const Instruction& next = program_.instructions[reader];
-    if (!MayBeEpilogue(next) || program_.values[next.outputs[0]].type != value.type ||
+    if (!MayBeEpilogue(RequestOf(next)) || program_.values[next.outputs[0]].type != value.type ||
         next.phase != instruction.phase || next.recomputed != instruction.recomputed ||
         !next.after.empty()) {
       return kNone;
@@ -84,14 +85,15 @@ class Fuser {
     return reader;
   }
 
-  // Both in one, at the place of the first.
-  absl::StatusOr<Instruction> Join(size_t first, size_t second) {
+  // Returns both in one, in the position of the first; nullopt if no kernel does both.
+  std::optional<Instruction> Join(size_t first, size_t second) {
     const Instruction& a = program_.instructions[first];
     const Instruction& b = program_.instructions[second];
     Instruction joined = a;
-    const absl::string_view op = b.op->name();
-    joined.epilogues.push_back(
-        {std::string(op.data(), op.size()), b.attributes, static_cast<int>(b.inputs.size()) - 1});
+    KernelRequest work = RequestOf(a);
+    const KernelRequest& second_request = RequestOf(b);
+    work.epilogues.push_back(
+        {second_request.op, second_request.attributes, static_cast<int>(b.inputs.size()) - 1});
     joined.fused_paths.push_back(b.path);
     // An addition takes its operands in either order.
     for (int32_t id : b.inputs) {
@@ -102,24 +104,28 @@ class Fuser {
     // The value between the two is neither written nor read.
     joined.cost.bytes +=
         b.cost.bytes - 2.0 * static_cast<double>(NumBytes(program_.values[a.outputs[0]].type));
-    const KernelRequest request = program_.RequestOf(joined);
-    if (!chooser_.CanRun(request)) return absl::NotFoundError("no kernel");
-    ASSIGN_OR_RETURN(joined.kernel, chooser_.Choose(request));
+    joined.kernel = kernels_.EnterIfFound(std::move(work), joined.inputs, joined.outputs);
+    if (joined.kernel == kNone) return std::nullopt;
+    const Kernel& kernel = *program_.KernelOf(joined).kernel;
     for (size_t i = 0; i < joined.inputs.size(); ++i) {
       const ProgramValue& input = program_.values[joined.inputs[i]];
       if (!IsRowMajor(input.type.shape, input.strides) &&
-          !joined.kernel->StridedInput(static_cast<int>(i))) {
-        return absl::NotFoundError("strides");
+          !kernel.StridedInput(static_cast<int>(i))) {
+        return std::nullopt;
       }
     }
     const ProgramValue& output = program_.values[joined.outputs[0]];
-    if (!IsRowMajor(output.type.shape, output.strides) && !joined.kernel->StridedOutput(0)) {
-      return absl::NotFoundError("strides");
+    if (!IsRowMajor(output.type.shape, output.strides) && !kernel.StridedOutput(0)) {
+      return std::nullopt;
     }
     return joined;
   }
 
-  KernelChooser& chooser_;
+  const KernelRequest& RequestOf(const Instruction& instruction) const {
+    return program_.KernelOf(instruction).request;
+  }
+
+  KernelTable kernels_;
   Program& program_;
   std::vector<std::vector<int32_t>> readers_;  // by value
   std::vector<int> views_;                     // by root: how many share its memory

@@ -23,8 +23,9 @@ std::string Lines(const Program& program) {
     });
   };
   for (const Instruction& instruction : program.instructions) {
-    absl::StrAppend(&text, names(instruction.outputs), " = ", instruction.op->name());
-    for (const Epilogue& epilogue : instruction.epilogues) {
+    const KernelRequest& request = program.KernelOf(instruction).request;
+    absl::StrAppend(&text, names(instruction.outputs), " = ", request.op);
+    for (const Epilogue& epilogue : request.epilogues) {
       absl::StrAppend(&text, "+", epilogue.op);
     }
     absl::StrAppend(&text, "(", names(instruction.inputs), ")\n");
