@@ -20,54 +20,59 @@ class Assignment {
   absl::Status Run() {
     RETURN_IF_ERROR(SettleStates());
     FindLiveRanges();
+    target_.assign(program_.buffers.size(), kNone);
     AssignStatesAndInputs();
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      AssignOutputs(static_cast<int32_t>(i));
-    }
-    for (ProgramValue& value : program_.values) {
-      value.buffer = program_.values[value.root].buffer;
-    }
+    for (int32_t i = 0; i < count(); ++i) AssignOutputs(i);
+    for (ProgramValue& value : program_.values) value.buffer = target_[value.buffer];
+    program_.buffers = std::move(assigned_);
     DropUnusedKernels(program_);
     AssignWorkspaces();
     return absl::OkStatus();
   }
 
  private:
-  int32_t Root(int32_t value) const { return program_.values[value].root; }
+  int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
   int32_t count() const { return static_cast<int32_t>(program_.instructions.size()); }
 
-  // First writes and last reads of every root, in the present order.
+  // Finds the first writes and last reads of every buffer that lowering has made.
   void FindLiveRanges() {
-    first_.assign(program_.values.size(), count());
-    last_.assign(program_.values.size(), -1);
-    writers_.assign(program_.values.size(), 0);
+    first_.assign(program_.buffers.size(), count());
+    last_.assign(program_.buffers.size(), -1);
+    writers_.assign(program_.buffers.size(), 0);
     for (int32_t i = 0; i < count(); ++i) {
       for (int32_t id : program_.instructions[i].outputs) {
-        first_[Root(id)] = std::min(first_[Root(id)], i);
-        last_[Root(id)] = std::max(last_[Root(id)], i);
-        ++writers_[Root(id)];
+        first_[BufferOf(id)] = std::min(first_[BufferOf(id)], i);
+        last_[BufferOf(id)] = std::max(last_[BufferOf(id)], i);
+        ++writers_[BufferOf(id)];
       }
       for (int32_t id : program_.instructions[i].inputs) {
-        last_[Root(id)] = std::max(last_[Root(id)], i);
+        last_[BufferOf(id)] = std::max(last_[BufferOf(id)], i);
       }
     }
-    for (const NamedValue& input : program_.inputs) first_[Root(input.value)] = -1;
-    for (const NamedValue& output : program_.outputs) last_[Root(output.value)] = count();
+    for (const NamedValue& input : program_.inputs) first_[BufferOf(input.value)] = -1;
+    for (const NamedValue& output : program_.outputs) last_[BufferOf(output.value)] = count();
+  }
+
+  // Whether one instruction writes all of the value's buffer at once.
+  bool FillsItsBuffer(int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    return value.within == kNone && writers_[value.buffer] == 1 &&
+           NumBytes(value.type) == program_.buffers[value.buffer].bytes;
   }
 
   // Whether the updated value of a state can be computed where the input value lies: nothing reads
   // that later, and the instruction that reads it last allows it.
   bool CanUpdateInPlace(const ProgramState& state) const {
-    return Root(state.updated) == state.updated && !claimed_.contains(state.updated) &&
-           writers_[state.updated] == 1 && CanOverwrite(state);
+    return FillsItsBuffer(state.updated) && !claimed_.contains(state.updated) &&
+           CanOverwrite(state);
   }
 
   bool CanOverwrite(const ProgramState& state) const {
     if (state.input == kNone) return true;
-    const int32_t input = Root(state.input);
-    const int32_t writer = first_[state.updated];
-    if (last_[input] < writer) return true;
-    if (last_[input] > writer) return false;
+    const int32_t last_read = last_[BufferOf(state.input)];
+    const int32_t writer = first_[BufferOf(state.updated)];
+    if (last_read < writer) return true;
+    if (last_read > writer) return false;
     return InPlaceAllowed(program_.instructions[writer], state.input, state.updated);
   }
 
@@ -83,7 +88,7 @@ class Assignment {
     int touching = 0;
     int position = -1;
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-      if (Root(instruction.inputs[i]) == Root(input)) {
+      if (BufferOf(instruction.inputs[i]) == in.buffer) {
         ++touching;
         position = static_cast<int>(i);
       }
@@ -108,13 +113,18 @@ class Assignment {
         claimed_.insert(state.updated);
         continue;
       }
+      const int32_t target = static_cast<int32_t>(program_.values.size());
       ProgramValue kept = program_.values[state.updated];
       kept.path = absl::StrCat(state.path, ".kept");
       kept.role = state.role;
-      kept.root = static_cast<int32_t>(program_.values.size());
-      kept.root_offset = 0;
       kept.strides = RowMajorStrides(kept.type.shape);
-      const int32_t target = kept.root;
+      kept.buffer = static_cast<int32_t>(program_.buffers.size());
+      kept.offset = 0;
+      kept.within = kNone;
+      Buffer buffer;
+      buffer.path = kept.path;
+      buffer.bytes = NumBytes(kept.type);
+      program_.buffers.push_back(std::move(buffer));
       program_.values.push_back(std::move(kept));
       ASSIGN_OR_RETURN(Instruction copy,
                        CopyInstruction(program_, kernels_, state.updated, target, Phase::kUpdate));
@@ -125,20 +135,19 @@ class Assignment {
     return absl::OkStatus();
   }
 
-  int32_t AddBuffer(int32_t root, Category category, int32_t first, int32_t last) {
-    Buffer buffer;
-    buffer.path = program_.values[root].path;
-    buffer.bytes = NumBytes(program_.values[root].type);
+  // Keeps a buffer that lowering has made. Returns its new number.
+  int32_t Keep(int32_t lowered, Category category, int32_t first, int32_t last) {
+    Buffer buffer = program_.buffers[lowered];
     buffer.category = category;
     buffer.first = first;
     buffer.last = last;
-    program_.buffers.push_back(std::move(buffer));
-    program_.values[root].buffer = static_cast<int32_t>(program_.buffers.size()) - 1;
-    return program_.values[root].buffer;
+    assigned_.push_back(std::move(buffer));
+    target_[lowered] = static_cast<int32_t>(assigned_.size()) - 1;
+    return target_[lowered];
   }
 
-  Category CategoryOf(int32_t root) const {
-    const ProgramValue& value = program_.values[root];
+  Category CategoryOf(int32_t tensor) const {
+    const ProgramValue& value = program_.values[tensor];
     if (value.role == Role::kGradient || value.role == Role::kActivation) {
       // The share of one micro-batch has the micro-batch behind the path.
       absl::string_view path = value.path;
@@ -157,51 +166,51 @@ class Assignment {
                                 : state.role == Role::kCache   ? Category::kCache
                                                                : Category::kOptimizerState;
       if (state.role == Role::kParameter) parameters_.insert(state.path);
-      const int32_t root = Root(state.input != kNone ? state.input : state.updated);
-      const int32_t buffer = AddBuffer(root, category, -1, count());
-      program_.buffers[buffer].path = state.path;
-      program_.buffers[buffer].state = state.role != Role::kCache;
-      program_.values[Root(state.updated)].buffer = buffer;
+      const int32_t value = state.input != kNone ? state.input : state.updated;
+      const int32_t buffer = Keep(BufferOf(value), category, -1, count());
+      assigned_[buffer].path = state.path;
+      assigned_[buffer].state = state.role != Role::kCache;
+      target_[BufferOf(state.updated)] = buffer;
     }
     for (const NamedValue& input : program_.inputs) {
-      const int32_t root = Root(input.value);
-      AddBuffer(root, Category::kInputs, -1, std::max(last_[root], -1));
+      const int32_t buffer = BufferOf(input.value);
+      Keep(buffer, Category::kInputs, -1, std::max(last_[buffer], -1));
     }
   }
 
   void AssignOutputs(int32_t i) {
     const Instruction& instruction = program_.instructions[i];
     for (int32_t output : instruction.outputs) {
-      const int32_t root = Root(output);
-      if (program_.values[root].buffer != kNone) continue;
-      const int32_t reused = root == output ? InPlaceBuffer(instruction, output, i) : kNone;
-      if (reused != kNone) {
-        program_.values[root].buffer = reused;
-        Buffer& buffer = program_.buffers[reused];
-        buffer.last = std::max(buffer.last, last_[root]);
-        if (CategoryOf(root) != buffer.CategoryAt(i)) {
-          buffer.changes.push_back({i, CategoryOf(root)});
-        }
+      const int32_t lowered = BufferOf(output);
+      if (target_[lowered] != kNone) continue;
+      const Category category = CategoryOf(program_.TensorOf(output));
+      const int32_t reused = ReusableBuffer(instruction, output, i);
+      if (reused == kNone) {
+        Keep(lowered, category, first_[lowered], last_[lowered]);
         continue;
       }
-      AddBuffer(root, CategoryOf(root), first_[root], last_[root]);
+      target_[lowered] = reused;
+      Buffer& buffer = assigned_[reused];
+      buffer.last = std::max(buffer.last, last_[lowered]);
+      if (category != buffer.CategoryAt(i)) buffer.changes.push_back({i, category});
     }
   }
 
-  // The buffer of an input that ends here and that `output` may take over.
-  int32_t InPlaceBuffer(const Instruction& instruction, int32_t output, int32_t i) const {
-    if (writers_[output] != 1) return kNone;
+  // Returns the buffer of an input that nothing reads after instruction i, and that its output may
+  // overwrite; kNone if there is none.
+  int32_t ReusableBuffer(const Instruction& instruction, int32_t output, int32_t i) const {
+    if (!FillsItsBuffer(output)) return kNone;
     for (int32_t input : instruction.inputs) {
-      const int32_t root = Root(input);
-      const int32_t buffer = program_.values[root].buffer;
-      if (last_[root] != i || buffer == kNone || program_.buffers[buffer].last != i) continue;
-      const Category category = program_.buffers[buffer].category;
-      if (program_.buffers[buffer].state || category == Category::kCache ||
+      const int32_t lowered = BufferOf(input);
+      const int32_t buffer = target_[lowered];
+      if (last_[lowered] != i || buffer == kNone || assigned_[buffer].last != i) continue;
+      const Category category = assigned_[buffer].category;
+      if (assigned_[buffer].state || category == Category::kCache ||
           category == Category::kInputs) {
         continue;
       }
       // All of the buffer, not a part of something larger.
-      if (NumBytes(program_.values[root].type) != NumBytes(program_.values[output].type)) continue;
+      if (program_.buffers[lowered].bytes != NumBytes(program_.values[output].type)) continue;
       if (InPlaceAllowed(instruction, input, output)) return buffer;
     }
     return kNone;
@@ -228,8 +237,12 @@ class Assignment {
   KernelChooser& chooser_;
   KernelTable kernels_;
   Program& program_;
-  std::vector<int32_t> first_, last_;     // by root: instructions
-  std::vector<int32_t> writers_;          // by root: how many instructions write it
+  // By buffer that lowering has made:
+  std::vector<int32_t> first_, last_;  // instructions
+  std::vector<int32_t> writers_;       // how many values of it are written
+  std::vector<int32_t> target_;        // its number among those that are kept
+
+  std::vector<Buffer> assigned_;          // those that are kept
   absl::flat_hash_set<int32_t> claimed_;  // values that lie in a state's buffer
   absl::flat_hash_set<std::string> parameters_;
 };

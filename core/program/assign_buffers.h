@@ -1,5 +1,6 @@
-// Gives every value a buffer: in place if an operator allows it, updated states in the bytes of
-// their inputs. After this the order of instructions is final.
+// Decides which of the buffers that lowering has made become one: an operator's output takes that
+// of an input in place, an updated state that of its input. After this the order of instructions is
+// final.
 #ifndef TESSERA_CORE_PROGRAM_ASSIGN_BUFFERS_H_
 #define TESSERA_CORE_PROGRAM_ASSIGN_BUFFERS_H_
 
@@ -9,8 +10,8 @@
 
 namespace tessera {
 
-// Appends a copy for each state that cannot be computed where it is kept. Fills in
-// ProgramValue::buffer, Program::buffers with their live ranges, and workspaces.
+// Appends a copy for each state that cannot be computed where it is kept. Numbers the buffers that
+// are left, fills in their live ranges, and adds workspaces.
 absl::Status AssignBuffers(KernelChooser& chooser, Program& program);
 
 }  // namespace tessera

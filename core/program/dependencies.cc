@@ -2,14 +2,69 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
+#include "core/program/buffer_contents.h"
+
 namespace tessera {
 namespace {
 
-// Whether the spans of two values of one root overlap.
+// One past the last byte of its buffer that a value touches.
+int64_t EndOf(const ProgramValue& value) {
+  return value.offset +
+         ExtentInElements(value.type.shape, value.strides) * SizeOf(value.type.dtype);
+}
+
+// Whether two values of one buffer overlap from their first to their last bytes.
 bool SpansOverlap(const ProgramValue& a, const ProgramValue& b) {
-  const int64_t a_end = a.root_offset + ExtentInElements(a.type.shape, a.strides);
-  const int64_t b_end = b.root_offset + ExtentInElements(b.type.shape, b.strides);
-  return a.root_offset < b_end && b.root_offset < a_end;
+  return a.offset < EndOf(b) && b.offset < EndOf(a);
+}
+
+// The buffers that hold several tensors.
+std::vector<bool> SharedBuffers(const Program& program) {
+  std::vector<int32_t> tensors(program.buffers.size(), kNone);
+  std::vector<bool> shared(program.buffers.size(), false);
+  for (size_t id = 0; id < program.values.size(); ++id) {
+    const int32_t buffer = program.values[id].buffer;
+    const int32_t tensor = program.TensorOf(static_cast<int32_t>(id));
+    if (buffer == kNone) continue;
+    if (tensors[buffer] == kNone) tensors[buffer] = tensor;
+    if (tensors[buffer] != tensor) shared[buffer] = true;
+  }
+  return shared;
+}
+
+// An instruction that gives bytes to another tensor comes after those that used them before.
+void AddReuse(const Program& program, std::vector<std::vector<int32_t>>& predecessors) {
+  const std::vector<bool> shared = SharedBuffers(program);
+  absl::flat_hash_map<int32_t, BufferContents> contents;  // by buffer
+  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const auto near = [&](int32_t id, const auto& visit) {
+      const ProgramValue& value = program.values[id];
+      if (!shared[value.buffer]) return;
+      const StridedRange bytes = BytesOf(value);
+      contents[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
+        visit(entry, program.TensorOf(entry.value) == program.TensorOf(id));
+      });
+    };
+    for (int32_t id : instruction.inputs) {
+      near(id, [&](BufferContents::Entry& entry, bool same_tensor) {
+        // All readers are kept: they may change places.
+        if (same_tensor) entry.AddReader({i, i});
+      });
+    }
+    for (int32_t id : instruction.outputs) {
+      near(id, [&](BufferContents::Entry& entry, bool same_tensor) {
+        if (same_tensor) return;
+        if (entry.writer != i && entry.writer != kNone) predecessors[i].push_back(entry.writer);
+        for (const BufferContents::Reader& reader : entry.readers) {
+          if (reader.instruction != i) predecessors[i].push_back(reader.instruction);
+        }
+      });
+      const ProgramValue& value = program.values[id];
+      if (shared[value.buffer]) contents[value.buffer].Write(id, i, BytesOf(value));
+    }
+  }
 }
 
 }  // namespace
@@ -17,17 +72,17 @@ bool SpansOverlap(const ProgramValue& a, const ProgramValue& b) {
 std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
   const size_t values = program.values.size();
   std::vector<int32_t> producer(values, kNone);  // of exactly this value
-  // The values written into each root; several if it is assembled from parts.
+  // The values written into each tensor; several if it is assembled from parts.
   std::vector<std::vector<int32_t>> written(values);
   std::vector<std::vector<int32_t>> readers(values);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     for (int32_t id : instruction.outputs) {
       producer[id] = static_cast<int32_t>(i);
-      written[program.values[id].root].push_back(id);
+      written[program.TensorOf(id)].push_back(id);
     }
     for (int32_t id : instruction.inputs) {
-      readers[program.values[id].root].push_back(static_cast<int32_t>(i));
+      readers[program.TensorOf(id)].push_back(static_cast<int32_t>(i));
     }
   }
   std::vector<std::vector<int32_t>> predecessors(program.instructions.size());
@@ -39,8 +94,8 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
         return;
       }
       const ProgramValue& value = program.values[id];
-      for (int32_t part : written[value.root]) {
-        // A value without elements lies nowhere, but its root must have been made.
+      for (int32_t part : written[program.TensorOf(id)]) {
+        // A value without elements has no bytes, but its tensor must have been made.
         const bool empty = NumElements(value.type.shape) == 0;
         if (empty || SpansOverlap(program.values[part], value))
           predecessors[i].push_back(producer[part]);
@@ -53,12 +108,13 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
   // later; edges against the present order could close a circle.
   for (const ProgramState& state : program.states) {
     if (state.input == kNone || state.updated == state.input) continue;
-    for (int32_t part : written[program.values[state.updated].root]) {
-      for (int32_t reader : readers[program.values[state.input].root]) {
+    for (int32_t part : written[program.TensorOf(state.updated)]) {
+      for (int32_t reader : readers[program.TensorOf(state.input)]) {
         if (reader < producer[part]) predecessors[producer[part]].push_back(reader);
       }
     }
   }
+  AddReuse(program, predecessors);
   for (std::vector<int32_t>& list : predecessors) {
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());

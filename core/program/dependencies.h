@@ -10,8 +10,9 @@
 namespace tessera {
 
 // predecessors[i]: the instructions that must run before instruction i, sorted, each once: those
-// that write (a part of) what it reads, those that it has an order edge to, and, if it updates a
-// state, those before it that read the state's input.
+// that write (a part of) what it reads, those that it has an order edge to, those before it that
+// read or write bytes that it gives to another tensor, and, if it updates a state, those before it
+// that read the state's input.
 std::vector<std::vector<int32_t>> Predecessors(const Program& program);
 
 }  // namespace tessera

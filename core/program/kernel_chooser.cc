@@ -129,13 +129,16 @@ KernelTable::KernelTable(KernelChooser* chooser, Program* program)
   }
 }
 
-void KernelTable::FillIn(KernelRequest& work, absl::Span<const int32_t> inputs,
-                         absl::Span<const int32_t> outputs) const {
-  work.threads = program_.threads;
-  work.inputs.clear();
-  work.outputs.clear();
-  for (int32_t id : inputs) work.inputs.push_back(program_.values[id].type);
-  for (int32_t id : outputs) work.outputs.push_back(program_.values[id].type);
+KernelRequest KernelTable::RequestFor(KernelWork work, absl::Span<const int32_t> inputs,
+                                      absl::Span<const int32_t> outputs) const {
+  KernelRequest request;
+  request.op = std::move(work.op);
+  request.attributes = std::move(work.attributes);
+  request.epilogues = std::move(work.epilogues);
+  request.threads = program_.threads;
+  for (int32_t id : inputs) request.inputs.push_back(program_.values[id].type);
+  for (int32_t id : outputs) request.outputs.push_back(program_.values[id].type);
+  return request;
 }
 
 int32_t KernelTable::IndexOf(const PlannedKernel* planned) {
@@ -145,17 +148,16 @@ int32_t KernelTable::IndexOf(const PlannedKernel* planned) {
   return it->second;
 }
 
-absl::StatusOr<int32_t> KernelTable::Enter(KernelRequest work, absl::Span<const int32_t> inputs,
+absl::StatusOr<int32_t> KernelTable::Enter(KernelWork work, absl::Span<const int32_t> inputs,
                                            absl::Span<const int32_t> outputs) {
-  FillIn(work, inputs, outputs);
-  ASSIGN_OR_RETURN(const PlannedKernel* planned, chooser_.Choose(work));
+  ASSIGN_OR_RETURN(const PlannedKernel* planned,
+                   chooser_.Choose(RequestFor(std::move(work), inputs, outputs)));
   return IndexOf(planned);
 }
 
-int32_t KernelTable::EnterIfFound(KernelRequest work, absl::Span<const int32_t> inputs,
+int32_t KernelTable::EnterIfFound(KernelWork work, absl::Span<const int32_t> inputs,
                                   absl::Span<const int32_t> outputs) {
-  FillIn(work, inputs, outputs);
-  const PlannedKernel* planned = chooser_.Find(work);
+  const PlannedKernel* planned = chooser_.Find(RequestFor(std::move(work), inputs, outputs));
   return planned != nullptr ? IndexOf(planned) : kNone;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
@@ -60,24 +61,30 @@ class KernelChooser {
   std::string note_;
 };
 
+// The part of a request that does not follow from the values that an instruction works on.
+struct KernelWork {
+  std::string op;
+  Attributes attributes = {};
+  std::vector<Epilogue> epilogues = {};
+};
+
 // Enters kernels into the table of a Program, each request once. Not thread-safe.
 class KernelTable {
  public:
   // Both must outlive the table, and nothing else may change program->kernels meanwhile.
   KernelTable(KernelChooser* chooser, Program* program);
 
-  // Returns the index in program->kernels of the kernel for `work` (its operator, attributes and
-  // epilogues; the rest is filled in) on values of these types. NotFound if the backend has no
-  // kernel for it.
-  absl::StatusOr<int32_t> Enter(KernelRequest work, absl::Span<const int32_t> inputs,
+  // Returns the index in program->kernels of the kernel for `work` on values of these types.
+  // NotFound if the backend has no kernel for it.
+  absl::StatusOr<int32_t> Enter(KernelWork work, absl::Span<const int32_t> inputs,
                                 absl::Span<const int32_t> outputs);
   // The same; kNone if the backend has none.
-  int32_t EnterIfFound(KernelRequest work, absl::Span<const int32_t> inputs,
+  int32_t EnterIfFound(KernelWork work, absl::Span<const int32_t> inputs,
                        absl::Span<const int32_t> outputs);
 
  private:
-  void FillIn(KernelRequest& work, absl::Span<const int32_t> inputs,
-              absl::Span<const int32_t> outputs) const;
+  KernelRequest RequestFor(KernelWork work, absl::Span<const int32_t> inputs,
+                           absl::Span<const int32_t> outputs) const;
   int32_t IndexOf(const PlannedKernel* planned);
 
   KernelChooser& chooser_;

@@ -80,6 +80,8 @@ class Lowering {
     return {chooser_.backend().Realize(type.dtype), type.shape};
   }
 
+  int32_t Root(int32_t value) const { return program_.TensorOf(value); }
+
   int32_t AddValue(ProgramValue value) {
     program_.values.push_back(std::move(value));
     uses_.emplace_back();
@@ -91,18 +93,26 @@ class Lowering {
 
   void SetValue(ValueId id, int32_t value) {
     value_of_[id] = value;
-    if (results_.contains(id)) kept_[program_.values[value].root] = true;
+    if (results_.contains(id)) kept_[Root(value)] = true;
   }
 
   int32_t AddRoot(const Value& value) {
-    ProgramValue root;
-    root.path = value.path;
-    root.type = Realized(value.type);
-    root.strides = RowMajorStrides(value.type.shape);
-    root.role = value.role;
-    const int32_t id = AddValue(std::move(root));
-    program_.values[id].root = id;
-    return id;
+    return AddTensor(value.path, Realized(value.type), value.role);
+  }
+
+  // A value in a buffer of its own.
+  int32_t AddTensor(std::string path, TensorType type, Role role) {
+    Buffer buffer;
+    buffer.path = path;
+    buffer.bytes = NumBytes(type);
+    ProgramValue value;
+    value.path = std::move(path);
+    value.strides = RowMajorStrides(type.shape);
+    value.type = std::move(type);
+    value.role = role;
+    value.buffer = static_cast<int32_t>(program_.buffers.size());
+    program_.buffers.push_back(std::move(buffer));
+    return AddValue(std::move(value));
   }
 
   int32_t AddView(std::string path, TensorType type, Role role, int32_t base,
@@ -113,9 +123,10 @@ class Lowering {
     view.type = std::move(type);
     view.strides = placement.strides;
     view.role = role;
-    view.root = b.root;
-    view.root_offset = b.root_offset + placement.offset;
-    const int32_t root = b.root;
+    view.buffer = b.buffer;
+    view.offset = b.offset + placement.offset * SizeOf(b.type.dtype);
+    view.within = Root(base);
+    const int32_t root = view.within;
     const int32_t id = AddValue(std::move(view));
     views_[root].push_back(id);
     return id;
@@ -151,19 +162,13 @@ class Lowering {
   // A value that is there at the end of the step, in row-major order: itself, or a copy if it lies
   // in a state that the step updates.
   absl::StatusOr<int32_t> Lasting(int32_t id) {
-    if (overwritten_.contains(program_.values[id].root)) return Copy(id);
+    if (overwritten_.contains(Root(id))) return Copy(id);
     return RowMajor(id);
   }
 
   absl::StatusOr<int32_t> Copy(int32_t id) {
     const ProgramValue& value = program_.values[id];
-    ProgramValue root;
-    root.path = absl::StrCat(value.path, ".copy");
-    root.type = value.type;
-    root.strides = RowMajorStrides(value.type.shape);
-    root.role = value.role;
-    const int32_t copy = AddValue(std::move(root));
-    program_.values[copy].root = copy;
+    const int32_t copy = AddTensor(absl::StrCat(value.path, ".copy"), value.type, value.role);
     RETURN_IF_ERROR(EmitCopy(id, copy));
     return copy;
   }
@@ -246,7 +251,7 @@ class Lowering {
   // write it at `placement` in `assembled` instead of memory of its own. Returns false, and changes
   // nothing, if it cannot.
   bool MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement) {
-    const int32_t root = program_.values[part].root;
+    const int32_t root = Root(part);
     if (producer_[root] == kNone || kept_[root]) return false;
     const std::optional<std::vector<Moved>> moved = MovedStrides(root, part, placement.strides);
     if (!moved.has_value()) return false;
@@ -257,8 +262,9 @@ class Lowering {
     }
     for (const Moved& m : *moved) {
       ProgramValue& value = program_.values[m.value];
-      value.root = assembled;
-      value.root_offset += placement.offset;
+      value.buffer = program_.values[assembled].buffer;
+      value.offset += placement.offset * SizeOf(value.type.dtype);
+      value.within = assembled;
       value.strides = m.strides;
       views_[assembled].push_back(m.value);
     }
@@ -291,8 +297,8 @@ class Lowering {
   // Whether a value is its root, or all of it in the same order.
   bool CoversRoot(int32_t id) const {
     const ProgramValue& value = program_.values[id];
-    const ProgramValue& root = program_.values[value.root];
-    return value.root_offset == 0 && IsRowMajor(value.type.shape, value.strides) &&
+    const ProgramValue& root = program_.values[Root(id)];
+    return value.offset == root.offset && IsRowMajor(value.type.shape, value.strides) &&
            IsRowMajor(root.type.shape, root.strides) &&
            NumElements(value.type.shape) == NumElements(root.type.shape);
   }

@@ -1,5 +1,6 @@
-// Lowering: a Graph becomes a Program's instructions over values; views and parts of assemblies
-// become ranges of other values' memory. Buffers are assigned later, after the passes.
+// Lowering: a Graph becomes a Program's instructions over values. Each tensor gets a buffer of its
+// own, of which its views and the parts that it is assembled from are ranges. Which buffers can be
+// one, and where they lie, is decided after the passes.
 #ifndef TESSERA_CORE_PROGRAM_LOWER_H_
 #define TESSERA_CORE_PROGRAM_LOWER_H_
 

@@ -3,7 +3,9 @@
 
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
+#include "core/program/assign_buffers.h"
 #include "core/program/compile.h"
+#include "core/program/memory_plan.h"
 #include "core/program/verify.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -34,8 +36,8 @@ TEST_F(LowerTest, ViewsAreValuesAndNoInstructions) {
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 1u) << program.ToString();
   const ProgramValue& read = program.value(program.instructions[0].inputs[0]);
-  EXPECT_EQ(read.root, program.inputs[0].value);
-  EXPECT_EQ(read.root_offset, 2);
+  EXPECT_EQ(read.within, program.inputs[0].value);
+  EXPECT_EQ(read.offset, 2 * 8);
   EXPECT_EQ(read.strides, Strides({6, 2, 1}));
 }
 
@@ -55,9 +57,9 @@ TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
   // Two are computed where they belong, an input has to be copied.
   ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
   EXPECT_EQ(program.KernelOf(program.instructions[2]).request.op, "copy");
-  const int32_t whole = program.outputs[0].value;
+  const int32_t concat = program.outputs[0].value;
   for (const Instruction& instruction : program.instructions) {
-    EXPECT_EQ(program.value(instruction.outputs[0]).root, whole);
+    EXPECT_EQ(program.value(instruction.outputs[0]).within, concat);
     EXPECT_EQ(program.value(instruction.outputs[0]).strides, Strides({9, 1}));
   }
 }
@@ -71,7 +73,7 @@ TEST_F(LowerTest, AReshapedPartOfAConcatIsComputedInPlace) {
   const Program program = Compile(graph_);
   ASSERT_EQ(program.instructions.size(), 2u) << program.ToString();
   const ProgramValue& moved = program.value(program.instructions[0].outputs[0]);
-  EXPECT_EQ(moved.root, program.outputs[0].value);
+  EXPECT_EQ(moved.within, program.outputs[0].value);
   EXPECT_EQ(moved.strides, Strides({12, 2, 1}));
 }
 
@@ -211,7 +213,8 @@ TEST_F(VerifyTest, FindsAReadOfAnOverwrittenValue) {
   const int32_t a = program_.instructions[0].outputs[0];
   const int32_t b = program_.instructions[1].outputs[0];
   program_.values[b].buffer = program_.values[a].buffer;  // exp in place, but a is read later
-  EXPECT_THAT(Error(), HasSubstr("but its memory holds"));
+  EXPECT_THAT(Error(), HasSubstr("instruction 2 (multiply_1): reads multiply, but instruction 1 "
+                                 "(exp) has left exp in its bytes"));
 }
 
 TEST_F(VerifyTest, FindsAReadOfTheOldStateAfterTheNew) {
@@ -241,14 +244,85 @@ TEST_F(LowerTest, TheVerifierFindsAnAssembledValueThatLacksAPartOrHasOneTwice) {
   std::swap(incomplete.instructions[1], incomplete.instructions[2]);
   EXPECT_THAT(VerifyProgram(incomplete).ToString(), HasSubstr("which was not written"));
   Program overlapping = program;
-  overlapping.values[overlapping.instructions[1].outputs[0]].root_offset = 0;
+  overlapping.values[overlapping.instructions[1].outputs[0]].offset = 0;
   EXPECT_THAT(VerifyProgram(overlapping).ToString(),
               HasSubstr("writes negate over elements of exp"));
 }
 
-TEST_F(VerifyTest, FindsAViewThatLeavesItsRoot) {
-  program_.values[program_.instructions[0].inputs[0]].root_offset = 1;
-  EXPECT_THAT(Error(), HasSubstr("reaches outside of"));
+TEST_F(VerifyTest, FindsAValueThatLeavesItsBuffer) {
+  program_.values[program_.instructions[0].inputs[0]].offset = 8;
+  EXPECT_THAT(Error(), HasSubstr("x: does not lie in its buffer, #1"));
+}
+
+TEST_F(LowerTest, TheVerifierFindsAViewThatLeavesItsTensor) {
+  Tensor x = graph_.Input("x", F32({4, 3}));
+  graph_.SetOutput("y", Exp(Slice(x, 0, 3, 1)));
+  Program program = Compile(graph_);
+  const int32_t view = program.instructions[0].inputs[0];
+  program.buffers[program.value(view).buffer].bytes += 64;
+  program.arena_bytes += 64;
+  program.values[view].offset += 8;
+  EXPECT_THAT(VerifyProgram(program).ToString(), HasSubstr("reaches outside of x"));
+}
+
+// --- Several values in one buffer ----------------------------------------------------------------
+
+// y = exp(x) * square(x), both of which lie in one buffer, as gradients do in their bucket.
+class BucketTest : public LowerTest {
+ protected:
+  static constexpr int64_t kBytes = 100 * 8;
+
+  void SetUp() override {
+    Tensor x = graph_.Input("x", F32({100}));
+    Tensor a = Exp(x), b = Square(x);
+    graph_.SetOutput("y", Multiply(a, b));
+    graph_.SetOutput("z", Negate(a));
+    KernelChooser chooser(backend_.get(), {});
+    auto program = Lower(graph_, chooser);
+    ASSERT_TRUE(program.ok()) << program.status();
+    program_ = *std::move(program);
+    a_ = program_.instructions[0].outputs[0];
+    b_ = program_.instructions[1].outputs[0];
+    const int32_t bucket = program_.value(a_).buffer;
+    program_.buffers[bucket].bytes = 2 * kBytes;
+    program_.values[b_].buffer = bucket;
+    program_.values[b_].offset = kBytes;
+    ASSERT_TRUE(AssignBuffers(chooser, program_).ok());
+    PlanMemory(StateLayout(), program_);
+  }
+
+  std::string Error() { return VerifyProgram(program_).ToString(); }
+
+  Program program_;
+  int32_t a_ = kNone, b_ = kNone;
+};
+
+TEST_F(BucketTest, TwoValuesLiveInOneBufferAtATime) {
+  EXPECT_TRUE(VerifyProgram(program_).ok()) << Error();
+  EXPECT_EQ(program_.value(a_).buffer, program_.value(b_).buffer);
+  EXPECT_EQ(program_.OffsetOf(b_), program_.OffsetOf(a_) + kBytes);
+  EXPECT_THAT(program_.ToString(), HasSubstr("%square: f64[100] in #1+800 = square(%x)"));
+}
+
+TEST_F(BucketTest, AWriteOverPartOfALiveValueIsRefused) {
+  program_.values[b_].offset -= 8;
+  EXPECT_THAT(Error(), HasSubstr("instruction 2 (multiply): reads exp, but instruction 1 (square) "
+                                 "has left square in its bytes"));
+}
+
+TEST_F(BucketTest, AWriteOverAValueThatIsReadNoMoreIsAllowed) {
+  const std::vector<Instruction> old = program_.instructions;
+  program_.instructions = {old[0], old[3], old[1], old[2]};  // negate reads `a` before square
+  program_.instructions[3].inputs = {b_, b_};
+  program_.values[b_].offset = 0;
+  for (Buffer& buffer : program_.buffers) buffer.last = 4;
+  for (Buffer& buffer : program_.buffers) buffer.first = -1;
+  PlanMemory(StateLayout(), program_);
+  EXPECT_TRUE(VerifyProgram(program_).ok()) << Error();
+}
+
+TEST_F(BucketTest, AnOutputDoesNotTakeOverALargerBuffer) {
+  EXPECT_NE(program_.value(program_.outputs[1].value).buffer, program_.value(a_).buffer);
 }
 
 TEST_F(VerifyTest, FindsABufferOutsideOfTheArena) {

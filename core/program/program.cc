@@ -48,7 +48,7 @@ Category Buffer::CategoryAt(int32_t instruction) const {
 
 int64_t Program::OffsetOf(int32_t value) const {
   const ProgramValue& v = values[value];
-  return buffers[v.buffer].offset + v.root_offset * SizeOf(v.type.dtype);
+  return buffers[v.buffer].offset + v.offset;
 }
 
 int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
@@ -61,11 +61,9 @@ std::string Program::ToString() const {
     if (!IsRowMajor(v.type.shape, v.strides)) {
       absl::StrAppend(&text, " strides=", ShapeToString(v.strides));
     }
-    if (v.root != id) {
-      absl::StrAppend(&text, " in %", values[v.root].path, "+", v.root_offset);
-    } else if (v.buffer != kNone) {
-      absl::StrAppend(&text, " in #", v.buffer);
-    }
+    if (v.buffer != kNone) absl::StrAppend(&text, " in #", v.buffer);
+    if (v.offset != 0) absl::StrAppend(&text, "+", v.offset);
+    if (v.within != kNone) absl::StrAppend(&text, " of %", values[v.within].path);
     return text;
   };
   const auto names = [this](absl::Span<const int32_t> ids) {

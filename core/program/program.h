@@ -1,5 +1,5 @@
 // A Program: what one rank does in a step. Kernels over values with local shapes, in order; every
-// value lies in a buffer, every buffer at a planned offset of one arena.
+// value is a byte range of a buffer, and every buffer lies at a planned offset of one arena.
 //
 // The memory planner, the executor and (later) the simulator all read the same Program.
 // Thread safety: a Program is plain data.
@@ -31,14 +31,15 @@ inline constexpr Category kAllCategories[] = {
     Category::kInputs,     Category::kCache,     Category::kWorkspace};
 absl::string_view CategoryName(Category category);
 
-// From instruction `first` on, a buffer that was taken over holds something of another category.
+// From instruction `first` on, a buffer that is used again holds something of another category.
 struct CategoryChange {
   int32_t first = 0;
   Category category = Category::kActivations;
 };
 
-// A stretch of the arena. Live from before instruction `first` runs until after `last` has run;
-// first = -1: before the step begins; last = number of instructions: after it has ended.
+// A range of the arena, of any number of values. Live from before instruction `first` runs until
+// after `last` has run; first = -1: before the step begins; last = number of instructions: after it
+// has ended. Lowering makes buffers; their live ranges are known when buffers are assigned.
 struct Buffer {
   std::string path;  // of the value that it was made for
   int64_t bytes = 0;
@@ -52,15 +53,21 @@ struct Buffer {
   Category CategoryAt(int32_t instruction) const;
 };
 
-// A value is written once. A view shares the memory of its root.
+// A tensor in bytes of a buffer. Several values may be live in one buffer at a time, and one may be
+// written while others are live; the verifier looks at bytes.
+//
+// Some values share their elements with another one, `within`: those that no instruction writes are
+// views of it (a reshape, a slice, a member of a gathered group), those that an instruction writes
+// are parts that it is assembled from (a tensor of a concatenation, a gradient in its bucket).
+// Every element of a tensor and of what lies within it is written once.
 struct ProgramValue {
   std::string path;
   TensorType type;  // as it is kept on the backend
   Strides strides;  // elements
   Role role = Role::kActivation;
-  int32_t root = kNone;     // the value whose memory it shares; itself if it is no view
-  int64_t root_offset = 0;  // elements from the root's first
-  int32_t buffer = kNone;   // of the root; filled in when buffers are assigned
+  int32_t buffer = kNone;  // kNone: nothing needs the value any more
+  int64_t offset = 0;      // of its first element in the buffer, in bytes
+  int32_t within = kNone;  // a value of the same buffer that lies within no other
 };
 
 // A kernel request with the kernel that serves it. Instructions of a Program that do equal work
@@ -112,6 +119,10 @@ struct Program {
   int64_t arena_bytes = 0;  // planned: no buffer ends after it
 
   const ProgramValue& value(int32_t id) const { return values[id]; }
+  // The tensor that a value is, or lies within.
+  int32_t TensorOf(int32_t value) const {
+    return values[value].within == kNone ? value : values[value].within;
+  }
   const PlannedKernel& KernelOf(const Instruction& instruction) const {
     return kernels[instruction.kernel];
   }

@@ -31,7 +31,9 @@ StridedRange::StridedRange(int64_t offset, absl::Span<const int64_t> shape,
   dims_ = std::move(merged);
 }
 
-int64_t StridedRange::end() const { return offset_ + Extent(dims_, dims_.size()); }
+StridedRange::StridedRange(int64_t begin, int64_t end) : offset_(begin), elements_(end - begin) {
+  if (elements_ > 1) dims_.push_back({1, elements_});
+}
 
 int64_t StridedRange::Extent(const Dims& dims, size_t count) {
   int64_t last = 0;
@@ -41,6 +43,9 @@ int64_t StridedRange::Extent(const Dims& dims, size_t count) {
 
 int64_t StridedRange::Common(const StridedRange& a, const StridedRange& b) {
   if (a.elements_ == 0 || b.elements_ == 0) return 0;
+  if (a.contiguous() && b.contiguous()) {
+    return std::max<int64_t>(0, std::min(a.end(), b.end()) - std::max(a.offset_, b.offset_));
+  }
   return Common(a.dims_, a.dims_.size(), b.dims_, b.dims_.size(), b.offset_ - a.offset_);
 }
 

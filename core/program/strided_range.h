@@ -1,25 +1,31 @@
-// The elements of a root that a strided value covers, and how many two of them have in common.
+// The elements or bytes of a buffer that a strided value covers, and how many two of them have in
+// common.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_PROGRAM_STRIDED_RANGE_H_
 #define TESSERA_CORE_PROGRAM_STRIDED_RANGE_H_
 
 #include <cstdint>
-#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 
 namespace tessera {
 
 class StridedRange {
  public:
-  // `offset` counts elements from the root's first. A dimension of stride 0 repeats elements, which
-  // count once; otherwise dimensions do not overlap each other.
+  // `offset` counts elements from the buffer's first. A dimension of stride 0 repeats elements,
+  // which count once; otherwise dimensions do not overlap each other.
   StridedRange(int64_t offset, absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
+  // Elements [begin, end).
+  StridedRange(int64_t begin, int64_t end);
 
   int64_t elements() const { return elements_; }
+  int64_t begin() const { return offset_; }
   // One past the last element.
-  int64_t end() const;
+  int64_t end() const { return offset_ + (elements_ == 0 ? 0 : Extent(dims_, dims_.size())); }
+  // Whether it covers every element from its first to its last.
+  bool contiguous() const { return end() - offset_ == elements_; }
 
   // The number of elements that both cover.
   static int64_t Common(const StridedRange& a, const StridedRange& b);
@@ -28,7 +34,7 @@ class StridedRange {
   struct Dim {
     int64_t stride, size;
   };
-  using Dims = std::vector<Dim>;  // strides ascend
+  using Dims = absl::InlinedVector<Dim, 4>;  // strides ascend
 
   // The extent of the first `count` dimensions.
   static int64_t Extent(const Dims& dims, size_t count);

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "core/kernels/interface/backend.h"
-#include "core/program/strided_range.h"
+#include "core/program/buffer_contents.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -20,7 +21,7 @@ class Verifier {
   absl::Status Run() {
     RETURN_IF_ERROR(CheckKernels());
     RETURN_IF_ERROR(CheckValues());
-    holder_.assign(program_.buffers.size(), kNone);
+    contents_.resize(program_.buffers.size());
     written_.assign(program_.values.size(), false);
     for (const NamedValue& input : program_.inputs) RETURN_IF_ERROR(Begin(input.value));
     for (const ProgramState& state : program_.states) {
@@ -38,21 +39,27 @@ class Verifier {
     return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
   }
 
+  // Checks that values lie in their buffers, and those within a tensor in its bytes.
   absl::Status CheckValues() const {
-    for (size_t id = 0; id < program_.values.size(); ++id) {
-      const ProgramValue& value = program_.values[id];
-      if (value.buffer == kNone) continue;  // a value that nothing needs any more
-      const ProgramValue& root = program_.values[value.root];
-      if (root.root != value.root) return Error(value.path, "its root is a view");
-      if (root.type.dtype != value.type.dtype) return Error(value.path, "a view of another dtype");
-      const int64_t extent = ExtentInElements(value.type.shape, value.strides);
-      const bool fits = value.root_offset >= 0 &&
-                        (extent == 0 || value.root_offset + extent <= NumElements(root.type.shape));
-      if (!fits) {
-        return Error(value.path, absl::StrCat("reaches outside of ", root.path));
+    for (const ProgramValue& value : program_.values) {
+      if (value.buffer == kNone) continue;
+      const int64_t end = value.offset + ExtentInElements(value.type.shape, value.strides) *
+                                             SizeOf(value.type.dtype);
+      if (value.offset < 0 || value.offset % SizeOf(value.type.dtype) != 0 ||
+          end > program_.buffers[value.buffer].bytes) {
+        return Error(value.path, absl::StrCat("does not lie in its buffer, #", value.buffer));
       }
-      if (program_.buffers[value.buffer].bytes < NumBytes(root.type)) {
-        return Error(value.path, "its buffer is too small");
+      if (value.within == kNone) continue;
+      const ProgramValue& tensor = program_.values[value.within];
+      if (tensor.within != kNone || tensor.buffer != value.buffer) {
+        return Error(value.path, absl::StrCat("lies within ", tensor.path,
+                                              ", which is no tensor of its buffer"));
+      }
+      if (tensor.type.dtype != value.type.dtype)
+        return Error(value.path, "a view of another dtype");
+      if (NumElements(value.type.shape) > 0 &&
+          (value.offset < tensor.offset || end > BytesOf(tensor).end())) {
+        return Error(value.path, absl::StrCat("reaches outside of ", tensor.path));
       }
     }
     return absl::OkStatus();
@@ -64,16 +71,18 @@ class Verifier {
     if (program_.buffers[value.buffer].first != -1) {
       return Error(value.path, "is set before its buffer is live");
     }
-    holder_[value.buffer] = value.root;
-    return MarkWritten(value.path, id);
+    RETURN_IF_ERROR(MarkWritten(value.path, id));
+    contents_[value.buffer].Write(id, kNone, BytesOf(value));
+    return absl::OkStatus();
   }
 
-  StridedRange RangeOf(int32_t id) const {
-    const ProgramValue& value = program_.values[id];
-    return StridedRange(value.root_offset, value.type.shape, value.strides);
+  // "instruction 3 (blocks.0.gelu)"
+  std::string Name(int32_t i) const {
+    if (i == kNone) return "the start of the step";
+    return absl::StrCat("instruction ", i, " (", program_.instructions[i].path, ")");
   }
 
-  // Notes that a value was written; no other value of its root that was may have its elements.
+  // Notes that a value was written; no other value of its tensor that was may have its elements.
   absl::Status MarkWritten(absl::string_view where, int32_t id) {
     const ProgramValue& value = program_.values[id];
     if (written_[id]) return Error(where, absl::StrCat(value.path, " is written twice"));
@@ -82,57 +91,38 @@ class Verifier {
                                        program_.values[other].path));
     };
     written_[id] = true;
-    if (value.root == id) {
+    if (value.within == kNone) {
       const auto parts = parts_.find(id);
-      if (parts == parts_.end() || parts->second.elements == 0) return absl::OkStatus();
+      if (parts == parts_.end() || parts->second.by_end.empty()) return absl::OkStatus();
       return overlap(parts->second.by_end.begin()->second.value);
     }
-    Parts& parts = parts_[value.root];
-    const StridedRange range = RangeOf(id);
+    Parts& parts = parts_[value.within];
+    const StridedRange range = BytesOf(value);
     if (range.elements() == 0) return absl::OkStatus();
-    if (written_[value.root]) return overlap(value.root);
-    for (auto it = parts.by_end.upper_bound(value.root_offset); it != parts.by_end.end(); ++it) {
+    if (written_[value.within]) return overlap(value.within);
+    for (auto it = parts.by_end.upper_bound(range.begin()); it != parts.by_end.end(); ++it) {
       if (it->second.begin < range.end()) {
         parts.interleaved = true;
       } else if (!parts.interleaved) {
         break;
       }
-      if (StridedRange::Common(RangeOf(it->second.value), range) > 0) {
+      if (StridedRange::Common(BytesOf(program_.values[it->second.value]), range) > 0) {
         return overlap(it->second.value);
       }
     }
-    parts.by_end.emplace(range.end(), Part{value.root_offset, id});
-    parts.elements += range.elements();
+    parts.by_end.emplace(range.end(), Part{range.begin(), id});
     return absl::OkStatus();
-  }
-
-  // Whether every element of a value was written.
-  bool IsWritten(int32_t id) const {
-    const ProgramValue& value = program_.values[id];
-    if (written_[id] || written_[value.root]) return true;
-    const auto found = parts_.find(value.root);
-    if (found == parts_.end()) return false;
-    const Parts& parts = found->second;
-    if (parts.elements == NumElements(program_.values[value.root].type.shape)) return true;
-    const StridedRange range = RangeOf(id);
-    int64_t common = 0;
-    for (auto it = parts.by_end.upper_bound(value.root_offset);
-         it != parts.by_end.end() && common < range.elements(); ++it) {
-      if (it->second.begin >= range.end() && !parts.interleaved) break;
-      common += StridedRange::Common(RangeOf(it->second.value), range);
-    }
-    return common == range.elements();
   }
 
   absl::Status CheckInstruction(int32_t i) {
     const Instruction& instruction = program_.instructions[i];
-    for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(instruction.path, i, id));
+    for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(Name(i), i, id));
     RETURN_IF_ERROR(CheckShapes(instruction));
     for (size_t j = 0; j < instruction.outputs.size(); ++j) {
       RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
     }
     if (instruction.workspace != kNone) {
-      RETURN_IF_ERROR(CheckLiveRange(instruction.path, i, instruction.workspace));
+      RETURN_IF_ERROR(CheckLiveRange(Name(i), i, instruction.workspace));
     }
     return absl::OkStatus();
   }
@@ -140,21 +130,39 @@ class Verifier {
   absl::Status CheckLiveRange(absl::string_view where, int32_t i, int32_t buffer) const {
     const Buffer& b = program_.buffers[buffer];
     if (i < b.first || i > b.last) {
-      return Error(where, absl::StrCat("instruction ", i, " touches buffer #", buffer, " (", b.path,
+      return Error(where, absl::StrCat("touches buffer #", buffer, " (", b.path,
                                        "), which is live in [", b.first, ", ", b.last, "]"));
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) const {
+  // Checks that the bytes of a value hold what was written to it, all of it.
+  absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) {
     const ProgramValue& value = program_.values[id];
     RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
-    if (holder_[value.buffer] != value.root) {
-      const int32_t holder = holder_[value.buffer];
-      return Error(where, absl::StrCat("reads ", value.path, ", but its memory holds ",
-                                       holder == kNone ? "nothing" : program_.values[holder].path));
+    const StridedRange bytes = BytesOf(value);
+    int64_t held = 0;
+    absl::InlinedVector<const BufferContents::Entry*, 4> own, others;
+    contents_[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
+      const int64_t common = StridedRange::Common(entry.bytes, bytes);
+      if (common == 0) return;
+      const bool same = program_.TensorOf(entry.value) == program_.TensorOf(id);
+      if (same) held += common;
+      (same ? own : others).push_back(&entry);
+    });
+    for (const BufferContents::Entry* other : others) {
+      bool overwritten = held < bytes.elements();
+      for (const BufferContents::Entry* entry : own) {
+        overwritten = overwritten || (entry->number < other->number &&
+                                      StridedRange::Common(entry->bytes, other->bytes) > 0);
+      }
+      if (overwritten) {
+        return Error(where,
+                     absl::StrCat("reads ", value.path, ", but ", Name(other->writer), " has left ",
+                                  program_.values[other->value].path, " in its bytes"));
+      }
     }
-    if (!IsWritten(id)) {
+    if (held < bytes.elements()) {
       return Error(where, absl::StrCat("reads ", value.path, ", which was not written"));
     }
     return absl::OkStatus();
@@ -210,24 +218,29 @@ class Verifier {
   absl::Status CheckWrite(const Instruction& instruction, int32_t i, int j) {
     const int32_t id = instruction.outputs[j];
     const ProgramValue& value = program_.values[id];
-    RETURN_IF_ERROR(CheckLiveRange(instruction.path, i, value.buffer));
-    RETURN_IF_ERROR(MarkWritten(instruction.path, id));
-    const int32_t holder = holder_[value.buffer];
-    if (holder != kNone && holder != value.root) {
-      for (size_t k = 0; k < instruction.inputs.size(); ++k) {
-        const ProgramValue& input = program_.values[instruction.inputs[k]];
-        if (input.buffer != value.buffer) continue;
-        if (input.root_offset != value.root_offset || input.type != value.type ||
-            !IsRowMajor(input.type.shape, input.strides) ||
-            !IsRowMajor(value.type.shape, value.strides) ||
-            !Allowed(instruction, static_cast<int>(k), j)) {
-          return Error(instruction.path,
-                       absl::StrCat("may not write ", value.path, " over ", input.path));
-        }
+    const StridedRange bytes = BytesOf(value);
+    RETURN_IF_ERROR(CheckLiveRange(Name(i), i, value.buffer));
+    RETURN_IF_ERROR(MarkWritten(Name(i), id));
+    for (size_t k = 0; k < instruction.inputs.size(); ++k) {
+      const ProgramValue& input = program_.values[instruction.inputs[k]];
+      if (input.buffer != value.buffer || StridedRange::Common(BytesOf(input), bytes) == 0)
+        continue;
+      if (input.offset != value.offset || input.type != value.type ||
+          !IsRowMajor(input.type.shape, input.strides) ||
+          !IsRowMajor(value.type.shape, value.strides) ||
+          !Allowed(instruction, static_cast<int>(k), j)) {
+        return Error(Name(i), absl::StrCat("may not write ", value.path, " over ", input.path));
       }
     }
-    holder_[value.buffer] = value.root;
-    return absl::OkStatus();
+    absl::Status status;
+    contents_[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
+      if (entry.writer == i && StridedRange::Common(entry.bytes, bytes) > 0) {
+        status = Error(Name(i), absl::StrCat("writes ", value.path, " over its own output ",
+                                             program_.values[entry.value].path));
+      }
+    });
+    contents_[value.buffer].Write(id, i, bytes);
+    return status;
   }
 
   bool Allowed(const Instruction& instruction, int input, int output) const {
@@ -240,7 +253,7 @@ class Verifier {
     return false;
   }
 
-  absl::Status CheckEnd() const {
+  absl::Status CheckEnd() {
     const int32_t end = static_cast<int32_t>(program_.instructions.size());
     for (const NamedValue& output : program_.outputs) {
       RETURN_IF_ERROR(CheckRead(absl::StrCat("output ", output.name), end, output.value));
@@ -248,9 +261,11 @@ class Verifier {
     for (const ProgramState& state : program_.states) {
       const std::string where = absl::StrCat("state ", state.path);
       RETURN_IF_ERROR(CheckRead(where, end, state.updated));
-      if (state.input != kNone &&
-          program_.values[state.input].buffer != program_.values[state.updated].buffer) {
-        return Error(where, "is updated in another buffer than its input");
+      if (state.input == kNone) continue;
+      const ProgramValue& input = program_.values[state.input];
+      const ProgramValue& updated = program_.values[state.updated];
+      if (input.buffer != updated.buffer || input.offset != updated.offset) {
+        return Error(where, "is updated in other bytes than its input's");
       }
     }
     return absl::OkStatus();
@@ -298,22 +313,20 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // A written value, which may be a part of a root.
+  // A value that was written within a tensor.
   struct Part {
-    int64_t begin;  // in elements of the root
+    int64_t begin;  // in the buffer
     int32_t value;
   };
-  // The parts of a root that were written.
   struct Parts {
     std::multimap<int64_t, Part> by_end;
-    int64_t elements = 0;
     bool interleaved = false;  // some part begins before another one ends
   };
 
   const Program& program_;
-  std::vector<int32_t> holder_;                // by buffer: the root whose bytes it holds
+  std::vector<BufferContents> contents_;       // by buffer
   std::vector<bool> written_;                  // by value
-  absl::flat_hash_map<int32_t, Parts> parts_;  // by root, if it is written part by part
+  absl::flat_hash_map<int32_t, Parts> parts_;  // by tensor, if it is written part by part
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ bool ReadsPosition(const Program& program) {
   if (position == kNone) return false;
   for (const Instruction& instruction : program.instructions) {
     for (int32_t input : instruction.inputs) {
-      if (program.value(input).root == program.value(position).root) return true;
+      if (program.value(input).buffer == program.value(position).buffer) return true;
     }
   }
   return false;

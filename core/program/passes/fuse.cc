@@ -20,17 +20,15 @@ class Fuser {
   Fuser(KernelChooser& chooser, Program& program)
       : kernels_(&chooser, &program), program_(program) {
     readers_.resize(program.values.size());
-    views_.resize(program.values.size(), 0);
-    written_.resize(program.values.size(), -1);
-    for (size_t id = 0; id < program.values.size(); ++id) {
-      if (program.values[id].root != static_cast<int32_t>(id)) ++views_[program.values[id].root];
-    }
+    values_in_.resize(program.buffers.size(), 0);
+    written_.resize(program.buffers.size(), -1);
+    for (const ProgramValue& value : program.values) ++values_in_[value.buffer];
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       for (int32_t id : program.instructions[i].inputs) {
         readers_[id].push_back(static_cast<int32_t>(i));
       }
       for (int32_t id : program.instructions[i].outputs) {
-        written_[program.values[id].root] = static_cast<int32_t>(i);
+        written_[program.values[id].buffer] = static_cast<int32_t>(i);
       }
       for (int32_t id : program.instructions[i].after) fixed_.insert(id);
     }
@@ -67,7 +65,7 @@ class Fuser {
     const int32_t output = instruction.outputs[0];
     const ProgramValue& value = program_.values[output];
     if (instruction.outputs.size() != 1 || readers_[output].size() != 1 ||
-        fixed_.contains(output) || value.root != output || views_[output] != 0) {
+        fixed_.contains(output) || values_in_[value.buffer] != 1) {
       return kNone;
     }
     const int32_t reader = readers_[output][0];
@@ -78,7 +76,7 @@ class Fuser {
       return kNone;
     }
     for (int32_t id : next.inputs) {
-      if (id != output && written_[program_.values[id].root] >= static_cast<int32_t>(i)) {
+      if (id != output && written_[program_.values[id].buffer] >= static_cast<int32_t>(i)) {
         return kNone;
       }
     }
@@ -90,8 +88,9 @@ class Fuser {
     const Instruction& a = program_.instructions[first];
     const Instruction& b = program_.instructions[second];
     Instruction joined = a;
-    KernelRequest work = RequestOf(a);
+    const KernelRequest& first_request = RequestOf(a);
     const KernelRequest& second_request = RequestOf(b);
+    KernelWork work{first_request.op, first_request.attributes, first_request.epilogues};
     work.epilogues.push_back(
         {second_request.op, second_request.attributes, static_cast<int>(b.inputs.size()) - 1});
     joined.fused_paths.push_back(b.path);
@@ -128,8 +127,8 @@ class Fuser {
   KernelTable kernels_;
   Program& program_;
   std::vector<std::vector<int32_t>> readers_;  // by value
-  std::vector<int> views_;                     // by root: how many share its memory
-  std::vector<int32_t> written_;               // by root: the last instruction that writes it
+  std::vector<int> values_in_;                 // by buffer
+  std::vector<int32_t> written_;               // by buffer: the last instruction that writes it
   absl::flat_hash_set<int32_t> fixed_;         // outputs, updated states, ends of order edges
 };
 

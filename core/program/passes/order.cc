@@ -39,8 +39,8 @@ class Scheduler {
       ready_.erase(next);
       freeing_.erase(next);
       scheduled_[next] = true;
-      for (int32_t root : roots_read_[next]) {
-        if (--unread_[root] == 1) Reconsider(root);
+      for (int32_t buffer : buffers_read_[next]) {
+        if (--unread_[buffer] == 1) Reconsider(buffer);
       }
       for (int32_t after : successors_[next]) {
         if (--waiting_[after] == 0) MakeReady(after);
@@ -53,27 +53,26 @@ class Scheduler {
  private:
   void CountReaders() {
     const size_t count = program_.instructions.size();
-    kept_.assign(program_.values.size(), false);
-    for (const NamedValue& input : program_.inputs) kept_[program_.values[input.value].root] = true;
-    for (const NamedValue& output : program_.outputs) {
-      kept_[program_.values[output.value].root] = true;
-    }
+    const size_t buffers = program_.buffers.size();
+    kept_.assign(buffers, false);
+    for (const NamedValue& input : program_.inputs) kept_[BufferOf(input.value)] = true;
+    for (const NamedValue& output : program_.outputs) kept_[BufferOf(output.value)] = true;
     for (const ProgramState& state : program_.states) {
-      if (state.input != kNone) kept_[program_.values[state.input].root] = true;
-      kept_[program_.values[state.updated].root] = true;
+      if (state.input != kNone) kept_[BufferOf(state.input)] = true;
+      kept_[BufferOf(state.updated)] = true;
     }
-    unread_.assign(program_.values.size(), 0);
-    readers_.resize(program_.values.size());
-    roots_read_.resize(count);
+    unread_.assign(buffers, 0);
+    readers_.resize(buffers);
+    buffers_read_.resize(count);
     for (size_t i = 0; i < count; ++i) {
-      std::vector<int32_t>& roots = roots_read_[i];
+      std::vector<int32_t>& read = buffers_read_[i];
       for (int32_t id : program_.instructions[i].inputs) {
-        const int32_t root = program_.values[id].root;
-        if (std::find(roots.begin(), roots.end(), root) == roots.end()) roots.push_back(root);
+        const int32_t buffer = BufferOf(id);
+        if (std::find(read.begin(), read.end(), buffer) == read.end()) read.push_back(buffer);
       }
-      for (int32_t root : roots) {
-        ++unread_[root];
-        readers_[root].push_back(static_cast<int32_t>(i));
+      for (int32_t buffer : read) {
+        ++unread_[buffer];
+        readers_[buffer].push_back(static_cast<int32_t>(i));
       }
     }
   }
@@ -81,12 +80,11 @@ class Scheduler {
   // Bytes that running instruction i now would free, less those that it takes.
   int64_t Gain(int32_t i) const {
     int64_t gain = 0;
-    for (int32_t root : roots_read_[i]) {
-      if (unread_[root] == 1 && !kept_[root]) gain += NumBytes(program_.values[root].type);
+    for (int32_t buffer : buffers_read_[i]) {
+      if (unread_[buffer] == 1 && !kept_[buffer]) gain += program_.buffers[buffer].bytes;
     }
     for (int32_t id : program_.instructions[i].outputs) {
-      const int32_t root = program_.values[id].root;
-      if (!kept_[root]) gain -= NumBytes(program_.values[id].type);
+      if (!kept_[BufferOf(id)]) gain -= NumBytes(program_.values[id].type);
     }
     return gain;
   }
@@ -96,9 +94,9 @@ class Scheduler {
     if (Gain(i) > 0) freeing_.insert(i);
   }
 
-  // One reader of `root` is left: running it frees the root's memory.
-  void Reconsider(int32_t root) {
-    for (int32_t reader : readers_[root]) {
+  // One reader of the buffer is left: running it frees the buffer.
+  void Reconsider(int32_t buffer) {
+    for (int32_t reader : readers_[buffer]) {
       if (!scheduled_[reader]) {
         if (ready_.count(reader) > 0 && Gain(reader) > 0) freeing_.insert(reader);
         return;
@@ -106,13 +104,15 @@ class Scheduler {
     }
   }
 
+  int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
+
   Program& program_;
   std::vector<std::vector<int32_t>> successors_;
-  std::vector<int32_t> waiting_;                  // predecessors that have not been scheduled
-  std::vector<std::vector<int32_t>> readers_;     // by root
-  std::vector<std::vector<int32_t>> roots_read_;  // by instruction, each once
-  std::vector<int32_t> unread_;                   // by root: readers that have not been scheduled
-  std::vector<bool> kept_;                        // by root: not freed within the step
+  std::vector<int32_t> waiting_;                    // predecessors that have not been scheduled
+  std::vector<std::vector<int32_t>> readers_;       // by buffer
+  std::vector<std::vector<int32_t>> buffers_read_;  // by instruction, each once
+  std::vector<int32_t> unread_;  // by buffer: readers that have not been scheduled
+  std::vector<bool> kept_;       // by buffer: not freed within the step
   std::vector<bool> scheduled_;
   std::set<int32_t> ready_;
   std::set<int32_t> freeing_;  // of the ready ones

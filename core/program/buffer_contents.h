@@ -1,0 +1,69 @@
+// What the bytes of a buffer hold, while the instructions of a Program are gone through in order.
+// The verifier, the dependencies of passes and the waits between streams all look at it.
+#ifndef TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
+#define TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/container/inlined_vector.h"
+#include "core/program/program.h"
+#include "core/program/strided_range.h"
+
+namespace tessera {
+
+// The bytes of its buffer that a value covers.
+StridedRange BytesOf(const ProgramValue& value);
+
+// Keeps, for every byte that was written, which value and instruction wrote it last, and who has
+// read it since. Time per operation is logarithmic in the number of values that the buffer holds;
+// linear in it while values lie interleaved (columns of one matrix) and in what an operation
+// overwrites.
+class BufferContents {
+ public:
+  // An instruction that has read an entry; of each lane (a stream, say) the last one is kept.
+  struct Reader {
+    int32_t lane;
+    int32_t instruction;
+  };
+
+  // Bytes that one value has written and that no contiguous value has overwritten since.
+  struct Entry {
+    int32_t value = kNone;
+    int32_t writer = kNone;  // an instruction; kNone: there before the first one
+    int64_t number = 0;      // entries that were written later have larger ones
+    StridedRange bytes;
+    absl::InlinedVector<Reader, 2> readers;
+
+    void AddReader(Reader reader);
+  };
+
+  // Calls visit(entry) for each entry whose first to last byte meet those of `bytes`. Its bytes may
+  // still be others, if one of them has gaps.
+  template <typename Visit>
+  void ForEachNear(const StridedRange& bytes, const Visit& visit) {
+    if (bytes.elements() == 0) return;
+    for (auto it = by_end_.upper_bound(bytes.begin()); it != by_end_.end(); ++it) {
+      if (it->second.bytes.begin() < bytes.end()) {
+        visit(it->second);
+      } else if (!interleaved_) {
+        break;
+      }
+    }
+  }
+
+  // Adds an entry. Entries lose the bytes that it covers, if that can be said with ranges; others
+  // stay beside the newer one, which has the larger number.
+  void Write(int32_t value, int32_t writer, const StridedRange& bytes);
+
+ private:
+  using Entries = std::multimap<int64_t, Entry>;
+
+  Entries by_end_;
+  bool interleaved_ = false;  // some entry may begin before another one ends
+  int64_t next_number_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
