@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <memory>
 
+#include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 
 namespace tessera {
 namespace {
 
 // The reference backend, with a note of the most memory that was held at a time.
-class CountingBackend final : public Backend {
+class CountingBackend final : public HostBackend {
  public:
   absl::string_view name() const override { return inner_->name(); }
   absl::Span<const Kernel* const> kernels() const override { return inner_->kernels(); }
@@ -20,15 +21,8 @@ class CountingBackend final : public Backend {
   DType Realize(DType dtype) const override { return inner_->Realize(dtype); }
   absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) override {
     most_ = std::max(most_, bytes);
-    return inner_->Allocate(bytes, guarded);
+    return HostBackend::Allocate(bytes, guarded);
   }
-  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
-    return inner_->CopyToDevice(device, host, bytes);
-  }
-  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
-    return inner_->CopyToHost(host, device, bytes);
-  }
-  absl::Status Synchronize() override { return inner_->Synchronize(); }
   int64_t most() const { return most_; }
 
  private:

@@ -7,6 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/program/copy_instruction.h"
+#include "core/program/in_place.h"
+#include "core/program/waits.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -25,6 +27,8 @@ class Assignment {
     for (int32_t i = 0; i < count(); ++i) AssignOutputs(i);
     for (ProgramValue& value : program_.values) value.buffer = target_[value.buffer];
     program_.buffers = std::move(assigned_);
+    AddDataWaits(program_);
+    KeepBuffersUntilWaited(program_);
     DropUnusedKernels(program_);
     AssignWorkspaces();
     return absl::OkStatus();
@@ -94,11 +98,7 @@ class Assignment {
       }
     }
     if (touching != 1 || instruction.inputs[position] != input) return false;
-    const PlannedKernel& planned = program_.KernelOf(instruction);
-    const KernelRequest& request = planned.request;
-    if (!request.epilogues.empty()) return false;
-    for (const auto& [from, to] :
-         planned.op->InPlace({request.inputs, request.outputs, request.attributes})) {
+    for (const auto& [from, to] : InPlacePairs(program_, instruction)) {
       if (from == position && instruction.outputs[to] == output) return true;
     }
     return false;
@@ -222,6 +222,7 @@ class Assignment {
     }
     for (int32_t i = 0; i < count(); ++i) {
       Instruction& instruction = program_.instructions[i];
+      if (instruction.kind != InstructionKind::kKernel) continue;
       const int64_t bytes = program_.KernelOf(instruction).workspace_bytes;
       if (bytes == 0) continue;
       Buffer buffer;

@@ -11,7 +11,8 @@
 namespace tessera {
 
 // Appends a copy for each state that cannot be computed where it is kept. Numbers the buffers that
-// are left, fills in their live ranges, and adds workspaces.
+// are left, fills in their live ranges, and adds workspaces and the waits between streams that
+// values need.
 absl::Status AssignBuffers(KernelChooser& chooser, Program& program);
 
 }  // namespace tessera

@@ -85,7 +85,7 @@ absl::StatusOr<Program> CompileProgram(const Graph& graph, const PlanPart& part,
 }
 
 // The kernels that the Programs use, sorted by request.
-KernelChoices ChoicesOf(const std::vector<Program>& programs, const Backend& backend) {
+KernelChoices ChoicesOf(const std::vector<Program>& programs, const KernelCatalogue& catalogue) {
   const auto to_string = [](absl::string_view text) {
     return std::string(text.data(), text.size());
   };
@@ -95,9 +95,9 @@ KernelChoices ChoicesOf(const std::vector<Program>& programs, const Backend& bac
       chosen[planned.key] = to_string(planned.kernel->name());
     }
   }
-  const Processor processor = backend.processor();
+  const Processor processor = catalogue.processor();
   KernelChoices choices;
-  choices.set_backend(to_string(backend.name()));
+  choices.set_backend(to_string(catalogue.name()));
   choices.set_processor(processor.name);
   choices.set_threads(processor.threads);
   for (const auto& [request, kernel] : chosen) {
@@ -118,13 +118,13 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
 }
 
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const Backend& backend) {
+                                       const KernelCatalogue& catalogue) {
   CompiledRun run;
   ASSIGN_OR_RETURN(run.plan, CompletePlan(plan, graphs));
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
     run.notes.push_back(std::move(note));
   }
-  KernelChooser chooser(&backend, plan.kernels());
+  KernelChooser chooser(&catalogue, plan.kernels());
   StateLayout states;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
@@ -140,7 +140,7 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
     RETURN_IF_ERROR(VerifyProgram(program));
     run.arena_bytes = std::max(run.arena_bytes, program.arena_bytes);
   }
-  *run.plan.mutable_kernels() = ChoicesOf(run.programs, backend);
+  *run.plan.mutable_kernels() = ChoicesOf(run.programs, catalogue);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());
   return run;
 }

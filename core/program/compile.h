@@ -32,7 +32,7 @@ struct CompiledRun {
 // Graphs are not used, so a saved Plan can be replayed for some of its Graphs; a note names such
 // parts if they have no fingerprint, as in a Plan that was written by hand.
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const Backend& backend);
+                                       const KernelCatalogue& catalogue);
 
 }  // namespace tessera
 

@@ -61,10 +61,10 @@ bool KernelRequestEqual::operator()(const KernelRequest& a, const KernelRequest&
          a.outputs == b.outputs && a.epilogues == b.epilogues && a.threads == b.threads;
 }
 
-KernelChooser::KernelChooser(const Backend* backend, const KernelChoices& recorded)
-    : backend_(backend), processor_(backend->processor()) {
+KernelChooser::KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded)
+    : catalogue_(catalogue), processor_(catalogue->processor()) {
   if (recorded.choices_size() == 0) return;
-  if (recorded.backend() != ToStdString(backend->name()) ||
+  if (recorded.backend() != ToStdString(catalogue->name()) ||
       recorded.processor() != processor_.name || recorded.threads() != processor_.threads) {
     note_ = absl::StrCat("the plan's kernels were chosen for ", recorded.backend(), " on ",
                          recorded.processor(), " with ", recorded.threads(),
@@ -90,7 +90,7 @@ KernelChooser::Choice& KernelChooser::ChoiceOf(const KernelRequest& request) {
 }
 
 const Kernel* KernelChooser::KernelFor(const PlannedKernel& planned) {
-  const std::vector<const Kernel*> candidates = CandidateKernels(*backend_, planned.request);
+  const std::vector<const Kernel*> candidates = CandidateKernels(*catalogue_, planned.request);
   if (candidates.empty()) return nullptr;
   const auto recorded = recorded_.find(planned.key);
   if (recorded == recorded_.end()) return candidates[0];
@@ -99,7 +99,7 @@ const Kernel* KernelChooser::KernelFor(const PlannedKernel& planned) {
   }
   note_ =
       absl::StrCat("the plan names kernel '", recorded->second, "' for ", planned.key,
-                   ", which backend '", backend_->name(), "' does not have; the default is used");
+                   ", which backend '", catalogue_->name(), "' does not have; the default is used");
   return candidates[0];
 }
 
@@ -110,7 +110,7 @@ const PlannedKernel* KernelChooser::Find(const KernelRequest& request) {
 
 absl::StatusOr<const PlannedKernel*> KernelChooser::Choose(const KernelRequest& request) {
   const PlannedKernel* planned = Find(request);
-  if (planned == nullptr) return DefaultKernel(*backend_, request).status();
+  if (planned == nullptr) return DefaultKernel(*catalogue_, request).status();
   return planned;
 }
 
@@ -165,6 +165,7 @@ void DropUnusedKernels(Program& program) {
   std::vector<int32_t> indices(program.kernels.size(), kNone);
   std::vector<PlannedKernel> used;
   for (Instruction& instruction : program.instructions) {
+    if (instruction.kernel == kNone) continue;
     int32_t& index = indices[instruction.kernel];
     if (index == kNone) {
       index = static_cast<int32_t>(used.size());

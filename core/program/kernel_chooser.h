@@ -29,7 +29,7 @@ class KernelChooser {
  public:
   // Choices that were made for another backend, processor or number of threads are not used, and
   // note() says so.
-  KernelChooser(const Backend* backend, const KernelChoices& recorded);
+  KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded);
 
   // Returns the kernel for the request, without its workspace; it stays where it is as long as the
   // chooser lives. nullptr if the backend has no kernel for the request.
@@ -43,7 +43,7 @@ class KernelChooser {
   // "" or a line for the user.
   const std::string& note() const { return note_; }
 
-  const Backend& backend() const { return *backend_; }
+  const KernelCatalogue& catalogue() const { return *catalogue_; }
   const Processor& processor() const { return processor_; }
 
  private:
@@ -54,7 +54,7 @@ class KernelChooser {
   Choice& ChoiceOf(const KernelRequest& request);
   const Kernel* KernelFor(const PlannedKernel& planned);
 
-  const Backend* backend_;
+  const KernelCatalogue* catalogue_;
   Processor processor_;
   std::map<std::string, std::string> recorded_;
   absl::node_hash_map<KernelRequest, Choice, KernelRequestHash, KernelRequestEqual> choices_;

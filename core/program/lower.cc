@@ -77,7 +77,7 @@ class Lowering {
 
  private:
   TensorType Realized(const TensorType& type) const {
-    return {chooser_.backend().Realize(type.dtype), type.shape};
+    return {chooser_.catalogue().Realize(type.dtype), type.shape};
   }
 
   int32_t Root(int32_t value) const { return program_.TensorOf(value); }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/place_lifetimes.h"
+#include "core/program/waits.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -60,6 +61,7 @@ void PlanMemory(const StateLayout& states, Program& program) {
     program.buffers[buffer_of[i]].offset = states.bytes() + placement.offsets[i] + fence;
   }
   program.arena_bytes = states.bytes() + placement.bytes;
+  AddReuseWaits(program);
 }
 
 MemoryReport ReportMemory(const Program& program) {

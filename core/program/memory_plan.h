@@ -37,7 +37,8 @@ class StateLayout {
   absl::flat_hash_map<std::string, Position> positions_;
 };
 
-// Gives every buffer of `program` its offset and sets arena_bytes.
+// Gives every buffer of `program` its offset and sets arena_bytes. Where a stream gets memory that
+// another one has used, it waits for it.
 void PlanMemory(const StateLayout& states, Program& program);
 
 // The contents of a Program's arena at the instruction with the most live bytes.

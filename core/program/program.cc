@@ -2,6 +2,8 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -14,6 +16,21 @@ int32_t Find(const std::vector<NamedValue>& named, absl::string_view name) {
     if (entry.name == name) return entry.value;
   }
   return kNone;
+}
+
+// The work of an instruction without its operands: "matmul+add", "all-reduce of 12 f32 (sum) over
+// data".
+std::string WorkToString(const Program& program, const Instruction& instruction) {
+  if (program.Communicates(instruction)) {
+    return program.collectives[instruction.collective].ToString();
+  }
+  if (instruction.kind == InstructionKind::kCopy) return "copy-bytes";
+  const KernelRequest& request = program.KernelOf(instruction).request;
+  std::string text = request.op;
+  for (const Epilogue& epilogue : request.epilogues) {
+    absl::StrAppend(&text, "+", epilogue.op, epilogue.attributes.ToString());
+  }
+  return text;
 }
 
 }  // namespace
@@ -51,6 +68,23 @@ int64_t Program::OffsetOf(int32_t value) const {
   return buffers[v.buffer].offset + v.offset;
 }
 
+std::string Program::OperationOf(const Instruction& instruction) const {
+  if (Communicates(instruction)) {
+    return std::string(CollectiveOperationName(collectives[instruction.collective].operation));
+  }
+  if (instruction.kind == InstructionKind::kCopy) return "copy-bytes";
+  return KernelOf(instruction).request.op;
+}
+
+int32_t Program::EnterCollective(const CollectiveRequest& request) {
+  const auto found = std::find(collectives.begin(), collectives.end(), request);
+  if (found == collectives.end()) {
+    collectives.push_back(request);
+    return static_cast<int32_t>(collectives.size()) - 1;
+  }
+  return static_cast<int32_t>(found - collectives.begin());
+}
+
 int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
 int32_t Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
 
@@ -71,8 +105,9 @@ std::string Program::ToString() const {
       absl::StrAppend(out, "%", values[id].path);
     });
   };
-  std::string text =
-      absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes, "\n");
+  std::string text = absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes);
+  if (streams.size() > 1) absl::StrAppend(&text, " streams=", absl::StrJoin(streams, ","));
+  text += "\n";
   for (const NamedValue& input : inputs) {
     absl::StrAppend(&text, "input ", describe(input.value), "\n");
   }
@@ -86,22 +121,27 @@ std::string Program::ToString() const {
   }
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
-    const PlannedKernel& planned = KernelOf(instruction);
-    const KernelRequest& request = planned.request;
     absl::StrAppend(
         &text, "[", i, "] ",
         absl::StrJoin(instruction.outputs, ", ",
                       [&](std::string* out, int32_t id) { absl::StrAppend(out, describe(id)); }),
-        " = ", request.op);
-    for (const Epilogue& epilogue : request.epilogues) {
-      absl::StrAppend(&text, "+", epilogue.op, epilogue.attributes.ToString());
+        instruction.outputs.empty() ? "" : " = ", WorkToString(*this, instruction), "(",
+        names(instruction.inputs), ")");
+    if (instruction.kind == InstructionKind::kKernel) {
+      const PlannedKernel& planned = KernelOf(instruction);
+      const Attributes& attributes = planned.request.attributes;
+      absl::StrAppend(&text, attributes.empty() ? "" : " ", attributes.ToString());
+      if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
+      absl::StrAppend(&text, " kernel=", planned.kernel->name());
+      if (planned.workspace_bytes > 0) {
+        absl::StrAppend(&text, " workspace=", planned.workspace_bytes);
+      }
+    } else if (!instruction.after.empty()) {
+      absl::StrAppend(&text, " after ", names(instruction.after));
     }
-    absl::StrAppend(&text, "(", names(instruction.inputs), ")",
-                    request.attributes.empty() ? "" : " ", request.attributes.ToString());
-    if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
-    absl::StrAppend(&text, " kernel=", planned.kernel->name());
-    if (planned.workspace_bytes > 0) {
-      absl::StrAppend(&text, " workspace=", planned.workspace_bytes);
+    if (instruction.stream != 0) absl::StrAppend(&text, " on ", streams[instruction.stream]);
+    if (!instruction.waits.empty()) {
+      absl::StrAppend(&text, " waits for ", absl::StrJoin(instruction.waits, ", "));
     }
     absl::StrAppend(&text, "\n");
   }

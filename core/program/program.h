@@ -1,5 +1,6 @@
-// A Program: what one rank does in a step. Kernels over values with local shapes, in order; every
-// value is a byte range of a buffer, and every buffer lies at a planned offset of one arena.
+// A Program: what one rank does in a step. Kernels, collectives and copies on named streams, over
+// values with local shapes; every value is a byte range of a buffer, and every buffer lies at a
+// planned offset of one arena.
 //
 // The memory planner, the executor and (later) the simulator all read the same Program.
 // Thread safety: a Program is plain data.
@@ -13,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/kernel.h"
+#include "core/program/collective_request.h"
 
 namespace tessera {
 
@@ -81,9 +83,24 @@ struct PlannedKernel {
   int64_t workspace_bytes = 0;  // filled in when buffers are assigned
 };
 
+enum class InstructionKind : uint8_t {
+  kKernel,
+  kCollective,
+  kSend,     // to another rank
+  kReceive,  // from another rank
+  kCopy,     // the bytes of the input, a contiguous value, to the output, one of the same type
+};
+
+// One step of a stream. A stream runs its instructions one after another, in the Program's order;
+// between streams only `waits` order them. They follow from the bytes that instructions read and
+// write, also where a buffer gets memory that another stream has used.
 struct Instruction {
   std::string path;
-  int32_t kernel = kNone;                // in Program::kernels
+  InstructionKind kind = InstructionKind::kKernel;
+  int32_t stream = 0;          // in Program::streams
+  std::vector<int32_t> waits;  // instructions of other streams that have ended before it begins
+  int32_t kernel = kNone;      // of kKernel: in Program::kernels
+  int32_t collective = kNone;  // of kCollective, kSend, kReceive: in Program::collectives
   std::vector<std::string> fused_paths;  // of the operators that were fused behind the main one
   std::vector<int32_t> inputs;           // values; epilogues' extra inputs come last
   std::vector<int32_t> outputs;          // values
@@ -109,7 +126,9 @@ struct NamedValue {
 struct Program {
   std::string name;
   std::vector<ProgramValue> values;
-  std::vector<PlannedKernel> kernels;  // each request once, in the order of their first use
+  std::vector<std::string> streams = {"compute"};
+  std::vector<PlannedKernel> kernels;          // each request once, in the order of first use
+  std::vector<CollectiveRequest> collectives;  // each once
   std::vector<Instruction> instructions;
   std::vector<Buffer> buffers;
   std::vector<NamedValue> inputs;
@@ -126,6 +145,13 @@ struct Program {
   const PlannedKernel& KernelOf(const Instruction& instruction) const {
     return kernels[instruction.kernel];
   }
+  bool Communicates(const Instruction& instruction) const {
+    return instruction.collective != kNone;
+  }
+  // "matmul", "all-reduce", "copy-bytes"
+  std::string OperationOf(const Instruction& instruction) const;
+  // Returns the index of an equal request in `collectives`, which is added if there is none.
+  int32_t EnterCollective(const CollectiveRequest& request);
   // First byte of a value in the arena; after planning.
   int64_t OffsetOf(int32_t value) const;
   // kNone if there is none of that name.

@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/buffer_contents.h"
+#include "core/program/in_place.h"
+#include "core/program/waits.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -31,7 +33,8 @@ class Verifier {
       RETURN_IF_ERROR(CheckInstruction(static_cast<int32_t>(i)));
     }
     RETURN_IF_ERROR(CheckEnd());
-    return CheckOffsets();
+    RETURN_IF_ERROR(CheckOffsets());
+    return CheckWaits(program_);
   }
 
  private:
@@ -117,7 +120,7 @@ class Verifier {
   absl::Status CheckInstruction(int32_t i) {
     const Instruction& instruction = program_.instructions[i];
     for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(Name(i), i, id));
-    RETURN_IF_ERROR(CheckShapes(instruction));
+    RETURN_IF_ERROR(CheckOperands(instruction));
     for (size_t j = 0; j < instruction.outputs.size(); ++j) {
       RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
     }
@@ -168,10 +171,64 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  absl::Status CheckShapes(const Instruction& instruction) const {
-    const KernelRequest& request = program_.KernelOf(instruction).request;
-    RETURN_IF_ERROR(CheckTypes(instruction.path, "input", instruction.inputs, request.inputs));
-    return CheckTypes(instruction.path, "output", instruction.outputs, request.outputs);
+  absl::Status CheckOperands(const Instruction& instruction) const {
+    switch (instruction.kind) {
+      case InstructionKind::kKernel: {
+        const KernelRequest& request = program_.KernelOf(instruction).request;
+        RETURN_IF_ERROR(CheckTypes(instruction.path, "input", instruction.inputs, request.inputs));
+        return CheckTypes(instruction.path, "output", instruction.outputs, request.outputs);
+      }
+      case InstructionKind::kCopy: {
+        if (instruction.inputs.size() != 1 || instruction.outputs.size() != 1) {
+          return Error(instruction.path, "copies one value to one other");
+        }
+        const ProgramValue& from = program_.values[instruction.inputs[0]];
+        const ProgramValue& to = program_.values[instruction.outputs[0]];
+        if (from.type == to.type && Contiguous(from) && Contiguous(to)) return absl::OkStatus();
+        return Error(instruction.path, absl::StrCat("copies ", from.path, " to ", to.path,
+                                                    ", which is not of its type and contiguous"));
+      }
+      default:
+        return CheckCollective(instruction);
+    }
+  }
+
+  static bool Contiguous(const ProgramValue& value) {
+    return IsRowMajor(value.type.shape, value.strides);
+  }
+
+  absl::Status CheckCollective(const Instruction& instruction) const {
+    const CollectiveRequest& request = program_.collectives[instruction.collective];
+    const CollectiveOperation operation = request.operation;
+    if (request.mesh_axes.empty()) return Error(instruction.path, "names no axis of the mesh");
+    if (KindOf(operation) != instruction.kind ||
+        instruction.inputs.size() != (HasInput(operation) ? 1 : 0) ||
+        instruction.outputs.size() != (HasOutput(operation) ? 1 : 0)) {
+      return Error(instruction.path,
+                   absl::StrCat("has not the kind or the operands of ", request.ToString()));
+    }
+    const bool scatters = operation == CollectiveOperation::kReduceScatter;
+    const bool gathers = operation == CollectiveOperation::kAllGather;
+    const auto check = [&](int32_t id, bool part) {
+      const ProgramValue& value = program_.values[id];
+      const int64_t elements = NumElements(value.type.shape);
+      const bool fits =
+          part ? (elements == 0 ? request.elements == 0 : request.elements % elements == 0)
+               : elements == request.elements;
+      if (fits && value.type.dtype == request.dtype && Contiguous(value)) return absl::OkStatus();
+      return Error(instruction.path,
+                   absl::StrCat(value.path, ": ", TypeToString(value.type),
+                                " is no contiguous operand of ", request.ToString()));
+    };
+    for (const int32_t id : instruction.inputs) RETURN_IF_ERROR(check(id, gathers));
+    for (const int32_t id : instruction.outputs) RETURN_IF_ERROR(check(id, scatters));
+    return absl::OkStatus();
+  }
+
+  static InstructionKind KindOf(CollectiveOperation operation) {
+    return operation == CollectiveOperation::kSend      ? InstructionKind::kSend
+           : operation == CollectiveOperation::kReceive ? InstructionKind::kReceive
+                                                        : InstructionKind::kCollective;
   }
 
   // Checks that values have the types of the request that they are an operand of.
@@ -244,10 +301,7 @@ class Verifier {
   }
 
   bool Allowed(const Instruction& instruction, int input, int output) const {
-    const PlannedKernel& planned = program_.KernelOf(instruction);
-    const KernelRequest& request = planned.request;
-    for (const auto& [from, to] :
-         planned.op->InPlace({request.inputs, request.outputs, request.attributes})) {
+    for (const auto& [from, to] : InPlacePairs(program_, instruction)) {
       if (from == input && to == output) return true;
     }
     return false;

@@ -58,8 +58,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   }
   engine->states_ = StatesOf(engine->run_);
   for (const Program& program : engine->run_.programs) {
-    ASSIGN_OR_RETURN(engine->executors_[program.name],
-                     Executor::Create(&program, backend, engine->arena_->data()));
+    ASSIGN_OR_RETURN(
+        engine->executors_[program.name],
+        Executor::Create(&program, backend, engine->arena_->data(), options.collectives));
   }
   return engine;
 }

@@ -35,6 +35,8 @@ struct EngineOptions {
   bool guarded = false;
   // The first value of every byte of the arena; negative: not set.
   int fill = -1;
+  // The other ranks, for Programs that communicate; must outlive the engine.
+  Collectives* collectives = nullptr;
 };
 
 // Owns the arena; the backend must outlive it. One thread at a time.

@@ -1,6 +1,6 @@
 #include "core/runtime/executor.h"
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -10,20 +10,49 @@
 namespace tessera {
 
 struct Executor::Bound {
-  BoundKernel* kernel = nullptr;
-  const KernelRequest* request = nullptr;
   std::vector<TensorView> inputs;
   std::vector<TensorView> outputs;
+  // Of a kernel:
+  BoundKernel* kernel = nullptr;
+  const KernelRequest* request = nullptr;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
+  // Of a collective:
+  const CollectiveRequest* collective = nullptr;
+  int group = 0;
+  StartedCollective started;
+
+  Stream* stream = nullptr;
+  std::vector<int32_t> collectives_before;  // that must have ended
+  std::vector<const Event*> events_before;  // that its stream waits for
+  std::unique_ptr<Event> ended;             // null if no other stream waits for it
+};
+
+struct Executor::InstructionEvents {
+  std::unique_ptr<Event> begin, end;
 };
 
 namespace {
 
-int64_t Now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+bool Overlap(const TensorView& a, const TensorView& b) {
+  const char* const a_begin = a.As<char>();
+  const char* const b_begin = b.As<char>();
+  return a_begin < b_begin + b.elements() * SizeOf(b.dtype) &&
+         b_begin < a_begin + a.elements() * SizeOf(a.dtype);
+}
+
+// Whether one of two collectives writes what the other touches; operands are contiguous.
+template <typename Bound>
+bool Overlap(const Bound& a, const Bound& b) {
+  const auto any = [](const std::vector<TensorView>& x, const std::vector<TensorView>& y) {
+    for (const TensorView& in_x : x) {
+      for (const TensorView& in_y : y) {
+        if (Overlap(in_x, in_y)) return true;
+      }
+    }
+    return false;
+  };
+  return any(a.outputs, b.outputs) || any(a.outputs, b.inputs) || any(a.inputs, b.outputs);
 }
 
 }  // namespace
@@ -33,65 +62,210 @@ Executor::~Executor() = default;
 void* Executor::AddressOf(int32_t value) const { return arena_ + program_->OffsetOf(value); }
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program, Backend* backend,
-                                                           void* arena) {
+                                                           void* arena, Collectives* collectives) {
   auto executor = absl::WrapUnique(new Executor());
   executor->program_ = program;
   executor->backend_ = backend;
   executor->arena_ = static_cast<char*>(arena);
-  const auto view = [&](int32_t id) {
-    const ProgramValue& value = program->value(id);
-    return TensorView{executor->AddressOf(id), value.type.dtype, value.type.shape, value.strides};
-  };
+  executor->collectives_ = collectives;
+  RETURN_IF_ERROR(executor->CreateStreams());
   for (const PlannedKernel& planned : program->kernels) {
     ASSIGN_OR_RETURN(executor->kernels_.emplace_back(), planned.kernel->Bind(planned.request));
   }
   executor->bound_.reserve(program->instructions.size());
   for (const Instruction& instruction : program->instructions) {
-    Bound bound;
-    const PlannedKernel& planned = program->KernelOf(instruction);
-    bound.kernel = executor->kernels_[instruction.kernel].get();
-    bound.request = &planned.request;
-    for (int32_t id : instruction.inputs) bound.inputs.push_back(view(id));
-    for (int32_t id : instruction.outputs) bound.outputs.push_back(view(id));
-    if (instruction.workspace != kNone) {
-      bound.workspace = executor->arena_ + program->buffers[instruction.workspace].offset;
-      bound.workspace_bytes = planned.workspace_bytes;
+    RETURN_IF_ERROR(executor->Bind(instruction));
+  }
+  executor->PlanWaits();
+  for (const Instruction& instruction : program->instructions) {
+    for (const int32_t earlier : instruction.waits) {
+      if (program->Communicates(program->instructions[earlier])) continue;
+      Bound& bound = executor->bound_[earlier];
+      if (bound.ended == nullptr) {
+        ASSIGN_OR_RETURN(bound.ended, backend->CreateEvent());
+      }
+      executor->bound_[&instruction - program->instructions.data()].events_before.push_back(
+          bound.ended.get());
     }
-    executor->bound_.push_back(std::move(bound));
   }
   executor->times_.resize(program->instructions.size());
   return executor;
 }
 
-absl::Status Executor::RunInstruction(int i) {
-  Bound& bound = bound_[i];
-  absl::Status status = bound.kernel->Run(
-      {*bound.request, bound.inputs, bound.outputs, bound.workspace, bound.workspace_bytes});
-  if (!status.ok()) {
-    return absl::Status(status.code(),
-                        absl::StrCat("instruction ", i, " (", program_->instructions[i].path, ", ",
-                                     bound.request->op, "): ", status.message()));
+absl::Status Executor::CreateStreams() {
+  for (const std::string& name : program_->streams) {
+    ASSIGN_OR_RETURN(streams_.emplace_back(), backend_->CreateStream(name));
   }
-  return status;
+  ASSIGN_OR_RETURN(step_begin_, backend_->CreateEvent());
+  ASSIGN_OR_RETURN(step_end_, backend_->CreateEvent());
+  return absl::OkStatus();
+}
+
+absl::Status Executor::Bind(const Instruction& instruction) {
+  const auto view = [&](int32_t id) {
+    const ProgramValue& value = program_->value(id);
+    return TensorView{AddressOf(id), value.type.dtype, value.type.shape, value.strides};
+  };
+  Bound bound;
+  bound.stream = streams_[instruction.stream].get();
+  for (int32_t id : instruction.inputs) bound.inputs.push_back(view(id));
+  for (int32_t id : instruction.outputs) bound.outputs.push_back(view(id));
+  if (instruction.kind == InstructionKind::kKernel) {
+    const PlannedKernel& planned = program_->KernelOf(instruction);
+    bound.kernel = kernels_[instruction.kernel].get();
+    bound.request = &planned.request;
+    if (instruction.workspace != kNone) {
+      bound.workspace = arena_ + program_->buffers[instruction.workspace].offset;
+      bound.workspace_bytes = planned.workspace_bytes;
+    }
+  } else if (program_->Communicates(instruction)) {
+    RETURN_IF_ERROR(BindCollective(instruction, bound));
+  }
+  bound_.push_back(std::move(bound));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::BindCollective(const Instruction& instruction, Bound& bound) {
+  const CollectiveRequest& request = program_->collectives[instruction.collective];
+  if (collectives_ == nullptr) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("program '", program_->name, "' runs on ranks: ", instruction.path, " is ",
+                     request.ToString(), "; this run has one process alone"));
+  }
+  bound.collective = &request;
+  ASSIGN_OR_RETURN(bound.group, collectives_->GroupAlong(request.mesh_axes));
+  const int64_t ranks = collectives_->SizeOf(bound.group);
+  const TensorView* part = nullptr;
+  if (request.operation == CollectiveOperation::kReduceScatter) part = &bound.outputs[0];
+  if (request.operation == CollectiveOperation::kAllGather) part = &bound.inputs[0];
+  if (part != nullptr && part->elements() * ranks != request.elements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program_->name, "', ", instruction.path, ": ", request.ToString(),
+                     " has ", ranks, " ranks, but parts of ", part->elements(), " elements"));
+  }
+  return absl::OkStatus();
+}
+
+void Executor::PlanWaits() {
+  // By stream: collectives that were started and that nothing has waited for.
+  std::vector<std::vector<int32_t>> running(streams_.size());
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    const Instruction& instruction = program_->instructions[i];
+    Bound& bound = bound_[i];
+    const auto wait_until = [&](std::vector<int32_t>& list, int32_t last) {
+      auto end = std::upper_bound(list.begin(), list.end(), last);
+      bound.collectives_before.insert(bound.collectives_before.end(), list.begin(), end);
+      list.erase(list.begin(), end);
+    };
+    for (const int32_t earlier : instruction.waits) {
+      wait_until(running[program_->instructions[earlier].stream], earlier);
+    }
+    std::vector<int32_t>& own = running[instruction.stream];
+    // A group runs its collectives in order by itself; anything else has to wait for their end.
+    const auto follows_by_itself = [&](int32_t earlier) {
+      return bound.collective != nullptr && bound_[earlier].group == bound.group &&
+             !Overlap(bound, bound_[earlier]);
+    };
+    if (!std::all_of(own.begin(), own.end(), follows_by_itself)) wait_until(own, own.back());
+    if (bound.collective != nullptr) own.push_back(static_cast<int32_t>(i));
+  }
+  for (const std::vector<int32_t>& list : running) {
+    unfinished_.insert(unfinished_.end(), list.begin(), list.end());
+  }
+}
+
+absl::Status Executor::At(int i, const absl::Status& status) const {
+  if (status.ok()) return status;
+  const Instruction& instruction = program_->instructions[i];
+  return absl::Status(status.code(),
+                      absl::StrCat("instruction ", i, " (", instruction.path, ", ",
+                                   program_->OperationOf(instruction), "): ", status.message()));
+}
+
+absl::Status Executor::Start(int i) {
+  Bound& bound = bound_[i];
+  if (bound.kernel != nullptr) {
+    return bound.kernel->Run(
+        {*bound.request, bound.inputs, bound.outputs, bound.workspace, bound.workspace_bytes});
+  }
+  const void* const from = bound.inputs.empty() ? nullptr : bound.inputs[0].data;
+  void* const to = bound.outputs.empty() ? nullptr : bound.outputs[0].data;
+  if (bound.collective != nullptr) {
+    bound.started = collectives_->Start(*bound.collective, bound.group, from, to);
+    return absl::OkStatus();
+  }
+  const TensorView& copied = bound.inputs[0];
+  return backend_->Copy(to, from, copied.elements() * SizeOf(copied.dtype), *bound.stream);
+}
+
+absl::Status Executor::WaitForCollective(int i) {
+  RETURN_IF_ERROR(At(i, collectives_->Wait(bound_[i].started)));
+  if (!timed_) return absl::OkStatus();
+  return backend_->Record(*timers_[i].end, *bound_[i].stream);
+}
+
+absl::Status Executor::Issue(int i) {
+  Bound& bound = bound_[i];
+  for (const int32_t earlier : bound.collectives_before) {
+    RETURN_IF_ERROR(WaitForCollective(earlier));
+  }
+  for (const Event* event : bound.events_before) {
+    RETURN_IF_ERROR(backend_->Wait(*bound.stream, *event));
+  }
+  if (timed_) RETURN_IF_ERROR(backend_->Record(*timers_[i].begin, *bound.stream));
+  const absl::Status status = Start(i);
+  if (!status.ok()) return At(i, status);
+  if (timed_ && bound.collective == nullptr) {
+    RETURN_IF_ERROR(backend_->Record(*timers_[i].end, *bound.stream));
+  }
+  if (bound.ended != nullptr) return backend_->Record(*bound.ended, *bound.stream);
+  return absl::OkStatus();
+}
+
+absl::Status Executor::WaitForCollectivesAtEnd() {
+  for (const int32_t i : unfinished_) RETURN_IF_ERROR(WaitForCollective(i));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunInstruction(int i) {
+  RETURN_IF_ERROR(At(i, Start(i)));
+  if (bound_[i].collective != nullptr)
+    RETURN_IF_ERROR(At(i, collectives_->Wait(bound_[i].started)));
+  return backend_->Synchronize();
 }
 
 absl::Status Executor::Run() {
   const int count = static_cast<int>(bound_.size());
-  for (int i = 0; i < count; ++i) RETURN_IF_ERROR(RunInstruction(i));
+  for (int i = 0; i < count; ++i) RETURN_IF_ERROR(Issue(i));
+  RETURN_IF_ERROR(WaitForCollectivesAtEnd());
   return backend_->Synchronize();
 }
 
-absl::Status Executor::RunTimed() {
-  const int count = static_cast<int>(bound_.size());
-  step_begin_ns_ = Now();
-  for (int i = 0; i < count; ++i) {
-    times_[i].begin_ns = Now();
-    RETURN_IF_ERROR(RunInstruction(i));
-    times_[i].end_ns = Now();
+absl::Status Executor::CreateTimers() {
+  if (!timers_.empty()) return absl::OkStatus();
+  timers_.resize(bound_.size());
+  for (InstructionEvents& events : timers_) {
+    ASSIGN_OR_RETURN(events.begin, backend_->CreateEvent());
+    ASSIGN_OR_RETURN(events.end, backend_->CreateEvent());
   }
-  absl::Status status = backend_->Synchronize();
-  step_end_ns_ = Now();
-  return status;
+  return absl::OkStatus();
+}
+
+absl::Status Executor::RunTimed() {
+  RETURN_IF_ERROR(CreateTimers());
+  timed_ = true;
+  absl::Status status = backend_->Record(*step_begin_, *streams_[0]);
+  if (status.ok()) status = Run();
+  timed_ = false;
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(backend_->Record(*step_end_, *streams_[0]));
+  RETURN_IF_ERROR(backend_->Synchronize());
+  for (size_t i = 0; i < timers_.size(); ++i) {
+    times_[i] = {timers_[i].begin->Nanoseconds(), timers_[i].end->Nanoseconds()};
+  }
+  step_begin_ns_ = step_begin_->Nanoseconds();
+  step_end_ns_ = step_end_->Nanoseconds();
+  return absl::OkStatus();
 }
 
 }  // namespace tessera

@@ -11,26 +11,33 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/program.h"
+#include "core/runtime/collectives.h"
 
 namespace tessera {
 
-// When an instruction ran, in nanoseconds of a steady clock.
+// When an instruction ran, in nanoseconds of the backend's clock. A collective begins when it is
+// started and ends when the executor has seen that it has ended.
 struct InstructionTime {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// Not thread-safe. Program, backend and arena must outlive it.
+// The executor's thread issues all instructions in the Program's order. Kernels and copies go to a
+// stream of the backend for each of the Program's; collectives are started and make progress
+// meanwhile, until an instruction that waits for one, or that follows it on its stream, is due.
+//
+// Not thread-safe. Program, backend, arena and collectives must outlive it.
 class Executor {
  public:
-  // Binds every kernel of the Program. `arena` is the first byte of device memory of at least
-  // program.arena_bytes.
+  // Binds every kernel of the Program and finds the groups of its collectives. `arena` is the first
+  // byte of device memory of at least program.arena_bytes. `collectives` may be null if the Program
+  // has none; with some, all ranks create their executors in the same order.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program* program, Backend* backend,
-                                                          void* arena);
+                                                          void* arena, Collectives* collectives);
   ~Executor();
 
-  // Runs the step and waits for its end. Allocates nothing of its own. An error names the
-  // instruction.
+  // Runs the step and waits for its end on all streams. Allocates nothing of its own. An error
+  // names the instruction.
   absl::Status Run();
 
   // Runs the step and notes when each instruction ran; times()[i] is instruction i's.
@@ -39,7 +46,7 @@ class Executor {
   int64_t step_begin_ns() const { return step_begin_ns_; }
   int64_t step_end_ns() const { return step_end_ns_; }
 
-  // Runs instruction i alone: for tools that look in between.
+  // Runs instruction i alone and returns when it has ended: for tools that look in between.
   absl::Status RunInstruction(int i);
 
   const Program& program() const { return *program_; }
@@ -47,13 +54,34 @@ class Executor {
 
  private:
   struct Bound;
+  struct InstructionEvents;
   Executor() = default;
+
+  absl::Status Bind(const Instruction& instruction);
+  absl::Status BindCollective(const Instruction& instruction, Bound& bound);
+  // Decides before which instructions the thread waits for collectives.
+  void PlanWaits();
+  absl::Status CreateStreams();
+  absl::Status CreateTimers();
+
+  // Waits, issues instruction i, and records its event if another stream waits for it.
+  absl::Status Issue(int i);
+  absl::Status Start(int i);
+  absl::Status WaitForCollective(int i);
+  absl::Status WaitForCollectivesAtEnd();
+  absl::Status At(int i, const absl::Status& status) const;
 
   const Program* program_ = nullptr;
   Backend* backend_ = nullptr;
   char* arena_ = nullptr;
+  Collectives* collectives_ = nullptr;
+  std::vector<std::unique_ptr<Stream>> streams_;       // by the Program's streams
   std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels
   std::vector<Bound> bound_;                           // by instruction
+  std::vector<int32_t> unfinished_;        // collectives that the end of the step awaits
+  std::vector<InstructionEvents> timers_;  // by instruction; empty until RunTimed
+  std::unique_ptr<Event> step_begin_, step_end_;
+  bool timed_ = false;
   std::vector<InstructionTime> times_;
   int64_t step_begin_ns_ = 0;
   int64_t step_end_ns_ = 0;

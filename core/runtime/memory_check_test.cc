@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "gmock/gmock.h"
@@ -63,7 +64,7 @@ class WritesTooFar : public BorrowedKernel {
 
 // The reference, with another kernel in the place of one operator's.
 template <typename Planted>
-class PlantedBackend : public Backend {
+class PlantedBackend : public HostBackend {
  public:
   explicit PlantedBackend(absl::string_view op) {
     for (const Kernel* kernel : reference_->kernels()) {
@@ -79,16 +80,6 @@ class PlantedBackend : public Backend {
   absl::Span<const Kernel* const> kernels() const override { return kernels_; }
   Processor processor() const override { return reference_->processor(); }
   DType Realize(DType dtype) const override { return reference_->Realize(dtype); }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) override {
-    return reference_->Allocate(bytes, guarded);
-  }
-  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
-    return reference_->CopyToDevice(device, host, bytes);
-  }
-  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
-    return reference_->CopyToHost(host, device, bytes);
-  }
-  absl::Status Synchronize() override { return reference_->Synchronize(); }
 
  private:
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/runtime/engine.h"
@@ -20,21 +21,11 @@ constexpr int kSteps = 51;
 absl::Status DoNothing(const KernelCall& call) { return absl::OkStatus(); }
 
 // The reference with nothing behind `negate`.
-class EmptyBackend : public Backend {
+class EmptyBackend : public HostBackend {
  public:
   absl::string_view name() const override { return "empty"; }
   absl::Span<const Kernel* const> kernels() const override { return kernels_; }
   Processor processor() const override { return reference_->processor(); }
-  absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) override {
-    return reference_->Allocate(bytes, guarded);
-  }
-  absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) override {
-    return reference_->CopyToDevice(device, host, bytes);
-  }
-  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
-    return reference_->CopyToHost(host, device, bytes);
-  }
-  absl::Status Synchronize() override { return reference_->Synchronize(); }
 
  private:
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();

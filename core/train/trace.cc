@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kProcess = 1;
-constexpr int kComputeThread = 1;
+constexpr int kComputeThread = 1;  // the first stream; the others follow
 
 // nlohmann's strings are std::string.
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
@@ -31,16 +31,18 @@ Json Types(const Program& program, absl::Span<const int32_t> values) {
 
 Json Slice(const Program& program, const Instruction& instruction, InstructionTime time,
            int64_t begin_ns) {
-  const PlannedKernel& planned = program.KernelOf(instruction);
+  const std::string operation = program.OperationOf(instruction);
   Json args = {
-      {"op", planned.request.op},
+      {"op", operation},
       {"inputs", Types(program, instruction.inputs)},
       {"outputs", Types(program, instruction.outputs)},
-      {"kernel", Text(planned.kernel->name())},
       {"phase", Text(PhaseName(instruction.phase))},
       {"bytes", instruction.cost.bytes},
       {"flops", instruction.cost.flops},
   };
+  if (instruction.kind == InstructionKind::kKernel) {
+    args["kernel"] = Text(program.KernelOf(instruction).kernel->name());
+  }
   const int64_t nanoseconds = time.end_ns - time.begin_ns;
   if (instruction.cost.flops > 0 && nanoseconds > 0) {
     args["GFLOP/s"] = instruction.cost.flops / static_cast<double>(nanoseconds);
@@ -49,12 +51,12 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
   if (instruction.recomputed) args["recomputed"] = true;
   return {
       {"name", instruction.path},
-      {"cat", planned.request.op},
+      {"cat", operation},
       {"ph", "X"},
       {"ts", Microseconds(time.begin_ns - begin_ns)},
       {"dur", Microseconds(time.end_ns - time.begin_ns)},
       {"pid", kProcess},
-      {"tid", kComputeThread},
+      {"tid", kComputeThread + instruction.stream},
       {"args", std::move(args)},
   };
 }
@@ -107,11 +109,11 @@ std::vector<int64_t> LiveBytes(const Program& program) {
   return result;
 }
 
-Json Metadata(absl::string_view kind, absl::string_view name) {
+Json Metadata(absl::string_view kind, absl::string_view name, int stream = 0) {
   return {{"name", Text(kind)},
           {"ph", "M"},
           {"pid", kProcess},
-          {"tid", kComputeThread},
+          {"tid", kComputeThread + stream},
           {"args", {{"name", Text(name)}}}};
 }
 
@@ -121,7 +123,9 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
   TESSERA_CHECK(times.instructions.size() == program.instructions.size());
   Json events = Json::array();
   events.push_back(Metadata("process_name", absl::StrCat("tessera ", program.name)));
-  events.push_back(Metadata("thread_name", "compute"));
+  for (size_t s = 0; s < program.streams.size(); ++s) {
+    events.push_back(Metadata("thread_name", program.streams[s], static_cast<int>(s)));
+  }
   events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, times.begin_ns));
   AppendPhases(program, times, &events);
   const std::vector<int64_t> live = LiveBytes(program);

@@ -4,20 +4,22 @@
 
 namespace tessera {
 
-std::vector<const Kernel*> CandidateKernels(const Backend& backend, const KernelRequest& request) {
+std::vector<const Kernel*> CandidateKernels(const KernelCatalogue& catalogue,
+                                            const KernelRequest& request) {
   std::vector<const Kernel*> candidates;
-  for (const Kernel* kernel : backend.kernels()) {
+  for (const Kernel* kernel : catalogue.kernels()) {
     if (kernel->op() == request.op && kernel->Accepts(request)) candidates.push_back(kernel);
   }
   return candidates;
 }
 
-absl::StatusOr<const Kernel*> DefaultKernel(const Backend& backend, const KernelRequest& request) {
-  for (const Kernel* kernel : backend.kernels()) {
+absl::StatusOr<const Kernel*> DefaultKernel(const KernelCatalogue& catalogue,
+                                            const KernelRequest& request) {
+  for (const Kernel* kernel : catalogue.kernels()) {
     if (kernel->op() == request.op && kernel->Accepts(request)) return kernel;
   }
   return absl::NotFoundError(
-      absl::StrCat("backend '", backend.name(), "' has no kernel for ", request.Key()));
+      absl::StrCat("backend '", catalogue.name(), "' has no kernel for ", request.Key()));
 }
 
 }  // namespace tessera

@@ -9,6 +9,10 @@
 namespace tessera {
 namespace {
 
+bool IsKernel(const Instruction& instruction) {
+  return instruction.kind == InstructionKind::kKernel;
+}
+
 // Whether an instruction may become an epilogue: an addition, or an activation, which has no other
 // operand. Whether one of the kernels runs it as one is for the kernels to say.
 bool MayBeEpilogue(const KernelRequest& request) {
@@ -39,7 +43,10 @@ class Fuser {
   absl::Status Run() {
     std::vector<bool> gone(program_.instructions.size(), false);
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (gone[i] || RequestOf(program_.instructions[i]).op != "matmul") continue;
+      if (gone[i] || !IsKernel(program_.instructions[i]) ||
+          RequestOf(program_.instructions[i]).op != "matmul") {
+        continue;
+      }
       while (true) {
         const int32_t next = Next(i);
         if (next == kNone) break;
@@ -70,9 +77,9 @@ class Fuser {
     }
     const int32_t reader = readers_[output][0];
     const Instruction& next = program_.instructions[reader];
-    if (!MayBeEpilogue(RequestOf(next)) || program_.values[next.outputs[0]].type != value.type ||
-        next.phase != instruction.phase || next.recomputed != instruction.recomputed ||
-        !next.after.empty()) {
+    if (!IsKernel(next) || next.stream != instruction.stream || !MayBeEpilogue(RequestOf(next)) ||
+        program_.values[next.outputs[0]].type != value.type || next.phase != instruction.phase ||
+        next.recomputed != instruction.recomputed || !next.after.empty()) {
       return kNone;
     }
     for (int32_t id : next.inputs) {

@@ -1,0 +1,49 @@
+// What a Program's instruction asks of the ranks of its mesh.
+#ifndef TESSERA_CORE_PROGRAM_COLLECTIVE_REQUEST_H_
+#define TESSERA_CORE_PROGRAM_COLLECTIVE_REQUEST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/tensor/collective.h"
+#include "core/tensor/dtype.h"
+
+namespace tessera {
+
+// A collective among the ranks whose coordinates differ along `mesh_axes` only, or a message
+// between two of them. It names neither ranks nor an algorithm, so the Program is the same on every
+// rank and equal work has one key. Calls, bytes and steps follow from it, the backend and where
+// ranks are.
+//
+// Operands are contiguous. All ranks' parts have the same size: that of a reduce-scatter's output
+// and of an all-gather's input. A broadcast has the first rank of the group as its root.
+struct CollectiveRequest {
+  CollectiveOperation operation = CollectiveOperation::kAllReduce;
+  // Of the full buffer: the input of a reduce-scatter, the output of an all-gather, both of others.
+  int64_t elements = 0;
+  DType dtype = DType::kF32;
+  Reduction reduction = Reduction::kSum;  // of an all-reduce or reduce-scatter
+  std::vector<std::string> mesh_axes;
+  // A send goes to the rank `shift` positions further in the group, a receive comes from the rank
+  // as many positions before; the group is a ring.
+  int shift = 0;
+
+  // "all-reduce of 12 f32 (sum) over data"
+  std::string ToString() const;
+
+  friend bool operator==(const CollectiveRequest& a, const CollectiveRequest& b) {
+    return a.operation == b.operation && a.elements == b.elements && a.dtype == b.dtype &&
+           a.reduction == b.reduction && a.mesh_axes == b.mesh_axes && a.shift == b.shift;
+  }
+};
+
+// Whether the operation has an input, and an output.
+bool HasInput(CollectiveOperation operation);
+bool HasOutput(CollectiveOperation operation);
+// Whether the operation reduces.
+bool Reduces(CollectiveOperation operation);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_COLLECTIVE_REQUEST_H_

@@ -1,0 +1,19 @@
+// Which outputs of an instruction may have the bytes of an input.
+#ifndef TESSERA_CORE_PROGRAM_IN_PLACE_H_
+#define TESSERA_CORE_PROGRAM_IN_PLACE_H_
+
+#include <utility>
+#include <vector>
+
+#include "core/program/program.h"
+
+namespace tessera {
+
+// Pairs (input, output) of equal types: the instruction is correct if the output has the address of
+// the input.
+std::vector<std::pair<int, int>> InPlacePairs(const Program& program,
+                                              const Instruction& instruction);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_IN_PLACE_H_

@@ -1,0 +1,48 @@
+// The collectives of a Program over the communicators of a World of ranks.
+#ifndef TESSERA_CORE_RUNTIME_MESH_COLLECTIVES_H_
+#define TESSERA_CORE_RUNTIME_MESH_COLLECTIVES_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/communicator.h"
+#include "core/layout/mesh.h"
+#include "core/runtime/collectives.h"
+
+namespace tessera {
+
+// Splits a communicator into one group for each set of axes that is asked for. Not thread-safe.
+class MeshCollectives : public Collectives {
+ public:
+  // `communicator` has all ranks of the mesh and must outlive this. InvalidArgument if it has
+  // another number of ranks.
+  static absl::StatusOr<std::unique_ptr<MeshCollectives>> Create(Mesh mesh,
+                                                                 comm::Communicator* communicator);
+
+  absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) override;
+  int SizeOf(int group) const override { return groups_[group].communicator->size(); }
+  int PositionIn(int group) const override { return groups_[group].communicator->rank(); }
+  StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
+                          void* output) override;
+  absl::Status Wait(const StartedCollective& started) override;
+
+ private:
+  struct Group {
+    std::vector<int> axes;  // of the mesh, ascending
+    std::unique_ptr<comm::Communicator> communicator;
+  };
+
+  MeshCollectives(Mesh mesh, comm::Communicator* communicator)
+      : mesh_(std::move(mesh)), all_(*communicator) {}
+
+  const Mesh mesh_;
+  comm::Communicator& all_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_RUNTIME_MESH_COLLECTIVES_H_

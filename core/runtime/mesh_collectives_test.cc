@@ -1,0 +1,218 @@
+// Programs with collectives on ranks that are threads of this process.
+#include "core/runtime/mesh_collectives.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/fake/fake.h"
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/program/testing_program.h"
+#include "core/runtime/executor.h"
+#include "core/status/status_macros.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kElements = 12;
+
+// What a rank runs its Program with.
+struct RankRun {
+  std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  std::unique_ptr<MeshCollectives> collectives;
+  char* arena = nullptr;
+  std::unique_ptr<Executor> executor;
+
+  absl::Status Prepare(comm::World& rank, const Mesh& mesh, TestProgram& made) {
+    RETURN_IF_ERROR(made.Finish());
+    ASSIGN_OR_RETURN(collectives, MeshCollectives::Create(mesh, &rank.communicator()));
+    ASSIGN_OR_RETURN(arena, rank.Allocate(made.program.arena_bytes));
+    ASSIGN_OR_RETURN(executor,
+                     Executor::Create(&made.program, backend.get(), arena, collectives.get()));
+    return absl::OkStatus();
+  }
+  double* Data(int32_t value) { return static_cast<double*>(executor->AddressOf(value)); }
+};
+
+// "y" differs if any element does from `expected`.
+absl::Status Expect(absl::string_view what, const double* values, int64_t count,
+                    const std::function<double(int64_t)>& expected) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (std::abs(values[i] - expected(i)) > 1e-12 * std::abs(expected(i)) ||
+        values[i] != values[i]) {
+      return absl::InternalError(
+          absl::StrCat(what, "[", i, "] is ", values[i], ", not ", expected(i)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ExpectOk(const std::vector<absl::Status>& statuses) {
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
+double Input(int rank, int64_t i) { return 0.25 * rank - 0.125 * static_cast<double>(i % 5); }
+
+// A gradient is reduced on a stream of its own while something else is computed.
+TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
+  for (const int ranks : {1, 2, 4}) {
+    ExpectOk(comm::RunFake({.ranks = ranks, .seed = 7}, [&](comm::World& rank) -> absl::Status {
+      ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", ranks}}));
+      Graph graph("test");
+      Tensor x = graph.Input("x", {DType::kF32, {kElements}});
+      Tensor a = Exp(x);
+      graph.SetOutput("y", Multiply(a, Square(x)));
+      RankRun run;
+      TestProgram made(graph, *run.backend);
+      const int32_t sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
+      made.InsertCollective(1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+                            made.Value("exp"), sum, "gradients");
+      made.ReplaceReads(made.Value("exp"), sum, 2);
+      RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
+      for (int step = 0; step < 20; ++step) {
+        for (int64_t i = 0; i < kElements; ++i) {
+          run.Data(made.program.inputs[0].value)[i] = Input(rank.rank() + step, i);
+        }
+        RETURN_IF_ERROR(step % 2 == 0 ? run.executor->Run() : run.executor->RunTimed());
+        RETURN_IF_ERROR(
+            Expect("y", run.Data(made.program.outputs[0].value), kElements, [&](int64_t i) {
+              double expected = 0;
+              for (int r = 0; r < ranks; ++r) expected += std::exp(Input(r + step, i));
+              return expected * Input(rank.rank() + step, i) * Input(rank.rank() + step, i);
+            }));
+      }
+      const std::vector<InstructionTime>& times = run.executor->times();
+      for (size_t i = 0; i < times.size(); ++i) {
+        if (times[i].begin_ns < run.executor->step_begin_ns() ||
+            times[i].end_ns < times[i].begin_ns || times[i].end_ns > run.executor->step_end_ns()) {
+          return absl::InternalError(absl::StrCat("instruction ", i, " ran outside of the step"));
+        }
+      }
+      return rank.Leave();
+    }));
+  }
+}
+
+// The axes of a mesh are groups of their own: a sum over one, then parts of it over the other.
+TEST(MeshCollectives, EachAxisOfAMeshIsAGroup) {
+  constexpr int kRanks = 4;
+  ExpectOk(comm::RunFake({.ranks = kRanks, .seed = 3}, [&](comm::World& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", 2}, {"model", 2}}));
+    Graph graph("test");
+    Tensor x = graph.Input("x", {DType::kF32, {kElements}});
+    graph.SetOutput("y", Negate(x));
+    RankRun run;
+    TestProgram made(graph, *run.backend);
+    const TensorType full = {DType::kF64, {kElements}}, half = {DType::kF64, {kElements / 2}};
+    const int32_t scattered = made.AddValue("scattered", half), back = made.AddValue("back", full);
+    const int32_t all = made.AddValue("all", full);
+    // Without waits: one stream, and groups that differ.
+    made.InsertCollective(0,
+                          {.operation = CollectiveOperation::kReduceScatter,
+                           .elements = kElements,
+                           .dtype = DType::kF64,
+                           .mesh_axes = {"model"}},
+                          made.Value("x"), scattered, "communication");
+    made.InsertCollective(1,
+                          {.operation = CollectiveOperation::kAllGather,
+                           .elements = kElements,
+                           .dtype = DType::kF64,
+                           .mesh_axes = {"model"}},
+                          scattered, back, "communication");
+    made.InsertCollective(
+        2, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"model", "data"}}, back, all,
+        "communication");
+    made.ReplaceReads(made.Value("x"), all, 3);
+    RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
+    for (int64_t i = 0; i < kElements; ++i)
+      run.Data(made.program.inputs[0].value)[i] = Input(rank.rank(), i);
+    RETURN_IF_ERROR(run.executor->Run());
+    RETURN_IF_ERROR(Expect("y", run.Data(made.program.outputs[0].value), kElements, [&](int64_t i) {
+      double sum = 0;
+      for (int r = 0; r < kRanks; ++r) sum += Input(r, i);
+      return -2 * sum;  // both ranks along "model" have their sum
+    }));
+    return rank.Leave();
+  }));
+}
+
+TEST(MeshCollectives, MessagesGoAroundTheRing) {
+  constexpr int kRanks = 3;
+  ExpectOk(comm::RunFake({.ranks = kRanks, .seed = 5}, [&](comm::World& rank) -> absl::Status {
+    ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"stage", kRanks}}));
+    Graph graph("test");
+    Tensor x = graph.Input("x", {DType::kF32, {kElements}});
+    graph.SetOutput("y", Negate(x));
+    RankRun run;
+    TestProgram made(graph, *run.backend);
+    const TensorType type = {DType::kF64, {kElements}};
+    const int32_t received = made.AddValue("received", type),
+                  copied = made.AddValue("copied", type);
+    const CollectiveRequest send = {.operation = CollectiveOperation::kSend,
+                                    .elements = kElements,
+                                    .dtype = DType::kF64,
+                                    .mesh_axes = {"stage"},
+                                    .shift = 1};
+    CollectiveRequest receive = send;
+    receive.operation = CollectiveOperation::kReceive;
+    made.InsertCollective(0, send, made.Value("x"), kNone, "send");
+    made.InsertCollective(1, receive, kNone, received, "receive");
+    made.Insert(2, InstructionKind::kCopy, received, copied, "copies");
+    made.ReplaceReads(made.Value("x"), copied, 3);
+    RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
+    for (int64_t i = 0; i < kElements; ++i)
+      run.Data(made.program.inputs[0].value)[i] = Input(rank.rank(), i);
+    RETURN_IF_ERROR(run.executor->Run());
+    RETURN_IF_ERROR(Expect("y", run.Data(made.program.outputs[0].value), kElements, [&](int64_t i) {
+      return -Input((rank.rank() + kRanks - 1) % kRanks, i);
+    }));
+    return rank.Leave();
+  }));
+}
+
+// Returns the error of making an executor for y = negate(collective(x)) on one rank.
+std::string Error(const CollectiveRequest& request, const TensorType& output, bool alone) {
+  std::string error;
+  const std::vector<absl::Status> statuses =
+      comm::RunFake({.ranks = 1}, [&](comm::World& rank) -> absl::Status {
+        ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", 1}}));
+        Graph graph("test");
+        graph.SetOutput("y", Negate(graph.Input("x", {DType::kF32, {kElements}})));
+        RankRun run;
+        TestProgram made(graph, *run.backend);
+        const int32_t made_output = made.AddValue("x.out", output);
+        made.InsertCollective(0, request, made.Value("x"), made_output, "gradients");
+        made.program.outputs.push_back({"out", made_output});
+        RETURN_IF_ERROR(made.Finish());
+        ASSIGN_OR_RETURN(run.collectives, MeshCollectives::Create(mesh, &rank.communicator()));
+        error = Executor::Create(&made.program, run.backend.get(), nullptr,
+                                 alone ? nullptr : run.collectives.get())
+                    .status()
+                    .ToString();
+        return rank.Leave();
+      });
+  ExpectOk(statuses);
+  return error;
+}
+
+TEST(MeshCollectives, ErrorsSayWhatIsMissing) {
+  CollectiveRequest request = {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}};
+  const TensorType full = {DType::kF64, {kElements}}, half = {DType::kF64, {kElements / 2}};
+  EXPECT_THAT(Error(request, full, true),
+              HasSubstr("program 'test' runs on ranks: x.out is all-reduce of 12 f64 (sum) over "
+                        "data; this run has one process alone"));
+  request.mesh_axes = {"model"};
+  EXPECT_THAT(Error(request, full, false), HasSubstr("the mesh {data: 1} has no axis 'model'"));
+  request.mesh_axes = {"data"};
+  request.operation = CollectiveOperation::kReduceScatter;
+  EXPECT_THAT(Error(request, half, false), HasSubstr("has 1 ranks, but parts of 6 elements"));
+}
+
+}  // namespace
+}  // namespace tessera
