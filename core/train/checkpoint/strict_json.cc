@@ -144,10 +144,4 @@ absl::StatusOr<int64_t> CheckedNumBytes(const TensorType& type) {
   return empty ? 0 : bytes;
 }
 
-std::string Quote(absl::string_view text) {
-  constexpr size_t kMost = 120;
-  return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kMost)),
-                      text.size() > kMost ? "..." : "", "'");
-}
-
 }  // namespace tessera

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/tensor/shape.h"
+#include "core/text/quote.h"  // IWYU pragma: export
 
 namespace tessera {
 
@@ -29,9 +30,6 @@ absl::StatusOr<const nlohmann::json*> ArrayMember(const nlohmann::json& object, 
 
 // NumBytes, or DataLoss if that does not fit 63 bits.
 absl::StatusOr<int64_t> CheckedNumBytes(const TensorType& type);
-
-// A name for use in a message: quoted, escaped to one line, and shortened if it is long.
-std::string Quote(absl::string_view text);
 
 }  // namespace tessera
 
