@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using Range = FlatGroup::Range;
 
-FlatGroup MakeGroup(std::vector<FlatGroup::Member> members, int ranks) {
+FlatGroup MakeGroup(const std::vector<FlatGroup::Member>& members, int ranks) {
   absl::StatusOr<FlatGroup> group = FlatGroup::Create(members, ranks);
   EXPECT_TRUE(group.ok()) << group.status();
   return *std::move(group);

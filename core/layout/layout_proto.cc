@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -108,7 +109,7 @@ absl::StatusOr<MeshLayout> FromProto(const LayoutProto& message, const Mesh& mes
     const std::optional<int> axis = mesh.FindAxis(clause.axis());
     if (!axis.has_value() || named[*axis]) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "a layout for axis '", clause.axis().substr(0, 64), "', which ",
+          "a layout for axis ", Quote(clause.axis()), ", which ",
           axis.has_value() ? "it names twice"
                            : absl::StrCat("the mesh (", mesh.ToString(), ") does not have")));
     }

@@ -11,6 +11,7 @@
 #include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -81,8 +82,8 @@ absl::StatusOr<std::vector<AxisLayout>> ParseAxisLayouts(absl::string_view text)
 absl::Status UnknownAxis(absl::string_view name, const Mesh& mesh) {
   std::vector<std::string> names;
   for (const Mesh::Axis& axis : mesh.axes()) names.push_back(axis.name);
-  return absl::InvalidArgumentError(absl::StrCat("the mesh (", mesh.ToString(), ") has no axis '",
-                                                 name, "'", DidYouMean(name, names)));
+  return absl::InvalidArgumentError(absl::StrCat("the mesh (", mesh.ToString(), ") has no axis ",
+                                                 Quote(name), DidYouMean(name, names)));
 }
 
 }  // namespace
@@ -97,7 +98,7 @@ absl::StatusOr<AxisLayout> ParseAxisLayout(absl::string_view text) {
   if (const auto argument = Argument(text, "P")) layout = ParsePartial(*argument);
   if (layout.has_value()) return *layout;
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no layout; one is B, S(dimension), S(dimension, unit), P, ",
+      absl::StrCat(Quote(text), " is no layout; one is B, S(dimension), S(dimension, unit), P, ",
                    "P(max) or P(lse)"));
 }
 
@@ -106,7 +107,7 @@ absl::StatusOr<Signature> ParseSignature(absl::string_view text) {
   const size_t arrow = text.find("->");
   if (arrow == absl::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no signature; one looks like 'S(0), B -> S(0)'"));
+        absl::StrCat(Quote(text), " is no signature; one looks like 'S(0), B -> S(0)'"));
   }
   Signature signature;
   ASSIGN_OR_RETURN(signature.inputs, ParseAxisLayouts(text.substr(0, arrow)));
@@ -122,15 +123,16 @@ absl::StatusOr<MeshLayout> ParseMeshLayout(absl::string_view text, const Mesh& m
   for (absl::string_view clause : SplitAtCommas(text)) {
     const size_t colon = clause.find(':');
     if (colon == absl::string_view::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "'", clause, "' in layout '", text, "' names no axis; a clause looks like 'data: S(0)'"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quote(clause), " in layout ", Quote(text),
+                       " names no axis; a clause looks like 'data: S(0)'"));
     }
     const absl::string_view name = absl::StripAsciiWhitespace(clause.substr(0, colon));
     const std::optional<int> axis = mesh.FindAxis(name);
     if (!axis.has_value()) return UnknownAxis(name, mesh);
     if (named[*axis]) {
       return absl::InvalidArgumentError(
-          absl::StrCat("layout '", text, "' names axis '", name, "' twice"));
+          absl::StrCat("layout ", Quote(text), " names axis '", name, "' twice"));
     }
     named[*axis] = true;
     ASSIGN_OR_RETURN(const AxisLayout along, ParseAxisLayout(clause.substr(colon + 1)));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -28,9 +29,8 @@ absl::Status CheckNames(absl::Span<const Mesh::Axis> axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!IsAxisName(axes[i].name)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "axis ", i, " of the mesh is named '", axes[i].name.substr(0, kMaxNameLength),
-          "'; a name is up to ", kMaxNameLength,
-          " lower case letters, digits and underscores, and begins with a letter"));
+          "axis ", i, " of the mesh is named ", Quote(axes[i].name), "; a name is up to ",
+          kMaxNameLength, " lower case letters, digits and underscores, and begins with a letter"));
     }
     for (size_t j = 0; j < i; ++j) {
       if (axes[j].name == axes[i].name) {

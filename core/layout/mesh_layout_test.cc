@@ -1,5 +1,6 @@
 #include "core/layout/mesh_layout.h"
 
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -83,7 +84,8 @@ TEST(MeshLayoutTest, PartsTileTheTensorWhateverTheSizesAndUnits) {
 }
 
 TEST(MeshLayoutTest, LayoutsAreEqualIfEveryRankHoldsTheSameElements) {
-  const auto equal = [](absl::string_view a, absl::string_view b, Shape shape, const Mesh& mesh) {
+  const auto equal = [](absl::string_view a, absl::string_view b, const Shape& shape,
+                        const Mesh& mesh) {
     return HoldSameElements(Parse(a, mesh), Parse(b, mesh), shape, mesh);
   };
   EXPECT_TRUE(equal("data: S(0, 4)", "data: S(0)", {8, 2}, Mesh22()));
@@ -142,6 +144,30 @@ TEST(LayoutTextTest, ReadsWhatAPersonWrites) {
   }
 }
 
+TEST(LayoutTextTest, RandomEditsAreReadOrRefusedAndNeverMore) {
+  const std::string characters = "dataomelBSPx(),:-> 0129";
+  std::mt19937 random(5);
+  int read = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string text = "model: S(1, 64), data: P(max)";
+    for (int edits = 1 + random() % 3; edits > 0; --edits) {
+      const size_t at = random() % text.size(), removed = random() % 4;
+      const std::string added(random() % 3, characters[random() % characters.size()]);
+      text.replace(at, removed, added);
+      if (text.empty()) break;
+    }
+    const absl::StatusOr<MeshLayout> layout = ParseMeshLayout(text, Mesh22());
+    if (!layout.ok()) {
+      EXPECT_TRUE(absl::IsInvalidArgument(layout.status())) << text;
+      EXPECT_EQ(layout.status().message().find('\n'), std::string::npos) << text;
+      continue;
+    }
+    ++read;
+    EXPECT_EQ(Parse(layout->ToString(Mesh22()), Mesh22()), *layout) << text;
+  }
+  EXPECT_GT(read, 100);
+}
+
 TEST(LayoutTextTest, ErrorsQuoteWhatWasReadAndSayWhatWouldBeRight) {
   const auto error = [](absl::string_view text) {
     return std::string(ParseMeshLayout(text, Mesh22()).status().message());
@@ -157,6 +183,8 @@ TEST(LayoutTextTest, ErrorsQuoteWhatWasReadAndSayWhatWouldBeRight) {
         << text;
   }
   EXPECT_THAT(error("data: B,"), HasSubstr("'' in layout"));
+  EXPECT_EQ(error("da\nta: B"),
+            "the mesh (data: 2, model: 2) has no axis 'da\\nta'; did you mean 'data'?");
   EXPECT_THAT(error(std::string(5000, ' ')), HasSubstr("5000 characters"));
   EXPECT_THAT(ParseSignature("S(0), B").status().message(), HasSubstr("is no signature"));
 }
@@ -186,7 +214,7 @@ TEST(LayoutProtoTest, MessagesOutOfRangeAreRefused) {
 }
 
 TEST(CheckLayoutTest, ErrorsNameTheAxisAndTheShape) {
-  const auto error = [](absl::string_view text, Shape shape) {
+  const auto error = [](absl::string_view text, const Shape& shape) {
     return std::string(CheckLayout(Parse(text, Mesh22()), shape, Mesh22()).message());
   };
   EXPECT_EQ(error("data: S(0), model: S(1)", {4, 4}), "");

@@ -59,7 +59,6 @@ class Search {
     friend bool operator<(const Distance& a, const Distance& b) {
       return std::tie(a.seconds, a.steps) < std::tie(b.seconds, b.steps);
     }
-    friend bool operator>(const Distance& a, const Distance& b) { return b < a; }
   };
   struct Node {
     MeshLayout layout;

@@ -41,8 +41,8 @@ TEST(RedistributionTest, SharesOfTheTensorAreThoseOfSingleAxisSteps) {
   EXPECT_NEAR(Share(MakeMesh(4, 8), "a: S(0), b: S(0)", "a: S(1), b: S(1)"), 0.258, 0.0005);
 }
 
-std::string Steps(const Mesh& mesh, absl::string_view from, absl::string_view to, TensorType type,
-                  const CollectivePrices& prices) {
+std::string Steps(const Mesh& mesh, absl::string_view from, absl::string_view to,
+                  const TensorType& type, const CollectivePrices& prices) {
   RedistributionFinder finder(mesh, &prices);
   const auto path = finder.Find(Parse(from, mesh), Parse(to, mesh), type);
   return path.ok() ? (*path)->ToString(mesh) : std::string(path.status().message());
