@@ -158,23 +158,26 @@ TEST_P(QueueTest, RanksThatDisagreeOnASplitGetAnError) {
 // The thread of shared memory slept on with work to do: a send took up to 100 ms more.
 TEST_P(QueueTest, ASendGoesOnBesideAReceiveThatIsWaitedForByNobody) {
   constexpr int64_t kBytes = 16 << 20;
+  constexpr int kRounds = 20;     // until one is fast: other processes may need the cores
+  constexpr double kSoon = 0.08;  // seconds; a missed wake-up costs 0.1 each time
   double best = 1e9;
   ExpectOk(Run(2, [&](Rank& self) -> absl::Status {
     Communicator& world = *self.world;
     ASSIGN_OR_RETURN(const auto other, Again(world, "other"));
     std::vector<char> data(kBytes);
-    char byte = 0;
-    for (int round = 0; round < 5; ++round) {
+    char was_soon = 0;
+    for (int round = 0; round < kRounds && was_soon == 0; ++round) {
       if (world.rank() == 1) {
         RETURN_IF_ERROR(world.Wait(world.Barrier()));
         const auto begin = std::chrono::steady_clock::now();
         RETURN_IF_ERROR(other->Wait(other->Receive(data.data(), kBytes, DType::kU8, 0)));
         best = std::min(
             best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-        RETURN_IF_ERROR(world.Wait(world.Send(&byte, 1, DType::kU8, 0)));
+        was_soon = best < kSoon ? 1 : 0;
+        RETURN_IF_ERROR(world.Wait(world.Send(&was_soon, 1, DType::kU8, 0)));
         continue;
       }
-      const Ticket receive = world.Receive(&byte, 1, DType::kU8, 1);
+      const Ticket receive = world.Receive(&was_soon, 1, DType::kU8, 1);
       RETURN_IF_ERROR(world.Wait(world.Barrier()));
       std::this_thread::sleep_for(std::chrono::milliseconds(30));
       const Ticket send = other->Send(data.data(), kBytes, DType::kU8, 1);
@@ -184,7 +187,7 @@ TEST_P(QueueTest, ASendGoesOnBesideAReceiveThatIsWaitedForByNobody) {
     }
     return absl::OkStatus();
   }));
-  EXPECT_LT(best, 0.08);
+  EXPECT_LT(best, kSoon);
 }
 
 TEST_P(QueueTest, AbortWithoutAReasonIsAnError) {
