@@ -10,10 +10,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/hierarchical/hierarchical.h"
-#include "collectives/hierarchical/placement.h"
 #include "collectives/host_identity.h"
 #include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/rank_placement.h"
 
 namespace tessera::comm {
 namespace {
@@ -25,7 +25,7 @@ constexpr char kNccl[] = "nccl";
 
 // For memory of the CPU.
 absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
-                                          const hierarchical::Placement& placement) {
+                                          const RankPlacement& placement) {
   const bool one_host = placement.host_count() == 1;
   if (wanted.empty() || wanted == kNccl) {
     if (one_host) return kShm;
@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectedWorld::Connect(
 
 absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> host_of, FindHosts(options));
-  const hierarchical::Placement placement = hierarchical::PlaceRanks(host_of);
+  const RankPlacement placement = PlaceRanks(host_of);
   ASSIGN_OR_RETURN(const std::string cpu_backend, ChooseBackend(options.backend, placement));
   backend_ = options.backend == kNccl ? kNccl : cpu_backend;
   const std::vector<int>& host_ranks = placement.hosts[placement.places[rank()].host];

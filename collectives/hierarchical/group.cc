@@ -35,7 +35,7 @@ std::vector<Communicator*> Parts::List() const {
   return parts;
 }
 
-Group::Group(std::string name, int rank, Placement placement, Parts parts)
+Group::Group(std::string name, int rank, RankPlacement placement, Parts parts)
     : QueuedGroup(&own_engine, std::move(name), rank, placement.size(), 0),
       placement_(std::move(placement)),
       parts_(std::move(parts)) {
@@ -58,7 +58,7 @@ std::string Group::note() const {
 
 Ticket Group::Start(const Request& request, const absl::Status& status) {
   if (!status.ok() || !IsPair(request)) return QueuedGroup::Start(request, status);
-  const Placement::Place& peer = placement_.places[request.peer];
+  const RankPlacement::Place& peer = placement_.places[request.peer];
   const bool is_local = peer.host == place().host;
   Request pair = request;
   if (is_local) pair.peer = peer.local;
@@ -193,11 +193,11 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                         std::unique_ptr<Communicator> local,
                                                         std::unique_ptr<Communicator> all,
                                                         double grace_seconds) {
-  Placement placement = PlaceRanks(host_of);
+  RankPlacement placement = PlaceRanks(host_of);
   if (placement.host_count() == 1) return local;
   if (placement.host_count() == placement.size()) return all;
   std::vector<int> rails;
-  for (const Placement::Place& place : placement.places) {
+  for (const RankPlacement::Place& place : placement.places) {
     rails.push_back(place.local < placement.rails ? place.local : -1);
   }
   const int rank = all->rank();

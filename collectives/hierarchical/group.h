@@ -12,9 +12,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
-#include "collectives/hierarchical/placement.h"
 #include "collectives/queue/queued_group.h"
 #include "collectives/requests.h"
+#include "core/tensor/rank_placement.h"
 
 namespace tessera::comm::hierarchical {
 
@@ -51,7 +51,7 @@ struct OwnEngine {
 
 class Group : private OwnEngine, public QueuedGroup {
  public:
-  Group(std::string name, int rank, Placement placement, Parts parts);
+  Group(std::string name, int rank, RankPlacement placement, Parts parts);
   ~Group() override;
 
   absl::Status Wait(Ticket ticket) override;
@@ -128,11 +128,11 @@ class Group : private OwnEngine, public QueuedGroup {
   absl::Status RoundOnRail(Chunk& chunk);
   absl::Status GatherWithinHost(Chunk& chunk);
 
-  const Placement::Place& place() const { return placement_.places[rank()]; }
+  const RankPlacement::Place& place() const { return placement_.places[rank()]; }
   const std::vector<int>& host_ranks() const { return placement_.hosts[place().host]; }
   char* Scratch(int index, int64_t bytes);
 
-  const Placement placement_;
+  const RankPlacement placement_;
   const Parts parts_;
 
   bool is_running_ ABSL_GUARDED_BY(mutex_) = false;  // an operation, on some thread

@@ -99,7 +99,7 @@ absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
 absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int64_t count,
                                   DType dtype) {
   Communicator& local = *parts_.local;
-  const Placement::Place& from = placement_.places[root];
+  const RankPlacement::Place& from = placement_.places[root];
   const bool is_on_rail = from.local < placement_.rails;
   const int rail = is_on_rail ? from.local : 0;
   const bool is_root = rank() == root;

@@ -138,7 +138,7 @@ Ticket Group::StartSmall(const Request& request, char* sums, int64_t* count) {
       break;
     }
     case Operation::kBroadcast: {
-      const Placement::Place& root = placement_.places[request.peer];
+      const RankPlacement::Place& root = placement_.places[request.peer];
       ticket = rail.Broadcast(local_requests_[root.local].data, output, request.count,
                               request.dtype, root.host);
       break;

@@ -7,11 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "collectives/fake/fake.h"
-#include "collectives/hierarchical/placement.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/hosts.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/half.h"
+#include "core/tensor/rank_placement.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -35,7 +35,7 @@ class HierarchicalTest : public testing::TestWithParam<HostOf> {
  protected:
   // For hosts on which sums are not in the order of reduce.h.
   static std::vector<std::vector<int>> Hosts() {
-    const Placement placement = PlaceRanks(GetParam());
+    const RankPlacement placement = PlaceRanks(GetParam());
     if (placement.keeps_order) return {};
     return placement.hosts;
   }
@@ -129,7 +129,7 @@ TEST_P(HierarchicalTest, OverlappingGroups) {
         if (group == self.world.get() || colors[r] == colors[rank]) hosts.push_back(GetParam()[r]);
       }
       ConformanceOptions options;
-      const Placement placement = PlaceRanks(hosts);
+      const RankPlacement placement = PlaceRanks(hosts);
       if (!placement.keeps_order && placement.host_count() < placement.size()) {
         options.hosts = placement.hosts;
       }

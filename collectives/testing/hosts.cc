@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "collectives/hierarchical/hierarchical.h"
-#include "collectives/hierarchical/placement.h"
 #include "core/status/status_macros.h"
+#include "core/tensor/rank_placement.h"
 
 namespace tessera::comm {
 namespace {
@@ -26,8 +26,8 @@ Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks) {
 
 absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
                                           const Exchange& exchange, double timeout_seconds) {
-  const hierarchical::Placement placement = hierarchical::PlaceRanks(host_of);
-  const hierarchical::Placement::Place place = placement.places[rank];
+  const RankPlacement placement = PlaceRanks(host_of);
+  const RankPlacement::Place place = placement.places[rank];
   const std::vector<int>& ranks = placement.hosts[place.host];
   HostedRank self;
   ASSIGN_OR_RETURN(

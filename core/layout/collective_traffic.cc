@@ -42,8 +42,8 @@ CollectiveTraffic TrafficOf(const CollectiveCall& call, const GroupSite& site, i
   if (site.size() == 1) return {};
   if (site.backend == CollectiveBackend::kNccl) return NcclTraffic(call, rank, site.size());
   if (site.backend == CollectiveBackend::kHierarchical) {
-    const HostPlacement placement = PlaceOnHosts(site.host_of);
-    const int hosts = static_cast<int>(placement.hosts.size());
+    const RankPlacement placement = PlaceRanks(site.host_of);
+    const int hosts = placement.host_count();
     if (hosts != 1 && hosts != site.size()) return HierarchicalTraffic(call, placement, rank);
     CollectiveTraffic traffic = PeerTraffic(call, rank, site.size());
     traffic.bytes_network = hosts == 1 ? 0 : traffic.bytes_sent;

@@ -1,5 +1,5 @@
-// What a collective costs on a backend: calls, bytes and steps, by the formulas of
-// docs/collectives.md. Planning uses them, and the backends' counters are tested against them.
+// The calls, bytes and steps of a collective on a backend, by the formulas of docs/collectives.md.
+// Planning uses them, and the backends' counters are tested against them.
 #ifndef TESSERA_CORE_LAYOUT_COLLECTIVE_TRAFFIC_H_
 #define TESSERA_CORE_LAYOUT_COLLECTIVE_TRAFFIC_H_
 

@@ -1,4 +1,5 @@
-// What the backends do not count. Bytes are tested against their counters in tests/collectives.
+// Steps and network bytes, which the backends do not count. tests/collectives tests the bytes that
+// they do count.
 #include "core/layout/collective_traffic.h"
 
 #include <vector>

@@ -1,7 +1,6 @@
 #include "core/layout/hierarchical_traffic.h"
 
 #include <algorithm>
-#include <map>
 
 #include "core/layout/peer_traffic.h"
 #include "core/status/check.h"
@@ -24,14 +23,14 @@ DType PartialDType(DType dtype) {
 // Adds up the operations that one rank takes part in.
 class Sum {
  public:
-  Sum(const CollectiveCall& call, const HostPlacement& placement, int rank)
+  Sum(const CollectiveCall& call, const RankPlacement& placement, int rank)
       : call_(call),
         placement_(placement),
         rank_(rank),
         host_(placement.places[rank].host),
         local_(placement.places[rank].local),
         locals_(static_cast<int>(placement.hosts[host_].size())),
-        hosts_(static_cast<int>(placement.hosts.size())) {}
+        hosts_(placement.host_count()) {}
 
   CollectiveTraffic Run() && {
     const bool small = placement_.is_regular && call_.operation != Operation::kAllToAll &&
@@ -129,7 +128,7 @@ class Sum {
 
   void ReduceScatter() {
     if (!placement_.is_regular) {  // each part is reduced for all, and kept by one
-      for (int r = 0; r < static_cast<int>(placement_.places.size()); ++r) {
+      for (int r = 0; r < placement_.size(); ++r) {
         AllReduce(PartSize(call_.count, call_.part, r), std::min(ChunkElements(), call_.part));
       }
       return;
@@ -148,7 +147,7 @@ class Sum {
 
   void AllGather() {
     if (!placement_.is_regular) {
-      for (int r = 0; r < static_cast<int>(placement_.places.size()); ++r) {
+      for (int r = 0; r < placement_.size(); ++r) {
         Broadcast(r, PartSize(call_.count, call_.part, r));
       }
       return;
@@ -163,7 +162,7 @@ class Sum {
 
   // A message for each two ranks between hosts.
   void AllToAll() {
-    const int ranks = static_cast<int>(placement_.places.size());
+    const int ranks = placement_.size();
     if (placement_.is_regular) WithinHost(call_.part * (locals_ - 1));
     OverNetwork(call_.part * (placement_.is_regular ? ranks - locals_ : ranks - 1), call_.dtype);
     traffic_.steps = 1;
@@ -172,7 +171,7 @@ class Sum {
   // To the other hosts on the root's rail, and within each host from the rail's rank. A root on no
   // rail passes it to its host's rank on the first one.
   void Broadcast(int root, int64_t count) {
-    const HostPlacement::Place& from = placement_.places[root];
+    const RankPlacement::Place& from = placement_.places[root];
     const bool on_rail = from.local < placement_.rails;
     const int rail = on_rail ? from.local : 0;
     const bool root_host_off_rail = !on_rail && from.host == host_;
@@ -195,7 +194,7 @@ class Sum {
   }
 
   const CollectiveCall& call_;
-  const HostPlacement& placement_;
+  const RankPlacement& placement_;
   const int rank_, host_, local_;
   const int locals_, hosts_;  // ranks of this host, and of a rail
   int64_t rail_steps_ = 0;
@@ -204,36 +203,9 @@ class Sum {
 
 }  // namespace
 
-CollectiveTraffic HierarchicalTraffic(const CollectiveCall& call, const HostPlacement& placement,
+CollectiveTraffic HierarchicalTraffic(const CollectiveCall& call, const RankPlacement& placement,
                                       int rank) {
   return Sum(call, placement, rank).Run();
-}
-
-HostPlacement PlaceOnHosts(absl::Span<const int> host_of) {
-  HostPlacement placement;
-  std::map<int, int> index_of;  // of a host
-  for (int rank = 0; rank < static_cast<int>(host_of.size()); ++rank) {
-    const auto [it, is_new] =
-        index_of.try_emplace(host_of[rank], static_cast<int>(placement.hosts.size()));
-    if (is_new) placement.hosts.emplace_back();
-    std::vector<int>& ranks = placement.hosts[it->second];
-    placement.places.push_back({it->second, static_cast<int>(ranks.size())});
-    ranks.push_back(rank);
-  }
-  placement.is_regular = true;
-  size_t smallest = placement.hosts[0].size();
-  for (const std::vector<int>& host : placement.hosts) {
-    const bool consecutive = host.back() - host.front() + 1 == static_cast<int>(host.size());
-    placement.is_regular =
-        placement.is_regular && consecutive && host.size() == placement.hosts[0].size();
-    smallest = std::min(smallest, host.size());
-  }
-  for (size_t rail = 0; rail < smallest; ++rail) {
-    const auto precedes = [rail](const auto& a, const auto& b) { return a[rail] < b[rail]; };
-    if (!std::is_sorted(placement.hosts.begin(), placement.hosts.end(), precedes)) break;
-    ++placement.rails;
-  }
-  return placement;
 }
 
 }  // namespace tessera

@@ -57,7 +57,8 @@ double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares)
   return 0;
 }
 
-// What one of `members` holds of a partial element. Sums are of integers, and so are exact.
+// Returns the share of a partial element that one of `members` holds. Sums are of integers, and so
+// are exact.
 double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, int member,
                int members) {
   const auto draw = [&](int m) { return static_cast<double>((element * 7 + m * 5 + 3) % 11); };
@@ -116,7 +117,8 @@ LocalArray Reduce(absl::Span<const LocalArray> inputs, AxisLayout::Reduction red
   return result;
 }
 
-// What the rank at coordinate `c` of a group has after a step; `group` has the group's buffers.
+// Returns the buffer of the rank at coordinate `c` of a group after a step; `group` has the buffers
+// of all its ranks before it.
 LocalArray RunOnRank(const RedistributionStep& step, absl::Span<const LocalArray> group, int c,
                      const Shape& output) {
   const AxisLayout& before = step.from.axis(step.axis);

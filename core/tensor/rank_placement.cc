@@ -1,12 +1,12 @@
-#include "collectives/hierarchical/placement.h"
+#include "core/tensor/rank_placement.h"
 
 #include <algorithm>
 #include <map>
 
-namespace tessera::comm::hierarchical {
+namespace tessera {
 
-Placement PlaceRanks(absl::Span<const int> host_of) {
-  Placement placement;
+RankPlacement PlaceRanks(absl::Span<const int> host_of) {
+  RankPlacement placement;
   std::map<int, int> index_of;  // of a host
   for (int rank = 0; rank < static_cast<int>(host_of.size()); ++rank) {
     const auto [it, is_new] = index_of.try_emplace(host_of[rank], placement.host_count());
@@ -35,4 +35,4 @@ Placement PlaceRanks(absl::Span<const int> host_of) {
   return placement;
 }
 
-}  // namespace tessera::comm::hierarchical
+}  // namespace tessera

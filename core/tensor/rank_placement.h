@@ -1,16 +1,17 @@
-// The hosts of the ranks of a group, and the structure of operations that follows from them.
+// The hosts of the ranks of a group, and the structure of its collectives that follows from them,
+// for the communicators that run them and for planning.
 //
 // Thread safety: immutable after PlaceRanks.
-#ifndef TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_
-#define TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_
+#ifndef TESSERA_CORE_TENSOR_RANK_PLACEMENT_H_
+#define TESSERA_CORE_TENSOR_RANK_PLACEMENT_H_
 
 #include <vector>
 
 #include "absl/types/span.h"
 
-namespace tessera::comm::hierarchical {
+namespace tessera {
 
-struct Placement {
+struct RankPlacement {
   struct Place {
     int host = 0;   // an index of `hosts`
     int local = 0;  // among the ranks of the host
@@ -32,8 +33,8 @@ struct Placement {
 };
 
 // host_of[r] is the number of the host of rank r. There must be at least one rank.
-Placement PlaceRanks(absl::Span<const int> host_of);
+RankPlacement PlaceRanks(absl::Span<const int> host_of);
 
-}  // namespace tessera::comm::hierarchical
+}  // namespace tessera
 
-#endif  // TESSERA_COLLECTIVES_HIERARCHICAL_PLACEMENT_H_
+#endif  // TESSERA_CORE_TENSOR_RANK_PLACEMENT_H_

@@ -1,15 +1,15 @@
-#include "collectives/hierarchical/placement.h"
+#include "core/tensor/rank_placement.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
-namespace tessera::comm::hierarchical {
+namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 
-TEST(PlacementTest, ConsecutiveRanksOnEachHostAreRegular) {
-  const Placement placement = PlaceRanks({7, 7, 3, 3, 5, 5});
+TEST(RankPlacementTest, ConsecutiveRanksOnEachHostAreRegular) {
+  const RankPlacement placement = PlaceRanks({7, 7, 3, 3, 5, 5});
   EXPECT_THAT(placement.hosts,
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5)));
   EXPECT_EQ(placement.places[3].host, 1);
@@ -19,40 +19,40 @@ TEST(PlacementTest, ConsecutiveRanksOnEachHostAreRegular) {
   EXPECT_TRUE(placement.keeps_order);
 }
 
-TEST(PlacementTest, ThreeOnEachHostAreSummedInAnotherOrder) {
-  const Placement placement = PlaceRanks({0, 0, 0, 1, 1, 1});
+TEST(RankPlacementTest, ThreeOnEachHostAreSummedInAnotherOrder) {
+  const RankPlacement placement = PlaceRanks({0, 0, 0, 1, 1, 1});
   EXPECT_EQ(placement.rails, 3);
   EXPECT_TRUE(placement.is_regular);
   EXPECT_FALSE(placement.keeps_order);
 }
 
-TEST(PlacementTest, HostsMayHaveDifferentNumbers) {
-  const Placement placement = PlaceRanks({0, 0, 1, 2, 2, 2});
+TEST(RankPlacementTest, HostsMayHaveDifferentNumbers) {
+  const RankPlacement placement = PlaceRanks({0, 0, 1, 2, 2, 2});
   EXPECT_EQ(placement.rails, 1);
   EXPECT_FALSE(placement.is_regular);
   EXPECT_FALSE(placement.keeps_order);
 }
 
-TEST(PlacementTest, RanksMayAlternateBetweenHosts) {
-  const Placement placement = PlaceRanks({0, 1, 0, 1});
+TEST(RankPlacementTest, RanksMayAlternateBetweenHosts) {
+  const RankPlacement placement = PlaceRanks({0, 1, 0, 1});
   EXPECT_THAT(placement.hosts, ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3)));
   EXPECT_EQ(placement.rails, 2);
   EXPECT_FALSE(placement.is_regular);
 }
 
 // On the second rail the second host would come first.
-TEST(PlacementTest, RailsHaveTheOrderOfTheHosts) {
-  const Placement placement = PlaceRanks({0, 1, 1, 0});
+TEST(RankPlacementTest, RailsHaveTheOrderOfTheHosts) {
+  const RankPlacement placement = PlaceRanks({0, 1, 1, 0});
   EXPECT_EQ(placement.rails, 1);
   EXPECT_FALSE(placement.is_regular);
 }
 
-TEST(PlacementTest, OneHostIsRegular) {
-  const Placement placement = PlaceRanks({4, 4, 4});
+TEST(RankPlacementTest, OneHostIsRegular) {
+  const RankPlacement placement = PlaceRanks({4, 4, 4});
   EXPECT_EQ(placement.host_count(), 1);
   EXPECT_EQ(placement.rails, 3);
   EXPECT_TRUE(placement.keeps_order);
 }
 
 }  // namespace
-}  // namespace tessera::comm::hierarchical
+}  // namespace tessera
