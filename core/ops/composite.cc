@@ -24,11 +24,11 @@ Tensor Scale(Tensor x, double factor) {
 Tensor AddConstant(Tensor x, double term) { return x.valid() ? Add(x, ConstantLike(x, term)) : x; }
 
 Tensor Slice(Tensor x, int axis, int64_t start, int64_t size) {
-  const int64_t whole = x.dim(axis);
+  const int64_t size_of_x = x.dim(axis);
   std::vector<int64_t> sizes;
   if (start != 0) sizes.push_back(start);
   sizes.push_back(size);
-  if (start + size != whole) sizes.push_back(whole - start - size);
+  if (start + size != size_of_x) sizes.push_back(size_of_x - start - size);
   return Split(x, axis, sizes)[start != 0 ? 1 : 0];
 }
 

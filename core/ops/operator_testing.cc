@@ -20,7 +20,7 @@ std::string TypesToString(absl::Span<const TensorType> types) {
 }
 
 // Returns the type of one part of a global tensor, and which part that is.
-Region Cut(const AxisLayout& layout, int part, int parts, TensorType& type) {
+Region TakePart(const AxisLayout& layout, int part, int parts, TensorType& type) {
   const Mesh mesh = *Mesh::Create({{"parts", parts}});
   const MeshLayout along(absl::MakeConstSpan(&layout, 1));
   const Box box = BoxOf(along, type.shape, mesh, {part});
@@ -36,10 +36,10 @@ std::string PartThatDoesNotFit(const Use& use, const Signature& signature, int p
   }
   std::vector<Region> input_regions, output_regions;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    input_regions.push_back(Cut(signature.inputs[i], part, parts, inputs[i]));
+    input_regions.push_back(TakePart(signature.inputs[i], part, parts, inputs[i]));
   }
   for (size_t i = 0; i < outputs.size(); ++i) {
-    output_regions.push_back(Cut(signature.outputs[i], part, parts, outputs[i]));
+    output_regions.push_back(TakePart(signature.outputs[i], part, parts, outputs[i]));
   }
   const Attributes attributes =
       use.kind->LocalAttributes(use.attributes, {inputs, outputs, input_regions, output_regions});

@@ -35,8 +35,8 @@ std::string Inferred(const Use& use);
 std::string SignaturesOf(const Use& use);
 
 // "" if for every signature the shape rule, given the parts of the inputs and the local attributes,
-// gives the parts of the outputs; else what does not fit. Cut in two and in more parts than there
-// are elements.
+// gives the parts of the outputs; else what does not fit. Splits into two and into more parts than
+// there are elements.
 std::string SignatureThatDoesNotFit(const Use& use);
 
 // The message of an error.

@@ -29,7 +29,7 @@ Attributes ReductionAttributes(Tensor x, absl::Span<const int64_t> axes, bool ke
 // An operator x -> y that reduces over axes: all but its gradient.
 class ReductionOperator : public Operator {
  public:
-  // `partial` is what y is where x is cut along a reduced axis: a value that is still to be
+  // `partial` is y's layout if x is split along a reduced axis: a value that is still to be
   // reduced.
   ReductionOperator(absl::string_view name, AxisLayout partial) : name_(name), partial_(partial) {}
 

@@ -42,22 +42,22 @@ std::vector<Block> CommonBlocks(const Shape& x, const Shape& y) {
   return blocks;  // what is left over has size 1
 }
 
-// Where a block's dimensions can be cut so that each part is one run of the block's elements: its
-// first dimension, and the one after it as long as those before have size 1. With each goes how
-// many elements of the block one of its own stands for.
-struct Cut {
+// A dimension whose split makes parts that are each one run of a block's elements.
+struct SplittableDim {
   int dim;
-  int64_t inner;
+  int64_t inner;  // elements of the block for each of the dimension's
 };
 
-std::vector<Cut> CutsOf(const Shape& shape, int begin, int end) {
-  std::vector<Cut> cuts;
+// The splittable dimensions of a block: its first one, and the next one as long as those before it
+// have size 1.
+std::vector<SplittableDim> SplittableDims(const Shape& shape, int begin, int end) {
+  std::vector<SplittableDim> dims;
   for (int d = begin; d < end; ++d) {
-    cuts.push_back({d, std::accumulate(shape.begin() + d + 1, shape.begin() + end, int64_t{1},
+    dims.push_back({d, std::accumulate(shape.begin() + d + 1, shape.begin() + end, int64_t{1},
                                        std::multiplies<int64_t>())});
     if (shape[d] != 1) break;
   }
-  return cuts;
+  return dims;
 }
 
 class ReshapeOp : public Operator {
@@ -85,22 +85,22 @@ class ReshapeOp : public Operator {
 
   OpCost Cost(const OpTypes& types) const override { return {}; }
 
-  // Within a block that both shapes have, x's first dimension cut in units of u and y's first in
-  // units of v are the same cut if a unit is the same run of elements. The smallest such units are
-  // named; both may be multiplied by the same number, as in every signature. [B, T, C] -> [B*T, C]:
-  // S(0) -> S(0, T); [B, T, H*D] -> [B, T, H, D]: S(2, D) -> S(2). Dimensions that are not the
-  // first of their block are interleaved by the reshape and cannot be cut.
+  // Within a block that both shapes have, x's first dimension split in units of u and y's first in
+  // units of v have the same parts if a unit is the same run of elements. The smallest such units
+  // are named; both may be multiplied by the same number, as in every signature. [B, T, C] -> [B*T,
+  // C]: S(0) -> S(0, T); [B, T, H*D] -> [B, T, H, D]: S(2, D) -> S(2). Dimensions that are not the
+  // first of their block are interleaved by the reshape and cannot be split.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const Shape& x = types.inputs[0].shape;
     const Shape& y = types.outputs[0].shape;
     std::vector<Signature> signatures;
     if (NumElements(x) > 0) {
       for (const Block& block : CommonBlocks(x, y)) {
-        for (const Cut& of_x : CutsOf(x, block.x_begin, block.x_end)) {
-          for (const Cut& of_y : CutsOf(y, block.y_begin, block.y_end)) {
+        for (const SplittableDim& of_x : SplittableDims(x, block.x_begin, block.x_end)) {
+          for (const SplittableDim& of_y : SplittableDims(y, block.y_begin, block.y_end)) {
             const int64_t common = std::gcd(of_x.inner, of_y.inner);
             const int64_t x_unit = of_y.inner / common, y_unit = of_x.inner / common;
-            // All of the block in one unit is no cut, unless the dimension has one element.
+            // All of the block in one unit is no split, unless the dimension has one element.
             const bool one = x_unit == x[of_x.dim] && x_unit > 1;
             if (one && !(y_unit == y[of_y.dim] && y_unit == 1)) continue;
             signatures.push_back({{sbp::S(of_x.dim, x_unit)}, {sbp::S(of_y.dim, y_unit)}});

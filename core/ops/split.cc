@@ -25,10 +25,10 @@ class SplitOp : public Operator {
     RETURN_IF_ERROR(check.ShapeAttribute("sizes"));
     const int64_t axis = attributes.GetInt("axis");
     const std::vector<int64_t>& sizes = attributes.GetInts("sizes");
-    const int64_t whole = inputs[0].shape[axis];
-    if (sizes.empty() || std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != whole) {
+    const int64_t size = inputs[0].shape[axis];
+    if (sizes.empty() || std::accumulate(sizes.begin(), sizes.end(), int64_t{0}) != size) {
       return check.Misfit("sizes",
-                          absl::StrCat("one or more that add up to ", whole, ", the size of ",
+                          absl::StrCat("one or more that add up to ", size, ", the size of ",
                                        TypeToString(inputs[0]), " along dimension ", axis));
     }
     std::vector<TensorType> outputs(sizes.size(), inputs[0]);

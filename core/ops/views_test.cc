@@ -45,7 +45,7 @@ TEST(Reshape, SplitsFollowTheFactorsOfDimensions) {
             "S(0) -> S(0)\nS(1) -> S(1)\nS(2, 5) -> S(2)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 4, 5}, {2, 3, 20})),
             "S(0) -> S(0)\nS(1) -> S(1)\nS(2) -> S(2, 5)\n" + kMoved);
-  // Other factors: cut where both shapes can be.
+  // Other factors: split where both shapes can be.
   EXPECT_EQ(SignaturesOf(ReshapeUse({4, 3}, {6, 2})), "S(0, 2) -> S(0, 3)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({3, 5}, {5, 3})), kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({4, 6}, {2, 2, 6})),
@@ -80,7 +80,7 @@ TEST(Reshape, PartsFit) {
 
 TEST(Reshape, IsAViewWhereStridesCanSayIt) {
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {3, 4}), 0, {6, 1}), "offset 0 strides [4, 1]");
-  // Rows of 6 that lie 10 apart: a dimension can be cut, but not merged with its rows.
+  // Rows of 6 that lie 10 apart: a dimension can be split, but not merged with its rows.
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {2, 2, 3}), 0, {10, 1}), "offset 0 strides [10, 3, 1]");
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {12}), 0, {10, 1}), "none");
   // Transposed: [4, 3] with strides [1, 4].
