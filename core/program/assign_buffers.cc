@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/program/copy_instruction.h"
+#include "core/program/hazards.h"
 #include "core/program/in_place.h"
 #include "core/program/waits.h"
 #include "core/status/status_macros.h"
@@ -20,6 +21,7 @@ class Assignment {
       : chooser_(chooser), kernels_(&chooser, &program), program_(program) {}
 
   absl::Status Run() {
+    ShareWhatCollectivesTouch();
     RETURN_IF_ERROR(SettleStates());
     FindLiveRanges();
     target_.assign(program_.buffers.size(), kNone);
@@ -37,6 +39,27 @@ class Assignment {
  private:
   int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
   int32_t count() const { return static_cast<int32_t>(program_.instructions.size()); }
+
+  void ShareWhatCollectivesTouch() {
+    for (const Instruction& instruction : program_.instructions) {
+      if (!program_.Communicates(instruction)) continue;
+      ForEachBuffer(program_, instruction, [this](int32_t buffer) {
+        MemorySpace& space = program_.buffers[buffer].space;
+        if (space == MemorySpace::kDevice) space = MemorySpace::kShared;
+      });
+    }
+  }
+
+  // Whether two buffers can be one, which then is shared if one of them is.
+  static bool CanBeOne(const Buffer& a, const Buffer& b) {
+    const auto reached_by_kernels = [](const Buffer& buffer) {
+      return buffer.space == MemorySpace::kDevice || buffer.space == MemorySpace::kShared;
+    };
+    return a.space == b.space || (reached_by_kernels(a) && reached_by_kernels(b));
+  }
+  static void Join(Buffer& kept, const Buffer& joined) {
+    if (joined.space == MemorySpace::kShared) kept.space = MemorySpace::kShared;
+  }
 
   // Finds the first writes and last reads of every buffer that lowering has made.
   void FindLiveRanges() {
@@ -73,6 +96,10 @@ class Assignment {
 
   bool CanOverwrite(const ProgramState& state) const {
     if (state.input == kNone) return true;
+    if (!CanBeOne(program_.buffers[BufferOf(state.input)],
+                  program_.buffers[BufferOf(state.updated)])) {
+      return false;
+    }
     const int32_t last_read = last_[BufferOf(state.input)];
     const int32_t writer = first_[BufferOf(state.updated)];
     if (last_read < writer) return true;
@@ -124,6 +151,7 @@ class Assignment {
       Buffer buffer;
       buffer.path = kept.path;
       buffer.bytes = NumBytes(kept.type);
+      if (state.input != kNone) buffer.space = program_.buffers[BufferOf(state.input)].space;
       program_.buffers.push_back(std::move(buffer));
       program_.values.push_back(std::move(kept));
       ASSIGN_OR_RETURN(Instruction copy,
@@ -171,6 +199,7 @@ class Assignment {
       assigned_[buffer].path = state.path;
       assigned_[buffer].state = state.role != Role::kCache;
       target_[BufferOf(state.updated)] = buffer;
+      Join(assigned_[buffer], program_.buffers[BufferOf(state.updated)]);
     }
     for (const NamedValue& input : program_.inputs) {
       const int32_t buffer = BufferOf(input.value);
@@ -191,6 +220,7 @@ class Assignment {
       }
       target_[lowered] = reused;
       Buffer& buffer = assigned_[reused];
+      Join(buffer, program_.buffers[lowered]);
       buffer.last = std::max(buffer.last, last_[lowered]);
       if (category != buffer.CategoryAt(i)) buffer.changes.push_back({i, category});
     }
@@ -206,7 +236,8 @@ class Assignment {
       if (last_[lowered] != i || buffer == kNone || assigned_[buffer].last != i) continue;
       const Category category = assigned_[buffer].category;
       if (assigned_[buffer].state || category == Category::kCache ||
-          category == Category::kInputs) {
+          category == Category::kInputs ||
+          !CanBeOne(assigned_[buffer], program_.buffers[BufferOf(output)])) {
         continue;
       }
       // All of the buffer, not a part of something larger.

@@ -134,11 +134,11 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
     run.graphs.push_back(std::move(graph));
     run.programs.push_back(std::move(program));
   }
-  run.state_bytes = states.bytes();
+  run.state_bytes = states.bytes().total();
   for (Program& program : run.programs) {
     PlanMemory(states, program);
     RETURN_IF_ERROR(VerifyProgram(program));
-    run.arena_bytes = std::max(run.arena_bytes, program.arena_bytes);
+    run.arenas.RaiseTo(program.arenas);
   }
   *run.plan.mutable_kernels() = ChoicesOf(run.programs, catalogue);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());

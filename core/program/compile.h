@@ -20,10 +20,11 @@ struct CompiledRun {
   Plan plan;                       // completed: fingerprints, passes, kernels
   std::vector<Graph> graphs;       // as the Plan rewrote them
   std::vector<Program> programs;   // one for each Graph, in order
-  int64_t state_bytes = 0;         // state lies first in the arena, at offsets that never change
-  int64_t arena_bytes = 0;         // the peak: the largest of the Programs'
+  int64_t state_bytes = 0;         // state lies first in its arenas, at offsets that never change
+  SpaceBytes arenas;               // of each memory space the peak: the largest of the Programs'
   std::vector<std::string> notes;  // for the user: kernels that had to be chosen anew, and the like
 
+  int64_t arena_bytes() const { return arenas.total(); }
   const Program* FindProgram(absl::string_view name) const;  // nullptr if there is none
 };
 

@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// Which buffers have used the memory of the arena last, as later ones take it over.
+// Which buffers have used the memory of an arena last, as later ones take it over.
 class ArenaOccupants {
  public:
   // Calls visit(buffer) for each that `bytes` of the arena hold bytes of, and gives them to
@@ -89,7 +89,7 @@ absl::Status VisitReuseHazards(const Program& program, const std::function<void(
                                const HazardVisitor& visit) {
   const size_t streams = program.streams.size();
   if (streams == 1) return absl::OkStatus();
-  ArenaOccupants occupants;
+  BySpace<ArenaOccupants> occupants;
   // By buffer and stream: the buffer's last use; the last use of what lay in its memory before.
   std::vector<int32_t> last_use(program.buffers.size() * streams, kNone);
   std::vector<int32_t> previous_use(program.buffers.size() * streams, kNone);
@@ -104,11 +104,12 @@ absl::Status VisitReuseHazards(const Program& program, const std::function<void(
       int32_t* const previous = &previous_use[b * streams];
       if (!begun[b]) {
         begun[b] = true;
-        occupants.Occupy(buffer.offset, buffer.offset + buffer.bytes, b, [&](int32_t other) {
-          for (size_t s = 0; s < streams; ++s) {
-            previous[s] = std::max(previous[s], last_use[other * streams + s]);
-          }
-        });
+        occupants[buffer.space].Occupy(
+            buffer.offset, buffer.offset + buffer.bytes, b, [&](int32_t other) {
+              for (size_t s = 0; s < streams; ++s) {
+                previous[s] = std::max(previous[s], last_use[other * streams + s]);
+              }
+            });
       }
       int32_t& last = last_use[b * streams + instruction.stream];
       if (last == kNone) {  // the first use on this stream

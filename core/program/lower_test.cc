@@ -132,7 +132,7 @@ TEST_F(LowerTest, AStateIsUpdatedInPlace) {
   graph_.SetState("p", Add(p, Square(p)));
   const Program program = Compile(graph_);
   const ProgramState& state = program.states[0];
-  EXPECT_EQ(program.OffsetOf(state.input), program.OffsetOf(state.updated));
+  EXPECT_EQ(program.AddressOf(state.input), program.AddressOf(state.updated));
   EXPECT_EQ(program.instructions.size(), 2u) << program.ToString();
 }
 
@@ -143,7 +143,8 @@ TEST_F(LowerTest, AnOldStateThatIsStillReadIsKeptUntilThen) {
   // Recorded after the new value, but reads the old one.
   graph_.SetOutput("y", Multiply(next, p));
   const Program program = Compile(graph_);
-  EXPECT_EQ(program.OffsetOf(program.states[0].input), program.OffsetOf(program.states[0].updated));
+  EXPECT_EQ(program.AddressOf(program.states[0].input),
+            program.AddressOf(program.states[0].updated));
   EXPECT_TRUE(VerifyProgram(program).ok());
 }
 
@@ -205,7 +206,7 @@ TEST_F(VerifyTest, FindsBuffersThatOverlap) {
   const int32_t b = program_.value(program_.instructions[1].outputs[0]).buffer;
   ASSERT_NE(a, b);
   program_.buffers[b].offset = program_.buffers[a].offset + 64;
-  program_.arena_bytes += 1024;
+  program_.arenas[MemorySpace::kDevice] += 1024;
   EXPECT_THAT(Error(), HasSubstr("shares bytes with"));
 }
 
@@ -260,7 +261,7 @@ TEST_F(LowerTest, TheVerifierFindsAViewThatLeavesItsTensor) {
   Program program = Compile(graph_);
   const int32_t view = program.instructions[0].inputs[0];
   program.buffers[program.value(view).buffer].bytes += 64;
-  program.arena_bytes += 64;
+  program.arenas[MemorySpace::kDevice] += 64;
   program.values[view].offset += 8;
   EXPECT_THAT(VerifyProgram(program).ToString(), HasSubstr("reaches outside of x"));
 }
@@ -300,7 +301,7 @@ class BucketTest : public LowerTest {
 TEST_F(BucketTest, TwoValuesLiveInOneBufferAtATime) {
   EXPECT_TRUE(VerifyProgram(program_).ok()) << Error();
   EXPECT_EQ(program_.value(a_).buffer, program_.value(b_).buffer);
-  EXPECT_EQ(program_.OffsetOf(b_), program_.OffsetOf(a_) + kBytes);
+  EXPECT_EQ(program_.AddressOf(b_), program_.AddressOf(a_) + kBytes);
   EXPECT_THAT(program_.ToString(), HasSubstr("%square: f64[100] in #1+800 = square(%x)"));
 }
 
@@ -326,8 +327,8 @@ TEST_F(BucketTest, AnOutputDoesNotTakeOverALargerBuffer) {
 }
 
 TEST_F(VerifyTest, FindsABufferOutsideOfTheArena) {
-  program_.arena_bytes = 64;
-  EXPECT_THAT(Error(), HasSubstr("does not lie in the arena"));
+  program_.arenas[MemorySpace::kDevice] = 64;
+  EXPECT_THAT(Error(), HasSubstr("does not lie in its arena"));
 }
 
 TEST_F(VerifyTest, FindsAStateThatMoved) {

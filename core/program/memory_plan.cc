@@ -20,47 +20,58 @@ int64_t Align(int64_t bytes) {
 absl::Status StateLayout::Add(const Program& program) {
   for (const Buffer& buffer : program.buffers) {
     if (!buffer.state) continue;
-    auto [it, inserted] = positions_.try_emplace(buffer.path, Position{0, buffer.bytes});
-    if (!inserted) {
-      if (it->second.bytes != buffer.bytes) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("state '", buffer.path, "' has ", buffer.bytes, " bytes in program '",
-                         program.name, "' and ", it->second.bytes, " in another"));
-      }
-      continue;
+    auto [it, inserted] = index_of_.try_emplace(buffer.path, entries_.size());
+    if (inserted) entries_.push_back({buffer.bytes, {buffer.space, 0}});
+    Entry& entry = entries_[it->second];
+    if (entry.bytes != buffer.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("state '", buffer.path, "' has ", buffer.bytes,
+                                                     " bytes in program '", program.name, "' and ",
+                                                     entry.bytes, " in another"));
     }
-    it->second.offset = bytes_ + fence_bytes_;
-    bytes_ += Align(buffer.bytes) + 2 * fence_bytes_;
+    if (buffer.space == MemorySpace::kShared) entry.address.space = MemorySpace::kShared;
+  }
+  bytes_ = SpaceBytes();
+  for (Entry& entry : entries_) {
+    int64_t& bytes = bytes_[entry.address.space];
+    entry.address.offset = bytes + fence_bytes_;
+    bytes += Align(entry.bytes) + 2 * fence_bytes_;
   }
   return absl::OkStatus();
 }
 
-int64_t StateLayout::OffsetOf(const std::string& path) const {
-  auto it = positions_.find(path);
-  TESSERA_CHECK(it != positions_.end()) << path;
-  return it->second.offset;
+ArenaAddress StateLayout::AddressOf(const std::string& path) const {
+  auto it = index_of_.find(path);
+  TESSERA_CHECK(it != index_of_.end()) << path;
+  return entries_[it->second].address;
 }
 
 void PlanMemory(const StateLayout& states, Program& program) {
   const int64_t fence = states.fence_bytes();
-  std::vector<Lifetime> lifetimes;
-  std::vector<int32_t> buffer_of;
+  BySpace<std::vector<Lifetime>> lifetimes;
+  BySpace<std::vector<int32_t>> buffer_of;
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     Buffer& buffer = program.buffers[i];
     if (buffer.state) {
-      buffer.offset = states.OffsetOf(buffer.path);
+      const ArenaAddress address = states.AddressOf(buffer.path);
+      buffer.space = address.space;
+      buffer.offset = address.offset;
       continue;
     }
     // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
-    lifetimes.push_back(
+    lifetimes[buffer.space].push_back(
         {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});
-    buffer_of.push_back(static_cast<int32_t>(i));
+    buffer_of[buffer.space].push_back(static_cast<int32_t>(i));
   }
-  const Placement placement = PlaceLifetimes(lifetimes);
-  for (size_t i = 0; i < lifetimes.size(); ++i) {
-    program.buffers[buffer_of[i]].offset = states.bytes() + placement.offsets[i] + fence;
+  program.arenas = states.bytes();
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (lifetimes[space].empty()) continue;
+    const Placement placement = PlaceLifetimes(lifetimes[space]);
+    for (size_t i = 0; i < lifetimes[space].size(); ++i) {
+      program.buffers[buffer_of[space][i]].offset =
+          states.bytes()[space] + placement.offsets[i] + fence;
+    }
+    program.arenas[space] += placement.bytes;
   }
-  program.arena_bytes = states.bytes() + placement.bytes;
   AddReuseWaits(program);
 }
 
@@ -73,7 +84,7 @@ MemoryReport ReportMemory(const Program& program) {
     change[buffer.last + 2] -= bytes;
   }
   MemoryReport report;
-  report.arena_bytes = program.arena_bytes;
+  report.arena_bytes = program.arena_bytes();
   int64_t live = 0;
   for (int32_t i = -1; i <= count; ++i) {
     live += change[i + 1];

@@ -30,5 +30,44 @@ TEST(ReportMemory, CountsAReusedBufferAsWhatItHoldsAtThePeak) {
   }
 }
 
+Program OneState(absl::string_view name, int64_t bytes, MemorySpace space) {
+  Program program;
+  program.name = std::string(name);
+  Buffer state;
+  state.path = "w";
+  state.bytes = bytes;
+  state.space = space;
+  state.state = true;
+  state.first = -1;
+  Buffer other;
+  other.path = "h";
+  other.bytes = 128;
+  program.buffers = {state, other};
+  return program;
+}
+
+TEST(PlanMemory, AStateThatOneProgramSharesLiesInSharedMemoryInAll) {
+  Program initialise = OneState("initialise", 100, MemorySpace::kDevice);
+  Program train = OneState("train", 100, MemorySpace::kShared);
+  StateLayout states;
+  ASSERT_TRUE(states.Add(initialise).ok());
+  EXPECT_EQ(states.AddressOf("w"), (ArenaAddress{MemorySpace::kDevice, 0}));
+  ASSERT_TRUE(states.Add(train).ok());
+  for (Program* program : {&initialise, &train}) {
+    PlanMemory(states, *program);
+    EXPECT_EQ(program->buffers[0].space, MemorySpace::kShared);
+    EXPECT_EQ(program->arenas[MemorySpace::kShared], 128);
+    EXPECT_EQ(program->arenas[MemorySpace::kDevice], 128);
+    EXPECT_EQ(program->buffers[1].offset, 0);  // each space has its own arena
+  }
+}
+
+TEST(PlanMemory, AStateOfTwoSizesIsRefused) {
+  StateLayout states;
+  ASSERT_TRUE(states.Add(OneState("train", 100, MemorySpace::kDevice)).ok());
+  EXPECT_EQ(states.Add(OneState("evaluate", 96, MemorySpace::kDevice)).message(),
+            "state 'w' has 96 bytes in program 'evaluate' and 100 in another");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -35,6 +35,20 @@ std::string WorkToString(const Program& program, const Instruction& instruction)
 
 }  // namespace
 
+absl::string_view MemorySpaceName(MemorySpace space) {
+  switch (space) {
+    case MemorySpace::kDevice:
+      return "device";
+    case MemorySpace::kShared:
+      return "shared";
+    case MemorySpace::kPinnedHost:
+      return "pinned host";
+    case MemorySpace::kOffloadHost:
+      return "offload host";
+  }
+  return "?";
+}
+
 absl::string_view CategoryName(Category category) {
   switch (category) {
     case Category::kParameters:
@@ -63,9 +77,10 @@ Category Buffer::CategoryAt(int32_t instruction) const {
   return result;
 }
 
-int64_t Program::OffsetOf(int32_t value) const {
+ArenaAddress Program::AddressOf(int32_t value) const {
   const ProgramValue& v = values[value];
-  return buffers[v.buffer].offset + v.offset;
+  const Buffer& buffer = buffers[v.buffer];
+  return {buffer.space, buffer.offset + v.offset};
 }
 
 std::string Program::OperationOf(const Instruction& instruction) const {
@@ -105,7 +120,11 @@ std::string Program::ToString() const {
       absl::StrAppend(out, "%", values[id].path);
     });
   };
-  std::string text = absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes);
+  std::string text = absl::StrCat("program ", name, " threads=", threads, " arena=", arena_bytes());
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (space == MemorySpace::kDevice || arenas[space] == 0) continue;
+    absl::StrAppend(&text, " (", MemorySpaceName(space), " ", arenas[space], ")");
+  }
   if (streams.size() > 1) absl::StrAppend(&text, " streams=", absl::StrJoin(streams, ","));
   text += "\n";
   for (const NamedValue& input : inputs) {
@@ -150,8 +169,11 @@ std::string Program::ToString() const {
   }
   for (size_t i = 0; i < buffers.size(); ++i) {
     const Buffer& b = buffers[i];
-    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d, live [%d, %d], %s", i, b.path,
-                          b.bytes, b.offset, b.first, b.last, CategoryName(b.category));
+    absl::StrAppendFormat(&text, "buffer #%d %s %d bytes at %d", i, b.path, b.bytes, b.offset);
+    if (b.space != MemorySpace::kDevice) {
+      absl::StrAppend(&text, " of ", MemorySpaceName(b.space));
+    }
+    absl::StrAppendFormat(&text, ", live [%d, %d], %s", b.first, b.last, CategoryName(b.category));
     for (const CategoryChange& change : b.changes) {
       absl::StrAppendFormat(&text, ", %s from %d", CategoryName(change.category), change.first);
     }

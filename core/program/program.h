@@ -1,6 +1,6 @@
 // A Program: what one rank does in a step. Kernels, collectives and copies on named streams, over
 // values with local shapes; every value is a byte range of a buffer, and every buffer lies at a
-// planned offset of one arena.
+// planned offset in the arena of its memory space.
 //
 // The memory planner, the executor and (later) the simulator all read the same Program.
 // Thread safety: a Program is plain data.
@@ -15,6 +15,7 @@
 #include "core/graph/graph.h"
 #include "core/kernels/interface/kernel.h"
 #include "core/program/collective_request.h"
+#include "core/program/memory_space.h"
 
 namespace tessera {
 
@@ -39,18 +40,19 @@ struct CategoryChange {
   Category category = Category::kActivations;
 };
 
-// A range of the arena, of any number of values. Live from before instruction `first` runs until
+// A range of an arena, of any number of values. Live from before instruction `first` runs until
 // after `last` has run; first = -1: before the step begins; last = number of instructions: after it
 // has ended. Lowering makes buffers; their live ranges are known when buffers are assigned.
 struct Buffer {
   std::string path;  // of the value that it was made for
   int64_t bytes = 0;
+  MemorySpace space = MemorySpace::kDevice;
   Category category = Category::kActivations;  // at first
   std::vector<CategoryChange> changes;         // in order
   bool state = false;  // kept from step to step, shared by the Programs of a run
   int32_t first = 0;
   int32_t last = 0;
-  int64_t offset = -1;  // in the arena; planned
+  int64_t offset = -1;  // in its space's arena; planned
 
   Category CategoryAt(int32_t instruction) const;
 };
@@ -135,7 +137,7 @@ struct Program {
   std::vector<ProgramState> states;
   std::vector<NamedValue> outputs;
   int threads = 1;
-  int64_t arena_bytes = 0;  // planned: no buffer ends after it
+  SpaceBytes arenas;  // planned: no buffer of a space ends after its arena
 
   const ProgramValue& value(int32_t id) const { return values[id]; }
   // The tensor that a value is, or lies within.
@@ -152,8 +154,10 @@ struct Program {
   std::string OperationOf(const Instruction& instruction) const;
   // Returns the index of an equal request in `collectives`, which is added if there is none.
   int32_t EnterCollective(const CollectiveRequest& request);
-  // First byte of a value in the arena; after planning.
-  int64_t OffsetOf(int32_t value) const;
+  // First byte of a value; after planning.
+  ArenaAddress AddressOf(int32_t value) const;
+  // Of all memory spaces; after planning.
+  int64_t arena_bytes() const { return arenas.total(); }
   // kNone if there is none of that name.
   int32_t FindInput(absl::string_view name) const;
   int32_t FindOutput(absl::string_view name) const;

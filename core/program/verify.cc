@@ -175,6 +175,11 @@ class Verifier {
     switch (instruction.kind) {
       case InstructionKind::kKernel: {
         const KernelRequest& request = program_.KernelOf(instruction).request;
+        for (const absl::Span<const int32_t> ids :
+             {absl::MakeConstSpan(instruction.inputs), absl::MakeConstSpan(instruction.outputs)}) {
+          RETURN_IF_ERROR(
+              CheckSpaces(instruction.path, ids, {MemorySpace::kDevice, MemorySpace::kShared}));
+        }
         RETURN_IF_ERROR(CheckTypes(instruction.path, "input", instruction.inputs, request.inputs));
         return CheckTypes(instruction.path, "output", instruction.outputs, request.outputs);
       }
@@ -191,6 +196,18 @@ class Verifier {
       default:
         return CheckCollective(instruction);
     }
+  }
+
+  // Checks that values lie in memory that their instruction reaches.
+  absl::Status CheckSpaces(absl::string_view where, absl::Span<const int32_t> ids,
+                           std::initializer_list<MemorySpace> reached) const {
+    for (const int32_t id : ids) {
+      const MemorySpace space = program_.buffers[program_.values[id].buffer].space;
+      if (std::find(reached.begin(), reached.end(), space) != reached.end()) continue;
+      return Error(where, absl::StrCat("cannot work on ", program_.values[id].path, " in ",
+                                       MemorySpaceName(space), " memory"));
+    }
+    return absl::OkStatus();
   }
 
   static bool Contiguous(const ProgramValue& value) {
@@ -220,6 +237,8 @@ class Verifier {
                    absl::StrCat(value.path, ": ", TypeToString(value.type),
                                 " is no contiguous operand of ", request.ToString()));
     };
+    RETURN_IF_ERROR(CheckSpaces(instruction.path, instruction.inputs, {MemorySpace::kShared}));
+    RETURN_IF_ERROR(CheckSpaces(instruction.path, instruction.outputs, {MemorySpace::kShared}));
     for (const int32_t id : instruction.inputs) RETURN_IF_ERROR(check(id, gathers));
     for (const int32_t id : instruction.outputs) RETURN_IF_ERROR(check(id, scatters));
     return absl::OkStatus();
@@ -333,21 +352,23 @@ class Verifier {
       const Buffer& buffer = program_.buffers[b];
       const std::string where = absl::StrCat("buffer #", b, " (", buffer.path, ")");
       if (buffer.offset < 0 || buffer.offset % kBufferAlignment != 0 ||
-          buffer.offset + buffer.bytes > program_.arena_bytes) {
-        return Error(where, "does not lie in the arena");
+          buffer.offset + buffer.bytes > program_.arenas[buffer.space]) {
+        return Error(where, "does not lie in its arena");
       }
       if (buffer.first > buffer.last) return Error(where, "ends before it begins");
       begins[buffer.first + 1].push_back(static_cast<int32_t>(b));
       ends[buffer.last + 2].push_back(static_cast<int32_t>(b));
     }
-    std::map<int64_t, int32_t> live;  // by offset
+    BySpace<std::map<int64_t, int32_t>> live_in;  // by offset
     for (size_t step = 0; step < begins.size(); ++step) {
       for (int32_t b : ends[step]) {
-        if (program_.buffers[b].bytes > 0) live.erase(program_.buffers[b].offset);
+        const Buffer& buffer = program_.buffers[b];
+        if (buffer.bytes > 0) live_in[buffer.space].erase(buffer.offset);
       }
       for (int32_t b : begins[step]) {
         const Buffer& buffer = program_.buffers[b];
         if (buffer.bytes == 0) continue;
+        std::map<int64_t, int32_t>& live = live_in[buffer.space];
         auto [it, inserted] = live.emplace(buffer.offset, b);
         auto next = std::next(it);
         const bool meets_next = next != live.end() && next->first < buffer.offset + buffer.bytes;

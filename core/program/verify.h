@@ -10,6 +10,7 @@ namespace tessera {
 // Returns Internal, in one line that names the instruction or value, unless
 // - operands have the types of their kernel's request, which follow the operator's shape rule, and
 //   those of collectives and copies are contiguous and have their elements;
+// - kernels work on device and shared memory, collectives on shared memory;
 // - values lie in their buffers, and what lies within a tensor in its bytes;
 // - every element is written once and before it is read, also of a tensor that is assembled from
 //   parts, and its bytes hold nothing else when it is read (the line names both instructions);
@@ -17,7 +18,7 @@ namespace tessera {
 // - a state is updated in the bytes of its input;
 // - what one stream reads, writes or has used in the memory of a buffer, another one touches only
 //   behind a wait (the line names both instructions);
-// - buffers are live while they are used, lie within the arena, and share no byte while both are
+// - buffers are live while they are used, lie within their arena, and share no byte while both are
 //   live.
 // Time is n log n in the number of values, but for values that lie interleaved in one buffer.
 absl::Status VerifyProgram(const Program& program);

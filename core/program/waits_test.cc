@@ -124,6 +124,8 @@ TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
   graph.SetOutput("y", ReduceSum(Exp(x), {0}));
   graph.SetOutput("z", Negate(w));
   TestProgram made(graph, *backend);
+  // Otherwise only what collectives touch is shared.
+  made.program.buffers[made.program.value(made.Value("exp")).buffer].space = MemorySpace::kShared;
   // Between both: the sum of w over ranks, which needs nothing that was computed.
   const int32_t sum = made.AddValue("w.sum", kType);
   const int32_t position = made.Find("negate");
@@ -133,7 +135,7 @@ TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
   made.ReplaceReads(made.Value("w"), sum, position + 1);
   ASSERT_TRUE(made.Finish().ok()) << VerifyProgram(made.program);
   const Program& program = made.program;
-  ASSERT_EQ(program.OffsetOf(sum), program.OffsetOf(made.Value("exp"))) << program.ToString();
+  ASSERT_EQ(program.AddressOf(sum), program.AddressOf(made.Value("exp"))) << program.ToString();
   EXPECT_THAT(program.instructions[position].waits, ElementsAre(made.Find("reduce_sum")));
   made.program.instructions[position].waits.clear();
   EXPECT_THAT(VerifyProgram(program).ToString(),
@@ -161,6 +163,19 @@ TEST_F(WaitsTest, ABufferThatNothingWaitsForIsKeptToTheEnd) {
   ASSERT_TRUE(made.Finish().ok());
   // Nothing waits for the send: its buffer is not used again in this step.
   EXPECT_EQ(made.program.buffers[made.program.value(sent).buffer].last, 4);
+}
+
+TEST_F(WaitsTest, CollectivesWorkInSharedMemory) {
+  ASSERT_TRUE(made_->Finish().ok());
+  EXPECT_THAT(program().ToString(), HasSubstr("bytes at 0 of shared, live [0, 4], activations"));
+  program().buffers[program().value(made_->Value("exp")).buffer].space = MemorySpace::kDevice;
+  EXPECT_THAT(Error(), HasSubstr("exp.sum: cannot work on exp in device memory"));
+}
+
+TEST_F(WaitsTest, KernelsDoNotWorkOnOffloadedMemory) {
+  ASSERT_TRUE(made_->Finish().ok());
+  program().buffers[program().value(made_->Value("x")).buffer].space = MemorySpace::kOffloadHost;
+  EXPECT_THAT(Error(), HasSubstr("exp: cannot work on x in offload host memory"));
 }
 
 TEST_F(WaitsTest, ACollectiveOfTheWrongSizeIsRefused) {

@@ -36,8 +36,9 @@ std::vector<StateInfo> StatesOf(const CompiledRun& run) {
   for (const Program& program : run.programs) {
     for (const ProgramState& state : program.states) {
       if (state.role == Role::kCache || !seen.insert(state.path).second) continue;
-      const ProgramValue& value = program.value(state.input != kNone ? state.input : state.updated);
-      states.push_back({state.path, state.role, value.type, program.buffers[value.buffer].offset});
+      const int32_t value = state.input != kNone ? state.input : state.updated;
+      states.push_back(
+          {state.path, state.role, program.value(value).type, program.AddressOf(value)});
     }
   }
   return states;
@@ -48,21 +49,44 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   auto engine = absl::WrapUnique(new Engine());
   engine->run_ = std::move(run);
   engine->backend_ = backend;
-  ASSIGN_OR_RETURN(engine->arena_, backend->Allocate(engine->run_.arena_bytes, options.guarded));
-  if (options.fill >= 0) {
-    const std::vector<char> piece(kPiece, static_cast<char>(options.fill));
-    for (int64_t at = 0; at < engine->run_.arena_bytes; at += kPiece) {
-      const int64_t bytes = std::min(kPiece, engine->run_.arena_bytes - at);
-      RETURN_IF_ERROR(engine->WriteArena(at, absl::MakeConstSpan(piece.data(), bytes)));
-    }
+  engine->options_ = options;
+  Arenas arenas;
+  for (const MemorySpace space : kAllMemorySpaces) {
+    RETURN_IF_ERROR(engine->AllocateArena(space));
+    const std::unique_ptr<DeviceMemory>& arena = engine->arenas_[space];
+    if (arena != nullptr) arenas[space] = static_cast<char*>(arena->data());
   }
   engine->states_ = StatesOf(engine->run_);
   for (const Program& program : engine->run_.programs) {
-    ASSIGN_OR_RETURN(
-        engine->executors_[program.name],
-        Executor::Create(&program, backend, engine->arena_->data(), options.collectives));
+    ASSIGN_OR_RETURN(engine->executors_[program.name],
+                     Executor::Create(&program, backend, arenas, options.collectives));
   }
   return engine;
+}
+
+absl::Status Engine::AllocateArena(MemorySpace space) {
+  const int64_t bytes = run_.arenas[space];
+  if (bytes == 0 && space != MemorySpace::kDevice) return absl::OkStatus();
+  if (options_.allocate != nullptr) {
+    ASSIGN_OR_RETURN(arenas_[space], options_.allocate(space, bytes, options_.guarded));
+  } else {
+    ASSIGN_OR_RETURN(arenas_[space], backend_->Allocate(bytes, options_.guarded));
+  }
+  if (options_.fill < 0) return absl::OkStatus();
+  const std::vector<char> piece(kPiece, static_cast<char>(options_.fill));
+  for (int64_t at = 0; at < bytes; at += kPiece) {
+    RETURN_IF_ERROR(
+        WriteArena({space, at}, absl::MakeConstSpan(piece.data(), std::min(kPiece, bytes - at))));
+  }
+  return absl::OkStatus();
+}
+
+int64_t Engine::ResidentArenaBytes() const {
+  int64_t bytes = 0;
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (arenas_[space] != nullptr) bytes += arenas_[space]->host_resident_bytes();
+  }
+  return bytes;
 }
 
 bool Engine::HasProgram(absl::string_view program) const { return executors_.contains(program); }
@@ -174,13 +198,15 @@ absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what
   return absl::OkStatus();
 }
 
-absl::Status Engine::ReadArena(int64_t offset, absl::Span<char> bytes) {
-  return backend_->CopyToHost(bytes.data(), static_cast<char*>(arena_->data()) + offset,
+absl::Status Engine::ReadArena(ArenaAddress address, absl::Span<char> bytes) {
+  const char* const arena = static_cast<const char*>(arenas_[address.space]->data());
+  return backend_->CopyToHost(bytes.data(), arena + address.offset,
                               static_cast<int64_t>(bytes.size()));
 }
 
-absl::Status Engine::WriteArena(int64_t offset, absl::Span<const char> bytes) {
-  return backend_->CopyToDevice(static_cast<char*>(arena_->data()) + offset, bytes.data(),
+absl::Status Engine::WriteArena(ArenaAddress address, absl::Span<const char> bytes) {
+  char* const arena = static_cast<char*>(arenas_[address.space]->data());
+  return backend_->CopyToDevice(arena + address.offset, bytes.data(),
                                 static_cast<int64_t>(bytes.size()));
 }
 
@@ -188,14 +214,14 @@ absl::Status Engine::ReadState(const StateInfo& state, int64_t byte_offset,
                                absl::Span<char> bytes) {
   TESSERA_CHECK(byte_offset >= 0 &&
                 byte_offset + static_cast<int64_t>(bytes.size()) <= NumBytes(state.type));
-  return ReadArena(state.offset + byte_offset, bytes);
+  return ReadArena(state.address + byte_offset, bytes);
 }
 
 absl::Status Engine::WriteState(const StateInfo& state, int64_t byte_offset,
                                 absl::Span<const char> bytes) {
   TESSERA_CHECK(byte_offset >= 0 &&
                 byte_offset + static_cast<int64_t>(bytes.size()) <= NumBytes(state.type));
-  return WriteArena(state.offset + byte_offset, bytes);
+  return WriteArena(state.address + byte_offset, bytes);
 }
 
 absl::Status Engine::ClearCaches(absl::string_view program) {
@@ -205,7 +231,7 @@ absl::Status Engine::ClearCaches(absl::string_view program) {
     if (buffer.category != Category::kCache) continue;
     for (int64_t at = 0; at < buffer.bytes; at += kPiece) {
       RETURN_IF_ERROR(
-          WriteArena(buffer.offset + at,
+          WriteArena({buffer.space, buffer.offset + at},
                      absl::MakeConstSpan(staging_.data(), std::min(kPiece, buffer.bytes - at))));
     }
   }

@@ -3,6 +3,7 @@
 #define TESSERA_CORE_RUNTIME_ENGINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,26 +24,32 @@ namespace tessera {
 struct StateInfo {
   std::string path;
   Role role = Role::kParameter;
-  TensorType type;     // as kept on the backend: the reference keeps f64
-  int64_t offset = 0;  // in the arena
+  TensorType type;  // as kept on the backend: the reference keeps f64
+  ArenaAddress address;
 };
 
 // The states of a run, caches left out, in the order in which its Programs name them.
 std::vector<StateInfo> StatesOf(const CompiledRun& run);
 
+// Allocates the arena of a memory space. `guarded` is as for Device::Allocate.
+using ArenaAllocator = std::function<absl::StatusOr<std::unique_ptr<DeviceMemory>>(
+    MemorySpace space, int64_t bytes, bool guarded)>;
+
 struct EngineOptions {
-  // The byte after the planned end of the arena cannot be touched.
+  // The byte after the planned end of each arena cannot be touched.
   bool guarded = false;
-  // The first value of every byte of the arena; negative: not set.
+  // The first value of every byte of the arenas; negative: not set.
   int fill = -1;
+  // Null: the device allocates all arenas. Not called for an arena of no bytes.
+  ArenaAllocator allocate;
   // The other ranks, for Programs that communicate; must outlive the engine.
   Collectives* collectives = nullptr;
 };
 
-// Owns the arena; the backend must outlive it. One thread at a time.
+// Owns the arenas; the backend must outlive it. One thread at a time.
 class Engine {
  public:
-  // Allocates the arena and makes every kernel ready. ResourceExhausted if memory is lacking.
+  // Allocates the arenas and makes every kernel ready. ResourceExhausted if memory is lacking.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend,
                                                         const EngineOptions& options);
   static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend) {
@@ -53,6 +60,7 @@ class Engine {
   const std::vector<StateInfo>& states() const { return states_; }
   bool HasProgram(absl::string_view program) const;
   Backend& backend() { return *backend_; }
+  const EngineOptions& options() const { return options_; }
 
   // Inputs are converted to the dtype in which the backend keeps them. NotFound where the Program
   // has no such input; InvalidArgument where the number of elements differs.
@@ -82,12 +90,12 @@ class Engine {
   absl::Status ReadStateValues(absl::string_view program, absl::string_view path,
                                absl::Span<double> values);
 
-  // Bytes of the arena as they are: for tools that look at memory itself.
-  absl::Status ReadArena(int64_t offset, absl::Span<char> bytes);
-  absl::Status WriteArena(int64_t offset, absl::Span<const char> bytes);
+  // Bytes of an arena as they are: for tools that look at memory itself.
+  absl::Status ReadArena(ArenaAddress address, absl::Span<char> bytes);
+  absl::Status WriteArena(ArenaAddress address, absl::Span<const char> bytes);
 
-  // Bytes of the arena that are resident in the host's memory.
-  int64_t ResidentArenaBytes() const { return arena_->host_resident_bytes(); }
+  // Bytes of the arenas that are resident in the host's memory.
+  int64_t ResidentArenaBytes() const;
 
   // Zeroes the caches of a Program: before a new text is generated.
   absl::Status ClearCaches(absl::string_view program);
@@ -98,6 +106,7 @@ class Engine {
  private:
   Engine() = default;
 
+  absl::Status AllocateArena(MemorySpace space);
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
   // Copies `count` elements from staging_ to an input that is there.
   absl::Status CopyInput(absl::string_view program, absl::string_view input, size_t count);
@@ -108,7 +117,8 @@ class Engine {
 
   CompiledRun run_;
   Backend* backend_ = nullptr;
-  std::unique_ptr<DeviceMemory> arena_;
+  EngineOptions options_;
+  BySpace<std::unique_ptr<DeviceMemory>> arenas_;  // null if it has no bytes
   std::vector<StateInfo> states_;
   absl::flat_hash_map<std::string, std::unique_ptr<Executor>> executors_;
   std::vector<char> staging_;  // for conversions; grows to the largest input

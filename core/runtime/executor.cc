@@ -59,14 +59,18 @@ bool Overlap(const Bound& a, const Bound& b) {
 
 Executor::~Executor() = default;
 
-void* Executor::AddressOf(int32_t value) const { return arena_ + program_->OffsetOf(value); }
+void* Executor::AddressOf(int32_t value) const {
+  const ArenaAddress address = program_->AddressOf(value);
+  return arenas_[address.space] + address.offset;
+}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program, Backend* backend,
-                                                           void* arena, Collectives* collectives) {
+                                                           const Arenas& arenas,
+                                                           Collectives* collectives) {
   auto executor = absl::WrapUnique(new Executor());
   executor->program_ = program;
   executor->backend_ = backend;
-  executor->arena_ = static_cast<char*>(arena);
+  executor->arenas_ = arenas;
   executor->collectives_ = collectives;
   RETURN_IF_ERROR(executor->CreateStreams());
   for (const PlannedKernel& planned : program->kernels) {
@@ -115,7 +119,8 @@ absl::Status Executor::Bind(const Instruction& instruction) {
     bound.kernel = kernels_[instruction.kernel].get();
     bound.request = &planned.request;
     if (instruction.workspace != kNone) {
-      bound.workspace = arena_ + program_->buffers[instruction.workspace].offset;
+      const Buffer& workspace = program_->buffers[instruction.workspace];
+      bound.workspace = arenas_[workspace.space] + workspace.offset;
       bound.workspace_bytes = planned.workspace_bytes;
     }
   } else if (program_->Communicates(instruction)) {

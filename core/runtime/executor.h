@@ -22,18 +22,22 @@ struct InstructionTime {
   int64_t end_ns = 0;
 };
 
+// The first byte of each arena; may be null if it has no bytes.
+using Arenas = BySpace<char*>;
+
 // The executor's thread issues all instructions in the Program's order. Kernels and copies go to a
 // stream of the backend for each of the Program's; collectives are started and make progress
 // meanwhile, until an instruction that waits for one, or that follows it on its stream, is due.
 //
-// Not thread-safe. Program, backend, arena and collectives must outlive it.
+// Not thread-safe. Program, backend, arenas and collectives must outlive it.
 class Executor {
  public:
-  // Binds every kernel of the Program and finds the groups of its collectives. `arena` is the first
-  // byte of device memory of at least program.arena_bytes. `collectives` may be null if the Program
-  // has none; with some, all ranks create their executors in the same order.
+  // Binds every kernel of the Program and finds the groups of its collectives. `arenas` are the
+  // first bytes of memory of at least program.arenas bytes. `collectives` may be null if the
+  // Program has none; with some, all ranks create their executors in the same order.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program* program, Backend* backend,
-                                                          void* arena, Collectives* collectives);
+                                                          const Arenas& arenas,
+                                                          Collectives* collectives);
   ~Executor();
 
   // Runs the step and waits for its end on all streams. Allocates nothing of its own. An error
@@ -73,7 +77,7 @@ class Executor {
 
   const Program* program_ = nullptr;
   Backend* backend_ = nullptr;
-  char* arena_ = nullptr;
+  Arenas arenas_;
   Collectives* collectives_ = nullptr;
   std::vector<std::unique_ptr<Stream>> streams_;       // by the Program's streams
   std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels

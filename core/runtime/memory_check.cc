@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/program/memory_plan.h"
 #include "core/program/verify.h"
@@ -28,6 +29,8 @@ std::vector<char> Poison(DType dtype, int64_t bytes) {
   }
   return poison;
 }
+
+ArenaAddress AddressOf(const Buffer& buffer) { return {buffer.space, buffer.offset}; }
 
 class FencedRun {
  public:
@@ -68,17 +71,17 @@ class FencedRun {
   absl::Status Begin(int32_t b) {
     const Buffer& buffer = program_.buffers[b];
     const std::vector<char> fence(fence_bytes_, kFencePattern);
-    RETURN_IF_ERROR(engine_.WriteArena(buffer.offset - fence_bytes_, fence));
-    RETURN_IF_ERROR(engine_.WriteArena(buffer.offset + buffer.bytes, fence));
+    RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + -fence_bytes_, fence));
+    RETURN_IF_ERROR(engine_.WriteArena(AddressOf(buffer) + buffer.bytes, fence));
     if (Kept(buffer)) return absl::OkStatus();
-    return engine_.WriteArena(buffer.offset, Poison(dtypes_[b], buffer.bytes));
+    return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
   }
 
   absl::Status End(int32_t b, int32_t i, bool after_step) {
     const Buffer& buffer = program_.buffers[b];
     for (const int64_t at : {buffer.offset - fence_bytes_, buffer.offset + buffer.bytes}) {
       std::vector<char> fence(fence_bytes_);
-      RETURN_IF_ERROR(engine_.ReadArena(at, absl::MakeSpan(fence)));
+      RETURN_IF_ERROR(engine_.ReadArena({buffer.space, at}, absl::MakeSpan(fence)));
       for (int64_t k = 0; k < fence_bytes_; ++k) {
         if (fence[k] == kFencePattern) continue;
         return absl::DataLossError(absl::StrCat(
@@ -90,7 +93,7 @@ class FencedRun {
     }
     // Results of the step are read after it.
     if (Kept(buffer) || after_step) return absl::OkStatus();
-    return engine_.WriteArena(buffer.offset, Poison(dtypes_[b], buffer.bytes));
+    return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
   }
 
   Engine& engine_;
@@ -122,21 +125,21 @@ absl::Status CopyCaches(Engine& from, Engine& to, absl::string_view name) {
   for (size_t b = 0; b < source.buffers.size(); ++b) {
     if (source.buffers[b].category != Category::kCache) continue;
     std::vector<char> bytes(source.buffers[b].bytes);
-    RETURN_IF_ERROR(from.ReadArena(source.buffers[b].offset, absl::MakeSpan(bytes)));
-    RETURN_IF_ERROR(to.WriteArena(target.buffers[b].offset, bytes));
+    RETURN_IF_ERROR(from.ReadArena(AddressOf(source.buffers[b]), absl::MakeSpan(bytes)));
+    RETURN_IF_ERROR(to.WriteArena(AddressOf(target.buffers[b]), bytes));
   }
   return absl::OkStatus();
 }
 
-absl::Status CompareBytes(Engine& a, int64_t a_offset, Engine& b, int64_t b_offset, int64_t bytes,
-                          const std::string& what) {
+absl::Status CompareBytes(Engine& a, ArenaAddress a_address, Engine& b, ArenaAddress b_address,
+                          int64_t bytes, const std::string& what) {
   std::vector<char> from_a, from_b;
   for (int64_t at = 0; at < bytes; at += kPiece) {
     const int64_t size = std::min(kPiece, bytes - at);
     from_a.resize(size);
     from_b.resize(size);
-    RETURN_IF_ERROR(a.ReadArena(a_offset + at, absl::MakeSpan(from_a)));
-    RETURN_IF_ERROR(b.ReadArena(b_offset + at, absl::MakeSpan(from_b)));
+    RETURN_IF_ERROR(a.ReadArena(a_address + at, absl::MakeSpan(from_a)));
+    RETURN_IF_ERROR(b.ReadArena(b_address + at, absl::MakeSpan(from_b)));
     if (from_a != from_b) {
       const int64_t first =
           std::mismatch(from_a.begin(), from_a.end(), from_b.begin()).first - from_a.begin();
@@ -152,7 +155,7 @@ CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
   alone.plan = run.plan;
   alone.state_bytes = run.state_bytes;
   alone.programs.push_back(*run.FindProgram(name));
-  alone.arena_bytes = alone.programs[0].arena_bytes;
+  alone.arenas = alone.programs[0].arenas;
   return alone;
 }
 
@@ -162,12 +165,12 @@ absl::StatusOr<CompiledRun> WithFences(const CompiledRun& run, int64_t fence_byt
   CompiledRun fenced = run;
   StateLayout states(fence_bytes);
   for (const Program& program : fenced.programs) RETURN_IF_ERROR(states.Add(program));
-  fenced.state_bytes = states.bytes();
-  fenced.arena_bytes = 0;
+  fenced.state_bytes = states.bytes().total();
+  fenced.arenas = SpaceBytes();
   for (Program& program : fenced.programs) {
     PlanMemory(states, program);
     RETURN_IF_ERROR(VerifyProgram(program));
-    fenced.arena_bytes = std::max(fenced.arena_bytes, program.arena_bytes);
+    fenced.arenas.RaiseTo(program.arenas);
   }
   return fenced;
 }
@@ -182,56 +185,85 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
     auto source = std::find_if(a.states().begin(), a.states().end(),
                                [&](const StateInfo& s) { return s.path == state.path; });
     TESSERA_CHECK(source != a.states().end());
-    RETURN_IF_ERROR(CompareBytes(a, source->offset, b, state.offset, NumBytes(state.type),
+    RETURN_IF_ERROR(CompareBytes(a, source->address, b, state.address, NumBytes(state.type),
                                  absl::StrCat("state '", state.path, "'")));
   }
   const Program& in_a = a.executor(program).program();
   const Program& in_b = b.executor(program).program();
   for (size_t i = 0; i < in_a.outputs.size(); ++i) {
-    RETURN_IF_ERROR(CompareBytes(a, in_a.OffsetOf(in_a.outputs[i].value), b,
-                                 in_b.OffsetOf(in_b.outputs[i].value),
+    RETURN_IF_ERROR(CompareBytes(a, in_a.AddressOf(in_a.outputs[i].value), b,
+                                 in_b.AddressOf(in_b.outputs[i].value),
                                  NumBytes(in_a.value(in_a.outputs[i].value).type),
                                  absl::StrCat("output '", in_a.outputs[i].name, "'")));
   }
   return absl::OkStatus();
 }
 
+namespace {
+
+// Notes for each arena whether a guarded step has written the last byte of what ends at its planned
+// peak.
+class PlannedEnds {
+ public:
+  explicit PlannedEnds(const Program& program) : program_(program) {
+    for (const Instruction& instruction : program.instructions) {
+      if (instruction.workspace != kNone) workspaces_.insert(instruction.workspace);
+    }
+  }
+
+  // Looks at memory that a step has run in, and that held `pattern` before.
+  absl::Status Look(Engine& guarded, char pattern) {
+    for (size_t b = 0; b < program_.buffers.size(); ++b) {
+      const Buffer& buffer = program_.buffers[b];
+      const int64_t end = buffer.offset + buffer.bytes;
+      if (buffer.bytes == 0 || end <= program_.arenas[buffer.space] - kBufferAlignment) continue;
+      path_[buffer.space] = buffer.path;
+      char last = 0;
+      RETURN_IF_ERROR(guarded.ReadArena({buffer.space, end - 1}, absl::MakeSpan(&last, 1)));
+      // A kernel may leave parts of its workspace unused, or all of it.
+      if (last != pattern || workspaces_.contains(static_cast<int32_t>(b))) {
+        reached_[buffer.space] = true;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Check() const {
+    for (const MemorySpace space : kAllMemorySpaces) {
+      if (program_.arenas[space] == 0 || reached_[space]) continue;
+      return absl::DataLossError(
+          absl::StrCat("program '", program_.name, "': buffer ", path_[space],
+                       " ends at the planned peak, but a step did not write its last byte"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const Program& program_;
+  absl::flat_hash_set<int32_t> workspaces_;
+  BySpace<bool> reached_;
+  BySpace<std::string> path_;
+};
+
+}  // namespace
+
 absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
+  PlannedEnds ends(*engine.run().FindProgram(program));
   // A byte that a step writes has the same value whatever was there before, so it differs from at
   // least one of two patterns.
-  bool last_byte_changed = false, workspace = false;
-  std::string path;
   for (const int pattern : {0xA5, 0x5A}) {
+    EngineOptions options = engine.options();
+    options.guarded = true;
+    options.fill = pattern;
     ASSIGN_OR_RETURN(std::unique_ptr<Engine> guarded,
-                     Engine::Create(Alone(engine.run(), program), &engine.backend(),
-                                    {.guarded = true, .fill = pattern}));
+                     Engine::Create(Alone(engine.run(), program), &engine.backend(), options));
     RETURN_IF_ERROR(CopyStates(engine, *guarded));
     RETURN_IF_ERROR(CopyCaches(engine, *guarded, program));
     RETURN_IF_ERROR(set_inputs(*guarded));
     RETURN_IF_ERROR(guarded->Run(program));
-    const Program& p = guarded->executor(program).program();
-    for (size_t b = 0; b < p.buffers.size(); ++b) {
-      const Buffer& buffer = p.buffers[b];
-      const int64_t end = buffer.offset + buffer.bytes;
-      if (buffer.bytes == 0 || end <= p.arena_bytes - kBufferAlignment) continue;
-      path = buffer.path;
-      for (const Instruction& instruction : p.instructions) {
-        if (instruction.workspace == static_cast<int32_t>(b)) {
-          workspace = true;
-        }
-      }
-      char last = 0;
-      RETURN_IF_ERROR(guarded->ReadArena(end - 1, absl::MakeSpan(&last, 1)));
-      last_byte_changed = last_byte_changed || last != static_cast<char>(pattern);
-    }
+    RETURN_IF_ERROR(ends.Look(*guarded, static_cast<char>(pattern)));
   }
-  // A kernel may leave parts of its workspace unused, or all of it.
-  if (!workspace && !last_byte_changed) {
-    return absl::DataLossError(
-        absl::StrCat("program '", std::string(program), "': buffer ", path,
-                     " ends at the planned peak, but a step did not write its last byte"));
-  }
-  return absl::OkStatus();
+  return ends.Check();
 }
 
 absl::Status CheckMemory(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
@@ -239,7 +271,7 @@ absl::Status CheckMemory(Engine& engine, absl::string_view program, const SetInp
   RETURN_IF_ERROR(RunGuarded(engine, program, set_inputs));
   ASSIGN_OR_RETURN(CompiledRun run, WithFences(Alone(engine.run(), program), kFence));
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> fenced,
-                   Engine::Create(std::move(run), &engine.backend()));
+                   Engine::Create(std::move(run), &engine.backend(), engine.options()));
   RETURN_IF_ERROR(CopyStates(engine, *fenced));
   RETURN_IF_ERROR(CopyCaches(engine, *fenced, program));
   RETURN_IF_ERROR(RunFenced(*fenced, program, kFence, set_inputs));

@@ -168,8 +168,8 @@ TEST(MemoryCheck, FindsALiveRangeThatEndsOneInstructionTooSoon) {
 TEST(MemoryCheck, FindsAPlannedEndThatNothingReaches) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   CompiledRun run = Compile(*backend);
-  run.programs[0].arena_bytes += kBufferAlignment;
-  run.arena_bytes = run.programs[0].arena_bytes;
+  run.programs[0].arenas[MemorySpace::kDevice] += kBufferAlignment;
+  run.arenas = run.programs[0].arenas;
   const std::unique_ptr<Engine> engine = MakeEngine(*backend, std::move(run));
   EXPECT_FALSE(RunGuarded(*engine, "step", SetX).ok());
 }

@@ -2,6 +2,7 @@
 #include "core/runtime/mesh_collectives.h"
 
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,7 +11,9 @@
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/program/testing_program.h"
-#include "core/runtime/executor.h"
+#include "core/runtime/engine.h"
+#include "core/runtime/memory_check.h"
+#include "core/runtime/world_memory.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -22,25 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kElements = 12;
 
-// What a rank runs its Program with.
-struct RankRun {
-  std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  std::unique_ptr<MeshCollectives> collectives;
-  char* arena = nullptr;
-  std::unique_ptr<Executor> executor;
-
-  absl::Status Prepare(comm::World& rank, const Mesh& mesh, TestProgram& made) {
-    RETURN_IF_ERROR(made.Finish());
-    ASSIGN_OR_RETURN(collectives, MeshCollectives::Create(mesh, &rank.communicator()));
-    ASSIGN_OR_RETURN(arena, rank.Allocate(made.program.arena_bytes));
-    ASSIGN_OR_RETURN(executor,
-                     Executor::Create(&made.program, backend.get(), arena, collectives.get()));
-    return absl::OkStatus();
-  }
-  double* Data(int32_t value) { return static_cast<double*>(executor->AddressOf(value)); }
-};
-
-// "y" differs if any element does from `expected`.
+// Internal, naming the first element that differs from what is expected.
 absl::Status Expect(absl::string_view what, const double* values, int64_t count,
                     const std::function<double(int64_t)>& expected) {
   for (int64_t i = 0; i < count; ++i) {
@@ -52,6 +37,37 @@ absl::Status Expect(absl::string_view what, const double* values, int64_t count,
   }
   return absl::OkStatus();
 }
+
+// What a rank runs a Program with.
+struct RankRun {
+  std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  std::unique_ptr<MeshCollectives> collectives;
+  std::unique_ptr<Engine> engine;
+
+  absl::Status Prepare(comm::World& rank, const Mesh& mesh, TestProgram& made) {
+    RETURN_IF_ERROR(made.Finish());
+    ASSIGN_OR_RETURN(collectives, MeshCollectives::Create(mesh, &rank.communicator()));
+    CompiledRun compiled;
+    compiled.arenas = made.program.arenas;
+    compiled.programs.push_back(made.program);
+    EngineOptions options;
+    options.collectives = collectives.get();
+    options.allocate = ArenasOf(&rank, backend.get());
+    ASSIGN_OR_RETURN(engine, Engine::Create(std::move(compiled), backend.get(), options));
+    return absl::OkStatus();
+  }
+
+  absl::Status SetX(Engine& engine, const std::function<double(int64_t)>& value) {
+    std::vector<double> values(kElements);
+    for (int64_t i = 0; i < kElements; ++i) values[i] = value(i);
+    return engine.SetInput("test", "x", values);
+  }
+  absl::Status ExpectY(const std::function<double(int64_t)>& expected) {
+    std::vector<double> values(kElements);
+    RETURN_IF_ERROR(engine->ReadOutput("test", "y", absl::MakeSpan(values)));
+    return Expect("y", values.data(), kElements, expected);
+  }
+};
 
 void ExpectOk(const std::vector<absl::Status>& statuses) {
   for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
@@ -75,27 +91,59 @@ TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
                             made.Value("exp"), sum, "gradients");
       made.ReplaceReads(made.Value("exp"), sum, 2);
       RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
+      Executor& executor = run.engine->executor("test");
       for (int step = 0; step < 20; ++step) {
-        for (int64_t i = 0; i < kElements; ++i) {
-          run.Data(made.program.inputs[0].value)[i] = Input(rank.rank() + step, i);
-        }
-        RETURN_IF_ERROR(step % 2 == 0 ? run.executor->Run() : run.executor->RunTimed());
-        RETURN_IF_ERROR(
-            Expect("y", run.Data(made.program.outputs[0].value), kElements, [&](int64_t i) {
-              double expected = 0;
-              for (int r = 0; r < ranks; ++r) expected += std::exp(Input(r + step, i));
-              return expected * Input(rank.rank() + step, i) * Input(rank.rank() + step, i);
-            }));
+        const auto input = [&](int64_t i) { return Input(rank.rank() + step, i); };
+        RETURN_IF_ERROR(run.SetX(*run.engine, input));
+        RETURN_IF_ERROR(step % 2 == 0 ? executor.Run() : executor.RunTimed());
+        RETURN_IF_ERROR(run.ExpectY([&](int64_t i) {
+          double sum = 0;
+          for (int r = 0; r < ranks; ++r) sum += std::exp(Input(r + step, i));
+          return sum * input(i) * input(i);
+        }));
       }
-      const std::vector<InstructionTime>& times = run.executor->times();
+      const std::vector<InstructionTime>& times = executor.times();
       for (size_t i = 0; i < times.size(); ++i) {
-        if (times[i].begin_ns < run.executor->step_begin_ns() ||
-            times[i].end_ns < times[i].begin_ns || times[i].end_ns > run.executor->step_end_ns()) {
+        if (times[i].begin_ns < executor.step_begin_ns() || times[i].end_ns < times[i].begin_ns ||
+            times[i].end_ns > executor.step_end_ns()) {
           return absl::InternalError(absl::StrCat("instruction ", i, " ran outside of the step"));
         }
       }
+      run.engine.reset();
       return rank.Leave();
     }));
+  }
+}
+
+// What collectives touch lies in shared memory, everything else does not; both arenas are used to
+// their planned ends and not further.
+TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
+  for (const bool guarded : {false, true}) {
+    ExpectOk(
+        comm::RunFake({.ranks = 2, .guarded = guarded}, [&](comm::World& rank) -> absl::Status {
+          ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", 2}}));
+          Graph graph("test");
+          Tensor x = graph.Input("x", {DType::kF32, {kElements}});
+          Tensor a = Exp(x);
+          graph.SetOutput("y", Multiply(a, Square(x)));
+          RankRun run;
+          TestProgram made(graph, *run.backend);
+          const int32_t sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
+          made.InsertCollective(
+              1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+              made.Value("exp"), sum, "gradients");
+          made.ReplaceReads(made.Value("exp"), sum, 2);
+          RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
+          const SpaceBytes& arenas = made.program.arenas;
+          if (arenas[MemorySpace::kShared] != 128 || arenas[MemorySpace::kDevice] != 256) {
+            return absl::InternalError(made.program.ToString());
+          }
+          RETURN_IF_ERROR(CheckMemory(*run.engine, "test", [&](Engine& engine) {
+            return run.SetX(engine, [&](int64_t i) { return Input(rank.rank(), i); });
+          }));
+          run.engine.reset();
+          return rank.Leave();
+        }));
   }
 }
 
@@ -130,14 +178,14 @@ TEST(MeshCollectives, EachAxisOfAMeshIsAGroup) {
         "communication");
     made.ReplaceReads(made.Value("x"), all, 3);
     RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
-    for (int64_t i = 0; i < kElements; ++i)
-      run.Data(made.program.inputs[0].value)[i] = Input(rank.rank(), i);
-    RETURN_IF_ERROR(run.executor->Run());
-    RETURN_IF_ERROR(Expect("y", run.Data(made.program.outputs[0].value), kElements, [&](int64_t i) {
+    RETURN_IF_ERROR(run.SetX(*run.engine, [&](int64_t i) { return Input(rank.rank(), i); }));
+    RETURN_IF_ERROR(run.engine->Run("test"));
+    RETURN_IF_ERROR(run.ExpectY([&](int64_t i) {
       double sum = 0;
       for (int r = 0; r < kRanks; ++r) sum += Input(r, i);
       return -2 * sum;  // both ranks along "model" have their sum
     }));
+    run.engine.reset();
     return rank.Leave();
   }));
 }
@@ -166,12 +214,11 @@ TEST(MeshCollectives, MessagesGoAroundTheRing) {
     made.Insert(2, InstructionKind::kCopy, received, copied, "copies");
     made.ReplaceReads(made.Value("x"), copied, 3);
     RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
-    for (int64_t i = 0; i < kElements; ++i)
-      run.Data(made.program.inputs[0].value)[i] = Input(rank.rank(), i);
-    RETURN_IF_ERROR(run.executor->Run());
-    RETURN_IF_ERROR(Expect("y", run.Data(made.program.outputs[0].value), kElements, [&](int64_t i) {
-      return -Input((rank.rank() + kRanks - 1) % kRanks, i);
-    }));
+    RETURN_IF_ERROR(run.SetX(*run.engine, [&](int64_t i) { return Input(rank.rank(), i); }));
+    RETURN_IF_ERROR(run.engine->Run("test"));
+    RETURN_IF_ERROR(
+        run.ExpectY([&](int64_t i) { return -Input((rank.rank() + kRanks - 1) % kRanks, i); }));
+    run.engine.reset();
     return rank.Leave();
   }));
 }
@@ -191,7 +238,7 @@ std::string Error(const CollectiveRequest& request, const TensorType& output, bo
         made.program.outputs.push_back({"out", made_output});
         RETURN_IF_ERROR(made.Finish());
         ASSIGN_OR_RETURN(run.collectives, MeshCollectives::Create(mesh, &rank.communicator()));
-        error = Executor::Create(&made.program, run.backend.get(), nullptr,
+        error = Executor::Create(&made.program, run.backend.get(), Arenas(),
                                  alone ? nullptr : run.collectives.get())
                     .status()
                     .ToString();

@@ -70,7 +70,7 @@ TEST_F(TraceTest, HasASliceForEachInstruction) {
   EXPECT_EQ(outer[1]["dur"], 3500);
   ASSERT_EQ(counters.size(), 2);
   EXPECT_GT(counters[0]["args"]["bytes"], 0);
-  EXPECT_LE(counters[0]["args"]["bytes"], run_.arena_bytes);
+  EXPECT_LE(counters[0]["args"]["bytes"], run_.arena_bytes());
 
   EXPECT_DOUBLE_EQ(ShareOutsideKernels(times), 0.5);
 }

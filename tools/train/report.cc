@@ -93,7 +93,7 @@ std::string MemoryTable(const CompiledRun& run) {
   table += Row("live at the peak", fullest);
   table += Row("planned", planned);
   absl::StrAppendFormat(&table, "peak %s (%d bytes), of which %s is kept from step to step\n",
-                        FormatBytes(run.arena_bytes), run.arena_bytes,
+                        FormatBytes(run.arena_bytes()), run.arena_bytes(),
                         FormatBytes(run.state_bytes));
   return table;
 }
@@ -103,7 +103,7 @@ std::string PlanReport(absl::string_view model, const RunConfig& config, const C
   std::string text =
       absl::StrCat(ModelLine(model, config, run), "\n", TrainWork(run), "\n", MemoryTable(run));
   if (available > 0) {
-    const bool fits = run.arena_bytes <= available;
+    const bool fits = run.arena_bytes() <= available;
     absl::StrAppend(&text, fits ? "fits" : "does not fit",
                     " in this machine: ", FormatBytes(available), " are available\n");
   }

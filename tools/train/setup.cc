@@ -238,7 +238,7 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
 absl::Status CheckMemoryLimit(const Setup& setup, Mode mode) {
   const RunParts parts = PartsOf(mode);
   const int64_t limit = MemoryLimit(setup.config);
-  const int64_t peak = setup.compiled.arena_bytes;
+  const int64_t peak = setup.compiled.arena_bytes();
   if (limit == 0 || peak <= limit) return absl::OkStatus();
   std::string message = absl::StrCat(
       "memory_limit is ", setup.config.memory_limit(), ", and the run needs ", FormatBytes(peak),
@@ -247,9 +247,9 @@ absl::Status CheckMemoryLimit(const Setup& setup, Mode mode) {
     RunConfig recomputing = setup.config;
     recomputing.set_recompute("block");
     const absl::StatusOr<CompiledRun> compiled = Compile(setup, recomputing, parts);
-    if (compiled.ok() && compiled->arena_bytes < peak) {
+    if (compiled.ok() && compiled->arena_bytes() < peak) {
       absl::StrAppend(&message, ", or with --recompute=block ",
-                      SmallestLimit(compiled->arena_bytes));
+                      SmallestLimit(compiled->arena_bytes()));
     }
   }
   return absl::ResourceExhaustedError(message);

@@ -69,7 +69,7 @@ StepScale TrainLoop::Scale() const {
   scale.tokens = setup_.config.batch() * setup_.config.sequence();
   scale.best_seconds = WorkOf(program).model_flops / rates_.flops_per_second;
   scale.limit_seconds = LimitSeconds(program, rates_);
-  scale.memory_bytes = engine_->run().arena_bytes;
+  scale.memory_bytes = engine_->run().arena_bytes();
   return scale;
 }
 

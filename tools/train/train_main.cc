@@ -117,7 +117,7 @@ absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
                               [trainer](Engine& each) { return trainer->SetTrainInputs(each); }));
   PrintLine(absl::StrCat(
       "memory checked: every kernel of a step stays within its buffers, and the peak is ",
-      FormatBytes(engine->run().arena_bytes), " as planned"));
+      FormatBytes(engine->run().arena_bytes()), " as planned"));
   return Begin(setup, trainer);
 }
 
@@ -154,10 +154,10 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
   PrintLine(absl::StrCat("run folder: ", folder->path()));
   PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled));
   PrintNotes(setup.notes);
-  WarnOfMemory(setup.compiled.arena_bytes);
+  WarnOfMemory(setup.compiled.arena_bytes());
   RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
   ASSIGN_OR_RETURN(const MeasuredRates rates,
-                   MeasureRates(*setup.backend, setup.compiled.arena_bytes));
+                   MeasureRates(*setup.backend, setup.compiled.arena_bytes()));
   ResetPeakMemory();
   PrintLine(RatesLine(*setup.backend, rates));
   absl::PrintF("%s", MemoryTable(setup.compiled));
