@@ -34,7 +34,8 @@ class DropoutOp : public ElementwiseOperator {
     if (!(probability >= 0 && probability < 1)) {
       return check.Misfit("probability", "at least 0 and less than 1");
     }
-    RETURN_IF_ERROR(check.Has<std::string>("random_path"));
+    // A kernel request does not say which numbers are drawn.
+    if (attributes.Has("random_path")) RETURN_IF_ERROR(check.Has<std::string>("random_path"));
     RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, inputs[Input::kX].shape));
     return std::vector<TensorType>{inputs[Input::kX]};
   }

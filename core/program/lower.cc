@@ -196,9 +196,14 @@ class Lowering {
         if (value_of_[id] != kNone) instruction.after.push_back(value_of_[id]);
       }
     }
+    KernelWork work{Text(op.kind->name()), op.attributes};
+    if (std::optional<RandomDraw> draw = TakeDraw(outputs[0].shape, work.attributes)) {
+      instruction.draw = static_cast<int32_t>(program_.draws.size());
+      program_.draws.push_back(
+          {draw->path, {draw->global, draw->start, outputs[0].shape, MeshLayout()}});
+    }
     ASSIGN_OR_RETURN(instruction.kernel,
-                     kernels_.Enter({.op = Text(op.kind->name()), .attributes = op.attributes},
-                                    instruction.inputs, instruction.outputs));
+                     kernels_.Enter(std::move(work), instruction.inputs, instruction.outputs));
     const Kernel& kernel = *program_.KernelOf(instruction).kernel;
     for (size_t i = 0; i < instruction.inputs.size(); ++i) {
       if (!kernel.StridedInput(static_cast<int>(i))) {

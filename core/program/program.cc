@@ -150,6 +150,9 @@ std::string Program::ToString() const {
       const PlannedKernel& planned = KernelOf(instruction);
       const Attributes& attributes = planned.request.attributes;
       absl::StrAppend(&text, attributes.empty() ? "" : " ", attributes.ToString());
+      if (instruction.draw != kNone) {
+        absl::StrAppend(&text, " draws ", draws[instruction.draw].ToString(mesh));
+      }
       if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
       absl::StrAppend(&text, " kernel=", planned.kernel->name());
       if (planned.workspace_bytes > 0) {

@@ -16,6 +16,7 @@
 #include "core/kernels/interface/kernel.h"
 #include "core/program/collective_request.h"
 #include "core/program/memory_space.h"
+#include "core/program/rank_rules.h"
 
 namespace tessera {
 
@@ -103,6 +104,7 @@ struct Instruction {
   std::vector<int32_t> waits;  // instructions of other streams that have ended before it begins
   int32_t kernel = kNone;      // of kKernel: in Program::kernels
   int32_t collective = kNone;  // of kCollective, kSend, kReceive: in Program::collectives
+  int32_t draw = kNone;        // of a kernel that draws random numbers: in Program::draws
   std::vector<std::string> fused_paths;  // of the operators that were fused behind the main one
   std::vector<int32_t> inputs;           // values; epilogues' extra inputs come last
   std::vector<int32_t> outputs;          // values
@@ -131,6 +133,8 @@ struct Program {
   std::vector<std::string> streams = {"compute"};
   std::vector<PlannedKernel> kernels;          // each request once, in the order of first use
   std::vector<CollectiveRequest> collectives;  // each once
+  Mesh mesh;                                   // of one rank, unless a Plan says otherwise
+  std::vector<DrawRule> draws;
   std::vector<Instruction> instructions;
   std::vector<Buffer> buffers;
   std::vector<NamedValue> inputs;

@@ -180,6 +180,7 @@ class Verifier {
           RETURN_IF_ERROR(
               CheckSpaces(instruction.path, ids, {MemorySpace::kDevice, MemorySpace::kShared}));
         }
+        RETURN_IF_ERROR(CheckDraw(instruction));
         RETURN_IF_ERROR(CheckTypes(instruction.path, "input", instruction.inputs, request.inputs));
         return CheckTypes(instruction.path, "output", instruction.outputs, request.outputs);
       }
@@ -196,6 +197,19 @@ class Verifier {
       default:
         return CheckCollective(instruction);
     }
+  }
+
+  // Checks that an instruction draws its output's part of a global tensor.
+  absl::Status CheckDraw(const Instruction& instruction) const {
+    if (instruction.draw == kNone) return absl::OkStatus();
+    const DrawRule& draw = program_.draws[instruction.draw];
+    const absl::Status status = CheckPart(draw.part, program_.mesh);
+    if (!status.ok()) return Error(instruction.path, status.message());
+    const Shape local = draw.part.LocalShape(program_.mesh);
+    const Shape& drawn = program_.values[instruction.outputs[0]].type.shape;
+    if (local == drawn) return absl::OkStatus();
+    return Error(instruction.path, absl::StrCat("draws ", ShapeToString(local), ", its output is ",
+                                                ShapeToString(drawn)));
   }
 
   // Checks that values lie in memory that their instruction reaches.

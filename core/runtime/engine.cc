@@ -59,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   engine->states_ = StatesOf(engine->run_);
   for (const Program& program : engine->run_.programs) {
     ASSIGN_OR_RETURN(engine->executors_[program.name],
-                     Executor::Create(&program, backend, arenas, options.collectives));
+                     Executor::Create(&program, backend, arenas, options.rank));
   }
   return engine;
 }

@@ -42,8 +42,7 @@ struct EngineOptions {
   int fill = -1;
   // Null: the device allocates all arenas. Not called for an arena of no bytes.
   ArenaAllocator allocate;
-  // The other ranks, for Programs that communicate; must outlive the engine.
-  Collectives* collectives = nullptr;
+  RankPosition rank;
 };
 
 // Owns the arenas; the backend must outlive it. One thread at a time.

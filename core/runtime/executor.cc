@@ -17,6 +17,7 @@ struct Executor::Bound {
   const KernelRequest* request = nullptr;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
+  std::unique_ptr<RandomDraw> draw;
   // Of a collective:
   const CollectiveRequest* collective = nullptr;
   int group = 0;
@@ -66,12 +67,13 @@ void* Executor::AddressOf(int32_t value) const {
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program, Backend* backend,
                                                            const Arenas& arenas,
-                                                           Collectives* collectives) {
+                                                           const RankPosition& rank) {
   auto executor = absl::WrapUnique(new Executor());
   executor->program_ = program;
   executor->backend_ = backend;
   executor->arenas_ = arenas;
-  executor->collectives_ = collectives;
+  executor->collectives_ = rank.collectives;
+  executor->coordinates_ = program->mesh.CoordinatesOf(rank.rank);
   RETURN_IF_ERROR(executor->CreateStreams());
   for (const PlannedKernel& planned : program->kernels) {
     ASSIGN_OR_RETURN(executor->kernels_.emplace_back(), planned.kernel->Bind(planned.request));
@@ -118,6 +120,10 @@ absl::Status Executor::Bind(const Instruction& instruction) {
     const PlannedKernel& planned = program_->KernelOf(instruction);
     bound.kernel = kernels_[instruction.kernel].get();
     bound.request = &planned.request;
+    if (instruction.draw != kNone) {
+      bound.draw = std::make_unique<RandomDraw>(
+          program_->draws[instruction.draw].At(program_->mesh, coordinates_));
+    }
     if (instruction.workspace != kNone) {
       const Buffer& workspace = program_->buffers[instruction.workspace];
       bound.workspace = arenas_[workspace.space] + workspace.offset;
@@ -190,8 +196,8 @@ absl::Status Executor::At(int i, const absl::Status& status) const {
 absl::Status Executor::Start(int i) {
   Bound& bound = bound_[i];
   if (bound.kernel != nullptr) {
-    return bound.kernel->Run(
-        {*bound.request, bound.inputs, bound.outputs, bound.workspace, bound.workspace_bytes});
+    return bound.kernel->Run({*bound.request, bound.inputs, bound.outputs, bound.workspace,
+                              bound.workspace_bytes, bound.draw.get(), bound.stream});
   }
   const void* const from = bound.inputs.empty() ? nullptr : bound.inputs[0].data;
   void* const to = bound.outputs.empty() ? nullptr : bound.outputs[0].data;

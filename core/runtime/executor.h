@@ -25,6 +25,14 @@ struct InstructionTime {
 // The first byte of each arena; may be null if it has no bytes.
 using Arenas = BySpace<char*>;
 
+// The rank that runs a Program, among those of the Program's mesh.
+struct RankPosition {
+  int rank = 0;
+  // The other ranks; may be null if the Program has no collectives, otherwise it must outlive the
+  // executor.
+  Collectives* collectives = nullptr;
+};
+
 // The executor's thread issues all instructions in the Program's order. Kernels and copies go to a
 // stream of the backend for each of the Program's; collectives are started and make progress
 // meanwhile, until an instruction that waits for one, or that follows it on its stream, is due.
@@ -32,12 +40,12 @@ using Arenas = BySpace<char*>;
 // Not thread-safe. Program, backend, arenas and collectives must outlive it.
 class Executor {
  public:
-  // Binds every kernel of the Program and finds the groups of its collectives. `arenas` are the
-  // first bytes of memory of at least program.arenas bytes. `collectives` may be null if the
-  // Program has none; with some, all ranks create their executors in the same order.
+  // Binds every kernel of the Program, evaluates its rules for the rank, and finds the groups of
+  // its collectives. `arenas` are the first bytes of memory of at least program.arenas bytes. With
+  // collectives, all ranks create their executors in the same order.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program* program, Backend* backend,
                                                           const Arenas& arenas,
-                                                          Collectives* collectives);
+                                                          const RankPosition& rank);
   ~Executor();
 
   // Runs the step and waits for its end on all streams. Allocates nothing of its own. An error
@@ -79,6 +87,7 @@ class Executor {
   Backend* backend_ = nullptr;
   Arenas arenas_;
   Collectives* collectives_ = nullptr;
+  MeshCoordinates coordinates_;                        // of this rank
   std::vector<std::unique_ptr<Stream>> streams_;       // by the Program's streams
   std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels
   std::vector<Bound> bound_;                           // by instruction

@@ -45,13 +45,14 @@ struct RankRun {
   std::unique_ptr<Engine> engine;
 
   absl::Status Prepare(comm::World& rank, const Mesh& mesh, TestProgram& made) {
+    made.program.mesh = mesh;
     RETURN_IF_ERROR(made.Finish());
     ASSIGN_OR_RETURN(collectives, MeshCollectives::Create(mesh, &rank.communicator()));
     CompiledRun compiled;
     compiled.arenas = made.program.arenas;
     compiled.programs.push_back(made.program);
     EngineOptions options;
-    options.collectives = collectives.get();
+    options.rank = {rank.rank(), collectives.get()};
     options.allocate = ArenasOf(&rank, backend.get());
     ASSIGN_OR_RETURN(engine, Engine::Create(std::move(compiled), backend.get(), options));
     return absl::OkStatus();
@@ -223,6 +224,56 @@ TEST(MeshCollectives, MessagesGoAroundTheRing) {
   }));
 }
 
+// Every rank draws the numbers of its own part, from one Program and one kernel request.
+TEST(RankRules, RanksDrawTheirPartsOfOneTensor) {
+  constexpr int64_t kRows = 5, kColumns = 3;  // 3 rows on rank 0, 2 and one of padding on rank 1
+  const auto draw = [&](int ranks, int rank, const Shape& local) -> std::vector<double> {
+    const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+    Graph graph("test");
+    Tensor x = graph.Input("x", {DType::kF32, local});
+    graph.SetOutput("y", Dropout(x, 0.5));
+    TestProgram made(graph, *backend);
+    made.program.mesh = *Mesh::Create({{"data", ranks}});
+    PartRule& part = made.program.draws[0].part;
+    part.global = part.extent = {kRows, kColumns};
+    part.layout = MeshLayout({AxisLayout::Split(0)});
+    EXPECT_TRUE(made.Finish().ok()) << VerifyProgram(made.program);
+    EXPECT_EQ(made.program.kernels[0].key.find("random_path"), std::string::npos);
+    CompiledRun compiled;
+    compiled.arenas = made.program.arenas;
+    compiled.programs.push_back(made.program);
+    EngineOptions options;
+    options.rank.rank = rank;
+    auto engine = Engine::Create(std::move(compiled), backend.get(), options);
+    std::vector<double> y(NumElements(local), 1.0);
+    EXPECT_TRUE((*engine)->SetInput("test", "x", y).ok());
+    for (const char* input : {"seed", "step"}) {
+      EXPECT_TRUE((*engine)->SetScalarIfRead("test", input, 7).ok());
+    }
+    EXPECT_TRUE((*engine)->Run("test").ok());
+    EXPECT_TRUE((*engine)->ReadOutput("test", "y", absl::MakeSpan(y)).ok());
+    return y;
+  };
+  const std::vector<double> all = draw(1, 0, {kRows, kColumns});
+  const std::vector<double> first = draw(2, 0, {3, kColumns}), second = draw(2, 1, {3, kColumns});
+  for (int64_t i = 0; i < 3 * kColumns; ++i) EXPECT_EQ(first[i], all[i]) << i;
+  for (int64_t i = 0; i < 2 * kColumns; ++i) EXPECT_EQ(second[i], all[3 * kColumns + i]) << i;
+}
+
+TEST(RankRules, ADrawOfAnotherPartIsRefused) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Graph graph("test");
+  graph.SetOutput("y", Dropout(graph.Input("x", {DType::kF32, {4, 3}}), 0.5));
+  TestProgram made(graph, *backend);
+  made.program.mesh = *Mesh::Create({{"data", 2}});
+  PartRule& part = made.program.draws[0].part;
+  part.layout = MeshLayout({AxisLayout::Split(0)});
+  EXPECT_THAT(made.Finish().ToString(), HasSubstr("dropout: draws [2, 3], its output is [4, 3]"));
+  part.extent = {4, 4};
+  EXPECT_THAT(VerifyProgram(made.program).ToString(),
+              HasSubstr("a part [4, 4] at [0, 0] does not lie within [4, 3]"));
+}
+
 // Returns the error of making an executor for y = negate(collective(x)) on one rank.
 std::string Error(const CollectiveRequest& request, const TensorType& output, bool alone) {
   std::string error;
@@ -239,7 +290,7 @@ std::string Error(const CollectiveRequest& request, const TensorType& output, bo
         RETURN_IF_ERROR(made.Finish());
         ASSIGN_OR_RETURN(run.collectives, MeshCollectives::Create(mesh, &rank.communicator()));
         error = Executor::Create(&made.program, run.backend.get(), Arenas(),
-                                 alone ? nullptr : run.collectives.get())
+                                 {0, alone ? nullptr : run.collectives.get()})
                     .status()
                     .ToString();
         return rank.Leave();

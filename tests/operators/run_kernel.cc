@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -165,8 +166,11 @@ absl::Status RunWithWorkspace(Backend& backend, const Kernel& kernel, const Kern
   ASSIGN_OR_RETURN(char* workspace, memory.Place(scratch));
 
   ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> bound, kernel.Bind(request));
-  RETURN_IF_ERROR(bound->Run(
-      {request, input_views, output_views, workspace, static_cast<int64_t>(scratch.size())}));
+  std::optional<RandomDraw> draw;
+  if (!outputs.empty()) draw = DrawOf(outputs[0].type.shape, request.attributes);
+  RETURN_IF_ERROR(
+      bound->Run({request, input_views, output_views, workspace,
+                  static_cast<int64_t>(scratch.size()), draw.has_value() ? &*draw : nullptr}));
   RETURN_IF_ERROR(backend.Synchronize());
   RETURN_IF_ERROR(
       backend.CopyToHost(scratch.data(), workspace, static_cast<int64_t>(scratch.size())));

@@ -113,8 +113,8 @@ absl::Status Dropout(const KernelCall& call) {
   const auto step = static_cast<uint64_t>(*call.inputs[DropoutInput::kStep].As<int64_t>());
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
-  const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
-  const GlobalIndices indices(attributes, y.shape);
+  const RandomStream stream = MakeStream(seed, call.draw->path);
+  const GlobalIndices indices(*call.draw, y.shape);
   ParallelFor(call.request.threads, y.elements(), 4096, [&](int64_t begin, int64_t end) {
     if (threshold > 0xffffffffu) {  // No word is so large.
       std::fill(y.As<float>() + begin, y.As<float>() + end, 0.0f);

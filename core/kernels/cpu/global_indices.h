@@ -1,28 +1,26 @@
-// The elements of a global tensor that a random draw makes: the attributes `start` and `whole`.
+// The elements of a global tensor that a random draw makes.
 #ifndef TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
 #define TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
 
 #include <algorithm>
 #include <cstdint>
 
-#include "core/graph/attributes.h"
+#include "core/kernels/interface/random_draw.h"
 #include "core/tensor/shape.h"
 
 namespace tessera::cpu {
 
-// Maps an element of a part to its row-major index in the global tensor. A tensor without the
-// attributes is the global one.
+// Maps an element of a part to its row-major index in the global tensor.
 class GlobalIndices {
  public:
-  GlobalIndices(const Attributes& attributes, const Shape& shape) : shape_(shape) {
-    if (!attributes.Has("whole")) {  // One long row.
+  GlobalIndices(const RandomDraw& draw, const Shape& shape) : shape_(shape) {
+    if (shape == draw.global) {  // One long row.
       shape_ = {NumElements(shape)};
       strides_ = {1};
       return;
     }
-    strides_ = RowMajorStrides(attributes.GetInts("whole"));
-    const auto& start = attributes.GetInts("start");
-    for (size_t d = 0; d < start.size(); ++d) first_ += start[d] * strides_[d];
+    strides_ = RowMajorStrides(draw.global);
+    first_ = FirstIndex(draw);
     if (shape_.empty()) {
       shape_ = {1};
       strides_ = {1};

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -66,6 +67,7 @@ class Ready {
       outputs_.push_back(View(backend, type, use, i++));
     }
     for (const auto& [input, output] : use.in_place) outputs_[output].data = inputs_[input].data;
+    draw_ = DrawOf(request_.outputs[0].shape, request_.attributes);
     workspace_bytes_ = kernel->WorkspaceBytes(request_, backend.processor());
     workspace_ = Memory(backend, workspace_bytes_);
     auto bound = kernel->Bind(request_);
@@ -76,7 +78,8 @@ class Ready {
   double SecondsOfRun() {
     const double start = Now();
     const absl::Status status =
-        bound_->Run({request_, inputs_, outputs_, workspace_, workspace_bytes_});
+        bound_->Run({request_, inputs_, outputs_, workspace_, workspace_bytes_,
+                     draw_.has_value() ? &*draw_ : nullptr});
     const double seconds = Now() - start;
     TESSERA_CHECK(status.ok()) << status;
     return seconds;
@@ -112,6 +115,7 @@ class Ready {
   std::vector<TensorView> inputs_, outputs_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;
+  std::optional<RandomDraw> draw_;
   std::unique_ptr<BoundKernel> bound_;
 };
 

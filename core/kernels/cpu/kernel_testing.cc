@@ -1,6 +1,7 @@
 #include "core/kernels/cpu/kernel_testing.h"
 
 #include <cstring>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -61,7 +62,9 @@ KernelResult RunKernel(const Kernel& kernel, const Use& use, int threads, char p
   EXPECT_TRUE(workspace.ok() && bound.ok()) << bound.status();
   char* const data = static_cast<char*>((*workspace)->data());
   std::memset(data, poison, bytes);
-  const absl::Status status = (*bound)->Run({request, inputs, outputs, data, bytes});
+  const std::optional<RandomDraw> draw = DrawOf(use.outputs[0].shape, use.attributes);
+  const absl::Status status =
+      (*bound)->Run({request, inputs, outputs, data, bytes, draw.has_value() ? &*draw : nullptr});
   EXPECT_TRUE(status.ok()) << request.Key() << ": " << status;
   result.workspace.assign(data, data + bytes);
   return result;

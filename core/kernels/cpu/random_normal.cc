@@ -13,9 +13,9 @@ absl::Status RandomNormal(const KernelCall& call) {
   const TensorView& y = call.outputs[0];
   const Attributes& attributes = call.request.attributes;
   const auto seed = static_cast<uint64_t>(*call.inputs[0].As<int64_t>());
-  const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
+  const RandomStream stream = MakeStream(seed, call.draw->path);
   const double mean = attributes.GetDouble("mean"), stddev = attributes.GetDouble("stddev");
-  const GlobalIndices indices(attributes, y.shape);
+  const GlobalIndices indices(*call.draw, y.shape);
   ParallelFor(call.request.threads, y.elements(), 1024, [&](int64_t begin, int64_t end) {
     indices.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
       for (int64_t i = 0; i < count; ++i) {

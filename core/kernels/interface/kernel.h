@@ -15,6 +15,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/graph/attributes.h"
+#include "core/kernels/interface/device.h"
+#include "core/kernels/interface/random_draw.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor_view.h"
 
@@ -59,10 +61,12 @@ struct KernelCall {
   absl::Span<const TensorView> outputs;
   void* workspace = nullptr;  // 64-byte aligned, uninitialised
   int64_t workspace_bytes = 0;
+  const RandomDraw* draw = nullptr;  // of an operator that draws random numbers
+  Stream* stream = nullptr;          // of the device, on which the work is issued
 };
 
 // A kernel made ready for one request: a library's primitive is built here, once. Run() allocates
-// no memory, and runs on the backend's stream. Not thread-safe.
+// no memory, and issues its work on the call's stream. Not thread-safe.
 class BoundKernel {
  public:
   virtual ~BoundKernel() = default;

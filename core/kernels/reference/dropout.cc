@@ -17,8 +17,8 @@ absl::Status Dropout(const KernelCall& call) {
   const auto step = static_cast<uint64_t>(*call.inputs[DropoutInput::kStep].As<int64_t>());
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
-  const RandomStream stream = MakeStream(seed, attributes.GetString("random_path"));
-  const GlobalIndices global = IndicesInGlobal(attributes, y.shape);
+  const RandomStream stream = MakeStream(seed, call.draw->path);
+  const GlobalIndices global = IndicesInGlobal(*call.draw);
   ForEachIndex<3>(
       y.shape, {x.strides, y.strides, global.strides}, [&](int64_t i, int64_t j, int64_t offset) {
         const uint64_t index = global.first + offset;

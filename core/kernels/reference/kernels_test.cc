@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -70,7 +71,9 @@ absl::Status RunKernel(absl::string_view op, const Attributes& attributes,
   auto workspace = backend->Allocate((*kernel)->WorkspaceBytes(request, backend->processor()),
                                      /*guarded=*/false);
   if (!workspace.ok()) return workspace.status();
-  return (*bound)->Run({request, inputs, outputs, (*workspace)->data(), (*workspace)->bytes()});
+  const std::optional<RandomDraw> draw = DrawOf(outputs[0].shape, attributes);
+  return (*bound)->Run({request, inputs, outputs, (*workspace)->data(), (*workspace)->bytes(),
+                        draw.has_value() ? &*draw : nullptr});
 }
 
 TEST(ReferenceBackend, KeepsFloatsInDouble) {

@@ -3,9 +3,8 @@
 #define TESSERA_CORE_KERNELS_REFERENCE_REGION_H_
 
 #include <cstdint>
-#include <vector>
 
-#include "core/graph/attributes.h"
+#include "core/kernels/interface/random_draw.h"
 #include "core/tensor/shape.h"
 
 namespace tessera::reference {
@@ -17,14 +16,8 @@ struct GlobalIndices {
   Strides strides;
 };
 
-// Reads the region from the attributes `start` and `whole`. Without them, a tensor of shape `shape`
-// is the global one.
-inline GlobalIndices IndicesInGlobal(const Attributes& attributes, const Shape& shape) {
-  if (!attributes.Has("whole")) return {0, RowMajorStrides(shape)};
-  GlobalIndices indices{0, RowMajorStrides(attributes.GetInts("whole"))};
-  const std::vector<int64_t>& start = attributes.GetInts("start");
-  for (size_t d = 0; d < start.size(); ++d) indices.first += start[d] * indices.strides[d];
-  return indices;
+inline GlobalIndices IndicesInGlobal(const RandomDraw& draw) {
+  return {FirstIndex(draw), RowMajorStrides(draw.global)};
 }
 
 }  // namespace tessera::reference
