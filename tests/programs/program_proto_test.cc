@@ -1,0 +1,149 @@
+// Programs of every model as messages: what is read is what was written, and a message that was
+// changed on the way is refused or is another valid Program.
+#include "core/program/program_proto.h"
+
+#include <memory>
+#include <random>
+#include <string>
+
+#include "core/ops/ops.h"
+#include "core/program/compile.h"
+#include "core/program/verify.h"
+#include "core/train/programs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "models/mlp/mlp.h"
+#include "tools/backends/backends.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<Model> MakeModel(const std::string& name) {
+  if (name == "mlp") {
+    MlpConfig config;
+    config.set_window(12);
+    config.set_channels(10);
+    config.add_hidden(33);
+    config.set_vocabulary(61);
+    return *CreateMlp(config);
+  }
+  GptConfig config;
+  config.set_layers(2);
+  config.set_heads(2);
+  config.set_channels(18);
+  config.set_vocabulary(61);
+  config.set_context(12);
+  config.set_untied_head(name == "gpt_untied");
+  config.set_dropout(name == "gpt_dropout" ? 0.1 : 0);
+  return *CreateGpt(config);
+}
+
+CompiledRun Compile(const std::string& model, const Backend& backend, int64_t micro_batches) {
+  RunConfig config;
+  config.set_steps(10);
+  config.set_batch(4);
+  config.set_sequence(12);
+  config.set_micro_batches(micro_batches);
+  config.set_recompute(micro_batches > 1 ? "block" : "none");
+  config.mutable_sample()->set_tokens(5);
+  OptimizerConfig& optimizer = *config.mutable_optimizer();
+  optimizer.set_kind("adamw");
+  optimizer.set_lr(1e-3);
+  optimizer.set_schedule("constant");
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_eps(1e-8);
+  optimizer.set_clip_norm(1);
+  const std::unique_ptr<Model> made = MakeModel(model);
+  auto graphs = RecordRun(*made, config, RunParts::kAll);
+  EXPECT_TRUE(graphs.ok()) << graphs.status();
+  const Plan plan = MakePlan(config, *graphs);
+  auto run = CompileRun(*std::move(graphs), plan, backend);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return *std::move(run);
+}
+
+TEST(ProgramProto, EveryProgramOfEveryModelIsReadAsItWasWritten) {
+  for (const std::string device : {"cpu", "reference"}) {
+    const std::unique_ptr<Backend> backend = *MakeBackend(device, 2);
+    for (const std::string model : {"mlp", "gpt_tied", "gpt_untied", "gpt_dropout"}) {
+      for (const int64_t micro_batches : {1, 2}) {
+        const CompiledRun run = Compile(model, *backend, micro_batches);
+        for (const Program& program : run.programs) {
+          const std::string bytes = ToProto(program).SerializeAsString();
+          ProgramProto message;
+          ASSERT_TRUE(message.ParseFromString(bytes));
+          const absl::StatusOr<Program> read = FromProto(message, *backend);
+          ASSERT_TRUE(read.ok()) << model << ": " << read.status();
+          EXPECT_EQ(read->ToString(), program.ToString()) << model;
+          EXPECT_EQ(ToProto(*read).SerializeAsString(), bytes) << model;
+          EXPECT_TRUE(VerifyProgram(*read).ok()) << VerifyProgram(*read);
+        }
+      }
+    }
+  }
+}
+
+class BadProgramProto : public ::testing::Test {
+ protected:
+  std::string Error() {
+    const absl::StatusOr<Program> read = FromProto(message_, *backend_);
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << read.status();
+    return std::string(read.status().message());
+  }
+
+  std::unique_ptr<Backend> backend_ = *MakeBackend("reference", 1);
+  ProgramProto message_ = ToProto(*Compile("mlp", *backend_, 1).FindProgram(kTrain));
+};
+
+TEST_F(BadProgramProto, AKernelThatTheBackendLacksIsNamed) {
+  message_.mutable_kernels(0)->set_kernel("cudnn");
+  EXPECT_THAT(Error(), HasSubstr("program 'train', kernel 0: backend 'reference' has no kernel "
+                                 "'cudnn' for "));
+}
+
+TEST_F(BadProgramProto, AnIndexOutOfRangeIsNamed) {
+  message_.mutable_instructions(3)->set_inputs(0, 100000);
+  EXPECT_THAT(Error(), HasSubstr("program 'train', instruction 3: value 100000 does not exist"));
+}
+
+TEST_F(BadProgramProto, AWaitForALaterInstructionIsRefused) {
+  message_.mutable_instructions(3)->add_waits(3);
+  EXPECT_THAT(Error(), HasSubstr("instruction 3: earlier instruction 3 does not exist"));
+}
+
+TEST_F(BadProgramProto, AHugeTensorIsRefused) {
+  message_.mutable_values(0)->mutable_type()->set_shape(0, int64_t{1} << 60);
+  EXPECT_THAT(Error(), HasSubstr("value 0: a tensor with a dimension of 1152921504606846976"));
+}
+
+// Whatever a plugin returns, it is an error or a Program that can be verified.
+TEST_F(BadProgramProto, ChangedBytesAreRefusedOrVerified) {
+  const std::string bytes = message_.SerializeAsString();
+  std::mt19937 random(1);
+  int refused = 0, wrong = 0, right = 0;
+  for (int trial = 0; trial < 3000; ++trial) {
+    std::string changed = bytes;
+    changed[random() % changed.size()] = static_cast<char>(random());
+    ProgramProto message;
+    if (!message.ParseFromString(changed)) continue;
+    const absl::StatusOr<Program> read = FromProto(message, *backend_);
+    if (!read.ok()) {
+      ++refused;
+      EXPECT_EQ(read.status().message().find('\n'), absl::string_view::npos) << read.status();
+    } else if (!VerifyProgram(*read).ok()) {
+      ++wrong;
+    } else {
+      ++right;  // a path, or a cost
+    }
+  }
+  EXPECT_GT(refused, 50);
+  EXPECT_GT(wrong, 50);
+  EXPECT_GT(right, 50);
+}
+
+}  // namespace
+}  // namespace tessera
