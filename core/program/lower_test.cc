@@ -266,6 +266,13 @@ TEST_F(LowerTest, TheVerifierFindsAViewThatLeavesItsTensor) {
   EXPECT_THAT(VerifyProgram(program).ToString(), HasSubstr("reaches outside of x"));
 }
 
+// It was refused: the second half of no rows begins behind a buffer of no bytes.
+TEST_F(LowerTest, AViewOfNoElementsMayLieBehindItsBuffer) {
+  Tensor x = graph_.Input("x", F32({0, 4}));
+  graph_.SetOutput("y", Exp(Slice(x, 1, 2, 2)));
+  EXPECT_TRUE(VerifyProgram(Compile(graph_)).ok());
+}
+
 // --- Several values in one buffer ----------------------------------------------------------------
 
 // y = exp(x) * square(x), both of which lie in one buffer, as gradients do in their bucket.

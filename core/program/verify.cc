@@ -48,8 +48,9 @@ class Verifier {
       if (value.buffer == kNone) continue;
       const int64_t end = value.offset + ExtentInElements(value.type.shape, value.strides) *
                                              SizeOf(value.type.dtype);
+      const bool empty = NumElements(value.type.shape) == 0;  // such a value may lie anywhere
       if (value.offset < 0 || value.offset % SizeOf(value.type.dtype) != 0 ||
-          end > program_.buffers[value.buffer].bytes) {
+          (!empty && end > program_.buffers[value.buffer].bytes)) {
         return Error(value.path, absl::StrCat("does not lie in its buffer, #", value.buffer));
       }
       if (value.within == kNone) continue;
@@ -60,8 +61,7 @@ class Verifier {
       }
       if (tensor.type.dtype != value.type.dtype)
         return Error(value.path, "a view of another dtype");
-      if (NumElements(value.type.shape) > 0 &&
-          (value.offset < tensor.offset || end > BytesOf(tensor).end())) {
+      if (!empty && (value.offset < tensor.offset || end > BytesOf(tensor).end())) {
         return Error(value.path, absl::StrCat("reaches outside of ", tensor.path));
       }
     }
