@@ -66,7 +66,10 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
     }
   };
 
-  if (depends[loss.id()]) gradients[loss.id()] = operators.fill(graph, loss.type(), 1.0);
+  if (depends[loss.id()]) {
+    gradients[loss.id()] = operators.fill(graph, loss.type(), 1.0);
+    graph.SetGradientOfValue(gradients[loss.id()].id(), loss.id());
+  }
   for (OpId id = forward_ops - 1; id >= 0; --id) {
     std::vector<Tensor> output_gradients;
     bool any = false;
@@ -90,6 +93,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
 
     GradientBuilder builder(&graph, id, std::move(output_gradients), needed);
     const Operator& kind = *graph.op(id).kind;
+    const OpId first_gradient_op = static_cast<OpId>(graph.ops().size());
     {
       Scope scope(&graph, absl::StrCat(graph.op(id).path, ".backward"));
       absl::Status status = kind.Gradient(builder);
@@ -98,6 +102,8 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         return absl::Status(status.code(), absl::StrCat("the gradient of '", graph.op(id).path,
                                                         "': ", status.message()));
       }
+      const OpId end = static_cast<OpId>(graph.ops().size());
+      for (OpId op = first_gradient_op; op < end; ++op) graph.SetGradientOf(op, id);
       for (size_t i = 0; i < needed.size(); ++i) {
         const Tensor contribution = builder.input_gradients()[i];
         if (!needed[i] || !contribution.valid()) continue;
@@ -108,8 +114,10 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
                                                   TypeToString(contribution.type()), ", the input ",
                                                   TypeToString(graph.value(input).type)));
         }
+        graph.SetGradientOfValue(contribution.id(), input);
         Tensor& sum = gradients[input];
         sum = sum.valid() ? operators.add(sum, contribution) : contribution;
+        graph.SetGradientOfValue(sum.id(), input);
       }
     }
   }
@@ -118,6 +126,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
   for (const Tensor& target : targets) {
     Tensor gradient = gradients[target.id()];
     if (!gradient.valid()) gradient = operators.fill(graph, target.type(), 0.0);
+    graph.SetGradientOfValue(gradient.id(), target.id());
     name_gradient(target.id(), gradient, /*is_target=*/true);
     result.push_back(gradient);
   }

@@ -81,6 +81,26 @@ TEST_F(AutogradTest, GradientsLieInTheScopeOfTheirOperator) {
   EXPECT_EQ(graph_.phase(), Phase::kForward);
 }
 
+TEST_F(AutogradTest, RecordsWhoseGradientsThereAre) {
+  const Tensor y = Times(x_, w_);
+  const Tensor loss = Loss(Plus(y, Times(y, w_)));
+  const std::vector<Tensor> gradients = Gradients(loss, {w_});
+  EXPECT_EQ(graph_.value(gradients[0].id()).gradient_of, w_.id());
+  int links = 0;
+  for (const Op& op : graph_.ops()) {
+    if (op.gradient_of == kNone) continue;
+    ++links;
+    EXPECT_EQ(op.phase, Phase::kBackward);
+    const Op& forward = graph_.op(op.gradient_of);
+    EXPECT_EQ(forward.phase, Phase::kForward);
+    EXPECT_TRUE(absl::StartsWith(op.path, absl::StrCat(forward.path, ".backward."))) << op.path;
+  }
+  EXPECT_GE(links, 3);
+  const ValueId y_gradient = graph_.FindValue(absl::StrCat(graph_.value(y.id()).path, ".grad"));
+  ASSERT_NE(y_gradient, kNone);
+  EXPECT_EQ(graph_.value(y_gradient).gradient_of, y.id());
+}
+
 TEST_F(AutogradTest, ComputesOnlyWhatIsAskedFor) {
   const Tensor unused = Times(w_, w_);
   Gradients(Loss(Plus(Times(x_, x_), w_)), {w_});

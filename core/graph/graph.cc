@@ -233,6 +233,7 @@ void Graph::AddOp(Op op) {
 OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
   const OpId id = static_cast<OpId>(ops_.size());
   op.outputs.clear();
+  op.gradient_of = kNone;  // of another Graph
   op.path = FreePath(std::move(op.path));
   for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
     op.outputs.push_back(AddValue(outputs[i].path, outputs[i].type, outputs[i].role, id, i));

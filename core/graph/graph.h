@@ -63,6 +63,9 @@ struct Value {
   Role role = Role::kActivation;
   OpId producer = kNone;  // kNone: an input, or the input value of a state
   int output_index = 0;   // of the producer
+  // The value that this is the gradient of, or a contribution to it. kNone: not a gradient, or the
+  // Graph was rewritten. One gradient may serve several values; then it is the first of them.
+  ValueId gradient_of = kNone;
 };
 
 struct Op {
@@ -74,6 +77,8 @@ struct Op {
   Phase phase = Phase::kForward;
   std::vector<OpId> after;  // must run later than these, though it reads nothing of theirs
   bool recomputed = false;  // repeats another op to save memory
+  // The forward op whose gradient rule recorded this one. kNone: none, or the Graph was rewritten.
+  OpId gradient_of = kNone;
 };
 
 // An input of the step.
@@ -179,6 +184,13 @@ class Graph {
   void Rename(ValueId value, absl::string_view path);
   // `op` must run after `earlier`.
   void AddOrderEdge(OpId op, OpId earlier);
+  // `op` was recorded by the gradient rule of `forward`.
+  void SetGradientOf(OpId op, OpId forward) { ops_[op].gradient_of = forward; }
+  // `gradient` is that of `value`, unless it is known as another one's.
+  void SetGradientOfValue(ValueId gradient, ValueId value) {
+    ValueId& of = values_[gradient].gradient_of;
+    if (of == kNone) of = value;
+  }
   void SetAttribute(OpId op, absl::string_view name, AttributeValue value) {
     ops_[op].attributes.Set(name, std::move(value));
   }
