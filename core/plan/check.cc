@@ -10,6 +10,7 @@
 #include "core/plan/pass_names.h"
 #include "core/plan/recompute.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 
@@ -34,9 +35,28 @@ absl::Status CheckPasses(const PlanPart& part) {
   return absl::OkStatus();
 }
 
+// Layouts are said of the axes of a mesh.
+absl::Status CheckMesh(const Plan& plan) {
+  for (const Stage& stage : plan.stages()) {
+    if (stage.mesh_size() > 0) continue;
+    const auto error = [](absl::string_view choice, absl::string_view path) {
+      return absl::InvalidArgumentError(absl::StrCat("the Plan has no mesh, but a layout for ",
+                                                     choice, " ", Quote(path),
+                                                     "; name an axis: mesh { name: \"data\" }"));
+    };
+    if (stage.store_size() > 0) return error("store", stage.store(0).path());
+    if (stage.operator__size() > 0) return error("operator", stage.operator_(0).path());
+    if (stage.group_size() > 0) return error("group", stage.group(0).path());
+    for (const PlanPart& part : stage.parts()) {
+      if (part.operator__size() > 0) return error("operator", part.operator_(0).path());
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status CheckPlan(const Plan& plan) {
+absl::Status CheckPlanForm(const Plan& plan) {
   if (plan.format() != 0 && plan.format() != kPlanFormat) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan has format ", plan.format(),
                                                    "; this version reads format ", kPlanFormat));
@@ -45,11 +65,7 @@ absl::Status CheckPlan(const Plan& plan) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan has ", plan.stages_size(), " stages; this version runs one"));
   }
-  if (plan.stages_size() == 1 && plan.stages(0).mesh_size() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the Plan is for a mesh of devices with axis '",
-                                                   plan.stages(0).mesh(0).name(),
-                                                   "'; this version runs one device"));
-  }
+  RETURN_IF_ERROR(CheckMesh(plan));
   absl::flat_hash_set<std::string> graphs;
   for (const Stage& stage : plan.stages()) {
     for (const PlanPart& part : stage.parts()) {
@@ -69,6 +85,14 @@ absl::Status CheckPlan(const Plan& plan) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckPlan(const Plan& plan) {
+  RETURN_IF_ERROR(CheckPlanForm(plan));
+  if (plan.stages_size() == 0 || plan.stages(0).mesh_size() == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the Plan is for a mesh of devices with axis '",
+                                                 plan.stages(0).mesh(0).name(),
+                                                 "'; this version runs one device"));
 }
 
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {

@@ -12,9 +12,12 @@ namespace tessera {
 inline constexpr int kPlanFormat = 1;
 
 // InvalidArgument, in one line, if this version of Tessera cannot follow the Plan, whatever the
-// Graphs: another format, more than one device, a part without or with another one's graph, a
-// negative number of micro-batches, a pass or an option that there is not. Format 0 is that of an
-// open Plan, and fits.
+// Graphs: another format, more than one stage, a part without or with another one's graph, a
+// negative number of micro-batches, a pass or an option that there is not, layouts without a mesh.
+// Format 0 is that of an open Plan, and fits.
+absl::Status CheckPlanForm(const Plan& plan);
+
+// The same for what runs on one device: InvalidArgument also if the Plan has a mesh.
 absl::Status CheckPlan(const Plan& plan);
 
 // InvalidArgument if the part names another graph, was made for a Graph with another fingerprint

@@ -1,0 +1,107 @@
+#include "core/plan/complete.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/layout/layout_proto.h"
+#include "core/layout/mesh.h"
+#include "core/plan/check.h"
+#include "core/plan/graph_layouts.h"
+#include "core/plan/layout_decisions.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+// Lists how every state and input is stored, sorted by path.
+void ListStores(const LayoutDecisions& decisions, const std::vector<GraphLayouts>& layouts,
+                const Mesh& mesh, Stage& stage) {
+  std::vector<std::pair<std::string, std::string>> stores;
+  for (const auto& [path, stored] : decisions.stored) {
+    stores.emplace_back(path, stored.layout.ToString(mesh));
+  }
+  for (const GraphLayouts& graph : layouts) {
+    for (const auto& [path, layout] : graph.caches) {
+      stores.emplace_back(path, layout.ToString(mesh));
+    }
+  }
+  std::sort(stores.begin(), stores.end());
+  stage.clear_store();
+  for (auto& [path, layout] : stores) {
+    StoreChoice& choice = *stage.add_store();
+    choice.set_path(std::move(path));
+    choice.set_layout(std::move(layout));
+  }
+}
+
+void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage) {
+  stage.clear_group();
+  for (const StoreGroup& group : decisions.groups) {
+    GroupChoice& choice = *stage.add_group();
+    choice.set_path(absl::StrJoin(group.members, "|"));
+    choice.set_layout(absl::StrCat(mesh.axis(group.axis).name, ": flat"));
+  }
+}
+
+PlanPart& PartFor(const Graph& graph, Stage& stage) {
+  for (PlanPart& part : *stage.mutable_parts()) {
+    if (part.graph() == graph.name()) return part;
+  }
+  PlanPart& part = *stage.add_parts();
+  part.set_graph(graph.name());
+  return part;
+}
+
+void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& mesh,
+                   PlanPart& part) {
+  part.clear_operator_();
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    OperatorChoice& choice = *part.add_operator_();
+    choice.set_path(graph.ops()[i].path);
+    choice.set_signature(AxisUsesToString(layouts.ops[i], mesh));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
+  RETURN_IF_ERROR(CheckPlanForm(plan));
+  const Stage open = plan.stages_size() > 0 ? plan.stages(0) : Stage();
+  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(AxesFromProto(open.mesh()), ranks);
+  if (open.mesh_size() == 0 && ranks > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan has no mesh for the ", ranks,
+                     " ranks of the job; name an axis: mesh { name: \"data\" }"));
+  }
+  if (!mesh.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
+  }
+  if (mesh->num_axes() == 0) return plan;
+  ASSIGN_OR_RETURN(const LayoutDecisions decisions, FindDecisions(open, graphs, *mesh));
+  std::vector<GraphLayouts> layouts;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    ASSIGN_OR_RETURN(GraphLayouts graph,
+                     LayOutGraph(graphs[i], static_cast<int>(i), *mesh, decisions));
+    layouts.push_back(std::move(graph));
+  }
+  Plan completed = plan;
+  completed.set_format(kPlanFormat);
+  Stage& stage = *completed.mutable_stages(0);
+  *stage.mutable_mesh() = ToProto(*mesh);
+  ListStores(decisions, layouts, *mesh, stage);
+  ListGroups(decisions, *mesh, stage);
+  stage.clear_operator_();
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    PlanPart& part = PartFor(graphs[i], stage);
+    RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));
+    part.set_fingerprint(graphs[i].Fingerprint());
+    ListOperators(graphs[i], layouts[i], *mesh, part);
+  }
+  return completed;
+}
+
+}  // namespace tessera

@@ -1,0 +1,357 @@
+#include "core/plan/layout_decisions.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/layout/layout_text.h"
+#include "core/plan/path_pattern.h"
+#include "core/status/status_macros.h"
+#include "core/text/nearest_name.h"
+#include "core/text/quote.h"
+
+namespace tessera {
+namespace {
+
+// A state or an input of the Graphs.
+struct Subject {
+  std::string path;
+  TensorType type;
+  Role role = Role::kInput;
+  bool trainable = true;
+};
+
+// Paths that a pattern may name, by number.
+class PathIndex {
+ public:
+  void Add(absl::string_view path) {
+    number_.emplace(path, paths_.size());
+    paths_.emplace_back(path.data(), path.size());
+  }
+  bool Has(absl::string_view path) const { return number_.contains(path); }
+  const std::vector<std::string>& paths() const { return paths_; }
+
+  // The numbers of the paths that match, rising.
+  std::vector<int> Matching(const PathPattern& pattern) const {
+    std::vector<int> found;
+    if (pattern.has_wildcards()) {
+      for (size_t i = 0; i < paths_.size(); ++i) {
+        if (pattern.Matches(paths_[i])) found.push_back(static_cast<int>(i));
+      }
+      return found;
+    }
+    for (const std::string& path : pattern.paths()) {
+      const auto it = number_.find(path);
+      if (it != number_.end()) found.push_back(static_cast<int>(it->second));
+    }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
+ private:
+  std::vector<std::string> paths_;
+  absl::flat_hash_map<std::string, size_t> number_;
+};
+
+absl::Status Annotated(absl::string_view choice, absl::string_view path,
+                       const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(), absl::StrCat("the Plan's ", choice, " ", Quote(path), ": ", status.message()));
+}
+
+class DecisionFinder {
+ public:
+  DecisionFinder(const Stage& stage, absl::Span<const Graph> graphs, const Mesh& mesh)
+      : stage_(stage), graphs_(graphs), mesh_(mesh) {
+    for (const Graph& graph : graphs) graph_names_.push_back(absl::StrCat("'", graph.name(), "'"));
+    for (const PlanPart& part : stage.parts()) {
+      const bool known =
+          absl::c_any_of(graphs, [&](const Graph& graph) { return graph.name() == part.graph(); });
+      if (!known && !part.fingerprint().empty()) may_match_nothing_ = true;
+    }
+  }
+
+  absl::StatusOr<LayoutDecisions> Find() && {
+    ListSubjects();
+    FindOptimizerState();
+    for (const StoreChoice& choice : stage_.store()) {
+      RETURN_IF_ERROR(Annotated("store", choice.path(), FindStored(choice)));
+    }
+    for (const GroupChoice& choice : stage_.group()) {
+      RETURN_IF_ERROR(Annotated("group", choice.path(), FindGroups(choice)));
+    }
+    RETURN_IF_ERROR(FillIn());
+    RETURN_IF_ERROR(FindOperators());
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Unmatched(const PathPattern& pattern, absl::string_view kind,
+                         const std::vector<std::string>& paths) const {
+    if (may_match_nothing_) return absl::OkStatus();
+    const std::string near =
+        pattern.has_wildcards() ? "" : DidYouMean(pattern.paths().front(), paths);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no ", kind, " of the graphs ", absl::StrJoin(graph_names_, ", "), " matches", near));
+  }
+
+  void AddSubject(absl::string_view path, const TensorType& type, Role role, bool trainable) {
+    if (index_.Has(path)) return;
+    index_.Add(path);
+    subjects_.push_back({index_.paths().back(), type, role, trainable});
+  }
+
+  void ListSubjects() {
+    for (const Graph& graph : graphs_) {
+      for (const State& state : graph.states()) {
+        AddSubject(state.path, state.type, state.role, state.trainable);
+      }
+      for (const GraphInput& input : graph.inputs()) {
+        const Value& value = graph.value(input.value);
+        AddSubject(value.path, value.type, Role::kInput, true);
+      }
+    }
+  }
+
+  // The optimizer state of a parameter is what one operator updates with it, and has its type.
+  void FindOptimizerState() {
+    for (const Graph& graph : graphs_) {
+      std::map<OpId, std::vector<const State*>> updates;
+      for (const State& state : graph.states()) {
+        if (state.updated == kNone || state.updated == state.input) continue;
+        updates[graph.value(state.updated).producer].push_back(&state);
+      }
+      for (const auto& [op, states] : updates) {
+        if (op == kNone) continue;
+        for (const State* state : states) {
+          if (state->role != Role::kParameter) continue;
+          for (const State* other : states) {
+            if (other->role == Role::kOptimizerState && other->type.shape == state->type.shape) {
+              parameter_of_[other->path] = state->path;
+            }
+          }
+        }
+      }
+    }
+  }
+
+  absl::Status FindStored(const StoreChoice& choice) {
+    ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
+    ASSIGN_OR_RETURN(const MeshLayout layout, ParseMeshLayout(choice.layout(), mesh_));
+    if (layout.partial()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quote(choice.layout()), " holds partial values; a store is S or B"));
+    }
+    const std::vector<int> matching = index_.Matching(pattern);
+    if (matching.empty()) return Unmatched(pattern, "state or input", index_.paths());
+    for (int i : matching) {
+      const Subject& subject = subjects_[i];
+      const absl::Status fits = CheckLayout(layout, subject.type.shape, mesh_);
+      if (!fits.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "': ", fits.message()));
+      }
+      if (!named_by_.emplace(subject.path, choice.path()).second) {
+        return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "' is named by store ",
+                                                       Quote(named_by_[subject.path]),
+                                                       " too; one of them must go"));
+      }
+      result_.stored[subject.path] = {layout, kNone};
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<int> FlatAxis(absl::string_view text) const {
+    const size_t colon = text.find(':');
+    if (colon == absl::string_view::npos ||
+        absl::StripAsciiWhitespace(text.substr(colon + 1)) != "flat") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quote(text), " is no layout of a group; one looks like 'data: flat'"));
+    }
+    return FindAxis(absl::StripAsciiWhitespace(text.substr(0, colon)), mesh_);
+  }
+
+  // The parameters that a group's pattern names, with the lengths of the scopes that match.
+  std::vector<std::pair<int, size_t>> MembersOf(const PathPattern& pattern) const {
+    std::vector<std::pair<int, size_t>> members;
+    const bool exact =
+        !pattern.has_wildcards() &&
+        absl::c_all_of(pattern.paths(), [&](const std::string& path) { return index_.Has(path); });
+    if (exact) {
+      for (int i : index_.Matching(pattern)) members.push_back({i, subjects_[i].path.size()});
+    } else {
+      for (size_t i = 0; i < subjects_.size(); ++i) {
+        const size_t scope = pattern.MatchingScope(subjects_[i].path);
+        if (scope > 0) members.push_back({static_cast<int>(i), scope});
+      }
+    }
+    const auto other = [&](const auto& member) {
+      return subjects_[member.first].role != Role::kParameter;
+    };
+    members.erase(std::remove_if(members.begin(), members.end(), other), members.end());
+    return members;
+  }
+
+  absl::Status FindGroups(const GroupChoice& choice) {
+    ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
+    ASSIGN_OR_RETURN(const int axis, FlatAxis(choice.layout()));
+    const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
+    if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
+    absl::flat_hash_map<std::string, size_t> group_of_scope;
+    for (const auto& [i, scope] : members) {
+      const Subject& subject = subjects_[i];
+      if (!grouped_by_.emplace(subject.path, choice.path()).second) {
+        return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "' is named by group ",
+                                                       Quote(grouped_by_[subject.path]),
+                                                       " too; one of them must go"));
+      }
+      const std::string key = choice.each() ? subject.path.substr(0, scope) : "";
+      const auto [it, first] = group_of_scope.emplace(key, result_.groups.size());
+      if (first) {
+        result_.groups.push_back({axis, {}});
+        first_member_.push_back(i);
+      }
+      const Subject& other = subjects_[first_member_[it->second]];
+      if (other.type.dtype != subject.type.dtype || other.trainable != subject.trainable) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "'", subject.path, "' and '", other.path,
+            "' differ in dtype or in whether they are trained; members of a group must agree"));
+      }
+      result_.groups[it->second].members.push_back(subject.path);
+      StoredLayout& stored = Stored(subject.path);
+      if (!stored.layout.axis(axis).broadcast()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "'", subject.path, "' is split over axis '", mesh_.axis(axis).name, "' by store ",
+            Quote(named_by_[subject.path]), " too; one of them must go"));
+      }
+      stored.flat_axis = axis;
+    }
+    return absl::OkStatus();
+  }
+
+  // The stored layout of a path, B if no store choice names it.
+  StoredLayout& Stored(const std::string& path) {
+    return result_.stored.emplace(path, StoredLayout{MeshLayout(mesh_.num_axes()), kNone})
+        .first->second;
+  }
+
+  // Optimizer state that no store names, or one as its parameter's, is stored with it.
+  absl::Status FillIn() {
+    for (const Subject& subject : subjects_) {
+      if (subject.role == Role::kCache || subject.role == Role::kOptimizerState) continue;
+      const StoredLayout& stored = Stored(subject.path);
+      if (subject.role == Role::kParameter) result_.updated[subject.path] = stored;
+    }
+    for (const Subject& subject : subjects_) {
+      if (subject.role != Role::kOptimizerState) continue;
+      const auto parameter = parameter_of_.find(subject.path);
+      if (parameter == parameter_of_.end()) {
+        Stored(subject.path);
+        continue;
+      }
+      const StoredLayout of_parameter = result_.stored[parameter->second];
+      const auto [it, open] = result_.stored.emplace(subject.path, of_parameter);
+      if (open || it->second.layout == of_parameter.layout) {
+        it->second = of_parameter;
+      } else if (of_parameter.flat_axis != kNone) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the Plan's store ", Quote(named_by_[subject.path]), ": '", subject.path,
+                         "' belongs to '", parameter->second,
+                         "', which is in a flat group; it is stored with it"));
+      } else {
+        result_.updated[parameter->second] = it->second;
+      }
+    }
+    for (const auto& [state, parameter] : parameter_of_) {
+      const StoredLayout updated = result_.updated[parameter];
+      result_.updated[state] = updated;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindOperators() {
+    std::vector<PathIndex> operators(graphs_.size());
+    result_.operators.resize(graphs_.size());
+    operator_named_by_.resize(graphs_.size());
+    std::vector<std::string> paths;
+    for (size_t g = 0; g < graphs_.size(); ++g) {
+      for (const Op& op : graphs_[g].ops()) operators[g].Add(op.path);
+    }
+    const auto find = [&](const OperatorChoice& choice, size_t begin, size_t end, bool open_units) {
+      return Annotated("operator", choice.path(),
+                       FindOperator(choice, operators, begin, end, open_units));
+    };
+    for (const OperatorChoice& choice : stage_.operator_()) {
+      RETURN_IF_ERROR(find(choice, 0, graphs_.size(), /*open_units=*/true));
+    }
+    for (const PlanPart& part : stage_.parts()) {
+      for (size_t g = 0; g < graphs_.size(); ++g) {
+        if (graphs_[g].name() != part.graph()) continue;
+        for (const OperatorChoice& choice : part.operator_()) {
+          RETURN_IF_ERROR(find(choice, g, g + 1, /*open_units=*/false));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Finds the choice's operators in the Graphs from `begin` to `end`. Those of a part are complete,
+  // and mean the units that they name.
+  absl::Status FindOperator(const OperatorChoice& choice, const std::vector<PathIndex>& operators,
+                            size_t begin, size_t end, bool open_units) {
+    ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
+    ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(choice.signature(), mesh_));
+    bool any = false;
+    for (size_t g = begin; g < end; ++g) {
+      for (int op : operators[g].Matching(pattern)) {
+        any = true;
+        const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
+        if (!first) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("'", graphs_[g].op(op).path, "' is named by operator ",
+                           Quote(it->second), " too; one of them must go"));
+        }
+        AxisUses& planned = result_.operators[g][op];
+        planned = uses;
+        for (std::optional<AxisUse>& use : planned) {
+          if (use.has_value()) use->open_units = open_units;
+        }
+      }
+    }
+    if (any) return absl::OkStatus();
+    std::vector<std::string> paths;
+    for (size_t g = begin; g < end; ++g) {
+      paths.insert(paths.end(), operators[g].paths().begin(), operators[g].paths().end());
+    }
+    return Unmatched(pattern, "operator", paths);
+  }
+
+  const Stage& stage_;
+  const absl::Span<const Graph> graphs_;
+  const Mesh& mesh_;
+  std::vector<std::string> graph_names_;  // quoted
+  bool may_match_nothing_ = false;
+  std::vector<Subject> subjects_;
+  PathIndex index_;                                             // of subjects
+  absl::flat_hash_map<std::string, std::string> parameter_of_;  // by path of optimizer state
+  absl::flat_hash_map<std::string, std::string> named_by_, grouped_by_;
+  std::vector<int> first_member_;                                          // of each group
+  std::vector<absl::flat_hash_map<OpId, std::string>> operator_named_by_;  // by Graph
+  LayoutDecisions result_;
+};
+
+}  // namespace
+
+absl::StatusOr<LayoutDecisions> FindDecisions(const Stage& stage, absl::Span<const Graph> graphs,
+                                              const Mesh& mesh) {
+  return DecisionFinder(stage, graphs, mesh).Find();
+}
+
+}  // namespace tessera
