@@ -1,0 +1,74 @@
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/plan/complete.h"
+#include "core/plan/testing_completion.h"
+#include "core/plan/testing_transformer.h"
+#include "google/protobuf/io/tokenizer.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+// Words of Plans, so that many edits are understood.
+const std::vector<std::string>& Words() {
+  static const std::vector<std::string>* const words = new std::vector<std::string>{
+      "S(0)", "S(1)", "S(2)",  "S(0, 2)", "S(3, 7)", "B",  "P",       "P(lse)", "P(max)",
+      "flat", "data", "model", "tokens",  "*",       "|",  ", ",      "wte",    " -> ",
+      "; ",   ": ",   ".",     "0",       "embed",   "-1", "9999999", "",       "weight.*"};
+  return *words;
+}
+
+// Replaces a word of the text, or inserts one, at a random place.
+std::string Edited(std::string text, std::mt19937& random) {
+  const std::string& to = Words()[random() % Words().size()];
+  const std::string& from = Words()[random() % Words().size()];
+  size_t at = text.find(from, random() % text.size());
+  if (at == std::string::npos || from.empty()) at = random() % text.size();
+  return text.replace(at, random() % 4 == 0 ? 0 : from.size(), to);
+}
+
+class IgnoredErrors : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {}
+};
+
+// A Plan edited at random is an error in one line, or completes, and then to what stays.
+TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
+  std::vector<Graph> graphs;
+  graphs.push_back(RecordTransformerTraining({}));
+  graphs.push_back(RecordTransformerState(graphs[0]));
+  std::mt19937 random(20);
+  IgnoredErrors ignored;
+  int completed = 0, refused = 0;
+  for (const char* file :
+       {"docs/plans/fully_sharded.textproto", "docs/plans/hybrid_sharded.textproto",
+        "core/plan/testdata/data_tensor_parallel.textproto"}) {
+    const std::string text = ReadPlanFile(file).DebugString();
+    for (int i = 0; i < 3400; ++i) {
+      std::string edited = text;
+      for (unsigned edits = 1 + random() % 3; edits > 0; --edits) edited = Edited(edited, random);
+      Plan plan;
+      google::protobuf::TextFormat::Parser parser;
+      parser.RecordErrorsTo(&ignored);
+      if (!parser.ParseFromString(edited, &plan)) continue;
+      const auto result = CompletePlan(plan, graphs, 4);
+      if (!result.ok()) {
+        ++refused;
+        EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << result.status();
+        EXPECT_EQ(result.status().message().find('\n'), absl::string_view::npos) << edited;
+        continue;
+      }
+      ++completed;
+      const auto again = CompletePlan(*result, graphs, 4);
+      ASSERT_TRUE(again.ok()) << again.status() << "\n" << edited;
+      EXPECT_EQ(again->SerializeAsString(), result->SerializeAsString()) << edited;
+    }
+  }
+  EXPECT_GT(completed, 100);
+  EXPECT_GT(refused, 100);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,98 @@
+// The Plans of docs/plans, completed for a GPT as the training tool records it.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "core/plan/testing_completion.h"
+#include "core/train/programs.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+
+namespace tessera {
+namespace {
+
+std::vector<Graph> RecordGpt(int layers, int heads, int head_dim, int batch) {
+  GptConfig model_config;
+  model_config.set_layers(layers);
+  model_config.set_heads(heads);
+  model_config.set_channels(heads * head_dim);
+  model_config.set_vocabulary(61);
+  model_config.set_context(16);
+  RunConfig config;
+  config.set_batch(batch);
+  config.set_sequence(12);
+  config.mutable_optimizer()->set_kind("adamw");
+  config.mutable_sample()->set_tokens(4);
+  const auto model = CreateGpt(model_config);
+  EXPECT_TRUE(model.ok()) << model.status();
+  auto graphs = RecordRun(**model, config, RunParts::kAll);
+  EXPECT_TRUE(graphs.ok()) << graphs.status();
+  return *std::move(graphs);
+}
+
+constexpr int kTrainPart = 1, kGeneratePart = 3;
+
+TEST(GptPlansTest, DataParallel) {
+  const std::vector<Graph> graphs = RecordGpt(2, 3, 5, 6);
+  const Plan plan = Completed(ReadPlanFile("docs/plans/data_parallel.textproto"), graphs, 4);
+  EXPECT_EQ(StoreLines(plan, ""), "targets: data: S(0)\ntokens: data: S(0)\n");
+  EXPECT_EQ(OperatorLines(plan, kTrainPart, {"blocks.1.attn.qkv.matmul", "update.all_finite"}),
+            R"(blocks.1.attn.qkv.matmul: data: S(0), B -> S(0)
+blocks.1.attn.qkv.matmul.backward.matmul: data: S(0), B -> S(0)
+blocks.1.attn.qkv.matmul.backward.matmul_1: data: S(0), S(0) -> P
+update.all_finite: data: B
+)");
+  // One token is the same on every rank.
+  for (const OperatorChoice& choice : plan.stages(0).parts(kGeneratePart).operator_()) {
+    EXPECT_EQ(choice.signature(), "data: B") << choice.path();
+  }
+}
+
+TEST(GptPlansTest, FullySharded) {
+  const std::vector<Graph> graphs = RecordGpt(2, 3, 5, 6);
+  const Plan plan = Completed(ReadPlanFile("docs/plans/fully_sharded.textproto"), graphs, 4);
+  ASSERT_EQ(plan.stages(0).group_size(), 3);
+  EXPECT_EQ(plan.stages(0).group(1).path().substr(0, 38), "blocks.1.ln1.weight|blocks.1.ln1.bias|");
+  int flat = 0;
+  for (const OperatorChoice& choice : plan.stages(0).parts(kTrainPart).operator_()) {
+    if (choice.signature() == "data: flat") ++flat;
+  }
+  EXPECT_EQ(flat, 2 * 28);  // each parameter's norm and update
+}
+
+TEST(GptPlansTest, HybridSharded) {
+  const std::vector<Graph> graphs = RecordGpt(1, 3, 5, 6);
+  const Plan plan = Completed(ReadPlanFile("docs/plans/hybrid_sharded.textproto"), graphs, 8);
+  EXPECT_EQ(plan.stages(0).mesh(1).size(), 4);
+  EXPECT_EQ(
+      OperatorLines(plan, kTrainPart, {"mlp.fc.matmul.backward.matmul_1", "fc.bias.adamw"}),
+      R"(blocks.0.mlp.fc.matmul.backward.matmul_1: replica: S(0), S(0) -> P; shard: S(0), S(0) -> P
+blocks.0.mlp.fc.bias.adamw_update: replica: B; shard: flat
+)");
+}
+
+// 96 layers on 8 x 8 ranks, and 12 beside them: the time is printed for both.
+TEST(GptPlansTest, APlanOfManyLayersIsCompletedInTime) {
+  const Plan open = ParsePlan(R"text(stages {
+    mesh { name: "data" size: 8 } mesh { name: "model" }
+    store { path: "tokens|targets" layout: "data: S(0)" }
+    store { path: "blocks.*.mlp.fc.*" layout: "model: S(0)" }
+    operator { path: "blocks.*.mlp.fc.matmul" signature: "model: B, S(0) -> S(2)" }
+    store { path: "blocks.*.mlp.proj.weight" layout: "model: S(1)" }
+    operator { path: "blocks.*.mlp.proj.matmul" signature: "model: S(2), S(1) -> P" }
+  })text");
+  for (int layers : {12, 96}) {
+    const std::vector<Graph> graphs = RecordGpt(layers, 96, 128, 1536);
+    const absl::Time start = absl::Now();
+    const Plan plan = Completed(open, graphs, 64);
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    const int ops = plan.stages(0).parts(kTrainPart).operator__size();
+    std::cout << layers << " layers, " << ops << " training ops: " << seconds << " s\n";
+    EXPECT_LT(seconds, 5);  // generous: for a busy machine, and for sanitizers
+  }
+}
+
+}  // namespace
+}  // namespace tessera
