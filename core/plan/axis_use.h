@@ -2,6 +2,7 @@
 #ifndef TESSERA_CORE_PLAN_AXIS_USE_H_
 #define TESSERA_CORE_PLAN_AXIS_USE_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -280,7 +280,6 @@ class DecisionFinder {
     std::vector<PathIndex> operators(graphs_.size());
     result_.operators.resize(graphs_.size());
     operator_named_by_.resize(graphs_.size());
-    std::vector<std::string> paths;
     for (size_t g = 0; g < graphs_.size(); ++g) {
       for (const Op& op : graphs_[g].ops()) operators[g].Add(op.path);
     }
