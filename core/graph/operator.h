@@ -41,7 +41,7 @@ struct ViewPlacement {
   Strides strides;     // elements
 };
 
-// What one device or micro-batch reads and makes in its part of an operator's work.
+// The part of an operator's work that one device or micro-batch does.
 struct LocalUse {
   absl::Span<const TensorType> inputs;   // local types
   absl::Span<const TensorType> outputs;  // local types

@@ -53,7 +53,7 @@ TEST_F(SignatureFitTest, TakesWhatArrivesAndSplitsABroadcast) {
   EXPECT_EQ(Best({"S(1)", "B"}), "S(1), S(0) -> P");
   EXPECT_EQ(Best({"P(max)", "B"}), "none");
   EXPECT_EQ(Best({"P", "S(1)"}), "none");
-  // Of several, one with the most split outputs.
+  // The signature with the most split outputs is preferred.
   EXPECT_EQ(Best({"B", "B"}), "S(0), B -> S(0)");
 }
 

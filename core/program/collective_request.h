@@ -1,4 +1,4 @@
-// What a Program's instruction asks of the ranks of its mesh.
+// A collective, send or receive of a Program, without ranks and without an algorithm.
 #ifndef TESSERA_CORE_PROGRAM_COLLECTIVE_REQUEST_H_
 #define TESSERA_CORE_PROGRAM_COLLECTIVE_REQUEST_H_
 
@@ -20,7 +20,8 @@ namespace tessera {
 // and of an all-gather's input. A broadcast has the first rank of the group as its root.
 struct CollectiveRequest {
   CollectiveOperation operation = CollectiveOperation::kAllReduce;
-  // Of the full buffer: the input of a reduce-scatter, the output of an all-gather, both of others.
+  // Elements of the full buffer: the input of a reduce-scatter, the output of an all-gather, both
+  // of others.
   int64_t elements = 0;
   DType dtype = DType::kF32;
   Reduction reduction = Reduction::kSum;  // of an all-reduce or reduce-scatter

@@ -26,7 +26,7 @@ class StateLayout {
   absl::Status Add(const Program& program);
   // The address of a state that was added.
   ArenaAddress AddressOf(const std::string& path) const;
-  // What states take at the start of each arena.
+  // The bytes of the states, at the start of each arena.
   const SpaceBytes& bytes() const { return bytes_; }
   int64_t fence_bytes() const { return fence_bytes_; }
 

@@ -160,7 +160,7 @@ struct Program {
   int32_t EnterCollective(const CollectiveRequest& request);
   // First byte of a value; after planning.
   ArenaAddress AddressOf(int32_t value) const;
-  // Of all memory spaces; after planning.
+  // The bytes of all arenas together; after planning.
   int64_t arena_bytes() const { return arenas.total(); }
   // kNone if there is none of that name.
   int32_t FindInput(absl::string_view name) const;

@@ -1,6 +1,6 @@
-// What differs between the ranks that run one Program. The Program holds rules, which are evaluated
-// for the mesh coordinates of a rank when the Program is bound to it; neither kernel requests nor
-// offsets depend on them.
+// All ranks run one Program. It holds rules for the numbers that differ between ranks. They are
+// evaluated for the mesh coordinates of a rank when the Program is bound to it; neither kernel
+// requests nor offsets depend on them.
 #ifndef TESSERA_CORE_PROGRAM_RANK_RULES_H_
 #define TESSERA_CORE_PROGRAM_RANK_RULES_H_
 
@@ -25,7 +25,7 @@ struct PartRule {
 
   // The elements of the global tensor that the rank at `coordinates` holds.
   Box At(const Mesh& mesh, absl::Span<const int> coordinates) const;
-  // Of a value's buffer: the same on all ranks, so that ranks with shorter parts have padding.
+  // The shape of a value's buffer, which is the same on all ranks: shorter parts have padding.
   Shape LocalShape(const Mesh& mesh) const;
 };
 

@@ -10,6 +10,7 @@
 #include "core/kernels/interface/backend.h"
 #include "core/program/buffer_contents.h"
 #include "core/program/in_place.h"
+#include "core/program/verify_operands.h"
 #include "core/program/waits.h"
 #include "core/status/status_macros.h"
 
@@ -21,7 +22,6 @@ class Verifier {
   explicit Verifier(const Program& program) : program_(program) {}
 
   absl::Status Run() {
-    RETURN_IF_ERROR(CheckKernels());
     RETURN_IF_ERROR(CheckValues());
     contents_.resize(program_.buffers.size());
     written_.assign(program_.values.size(), false);
@@ -120,7 +120,6 @@ class Verifier {
   absl::Status CheckInstruction(int32_t i) {
     const Instruction& instruction = program_.instructions[i];
     for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(Name(i), i, id));
-    RETURN_IF_ERROR(CheckOperands(instruction));
     for (size_t j = 0; j < instruction.outputs.size(); ++j) {
       RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
     }
@@ -167,140 +166,6 @@ class Verifier {
     }
     if (held < bytes.elements()) {
       return Error(where, absl::StrCat("reads ", value.path, ", which was not written"));
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckOperands(const Instruction& instruction) const {
-    switch (instruction.kind) {
-      case InstructionKind::kKernel: {
-        const KernelRequest& request = program_.KernelOf(instruction).request;
-        for (const absl::Span<const int32_t> ids :
-             {absl::MakeConstSpan(instruction.inputs), absl::MakeConstSpan(instruction.outputs)}) {
-          RETURN_IF_ERROR(
-              CheckSpaces(instruction.path, ids, {MemorySpace::kDevice, MemorySpace::kShared}));
-        }
-        RETURN_IF_ERROR(CheckDraw(instruction));
-        RETURN_IF_ERROR(CheckTypes(instruction.path, "input", instruction.inputs, request.inputs));
-        return CheckTypes(instruction.path, "output", instruction.outputs, request.outputs);
-      }
-      case InstructionKind::kCopy: {
-        if (instruction.inputs.size() != 1 || instruction.outputs.size() != 1) {
-          return Error(instruction.path, "copies one value to one other");
-        }
-        const ProgramValue& from = program_.values[instruction.inputs[0]];
-        const ProgramValue& to = program_.values[instruction.outputs[0]];
-        if (from.type == to.type && Contiguous(from) && Contiguous(to)) return absl::OkStatus();
-        return Error(instruction.path, absl::StrCat("copies ", from.path, " to ", to.path,
-                                                    ", which is not of its type and contiguous"));
-      }
-      default:
-        return CheckCollective(instruction);
-    }
-  }
-
-  // Checks that an instruction draws its output's part of a global tensor.
-  absl::Status CheckDraw(const Instruction& instruction) const {
-    if (instruction.draw == kNone) return absl::OkStatus();
-    const DrawRule& draw = program_.draws[instruction.draw];
-    const absl::Status status = CheckPart(draw.part, program_.mesh);
-    if (!status.ok()) return Error(instruction.path, status.message());
-    const Shape local = draw.part.LocalShape(program_.mesh);
-    const Shape& drawn = program_.values[instruction.outputs[0]].type.shape;
-    if (local == drawn) return absl::OkStatus();
-    return Error(instruction.path, absl::StrCat("draws ", ShapeToString(local), ", its output is ",
-                                                ShapeToString(drawn)));
-  }
-
-  // Checks that values lie in memory that their instruction reaches.
-  absl::Status CheckSpaces(absl::string_view where, absl::Span<const int32_t> ids,
-                           std::initializer_list<MemorySpace> reached) const {
-    for (const int32_t id : ids) {
-      const MemorySpace space = program_.buffers[program_.values[id].buffer].space;
-      if (std::find(reached.begin(), reached.end(), space) != reached.end()) continue;
-      return Error(where, absl::StrCat("cannot work on ", program_.values[id].path, " in ",
-                                       MemorySpaceName(space), " memory"));
-    }
-    return absl::OkStatus();
-  }
-
-  static bool Contiguous(const ProgramValue& value) {
-    return IsRowMajor(value.type.shape, value.strides);
-  }
-
-  absl::Status CheckCollective(const Instruction& instruction) const {
-    const CollectiveRequest& request = program_.collectives[instruction.collective];
-    const CollectiveOperation operation = request.operation;
-    if (request.mesh_axes.empty()) return Error(instruction.path, "names no axis of the mesh");
-    if (KindOf(operation) != instruction.kind ||
-        instruction.inputs.size() != (HasInput(operation) ? 1 : 0) ||
-        instruction.outputs.size() != (HasOutput(operation) ? 1 : 0)) {
-      return Error(instruction.path,
-                   absl::StrCat("has not the kind or the operands of ", request.ToString()));
-    }
-    const bool scatters = operation == CollectiveOperation::kReduceScatter;
-    const bool gathers = operation == CollectiveOperation::kAllGather;
-    const auto check = [&](int32_t id, bool part) {
-      const ProgramValue& value = program_.values[id];
-      const int64_t elements = NumElements(value.type.shape);
-      const bool fits =
-          part ? (elements == 0 ? request.elements == 0 : request.elements % elements == 0)
-               : elements == request.elements;
-      if (fits && value.type.dtype == request.dtype && Contiguous(value)) return absl::OkStatus();
-      return Error(instruction.path,
-                   absl::StrCat(value.path, ": ", TypeToString(value.type),
-                                " is no contiguous operand of ", request.ToString()));
-    };
-    RETURN_IF_ERROR(CheckSpaces(instruction.path, instruction.inputs, {MemorySpace::kShared}));
-    RETURN_IF_ERROR(CheckSpaces(instruction.path, instruction.outputs, {MemorySpace::kShared}));
-    for (const int32_t id : instruction.inputs) RETURN_IF_ERROR(check(id, gathers));
-    for (const int32_t id : instruction.outputs) RETURN_IF_ERROR(check(id, scatters));
-    return absl::OkStatus();
-  }
-
-  static InstructionKind KindOf(CollectiveOperation operation) {
-    return operation == CollectiveOperation::kSend      ? InstructionKind::kSend
-           : operation == CollectiveOperation::kReceive ? InstructionKind::kReceive
-                                                        : InstructionKind::kCollective;
-  }
-
-  // Checks that values have the types of the request that they are an operand of.
-  absl::Status CheckTypes(absl::string_view where, absl::string_view what,
-                          absl::Span<const int32_t> ids, absl::Span<const TensorType> types) const {
-    if (ids.size() != types.size()) {
-      return Error(where,
-                   absl::StrCat("has ", ids.size(), " ", what, "s; its kernel has ", types.size()));
-    }
-    for (size_t j = 0; j < ids.size(); ++j) {
-      const TensorType& type = program_.values[ids[j]].type;
-      if (type != types[j]) {
-        return Error(where, absl::StrCat(what, " ", j, " is ", TypeToString(type),
-                                         "; its kernel has ", TypeToString(types[j])));
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // Checks that requests follow their operators' shape rules.
-  absl::Status CheckKernels() const {
-    for (const PlannedKernel& planned : program_.kernels) {
-      const KernelRequest& request = planned.request;
-      size_t extra = 0;
-      for (const Epilogue& epilogue : request.epilogues) extra += epilogue.extra_inputs;
-      if (extra > request.inputs.size()) return Error(planned.key, "has too few inputs");
-      const auto outputs = planned.op->InferTypes(
-          absl::MakeConstSpan(request.inputs).first(request.inputs.size() - extra),
-          request.attributes);
-      if (!outputs.ok()) return Error(planned.key, outputs.status().message());
-      if (outputs->size() != request.outputs.size()) {
-        return Error(planned.key, "has a wrong number of outputs");
-      }
-      for (size_t j = 0; j < outputs->size(); ++j) {
-        if ((*outputs)[j].shape != request.outputs[j].shape) {
-          return Error(planned.key, absl::StrCat("output ", j, " should be ",
-                                                 ShapeToString((*outputs)[j].shape)));
-        }
-      }
     }
     return absl::OkStatus();
   }
@@ -420,6 +285,9 @@ class Verifier {
 
 }  // namespace
 
-absl::Status VerifyProgram(const Program& program) { return Verifier(program).Run(); }
+absl::Status VerifyProgram(const Program& program) {
+  RETURN_IF_ERROR(VerifyOperands(program));
+  return Verifier(program).Run();
+}
 
 }  // namespace tessera

@@ -115,7 +115,7 @@ TEST_F(WaitsTest, AnOverwriteWhileAnotherStreamReadsIsRefused) {
                         "a wait for instruction 1 (exp.sum, on gradients)"));
 }
 
-// What only computes is done before the collective begins, which gets its memory.
+// The collective gets the memory of a value that is only computed with, and so waits for that.
 TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   Graph graph("test");

@@ -1,5 +1,4 @@
-// What an executor needs of the other ranks: to start the collectives of its Program and to wait
-// for them.
+// The interface by which an executor starts the collectives of its Program and waits for them.
 #ifndef TESSERA_CORE_RUNTIME_COLLECTIVES_H_
 #define TESSERA_CORE_RUNTIME_COLLECTIVES_H_
 

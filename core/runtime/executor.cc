@@ -12,13 +12,13 @@ namespace tessera {
 struct Executor::Bound {
   std::vector<TensorView> inputs;
   std::vector<TensorView> outputs;
-  // Of a kernel:
+  // A kernel has:
   BoundKernel* kernel = nullptr;
   const KernelRequest* request = nullptr;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
   std::unique_ptr<RandomDraw> draw;
-  // Of a collective:
+  // A collective has:
   const CollectiveRequest* collective = nullptr;
   int group = 0;
   StartedCollective started;

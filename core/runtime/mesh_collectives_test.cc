@@ -38,7 +38,7 @@ absl::Status Expect(absl::string_view what, const double* values, int64_t count,
   return absl::OkStatus();
 }
 
-// What a rank runs a Program with.
+// A rank with its backend, collectives and engine.
 struct RankRun {
   std::unique_ptr<Backend> backend = MakeReferenceBackend();
   std::unique_ptr<MeshCollectives> collectives;
@@ -116,7 +116,7 @@ TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
   }
 }
 
-// What collectives touch lies in shared memory, everything else does not; both arenas are used to
+// Buffers of collectives lie in shared memory, everything else does not; both arenas are used to
 // their planned ends and not further.
 TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
   for (const bool guarded : {false, true}) {

@@ -41,7 +41,7 @@ struct UseLayouts {
   }
 };
 
-// What one rank has of an operator's use: the types and regions of its parts of all values.
+// One rank's part of an operator's use: the types and regions of its parts of all values.
 struct LocalPart {
   std::vector<TensorType> inputs, outputs;
   std::vector<Region> input_regions, output_regions;
@@ -140,7 +140,7 @@ std::vector<double> SharesOf(double global, DType dtype, AxisLayout::Reduction r
 
 class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // What each rank holds of input i.
+  // The part of input i that each rank holds.
   std::vector<std::vector<double>> Distribute(const PreparedCase& prepared, int i,
                                               const MeshLayout& layout, const Mesh& mesh) {
     const std::vector<double>& global = prepared.values[i];

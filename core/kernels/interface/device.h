@@ -56,7 +56,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
   // Moves the event to the end of what was issued on the stream so far.
   virtual absl::Status Record(Event& event, Stream& stream) = 0;
-  // What is issued on the stream from now on runs after the event, where it was last recorded.
+  // Lets all that is issued on the stream from now on run after the event, where it was last
+  // recorded.
   virtual absl::Status Wait(Stream& stream, const Event& event) = 0;
 
   // Issues a copy between any two memories of the device or the host; the ranges do not overlap.

@@ -80,7 +80,7 @@ TEST_F(PassesTest, FuseJoinsASumThatIsThereBefore) {
   Tensor w = graph_.Input("w", F32({64, 64}));
   Tensor first = MatMul(x, w);
   Tensor second = MatMul(x, w, true);
-  // Turn by turn: the second product is added to the first, which waits for nothing.
+  // One after the other: the second product is added to the first, which waits for nothing.
   graph_.SetOutput("sum", Add(first, second));
   Program program = Lowered();
   ASSERT_TRUE(FusePass({}, chooser_, program).ok());
