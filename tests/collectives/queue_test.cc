@@ -157,7 +157,7 @@ TEST_P(QueueTest, RanksThatDisagreeOnASplitGetAnError) {
 
 // The thread of shared memory slept on with work to do: a send took up to 100 ms more.
 TEST_P(QueueTest, ASendGoesOnBesideAReceiveThatIsWaitedForByNobody) {
-  constexpr int64_t kBytes = 16 << 20;
+  constexpr int64_t kBytes = 4 << 20;
   constexpr int kRounds = 20;     // until one is fast: other processes may need the cores
   constexpr double kSoon = 0.08;  // seconds; a missed wake-up costs 0.1 each time
   double best = 1e9;
