@@ -15,6 +15,13 @@
 
 namespace tessera {
 
+// A parameter whose dimensions had another order in an older version of a model's states:
+// dimension d of the older tensor is dimension stored[d] of the parameter.
+struct FormerOrder {
+  std::string parameter;  // its path
+  std::vector<int> stored;
+};
+
 // Thread safety: const methods may run concurrently, on different Graphs.
 class Model {
  public:
@@ -40,6 +47,13 @@ class Model {
   // []: how many tokens came before it), the caches (Role::kCache), and the parameters; returns the
   // logits of the next token, f32 [vocabulary]. Positions run from 0 to length - 1.
   virtual Tensor RecordNextToken(Graph& graph, int64_t length) const = 0;
+
+  // The version of the parameters' shapes, which every checkpoint holds. A model increments it when
+  // it changes the order of a parameter's dimensions.
+  virtual int64_t state_version() const { return 1; }
+
+  // The parameters that had another order in `version`, which is below state_version().
+  virtual std::vector<FormerOrder> FormerOrders(int64_t version) const { return {}; }
 };
 
 struct Preset {

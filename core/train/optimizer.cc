@@ -14,6 +14,15 @@ namespace {
 
 constexpr absl::string_view kStepPath = "optimizer.step";
 
+// Names below a parameter's path.
+constexpr absl::string_view kMomentum = "momentum";
+constexpr absl::string_view kAdamM = "adam_m";
+constexpr absl::string_view kAdamV = "adam_v";
+
+std::string MomentPath(absl::string_view parameter, absl::string_view name) {
+  return absl::StrCat(parameter, ".", name);
+}
+
 // Inputs that the updates of all parameters share.
 struct CommonInputs {
   Tensor lr, scale, step, predicate;
@@ -42,24 +51,24 @@ Tensor DeclareMoment(Graph& graph, const State& parameter, absl::string_view nam
 void UpdateBySgd(Graph& graph, const State& parameter, Tensor gradient, const CommonInputs& common,
                  const SgdOptions& options) {
   Tensor momentum;
-  if (options.momentum != 0) momentum = DeclareMoment(graph, parameter, "momentum");
+  if (options.momentum != 0) momentum = DeclareMoment(graph, parameter, kMomentum);
   const SgdResult result = SgdUpdate(graph.tensor(parameter.input), gradient, momentum, common.lr,
                                      common.scale, common.predicate, options);
   graph.SetState(parameter.path, result.parameter);
   if (options.momentum != 0) {
-    graph.SetState(absl::StrCat(parameter.path, ".momentum"), result.momentum);
+    graph.SetState(MomentPath(parameter.path, kMomentum), result.momentum);
   }
 }
 
 void UpdateByAdamw(Graph& graph, const State& parameter, Tensor gradient,
                    const CommonInputs& common, const AdamwOptions& options) {
-  const Tensor m = DeclareMoment(graph, parameter, "adam_m");
-  const Tensor v = DeclareMoment(graph, parameter, "adam_v");
+  const Tensor m = DeclareMoment(graph, parameter, kAdamM);
+  const Tensor v = DeclareMoment(graph, parameter, kAdamV);
   const AdamwResult result = AdamwUpdate(graph.tensor(parameter.input), gradient, m, v, common.lr,
                                          common.scale, common.step, common.predicate, options);
   graph.SetState(parameter.path, result.parameter);
-  graph.SetState(absl::StrCat(parameter.path, ".adam_m"), result.m);
-  graph.SetState(absl::StrCat(parameter.path, ".adam_v"), result.v);
+  graph.SetState(MomentPath(parameter.path, kAdamM), result.m);
+  graph.SetState(MomentPath(parameter.path, kAdamV), result.v);
 }
 
 absl::Status CheckRange(absl::string_view field, double value, bool below_one) {
@@ -73,6 +82,14 @@ absl::Status CheckRange(absl::string_view field, double value, bool below_one) {
 
 bool DecaysByDefault(const State& parameter) {
   return parameter.type.shape.size() >= 2 && !absl::EndsWith(parameter.path, ".bias");
+}
+
+std::vector<std::string> MomentPaths(absl::string_view parameter) {
+  std::vector<std::string> paths;
+  for (absl::string_view name : {kMomentum, kAdamM, kAdamV}) {
+    paths.push_back(MomentPath(parameter, name));
+  }
+  return paths;
 }
 
 absl::Status CheckOptimizer(const OptimizerConfig& config) {

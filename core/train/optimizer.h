@@ -4,8 +4,11 @@
 #define TESSERA_CORE_TRAIN_OPTIMIZER_H_
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
 #include "core/train/config/run_config.pb.h"
 
@@ -28,6 +31,9 @@ bool DecaysByDefault(const State& parameter);
 // Returns InvalidArgument, with the field of the configuration, for a value out of range.
 absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& config,
                           const DecayRule& decays = DecaysByDefault);
+
+// The paths of the states that optimizers keep in the shape of a parameter.
+std::vector<std::string> MomentPaths(absl::string_view parameter);
 
 // Checks the fields that the update reads; CheckSchedule checks those of the schedule.
 absl::Status CheckOptimizer(const OptimizerConfig& config);

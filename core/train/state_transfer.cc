@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/half.h"
+#include "core/text/counted.h"
+#include "core/train/stored_orders.h"
 
 namespace tessera {
 namespace {
@@ -69,22 +71,26 @@ void Convert(DType from_dtype, absl::Span<const char> from, DType to_dtype, std:
   }
 }
 
-absl::Status LoadOne(const Checkpoint& checkpoint, const StateEntry& saved, const StateInfo& state,
-                     Engine& engine) {
-  const int64_t elements = NumElements(state.type.shape);
-  const int64_t saved_size = SizeOf(saved.type.dtype);
+absl::Status LoadRun(const Checkpoint& checkpoint, const StateEntry& saved, const StateInfo& state,
+                     const StoredRun& run, Engine& engine) {
+  const int64_t saved_size = SizeOf(saved.type.dtype), size = SizeOf(state.type.dtype);
   std::vector<char> read, converted;
-  for (int64_t first = 0; first < elements; first += kChunkElements) {
-    read.resize(std::min(kChunkElements, elements - first) * saved_size);
-    RETURN_IF_ERROR(checkpoint.ReadRange(state.path, first * saved_size, absl::MakeSpan(read)));
-    if (saved.type.dtype == state.type.dtype) {
-      RETURN_IF_ERROR(engine.WriteState(state, first * saved_size, read));
-    } else {
-      Convert(saved.type.dtype, read, state.type.dtype, converted);
-      RETURN_IF_ERROR(engine.WriteState(state, first * SizeOf(state.type.dtype), converted));
-    }
+  for (int64_t first = 0; first < run.count; first += kChunkElements) {
+    read.resize(std::min(kChunkElements, run.count - first) * saved_size);
+    RETURN_IF_ERROR(
+        checkpoint.ReadRange(state.path, (run.stored + first) * saved_size, absl::MakeSpan(read)));
+    const bool same = saved.type.dtype == state.type.dtype;
+    if (!same) Convert(saved.type.dtype, read, state.type.dtype, converted);
+    RETURN_IF_ERROR(engine.WriteState(state, (run.loaded + first) * size, same ? read : converted));
   }
   return absl::OkStatus();
+}
+
+absl::Status LoadOne(const Checkpoint& checkpoint, const StateEntry& saved, const StateInfo& state,
+                     absl::Span<const int> order, Engine& engine) {
+  return ForEachRun(state.type.shape, order, [&](const StoredRun& run) {
+    return LoadRun(checkpoint, saved, state, run, engine);
+  });
 }
 
 absl::string_view RoleOf(const StateInfo& state) {
@@ -118,6 +124,7 @@ absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& req
   CheckpointContents contents;
   contents.step = request.step;
   contents.batches = request.batches;
+  contents.state_version = request.state_version;
   contents.data = request.data;
   contents.plan = request.plan;
   contents.config = request.config;
@@ -133,8 +140,9 @@ absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& req
       options);
 }
 
-absl::Status CheckFits(const Checkpoint& checkpoint, absl::Span<const StateInfo> states,
-                       Extra extra) {
+absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
+                       absl::Span<const StateInfo> states, Extra extra) {
+  ASSIGN_OR_RETURN(const StoredOrders orders, StoredOrders::Create(checkpoint, model));
   absl::flat_hash_set<absl::string_view> known;
   for (const StateInfo& state : states) {
     known.insert(state.path);
@@ -149,11 +157,16 @@ absl::Status CheckFits(const Checkpoint& checkpoint, absl::Span<const StateInfo>
           "the checkpoint ", checkpoint.folder(), " has the state '", state.path, "' in the role '",
           (*saved)->role, "', this run in the role '", RoleOf(state), "'"));
     }
-    if ((*saved)->type.shape != state.type.shape ||
+    const absl::Span<const int> order = orders.Find(state.path);
+    if ((*saved)->type.shape != StoredShape(state.type.shape, order) ||
         !Convertible((*saved)->type.dtype, state.type.dtype)) {
+      const TensorType stored = {state.type.dtype, StoredShape(state.type.shape, order)};
       return absl::FailedPreconditionError(absl::StrCat(
           "the checkpoint ", checkpoint.folder(), " has the state '", state.path, "' as ",
-          TypeToString((*saved)->type), ", this run as ", TypeToString(state.type)));
+          TypeToString((*saved)->type), ", this run as ", TypeToString(state.type),
+          order.empty() ? ""
+                        : absl::StrCat(", which that version of the model's states holds as ",
+                                       TypeToString(stored))));
     }
   }
   for (const StateEntry& saved : checkpoint.state()) {
@@ -166,19 +179,31 @@ absl::Status CheckFits(const Checkpoint& checkpoint, absl::Span<const StateInfo>
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::string> LoadState(const Checkpoint& checkpoint, Engine& engine, Extra extra) {
-  RETURN_IF_ERROR(CheckFits(checkpoint, engine.states(), extra));
-  std::string note;
+absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint, const Model& model,
+                                                   Engine& engine, Extra extra) {
+  RETURN_IF_ERROR(CheckFits(checkpoint, model, engine.states(), extra));
+  ASSIGN_OR_RETURN(const StoredOrders orders, StoredOrders::Create(checkpoint, model));
+  std::vector<std::string> notes;
+  std::string first_transposed;
+  int64_t num_transposed = 0;
   for (const StateInfo& state : engine.states()) {
     ASSIGN_OR_RETURN(const StateEntry* saved, checkpoint.Find(state.path));
-    if (saved->type.dtype != state.type.dtype && note.empty()) {
-      note =
-          absl::StrCat("the checkpoint holds ", DTypeName(saved->type.dtype),
-                       ", this device keeps ", DTypeName(state.type.dtype), ": state is converted");
+    if (saved->type.dtype != state.type.dtype && notes.empty()) {
+      notes.push_back(absl::StrCat("the checkpoint holds ", DTypeName(saved->type.dtype),
+                                   ", this device keeps ", DTypeName(state.type.dtype),
+                                   ": state is converted"));
     }
-    RETURN_IF_ERROR(LoadOne(checkpoint, *saved, state, engine));
+    const absl::Span<const int> order = orders.Find(state.path);
+    if (!order.empty() && num_transposed++ == 0) first_transposed = state.path;
+    RETURN_IF_ERROR(LoadOne(checkpoint, *saved, state, order, engine));
   }
-  return note;
+  if (num_transposed > 0) {
+    notes.push_back(absl::StrCat("the checkpoint holds version ", checkpoint.state_version(),
+                                 " of the model's states, and this is version ",
+                                 model.state_version(), ": '", first_transposed, "' and ",
+                                 Counted(num_transposed - 1, "other state"), " are transposed"));
+  }
+  return notes;
 }
 
 }  // namespace tessera

@@ -30,8 +30,9 @@ int64_t AsSigned(uint64_t seed) { return static_cast<int64_t>(seed); }
 
 }  // namespace
 
-Trainer::Trainer(const RunConfig& config, Engine* engine, const Dataset* dataset)
-    : config_(config), engine_(engine), dataset_(dataset) {}
+Trainer::Trainer(const RunConfig& config, const Model* model, Engine* engine,
+                 const Dataset* dataset)
+    : config_(config), model_(model), engine_(engine), dataset_(dataset) {}
 
 absl::Status Trainer::Initialise() {
   RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", AsSigned(config_.seed())));
@@ -40,11 +41,11 @@ absl::Status Trainer::Initialise() {
   return engine_->Run(kInitialise);
 }
 
-absl::StatusOr<std::string> Trainer::Load(const Checkpoint& checkpoint, Extra extra) {
-  ASSIGN_OR_RETURN(std::string note, LoadState(checkpoint, *engine_, extra));
+absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpoint, Extra extra) {
+  ASSIGN_OR_RETURN(std::vector<std::string> notes, LoadState(checkpoint, *model_, *engine_, extra));
   step_ = checkpoint.step();
   batches_ = checkpoint.batches();
-  return note;
+  return notes;
 }
 
 absl::Status Trainer::SetBatch(Engine& engine, const std::string& program, DataSplit split,
@@ -112,6 +113,7 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
   request.run_folder = run_folder;
   request.step = step_;
   request.batches = batches_;
+  request.state_version = model_->state_version();
   request.data = dataset_->Fingerprint();
   request.config = config_text;
   request.keep = config_.keep_checkpoints();

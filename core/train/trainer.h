@@ -13,6 +13,7 @@
 #include "core/runtime/engine.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
+#include "core/train/model.h"
 #include "core/train/state_transfer.h"
 
 namespace tessera {
@@ -37,18 +38,18 @@ struct EvaluationResult {
 
 enum class Timing { kNone, kInstructions };
 
-// One thread at a time. Engine and dataset must outlive it.
+// One thread at a time. Model, engine and dataset must outlive it.
 class Trainer {
  public:
   // `engine` needs the Programs that the called methods run, compiled from RecordRun (programs.h)
-  // for this `config`.
-  Trainer(const RunConfig& config, Engine* engine, const Dataset* dataset);
+  // for this `model` and `config`.
+  Trainer(const RunConfig& config, const Model* model, Engine* engine, const Dataset* dataset);
 
   // Initialises every state.
   absl::Status Initialise();
 
-  // Continues from a checkpoint. The result is a note for the user, or "".
-  absl::StatusOr<std::string> Load(const Checkpoint& checkpoint, Extra extra);
+  // Continues from a checkpoint. The result is notes for the user, or empty.
+  absl::StatusOr<std::vector<std::string>> Load(const Checkpoint& checkpoint, Extra extra);
 
   // The number of completed steps, and of global batches taken from the data.
   int64_t step() const { return step_; }
@@ -73,6 +74,7 @@ class Trainer {
   absl::Status SetBatch(Engine& engine, const std::string& program, DataSplit split, int64_t index);
 
   const RunConfig config_;
+  const Model* const model_;
   Engine* const engine_;
   const Dataset* const dataset_;
   int64_t step_ = 0;

@@ -22,6 +22,7 @@ namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr int64_t kVocabulary = 11;
 
@@ -92,8 +93,9 @@ RunConfig Config() {
 
 // An engine and a trainer for a model.
 struct TestRun {
-  explicit TestRun(const Model& model, const RunConfig& config = Config(),
-                   RunParts parts = RunParts::kAll) {
+  explicit TestRun(const BigramModel& its_model, const RunConfig& config = Config(),
+                   RunParts parts = RunParts::kAll)
+      : model(its_model) {
     auto graphs = RecordRun(model, config, parts);
     EXPECT_TRUE(graphs.ok()) << graphs.status();
     const Plan plan = MakePlan(config, *graphs);
@@ -103,9 +105,10 @@ struct TestRun {
     EXPECT_TRUE(created.ok()) << created.status();
     engine = *std::move(created);
     dataset = *SyntheticDataset::Create(kVocabulary, config.seed());
-    trainer = std::make_unique<Trainer>(config, engine.get(), dataset.get());
+    trainer = std::make_unique<Trainer>(config, &model, engine.get(), dataset.get());
   }
 
+  BigramModel model;
   std::unique_ptr<Backend> backend = MakeReferenceBackend();
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Dataset> dataset;
@@ -193,9 +196,9 @@ TEST(TrainerTest, ALoadedRunContinuesBitForBit) {
   const auto opened = OpenCheckpoint(folder);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->checkpoint->config(), "a config");
-  const auto note = second.trainer->Load(*opened->checkpoint, Extra::kRefuse);
-  ASSERT_TRUE(note.ok()) << note.status();
-  EXPECT_EQ(*note, "");
+  const auto notes = second.trainer->Load(*opened->checkpoint, Extra::kRefuse);
+  ASSERT_TRUE(notes.ok()) << notes.status();
+  EXPECT_THAT(*notes, IsEmpty());
   EXPECT_EQ(second.trainer->step(), 3);
   EXPECT_EQ(Steps(*second.trainer, 3), std::vector<double>(losses.begin() + 3, losses.end()));
   EXPECT_EQ(StateOf(*second.engine), StateOf(*uninterrupted.engine));
@@ -209,9 +212,9 @@ TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {
   const auto opened = OpenCheckpoint(folder);
   ASSERT_TRUE(opened.ok());
   const auto error = [&](TestRun& other, Extra extra) {
-    const auto note = other.trainer->Load(*opened->checkpoint, extra);
-    EXPECT_TRUE(absl::IsFailedPrecondition(note.status())) << note.status();
-    return std::string(note.status().message());
+    const auto notes = other.trainer->Load(*opened->checkpoint, extra);
+    EXPECT_TRUE(absl::IsFailedPrecondition(notes.status())) << notes.status();
+    return std::string(notes.status().message());
   };
   TestRun wider{BigramModel(5)};
   EXPECT_THAT(error(wider, Extra::kRefuse), HasSubstr("'table' as f64[11, 4], this run as"));

@@ -150,7 +150,7 @@ absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config,
 // fields that were overridden.
 absl::Status CheckState(const Setup& setup, RunParts parts) {
   const Extra extra = parts == RunParts::kAll ? Extra::kRefuse : Extra::kLeaveOptimizer;
-  absl::Status status = CheckFits(*setup.checkpoint, StatesOf(setup.compiled), extra);
+  absl::Status status = CheckFits(*setup.checkpoint, *setup.model, StatesOf(setup.compiled), extra);
   if (status.ok() || setup.shape_changes.empty()) return status;
   return absl::FailedPreconditionError(
       absl::StrCat("a run cannot be resumed with another shape of its state (",

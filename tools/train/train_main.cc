@@ -101,8 +101,8 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
 }
 
 absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
-  ASSIGN_OR_RETURN(const std::string note, trainer->Load(*setup.checkpoint, extra));
-  if (!note.empty()) PrintNotes({note});
+  ASSIGN_OR_RETURN(const std::vector<std::string> notes, trainer->Load(*setup.checkpoint, extra));
+  PrintNotes(notes);
   return absl::OkStatus();
 }
 
@@ -164,7 +164,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Set
 
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(std::move(setup.compiled), setup.backend.get()));
-  Trainer trainer(setup.config, engine.get(), setup.dataset.get());
+  Trainer trainer(setup.config, setup.model.get(), engine.get(), setup.dataset.get());
   RETURN_IF_ERROR(Begin(setup, &trainer));
   RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
   if (setup.checkpoint != nullptr) {
@@ -191,7 +191,7 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
   PrintNotes(setup.notes);
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    Engine::Create(std::move(setup.compiled), setup.backend.get()));
-  Trainer trainer(setup.config, engine.get(), setup.dataset.get());
+  Trainer trainer(setup.config, setup.model.get(), engine.get(), setup.dataset.get());
   RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
   if (line.mode == Mode::kSample) {
     RETURN_IF_ERROR(PrintSample(setup, *engine));

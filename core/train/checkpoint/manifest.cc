@@ -107,6 +107,12 @@ absl::StatusOr<Manifest> ParseContents(const Json& json) {
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.step, StepsMember(json, "step"));
   ASSIGN_OR_RETURN(manifest.batches, StepsMember(json, "batches"));
+  if (json.contains("state_version")) {
+    ASSIGN_OR_RETURN(manifest.state_version, IntegerMember(json, "state_version"));
+    if (manifest.state_version < 1) {
+      return absl::DataLossError("\"state_version\" is 0, and the first version is 1");
+    }
+  }
   // Checkpoints of older versions have none.
   if (json.contains("data")) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
@@ -175,6 +181,9 @@ std::string ManifestToText(const Manifest& manifest) {
   const std::string body = absl::StrCat(
       "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", kCheckpointVersion,
       ",\n  \"step\": ", manifest.step, ",\n  \"batches\": ", manifest.batches,
+      manifest.state_version == 1
+          ? ""
+          : absl::StrCat(",\n  \"state_version\": ", manifest.state_version),
       ",\n  \"plan\": ", Quoted(manifest.plan_file),
       ",\n  \"config\": ", Quoted(manifest.config_file),
       manifest.data.empty() ? "" : absl::StrCat(",\n  \"data\": ", Quoted(manifest.data)),

@@ -5,6 +5,7 @@
 //     "format_version": 1,
 //     "step": 120,
 //     "batches": 120,
+//     "state_version": 2,
 //     "plan": "plan.textproto",
 //     "config": "config.textproto",
 //     "data": "text of 4351234 bytes, XXH3-128 ...",
@@ -17,6 +18,9 @@
 //     ],
 //     "xxh3_128": "..."
 //   }
+//
+// "state_version" is the version of the shapes of the model's states (Model::state_version);
+// without it, the version is 1.
 //
 // The last line holds the checksum of this text, computed with 32 zeros in place of the checksum.
 // "format", "format_version" and the last line keep their meaning in every later version, so that a
@@ -55,6 +59,7 @@ struct Manifest {
 
   int64_t step = 0;
   int64_t batches = 0;  // position in the data: global batches that training has taken
+  int64_t state_version = 1;
   std::string plan_file;
   std::string config_file;
   std::string data;  // the fingerprint of the training data; "" if it is not known

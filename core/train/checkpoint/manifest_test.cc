@@ -13,6 +13,7 @@ namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 Manifest ManifestForTest() {
@@ -69,6 +70,19 @@ TEST(ManifestTest, ReadsWhatItWrote) {
   empty.state.clear();
   empty.state_files.clear();
   EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
+}
+
+TEST(ManifestTest, HoldsTheVersionOfTheStatesAboveTheFirst) {
+  Manifest manifest = ManifestForTest();
+  EXPECT_THAT(ManifestToText(manifest), Not(HasSubstr("state_version")));
+  manifest.state_version = 2;
+  const std::string text = ManifestToText(manifest);
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->state_version, 2);
+  const std::string zero = WithRightChecksum(
+      absl::StrReplaceAll(text, {{"\"state_version\": 2", "\"state_version\": 0"}}));
+  EXPECT_THAT(ParseManifest(zero).status().message(), HasSubstr("\"state_version\" is 0"));
 }
 
 TEST(ManifestTest, HoldsTheFingerprintOfTheData) {

@@ -38,6 +38,8 @@ class Checkpoint {
   int64_t step() const { return manifest_.step; }
   // The position in the data: global batches that training had taken.
   int64_t batches() const { return manifest_.batches; }
+  // The version of the shapes of the model's states.
+  int64_t state_version() const { return manifest_.state_version; }
   // The fingerprint of the training data (dataset.h); "" in checkpoints of older versions.
   const std::string& data() const { return manifest_.data; }
   const std::string& plan() const { return plan_; }

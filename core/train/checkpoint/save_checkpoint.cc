@@ -41,6 +41,7 @@ Manifest MakeManifest(const CheckpointContents& contents, const std::vector<Stat
   Manifest manifest;
   manifest.step = contents.step;
   manifest.batches = contents.batches;
+  manifest.state_version = contents.state_version;
   manifest.plan_file = kPlanFile;
   manifest.config_file = kConfigFile;
   manifest.data = contents.data;

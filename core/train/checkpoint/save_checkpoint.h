@@ -22,9 +22,10 @@
 namespace tessera {
 
 struct CheckpointContents {
-  int64_t step = 0;     // names the folder
-  int64_t batches = 0;  // the position in the data: global batches that training has taken
-  std::string data;     // the fingerprint of the training data, or ""
+  int64_t step = 0;           // names the folder
+  int64_t batches = 0;        // the position in the data: global batches that training has taken
+  int64_t state_version = 1;  // of the shapes of the model's states
+  std::string data;           // the fingerprint of the training data, or ""
   std::vector<StateEntry> state;
   std::string plan;    // the completed Plan, in text form
   std::string config;  // the run's configuration, in text form
