@@ -47,6 +47,10 @@ class Gpt final : public Model {
 
   Tensor RecordNextToken(Graph& graph, int64_t length) const override;
 
+  int64_t state_version() const override { return 2; }
+  // Version 1 had qkv's weight as [3, heads, head_dim, C] and its bias as [3, heads, head_dim].
+  std::vector<FormerOrder> FormerOrders(int64_t version) const override;
+
  private:
   // Records an attention over q, k, v [batch, seq, heads, head_dim] in the block's scope.
   using Attend = std::function<Tensor(Tensor q, Tensor k, Tensor v)>;
@@ -148,6 +152,16 @@ Tensor Gpt::RecordNextToken(Graph& graph, int64_t length) const {
   return Reshape(logits, {config_.vocabulary()});
 }
 
+std::vector<FormerOrder> Gpt::FormerOrders(int64_t version) const {
+  std::vector<FormerOrder> orders;
+  for (int64_t i = 0; version < 2 && i < config_.layers(); ++i) {
+    const std::string qkv = absl::StrCat("blocks.", i, ".attn.qkv.");
+    orders.push_back({qkv + "weight", {1, 0, 2, 3}});
+    orders.push_back({qkv + "bias", {1, 0, 2}});
+  }
+  return orders;
+}
+
 Tensor Gpt::Blocks(Graph& graph, Tensor x, bool training, const Attend& attend) const {
   for (int64_t i = 0; i < config_.layers(); ++i) {
     Scope block(&graph, absl::StrCat("blocks.", i), Scope::kBlock);
@@ -161,17 +175,18 @@ Tensor Gpt::Blocks(Graph& graph, Tensor x, bool training, const Attend& attend) 
 Tensor Gpt::AttentionPart(Graph& graph, Tensor x, bool training, const Attend& attend) const {
   const Tensor normed = Norm(graph, "ln1", x);
   Scope scope(&graph, "attn");
-  Tensor qkv;  // [batch, seq, 3C]
+  Tensor qkv;  // [batch, seq, heads, 3, head_dim]
   {
+    // The heads come first, so that a split by heads reaches the attention without communication.
     Scope qkv_scope(&graph, "qkv");
-    Tensor weight = graph.Parameter("weight", {3, heads_, head_dim_, channels_},
+    Tensor weight = graph.Parameter("weight", {heads_, 3, head_dim_, channels_},
                                     Initializer::Normal(0, kWeightStddev));
-    Tensor bias = graph.Parameter("bias", {3, heads_, head_dim_}, Initializer::Constant(0));
+    Tensor bias = graph.Parameter("bias", {heads_, 3, head_dim_}, Initializer::Constant(0));
     weight = Reshape(weight, {3 * channels_, channels_});
     bias = Reshape(bias, {3 * channels_});
-    qkv = Linear(normed, weight, bias);
+    qkv = Reshape(Linear(normed, weight, bias), {x.dim(0), x.dim(1), heads_, 3, head_dim_});
   }
-  std::vector<Tensor> parts = Split(qkv, 2, {channels_, channels_, channels_});
+  std::vector<Tensor> parts = Split(qkv, 3, {1, 1, 1});
   for (Tensor& part : parts) part = Reshape(part, {x.dim(0), x.dim(1), heads_, head_dim_});
   const Tensor attended =
       Reshape(attend(parts[0], parts[1], parts[2]), {x.dim(0), x.dim(1), channels_});

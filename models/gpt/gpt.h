@@ -3,7 +3,7 @@
 //
 //   wte.weight [vocabulary, C], wpe.weight [context, C]
 //   blocks.{i}.ln1.{weight,bias} [C]
-//   blocks.{i}.attn.qkv.weight [3, heads, head_dim, C], .bias [3, heads, head_dim]
+//   blocks.{i}.attn.qkv.weight [heads, 3, head_dim, C], .bias [heads, 3, head_dim]
 //   blocks.{i}.attn.proj.weight [C, C], .bias [C]
 //   blocks.{i}.ln2.{weight,bias} [C]
 //   blocks.{i}.mlp.fc.weight [4C, C], .bias [4C]

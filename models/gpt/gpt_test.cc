@@ -53,8 +53,8 @@ TEST(GptTest, RecordsABlock) {
   EXPECT_THAT(graph.blocks(), ElementsAre("blocks.0", "blocks.1"));
   EXPECT_EQ(LinesWith(graph, "%blocks.1."), R"(parameter %blocks.1.ln1.weight: f32[6] {constant=1.0}
 parameter %blocks.1.ln1.bias: f32[6] {constant=0.0}
-parameter %blocks.1.attn.qkv.weight: f32[3, 2, 3, 6] {mean=0.0, stddev=0.02}
-parameter %blocks.1.attn.qkv.bias: f32[3, 2, 3] {constant=0.0}
+parameter %blocks.1.attn.qkv.weight: f32[2, 3, 3, 6] {mean=0.0, stddev=0.02}
+parameter %blocks.1.attn.qkv.bias: f32[2, 3, 3] {constant=0.0}
 parameter %blocks.1.attn.proj.weight: f32[6, 6] {mean=0.0, stddev=0.01}
 parameter %blocks.1.attn.proj.bias: f32[6] {constant=0.0}
 parameter %blocks.1.ln2.weight: f32[6] {constant=1.0}
@@ -68,7 +68,8 @@ parameter %blocks.1.mlp.proj.bias: f32[6] {constant=0.0}
 %blocks.1.attn.qkv.reshape_1: f32[18] = reshape(%blocks.1.attn.qkv.bias) {shape=[18]}
 %blocks.1.attn.qkv.matmul: f32[2, 4, 18] = matmul(%blocks.1.ln1.layer_norm, %blocks.1.attn.qkv.reshape) {transpose_a=false, transpose_b=true}
 %blocks.1.attn.qkv.add: f32[2, 4, 18] = add(%blocks.1.attn.qkv.matmul, %blocks.1.attn.qkv.reshape_1)
-%blocks.1.attn.split: f32[2, 4, 6], %blocks.1.attn.split.1: f32[2, 4, 6], %blocks.1.attn.split.2: f32[2, 4, 6] = split(%blocks.1.attn.qkv.add) {axis=2, sizes=[6, 6, 6]}
+%blocks.1.attn.qkv.reshape_2: f32[2, 4, 2, 3, 3] = reshape(%blocks.1.attn.qkv.add) {shape=[2, 4, 2, 3, 3]}
+%blocks.1.attn.split: f32[2, 4, 2, 1, 3], %blocks.1.attn.split.1: f32[2, 4, 2, 1, 3], %blocks.1.attn.split.2: f32[2, 4, 2, 1, 3] = split(%blocks.1.attn.qkv.reshape_2) {axis=3, sizes=[1, 1, 1]}
 %blocks.1.attn.reshape: f32[2, 4, 2, 3] = reshape(%blocks.1.attn.split) {shape=[2, 4, 2, 3]}
 %blocks.1.attn.reshape_1: f32[2, 4, 2, 3] = reshape(%blocks.1.attn.split.1) {shape=[2, 4, 2, 3]}
 %blocks.1.attn.reshape_2: f32[2, 4, 2, 3] = reshape(%blocks.1.attn.split.2) {shape=[2, 4, 2, 3]}

@@ -137,8 +137,8 @@ def gpt2_shapes(m):
         b = f"blocks.{i}."
         shapes[b + "ln1.weight"] = (c,)
         shapes[b + "ln1.bias"] = (c,)
-        shapes[b + "attn.qkv.weight"] = (3, m["heads"], m["head_dim"], c)
-        shapes[b + "attn.qkv.bias"] = (3, m["heads"], m["head_dim"])
+        shapes[b + "attn.qkv.weight"] = (m["heads"], 3, m["head_dim"], c)
+        shapes[b + "attn.qkv.bias"] = (m["heads"], 3, m["head_dim"])
         shapes[b + "attn.proj.weight"] = (c, c)
         shapes[b + "attn.proj.bias"] = (c,)
         shapes[b + "ln2.weight"] = (c,)
@@ -175,8 +175,8 @@ def gpt2_logits(m, p, tokens):
         h = layer_norm(x, b + "ln1")
         qkv = h @ p[b + "attn.qkv.weight"].reshape(3 * c, c).T
         qkv = qkv + p[b + "attn.qkv.bias"].reshape(3 * c)
-        # [B,T,3,heads,dim] -> [3,B,heads,T,dim]
-        q, k, v = qkv.reshape(batch, seq, 3, heads, dim).permute(2, 0, 3, 1, 4)
+        # [B,T,heads,3,dim] -> [3,B,heads,T,dim]
+        q, k, v = qkv.reshape(batch, seq, heads, 3, dim).permute(3, 0, 2, 1, 4)
         scores = (q @ k.transpose(-1, -2)) * (1.0 / math.sqrt(dim))
         weights = scores.masked_fill(future, -math.inf).softmax(-1)
         h = (weights @ v).transpose(1, 2).reshape(batch, seq, c)
@@ -230,13 +230,24 @@ def forward(m, p, tokens, targets):
 # ---------------------------------------------------------------- inputs
 
 
+def draw(path, shape, rng):
+    """Normal values, for qkv in the order of the fused weight of PyTorch's models
+
+    That order is [3, heads, head_dim, C]; the engine's has the heads first.
+    """
+    if ".attn.qkv." not in path:
+        return rng.standard_normal(shape)
+    heads, three, *rest = shape
+    return np.ascontiguousarray(rng.standard_normal((three, heads, *rest)).swapaxes(0, 1))
+
+
 def make_parameters(case, rng):
     m = case["model"]
     shapes = gpt2_shapes(m) if m["kind"] == "gpt2" else mlp_shapes(m)
     params = {}
     for path, shape in shapes.items():
         std = 0.5 if path == "embed.weight" else 0.2
-        value = std * rng.standard_normal(shape)
+        value = std * draw(path, shape, rng)
         layer = path.split(".")[-2]
         if layer in ("ln1", "ln2", "ln_f") and path.endswith(".weight"):
             value = value + 1.0
@@ -389,7 +400,7 @@ def without_key_bias(params):
     """All parameters but the key part of every attn.qkv.bias, as one vector"""
     return flat(
         {
-            path: np.delete(v, 1, axis=0) if path.endswith("attn.qkv.bias") else v
+            path: np.delete(v, 1, axis=1) if path.endswith("attn.qkv.bias") else v
             for path, v in params.items()
         }
     )
@@ -507,9 +518,10 @@ def verify(name, case, params, tokens, targets, truth, preactivations):
         need(norm(grad) > 1e-3 * total, f"the gradient of {path} is close to zero")
         if path.endswith("attn.qkv.bias"):
             # Softmax does not see what is added to all its scores.
-            need(norm(grad[1]) < 1e-12 * total, f"the key part of {path} is not zero")
-            need(norm(grad[0]) > 1e-3 * total, f"the query part of {path} is zero")
-            need(norm(grad[2]) > 1e-3 * total, f"the value part of {path} is zero")
+            query, key, value = (norm(grad[:, part]) for part in range(3))
+            need(key < 1e-12 * total, f"the key part of {path} is not zero")
+            need(query > 1e-3 * total, f"the query part of {path} is zero")
+            need(value > 1e-3 * total, f"the value part of {path} is zero")
     for opt in ("sgd", "adamw"):
         ratio = truth[opt]["grad_norms"] / case["max_norm"][opt]
         need(2 <= (ratio > 1).sum() <= STEPS - 2, f"{opt}: all or no steps clip: {ratio}")

@@ -200,8 +200,8 @@ void AddHead(std::vector<Use>& uses) {
 void AddAttention(int64_t batch, int64_t seq, std::vector<Use>& uses) {
   constexpr int64_t kHeads = 12, kDim = 64;
   const TensorType q = F32({batch, seq, kHeads, kDim}), lse = F32({batch, kHeads, seq});
-  // Parts of a [batch, seq, 3, heads, head_dim] tensor.
-  const Strides part = {seq * 3 * kHeads * kDim, 3 * kHeads * kDim, kDim, 1};
+  // Parts of a [batch, seq, heads, 3, head_dim] tensor, as in models/gpt.
+  const Strides part = {seq * 3 * kHeads * kDim, 3 * kHeads * kDim, 3 * kDim, 1};
   const Attributes attributes = {{"causal", true}, {"scale", 0.125}};
   // Two products of half a matrix, and five.
   const double product = static_cast<double>(batch * kHeads * seq * seq * kDim);
