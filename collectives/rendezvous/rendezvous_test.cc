@@ -135,7 +135,7 @@ TEST(RendezvousTest, ALongerTimeoutReportsTheSameError) {
   const int port = *PortOf(listener);
   const int fd = listener.Release();
   ForEachRank(2, [&](int rank) {
-    const auto timeout = rank == 0 ? milliseconds(100) : milliseconds(kLong);
+    const auto timeout = rank == 0 ? milliseconds(1000) : milliseconds(kLong);
     const auto rendezvous = Rendezvous::Join(Launched(rank, 3, port, fd), timeout);
     ASSERT_FALSE(rendezvous.ok());
     EXPECT_THAT(rendezvous.status().message(), HasSubstr("rank 2 of 3 did not join"));
