@@ -344,7 +344,7 @@ class AxisCompletion {
   const AxisDecisions& decisions_;
   const Mesh::Axis& axis_;
   const SplitAxis split_;
-  // Of a flexible value, result_.values has the layout in which it would be made from what is
+  // result_.values has, for a flexible value, the layout in which it would be made from what is
   // stored, until its op is chosen.
   std::vector<bool> flexible_;  // by value
   std::vector<bool> deferred_;  // by op

@@ -27,7 +27,7 @@ struct AxisStore {
   bool flat = false;
 };
 
-// What is decided about one axis.
+// The decisions about one axis.
 struct AxisDecisions {
   std::vector<const AxisUse*> ops;  // by op; nullptr: open
   // By value that is an input, or the input value of a state; nothing for a cache that is open.

@@ -23,7 +23,7 @@ struct AxisUse {
     kFlat,       // on the elements of flat groups that a rank holds; other values are B
   };
   Kind kind = Kind::kBroadcast;
-  // Of all kinds, once the use is chosen; the values that are flat are B in it.
+  // The layouts of all kinds, once the use is chosen; values that are flat are B in it.
   Signature signature;
   // The units in `signature` are the smallest; those in which values arrive are multiples.
   bool open_units = false;

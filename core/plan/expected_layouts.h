@@ -32,7 +32,8 @@ struct ExpectedLayouts {
   std::vector<Expected> inputs, outputs;
 };
 
-// What is expected of `op`, of the gradient rule of `forward`, which is computed by `signature`.
+// The signature expected of `op`, of the gradient rule of `forward`, which is computed by
+// `signature`.
 ExpectedLayouts ExpectDual(const Graph& graph, const Op& op, const Op& forward,
                            const Signature& signature);
 

@@ -28,8 +28,8 @@ struct StoreGroup {
 };
 
 struct LayoutDecisions {
-  // Of every state and input of the Graphs. A parameter and its optimizer state agree, unless the
-  // Plan stores the latter otherwise. Caches are listed only if the Plan names them.
+  // Layouts of every state and input of the Graphs. A parameter and its optimizer state agree,
+  // unless the Plan stores the latter otherwise. Caches are listed only if the Plan names them.
   absl::flat_hash_map<std::string, StoredLayout> stored;
   // How a parameter's gradient arrives at its update, and how that is computed: as its optimizer
   // state is stored. By path of a parameter that is updated, or of its optimizer state.

@@ -52,7 +52,7 @@ TEST(OldCheckpointTest, TheFormerOrderOfQkvIsTransposedEvenIfTheShapesAreEqual) 
     EXPECT_THAT(first.out, HasSubstr(std::string(kNote) + "5 other states are transposed\n"));
     ExpectSteps(folder, 4, bound);
 
-    // What is saved now has the present order.
+    // A checkpoint saved now has the present order.
     const Result second = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=26"});
     ASSERT_EQ(second.code, 0) << second.err;
     EXPECT_THAT(second.out, Not(HasSubstr("transposed")));
