@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace tessera {
 namespace {
@@ -19,6 +20,7 @@ int64_t RoundUp(int64_t value, int64_t multiple) {
 absl::StatusOr<FlatGroup> FlatGroup::Create(absl::Span<const Member> members, int ranks) {
   FlatGroup group;
   group.ranks_ = ranks;
+  group.members_.assign(members.begin(), members.end());
   int64_t end = 0, common_block = 1;
   for (size_t i = 0; i < members.size(); ++i) {
     const int64_t block = members[i].block;
@@ -54,6 +56,15 @@ FlatGroup::Range FlatGroup::InPart(int member, int coordinate) const {
   if (held.size() == 0) return {0, 0};
   const int64_t begin = ranges_[member].begin + held.begin - coordinate * part_;
   return {begin, begin + held.size()};
+}
+
+std::string FlatGroup::ToString() const {
+  const std::string members =
+      absl::StrJoin(members_, ", ", [](std::string* out, const Member& member) {
+        absl::StrAppend(out, ShapeToString(member.local));
+        if (member.block != 1) absl::StrAppend(out, " in blocks of ", member.block);
+      });
+  return absl::StrCat(members, "; ", ranks_, " parts of ", part_);
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #define TESSERA_CORE_LAYOUT_FLAT_GROUP_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -24,6 +25,10 @@ class FlatGroup {
   struct Member {
     Shape local;        // padded, over the other axes
     int64_t block = 1;  // elements
+
+    friend bool operator==(const Member& a, const Member& b) {
+      return a.local == b.local && a.block == b.block;
+    }
   };
   // Elements [begin, end).
   struct Range {
@@ -39,7 +44,9 @@ class FlatGroup {
   // InvalidArgument if a block is below 1, or the array gets more than 2^60 elements.
   static absl::StatusOr<FlatGroup> Create(absl::Span<const Member> members, int ranks);
 
-  int num_members() const { return static_cast<int>(ranges_.size()); }
+  int num_members() const { return static_cast<int>(members_.size()); }
+  absl::Span<const Member> members() const { return members_; }
+  int ranks() const { return ranks_; }
   // Elements of the gathered array: all parts, with padding.
   int64_t elements() const { return part_ * ranks_; }
   // Elements that one rank holds.
@@ -53,7 +60,15 @@ class FlatGroup {
   // The position of those elements in the part of coordinate c.
   Range InPart(int member, int coordinate) const;
 
+  // "[3, 4], [5] in blocks of 2; 2 parts of 9"
+  std::string ToString() const;
+
+  friend bool operator==(const FlatGroup& a, const FlatGroup& b) {
+    return a.ranks_ == b.ranks_ && a.members_ == b.members_;
+  }
+
  private:
+  std::vector<Member> members_;
   std::vector<Range> ranges_;  // by member
   int ranks_ = 1;
   int64_t part_ = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -103,8 +104,18 @@ int32_t Program::EnterCollective(const CollectiveRequest& request) {
 int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
 int32_t Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
 
+std::vector<std::shared_ptr<const FlatGroup>> Program::FlatGroups() const {
+  std::vector<std::shared_ptr<const FlatGroup>> groups;
+  absl::flat_hash_set<const FlatGroup*> seen;
+  for (const FlatRule& flat : flats) {
+    if (seen.insert(flat.group.get()).second) groups.push_back(flat.group);
+  }
+  return groups;
+}
+
 std::string Program::ToString() const {
-  const auto describe = [this](int32_t id) {
+  const std::vector<std::shared_ptr<const FlatGroup>> groups = FlatGroups();
+  const auto describe = [this, &groups](int32_t id) {
     const ProgramValue& v = values[id];
     std::string text = absl::StrCat("%", v.path, ": ", TypeToString(v.type));
     if (!IsRowMajor(v.type.shape, v.strides)) {
@@ -113,6 +124,14 @@ std::string Program::ToString() const {
     if (v.buffer != kNone) absl::StrAppend(&text, " in #", v.buffer);
     if (v.offset != 0) absl::StrAppend(&text, "+", v.offset);
     if (v.within != kNone) absl::StrAppend(&text, " of %", values[v.within].path);
+    if (v.part != kNone) absl::StrAppend(&text, " holds ", parts[v.part].ToString(mesh));
+    if (v.sliced_from != kNone) absl::StrAppend(&text, " slice of %", values[v.sliced_from].path);
+    if (v.flat != kNone) {
+      const FlatRule& flat = flats[v.flat];
+      absl::StrAppend(&text, " flat member ", flat.member, " of group ",
+                      std::find(groups.begin(), groups.end(), flat.group) - groups.begin(),
+                      " over ", mesh.axis(flat.axis).name);
+    }
     return text;
   };
   const auto names = [this](absl::Span<const int32_t> ids) {
@@ -127,6 +146,9 @@ std::string Program::ToString() const {
   }
   if (streams.size() > 1) absl::StrAppend(&text, " streams=", absl::StrJoin(streams, ","));
   text += "\n";
+  for (size_t g = 0; g < groups.size(); ++g) {
+    absl::StrAppend(&text, "flat group ", g, ": ", groups[g]->ToString(), "\n");
+  }
   for (const NamedValue& input : inputs) {
     absl::StrAppend(&text, "input ", describe(input.value), "\n");
   }

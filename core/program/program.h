@@ -8,6 +8,7 @@
 #define TESSERA_CORE_PROGRAM_PROGRAM_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -65,14 +66,28 @@ struct Buffer {
 // views of it (a reshape, a slice, a member of a gathered group), those that an instruction writes
 // are parts that it is assembled from (a tensor of a concatenation, a gradient in its bucket).
 // Every element of a tensor and of what lies within it is written once.
+//
+// Ranks may hold different parts of a tensor. `type` and `strides` are those of the padded part,
+// the same on all ranks; the part of a rank is a prefix of it in every dimension, and may be empty.
+// What lies past it is never read as a value; copies and collectives may move it.
 struct ProgramValue {
   std::string path;
-  TensorType type;  // as it is kept on the backend
+  TensorType type;  // as it is kept on the backend; the padded local shape
   Strides strides;  // elements
   Role role = Role::kActivation;
   int32_t buffer = kNone;  // kNone: nothing needs the value any more
   int64_t offset = 0;      // of its first element in the buffer, in bytes
   int32_t within = kNone;  // a value of the same buffer that lies within no other
+  int32_t part = kNone;    // in Program::parts; kNone: the same on all ranks
+  // Of a value that is each rank's slice of another one, which more axes split: that one. It has
+  // the strides and the offset of the value that it is sliced from; on a rank it begins behind it
+  // by the difference of their parts' starts. Of a view of such a slice: the slice, with which it
+  // moves. Nothing writes either.
+  int32_t sliced_from = kNone;
+  // In Program::flats, of a value that holds a rank's elements of a member of a flat group. They
+  // begin behind `offset`, which is that of the group's first element, by their position in the
+  // rank's part. `part` is then the member's part over the other axes, which the group has stored.
+  int32_t flat = kNone;
 };
 
 // A kernel request with the kernel that serves it. Instructions of a Program that do equal work
@@ -134,6 +149,8 @@ struct Program {
   std::vector<PlannedKernel> kernels;          // each request once, in the order of first use
   std::vector<CollectiveRequest> collectives;  // each once
   Mesh mesh;                                   // of one rank, unless a Plan says otherwise
+  std::vector<PartRule> parts;                 // each once; see RankRuleTable
+  std::vector<FlatRule> flats;                 // each once
   std::vector<DrawRule> draws;
   std::vector<Instruction> instructions;
   std::vector<Buffer> buffers;
@@ -158,6 +175,8 @@ struct Program {
   std::string OperationOf(const Instruction& instruction) const;
   // Returns the index of an equal request in `collectives`, which is added if there is none.
   int32_t EnterCollective(const CollectiveRequest& request);
+  // The groups of `flats`, in the order of first use.
+  std::vector<std::shared_ptr<const FlatGroup>> FlatGroups() const;
   // First byte of a value; after planning.
   ArenaAddress AddressOf(int32_t value) const;
   // The bytes of all arenas together; after planning.

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "core/graph/attributes_proto.h"
 #include "core/layout/layout_proto.h"
@@ -37,6 +41,9 @@ class Reader {
     program_.streams.assign(message_.streams().begin(), message_.streams().end());
     if (program_.streams.empty()) return Bad("program '", program_.name, "' has no stream");
     ASSIGN_OR_RETURN(program_.mesh, Mesh::Create(AxesFromProto(message_.mesh())));
+    RETURN_IF_ERROR(ReadAll(message_.parts(), program_.parts, "part"));
+    RETURN_IF_ERROR(ReadAll(message_.flat_groups(), flat_groups_, "flat group"));
+    RETURN_IF_ERROR(ReadAll(message_.flats(), program_.flats, "flat rule"));
     RETURN_IF_ERROR(ReadAll(message_.values(), program_.values, "value"));
     RETURN_IF_ERROR(ReadAll(message_.kernels(), program_.kernels, "kernel"));
     RETURN_IF_ERROR(ReadAll(message_.collectives(), program_.collectives, "collective"));
@@ -131,6 +138,15 @@ class Reader {
     if (message.within() != kNone && message.buffer() != kNone) {
       RETURN_IF_ERROR(CheckOperand(message.within()));
     }
+    RETURN_IF_ERROR(CheckOptional(message.part(), message_.parts_size(), "part"));
+    RETURN_IF_ERROR(CheckOptional(message.sliced_from(), message_.values_size(), "value"));
+    if (message.sliced_from() != kNone && message.buffer() != kNone) {
+      RETURN_IF_ERROR(CheckOperand(message.sliced_from()));
+    }
+    RETURN_IF_ERROR(CheckOptional(message.flat(), message_.flats_size(), "flat rule"));
+    value.part = message.part();
+    value.sliced_from = message.sliced_from();
+    value.flat = message.flat();
     value.buffer = message.buffer();
     value.offset = message.offset();
     value.within = message.within();
@@ -207,16 +223,45 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::Status Read(const ProgramProto::Draw& message, DrawRule& draw) const {
-    draw.path = message.path();
-    draw.part.global.assign(message.global().begin(), message.global().end());
-    draw.part.start.assign(message.start().begin(), message.start().end());
-    draw.part.extent.assign(message.extent().begin(), message.extent().end());
-    for (const Shape& shape : {draw.part.global, draw.part.start, draw.part.extent}) {
+  absl::Status Read(const ProgramProto::Part& message, PartRule& part) const {
+    part.global.assign(message.global().begin(), message.global().end());
+    part.start.assign(message.start().begin(), message.start().end());
+    part.extent.assign(message.extent().begin(), message.extent().end());
+    for (const Shape& shape : {part.global, part.start, part.extent}) {
       for (const int64_t size : shape) RETURN_IF_ERROR(CheckBytes(size));
     }
-    ASSIGN_OR_RETURN(draw.part.layout, FromProto(message.layout(), program_.mesh));
-    return CheckPart(draw.part, program_.mesh);
+    ASSIGN_OR_RETURN(part.layout, FromProto(message.layout(), program_.mesh));
+    return CheckPart(part, program_.mesh);
+  }
+
+  absl::Status Read(const ProgramProto::FlatGroup& message,
+                    std::shared_ptr<const FlatGroup>& group) const {
+    if (message.ranks() < 1 || message.ranks() > Mesh::kMaxRanks) {
+      return Bad("split over ", message.ranks(), " ranks");
+    }
+    std::vector<FlatGroup::Member> members;
+    for (const ProgramProto::FlatGroup::Member& member : message.members()) {
+      // As a tensor, for the limits of its size.
+      TypeProto type;
+      *type.mutable_shape() = member.local();
+      ASSIGN_OR_RETURN(TensorType local, FromProto(type));
+      members.push_back({std::move(local.shape), member.block()});
+    }
+    ASSIGN_OR_RETURN(FlatGroup made, FlatGroup::Create(members, message.ranks()));
+    RETURN_IF_ERROR(CheckBytes(made.elements()));
+    group = std::make_shared<const FlatGroup>(std::move(made));
+    return absl::OkStatus();
+  }
+
+  absl::Status Read(const ProgramProto::Flat& message, FlatRule& flat) const {
+    RETURN_IF_ERROR(CheckIndex(message.group(), message_.flat_groups_size(), "flat group"));
+    flat = {flat_groups_[message.group()], message.axis(), message.member()};
+    return CheckFlat(flat, program_.mesh);
+  }
+
+  absl::Status Read(const ProgramProto::Draw& message, DrawRule& draw) const {
+    draw.path = message.path();
+    return Read(message.part(), draw.part);
   }
 
   absl::Status Read(const ProgramProto::Instruction& message, Instruction& instruction) const {
@@ -316,13 +361,19 @@ class Reader {
 
   const ProgramProto& message_;
   const KernelCatalogue& catalogue_;
+  std::vector<std::shared_ptr<const FlatGroup>> flat_groups_;
   Program program_;
 };
 
 }  // namespace
 
 absl::StatusOr<Program> FromProto(const ProgramProto& message, const KernelCatalogue& catalogue) {
-  return Reader(message, catalogue).Read();
+  absl::StatusOr<Program> program = Reader(message, catalogue).Read();
+  if (program.ok()) return program;
+  // Names from the message may have line breaks.
+  std::string text(program.status().message());
+  std::replace_if(text.begin(), text.end(), absl::ascii_iscntrl, ' ');
+  return absl::Status(program.status().code(), text);
 }
 
 }  // namespace tessera

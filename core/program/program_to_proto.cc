@@ -1,3 +1,4 @@
+#include "absl/container/flat_hash_map.h"
 #include "core/graph/attributes_proto.h"
 #include "core/layout/layout_proto.h"
 #include "core/program/program_proto.h"
@@ -18,6 +19,9 @@ void Set(const ProgramValue& value, ProgramProto::Value* message) {
   message->set_buffer(value.buffer);
   message->set_offset(value.offset);
   message->set_within(value.within);
+  message->set_part(value.part);
+  message->set_sliced_from(value.sliced_from);
+  message->set_flat(value.flat);
 }
 
 void Set(const KernelRequest& request, KernelRequestProto* message) {
@@ -43,12 +47,39 @@ void Set(const CollectiveRequest& request, ProgramProto::Collective* message) {
   message->set_shift(request.shift);
 }
 
+void Set(const PartRule& part, const Mesh& mesh, ProgramProto::Part* message) {
+  Append(part.global, message->mutable_global());
+  Append(part.start, message->mutable_start());
+  Append(part.extent, message->mutable_extent());
+  *message->mutable_layout() = ToProto(part.layout, mesh);
+}
+
+void Set(const FlatGroup& group, ProgramProto::FlatGroup* message) {
+  for (const FlatGroup::Member& member : group.members()) {
+    ProgramProto::FlatGroup::Member& added = *message->add_members();
+    Append(member.local, added.mutable_local());
+    added.set_block(member.block);
+  }
+  message->set_ranks(group.ranks());
+}
+
+void SetFlats(const Program& program, ProgramProto* message) {
+  absl::flat_hash_map<const FlatGroup*, int> numbers;
+  for (const auto& group : program.FlatGroups()) {
+    numbers.emplace(group.get(), message->flat_groups_size());
+    Set(*group, message->add_flat_groups());
+  }
+  for (const FlatRule& flat : program.flats) {
+    ProgramProto::Flat& added = *message->add_flats();
+    added.set_group(numbers.at(flat.group.get()));
+    added.set_axis(flat.axis);
+    added.set_member(flat.member);
+  }
+}
+
 void Set(const DrawRule& draw, const Mesh& mesh, ProgramProto::Draw* message) {
   message->set_path(draw.path);
-  Append(draw.part.global, message->mutable_global());
-  Append(draw.part.start, message->mutable_start());
-  Append(draw.part.extent, message->mutable_extent());
-  *message->mutable_layout() = ToProto(draw.part.layout, mesh);
+  Set(draw.part, mesh, message->mutable_part());
 }
 
 void Set(const Instruction& instruction, ProgramProto::Instruction* message) {
@@ -100,6 +131,8 @@ ProgramProto ToProto(const Program& program) {
   message.set_threads(program.threads);
   for (const std::string& stream : program.streams) message.add_streams(stream);
   *message.mutable_mesh() = ToProto(program.mesh);
+  for (const PartRule& part : program.parts) Set(part, program.mesh, message.add_parts());
+  SetFlats(program, &message);
   for (const ProgramValue& value : program.values) Set(value, message.add_values());
   for (const PlannedKernel& planned : program.kernels) {
     ProgramProto::Kernel& kernel = *message.add_kernels();

@@ -5,6 +5,15 @@
 #include "absl/strings/str_cat.h"
 
 namespace tessera {
+namespace {
+
+// Whether all axes are B.
+bool Everywhere(const MeshLayout& layout) {
+  return std::all_of(layout.axes().begin(), layout.axes().end(),
+                     [](const AxisLayout& axis) { return axis.broadcast(); });
+}
+
+}  // namespace
 
 Box PartRule::At(const Mesh& mesh, absl::Span<const int> coordinates) const {
   Box box = BoxOf(layout, extent, mesh, coordinates);
@@ -14,6 +23,16 @@ Box PartRule::At(const Mesh& mesh, absl::Span<const int> coordinates) const {
 
 Shape PartRule::LocalShape(const Mesh& mesh) const {
   return tessera::LocalShape(layout, extent, mesh);
+}
+
+std::string PartRule::ToString(const Mesh& mesh) const {
+  if (extent == global) {
+    return absl::StrCat(layout.ToString(mesh), " of ", ShapeToString(global));
+  }
+  std::string text = absl::StrCat(ShapeToString(extent), " at ", ShapeToString(start), " of ",
+                                  ShapeToString(global));
+  if (!Everywhere(layout)) absl::StrAppend(&text, ", ", layout.ToString(mesh));
+  return text;
 }
 
 absl::Status CheckPart(const PartRule& part, const Mesh& mesh) {
@@ -33,6 +52,37 @@ absl::Status CheckPart(const PartRule& part, const Mesh& mesh) {
   return CheckLayout(part.layout, part.extent, mesh);
 }
 
+int64_t FlatRule::LocalElements() const {
+  // Ranks between the first and the last one that hold any have full parts; those two and the
+  // second one are enough to look at.
+  const FlatGroup::Range range = group->InGathered(member);
+  if (range.size() == 0) return 0;
+  const int first = static_cast<int>(range.begin / group->part());
+  const int last = static_cast<int>((range.end - 1) / group->part());
+  int64_t elements = 0;
+  for (const int coordinate : {first, std::min(first + 1, last), last}) {
+    elements = std::max(elements, group->Held(member, coordinate).size());
+  }
+  return elements;
+}
+
+absl::Status CheckFlat(const FlatRule& flat, const Mesh& mesh) {
+  if (flat.axis < 0 || flat.axis >= mesh.num_axes()) {
+    return absl::InvalidArgumentError(absl::StrCat("a flat group over axis ", flat.axis,
+                                                   " of a mesh of ", mesh.num_axes(), " axes"));
+  }
+  if (flat.group->ranks() != mesh.axis(flat.axis).size) {
+    return absl::InvalidArgumentError(absl::StrCat("a flat group of ", flat.group->ranks(),
+                                                   " parts over axis '", mesh.axis(flat.axis).name,
+                                                   "' of ", mesh.axis(flat.axis).size, " ranks"));
+  }
+  if (flat.member < 0 || flat.member >= flat.group->num_members()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("member ", flat.member, " of a flat group of ", flat.group->num_members()));
+  }
+  return absl::OkStatus();
+}
+
 RandomDraw DrawRule::At(const Mesh& mesh, absl::Span<const int> coordinates) const {
   return {path, part.At(mesh, coordinates).start, part.global};
 }
@@ -42,10 +92,7 @@ std::string DrawRule::ToString(const Mesh& mesh) const {
   if (part.extent != part.global) {
     absl::StrAppend(&text, " at ", ShapeToString(part.start), " of ", ShapeToString(part.global));
   }
-  const auto layouts = part.layout.axes();
-  const bool everywhere = std::all_of(layouts.begin(), layouts.end(),
-                                      [](const AxisLayout& axis) { return axis.broadcast(); });
-  if (!everywhere) absl::StrAppend(&text, ", ", part.layout.ToString(mesh));
+  if (!Everywhere(part.layout)) absl::StrAppend(&text, ", ", part.layout.ToString(mesh));
   return text;
 }
 

@@ -4,11 +4,14 @@
 #ifndef TESSERA_CORE_PROGRAM_RANK_RULES_H_
 #define TESSERA_CORE_PROGRAM_RANK_RULES_H_
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/kernels/interface/random_draw.h"
+#include "core/layout/flat_group.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
 
@@ -27,10 +30,53 @@ struct PartRule {
   Box At(const Mesh& mesh, absl::Span<const int> coordinates) const;
   // The shape of a value's buffer, which is the same on all ranks: shorter parts have padding.
   Shape LocalShape(const Mesh& mesh) const;
+  // "data: S(0) of [5, 3]", "[2, 3] at [2, 0] of [5, 3]", "[2, 3] at [2, 0] of [5, 3], data: S(0)"
+  std::string ToString(const Mesh& mesh) const;
+
+  friend bool operator==(const PartRule& a, const PartRule& b) {
+    return a.global == b.global && a.start == b.start && a.extent == b.extent &&
+           a.layout == b.layout;
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const PartRule& part) {
+    return H::combine(std::move(h), part.global, part.start, part.extent, part.layout);
+  }
 };
 
 // InvalidArgument if the part lies outside of the global tensor, or the layout does not fit it.
 absl::Status CheckPart(const PartRule& part, const Mesh& mesh);
+
+// The elements of a member of a flat group that a rank holds: a one-dimensional value in the
+// group's buffer. Groups are compared by address: rules of one group share it.
+struct FlatRule {
+  std::shared_ptr<const FlatGroup> group;
+  int axis = 0;  // of the mesh: the group is split over it
+  int member = 0;
+
+  // The elements of the member that the rank at `coordinates` holds, counted from the member's
+  // first one.
+  FlatGroup::Range HeldAt(absl::Span<const int> coordinates) const {
+    return group->Held(member, coordinates[axis]);
+  }
+  // The position of those elements in the group's buffer.
+  FlatGroup::Range InPartAt(absl::Span<const int> coordinates) const {
+    return group->InPart(member, coordinates[axis]);
+  }
+  // The largest number of elements that a rank holds.
+  int64_t LocalElements() const;
+
+  friend bool operator==(const FlatRule& a, const FlatRule& b) {
+    return a.group == b.group && a.axis == b.axis && a.member == b.member;
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const FlatRule& flat) {
+    return H::combine(std::move(h), flat.group, flat.axis, flat.member);
+  }
+};
+
+// InvalidArgument if the mesh has no such axis or another number of ranks along it, or the group no
+// such member.
+absl::Status CheckFlat(const FlatRule& flat, const Mesh& mesh);
 
 // The random numbers that an instruction draws.
 struct DrawRule {

@@ -11,6 +11,7 @@
 #include "core/program/buffer_contents.h"
 #include "core/program/in_place.h"
 #include "core/program/verify_operands.h"
+#include "core/program/verify_rank_rules.h"
 #include "core/program/waits.h"
 #include "core/status/status_macros.h"
 
@@ -287,6 +288,7 @@ class Verifier {
 
 absl::Status VerifyProgram(const Program& program) {
   RETURN_IF_ERROR(VerifyOperands(program));
+  RETURN_IF_ERROR(VerifyRankRules(program));
   return Verifier(program).Run();
 }
 

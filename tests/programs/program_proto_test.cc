@@ -87,6 +87,39 @@ TEST(ProgramProto, EveryProgramOfEveryModelIsReadAsItWasWritten) {
   }
 }
 
+// The rules for what differs between ranks, which no model's Program on one process has.
+TEST(ProgramProto, RulesForRanksAreReadAsTheyWereWritten) {
+  const std::unique_ptr<Backend> backend = *MakeBackend("reference", 1);
+  Program program = *Compile("mlp", *backend, 1).FindProgram(kTrain);
+  program.mesh = *Mesh::Create({{"data", 2}, {"model", 3}});
+  const auto split = [](int dim, int64_t unit) { return AxisLayout::Split(dim, unit); };
+  program.parts = {{{61, 12}, {0, 0}, {61, 12}, MeshLayout({split(0, 1), split(1, 4)})},
+                   {{8, 3}, {4, 0}, {4, 3}, MeshLayout({AxisLayout::Broadcast(), split(0, 1)})}};
+  const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{4, 5}}, {{7}, 2}}, 3));
+  const auto other = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{9}}}, 2));
+  program.flats = {{group, 1, 1}, {other, 0, 0}, {group, 1, 0}};
+  program.values[1].part = 1;
+  program.values[2].sliced_from = 1;
+  program.values[3].flat = 2;
+  const std::string bytes = ToProto(program).SerializeAsString();
+  ProgramProto message;
+  ASSERT_TRUE(message.ParseFromString(bytes));
+  const absl::StatusOr<Program> read = FromProto(message, *backend);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->ToString(), program.ToString());
+  EXPECT_EQ(ToProto(*read).SerializeAsString(), bytes);
+  EXPECT_EQ(read->parts, program.parts);
+  EXPECT_EQ(*read->flats[0].group, *group);
+  EXPECT_EQ(read->flats[2].group, read->flats[0].group);
+
+  message.mutable_flats(0)->set_member(2);
+  EXPECT_THAT(FromProto(message, *backend).status().message(),
+              HasSubstr("flat rule 0: member 2 of a flat group of 2"));
+  message.mutable_flat_groups(0)->set_ranks(0);
+  EXPECT_THAT(FromProto(message, *backend).status().message(),
+              HasSubstr("flat group 0: split over 0 ranks"));
+}
+
 class BadProgramProto : public ::testing::Test {
  protected:
   std::string Error() {
