@@ -148,6 +148,7 @@ class Assignment {
       kept.buffer = static_cast<int32_t>(program_.buffers.size());
       kept.offset = 0;
       kept.within = kNone;
+      kept.sliced_from = kNone;
       Buffer buffer;
       buffer.path = kept.path;
       buffer.bytes = NumBytes(kept.type);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,7 +10,12 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/layout/layout_proto.h"
+#include "core/layout/redistribution.h"
 #include "core/plan/check.h"
+#include "core/plan/complete.h"
+#include "core/plan/graph_layouts.h"
+#include "core/plan/layout_decisions.h"
 #include "core/plan/pass_names.h"
 #include "core/plan/rewrite.h"
 #include "core/program/assign_buffers.h"
@@ -31,17 +37,17 @@ const PlanPart* FindPart(const Plan& plan, const std::string& graph) {
   return nullptr;
 }
 
-// The Plan with a complete part for every Graph, in their order, and for no other.
-absl::StatusOr<Plan> CompletePlan(const Plan& plan, const std::vector<Graph>& graphs) {
-  RETURN_IF_ERROR(CheckPlan(plan));
-  Plan completed = plan;
+// The Plan, completed for the ranks of a job, with a complete part for every Graph, in their order,
+// and for no other.
+absl::StatusOr<Plan> CompleteParts(const Plan& plan, const std::vector<Graph>& graphs, int ranks) {
+  ASSIGN_OR_RETURN(Plan completed, CompletePlan(plan, graphs, ranks));
   completed.set_format(kPlanFormat);
   Stage& stage =
       completed.stages_size() > 0 ? *completed.mutable_stages(0) : *completed.add_stages();
-  stage.clear_parts();
+  std::vector<PlanPart> parts;
   for (const Graph& graph : graphs) {
-    PlanPart& part = *stage.add_parts();
-    if (const PlanPart* planned = FindPart(plan, graph.name())) part = *planned;
+    PlanPart part;
+    if (const PlanPart* planned = FindPart(completed, graph.name())) part = *planned;
     RETURN_IF_ERROR(CheckPlanPart(graph, part));
     part.set_graph(graph.name());
     if (part.fingerprint().empty()) part.set_fingerprint(graph.Fingerprint());
@@ -49,7 +55,10 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, const std::vector<Graph>& gr
     if (part.passes_size() == 0) {
       for (const std::string& pass : DefaultPasses()) part.add_passes()->set_name(pass);
     }
+    parts.push_back(std::move(part));
   }
+  stage.clear_parts();
+  for (PlanPart& part : parts) *stage.add_parts() = std::move(part);
   return completed;
 }
 
@@ -71,9 +80,8 @@ std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs
       absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
-absl::StatusOr<Program> CompileProgram(const Graph& graph, const PlanPart& part,
+absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
                                        KernelChooser& chooser) {
-  ASSIGN_OR_RETURN(Program program, Lower(graph, chooser));
   for (const PassChoice& choice : part.passes()) {
     if (choice.name() == kNoPass) continue;
     ASSIGN_OR_RETURN(const Pass* pass, FindPass(choice.name()));
@@ -83,6 +91,50 @@ absl::StatusOr<Program> CompileProgram(const Graph& graph, const PlanPart& part,
   RETURN_IF_ERROR(AssignBuffers(chooser, program));
   return program;
 }
+
+// A Graph as the Plan rewrote it, and its Program before the passes.
+struct LoweredGraph {
+  Graph graph;
+  Program program;
+};
+
+// Rewrites and lowers the Graphs of a run, on a mesh if the Plan has one.
+class RunLowering {
+ public:
+  static absl::StatusOr<RunLowering> Create(const Stage& stage, const std::vector<Graph>& graphs,
+                                            int ranks) {
+    RunLowering lowering;
+    if (stage.mesh_size() == 0) return lowering;
+    ASSIGN_OR_RETURN(const Mesh mesh, Mesh::ForRanks(AxesFromProto(stage.mesh()), ranks));
+    ASSIGN_OR_RETURN(lowering.decisions_, FindDecisions(stage, graphs, mesh));
+    lowering.finder_ = std::make_unique<RedistributionFinder>(mesh, &kPrices);
+    return lowering;
+  }
+
+  absl::StatusOr<LoweredGraph> Lower(Graph recorded, int number, const PlanPart& part,
+                                     KernelChooser& chooser) {
+    if (finder_ == nullptr) {
+      ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(recorded), part));
+      ASSIGN_OR_RETURN(Program program, tessera::Lower(graph, chooser));
+      return LoweredGraph{std::move(graph), std::move(program)};
+    }
+    ASSIGN_OR_RETURN(const GraphLayouts layouts,
+                     LayOutGraph(recorded, number, finder_->mesh(), decisions_));
+    ASSIGN_OR_RETURN(Program program,
+                     tessera::Lower(recorded, {layouts, decisions_, *finder_}, chooser));
+    return LoweredGraph{std::move(recorded), std::move(program)};
+  }
+
+ private:
+  // Until collectives are measured: 5 us a step, 10 GB/s.
+  static constexpr double kSecondsPerStep = 5e-6, kSecondsPerByte = 1e-10;
+  static const RingPrices kPrices;
+
+  LayoutDecisions decisions_;
+  std::unique_ptr<RedistributionFinder> finder_;  // null on one rank
+};
+
+const RingPrices RunLowering::kPrices(kSecondsPerStep, kSecondsPerByte);
 
 // The kernels that the Programs use, sorted by request.
 KernelChoices ChoicesOf(const std::vector<Program>& programs, const KernelCatalogue& catalogue) {
@@ -118,20 +170,22 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
 }
 
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const KernelCatalogue& catalogue) {
+                                       const KernelCatalogue& catalogue, int ranks) {
   CompiledRun run;
-  ASSIGN_OR_RETURN(run.plan, CompletePlan(plan, graphs));
+  ASSIGN_OR_RETURN(run.plan, CompleteParts(plan, graphs, ranks));
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
     run.notes.push_back(std::move(note));
   }
   KernelChooser chooser(&catalogue, plan.kernels());
+  ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(run.plan.stages(0), graphs, ranks));
   StateLayout states;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
-    ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(graphs[i]), part));
-    ASSIGN_OR_RETURN(Program program, CompileProgram(graph, part, chooser));
+    ASSIGN_OR_RETURN(LoweredGraph lowered,
+                     lowering.Lower(std::move(graphs[i]), static_cast<int>(i), part, chooser));
+    ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, chooser));
     RETURN_IF_ERROR(states.Add(program));
-    run.graphs.push_back(std::move(graph));
+    run.graphs.push_back(std::move(lowered.graph));
     run.programs.push_back(std::move(program));
   }
   run.state_bytes = states.bytes().total();

@@ -32,8 +32,10 @@ struct CompiledRun {
 // may be open: parts, passes and kernels that it leaves out are filled in. Its parts for other
 // Graphs are not used, so a saved Plan can be replayed for some of its Graphs; a note names such
 // parts if they have no fingerprint, as in a Plan that was written by hand.
+//
+// The Programs are for each of `ranks` ranks, arranged in the Plan's mesh.
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const KernelCatalogue& catalogue);
+                                       const KernelCatalogue& catalogue, int ranks = 1);
 
 }  // namespace tessera
 

@@ -6,14 +6,35 @@
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
+#include "core/layout/redistribution.h"
+#include "core/plan/graph_layouts.h"
+#include "core/plan/layout_decisions.h"
 #include "core/program/kernel_chooser.h"
 #include "core/program/program.h"
 
 namespace tessera {
 
+// How a Graph is computed on a mesh of ranks.
+struct MeshDecisions {
+  const GraphLayouts& layouts;
+  const LayoutDecisions& decisions;  // the stage's
+  RedistributionFinder& finder;      // on the mesh
+};
+
 // Leaves out operators that neither an output nor an updated state needs. Instructions have the
 // Graph's order.
 absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
+
+// The same for the ranks of a mesh: values have the shapes that a rank holds of them. Where a value
+// is not made as it is read, it is redistributed: at once if it is partial, so that this runs
+// beside what follows, otherwise before its first reader. Readers of one layout share the result;
+// those of a parameter do in one phase, so that it need not be kept until the backward pass.
+// Outputs are completed on all ranks.
+//
+// Reductions of gradients run on a stream "gradients", gathers of parameters on "parameters",
+// other collectives on "activations".
+absl::StatusOr<Program> Lower(const Graph& graph, const MeshDecisions& mesh,
+                              KernelChooser& chooser);
 
 }  // namespace tessera
 

@@ -1,0 +1,85 @@
+// Lowers redistributions: a value that lies in one layout on the mesh is brought to another by
+// collectives, copies and views.
+#ifndef TESSERA_CORE_PROGRAM_LOWER_REDISTRIBUTION_H_
+#define TESSERA_CORE_PROGRAM_LOWER_REDISTRIBUTION_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/layout/mesh_layout.h"
+#include "core/layout/redistribution.h"
+#include "core/program/program_builder.h"
+
+namespace tessera {
+
+// Not thread-safe. Builder and finder must outlive it.
+class Redistributor {
+ public:
+  // The finder may be null if nothing is ever redistributed.
+  Redistributor(ProgramBuilder* builder, RedistributionFinder* finder)
+      : builder_(*builder), finder_(finder) {}
+
+  // Adds the instructions after which the value `id`, of global shape `global`, lies in layout `to`
+  // instead of `from`, and returns the new value. Collectives run on `stream`.
+  absl::StatusOr<int32_t> Redistribute(int32_t id, const Shape& global, const MeshLayout& from,
+                                       const MeshLayout& to, absl::string_view stream);
+  // The price of that.
+  absl::StatusOr<double> Seconds(int32_t id, const Shape& global, const MeshLayout& from,
+                                 const MeshLayout& to);
+
+ private:
+  // One step, of a value of this global shape.
+  struct Step {
+    const RedistributionStep& step;
+    const Shape& global;
+    absl::string_view stream;
+    int ranks;     // of its axis
+    Shape shape;   // padded local, after it
+    int32_t part;  // after it
+  };
+  // Equal parts of a tensor along a dimension: [outer, n, inner] in parts of p, of which the last
+  // ones may be shorter or empty.
+  struct Parts {
+    int64_t count, outer, n, p, inner;
+
+    Parts(const Shape& full, int dim, int64_t part, int ranks);
+    int64_t full() const { return p == 0 ? 0 : n / p; }  // parts of p
+    int64_t rest() const { return n - full() * p; }      // of the short one
+    int64_t elements() const { return count * outer * p * inner; }
+    // Whether the parts follow each other in the tensor, without padding.
+    bool consecutive() const { return outer == 1 && n == count * p; }
+  };
+
+  absl::StatusOr<int32_t> Run(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> AllGather(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> Reduce(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> ReduceLogSumExp(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> AllToAll(const Step& step, int32_t id);
+
+  // A reduction that leaves what the step says: an all-reduce or a reduce-scatter.
+  absl::StatusOr<int32_t> EmitReduction(const Step& step, Reduction reduction, int32_t id);
+  absl::StatusOr<int32_t> EmitAllReduce(const Step& step, Reduction reduction, int32_t id,
+                                        int32_t part);
+  // The elementwise operator `op`.
+  absl::StatusOr<int32_t> EmitElementwise(absl::string_view op, std::vector<int32_t> inputs,
+                                          int32_t part);
+  absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type);
+
+  // Returns the parts of a value one after another, padded with zeros, in one contiguous value.
+  absl::StatusOr<int32_t> Pack(int32_t id, const Parts& parts);
+  // Returns a value of the step's shape from its parts, which follow each other in `id`.
+  absl::StatusOr<int32_t> Unpack(const Step& step, int32_t id, const Parts& parts);
+  // Copies elements between the tensor `full` and `packed`, its parts.
+  absl::Status CopyParts(int32_t full, int32_t packed, const Parts& parts, bool to_packed);
+
+  CollectiveRequest RequestOf(const Step& step, CollectiveOperation operation, int64_t elements,
+                              int32_t id) const;
+
+  ProgramBuilder& builder_;
+  RedistributionFinder* const finder_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_LOWER_REDISTRIBUTION_H_

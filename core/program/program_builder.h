@@ -1,0 +1,116 @@
+// Builds the values and instructions of a Program. Each tensor gets a buffer of its own, of which
+// its views and the tensors that it is assembled from are ranges.
+#ifndef TESSERA_CORE_PROGRAM_PROGRAM_BUILDER_H_
+#define TESSERA_CORE_PROGRAM_PROGRAM_BUILDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/program/kernel_chooser.h"
+#include "core/program/program.h"
+#include "core/program/rank_rule_table.h"
+
+namespace tessera {
+
+// Not thread-safe. The chooser must outlive it.
+class ProgramBuilder {
+ public:
+  ProgramBuilder(std::string name, Mesh mesh, KernelChooser* chooser);
+
+  const Program& program() const { return program_; }
+  Program& program() { return program_; }
+  const ProgramValue& value(int32_t id) const { return program_.values[id]; }
+  // The tensor that a value is, or lies within.
+  int32_t Root(int32_t value) const { return program_.TensorOf(value); }
+  // Instructions that are added from now on belong to this phase.
+  void set_phase(Phase phase) { phase_ = phase; }
+  Phase phase() const { return phase_; }
+
+  // Returns the index of the part of a tensor that ranks hold in a layout; kNone if all hold all.
+  int32_t EnterPart(const Shape& global, const MeshLayout& layout);
+
+  // Adds a value in a buffer of its own.
+  int32_t AddTensor(std::string path, TensorType type, Role role, int32_t part);
+  // Adds a view of `base`.
+  int32_t AddView(std::string path, TensorType type, int32_t base, const ViewPlacement& placement,
+                  Role role, int32_t part);
+  // Returns each rank's slice of `base`, or of a copy of it.
+  absl::StatusOr<int32_t> Slice(std::string path, TensorType type, int32_t base, int32_t part);
+
+  // Adds an instruction and notes what it reads and writes.
+  void Emit(Instruction instruction);
+  // Adds an instruction that computes `work`. Inputs that its kernel takes in row-major order only
+  // are copied before.
+  absl::Status EmitKernel(KernelWork work, Instruction instruction);
+  absl::Status EmitCopy(int32_t source, int32_t target);
+  absl::Status EmitCollective(CollectiveRequest request, absl::string_view stream, int32_t input,
+                              int32_t output);
+
+  // Returns a copy of a value in a buffer of its own.
+  absl::StatusOr<int32_t> Copy(int32_t id);
+  // Returns the value in row-major order: itself, or a copy that later callers share.
+  absl::StatusOr<int32_t> RowMajor(int32_t id);
+  // Returns the value at an address that is the same on all ranks: itself, or a copy if it is a
+  // slice.
+  absl::StatusOr<int32_t> Unsliced(int32_t id);
+
+  // Puts `part` at `placement` in the tensor `assembled`: makes the instruction that has computed
+  // it write it there, or copies it to a value of this path.
+  absl::Status PutInto(int32_t assembled, int32_t part, const ViewPlacement& placement,
+                       const std::string& path);
+  // The tensor of a value holds a result of the Program: it will not move into another one.
+  void Keep(int32_t value) { kept_[Root(value)] = true; }
+
+ private:
+  // A value that shares memory of a tensor, with the strides that it gets when the tensor moves.
+  struct Moved {
+    int32_t value;
+    Strides strides;
+  };
+
+  int32_t AddValue(ProgramValue value);
+  // A value may be a slice of a tensor or of a view, and a view may be one of a slice.
+  bool IsSlice(int32_t id) const;
+  bool IsViewOfSlice(int32_t id) const;
+  int32_t StreamOf(absl::string_view name);
+  absl::StatusOr<int32_t> SharedCopy(int32_t id);
+
+  // Makes the instruction that has computed `part`, or the tensor that `part` is a reshaped view
+  // of, write it at `placement` in `assembled` instead of memory of its own. Returns false, and
+  // changes nothing, if it cannot.
+  bool MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement);
+  // The strides of `root` and its views if `part`, which is one of them, gets `strides`; nullopt if
+  // strides cannot say it.
+  std::optional<std::vector<Moved>> MovedStrides(int32_t root, int32_t part,
+                                                 const Strides& strides) const;
+  // Whether a value is its tensor, or all of it in the same order.
+  bool CoversRoot(int32_t id) const;
+  // The strides of `to`, a reshaped view of the same elements, if `from` has `strides`.
+  std::optional<Strides> Reshaped(int32_t from, const Strides& strides, int32_t to) const;
+  // Whether the instruction that writes a value, if there is one, and all that read it so far can
+  // do so at any strides.
+  bool AllowsStrides(int32_t id) const;
+  bool TakesStrides(const Instruction& instruction, int input) const;
+
+  Program program_;
+  KernelTable kernels_;
+  Phase phase_ = Phase::kForward;
+  RankRuleTable rules_;
+  absl::flat_hash_map<int32_t, int32_t> copies_;            // shared ones
+  std::vector<std::vector<std::pair<int32_t, int>>> uses_;  // by value: instruction, input
+  std::vector<std::vector<int32_t>> views_;                 // by tensor
+  std::vector<int32_t> producer_;                           // by value: instruction
+  std::vector<bool> kept_;                                  // by tensor: it holds a result
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_PROGRAM_BUILDER_H_

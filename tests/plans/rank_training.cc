@@ -1,0 +1,244 @@
+#include "tests/plans/rank_training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/runtime/engine.h"
+#include "core/runtime/mesh_collectives.h"
+#include "core/runtime/world_memory.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+#include "core/sync/mutex.h"
+#include "core/tensor/random.h"
+#include "core/train/programs.h"
+
+namespace tessera {
+namespace {
+
+// Calls visit(local, global) for the index of each element of a box in its padded local buffer and
+// in the global tensor.
+template <typename Visit>
+void ForEachElement(const Box& box, const Shape& padded, const Shape& global, const Visit& visit) {
+  const Strides local_strides = RowMajorStrides(padded), global_strides = RowMajorStrides(global);
+  const int64_t elements = NumElements(box.extent);
+  for (int64_t i = 0; i < elements; ++i) {
+    int64_t rest = i, local = 0, at = 0;
+    for (size_t d = global.size(); d-- > 0;) {
+      const int64_t index = rest % box.extent[d];
+      rest /= box.extent[d];
+      local += index * local_strides[d];
+      at += (box.start[d] + index) * global_strides[d];
+    }
+    visit(local, at);
+  }
+}
+
+// What a rank holds of a value.
+struct Held {
+  Box box;
+  Shape padded, global;
+};
+
+Held HeldOf(const Program& program, int32_t value, int rank) {
+  const ProgramValue& v = program.value(value);
+  const Shape& shape = v.type.shape;
+  if (v.part == kNone) return {{Shape(shape.size(), 0), shape}, shape, shape};
+  const PartRule& part = program.parts[v.part];
+  return {part.At(program.mesh, program.mesh.CoordinatesOf(rank)), shape, part.global};
+}
+
+// Global tensors that ranks fill in.
+class Gathered {
+ public:
+  absl::Status Add(const std::string& path, const Held& held, absl::Span<const double> local)
+      ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    std::vector<double>& tensor = tensors_[path];
+    tensor.resize(NumElements(held.global), std::nan(""));
+    int64_t differs = -1;
+    ForEachElement(held.box, held.padded, held.global, [&](int64_t i, int64_t at) {
+      if (!std::isnan(tensor[at]) && tensor[at] != local[i]) differs = at;
+      tensor[at] = local[i];
+    });
+    if (differs < 0) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("ranks differ in element ", differs, " of ", path));
+  }
+
+  absl::StatusOr<Tensors> Take() ABSL_LOCKS_EXCLUDED(mutex_) {
+    MutexLock lock(&mutex_);
+    for (const auto& [path, tensor] : tensors_) {
+      for (size_t i = 0; i < tensor.size(); ++i) {
+        if (!std::isnan(tensor[i])) continue;
+        return absl::InternalError(absl::StrCat("no rank holds element ", i, " of ", path));
+      }
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  Mutex mutex_;
+  Tensors tensors_ ABSL_GUARDED_BY(mutex_);
+};
+
+// The global values of tokens and targets in a step.
+std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, int step) {
+  const RandomStream stream = MakeStream(7, input);
+  std::vector<double> values(run.batch * run.sequence);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] =
+        std::floor(RandomUniform(stream, step, 2 * i) * static_cast<double>(run.vocabulary));
+    const bool ignored = RandomUniform(stream, step, 2 * i + 1) < run.ignored;
+    if (input == "targets" && ignored) values[i] = kIgnoreIndex;
+  }
+  return values;
+}
+
+class Rank {
+ public:
+  Rank(const TrainingRun& run, comm::World& world) : run_(run), world_(world) {}
+
+  absl::Status Prepare(const Plan& plan) {
+    backend_ = run_.backend();
+    ASSIGN_OR_RETURN(CompiledRun compiled, CompileRun(run_.graphs, plan, *backend_, world_.size()));
+    const Mesh mesh = compiled.FindProgram(kTrain)->mesh;
+    EngineOptions options;
+    if (world_.size() > 1) {
+      ASSIGN_OR_RETURN(collectives_, MeshCollectives::Create(mesh, &world_.communicator()));
+    }
+    options.fill = 0xFF;  // NaN
+    options.rank = {world_.rank(), collectives_.get()};
+    options.allocate = ArenasOf(&world_, backend_.get());
+    ASSIGN_OR_RETURN(engine_, Engine::Create(std::move(compiled), backend_.get(), options));
+    RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", 3));
+    return engine_->Run(kInitialise);
+  }
+
+  absl::Status Step(int step, Gathered& outputs) {
+    for (const std::string input : {"tokens", "targets"}) RETURN_IF_ERROR(SetBatch(input, step));
+    RETURN_IF_ERROR(engine_->SetInput(kTrain, "lr", absl::MakeConstSpan(&run_.lr, 1)));
+    RETURN_IF_ERROR(engine_->SetScalarIfRead(kTrain, "seed", 3));
+    RETURN_IF_ERROR(engine_->SetScalarIfRead(kTrain, "step", step + 1));
+    RETURN_IF_ERROR(engine_->Run(kTrain));
+    for (const NamedValue& output : program().outputs) {
+      const Held held = HeldOf(program(), output.value, world_.rank());
+      std::vector<double> local(NumElements(held.padded));
+      RETURN_IF_ERROR(engine_->ReadOutput(kTrain, output.name, absl::MakeSpan(local)));
+      RETURN_IF_ERROR(outputs.Add(output.name, held, local));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status GatherStates(Gathered& states) {
+    for (const ProgramState& state : program().states) {
+      const Held held = HeldOf(program(), state.updated, world_.rank());
+      std::vector<double> local(NumElements(held.padded));
+      RETURN_IF_ERROR(engine_->ReadStateValues(kTrain, state.path, absl::MakeSpan(local)));
+      RETURN_IF_ERROR(states.Add(state.path, held, local));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Leave() {
+    engine_.reset();
+    return world_.Leave();
+  }
+
+ private:
+  const Program& program() const { return *engine_->run().FindProgram(kTrain); }
+
+  absl::Status SetBatch(const std::string& input, int step) {
+    const std::vector<double> global = BatchOf(run_, input, step);
+    const Held held = HeldOf(program(), program().FindInput(input), world_.rank());
+    std::vector<double> local(NumElements(held.padded), 0);
+    ForEachElement(held.box, held.padded, held.global,
+                   [&](int64_t i, int64_t at) { local[i] = global[at]; });
+    return engine_->SetInput(kTrain, input, local);
+  }
+
+  const TrainingRun& run_;
+  comm::World& world_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<MeshCollectives> collectives_;
+  std::unique_ptr<Engine> engine_;
+};
+
+void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
+                    Difference& largest) {
+  TESSERA_CHECK(a.size() == b.size()) << when;
+  for (const auto& [path, values] : a) {
+    const auto other = b.find(path);
+    TESSERA_CHECK(other != b.end() && other->second.size() == values.size()) << path;
+    double distance = 0, norm = 0;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double difference = values[i] - other->second[i];
+      distance += difference * difference;
+      norm += values[i] * values[i];
+    }
+    const double relative = distance == 0 ? 0 : std::sqrt(distance / norm);
+    if (relative <= largest.relative) continue;
+    largest = {relative, absl::StrCat(when, path)};
+  }
+}
+
+}  // namespace
+
+TrainingRun RecordTraining(const Model& model, const RunConfig& config) {
+  absl::StatusOr<Graph> train = RecordTrain(model, config);
+  TESSERA_CHECK(train.ok()) << train.status();
+  for (const State& state : train->states()) {
+    const ValueId gradient = train->FindValue(state.path + ".grad");
+    if (gradient != kNone) train->SetOutput(state.path + ".grad", train->tensor(gradient));
+  }
+  absl::StatusOr<Graph> initialise = RecordInitialise(*train);
+  TESSERA_CHECK(initialise.ok()) << initialise.status();
+  TrainingRun run;
+  run.graphs.push_back(*std::move(initialise));
+  run.graphs.push_back(*std::move(train));
+  run.batch = config.batch();
+  run.sequence = config.sequence();
+  run.vocabulary = model.vocabulary();
+  run.lr = config.optimizer().lr();
+  run.backend = [] { return MakeReferenceBackend(); };
+  return run;
+}
+
+absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks) {
+  std::vector<Gathered> outputs(run.steps);
+  Gathered states;
+  const std::vector<absl::Status> statuses =
+      comm::RunFake({.ranks = ranks, .seed = 5}, [&](comm::World& world) -> absl::Status {
+        Rank rank(run, world);
+        absl::Status status = rank.Prepare(plan);
+        for (int step = 0; status.ok() && step < run.steps; ++step) {
+          status = rank.Step(step, outputs[step]);
+        }
+        if (status.ok()) status = rank.GatherStates(states);
+        if (!status.ok()) return status;
+        return rank.Leave();
+      });
+  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  TrainingResult result;
+  for (Gathered& step : outputs) {
+    ASSIGN_OR_RETURN(result.outputs.emplace_back(), step.Take());
+  }
+  ASSIGN_OR_RETURN(result.states, states.Take());
+  return result;
+}
+
+Difference Compare(const TrainingResult& a, const TrainingResult& b) {
+  Difference largest;
+  TESSERA_CHECK(a.outputs.size() == b.outputs.size());
+  for (size_t step = 0; step < a.outputs.size(); ++step) {
+    CompareTensors(a.outputs[step], b.outputs[step], absl::StrCat("step ", step, ", "), largest);
+  }
+  CompareTensors(a.states, b.states, "state ", largest);
+  return largest;
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// Trains the Graphs of a run on ranks that are threads, and gathers what they hold.
+#ifndef TESSERA_TESTS_PLANS_RANK_TRAINING_H_
+#define TESSERA_TESTS_PLANS_RANK_TRAINING_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/graph/graph.h"
+#include "core/kernels/interface/backend.h"
+#include "core/proto/plan.pb.h"
+#include "core/train/config/run_config.pb.h"
+#include "core/train/model.h"
+
+namespace tessera {
+
+// A run of "initialise" and "train".
+struct TrainingRun {
+  std::vector<Graph> graphs;
+  int64_t batch = 0, sequence = 0, vocabulary = 0;
+  int steps = 20;
+  double lr = 0.1;
+  double ignored = 0.1;  // the share of targets that do not count
+  std::function<std::unique_ptr<Backend>()> backend;
+};
+
+// Records the Graphs. Every gradient of a parameter is an output "PATH.grad" of the training Graph.
+TrainingRun RecordTraining(const Model& model, const RunConfig& config);
+
+// Global tensors, by path.
+using Tensors = std::map<std::string, std::vector<double>>;
+
+struct TrainingResult {
+  std::vector<Tensors> outputs;  // by step
+  Tensors states;                // after the last step
+};
+
+// Trains with `plan` on `ranks` threads. Internal if ranks differ in what they hold of one element.
+absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks);
+
+// The largest difference of two results, relative to the norm of its tensor, and where it is.
+struct Difference {
+  double relative = 0;
+  std::string where;
+};
+Difference Compare(const TrainingResult& a, const TrainingResult& b);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TESTS_PLANS_RANK_TRAINING_H_
