@@ -44,12 +44,13 @@ Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
   return sum.valid() ? Divide(sum, ConstantLike(sum, static_cast<double>(count))) : sum;
 }
 
-Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
+MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
   const RowLogits rows = LinearLogSumExp(x, weight, targets);
   if (!rows.lse.valid()) return {};
   // Sums over a global batch need f32 at least, whatever the dtype of the logits.
   const DType dtype = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
   Tensor lse = rows.lse, target_logit = rows.target_logit, mask = ValidMask(targets);
+  const Tensor valid = mask;
   if (x.dtype() != dtype) {
     lse = Cast(lse, dtype);
     target_logit = Cast(target_logit, dtype);
@@ -58,7 +59,7 @@ Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
   const std::vector<int64_t> axes = AllAxes(mask);
   const Tensor total = ReduceSum(Multiply(Subtract(lse, target_logit), mask), axes);
   const Tensor count = ReduceSum(mask, axes);
-  return Divide(total, Maximum(count, ConstantLike(count, 1)));
+  return {Divide(total, Maximum(count, ConstantLike(count, 1))), valid};
 }
 
 }  // namespace tessera

@@ -155,7 +155,7 @@ TEST_F(GradientsTest, TargetLogitsAloneHaveAGradient) {
 TEST_F(GradientsTest, CrossEntropyIsAMeanOverValidTargets) {
   const Tensor x = Parameter("x", F32({2, 3, 4})), w = Parameter("w", F32({9, 4}));
   const Tensor targets = graph_.Input("targets", I32({2, 3}), 0);
-  const Tensor loss = LinearCrossEntropy(x, w, targets);
+  const Tensor loss = LinearCrossEntropy(x, w, targets).mean;
   ASSERT_TRUE(RecordGradients(graph_, loss, {x, w}).ok());
   EXPECT_EQ(graph_.ToString(), R"(graph test
 input %targets: i32[2, 3] batch_dim=0
@@ -194,7 +194,7 @@ TEST_F(GradientsTest, InvalidHandlesPassOn) {
   EXPECT_FALSE(Scale(none, 2).valid());
   EXPECT_FALSE(ReduceMean(none, {0}).valid());
   EXPECT_FALSE(Linear(none, x, x).valid());
-  EXPECT_FALSE(LinearCrossEntropy(none, none, none).valid());
+  EXPECT_FALSE(LinearCrossEntropy(none, none, none).mean.valid());
   EXPECT_EQ(Split(none, 0, {1, 2}).size(), 2u);
   EXPECT_FALSE(Slice(none, 0, 1, 2).valid());
   EXPECT_FALSE(Concat({}, 0).valid());

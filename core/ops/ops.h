@@ -101,9 +101,13 @@ struct RowLogits {
   Tensor lse, target_logit;
 };
 RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets);
-// The mean cross-entropy over the valid targets of the global batch: a scalar. Targets that equal
+struct MeanLoss {
+  Tensor mean;   // a scalar
+  Tensor valid;  // of targets' shape: 1 where one counts in the mean, else 0
+};
+// The mean cross-entropy over the valid targets of the global batch. Targets that equal
 // kIgnoreIndex do not count; with none that count the loss is 0.
-Tensor LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
+MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
 
 // --- First values, updates -----------------------------------------------------------------------
 Tensor Fill(Graph& graph, const TensorType& type, double value);

@@ -33,7 +33,7 @@ class Recorder {
     }
     x = Norm("ln_f", x);
     Scope scope(&graph_, "loss");
-    return LinearCrossEntropy(x, wte, targets);
+    return LinearCrossEntropy(x, wte, targets).mean;
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/graph/graph.h"
+#include "core/ops/ops.h"
 #include "google/protobuf/message.h"
 
 namespace tessera {
@@ -33,10 +34,11 @@ class Model {
   virtual int64_t max_sequence() const = 0;
 
   // Records the loss of a batch: declares the inputs "tokens" and "targets" (i32 [batch, sequence],
-  // batch_dim 0), and every parameter, and returns the loss, a scalar: the mean over the valid
-  // targets of the global batch. Errors are left in graph.status().
-  // `training`: with dropout.
-  virtual Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const = 0;
+  // batch_dim 0), and every parameter, and returns the loss, the mean over the valid targets of the
+  // global batch, and which of the targets these are. Errors are left in graph.status(), with
+  // invalid handles. `training`: with dropout.
+  virtual MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                              bool training) const = 0;
 
   // Records the logits of every position of a batch, from the input "tokens" alone: f32
   // [batch, sequence, vocabulary], or [batch, vocabulary] where only the last position is

@@ -10,22 +10,12 @@
 namespace tessera {
 namespace {
 
-// The number of valid targets. Only the model knows which of the batch's targets it predicts; its
-// loss has recorded their mask.
-Tensor RecordCount(Graph& graph) {
-  std::vector<ValueId> masks;
-  for (const Op& op : graph.ops()) {
-    if (op.kind->name() == "valid_mask") masks.push_back(op.outputs[0]);
-  }
+// The number of targets that count in a loss.
+Tensor RecordCount(Graph& graph, Tensor valid) {
   Scope scope(&graph, "count");
-  Tensor count;
-  for (ValueId mask : masks) {
-    std::vector<int64_t> axes;
-    for (int i = 0; i < graph.tensor(mask).rank(); ++i) axes.push_back(i);
-    const Tensor sum = ReduceSum(graph.tensor(mask), axes);
-    count = count.valid() ? Add(count, sum) : sum;
-  }
-  return count;
+  std::vector<int64_t> axes;
+  for (int i = 0; i < valid.rank(); ++i) axes.push_back(i);
+  return ReduceSum(valid, axes);
 }
 
 Tensor RecordFirstValue(Graph& graph, const State& state) {
@@ -46,7 +36,8 @@ absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
                                   const DecayRule& decays, const StateLimit& state_limit) {
   Graph graph(kTrain);
   graph.LimitState(state_limit);
-  const Tensor loss = model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true);
+  const Tensor loss =
+      model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true).mean;
   RETURN_IF_ERROR(RecordUpdate(graph, loss, config.optimizer(), decays));
   return graph;
 }
@@ -63,15 +54,12 @@ absl::StatusOr<Graph> RecordInitialise(const Graph& train) {
 
 absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config) {
   Graph graph(kEvaluate);
-  const Tensor loss =
+  const MeanLoss loss =
       model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/false);
-  const Tensor count = RecordCount(graph);
   RETURN_IF_ERROR(graph.status());
-  if (!count.valid()) {
-    return absl::InvalidArgumentError(
-        "the model's loss counts no targets: it has no valid_mask to weigh batches by");
-  }
-  graph.SetOutput("loss", loss);
+  const Tensor count = RecordCount(graph, loss.valid);
+  RETURN_IF_ERROR(graph.status());
+  graph.SetOutput("loss", loss.mean);
   graph.SetOutput("count", count);
   return graph;
 }

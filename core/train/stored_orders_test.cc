@@ -21,7 +21,7 @@ class ChangedModel : public Model {
  public:
   int64_t vocabulary() const override { return 2; }
   int64_t max_sequence() const override { return 1; }
-  Tensor RecordLoss(Graph&, int64_t, int64_t, bool) const override { return {}; }
+  MeanLoss RecordLoss(Graph&, int64_t, int64_t, bool) const override { return {}; }
   Tensor RecordLogits(Graph&, int64_t, int64_t) const override { return {}; }
   Tensor RecordNextToken(Graph&, int64_t) const override { return {}; }
   int64_t state_version() const override { return 3; }

@@ -35,7 +35,7 @@ class BigramModel : public Model {
   int64_t vocabulary() const override { return kVocabulary; }
   int64_t max_sequence() const override { return 4; }
 
-  Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);
     const Tensor targets = graph.Input("targets", type, 0);

@@ -28,7 +28,7 @@ class Gpt final : public Model {
   int64_t vocabulary() const override { return config_.vocabulary(); }
   int64_t max_sequence() const override { return config_.context(); }
 
-  Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
     if (!CheckSizes(graph, batch, sequence)) return {};
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);

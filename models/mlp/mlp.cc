@@ -19,7 +19,7 @@ class Mlp final : public Model {
   int64_t max_sequence() const override { return config_.window(); }
 
   // Reads only the targets after the window.
-  Tensor RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
+  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence, bool training) const override {
     if (!CheckSizes(graph, batch, sequence)) return {};
     const TensorType type = {DType::kI32, {batch, sequence}};
     const Tensor tokens = graph.Input("tokens", type, 0);

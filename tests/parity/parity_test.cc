@@ -147,7 +147,7 @@ class ParityTest : public ::testing::TestWithParam<Case> {
 
 TEST_P(ParityTest, LossAndEveryGradient) {
   Graph graph("train");
-  Tensor loss = model_->RecordLoss(graph, batch_, sequence_, /*training=*/false);
+  Tensor loss = model_->RecordLoss(graph, batch_, sequence_, /*training=*/false).mean;
   ASSERT_TRUE(graph.status().ok()) << graph.status();
   std::vector<Tensor> parameters;
   for (const State& state : graph.states()) parameters.push_back(graph.tensor(state.input));
