@@ -127,6 +127,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
     Tensor gradient = gradients[target.id()];
     if (!gradient.valid()) gradient = operators.fill(graph, target.type(), 0.0);
     graph.SetGradientOfValue(gradient.id(), target.id());
+    graph.SetCompleteGradientOf(gradient.id(), target.id());
     name_gradient(target.id(), gradient, /*is_target=*/true);
     result.push_back(gradient);
   }

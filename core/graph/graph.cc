@@ -92,7 +92,13 @@ ValueId Graph::AddValue(std::string path, TensorType type, Role role, OpId produ
                         int output_index) {
   const ValueId id = static_cast<ValueId>(values_.size());
   TESSERA_CHECK(value_of_path_.emplace(path, id).second) << "path taken: " << path;
-  values_.push_back({std::move(path), std::move(type), role, producer, output_index});
+  Value value;
+  value.path = std::move(path);
+  value.type = std::move(type);
+  value.role = role;
+  value.producer = producer;
+  value.output_index = output_index;
+  values_.push_back(std::move(value));
   return id;
 }
 
@@ -102,7 +108,7 @@ Tensor Graph::Input(absl::string_view name, TensorType type, int batch_dim) {
     return {};
   }
   const ValueId id = AddValue(ToStdString(name), std::move(type), Role::kInput, kNone, 0);
-  inputs_.push_back({id, batch_dim});
+  inputs_.push_back({id, batch_dim, ToStdString(name)});
   return tensor(id);
 }
 
@@ -202,6 +208,7 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
     return {};
   }
   op.path = FreePath(ScopedPath(name.empty() ? kind.name() : name));
+  op.origin = op.path;
   const OpId id = static_cast<OpId>(ops_.size());
   std::vector<Tensor> result;
   for (int i = 0; i < static_cast<int>(outputs->size()); ++i) {
@@ -237,14 +244,16 @@ OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
   op.path = FreePath(std::move(op.path));
   for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
     op.outputs.push_back(AddValue(outputs[i].path, outputs[i].type, outputs[i].role, id, i));
+    values_.back().region = outputs[i].region;
   }
   AddOp(std::move(op));
   return id;
 }
 
-ValueId Graph::AppendInput(const Value& value, int batch_dim) {
+ValueId Graph::AppendInput(const Value& value, int batch_dim, absl::string_view origin) {
   const ValueId id = AddValue(value.path, value.type, Role::kInput, kNone, 0);
-  inputs_.push_back({id, batch_dim});
+  values_[id].region = value.region;
+  inputs_.push_back({id, batch_dim, ToStdString(origin)});
   return id;
 }
 

@@ -21,10 +21,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/graph/attributes.h"
 #include "core/graph/operator.h"
+#include "core/layout/layout.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
@@ -63,9 +65,16 @@ struct Value {
   Role role = Role::kActivation;
   OpId producer = kNone;  // kNone: an input, or the input value of a state
   int output_index = 0;   // of the producer
-  // The value that this is the gradient of, or a contribution to it. kNone: not a gradient, or the
-  // Graph was rewritten. One gradient may serve several values; then it is the first of them.
+  // The value that this is the gradient of, or a contribution to it. One gradient may serve several
+  // values; then it is the first of them. kNone: not a gradient, or that of a value that a
+  // rewriting has split into several.
   ValueId gradient_of = kNone;
+  // The target of AppendGradients (a parameter, in a training step) that this is the gradient of,
+  // with all contributions; in a rewritten Graph also a micro-batch's share of it, or the sum of
+  // such shares.
+  ValueId complete_gradient_of = kNone;
+  // In a rewritten Graph, the elements of the recorded value that this is. Empty: all of them.
+  Region region = {};
 };
 
 struct Op {
@@ -76,8 +85,13 @@ struct Op {
   std::vector<ValueId> outputs;
   Phase phase = Phase::kForward;
   std::vector<OpId> after;  // must run later than these, though it reads nothing of theirs
-  bool recomputed = false;  // repeats another op to save memory
-  // The forward op whose gradient rule recorded this one. kNone: none, or the Graph was rewritten.
+  // The path of the op of the recorded Graph that this one repeats: its own in that Graph. Empty: a
+  // rewriting has added it.
+  std::string origin;
+  int32_t micro_batch = kNone;  // of the step's, the one that it computes; kNone: the full batch
+  bool recomputed = false;      // repeats another op to save memory
+  // The forward op whose gradient rule recorded this one. kNone: none, or a rewriting has split it
+  // into several, and this one into none.
   OpId gradient_of = kNone;
 };
 
@@ -85,6 +99,9 @@ struct Op {
 struct GraphInput {
   ValueId value = kNone;
   int batch_dim = kNone;  // the dimension that counts the batch's rows; kNone: the same for all
+  // The path of the recorded Graph's input that this is, or (Value::region) a micro-batch's part
+  // of.
+  std::string origin;
 };
 
 // A state tensor is both an input and an output of the step, under one path.
@@ -101,6 +118,17 @@ struct State {
 struct GraphOutput {
   std::string name;
   ValueId value = kNone;
+};
+
+// All of a Graph; the fields are explained at Graph's methods of the same names.
+struct GraphParts {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<GraphInput> inputs;
+  std::vector<State> states;
+  std::vector<GraphOutput> outputs;
+  std::vector<std::string> blocks;
 };
 
 class Graph;
@@ -141,6 +169,11 @@ class Graph {
   Graph& operator=(Graph&&) = default;
   Graph(const Graph&) = default;
   Graph& operator=(const Graph&) = default;
+
+  // Makes a Graph of parts from outside. InvalidArgument, in one line, names the first that is
+  // wrong: a path that is taken, an id that does not exist, an op before the producers of what it
+  // reads, an op whose inputs, attributes and outputs do not fit its shape rule.
+  static absl::StatusOr<Graph> FromParts(GraphParts parts);
 
   // --- Recording -------------------------------------------------------------------------------
 
@@ -191,15 +224,22 @@ class Graph {
     ValueId& of = values_[gradient].gradient_of;
     if (of == kNone) of = value;
   }
+  // `gradient` is the complete one of `target`, unless it is known as another one's.
+  void SetCompleteGradientOf(ValueId gradient, ValueId target) {
+    ValueId& of = values_[gradient].complete_gradient_of;
+    if (of == kNone) of = target;
+  }
   void SetAttribute(OpId op, absl::string_view name, AttributeValue value) {
     ops_[op].attributes.Set(name, std::move(value));
   }
   // Appends a use of an operator with these outputs, without applying the shape rule: for
   // rewritings of a Graph that is known to be right. Paths of outputs must be free; an op's path
-  // that is taken gets a suffix.
+  // that is taken gets a suffix. What the op and the outputs are gradients of is left out: it is
+  // said by the ids of another Graph.
   OpId AppendOp(Op op, absl::Span<const Value> outputs);
-  // Append a copy of another Graph's input or state, for a rewriting.
-  ValueId AppendInput(const Value& value, int batch_dim);
+  // Append a copy of another Graph's input (`value`, of the recorded input `origin`) or state, for
+  // a rewriting.
+  ValueId AppendInput(const Value& value, int batch_dim, absl::string_view origin);
   ValueId AppendState(State state);
 
   // --- Reading ---------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ TEST(GraphTest, PathsOfOperatorsWithNamedOutputsAreUnique) {
   EXPECT_EQ(PathOf(second[0]), "halve_1.low");
   // A rewriting gets unique paths as well.
   Graph to("to");
-  to.AppendInput(graph.value(x.id()), kNone);
+  to.AppendInput(graph.value(x.id()), kNone, "x");
   for (const char* output : {"a", "b"}) {
     Op op = graph.op(0);
     to.AppendOp(op, {Value{output, Four(), Role::kActivation}});
@@ -263,7 +263,7 @@ TEST(GraphRewritingTest, AppendsWithoutCallingTheShapeRule) {
   Graph from("from"), to("to");
   Round(from.Input("x", Four(), 0));
   from.Parameter("w", {4}, Initializer::Constant(0));
-  const ValueId x = to.AppendInput(from.value(from.FindValue("x")), 0);
+  const ValueId x = to.AppendInput(from.value(from.FindValue("x")), 0, "x");
   const ValueId w = to.AppendState(*from.FindState("w"));
   Op op = from.op(0);
   op.inputs = {w};

@@ -12,25 +12,7 @@
 namespace tessera {
 namespace {
 
-AxisUse Broadcast(const Op& op) {
-  AxisUse use;
-  use.signature.inputs.resize(op.inputs.size());
-  use.signature.outputs.resize(op.outputs.size());
-  return use;
-}
-
-bool AllBroadcast(const Signature& signature) {
-  const auto broadcast = [](const AxisLayout& layout) { return layout.broadcast(); };
-  return absl::c_all_of(signature.inputs, broadcast) &&
-         absl::c_all_of(signature.outputs, broadcast);
-}
-
-AxisUse Signed(Signature signature) {
-  AxisUse use;
-  use.kind = AllBroadcast(signature) ? AxisUse::Kind::kBroadcast : AxisUse::Kind::kSigned;
-  use.signature = std::move(signature);
-  return use;
-}
+AxisUse Broadcast(const Op& op) { return AxisUse::Broadcast(op.inputs.size(), op.outputs.size()); }
 
 class AxisCompletion {
  public:
@@ -93,7 +75,7 @@ class AxisCompletion {
     const bool dual = forward != kNone && !(deferred_[forward] && IsFlexible(forward));
     if (dual && result_.ops[forward].kind == AxisUse::Kind::kSigned) {
       if (std::optional<Signature> signature = Dual(id, forward, signatures)) {
-        return Signed(*std::move(signature));
+        return AxisUse::By(*std::move(signature));
       }
     }
     return ByArrival(id, signatures, /*complete_partial=*/dual);
@@ -124,7 +106,7 @@ class AxisCompletion {
       if (!named.split() || !arriving.split() || named.dim != arriving.dim) continue;
       if (arriving.unit % named.unit == 0) factor = arriving.unit / named.unit;
     }
-    return Signed(WithUnits(planned.signature, factor));
+    return AxisUse::By(WithUnits(planned.signature, factor));
   }
 
   absl::Status NoSignature(OpId id, const AxisUse& planned,
@@ -174,7 +156,7 @@ class AxisCompletion {
     std::optional<Signature> best =
         BestExpected(Fitted(id, signatures), expected, ArrivingAt(id), split_);
     if (!best.has_value()) return std::optional<AxisUse>();
-    return std::optional<AxisUse>(Signed(*std::move(best)));
+    return std::optional<AxisUse>(AxisUse::By(*std::move(best)));
   }
 
   // The op on the range of its flat inputs and outputs that a rank holds: elementwise, or a
@@ -262,7 +244,7 @@ class AxisCompletion {
     const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
     std::optional<SignatureFit> fit =
         FitOrGather(Fitted(id, possible), arriving, op.inputs, split_);
-    if (fit.has_value()) return Signed(std::move(fit->signature));
+    if (fit.has_value()) return AxisUse::By(std::move(fit->signature));
     deferred_[id] = deferred;
     return Broadcast(op);
   }
@@ -332,11 +314,11 @@ class AxisCompletion {
     const std::vector<Signature> signatures = SignaturesOf(id);
     if (op.inputs.empty() && read[0].has_value() && read[0]->partial()) {
       for (const Signature& signature : signatures) {
-        if (signature.outputs[0] == *read[0]) return Signed(signature);
+        if (signature.outputs[0] == *read[0]) return AxisUse::By(signature);
       }
     }
     std::optional<Signature> made = SignatureMaking(Fitted(id, signatures), read, split_);
-    return made.has_value() ? Signed(*std::move(made)) : Broadcast(op);
+    return made.has_value() ? AxisUse::By(*std::move(made)) : Broadcast(op);
   }
 
   const Graph& graph_;

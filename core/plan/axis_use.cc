@@ -1,5 +1,8 @@
 #include "core/plan/axis_use.h"
 
+#include <utility>
+
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -25,6 +28,24 @@ absl::StatusOr<AxisUse> ParseAxisUse(absl::string_view text) {
 }
 
 }  // namespace
+
+AxisUse AxisUse::Broadcast(size_t inputs, size_t outputs) {
+  AxisUse use;
+  use.signature.inputs.resize(inputs);
+  use.signature.outputs.resize(outputs);
+  return use;
+}
+
+AxisUse AxisUse::By(Signature signature) {
+  const auto broadcast = [](const AxisLayout& layout) { return layout.broadcast(); };
+  AxisUse use;
+  if (!absl::c_all_of(signature.inputs, broadcast) ||
+      !absl::c_all_of(signature.outputs, broadcast)) {
+    use.kind = Kind::kSigned;
+  }
+  use.signature = std::move(signature);
+  return use;
+}
 
 std::string AxisUse::ToString() const {
   switch (kind) {

@@ -28,6 +28,11 @@ struct AxisUse {
   // The units in `signature` are the smallest; those in which values arrive are multiples.
   bool open_units = false;
 
+  // B for all inputs and outputs.
+  static AxisUse Broadcast(size_t inputs, size_t outputs);
+  // By a signature; kBroadcast if it is B everywhere.
+  static AxisUse By(Signature signature);
+
   // "B", "S(0), B -> S(0)", "flat"
   std::string ToString() const;
 };

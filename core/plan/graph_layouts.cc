@@ -78,8 +78,9 @@ class GraphLayout {
       }
     }
     for (size_t i = 0; i < types_.size(); ++i) {
-      Shrink(result.ops[i].signature.inputs, axis, types_[i].inputs);
-      Shrink(result.ops[i].signature.outputs, axis, types_[i].outputs);
+      // The types that the next axis sees.
+      ShrinkToParts(result.ops[i].signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
+      ShrinkToParts(result.ops[i].signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
       result_.ops[i].push_back(std::move(result.ops[i]));
     }
     return absl::OkStatus();
@@ -98,15 +99,6 @@ class GraphLayout {
     return along;
   }
 
-  // The types that the next axis sees.
-  void Shrink(const std::vector<AxisLayout>& layouts, int axis, std::vector<TensorType>& types) {
-    for (size_t i = 0; i < layouts.size(); ++i) {
-      if (!layouts[i].split()) continue;
-      int64_t& extent = types[i].shape[layouts[i].dim];
-      extent = PartExtent(extent, layouts[i].unit, mesh_.axis(axis).size);
-    }
-  }
-
   const Graph& graph_;
   const Mesh& mesh_;
   std::vector<const StoredLayout*> stored_, updated_;  // by value; nullptr: none
@@ -117,6 +109,15 @@ class GraphLayout {
 };
 
 }  // namespace
+
+void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks,
+                   std::vector<TensorType>& types) {
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (!layouts[i].split()) continue;
+    int64_t& extent = types[i].shape[layouts[i].dim];
+    extent = PartExtent(extent, layouts[i].unit, ranks);
+  }
+}
 
 absl::StatusOr<GraphLayouts> LayOutGraph(const Graph& graph, int number, const Mesh& mesh,
                                          const LayoutDecisions& decisions) {

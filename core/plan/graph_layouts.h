@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
 #include "core/layout/mesh_layout.h"
@@ -47,6 +48,10 @@ struct GraphLayouts {
 // `number` is the Graph's in `decisions`. Thread safety: a pure function.
 absl::StatusOr<GraphLayouts> LayOutGraph(const Graph& graph, int number, const Mesh& mesh,
                                          const LayoutDecisions& decisions);
+
+// Makes the types of values with these layouts along an axis of `ranks` ranks the padded local
+// ones.
+void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks, std::vector<TensorType>& types);
 
 }  // namespace tessera
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
 #include "core/plan/micro_batch_layouts.h"
@@ -20,10 +21,12 @@ std::string PathIn(absl::string_view path, int64_t micro_batch) {
 // Writes the Graph in micro-batches. Ids of the Graph that is read are called `old`.
 class MicroBatchWriter {
  public:
-  MicroBatchWriter(const Graph& graph, const MicroBatchLayouts& layouts, int64_t micro_batches)
+  MicroBatchWriter(const Graph& graph, const MicroBatchLayouts& layouts, int64_t micro_batches,
+                   absl::Span<const std::string> separate)
       : graph_(graph),
         layouts_(layouts),
         micro_batches_(micro_batches),
+        separate_(separate.begin(), separate.end()),
         out_(graph.name()),
         full_(graph.values().size(), kNone),
         local_(graph.values().size()),
@@ -53,6 +56,7 @@ class MicroBatchWriter {
       if (StageOf(old) == MicroBatchStage::kAfter) WriteFull(old);
     }
     CopyResults();
+    LinkGradients();
     RETURN_IF_ERROR(out_.status());
     return std::move(out_);
   }
@@ -62,7 +66,16 @@ class MicroBatchWriter {
 
   void CopyInputsAndStates() {
     for (const GraphInput& input : graph_.inputs()) {
-      full_[input.value] = out_.AppendInput(graph_.value(input.value), input.batch_dim);
+      const Value& value = graph_.value(input.value);
+      if (input.batch_dim != kNone && separate_.contains(value.path)) {
+        for (int64_t k = 0; k < micro_batches_; ++k) {
+          Value part = PartOf(input.value, layouts_.values[input.value], k);
+          part.role = Role::kInput;
+          local_[input.value].push_back(out_.AppendInput(part, input.batch_dim, input.origin));
+        }
+      } else {
+        full_[input.value] = out_.AppendInput(value, input.batch_dim, input.origin);
+      }
     }
     for (const State& state : graph_.states()) {
       if (state.input != kNone) full_[state.input] = out_.AppendState(state);
@@ -73,14 +86,68 @@ class MicroBatchWriter {
   void CopyResults() {
     for (const State& state : graph_.states()) {
       if (state.input == kNone) {
-        out_.WriteState(state, out_.tensor(full_[state.updated]));
+        out_.WriteState(state, out_.tensor(Full(state.updated)));
       } else if (state.updated != state.input) {
-        out_.SetState(state.path, out_.tensor(full_[state.updated]));
+        out_.SetState(state.path, out_.tensor(Full(state.updated)));
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {
-      out_.SetOutput(output.name, out_.tensor(full_[output.value]));
+      out_.SetOutput(output.name, out_.tensor(Full(output.value)));
     }
+  }
+
+  // --- What is a gradient of what --------------------------------------------------------------
+
+  // A value or an op that repeats an old one: in one micro-batch, or (kNone) for the full batch.
+  struct Copy {
+    int32_t id, old;
+    int32_t micro_batch;
+  };
+
+  // The value that is `old` in a micro-batch or for the full batch; kNone if there is none.
+  ValueId ValueIn(int32_t micro_batch, ValueId old) const {
+    if (old == kNone) return kNone;
+    if (micro_batch == kNone || local_[old].empty()) return full_[old];
+    return local_[old][micro_batch];
+  }
+
+  // A gradient may stand before what it is the gradient of, so this comes last.
+  void LinkGradients() {
+    for (const Copy& copy : copied_values_) {
+      const Value& old = graph_.value(copy.old);
+      out_.SetGradientOfValue(copy.id, ValueIn(copy.micro_batch, old.gradient_of));
+      out_.SetCompleteGradientOf(copy.id, ValueIn(kNone, old.complete_gradient_of));
+    }
+    for (const Copy& copy : copied_ops_) {
+      const OpId forward = graph_.op(copy.old).gradient_of;
+      if (forward == kNone) continue;
+      const std::vector<OpId>& copies = ops_[forward];
+      if (copies.size() == 1) {
+        out_.SetGradientOf(copy.id, copies[0]);
+      } else if (copy.micro_batch != kNone) {
+        out_.SetGradientOf(copy.id, copies[copy.micro_batch]);
+      }
+    }
+  }
+
+  void NoteCopies(OpId id, OpId old, int32_t micro_batch) {
+    copied_ops_.push_back({id, old, micro_batch});
+    for (size_t i = 0; i < graph_.op(old).outputs.size(); ++i) {
+      copied_values_.push_back({out_.op(id).outputs[i], graph_.op(old).outputs[i], micro_batch});
+    }
+  }
+
+  // --- Values ----------------------------------------------------------------------------------
+
+  // The full value, which is made of an input's parts if something needs it.
+  ValueId Full(ValueId old) {
+    if (full_[old] == kNone && !local_[old].empty() && graph_.value(old).producer == kNone) {
+      const Value& value = graph_.value(old);
+      full_[old] = Append("concat", value.path, value.type, local_[old],
+                          {{"axis", static_cast<int64_t>(layouts_.values[old].dim)}},
+                          Phase::kForward, Role::kActivation);
+    }
+    return full_[old];
   }
 
   std::string FreePath(std::string path) const {
@@ -91,11 +158,18 @@ class MicroBatchWriter {
     }
   }
 
-  TensorType LocalType(ValueId old) const {
-    TensorType type = graph_.value(old).type;
-    const AxisLayout& layout = layouts_.values[old];
-    if (layout.split()) type.shape[layout.dim] /= micro_batches_;
-    return type;
+  // What one micro-batch holds of a value in a layout. An activation, or a gradient.
+  Value PartOf(ValueId old, const AxisLayout& layout, int64_t micro_batch) const {
+    const Value& value = graph_.value(old);
+    Value part;
+    part.path = PathIn(value.path, micro_batch);
+    part.type = value.type;
+    part.role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
+    if (layout.split()) {
+      part.type.shape[layout.dim] /= micro_batches_;
+      part.region = LocalRegion(old, layout, micro_batch);
+    }
+    return part;
   }
 
   // The part of a value that a micro-batch holds in a layout.
@@ -117,7 +191,11 @@ class MicroBatchWriter {
     op.attributes = std::move(attributes);
     op.inputs = std::move(inputs);
     op.phase = phase;
-    const OpId id = out_.AppendOp(std::move(op), {Value{std::move(path), std::move(type), role}});
+    Value output;
+    output.path = std::move(path);
+    output.type = std::move(type);
+    output.role = role;
+    const OpId id = out_.AppendOp(std::move(op), {output});
     return out_.op(id).outputs[0];
   }
 
@@ -125,30 +203,31 @@ class MicroBatchWriter {
   ValueId Part(ValueId old, int dim, int64_t micro_batch) {
     std::vector<ValueId>& parts = parts_[{old, dim}];
     if (parts.empty()) {
-      const Value& value = out_.value(full_[old]);
-      TensorType type = value.type;
-      type.shape[dim] /= micro_batches_;
-      Op op;
-      op.kind = FindOperator("split");
-      op.path = absl::StrCat(value.path, ".micro_batches");
-      op.attributes = {{"axis", static_cast<int64_t>(dim)},
-                       {"sizes", std::vector<int64_t>(micro_batches_, type.shape[dim])}};
-      op.inputs = {full_[old]};
-      const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
-      if (role == Role::kGradient) op.phase = Phase::kBackward;
+      const ValueId full = Full(old);
       std::vector<Value> outputs;
       outputs.reserve(micro_batches_);
       for (int64_t k = 0; k < micro_batches_; ++k) {
-        outputs.push_back(Value{FreePath(PathIn(value.path, k)), type, role});
+        outputs.push_back(PartOf(old, AxisLayout::Split(dim), k));
+        outputs.back().path = FreePath(std::move(outputs.back().path));
       }
+      Op op;
+      op.kind = FindOperator("split");
+      op.path = absl::StrCat(graph_.value(old).path, ".micro_batches");
+      op.attributes = {{"axis", static_cast<int64_t>(dim)},
+                       {"sizes", std::vector<int64_t>(micro_batches_, outputs[0].type.shape[dim])}};
+      op.inputs = {full};
+      if (outputs[0].role == Role::kGradient) op.phase = Phase::kBackward;
       parts = out_.op(out_.AppendOp(std::move(op), outputs)).outputs;
+      for (size_t k = 0; k < parts.size(); ++k) {
+        copied_values_.push_back({parts[k], old, static_cast<int32_t>(k)});
+      }
     }
     return parts[micro_batch];
   }
 
   // The value that one micro-batch reads in the layout `wanted`.
   ValueId Read(ValueId old, const AxisLayout& wanted, int64_t micro_batch) {
-    if (wanted.broadcast()) return full_[old];
+    if (wanted.broadcast()) return Full(old);
     const bool as_it_is = wanted == layouts_.values[old];
     if (as_it_is && !local_[old].empty()) return local_[old][micro_batch];
     return Part(old, wanted.dim, micro_batch);
@@ -156,7 +235,7 @@ class MicroBatchWriter {
 
   void WriteFull(OpId old) {
     Op op = graph_.op(old);
-    for (ValueId& input : op.inputs) input = full_[input];
+    for (ValueId& input : op.inputs) input = Full(input);
     std::vector<OpId> after;
     for (OpId earlier : op.after) {
       after.insert(after.end(), ops_[earlier].begin(), ops_[earlier].end());
@@ -168,6 +247,7 @@ class MicroBatchWriter {
     for (ValueId output : old_outputs) outputs.push_back(graph_.value(output));
     const OpId id = out_.AppendOp(std::move(op), outputs);
     ops_[old] = {id};
+    NoteCopies(id, old, kNone);
     for (size_t i = 0; i < old_outputs.size(); ++i) full_[old_outputs[i]] = out_.op(id).outputs[i];
   }
 
@@ -184,21 +264,21 @@ class MicroBatchWriter {
       earlier = ops_[earlier].size() > 1 ? ops_[earlier][micro_batch] : ops_[earlier][0];
     }
     op.path = PathIn(op.path, micro_batch);
+    op.micro_batch = static_cast<int32_t>(micro_batch);
     const std::vector<ValueId> old_outputs = op.outputs;
     std::vector<Value> outputs;
     std::vector<TensorType> types;
     for (ValueId output : old_outputs) {
-      const Value& value = graph_.value(output);
-      const Role role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
-      types.push_back(LocalType(output));
+      outputs.push_back(PartOf(output, layouts_.values[output], micro_batch));
+      types.push_back(outputs.back().type);
       output_regions.push_back(LocalRegion(output, layouts_.values[output], micro_batch));
-      outputs.push_back(Value{PathIn(value.path, micro_batch), types.back(), role});
     }
     op.attributes = op.kind->LocalAttributes(
         op.attributes, {out_.TypesOf(op.inputs), types, input_regions, output_regions});
     RETURN_IF_ERROR(CheckTypes(op, types));
     const OpId id = out_.AppendOp(std::move(op), outputs);
     ops_[old].push_back(id);
+    NoteCopies(id, old, static_cast<int32_t>(micro_batch));
     for (size_t i = 0; i < old_outputs.size(); ++i) {
       local_[old_outputs[i]].push_back(out_.op(id).outputs[i]);
       if (layouts_.gathered[old_outputs[i]]) {
@@ -226,6 +306,7 @@ class MicroBatchWriter {
       if (!last) return;
       full_[old] = Append("concat", value.path, value.type, local_[old],
                           {{"axis", static_cast<int64_t>(layout.dim)}}, phase, value.role);
+      copied_values_.push_back({full_[old], old, kNone});
     } else if (micro_batch == 0) {
       full_[old] = local_[old][0];
     } else {
@@ -233,6 +314,7 @@ class MicroBatchWriter {
       std::string path = last ? value.path : absl::StrCat(value.path, "@0..", micro_batch);
       full_[old] = Accumulate(layout.reduction, full_[old], local_[old][micro_batch],
                               std::move(path), phase, last ? value.role : role);
+      copied_values_.push_back({full_[old], old, kNone});
     }
   }
 
@@ -265,23 +347,26 @@ class MicroBatchWriter {
   const Graph& graph_;
   const MicroBatchLayouts& layouts_;
   const int64_t micro_batches_;
+  const absl::flat_hash_set<std::string> separate_;  // paths of inputs
   Graph out_;
   std::vector<ValueId> full_;                // by old value; kNone until it is there
   std::vector<std::vector<ValueId>> local_;  // by old value: of each micro-batch so far
   std::vector<std::vector<OpId>> ops_;  // by old op: of each micro-batch so far, or the only one
   absl::flat_hash_map<std::pair<ValueId, int>, std::vector<ValueId>> parts_;
+  std::vector<Copy> copied_values_, copied_ops_;
 };
 
 }  // namespace
 
-absl::StatusOr<Graph> SplitIntoMicroBatches(const Graph& graph, int64_t micro_batches) {
+absl::StatusOr<Graph> SplitIntoMicroBatches(const Graph& graph, int64_t micro_batches,
+                                            absl::Span<const std::string> separate) {
   if (micro_batches < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("micro_batches: ", micro_batches, "; it must be at least 1"));
   }
   if (micro_batches == 1) return graph;
   ASSIGN_OR_RETURN(const MicroBatchLayouts layouts, LayOutMicroBatches(graph, micro_batches));
-  return MicroBatchWriter(graph, layouts, micro_batches).Write();
+  return MicroBatchWriter(graph, layouts, micro_batches, separate).Write();
 }
 
 }  // namespace tessera

@@ -5,8 +5,10 @@
 #define TESSERA_CORE_PLAN_MICRO_BATCHES_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "core/graph/graph.h"
 
 namespace tessera {
@@ -20,6 +22,10 @@ namespace tessera {
 // then one micro-batch after another, each forward and backward in the Graph's order; then the ops
 // that run once (the update).
 //
+// An input with a batch stays one input, which is split; but one that `separate` names becomes an
+// input for each micro-batch, so that on a mesh that splits the batch each rank gets its part of
+// every micro-batch. The path of each is `p@k`, its origin `p`, its region the rows that it has.
+//
 // Paths: the copy of `p` in micro-batch k is `p@k`, and so is its part of a full value that is
 // split. The value gathered from all has the path `p`; the sum of micro-batches 0 to k, on the way
 // there, is `p@0..k`. Random draws keep their original's path and get the region of the global
@@ -27,7 +33,11 @@ namespace tessera {
 //
 // Recomputation (recompute.h) comes before this; afterwards a block's forward ops of all
 // micro-batches lie in one scope, and could not be told apart.
-absl::StatusOr<Graph> SplitIntoMicroBatches(const Graph& graph, int64_t micro_batches);
+//
+// Ops keep their origin; gradients, what they are gradients of. A micro-batch's copies are known by
+// Op::micro_batch, its parts of values by Value::region.
+absl::StatusOr<Graph> SplitIntoMicroBatches(const Graph& graph, int64_t micro_batches,
+                                            absl::Span<const std::string> separate = {});
 
 }  // namespace tessera
 

@@ -134,7 +134,8 @@ class Recomputer {
     copy_.assign(graph_.values().size(), kNone);
     new_op_.assign(graph_.ops().size(), kNone);
     for (const GraphInput& input : graph_.inputs()) {
-      new_value_[input.value] = out.AppendInput(graph_.value(input.value), input.batch_dim);
+      new_value_[input.value] =
+          out.AppendInput(graph_.value(input.value), input.batch_dim, input.origin);
     }
     for (const State& state : graph_.states()) {
       if (state.input != kNone) new_value_[state.input] = out.AppendState(state);
@@ -157,7 +158,21 @@ class Recomputer {
     for (const GraphOutput& output : graph_.outputs()) {
       out.SetOutput(output.name, out.tensor(new_value_[output.value]));
     }
+    LinkGradients(out);
     return out;
+  }
+
+  void LinkGradients(Graph& out) const {
+    const auto renumbered = [this](ValueId id) { return id == kNone ? kNone : new_value_[id]; };
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      const Value& value = graph_.values()[i];
+      out.SetGradientOfValue(new_value_[i], renumbered(value.gradient_of));
+      out.SetCompleteGradientOf(new_value_[i], renumbered(value.complete_gradient_of));
+    }
+    for (OpId id = 0; id < num_ops(); ++id) {
+      const OpId forward = graph_.op(id).gradient_of;
+      if (forward != kNone) out.SetGradientOf(new_op_[id], new_op_[forward]);
+    }
   }
 
   void WriteOp(OpId id, Graph& out) {

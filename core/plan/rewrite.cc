@@ -1,6 +1,5 @@
 #include "core/plan/rewrite.h"
 
-#include <string>
 #include <vector>
 
 #include "core/plan/micro_batches.h"
@@ -9,13 +8,14 @@
 
 namespace tessera {
 
-absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part) {
+absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,
+                                   absl::Span<const std::string> separate) {
   if (!part.recompute().empty()) {
     const std::vector<std::string> blocks(part.recompute().begin(), part.recompute().end());
     ASSIGN_OR_RETURN(graph, RecomputeBlocks(graph, blocks));
   }
   if (part.micro_batches() == 0 || part.micro_batches() == 1) return graph;
-  return SplitIntoMicroBatches(graph, part.micro_batches());
+  return SplitIntoMicroBatches(graph, part.micro_batches(), separate);
 }
 
 }  // namespace tessera

@@ -1,0 +1,189 @@
+// Makes a Graph of parts that may be wrong.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/graph.h"
+#include "core/status/status_macros.h"
+#include "core/text/quote.h"
+
+namespace tessera {
+namespace {
+
+absl::Status Error(absl::string_view what, absl::string_view path, absl::string_view fault) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", Quote(path), ": ", fault));
+}
+
+class PartsChecker {
+ public:
+  explicit PartsChecker(const GraphParts& parts) : parts_(parts) {}
+
+  absl::Status Check() {
+    RETURN_IF_ERROR(CheckInputsAndStates());
+    for (size_t i = 0; i < parts_.values.size(); ++i) {
+      RETURN_IF_ERROR(CheckValue(static_cast<ValueId>(i)));
+    }
+    for (size_t i = 0; i < parts_.ops.size(); ++i) {
+      RETURN_IF_ERROR(CheckOp(static_cast<OpId>(i)));
+    }
+    for (const GraphOutput& output : parts_.outputs) {
+      if (!IsValue(output.value)) return Missing("output", output.name, "value", output.value);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static absl::Status Missing(absl::string_view what, absl::string_view path,
+                              absl::string_view missing, int32_t id) {
+    return Error(what, path, absl::StrCat(missing, " ", id, " does not exist"));
+  }
+  bool IsValue(ValueId id) const {
+    return id >= 0 && id < static_cast<ValueId>(parts_.values.size());
+  }
+  bool IsOp(OpId id) const { return id >= 0 && id < static_cast<OpId>(parts_.ops.size()); }
+
+  // A value that no op makes is an input, or the input value of a state, of the same path.
+  absl::Status CheckInputsAndStates() {
+    declared_.assign(parts_.values.size(), false);
+    for (const GraphInput& input : parts_.inputs) {
+      if (!IsValue(input.value)) return Missing("input", input.origin, "value", input.value);
+      const Value& value = parts_.values[input.value];
+      RETURN_IF_ERROR(Declare("input", value.path, input.value));
+      if (value.role != Role::kInput) return Error("input", value.path, "its role is another one");
+      const int rank = static_cast<int>(value.type.shape.size());
+      if (input.batch_dim < kNone || input.batch_dim >= rank) {
+        return Error("input", value.path,
+                     absl::StrCat("dimension ", input.batch_dim, " does not count its rows; it is ",
+                                  TypeToString(value.type)));
+      }
+    }
+    for (const State& state : parts_.states) {
+      if (!IsValue(state.updated)) return Missing("state", state.path, "value", state.updated);
+      if (parts_.values[state.updated].type != state.type) {
+        return Error("state", state.path, "its updated value is of another type");
+      }
+      if (state.input == kNone) continue;
+      if (!IsValue(state.input)) return Missing("state", state.path, "value", state.input);
+      RETURN_IF_ERROR(Declare("state", state.path, state.input));
+      const Value& value = parts_.values[state.input];
+      if (value.path != state.path || value.type != state.type || value.role != state.role) {
+        return Error("state", state.path, "its input value has another path, type or role");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Declare(absl::string_view what, absl::string_view path, ValueId id) {
+    if (declared_[id]) return Error(what, path, "its value is declared twice");
+    if (parts_.values[id].producer != kNone) return Error(what, path, "an op makes its value");
+    declared_[id] = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckValue(ValueId id) const {
+    const Value& value = parts_.values[id];
+    const auto error = [&](absl::string_view fault) { return Error("value", value.path, fault); };
+    if (value.producer == kNone) {
+      if (!declared_[id]) return error("no op makes it, and it is neither an input nor a state");
+    } else if (!IsOp(value.producer)) {
+      return Missing("value", value.path, "op", value.producer);
+    } else {
+      const std::vector<ValueId>& outputs = parts_.ops[value.producer].outputs;
+      if (value.output_index < 0 || value.output_index >= static_cast<int>(outputs.size()) ||
+          outputs[value.output_index] != id) {
+        return error(absl::StrCat("op ", value.producer, " does not make it"));
+      }
+    }
+    for (ValueId of : {value.gradient_of, value.complete_gradient_of}) {
+      if (of != kNone && !IsValue(of)) return Missing("value", value.path, "value", of);
+    }
+    return CheckRegion(value);
+  }
+
+  static absl::Status CheckRegion(const Value& value) {
+    const Region& region = value.region;
+    if (region.start.empty() && region.global.empty()) return absl::OkStatus();
+    bool fits = region.start.size() == value.type.shape.size() &&
+                region.global.size() == value.type.shape.size();
+    for (size_t d = 0; fits && d < region.start.size(); ++d) {
+      fits = region.start[d] >= 0 && region.global[d] >= value.type.shape[d] &&
+             region.start[d] <= region.global[d] - value.type.shape[d];
+    }
+    if (fits) return absl::OkStatus();
+    return Error("value", value.path, "its region does not lie in the tensor that it is a part of");
+  }
+
+  absl::Status CheckOp(OpId id) const {
+    const Op& op = parts_.ops[id];
+    for (ValueId input : op.inputs) {
+      if (!IsValue(input)) return Missing("op", op.path, "value", input);
+      if (parts_.values[input].producer >= id) {
+        return Error("op", op.path,
+                     absl::StrCat("it reads ", Quote(parts_.values[input].path), ", made later"));
+      }
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      if (!IsValue(op.outputs[i])) return Missing("op", op.path, "value", op.outputs[i]);
+      const Value& output = parts_.values[op.outputs[i]];
+      if (output.producer != id || output.output_index != static_cast<int>(i)) {
+        return Error("op", op.path, absl::StrCat("another op makes ", Quote(output.path)));
+      }
+    }
+    for (OpId earlier : op.after) {
+      if (earlier < 0 || earlier >= id) return Missing("op", op.path, "earlier op", earlier);
+    }
+    if (op.gradient_of != kNone && !IsOp(op.gradient_of)) {
+      return Missing("op", op.path, "op", op.gradient_of);
+    }
+    if (op.micro_batch < kNone) return Missing("op", op.path, "micro-batch", op.micro_batch);
+    return CheckTypes(op);
+  }
+
+  absl::Status CheckTypes(const Op& op) const {
+    std::vector<TensorType> inputs, outputs;
+    for (ValueId input : op.inputs) inputs.push_back(parts_.values[input].type);
+    for (ValueId output : op.outputs) outputs.push_back(parts_.values[output].type);
+    const absl::StatusOr<std::vector<TensorType>> inferred =
+        op.kind->InferTypes(inputs, op.attributes);
+    if (!inferred.ok()) {
+      return Error("op", op.path, absl::StrCat(op.kind->name(), ": ", inferred.status().message()));
+    }
+    if (*inferred == outputs) return absl::OkStatus();
+    return Error("op", op.path, absl::StrCat(op.kind->name(), " makes outputs of other types"));
+  }
+
+  const GraphParts& parts_;
+  std::vector<bool> declared_;  // by value
+};
+
+}  // namespace
+
+absl::StatusOr<Graph> Graph::FromParts(GraphParts parts) {
+  RETURN_IF_ERROR(PartsChecker(parts).Check());
+  Graph graph(std::move(parts.name));
+  graph.values_ = std::move(parts.values);
+  graph.ops_ = std::move(parts.ops);
+  graph.inputs_ = std::move(parts.inputs);
+  graph.outputs_ = std::move(parts.outputs);
+  graph.blocks_ = std::move(parts.blocks);
+  for (size_t i = 0; i < graph.values_.size(); ++i) {
+    const std::string& path = graph.values_[i].path;
+    if (!graph.value_of_path_.emplace(path, static_cast<ValueId>(i)).second) {
+      return Error("value", path, "another value has this path");
+    }
+  }
+  for (const Op& op : graph.ops_) {
+    if (!op.outputs.empty() && graph.value(op.outputs[0]).path == op.path) continue;
+    if (graph.value_of_path_.contains(op.path) || !graph.op_paths_.insert(op.path).second) {
+      return Error("op", op.path, "another op or value has this path");
+    }
+  }
+  for (State& state : parts.states) {
+    if (graph.FindState(state.path) != nullptr) {
+      return Error("state", state.path, "another state has this path");
+    }
+    graph.AddState(std::move(state));
+  }
+  return graph;
+}
+
+}  // namespace tessera

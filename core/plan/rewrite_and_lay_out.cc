@@ -1,0 +1,142 @@
+#include "core/plan/rewrite_and_lay_out.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/layout/signature_fit.h"
+#include "core/plan/rewrite.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+// Whether ranks hold different parts of dimension `dim`.
+bool SplitsOverRanks(const MeshLayout& layout, int dim, const Mesh& mesh) {
+  for (int axis : layout.AxesSplitting(dim)) {
+    if (mesh.axis(axis).size > 1) return true;
+  }
+  return false;
+}
+
+std::vector<std::string> InputsSplitOverRanks(const Graph& graph, const Mesh& mesh,
+                                              const LayoutDecisions& decisions) {
+  std::vector<std::string> paths;
+  for (const GraphInput& input : graph.inputs()) {
+    if (input.batch_dim == kNone) continue;
+    const auto it = decisions.stored.find(input.origin);
+    if (it != decisions.stored.end() && SplitsOverRanks(it->second.layout, input.batch_dim, mesh)) {
+      paths.push_back(input.origin);
+    }
+  }
+  return paths;
+}
+
+// Lays out a Graph that was rewritten from one with known layouts.
+class RewrittenLayout {
+ public:
+  RewrittenLayout(const Graph& graph, const Mesh& mesh, const LayoutDecisions& decisions,
+                  const absl::flat_hash_map<std::string, OpId>& recorded_ops,
+                  const GraphLayouts& recorded)
+      : graph_(graph), mesh_(mesh), recorded_(recorded) {
+    for (const GraphInput& input : graph.inputs()) {
+      stored_.push_back({input.value, &decisions.stored.find(input.origin)->second.layout});
+    }
+    for (const State& state : graph.states()) {
+      if (state.input == kNone) continue;
+      const auto it = decisions.stored.find(state.path);
+      stored_.push_back({state.input, it != decisions.stored.end()
+                                          ? &it->second.layout
+                                          : &recorded.caches.find(state.path)->second});
+    }
+    for (const Op& op : graph.ops()) {
+      const auto it = recorded_ops.find(op.origin);
+      origin_.push_back(it == recorded_ops.end() ? kNone : it->second);
+      types_.emplace_back();
+      if (origin_.back() == kNone) {
+        types_.back() = {graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)};
+      }
+    }
+  }
+
+  GraphLayouts LayOut() && {
+    result_.caches = recorded_.caches;
+    result_.ops.resize(graph_.ops().size());
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) LayOutAxis(axis);
+    return std::move(result_);
+  }
+
+ private:
+  // Of an op that the rewriting has added, as the axes before leave them.
+  struct LocalTypes {
+    std::vector<TensorType> inputs, outputs;
+  };
+
+  void LayOutAxis(int axis) {
+    std::vector<AxisLayout> values(graph_.values().size());
+    for (const auto& [value, layout] : stored_) values[value] = layout->axis(axis);
+    for (size_t i = 0; i < graph_.ops().size(); ++i) {
+      const Op& op = graph_.ops()[i];
+      AxisUse use = origin_[i] != kNone ? recorded_.ops[origin_[i]][axis]
+                                        : ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+      for (size_t j = 0; j < op.outputs.size(); ++j) {
+        values[op.outputs[j]] = use.signature.outputs[j];
+      }
+      if (origin_[i] == kNone) {
+        ShrinkToParts(use.signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
+        ShrinkToParts(use.signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
+      }
+      result_.ops[i].push_back(std::move(use));
+    }
+  }
+
+  static AxisUse ByArrival(const Op& op, const LocalTypes& types,
+                           const std::vector<AxisLayout>& values, int ranks) {
+    const std::vector<Signature> signatures =
+        op.kind->Signatures({types.inputs, types.outputs, op.attributes});
+    std::vector<Arriving> arriving;
+    for (ValueId input : op.inputs) arriving.push_back(values[input]);
+    std::optional<SignatureFit> fit = FitOrGather({signatures, types.inputs, types.outputs},
+                                                  arriving, op.inputs, {ranks, /*even=*/false});
+    return fit.has_value() ? AxisUse::By(std::move(fit->signature))
+                           : AxisUse::Broadcast(op.inputs.size(), op.outputs.size());
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  const GraphLayouts& recorded_;
+  std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
+  std::vector<OpId> origin_;  // by op: the recorded one; kNone: the rewriting has added it
+  std::vector<LocalTypes> types_;
+  GraphLayouts result_;
+};
+
+}  // namespace
+
+absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, int number, const PlanPart& part,
+                                                const Mesh& mesh,
+                                                const LayoutDecisions& decisions) {
+  RewrittenGraph result{Graph(graph.name()), {}};
+  if (mesh.num_axes() == 0) {
+    ASSIGN_OR_RETURN(result.graph, RewriteGraph(std::move(graph), part));
+    result.layouts.ops.resize(result.graph.ops().size());
+    return result;
+  }
+  ASSIGN_OR_RETURN(GraphLayouts recorded, LayOutGraph(graph, number, mesh, decisions));
+  if (part.recompute().empty() && part.micro_batches() <= 1) {
+    result = {std::move(graph), std::move(recorded)};
+    return result;
+  }
+  absl::flat_hash_map<std::string, OpId> recorded_ops;
+  for (size_t i = 0; i < graph.ops().size(); ++i) {
+    recorded_ops.emplace(graph.ops()[i].path, static_cast<OpId>(i));
+  }
+  const std::vector<std::string> separate = InputsSplitOverRanks(graph, mesh, decisions);
+  ASSIGN_OR_RETURN(result.graph, RewriteGraph(std::move(graph), part, separate));
+  result.layouts = RewrittenLayout(result.graph, mesh, decisions, recorded_ops, recorded).LayOut();
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,142 @@
+#include "core/plan/rewrite_and_lay_out.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/ops.h"
+#include "core/plan/testing_completion.h"
+#include "core/plan/testing_micro_batches.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+// "path: layouts" of each op; "(added)" if the rewriting has added it.
+std::string Lines(const RewrittenGraph& rewritten, const Mesh& mesh) {
+  std::string lines;
+  for (size_t i = 0; i < rewritten.graph.ops().size(); ++i) {
+    const Op& op = rewritten.graph.ops()[i];
+    absl::StrAppend(&lines, op.path, op.origin.empty() ? " (added)" : "", ": ",
+                    AxisUsesToString(rewritten.layouts.ops[i], mesh), "\n");
+  }
+  return lines;
+}
+
+RewrittenGraph Rewritten(const Graph& graph, const std::string& plan, int ranks) {
+  const std::vector<Graph> graphs = {graph};
+  const Plan completed = Completed(ParsePlan(plan), graphs, ranks);
+  const Stage& stage = completed.stages(0);
+  const Mesh mesh = Mesh::Create({{stage.mesh(0).name(), ranks}}).value();
+  const LayoutDecisions decisions = FindDecisions(stage, graphs, mesh).value();
+  auto rewritten = RewriteAndLayOut(graph, 0, stage.parts(0), mesh, decisions);
+  EXPECT_TRUE(rewritten.ok()) << rewritten.status();
+  return *std::move(rewritten);
+}
+
+const Mesh& Pair() {
+  static const Mesh* const mesh = new Mesh(Mesh::Create({{"data", 2}}).value());
+  return *mesh;
+}
+
+// The gradient of w is partial until the update, which completes the sum of both micro-batches.
+TEST(RewriteAndLayOutTest, AccumulatesPartialValues) {
+  const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {
+    mesh { name: "data" } store { path: "x|labels" layout: "data: S(0)" }
+    parts { graph: "train" micro_batches: 2 } })text",
+                                             2);
+  EXPECT_EQ(Lines(rewritten, Pair()), R"text(valid_mask@0: data: S(0) -> S(0)
+valid_mask@1: data: S(0) -> S(0)
+reduce_sum_1@0: data: S(0) -> P
+reduce_sum_1@1: data: S(0) -> P
+reduce_sum_1 (added): data: P, P -> P
+fill: data: B
+divide.backward.divide: data: B
+square.backward.fill: data: B
+matmul@0: data: S(0), B -> S(0)
+reshape@0: data: S(0) -> S(0)
+square@0: data: S(0) -> S(0)
+multiply@0: data: S(0), S(0) -> S(0)
+reduce_sum@0: data: S(0) -> P
+divide@0: data: P, B -> P
+reduce_sum.backward.expand@0: data: B -> S(0)
+multiply.backward.multiply@0: data: S(0), S(0) -> S(0)
+square.backward.multiply@0: data: S(0), B -> S(0)
+square.backward.multiply_1@0: data: S(0), S(0) -> S(0)
+reshape.backward.reshape@0: data: S(0) -> S(0)
+matmul.backward.matmul@0: data: S(0), S(0) -> P
+matmul@1: data: S(0), B -> S(0)
+reshape@1: data: S(0) -> S(0)
+square@1: data: S(0) -> S(0)
+multiply@1: data: S(0), S(0) -> S(0)
+reduce_sum@1: data: S(0) -> P
+divide@1: data: P, B -> P
+divide (added): data: P, P -> P
+reduce_sum.backward.expand@1: data: B -> S(0)
+multiply.backward.multiply@1: data: S(0), S(0) -> S(0)
+square.backward.multiply@1: data: S(0), B -> S(0)
+square.backward.multiply_1@1: data: S(0), S(0) -> S(0)
+reshape.backward.reshape@1: data: S(0) -> S(0)
+matmul.backward.matmul@1: data: S(0), S(0) -> P
+w.grad (added): data: P, P -> P
+subtract: data: B
+)text");
+}
+
+// Each rank has the whole batch: it stays one input, as on one device.
+TEST(RewriteAndLayOutTest, ABatchThatEachRankHasStaysOneInput) {
+  const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {
+    mesh { name: "data" } parts { graph: "train" micro_batches: 2 } })text",
+                                             2);
+  ASSERT_EQ(rewritten.graph.inputs().size(), 2);
+  for (const std::vector<AxisUse>& uses : rewritten.layouts.ops) {
+    EXPECT_EQ(AxisUsesToString(uses, Pair()), "data: B");
+  }
+}
+
+// An op or an output that needs all rows gets them from the parts.
+TEST(RewriteAndLayOutTest, JoinsTheRowsOfAnInputThatIsReadInFull) {
+  Graph graph("full");
+  const Tensor x = graph.Input("x", F32({4, 3}), 0);
+  graph.SetOutput("rows", x);
+  graph.SetOutput("sum", ReduceSum(x, {0}));
+  const RewrittenGraph rewritten = Rewritten(graph, R"text(stages {
+    mesh { name: "data" } store { path: "x" layout: "data: S(0)" }
+    parts { graph: "full" micro_batches: 2 } })text",
+                                             2);
+  EXPECT_EQ(Lines(rewritten, Pair()), R"text(reduce_sum@0: data: S(0) -> P
+reduce_sum@1: data: S(0) -> P
+reduce_sum (added): data: P, P -> P
+x (added): data: B
+)text");
+}
+
+TEST(RewriteAndLayOutTest, OpsAndValuesSayWhatTheyRepeat) {
+  const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {
+    mesh { name: "data" } store { path: "x|labels" layout: "data: S(0)" }
+    parts { graph: "train" micro_batches: 4 } })text",
+                                             2);
+  const Graph& graph = rewritten.graph;
+  const ValueId w = graph.FindState("w")->input;
+  for (const char* path : {"w.grad@0", "w.grad@3", "w.grad@0..1", "w.grad@0..2", "w.grad"}) {
+    const Value& gradient = graph.value(graph.FindValue(path));
+    EXPECT_EQ(gradient.complete_gradient_of, w) << path;
+    EXPECT_EQ(gradient.gradient_of, w) << path;
+    EXPECT_TRUE(gradient.region.start.empty()) << path;
+  }
+  const Op& product = graph.op(graph.value(graph.FindValue("matmul@2")).producer);
+  EXPECT_EQ(product.origin, "matmul");
+  EXPECT_EQ(product.micro_batch, 2);
+  const Value& output = graph.value(product.outputs[0]);
+  EXPECT_EQ(output.region.start, (std::vector<int64_t>{4, 0}));
+  EXPECT_EQ(output.region.global, (std::vector<int64_t>{8, 1}));
+  const Value& gradient = graph.value(graph.FindValue("matmul.grad@2"));
+  EXPECT_EQ(graph.value(gradient.gradient_of).path, "matmul@2");
+  const Op& backward = graph.op(graph.value(graph.FindValue("w.grad@2")).producer);
+  EXPECT_EQ(graph.op(backward.gradient_of).path, "matmul@2");
+  EXPECT_EQ(graph.op(graph.value(graph.FindValue("w.grad@0..1")).producer).origin, "");
+  EXPECT_EQ(graph.op(graph.value(graph.FindValue("subtract")).producer).origin, "subtract");
+}
+
+}  // namespace
+}  // namespace tessera
