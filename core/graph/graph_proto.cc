@@ -1,0 +1,206 @@
+#include "core/graph/graph_proto.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/graph/attributes_proto.h"
+#include "core/status/status_macros.h"
+#include "core/text/quote.h"
+
+namespace tessera {
+namespace {
+
+// The names of the enumerations stand in the message's order.
+static_assert(static_cast<int>(Role::kInput) == GraphProto::INPUT);
+static_assert(static_cast<int>(Role::kGradient) == GraphProto::GRADIENT);
+static_assert(static_cast<int>(Phase::kUpdate) == GraphProto::UPDATE);
+static_assert(static_cast<int>(Initializer::Kind::kNormal) == GraphProto::Initializer::NORMAL);
+
+template <typename Numbers, typename Field>
+void Append(const Numbers& numbers, Field* field) {
+  field->Add(numbers.begin(), numbers.end());
+}
+
+GraphProto::Role ToProto(Role role) { return static_cast<GraphProto::Role>(role); }
+
+GraphProto::Value ToProto(const Value& value) {
+  GraphProto::Value message;
+  message.set_path(value.path);
+  *message.mutable_type() = ToProto(value.type);
+  message.set_role(ToProto(value.role));
+  message.set_producer(value.producer);
+  message.set_output_index(value.output_index);
+  message.set_gradient_of(value.gradient_of);
+  message.set_complete_gradient_of(value.complete_gradient_of);
+  if (!value.region.start.empty()) {
+    Append(value.region.start, message.mutable_region()->mutable_start());
+    Append(value.region.global, message.mutable_region()->mutable_global());
+  }
+  return message;
+}
+
+GraphProto::Op ToProto(const Op& op) {
+  GraphProto::Op message;
+  message.set_path(op.path);
+  message.set_kind(op.kind->name().data(), op.kind->name().size());
+  *message.mutable_attributes() = ToProto(op.attributes);
+  Append(op.inputs, message.mutable_inputs());
+  Append(op.outputs, message.mutable_outputs());
+  message.set_phase(static_cast<GraphProto::Phase>(op.phase));
+  Append(op.after, message.mutable_after());
+  message.set_origin(op.origin);
+  message.set_micro_batch(op.micro_batch);
+  message.set_recomputed(op.recomputed);
+  message.set_gradient_of(op.gradient_of);
+  return message;
+}
+
+GraphProto::Input ToProto(const GraphInput& input) {
+  GraphProto::Input message;
+  message.set_value(input.value);
+  message.set_batch_dim(input.batch_dim);
+  message.set_origin(input.origin);
+  return message;
+}
+
+GraphProto::State ToProto(const State& state) {
+  GraphProto::State message;
+  message.set_path(state.path);
+  *message.mutable_type() = ToProto(state.type);
+  message.set_role(ToProto(state.role));
+  GraphProto::Initializer& initializer = *message.mutable_initializer();
+  initializer.set_kind(static_cast<GraphProto::Initializer::Kind>(state.initializer.kind));
+  initializer.set_value(state.initializer.value);
+  initializer.set_stddev(state.initializer.stddev);
+  message.set_trainable(state.trainable);
+  message.set_input(state.input);
+  message.set_updated(state.updated);
+  return message;
+}
+
+// --- Reading -------------------------------------------------------------------------------------
+
+absl::StatusOr<Role> RoleFromProto(GraphProto::Role role) {
+  if (GraphProto::Role_IsValid(role)) return static_cast<Role>(role);
+  return absl::InvalidArgumentError(
+      absl::StrCat("role ", static_cast<int>(role), ", which this version does not know"));
+}
+
+absl::StatusOr<Value> ValueFromProto(const GraphProto::Value& message) {
+  Value value;
+  value.path = message.path();
+  ASSIGN_OR_RETURN(value.type, FromProto(message.type()));
+  ASSIGN_OR_RETURN(value.role, RoleFromProto(message.role()));
+  value.producer = message.producer();
+  value.output_index = message.output_index();
+  value.gradient_of = message.gradient_of();
+  value.complete_gradient_of = message.complete_gradient_of();
+  value.region.start.assign(message.region().start().begin(), message.region().start().end());
+  value.region.global.assign(message.region().global().begin(), message.region().global().end());
+  return value;
+}
+
+absl::StatusOr<Op> OpFromProto(const GraphProto::Op& message, OperatorFinder find_operator) {
+  Op op;
+  op.path = message.path();
+  op.kind = find_operator(message.kind());
+  if (op.kind == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("operator ", Quote(message.kind()), ", which this version does not know"));
+  }
+  ASSIGN_OR_RETURN(op.attributes, FromProto(message.attributes()));
+  op.inputs.assign(message.inputs().begin(), message.inputs().end());
+  op.outputs.assign(message.outputs().begin(), message.outputs().end());
+  if (!GraphProto::Phase_IsValid(message.phase())) {
+    return absl::InvalidArgumentError(absl::StrCat("phase ", static_cast<int>(message.phase()),
+                                                   ", which this version does not know"));
+  }
+  op.phase = static_cast<Phase>(message.phase());
+  op.after.assign(message.after().begin(), message.after().end());
+  op.origin = message.origin();
+  op.micro_batch = message.micro_batch();
+  op.recomputed = message.recomputed();
+  op.gradient_of = message.gradient_of();
+  return op;
+}
+
+absl::StatusOr<State> StateFromProto(const GraphProto::State& message) {
+  State state;
+  state.path = message.path();
+  ASSIGN_OR_RETURN(state.type, FromProto(message.type()));
+  ASSIGN_OR_RETURN(state.role, RoleFromProto(message.role()));
+  const GraphProto::Initializer& initializer = message.initializer();
+  if (!GraphProto::Initializer::Kind_IsValid(initializer.kind())) {
+    return absl::InvalidArgumentError(absl::StrCat("initializer ",
+                                                   static_cast<int>(initializer.kind()),
+                                                   ", which this version does not know"));
+  }
+  state.initializer.kind = static_cast<Initializer::Kind>(initializer.kind());
+  state.initializer.value = initializer.value();
+  state.initializer.stddev = initializer.stddev();
+  state.trainable = message.trainable();
+  state.input = message.input();
+  state.updated = message.updated();
+  return state;
+}
+
+absl::Status Annotated(absl::string_view what, absl::string_view path, const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", Quote(path), ": ", status.message()));
+}
+
+absl::StatusOr<GraphParts> PartsFromProto(const GraphProto& message, OperatorFinder find_operator) {
+  GraphParts parts;
+  parts.name = message.name();
+  for (const GraphProto::Value& value : message.values()) {
+    absl::StatusOr<Value> read = ValueFromProto(value);
+    if (!read.ok()) return Annotated("value", value.path(), read.status());
+    parts.values.push_back(*std::move(read));
+  }
+  for (const GraphProto::Op& op : message.ops()) {
+    absl::StatusOr<Op> read = OpFromProto(op, find_operator);
+    if (!read.ok()) return Annotated("op", op.path(), read.status());
+    parts.ops.push_back(*std::move(read));
+  }
+  for (const GraphProto::Input& input : message.inputs()) {
+    parts.inputs.push_back({input.value(), input.batch_dim(), input.origin()});
+  }
+  for (const GraphProto::State& state : message.states()) {
+    absl::StatusOr<State> read = StateFromProto(state);
+    if (!read.ok()) return Annotated("state", state.path(), read.status());
+    parts.states.push_back(*std::move(read));
+  }
+  for (const GraphProto::Output& output : message.outputs()) {
+    parts.outputs.push_back({output.name(), output.value()});
+  }
+  parts.blocks.assign(message.blocks().begin(), message.blocks().end());
+  return parts;
+}
+
+}  // namespace
+
+GraphProto GraphToProto(const Graph& graph) {
+  GraphProto message;
+  message.set_name(graph.name());
+  for (const Value& value : graph.values()) *message.add_values() = ToProto(value);
+  for (const Op& op : graph.ops()) *message.add_ops() = ToProto(op);
+  for (const GraphInput& input : graph.inputs()) *message.add_inputs() = ToProto(input);
+  for (const State& state : graph.states()) *message.add_states() = ToProto(state);
+  for (const GraphOutput& output : graph.outputs()) {
+    GraphProto::Output& added = *message.add_outputs();
+    added.set_name(output.name);
+    added.set_value(output.value);
+  }
+  for (const std::string& block : graph.blocks()) message.add_blocks(block);
+  return message;
+}
+
+absl::StatusOr<Graph> GraphFromProto(const GraphProto& message, OperatorFinder find_operator) {
+  absl::StatusOr<GraphParts> parts = PartsFromProto(message, find_operator);
+  absl::StatusOr<Graph> graph =
+      parts.ok() ? Graph::FromParts(*std::move(parts)) : absl::StatusOr<Graph>(parts.status());
+  if (graph.ok()) return graph;
+  return absl::InvalidArgumentError(
+      absl::StrCat("graph ", Quote(message.name()), ": ", graph.status().message()));
+}
+
+}  // namespace tessera
