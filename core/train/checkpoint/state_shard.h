@@ -1,0 +1,73 @@
+// Shards of a global tensor: what one rank holds of it, or what one file of a checkpoint holds.
+//
+// Thread safety: value types and pure functions.
+#ifndef TESSERA_CORE_TRAIN_CHECKPOINT_STATE_SHARD_H_
+#define TESSERA_CORE_TRAIN_CHECKPOINT_STATE_SHARD_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "core/layout/mesh_layout.h"
+#include "core/tensor/shape.h"
+
+namespace tessera {
+
+// Elements [begin, end) of a box of a global tensor, counted row-major within the box. The range is
+// all of the box, unless the tensor belongs to a flat group: then a rank holds a range of the box
+// that the other axes of the mesh leave it.
+struct StateShard {
+  Box box;
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  StateShard() = default;
+  // All elements of the box.
+  explicit StateShard(Box all) : box(std::move(all)), end(NumElements(box.extent)) {}
+  StateShard(Box of, int64_t first, int64_t last) : box(std::move(of)), begin(first), end(last) {}
+
+  int64_t size() const { return end - begin; }
+  bool HoldsBox() const { return begin == 0 && end == NumElements(box.extent); }
+  // Elements [first, last) of this shard.
+  StateShard Part(int64_t first, int64_t last) const { return {box, begin + first, begin + last}; }
+};
+
+// All elements of a tensor of this shape.
+StateShard FullShard(const Shape& shape);
+
+// Whether the shard is FullShard(shape).
+bool IsFull(const StateShard& shard, const Shape& shape);
+
+// "[0:4, 2:8]", and "[0:4, 2:8]{3:9}" for elements 3 to 8 of that box.
+std::string ShardToString(const StateShard& shard);
+
+// The shape of a shard by itself: that of its box, or one dimension for a range of it.
+Shape ShapeOfShard(const StateShard& shard);
+
+// InvalidArgument if the box does not lie within a tensor of this shape, or the range not within
+// the box. The tensor must have fewer than 2^63 elements.
+absl::Status CheckShard(const StateShard& shard, const Shape& shape);
+
+// `count` elements that follow each other in both of two shards: they begin at element `first` of
+// the one and at element `second` of the other.
+struct SharedRun {
+  int64_t first = 0;
+  int64_t second = 0;
+  int64_t count = 0;
+};
+
+// Calls `visit` with the elements that two shards of one tensor share, in rising order, until it
+// returns an error, which is the result. Takes time in proportion to the number of runs, which are
+// rows of the boxes' intersection, joined where both boxes hold complete rows.
+absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
+                              const std::function<absl::Status(const SharedRun& run)>& visit);
+
+// Whether two shards of one tensor have an element in common.
+bool Overlap(const StateShard& first, const StateShard& second);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_CHECKPOINT_STATE_SHARD_H_
