@@ -36,9 +36,15 @@ std::vector<StateInfo> StatesOf(const CompiledRun& run) {
   for (const Program& program : run.programs) {
     for (const ProgramState& state : program.states) {
       if (state.role == Role::kCache || !seen.insert(state.path).second) continue;
-      const int32_t value = state.input != kNone ? state.input : state.updated;
-      states.push_back(
-          {state.path, state.role, program.value(value).type, program.AddressOf(value)});
+      const int32_t index = state.input != kNone ? state.input : state.updated;
+      const ProgramValue& value = program.value(index);
+      StateInfo& info = states.emplace_back();
+      info.path = state.path;
+      info.role = state.role;
+      info.type = value.type;
+      info.address = program.AddressOf(index);
+      if (value.part != kNone) info.part = program.parts[value.part];
+      if (value.flat != kNone) info.flat = program.flats[value.flat];
     }
   }
   return states;
@@ -57,6 +63,14 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
     if (arena != nullptr) arenas[space] = static_cast<char*>(arena->data());
   }
   engine->states_ = StatesOf(engine->run_);
+  for (StateInfo& state : engine->states_) {
+    if (!state.flat.has_value()) continue;
+    const Mesh& mesh = engine->run_.programs.front().mesh;
+    const MeshCoordinates coordinates = mesh.CoordinatesOf(options.rank.rank);
+    const FlatGroup::Range elements = state.flat->InPartAt(coordinates);
+    state.type.shape = {elements.size()};
+    state.address = state.address + elements.begin * SizeOf(state.type.dtype);
+  }
   for (const Program& program : engine->run_.programs) {
     ASSIGN_OR_RETURN(engine->executors_[program.name],
                      Executor::Create(&program, backend, arenas, options.rank));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "core/kernels/interface/backend.h"
 #include "core/program/compile.h"
 #include "core/program/program.h"
+#include "core/program/rank_rules.h"
 #include "core/runtime/executor.h"
 
 namespace tessera {
@@ -24,8 +26,13 @@ namespace tessera {
 struct StateInfo {
   std::string path;
   Role role = Role::kParameter;
-  TensorType type;  // as kept on the backend: the reference keeps f64
+  TensorType type;  // as kept on the backend: the reference keeps f64; the padded local shape
   ArenaAddress address;
+  // What a rank holds of the state; none: all ranks hold all of it.
+  std::optional<PartRule> part;
+  // Of a member of a flat group, beside `part`: see ProgramValue::flat. In an engine, `type` and
+  // `address` are those of the elements that its rank holds.
+  std::optional<FlatRule> flat;
 };
 
 // The states of a run, caches left out, in the order in which its Programs name them.
