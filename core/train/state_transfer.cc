@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/half.h"
 #include "core/text/counted.h"
+#include "core/train/state_part.h"
 #include "core/train/stored_orders.h"
 
 namespace tessera {
@@ -71,26 +73,61 @@ void Convert(DType from_dtype, absl::Span<const char> from, DType to_dtype, std:
   }
 }
 
-absl::Status LoadRun(const Checkpoint& checkpoint, const StateEntry& saved, const StateInfo& state,
-                     const StoredRun& run, Engine& engine) {
-  const int64_t saved_size = SizeOf(saved.type.dtype), size = SizeOf(state.type.dtype);
-  std::vector<char> read, converted;
-  for (int64_t first = 0; first < run.count; first += kChunkElements) {
-    read.resize(std::min(kChunkElements, run.count - first) * saved_size);
-    RETURN_IF_ERROR(
-        checkpoint.ReadRange(state.path, (run.stored + first) * saved_size, absl::MakeSpan(read)));
-    const bool same = saved.type.dtype == state.type.dtype;
-    if (!same) Convert(saved.type.dtype, read, state.type.dtype, converted);
-    RETURN_IF_ERROR(engine.WriteState(state, (run.loaded + first) * size, same ? read : converted));
+Shape GlobalShape(const StateInfo& state) {
+  return state.part.has_value() ? state.part->global : state.type.shape;
+}
+
+// What the engine's rank holds of a state.
+StatePart PartOf(const Engine& engine, const StateInfo& state) {
+  const int rank = engine.options().rank.rank;
+  if (!state.part.has_value()) {
+    StatePart part = FullPart(state.type.shape);
+    part.saves = rank == 0;
+    return part;
   }
-  return absl::OkStatus();
+  const Mesh& mesh = engine.run().programs.front().mesh;
+  const FlatRule* const flat = state.flat.has_value() ? &*state.flat : nullptr;
+  return PartOnRank(*state.part, flat, mesh, mesh.CoordinatesOf(rank));
+}
+
+// Writes elements of a part, which follow each other in `bytes`, to the rank's buffer.
+absl::Status WriteElements(const StateInfo& state, const StatePart& part, int64_t first,
+                           absl::Span<const char> bytes, Engine& engine) {
+  const int64_t size = SizeOf(state.type.dtype), count = static_cast<int64_t>(bytes.size()) / size;
+  return ForEachBufferRun(part, first, count, [&](int64_t element, int64_t to, int64_t elements) {
+    return engine.WriteState(state, to * size,
+                             bytes.subspan((element - first) * size, elements * size));
+  });
+}
+
+absl::Status ReadElements(const StateInfo& state, const StatePart& part, int64_t first,
+                          absl::Span<char> bytes, Engine& engine) {
+  const int64_t size = SizeOf(state.type.dtype), count = static_cast<int64_t>(bytes.size()) / size;
+  return ForEachBufferRun(part, first, count, [&](int64_t element, int64_t from, int64_t elements) {
+    return engine.ReadState(state, from * size,
+                            bytes.subspan((element - first) * size, elements * size));
+  });
 }
 
 absl::Status LoadOne(const Checkpoint& checkpoint, const StateEntry& saved, const StateInfo& state,
                      absl::Span<const int> order, Engine& engine) {
-  return ForEachRun(state.type.shape, order, [&](const StoredRun& run) {
-    return LoadRun(checkpoint, saved, state, run, engine);
-  });
+  const StatePart part = PartOf(engine, state);
+  const int64_t saved_size = SizeOf(saved.type.dtype);
+  const bool same = saved.type.dtype == state.type.dtype;
+  std::vector<char> read, converted;
+  for (int64_t first = 0; first < part.shard.size(); first += kChunkElements) {
+    const int64_t count = std::min(kChunkElements, part.shard.size() - first);
+    read.resize(count * saved_size);
+    RETURN_IF_ERROR(ForEachStoredShard(
+        part.shard.Part(first, first + count), order, [&](const StateShard& stored, int64_t begin) {
+          return checkpoint.ReadShard(
+              state.path, stored,
+              absl::MakeSpan(read).subspan(begin * saved_size, stored.size() * saved_size));
+        }));
+    if (!same) Convert(saved.type.dtype, read, state.type.dtype, converted);
+    RETURN_IF_ERROR(WriteElements(state, part, first, same ? read : converted, engine));
+  }
+  return absl::OkStatus();
 }
 
 absl::string_view RoleOf(const StateInfo& state) {
@@ -101,26 +138,50 @@ std::vector<StateEntry> EntriesOf(absl::Span<const StateInfo> states) {
   std::vector<StateEntry> entries;
   entries.reserve(states.size());
   for (const StateInfo& state : states) {
-    entries.push_back({state.path, absl::StrCat(RoleOf(state)), state.type});
+    entries.push_back(
+        {state.path, absl::StrCat(RoleOf(state)), {state.type.dtype, GlobalShape(state)}});
   }
   return entries;
+}
+
+// The number of parts of a flat group that hold elements of a member.
+int64_t PartsHolding(const FlatRule& flat) {
+  const FlatGroup::Range range = flat.group->InGathered(flat.member);
+  if (range.size() == 0) return 0;
+  return (range.end - 1) / flat.group->part() - range.begin / flat.group->part() + 1;
+}
+
+// The number of shards in which a state is saved, or more.
+int64_t MostShards(const StateInfo& state, const Mesh& mesh) {
+  if (!state.part.has_value()) return 1;
+  int64_t shards = 1;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (state.part->layout.axis(axis).split()) shards *= mesh.axis(axis).size;
+  }
+  return state.flat.has_value() ? shards * PartsHolding(*state.flat) : shards;
 }
 
 bool Convertible(DType a, DType b) { return a == b || (IsFloating(a) && IsFloating(b)); }
 
 }  // namespace
 
-absl::Status CheckSavable(absl::Span<const StateInfo> states) {
+absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh) {
   CheckpointContents contents;
   contents.state = EntriesOf(states);
-  const absl::Status status = CheckContents(contents);
+  absl::Status status = CheckContents(contents);
+  if (status.ok()) {
+    int64_t shards = 0;
+    for (const StateInfo& state : states) shards += MostShards(state, mesh);
+    status = CheckNumShards(shards);
+  }
   if (status.ok()) return status;
   return absl::Status(
       status.code(),
       absl::StrCat("the run's state cannot be saved in a checkpoint: ", status.message()));
 }
 
-absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request) {
+absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
+                                                          const SaveRequest& request) {
   CheckpointContents contents;
   contents.step = request.step;
   contents.batches = request.batches;
@@ -128,16 +189,34 @@ absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& req
   contents.data = request.data;
   contents.plan = request.plan;
   contents.config = request.config;
-  const std::vector<StateInfo>& states = engine.states();
-  contents.state = EntriesOf(states);
+  contents.state = EntriesOf(engine.states());
   SaveOptions options;
   options.keep = request.keep;
-  return SaveCheckpoint(
-      request.run_folder, contents,
-      [&](int entry, int64_t byte_offset, absl::Span<char> out) {
-        return engine.ReadState(states[entry], byte_offset, out);
-      },
-      options);
+  return CheckpointSave::Begin(request.run_folder, std::move(contents), options);
+}
+
+ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder) {
+  const std::vector<StateInfo>& states = engine.states();
+  std::vector<OwnedShard> shards;
+  std::vector<StatePart> parts;  // of each shard
+  for (size_t i = 0; i < states.size(); ++i) {
+    StatePart part = PartOf(engine, states[i]);
+    if (!part.saves) continue;
+    shards.push_back({static_cast<int>(i), part.shard});
+    parts.push_back(std::move(part));
+  }
+  return WriteShards(folder, engine.options().rank.rank, ranks, EntriesOf(states), shards,
+                     [&](int shard, int64_t byte_offset, absl::Span<char> out) {
+                       const StateInfo& state = states[shards[shard].state];
+                       return ReadElements(state, parts[shard],
+                                           byte_offset / SizeOf(state.type.dtype), out, engine);
+                     });
+}
+
+absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointSave> save, BeginSave(engine, request));
+  const ShardReport report = WriteStates(engine, 1, save->folder());
+  return save->Finish(absl::MakeConstSpan(&report, 1));
 }
 
 absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
@@ -148,9 +227,9 @@ absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
     known.insert(state.path);
     const absl::StatusOr<const StateEntry*> saved = checkpoint.Find(state.path);
     if (!saved.ok()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the checkpoint ", checkpoint.folder(), " has no state '", state.path,
-                       "', which this run has as ", TypeToString(state.type)));
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the checkpoint ", checkpoint.folder(), " has no state '", state.path,
+          "', which this run has as ", TypeToString({state.type.dtype, GlobalShape(state)})));
     }
     if ((*saved)->role != RoleOf(state)) {
       return absl::FailedPreconditionError(absl::StrCat(
@@ -158,12 +237,13 @@ absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
           (*saved)->role, "', this run in the role '", RoleOf(state), "'"));
     }
     const absl::Span<const int> order = orders.Find(state.path);
-    if ((*saved)->type.shape != StoredShape(state.type.shape, order) ||
-        !Convertible((*saved)->type.dtype, state.type.dtype)) {
-      const TensorType stored = {state.type.dtype, StoredShape(state.type.shape, order)};
+    const TensorType type = {state.type.dtype, GlobalShape(state)};
+    if ((*saved)->type.shape != StoredShape(type.shape, order) ||
+        !Convertible((*saved)->type.dtype, type.dtype)) {
+      const TensorType stored = {type.dtype, StoredShape(type.shape, order)};
       return absl::FailedPreconditionError(absl::StrCat(
           "the checkpoint ", checkpoint.folder(), " has the state '", state.path, "' as ",
-          TypeToString((*saved)->type), ", this run as ", TypeToString(state.type),
+          TypeToString((*saved)->type), ", this run as ", TypeToString(type),
           order.empty() ? ""
                         : absl::StrCat(", which that version of the model's states holds as ",
                                        TypeToString(stored))));

@@ -1,19 +1,23 @@
-// Copies a run's state between an engine and a checkpoint: by path, in chunks, so that neither side
-// needs memory for a second copy.
+// Copies a run's state between engines and a checkpoint: by path, in chunks, so that neither side
+// needs memory for a second copy. Each rank writes and reads its part of the state only, whatever
+// layout and number of ranks the checkpoint is from.
 #ifndef TESSERA_CORE_TRAIN_STATE_TRANSFER_H_
 #define TESSERA_CORE_TRAIN_STATE_TRANSFER_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/layout/mesh.h"
 #include "core/runtime/engine.h"
 #include "core/tensor/shape.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/write_shards.h"
 #include "core/train/model.h"
 
 namespace tessera {
@@ -29,13 +33,19 @@ struct SaveRequest {
   int64_t keep = 3;  // checkpoints that are kept
 };
 
-// Saves every state of the engine, in the dtypes that the backend uses. Returns SaveCheckpoint's
-// errors.
+// The ranks of a job save together, in the order that save_checkpoint.h states: BeginSave on rank
+// 0, WriteStates on every rank, CheckpointSave::Finish on rank 0. Every state is saved in the dtype
+// that the backend uses. `ranks` is the number of ranks of the job; the engine knows its own.
+absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
+                                                          const SaveRequest& request);
+ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder);
+
+// Saves every state of the only rank. Returns CheckpointSave's errors.
 absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request);
 
-// Returns InvalidArgument if a checkpoint of these states could not be saved or read again. Lets a
-// run fail before it begins.
-absl::Status CheckSavable(absl::Span<const StateInfo> states);
+// Returns InvalidArgument if a checkpoint of these states, of a run on this mesh, could not be
+// saved or read again. Lets a run fail before it begins.
+absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh);
 
 enum class Extra { kRefuse, kLeaveOptimizer };
 
@@ -47,9 +57,10 @@ enum class Extra { kRefuse, kLeaveOptimizer };
 absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
                        absl::Span<const StateInfo> states, Extra extra);
 
-// Fills every state of the engine from the checkpoint. Different floating dtypes are converted, and
-// states of an older version of the model are transposed; the result is a note for the user on
-// each, or empty. Returns the errors of CheckFits and of the checkpoint.
+// Fills every state of the engine, which is its rank's part, from the checkpoint. Different
+// floating dtypes are converted, and states of an older version of the model are transposed; the
+// result is a note for the user on each, or empty. Returns the errors of CheckFits and of the
+// checkpoint.
 absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint, const Model& model,
                                                    Engine& engine, Extra extra);
 

@@ -1,5 +1,6 @@
 #include "core/train/stored_orders.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,27 +43,28 @@ Shape StoredShape(const Shape& shape, absl::Span<const int> order) {
   return stored;
 }
 
-absl::Status ForEachRun(const Shape& shape, absl::Span<const int> order,
-                        const std::function<absl::Status(const StoredRun& run)>& visit) {
-  const int64_t elements = NumElements(shape);
-  if (elements == 0) return absl::OkStatus();
-  int moved = static_cast<int>(order.size());  // the dimensions from here on have one order
-  while (moved > 0 && order[moved - 1] == moved - 1) --moved;
-  const Strides stored_strides = RowMajorStrides(StoredShape(shape, order));
-  Strides strides(moved);  // in the stored tensor, by the run's dimensions
-  for (int d = 0; d < moved; ++d) strides[order[d]] = stored_strides[d];
-  StoredRun run;
-  run.count = elements;
-  for (int d = 0; d < moved; ++d) run.count /= shape[d];
-  std::vector<int64_t> index(moved, 0);
-  for (; run.loaded < elements; run.loaded += run.count) {
-    RETURN_IF_ERROR(visit(run));
-    for (int d = moved - 1; d >= 0; --d) {
-      run.stored += strides[d];
-      if (++index[d] < shape[d]) break;
-      run.stored -= strides[d] * shape[d];
-      index[d] = 0;
+absl::Status ForEachStoredShard(
+    const StateShard& shard, absl::Span<const int> order,
+    const std::function<absl::Status(const StateShard& stored, int64_t first)>& visit) {
+  if (shard.size() == 0) return absl::OkStatus();
+  size_t moved = order.size();  // the dimensions from here on have one order
+  while (moved > 0 && order[moved - 1] == static_cast<int>(moved) - 1) --moved;
+  if (moved == 0) return visit(shard, 0);
+  // One index of the moved dimensions at a time.
+  const int64_t inner = NumElements(absl::MakeConstSpan(shard.box.extent).subspan(moved));
+  for (int64_t outer = shard.begin / inner; outer * inner < shard.end; ++outer) {
+    Box box = shard.box;
+    int64_t index = outer;
+    for (size_t d = moved; d-- > 0;) {
+      box.start[d] += index % box.extent[d];
+      index /= box.extent[d];
+      box.extent[d] = 1;
     }
+    const Box stored = {StoredShape(box.start, order), StoredShape(box.extent, order)};
+    const int64_t begin = std::max(shard.begin, outer * inner);
+    const int64_t end = std::min(shard.end, (outer + 1) * inner);
+    RETURN_IF_ERROR(
+        visit({stored, begin - outer * inner, end - outer * inner}, begin - shard.begin));
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "core/tensor/shape.h"
 #include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/state_shard.h"
 #include "core/train/model.h"
 
 namespace tessera {
@@ -36,18 +37,12 @@ class StoredOrders {
 // The shape in which a checkpoint holds a state of this shape.
 Shape StoredShape(const Shape& shape, absl::Span<const int> order);
 
-// Elements that follow each other in both tensors: `count` of them begin at `stored` in the
-// checkpoint and at `loaded` in the run, each row-major.
-struct StoredRun {
-  int64_t stored = 0;
-  int64_t loaded = 0;
-  int64_t count = 0;
-};
-
-// Calls `visit` with runs that cover a state of this shape, in the order of `loaded`, until one
-// returns an error, which is the result.
-absl::Status ForEachRun(const Shape& shape, absl::Span<const int> order,
-                        const std::function<absl::Status(const StoredRun& run)>& visit);
+// Calls `visit` with shards of the stored tensor that together are `shard`, one of the run's, until
+// it returns an error, which is the result. The elements of `stored` are those of `shard` from its
+// element `first` on, in the same order.
+absl::Status ForEachStoredShard(
+    const StateShard& shard, absl::Span<const int> order,
+    const std::function<absl::Status(const StateShard& stored, int64_t first)>& visit);
 
 }  // namespace tessera
 

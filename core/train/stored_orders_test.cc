@@ -67,48 +67,84 @@ TEST(StoredOrdersTest, StatesOfANewerModelAreRefused) {
                                           "has version 3: load it with a newer Tessera"));
 }
 
-// Loads a stored tensor whose elements are 0, 1, 2, ..., run by run.
-std::vector<int64_t> Loaded(const Shape& shape, absl::Span<const int> order, int64_t* runs) {
-  std::vector<int64_t> stored(NumElements(shape));
-  std::iota(stored.begin(), stored.end(), 0);
-  std::vector<int64_t> loaded(stored.size(), -1);
-  *runs = 0;
-  const absl::Status status = ForEachRun(shape, order, [&](const StoredRun& run) {
-    ++*runs;
-    std::copy_n(stored.begin() + run.stored, run.count, loaded.begin() + run.loaded);
-    return absl::OkStatus();
-  });
+// Loads a shard of a stored tensor whose elements are 0, 1, 2, ....
+std::vector<int64_t> Loaded(const Shape& shape, const StateShard& shard,
+                            absl::Span<const int> order, int64_t* visits) {
+  const Shape stored_shape = StoredShape(shape, order);
+  std::vector<int64_t> loaded(shard.size(), -1);
+  *visits = 0;
+  const absl::Status status = ForEachStoredShard(
+      shard, order, [&](const StateShard& stored, int64_t first) -> absl::Status {
+        ++*visits;
+        EXPECT_TRUE(CheckShard(stored, stored_shape).ok());
+        return ForEachSharedRun(FullShard(stored_shape), stored, [&](const SharedRun& run) {
+          std::iota(loaded.begin() + first + run.second,
+                    loaded.begin() + first + run.second + run.count, run.first);
+          return absl::OkStatus();
+        });
+      });
   EXPECT_TRUE(status.ok()) << status;
   return loaded;
 }
 
-TEST(ForEachRunTest, LoadsInTheRunsOrder) {
-  int64_t runs = 0;
-  // Stored as [2, 3].
-  EXPECT_THAT(Loaded({3, 2}, {1, 0}, &runs), ElementsAre(0, 3, 1, 4, 2, 5));
-  EXPECT_EQ(runs, 6);
-  // Stored as [2, 3, 2]: two elements at a time.
-  EXPECT_THAT(Loaded({3, 2, 2}, {1, 0, 2}, &runs),
-              ElementsAre(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11));
-  EXPECT_EQ(runs, 6);
-  // Stored as [2, 2, 3], and (a, b, c) of the run is (c, a, b) there: a cycle is no swap.
-  EXPECT_THAT(Loaded({2, 3, 2}, {2, 0, 1}, &runs),
-              ElementsAre(0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11));
-  // In one order: one run.
-  EXPECT_THAT(Loaded({2, 2}, {}, &runs), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(runs, 1);
-  EXPECT_THAT(Loaded({}, {}, &runs), ElementsAre(0));
-  EXPECT_THAT(Loaded({0, 2}, {1, 0}, &runs), IsEmpty());
-  EXPECT_EQ(runs, 0);
+std::vector<int64_t> AllLoaded(const Shape& shape, absl::Span<const int> order, int64_t* visits) {
+  return Loaded(shape, FullShard(shape), order, visits);
 }
 
-TEST(ForEachRunTest, EndsAtAnError) {
-  int runs = 0;
-  const absl::Status status = ForEachRun({3, 2}, {1, 0}, [&](const StoredRun&) {
-    return ++runs == 2 ? absl::DataLossError("here") : absl::OkStatus();
-  });
+TEST(ForEachStoredShardTest, LoadsInTheRunsOrder) {
+  int64_t visits = 0;
+  // Stored as [2, 3].
+  EXPECT_THAT(AllLoaded({3, 2}, {1, 0}, &visits), ElementsAre(0, 3, 1, 4, 2, 5));
+  EXPECT_EQ(visits, 6);
+  // Stored as [2, 3, 2]: two elements at a time.
+  EXPECT_THAT(AllLoaded({3, 2, 2}, {1, 0, 2}, &visits),
+              ElementsAre(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11));
+  EXPECT_EQ(visits, 6);
+  // Stored as [2, 2, 3], and (a, b, c) of the run is (c, a, b) there: a cycle is no swap.
+  EXPECT_THAT(AllLoaded({2, 3, 2}, {2, 0, 1}, &visits),
+              ElementsAre(0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11));
+  // In one order: at once.
+  EXPECT_THAT(AllLoaded({2, 2}, {}, &visits), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(visits, 1);
+  EXPECT_THAT(AllLoaded({2, 2}, {0, 1}, &visits), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(visits, 1);
+  EXPECT_THAT(AllLoaded({}, {}, &visits), ElementsAre(0));
+  EXPECT_THAT(AllLoaded({0, 2}, {1, 0}, &visits), IsEmpty());
+  EXPECT_EQ(visits, 0);
+}
+
+// Any shard is the same elements as in the full tensor.
+TEST(ForEachStoredShardTest, LoadsAnyShard) {
+  const Shape shape = {2, 3, 4, 2};
+  const std::vector<int> order = {1, 2, 0, 3};
+  int64_t visits = 0;
+  const std::vector<int64_t> all = AllLoaded(shape, order, &visits);
+  for (const Box& box : {Box{{0, 0, 0, 0}, shape}, Box{{1, 1, 2, 0}, {1, 2, 2, 2}},
+                         Box{{0, 2, 1, 1}, {2, 1, 3, 1}}}) {
+    const StateShard full(box);
+    std::vector<int64_t> expected;
+    ASSERT_TRUE(ForEachSharedRun(FullShard(shape), full, [&](const SharedRun& run) {
+                  expected.insert(expected.end(), all.begin() + run.first,
+                                  all.begin() + run.first + run.count);
+                  return absl::OkStatus();
+                }).ok());
+    for (int64_t begin = 0; begin <= full.end; ++begin) {
+      for (int64_t end = begin; end <= full.end; ++end) {
+        ASSERT_EQ(Loaded(shape, full.Part(begin, end), order, &visits),
+                  std::vector<int64_t>(expected.begin() + begin, expected.begin() + end));
+      }
+    }
+  }
+}
+
+TEST(ForEachStoredShardTest, EndsAtAnError) {
+  int visits = 0;
+  const absl::Status status =
+      ForEachStoredShard(FullShard({3, 2}), {1, 0}, [&](const StateShard&, int64_t) {
+        return ++visits == 2 ? absl::DataLossError("here") : absl::OkStatus();
+      });
   EXPECT_EQ(status, absl::DataLossError("here"));
-  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(visits, 2);
 }
 
 }  // namespace

@@ -4,17 +4,40 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "core/status/check.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/safetensors.h"
+#include "core/train/checkpoint/state_shard.h"
 #include "core/train/config/config_editor.h"
 #include "core/train/config/test_model.pb.h"
 
 namespace tessera {
 namespace {
+
+// Each element of a state is in one shard. Of a few elements only: they are counted one by one.
+void CheckShards(const Manifest& manifest) {
+  constexpr int64_t kMostElements = 10'000;
+  for (size_t i = 0; i < manifest.state.size(); ++i) {
+    const Shape& shape = manifest.state[i].type.shape;
+    for (int file : manifest.shard_files[i]) {
+      TESSERA_CHECK(file >= 0 && file < static_cast<int>(manifest.files.size())) << file;
+    }
+    if (NumElements(shape) > kMostElements) continue;
+    std::vector<int> holders(NumElements(shape), 0);
+    for (const StateShard& shard : manifest.shards[i]) {
+      TESSERA_CHECK(CheckShard(shard, shape).ok()) << CheckShard(shard, shape);
+      ForEachSharedRun(FullShard(shape), shard, [&](const SharedRun& run) {
+        for (int64_t k = 0; k < run.count; ++k) ++holders[run.first + k];
+        return absl::OkStatus();
+      }).IgnoreError();
+    }
+    for (int count : holders) TESSERA_CHECK(count == 1) << manifest.state[i].path;
+  }
+}
 
 void FuzzManifest(absl::string_view text) {
   const std::string zeros(32, '0');
@@ -28,6 +51,7 @@ void FuzzManifest(absl::string_view text) {
     return;
   }
   TESSERA_CHECK(manifest->step >= 0 && manifest->step <= kMaxSteps) << manifest->step;
+  CheckShards(*manifest);
   const std::string again = ManifestToText(*manifest);
   const absl::StatusOr<Manifest> same = ParseManifest(again);
   TESSERA_CHECK(same.ok()) << same.status();

@@ -109,6 +109,37 @@ TEST_F(HostileFilesTest, AManifestOfManyMegabytes) {
   ExpectRefused(Resume(), "the manifest is damaged: it has ");
 }
 
+// One for each element of a tensor; its elements fit.
+TEST_F(HostileFilesTest, AManifestOfAMillionShards) {
+  std::string text = ManifestToText(manifest_);
+  const std::string version = "\"format_version\": 1";
+  text.replace(text.find(version), version.size(), "\"format_version\": 2");
+  std::string state =
+      "{\"path\":\"more\",\"role\":\"parameter\",\"dtype\":\"u8\",\"shape\":[1000000],"
+      "\"shards\":[";
+  for (int i = 0; i < 1000000; ++i) state += "[0," + std::to_string(i) + ",1],";
+  state.back() = ']';
+  const std::string list = "\"state\": [";
+  text.insert(text.find(list) + list.size(), state + "},");
+  const size_t at = text.rfind("\"\n}\n") - 32;
+  text.replace(at, 32, std::string(32, '0'));
+  WriteFile(File("manifest.json"), text.replace(at, 32, ChecksumOf(text)));
+  ExpectRefused(Resume(), "the state 'more': the states have 1000000 shards, and at most 524288");
+}
+
+// As a checkpoint of a job whose ranks held a part each.
+TEST_F(HostileFilesTest, ShardsThatDoNotHoldAllOfAState) {
+  std::string text = ManifestToText(manifest_);
+  const std::string version = "\"format_version\": 1";
+  text.replace(text.find(version), version.size(), "\"format_version\": 2");
+  const std::string file = "\"file\":\"parameters.safetensors\"";
+  text.replace(text.find(file), file.size(), "\"shards\":[]");
+  const size_t at = text.rfind("\"\n}\n") - 32;
+  text.replace(at, 32, std::string(32, '0'));
+  WriteFile(File("manifest.json"), text.replace(at, 32, ChecksumOf(text)));
+  ExpectRefused(Resume(), "the manifest is damaged: the state '");
+}
+
 TEST_F(HostileFilesTest, ASafetensorsHeaderOfManyMegabytes) {
   const std::string path = File("parameters.safetensors");
   const std::string before = ReadFile(path);

@@ -38,7 +38,11 @@ TEST(PresetBoundsTest, TextsOfEveryPresetAreAThirtiethOfTheirBounds) {
     ASSERT_TRUE(config.MergeText(preset.text, preset.name).ok());
     Manifest manifest;
     manifest.state = StateOf(config);
-    manifest.state_files.assign(manifest.state.size(), "parameters.safetensors");
+    manifest.files = {{"parameters.safetensors", 0, ""}};
+    for (const StateEntry& entry : manifest.state) {
+      manifest.shards.push_back({FullShard(entry.type.shape)});
+      manifest.shard_files.push_back({0});
+    }
     std::vector<SafetensorsTensor> tensors;
     for (const StateEntry& entry : manifest.state) tensors.push_back({entry.path, entry.type});
     const auto header = MakeSafetensorsHeader(std::move(tensors));

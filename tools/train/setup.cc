@@ -269,7 +269,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   }
   ASSIGN_OR_RETURN(setup.compiled, Compile(setup, setup.config, parts));
   if (line.mode == Mode::kTrain && !line.plan_only) {
-    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled)));
+    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled), setup.compiled.programs.front().mesh));
   }
   // With --plan_only, a run may be planned with another shape than it has.
   if (setup.checkpoint != nullptr && !line.plan_only) RETURN_IF_ERROR(CheckState(setup, parts));

@@ -67,7 +67,9 @@ TEST(CheckpointDamageTest, SurvivesDamagedHeaders) {
     if (checkpoint.ok()) {
       for (const StateEntry& entry : (*checkpoint)->state()) {
         std::vector<char> bytes(NumBytes(entry.type));
-        EXPECT_TRUE((*checkpoint)->ReadRange(entry.path, 0, absl::MakeSpan(bytes)).ok());
+        EXPECT_TRUE((*checkpoint)
+                        ->ReadShard(entry.path, FullShard(entry.type.shape), absl::MakeSpan(bytes))
+                        .ok());
       }
     }
     FlipBit(path, byte, bit);
@@ -140,14 +142,13 @@ TEST(CheckpointDamageTest, FindsAManifestThatDoesNotFitItsFiles) {
     return OpenError(saved->folder, absl::StatusCode::kDataLoss);
   };
   EXPECT_THAT(error([](Manifest& manifest) { manifest.state[0].path = "other"; }),
-              HasSubstr("parameters.safetensors has no tensor 'other', and should have a f32"));
+              HasSubstr("parameters.safetensors: it has no tensor 'other', and should have a f32"));
   EXPECT_THAT(error([](Manifest& manifest) {
                 manifest.state[0].type.shape = {150, 7};
+                manifest.shards[0][0] = FullShard({150, 7});
               }),
               HasSubstr("has f32[7, 150] 'blocks.0.w', and should have a f32[150, 7]"));
-  EXPECT_THAT(error([](Manifest& manifest) { manifest.state_files[0] = "a"; }),
-              HasSubstr("is in the file 'a', which is not listed"));
-  EXPECT_THAT(error([](Manifest& manifest) { manifest.state_files[0] = "plan.textproto"; }),
+  EXPECT_THAT(error([](Manifest& manifest) { manifest.shard_files[0][0] = 2; }),
               HasSubstr("plan.textproto"));
 }
 
@@ -182,14 +183,14 @@ TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
   const std::string path = run + "/checkpoints/step_00000020/manifest.json";
   std::string text = ReadFile(path);
   const std::string version = "\"format_version\": ";
-  text[text.find(version) + version.size()] = '2';
+  text[text.find(version) + version.size()] = '3';
   const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
   text.replace(at, 32, std::string(32, '0'));
   text.replace(at, 32, ChecksumOf(text));
   WriteFile(path, text);
   EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
-              HasSubstr("step_00000020: the checkpoint has version 2, and this Tessera reads "
-                        "version 1"));
+              HasSubstr("step_00000020: the checkpoint has version 3, and this Tessera reads "
+                        "versions 1 to 2"));
   // Nor does a save consider it incomplete.
   ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));

@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/state_entry.h"
 
 namespace tessera {
 namespace {
@@ -24,6 +25,12 @@ int64_t StepOf(absl::string_view name) {
 }
 
 }  // namespace
+
+std::string StateFileName(absl::string_view role, int rank, int ranks) {
+  const absl::string_view name = role == kParameterRole ? "parameters" : "optimizer";
+  if (ranks == 1) return absl::StrCat(name, ".safetensors");
+  return absl::StrFormat("%s-rank%05d.safetensors", name, rank);
+}
 
 std::string StepFolderName(int64_t step) { return absl::StrFormat("step_%08d", step); }
 

@@ -2,8 +2,10 @@
 //
 //   <run>/checkpoints/step_00000120/           one checkpoint
 //       manifest.json                          see manifest.h
-//       parameters.safetensors
+//       parameters.safetensors                 of one process
 //       optimizer.safetensors
+//       parameters-rank00003.safetensors       of each rank of several, instead: the shards that it
+//       optimizer-rank00003.safetensors        wrote, if there are any
 //       plan.textproto
 //       config.textproto
 //   <run>/checkpoints/.tmp-...                 a checkpoint that is being written or removed
@@ -24,13 +26,14 @@
 namespace tessera {
 
 inline constexpr char kManifestFile[] = "manifest.json";
-inline constexpr char kParametersFile[] = "parameters.safetensors";
-inline constexpr char kOptimizerFile[] = "optimizer.safetensors";
 inline constexpr char kPlanFile[] = "plan.textproto";
 inline constexpr char kConfigFile[] = "config.textproto";
 
 inline constexpr char kTemporaryPrefix[] = ".tmp-";
 inline constexpr char kReplacedPrefix[] = ".old-";
+
+// The file in which a rank saves its states of a role (state_entry.h).
+std::string StateFileName(absl::string_view role, int rank, int ranks);
 
 // "step_00000120", with more than eight digits if the step needs them.
 std::string StepFolderName(int64_t step);

@@ -4,14 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <functional>
 #include <string>
-#include <system_error>
 
 #include "core/tensor/random.h"
-#include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/kill_at_moments.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
 #include "core/train/checkpoint/test_state.h"
@@ -19,24 +16,6 @@
 
 namespace tessera {
 namespace {
-
-// Forks; the child process runs `body` and ends. The caller must wait for it.
-pid_t Child(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    body();
-    _exit(0);
-  }
-  return child;
-}
-
-// Copying is faster than saving again for each moment if the disk is slow.
-void Copy(const std::string& from, const std::string& to) {
-  ASSERT_TRUE(RemoveTree(to).ok());
-  std::error_code error;
-  std::filesystem::copy(from, to, std::filesystem::copy_options::recursive, error);
-  ASSERT_FALSE(error) << error.message();
-}
 
 // Kills the process, as kill -9 would, before the `moment`th change on the disk.
 absl::Status SaveAndDie(const std::string& run, const CheckpointContents& contents, int keep,
@@ -46,43 +25,6 @@ absl::Status SaveAndDie(const std::string& run, const CheckpointContents& conten
     if (moment-- == 0) kill(getpid(), SIGKILL);
   };
   return SaveCheckpoint(run, contents, ReadStateForTest(contents.step), options).status();
-}
-
-// Expects that the newest complete checkpoint is of one of these steps, and that every folder with
-// a checkpoint's name is complete.
-void ExpectNewest(const std::string& run, int64_t at_least, int64_t at_most) {
-  auto opened = OpenCheckpoint(run);
-  ASSERT_TRUE(opened.ok()) << opened.status();
-  EXPECT_EQ(Difference(*opened->checkpoint), "");
-  EXPECT_GE(opened->checkpoint->step(), at_least);
-  EXPECT_LE(opened->checkpoint->step(), at_most);
-  auto found = ListCheckpoints(CheckpointsFolder(run));
-  ASSERT_TRUE(found.ok()) << found.status();
-  for (const FoundCheckpoint& named : *found) {
-    auto checkpoint = Checkpoint::Open(named.folder);
-    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-    EXPECT_EQ(Difference(**checkpoint), "");
-  }
-}
-
-// Expects nothing but checkpoints, as after a save that was not killed.
-void ExpectClean(const std::string& run, size_t count) {
-  EXPECT_EQ(ListFolder(CheckpointsFolder(run))->size(), count);
-  EXPECT_EQ(ListCheckpoints(CheckpointsFolder(run))->size(), count);
-}
-
-// Runs `attempt(moment)` in child processes that die before change 0, 1, 2, ... until one
-// completes.
-int DieAtEveryMoment(const std::function<void()>& prepare, const std::function<void(int)>& attempt,
-                     const std::function<void()>& check) {
-  for (int moment = 0;; ++moment) {
-    prepare();
-    const pid_t child = Child([&] { attempt(moment); });
-    int status = 0;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    check();
-    if (WIFEXITED(status) || ::testing::Test::HasFailure()) return moment;
-  }
 }
 
 TEST(CheckpointKillTest, SurvivesAKillBeforeEveryChange) {

@@ -86,6 +86,12 @@ absl::Status FileReader::Read(int64_t offset, absl::Span<char> out) const {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::string> FileReader::ReadStart(int64_t bytes) const {
+  std::string start(static_cast<size_t>(bytes), '\0');
+  RETURN_IF_ERROR(Read(0, absl::MakeSpan(&start[0], start.size())));
+  return start;
+}
+
 absl::Status MakeFolders(const std::string& path) {
   if (mkdir(path.c_str(), 0777) == 0) {
     const std::string parent = std::filesystem::path(path).parent_path();

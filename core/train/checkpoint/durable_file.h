@@ -49,6 +49,8 @@ class FileReader {
 
   // Fills `out` from byte `offset` on. Returns DataLoss if the file ends before `out` is full.
   absl::Status Read(int64_t offset, absl::Span<char> out) const;
+  // The first `bytes` bytes.
+  absl::StatusOr<std::string> ReadStart(int64_t bytes) const;
 
  private:
   FileReader(std::string path, FileDescriptor fd, int64_t bytes)

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,7 @@
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/shard_cover.h"
 #include "core/train/checkpoint/strict_json.h"
 
 namespace tessera {
@@ -69,10 +71,56 @@ absl::Status ParseFiles(const Json& json, Manifest* manifest) {
   return absl::OkStatus();
 }
 
-absl::Status ParseState(const Json& json, Manifest* manifest) {
-  ASSIGN_OR_RETURN(const Json* state, ArrayMember(json, "state"));
-  absl::flat_hash_set<std::string> paths;
-  for (const Json& record : *state) {
+// Reads the shard [FILE, START..., EXTENT...] or [FILE, START..., EXTENT..., BEGIN, END] of a
+// tensor of this shape.
+absl::Status ParseShard(const Json& json, const Shape& shape, StateShard* shard, int64_t* file) {
+  ASSIGN_OR_RETURN(const Shape numbers, IntegersOf(json, "shards"));
+  const size_t rank = shape.size(), of_box = 1 + 2 * rank;
+  if (numbers.size() != of_box && numbers.size() != of_box + 2) {
+    return absl::DataLossError(absl::StrCat("a shard of it has ", numbers.size(), " numbers, and ",
+                                            of_box, " or ", of_box + 2, " are possible for ", rank,
+                                            " dimensions"));
+  }
+  *file = numbers[0];
+  const auto start = numbers.begin() + 1, extent = start + static_cast<int64_t>(rank);
+  shard->box = {Shape(start, extent), Shape(extent, numbers.begin() + of_box)};
+  RETURN_IF_ERROR(CheckShard(*shard, shape));
+  *shard = StateShard(std::move(shard->box));
+  if (numbers.size() > of_box) {
+    shard->begin = numbers[of_box];
+    shard->end = numbers[of_box + 1];
+  }
+  if (shard->begin < shard->end) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("its shard ", ShardToString(*shard), " has no elements"));
+}
+
+// Reads states and their shards.
+class StateParser {
+ public:
+  explicit StateParser(Manifest* manifest) : manifest_(*manifest) {
+    for (size_t i = 0; i < manifest->files.size(); ++i) {
+      file_of_name_[manifest->files[i].name] = static_cast<int>(i);
+    }
+  }
+
+  absl::Status Parse(const Json& json, bool may_have_shards) {
+    ASSIGN_OR_RETURN(const Json* state, ArrayMember(json, "state"));
+    for (const Json& record : *state) {
+      ASSIGN_OR_RETURN(StateEntry entry, ParseEntry(record));
+      const bool has_shards = may_have_shards && record.contains("shards");
+      const absl::Status status =
+          has_shards ? ParseShards(record, entry) : ParseFile(record, entry);
+      if (!status.ok()) {
+        return absl::DataLossError(
+            absl::StrCat("the state ", Quote(entry.path), ": ", status.message()));
+      }
+      manifest_.state.push_back(std::move(entry));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::StatusOr<StateEntry> ParseEntry(const Json& record) {
     StateEntry entry;
     ASSIGN_OR_RETURN(entry.path, StringMember(record, "path"));
     ASSIGN_OR_RETURN(entry.role, StringMember(record, "role"));
@@ -85,15 +133,49 @@ absl::Status ParseState(const Json& json, Manifest* manifest) {
     ASSIGN_OR_RETURN(entry.type.dtype, ParseDType(dtype));
     ASSIGN_OR_RETURN(entry.type.shape, ShapeMember(record, "shape"));
     RETURN_IF_ERROR(CheckedNumBytes(entry.type).status());
-    ASSIGN_OR_RETURN(std::string file, StringMember(record, "file"));
-    if (!paths.insert(entry.path).second) {
+    if (!paths_.insert(entry.path).second) {
       return absl::DataLossError(absl::StrCat("the state ", Quote(entry.path), " is listed twice"));
     }
-    manifest->state.push_back(std::move(entry));
-    manifest->state_files.push_back(std::move(file));
+    return entry;
   }
-  return absl::OkStatus();
-}
+
+  absl::Status ParseFile(const Json& record, const StateEntry& entry) {
+    ASSIGN_OR_RETURN(const std::string name, StringMember(record, "file"));
+    const auto file = file_of_name_.find(name);
+    if (file == file_of_name_.end()) {
+      return absl::DataLossError(
+          absl::StrCat("it is in the file ", Quote(name), ", which is not listed"));
+    }
+    manifest_.shards.push_back({FullShard(entry.type.shape)});
+    manifest_.shard_files.push_back({file->second});
+    return absl::OkStatus();
+  }
+
+  absl::Status ParseShards(const Json& record, const StateEntry& entry) {
+    ASSIGN_OR_RETURN(const Json* list, ArrayMember(record, "shards"));
+    num_shards_ += static_cast<int64_t>(list->size());
+    RETURN_IF_ERROR(CheckNumShards(num_shards_));
+    std::vector<StateShard>& shards = manifest_.shards.emplace_back();
+    std::vector<int>& files = manifest_.shard_files.emplace_back();
+    shards.reserve(list->size());
+    files.reserve(list->size());
+    for (const Json& json : *list) {
+      int64_t file = 0;
+      RETURN_IF_ERROR(ParseShard(json, entry.type.shape, &shards.emplace_back(), &file));
+      if (file >= static_cast<int64_t>(manifest_.files.size())) {
+        return absl::DataLossError(absl::StrCat("a shard of it is in file ", file, ", and ",
+                                                manifest_.files.size(), " are listed"));
+      }
+      files.push_back(static_cast<int>(file));
+    }
+    return CheckCover(entry.type.shape, shards);
+  }
+
+  Manifest& manifest_;
+  absl::flat_hash_map<std::string, int> file_of_name_;
+  absl::flat_hash_set<std::string> paths_;
+  int64_t num_shards_ = 0;
+};
 
 // A count of steps or batches.
 absl::StatusOr<int64_t> StepsMember(const Json& json, const char* key) {
@@ -103,7 +185,7 @@ absl::StatusOr<int64_t> StepsMember(const Json& json, const char* key) {
       absl::StrCat("\"", key, "\" is ", steps, ", above the largest possible, ", kMaxSteps));
 }
 
-absl::StatusOr<Manifest> ParseContents(const Json& json) {
+absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.step, StepsMember(json, "step"));
   ASSIGN_OR_RETURN(manifest.batches, StepsMember(json, "batches"));
@@ -118,7 +200,7 @@ absl::StatusOr<Manifest> ParseContents(const Json& json) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
   }
   RETURN_IF_ERROR(ParseFiles(json, &manifest));
-  RETURN_IF_ERROR(ParseState(json, &manifest));
+  RETURN_IF_ERROR(StateParser(&manifest).Parse(json, version >= 2));
   return manifest;
 }
 
@@ -155,10 +237,40 @@ absl::Status NotSealed(absl::string_view text) {
   return Damaged("its checksum is not that of its text");
 }
 
+bool IsInOneFile(const Manifest& manifest, size_t state) {
+  const std::vector<StateShard>& shards = manifest.shards[state];
+  return shards.size() == 1 && IsFull(shards[0], manifest.state[state].type.shape);
+}
+
+OrderedJson ShardsToJson(const std::vector<StateShard>& shards, const std::vector<int>& files) {
+  OrderedJson list = OrderedJson::array();
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const StateShard& shard = shards[i];
+    std::vector<int64_t> numbers = {files[i]};
+    numbers.insert(numbers.end(), shard.box.start.begin(), shard.box.start.end());
+    numbers.insert(numbers.end(), shard.box.extent.begin(), shard.box.extent.end());
+    if (!shard.HoldsBox()) numbers.insert(numbers.end(), {shard.begin, shard.end});
+    list.push_back(std::move(numbers));
+  }
+  return list;
+}
+
 }  // namespace
 
+absl::Status CheckTextLength(absl::string_view name, size_t bytes) {
+  if (bytes <= static_cast<size_t>(kMaxTextBytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name, " would have ", bytes, " bytes, and at most ", kMaxTextBytes, " can be read again"));
+}
+
+absl::Status CheckNumShards(int64_t shards) {
+  if (shards <= kMaxShards) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the states have ", shards, " shards, and at most ", kMaxShards, " are possible"));
+}
+
 std::string ManifestToText(const Manifest& manifest) {
-  TESSERA_CHECK(manifest.state.size() == manifest.state_files.size());
+  TESSERA_CHECK(manifest.state.size() == manifest.shards.size());
   std::vector<std::string> files;
   for (const Manifest::File& file : manifest.files) {
     OrderedJson record;
@@ -168,6 +280,7 @@ std::string ManifestToText(const Manifest& manifest) {
     files.push_back(record.dump());
   }
   std::vector<std::string> state;
+  int64_t version = 1;
   for (size_t i = 0; i < manifest.state.size(); ++i) {
     const StateEntry& entry = manifest.state[i];
     OrderedJson record;
@@ -175,11 +288,16 @@ std::string ManifestToText(const Manifest& manifest) {
     record["role"] = entry.role;
     record["dtype"] = absl::StrCat(DTypeName(entry.type.dtype));
     record["shape"] = std::vector<int64_t>(entry.type.shape.begin(), entry.type.shape.end());
-    record["file"] = manifest.state_files[i];
+    if (IsInOneFile(manifest, i)) {
+      record["file"] = manifest.files[manifest.shard_files[i][0]].name;
+    } else {
+      version = kCheckpointVersion;
+      record["shards"] = ShardsToJson(manifest.shards[i], manifest.shard_files[i]);
+    }
     state.push_back(record.dump());
   }
   const std::string body = absl::StrCat(
-      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", kCheckpointVersion,
+      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", version,
       ",\n  \"step\": ", manifest.step, ",\n  \"batches\": ", manifest.batches,
       manifest.state_version == 1
           ? ""
@@ -202,12 +320,12 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
   if (!IsOurs(*json)) return Foreign();
   const absl::StatusOr<int64_t> version = IntegerMember(*json, "format_version");
   if (!version.ok()) return Damaged(version.status().message());
-  if (*version != kCheckpointVersion) {
+  if (*version < 1 || *version > kCheckpointVersion) {
     return absl::UnimplementedError(absl::StrCat("the checkpoint has version ", *version,
-                                                 ", and this Tessera reads version ",
+                                                 ", and this Tessera reads versions 1 to ",
                                                  kCheckpointVersion));
   }
-  absl::StatusOr<Manifest> manifest = ParseContents(*json);
+  absl::StatusOr<Manifest> manifest = ParseContents(*json, *version);
   if (!manifest.ok()) return Damaged(manifest.status().message());
   return manifest;
 }

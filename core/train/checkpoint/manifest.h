@@ -14,10 +14,20 @@
 //     ],
 //     "state": [
 //       {"path": "blocks.0.w", "role": "parameter", "dtype": "f32", "shape": [2, 3],
-//        "file": "parameters.safetensors"}, ...
+//        "file": "parameters.safetensors"},
+//       {"path": "blocks.1.w", "role": "parameter", "dtype": "f32", "shape": [8, 4],
+//        "shards": [[0, 0, 0, 6, 4], [1, 6, 0, 2, 4, 0, 3], [2, 6, 0, 2, 4, 3, 8]]}, ...
 //     ],
 //     "xxh3_128": "..."
 //   }
+//
+// A state has a "file" if that holds all of it. Otherwise it has "shards", which hold each of its
+// elements once: [FILE, START..., EXTENT...] is a box of the global tensor, with a start and an
+// extent along each dimension, and [FILE, START..., EXTENT..., BEGIN, END] is the range [BEGIN,
+// END) of the elements of such a box, row-major. FILE is an index in "files". A file is in
+// safetensors format; it has a tensor for each shard, named TensorNameOf (state_files.h). A state
+// without elements has no shards. "format_version" is 2 if any state has "shards", else 1, so that
+// programs which know version 1 only can read the rest.
 //
 // "state_version" is the version of the shapes of the model's states (Model::state_version);
 // without it, the version is 1.
@@ -34,19 +44,25 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "core/train/checkpoint/state_entry.h"
+#include "core/train/checkpoint/state_shard.h"
 
 namespace tessera {
 
-inline constexpr int64_t kCheckpointVersion = 1;
+// The newest version that is read and written.
+inline constexpr int64_t kCheckpointVersion = 2;
 
 // The most bytes of a manifest, of a header of a safetensors file (which names the same tensors in
 // as many bytes), of a plan and of a configuration. The largest preset, gpt3_175b, has a manifest
 // of 441 KB and headers and a plan of less; the bound leaves room for 38 times as many states.
 // Parsing may take 30 times the bytes of a text, so memory is bounded too.
 inline constexpr int64_t kMaxTextBytes = int64_t{16} << 20;
+// The most shards of all states together. gpt3_175b has 3500 states, of which each may be split
+// over 149 ranks. Shards take 140 bytes each in memory.
+inline constexpr int64_t kMaxShards = int64_t{1} << 19;
 // The most steps: a run that takes one each microsecond needs 30 years for them.
 inline constexpr int64_t kMaxSteps = 1'000'000'000'000'000;
 
@@ -65,14 +81,21 @@ struct Manifest {
   std::string data;  // the fingerprint of the training data; "" if it is not known
   std::vector<File> files;
   std::vector<StateEntry> state;
-  std::vector<std::string> state_files;  // for each entry of `state`, the name of its file
+  std::vector<std::vector<StateShard>> shards;  // of each entry of `state`
+  std::vector<std::vector<int>> shard_files;    // for each of those, the index of its file
 };
+
+// InvalidArgument if a text of that many bytes could not be read again.
+absl::Status CheckTextLength(absl::string_view name, size_t bytes);
+// InvalidArgument if that many shards could not be read again.
+absl::Status CheckNumShards(int64_t shards);
 
 // All strings must be UTF-8.
 std::string ManifestToText(const Manifest& manifest);
 
 // Returns InvalidArgument for another program's manifest, Unimplemented for an unknown version, and
-// DataLoss for a damaged manifest. Texts whose checksum does not match are not parsed.
+// DataLoss for a damaged manifest. Texts whose checksum does not match are not parsed. The shards
+// of each state lie within it and hold each of its elements once.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);
 
 }  // namespace tessera

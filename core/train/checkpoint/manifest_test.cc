@@ -27,7 +27,18 @@ Manifest ManifestForTest() {
                     {"config.textproto", 5, std::string(32, 'c')}};
   manifest.state = {{"blocks.0.w", "parameter", {DType::kBF16, {2, 3}}},
                     {"step", "optimizer", {DType::kI64, {}}}};
-  manifest.state_files = {"a.safetensors", "a.safetensors"};
+  manifest.shards = {{FullShard({2, 3})}, {FullShard({})}};
+  manifest.shard_files = {{0}, {0}};
+  return manifest;
+}
+
+// The first state in shards: a box, and two ranges of another one.
+Manifest ShardedManifestForTest() {
+  Manifest manifest = ManifestForTest();
+  manifest.files.push_back({"b.safetensors", 12, std::string(32, 'd')});
+  manifest.shards[0] = {StateShard(Box{{0, 0}, {2, 1}}), StateShard(Box{{0, 1}, {2, 2}}, 0, 3),
+                        StateShard(Box{{0, 1}, {2, 2}}, 3, 4)};
+  manifest.shard_files[0] = {0, 0, 3};
   return manifest;
 }
 
@@ -68,7 +79,29 @@ TEST(ManifestTest, ReadsWhatItWrote) {
   EXPECT_EQ(ManifestToText(*manifest), text);
   Manifest empty = ManifestForTest();
   empty.state.clear();
-  empty.state_files.clear();
+  empty.shards.clear();
+  empty.shard_files.clear();
+  EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
+}
+
+TEST(ManifestTest, ListsShardsInVersion2) {
+  const Manifest manifest = ShardedManifestForTest();
+  const std::string text = ManifestToText(manifest);
+  EXPECT_THAT(text, HasSubstr("\"format_version\": 2,"));
+  EXPECT_THAT(text, HasSubstr(R"("shape":[2,3],)"
+                              R"("shards":[[0,0,0,2,1],[0,0,1,2,2,0,3],[3,0,1,2,2,3,4]]})"));
+  EXPECT_THAT(text, HasSubstr(R"("shape":[],"file":"a.safetensors"})"));
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(ManifestToText(*parsed), text);
+  EXPECT_EQ(ShardToString(parsed->shards[0][2]), "[0:2, 1:3]{3:4}");
+
+  // A state without elements has no shards.
+  Manifest empty = ManifestForTest();
+  empty.state[0].type.shape = {0, 3};
+  empty.shards[0].clear();
+  empty.shard_files[0].clear();
+  EXPECT_THAT(ManifestToText(empty), HasSubstr(R"("shape":[0,3],"shards":[])"));
   EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
 }
 
@@ -100,11 +133,29 @@ TEST(ManifestTest, ReadsManyStates) {
   Manifest manifest = ManifestForTest();
   for (int i = 0; i < 150000; ++i) {
     manifest.state.push_back({absl::StrCat("slices.", i), "parameter", {DType::kF32, {2, 3}}});
-    manifest.state_files.push_back("a.safetensors");
+    manifest.shards.push_back({FullShard({2, 3})});
+    manifest.shard_files.push_back({0});
   }
   auto parsed = ParseManifest(ManifestToText(manifest));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->state.size(), 150002u);
+}
+
+Manifest ManifestOfRows(int64_t rows) {
+  Manifest manifest = ManifestForTest();
+  manifest.state[0].type.shape = {rows};
+  manifest.shards[0].clear();
+  for (int64_t i = 0; i < rows; ++i) manifest.shards[0].push_back(StateShard(Box{{i}, {1}}));
+  manifest.shard_files[0].assign(rows, 0);
+  return manifest;
+}
+
+// As many as there may be, and more than that. In quadratic time, the first would take hours.
+TEST(ManifestTest, ReadsManyShards) {
+  EXPECT_TRUE(ParseManifest(ManifestToText(ManifestOfRows(kMaxShards))).ok());
+  EXPECT_EQ(ParseManifest(ManifestToText(ManifestOfRows(1'000'000))).status().message(),
+            "the manifest is damaged: the state 'blocks.0.w': the states have 1000000 shards, and "
+            "at most 524288 are possible");
 }
 
 TEST(ManifestTest, FindsEveryFlippedBitAndEveryCut) {
@@ -140,7 +191,7 @@ TEST(ManifestTest, TellsForeignFromDamagedFromNewer) {
       absl::StrReplaceAll(text, {{"\"format_version\": 1", "\"format_version\": 7"}});
   EXPECT_THAT(Error(newer, absl::StatusCode::kDataLoss), HasSubstr("checksum"));
   EXPECT_EQ(Error(WithRightChecksum(newer), absl::StatusCode::kUnimplemented),
-            "the checkpoint has version 7, and this Tessera reads version 1");
+            "the checkpoint has version 7, and this Tessera reads versions 1 to 2");
 }
 
 TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
@@ -162,6 +213,9 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
   EXPECT_THAT(error("\"plan\": \"plan.", "\"plan\": \"plane."),
               HasSubstr("'plane.textproto' is not listed"));
   EXPECT_THAT(error("\"path\":\"step\"", "\"path\":\"blocks.0.w\""), HasSubstr("listed twice"));
+  EXPECT_THAT(error("\"file\":\"a.", "\"file\":\"b."),
+              HasSubstr("the state 'blocks.0.w': it is in the file 'b.safetensors', which is not "
+                        "listed"));
   EXPECT_THAT(error("\"step\": 120", "\"step\": 9223372036854775807"),
               HasSubstr("\"step\" is 9223372036854775807, above the largest possible, 10000000"));
   EXPECT_THAT(error("\"batches\": 121", "\"batches\": 9223372036854775807"),
@@ -171,6 +225,45 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
   EXPECT_THAT(error("bf16", "bf17"), HasSubstr("unknown dtype 'bf17'"));
   EXPECT_THAT(error("[2,3]", "[2,4611686018427387904]"), HasSubstr("more than 2^63 bytes"));
   EXPECT_THAT(error("\"bytes\":1234", "\"bytes\":1e4"), HasSubstr("\"bytes\" is not an integer"));
+}
+
+TEST(ManifestTest, ChecksShards) {
+  const std::string text = ManifestToText(ShardedManifestForTest());
+  const auto error = [&](absl::string_view from, absl::string_view to) {
+    const std::string changed = absl::StrReplaceAll(text, {{from, to}});
+    EXPECT_NE(changed, text);
+    const std::string message = Error(WithRightChecksum(changed), absl::StatusCode::kDataLoss);
+    const std::string start = "the manifest is damaged: the state 'blocks.0.w': ";
+    EXPECT_THAT(message, StartsWith(start));
+    return message.substr(std::min(message.size(), start.size()));
+  };
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,2,2,4]"),
+            "its shards [0:2, 1:3]{0:3} and [0:2, 1:3]{2:4} overlap");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,0,2,1,1,2]"),
+            "its shards [0:2, 0:1] and [0:2, 0:1]{1:2} overlap");
+  EXPECT_EQ(error(",[3,0,1,2,2,3,4]", ""), "its shards hold 5 of its 6 elements");
+  EXPECT_EQ(error("[[0,0,0,2,1],[0,0,1,2,2,0,3],[3,0,1,2,2,3,4]]", "[]"),
+            "its shards hold 0 of its 6 elements");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,3,3,4]"),
+            "a shard of [2, 3] at [0, 1] does not lie within [2, 3]");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,9223372036854775807,1,2,2,3,4]"),
+            "a shard of [2, 2] at [9223372036854775807, 1] does not lie within [2, 3]");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,2,3,5]"),
+            "elements 3 to 5 do not lie within a box of 4");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,2,4,4]"),
+            "its shard [0:2, 1:3]{4:4} has no elements");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[4,0,1,2,2,3,4]"),
+            "a shard of it is in file 4, and 4 are listed");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,2,3]"),
+            "a shard of it has 6 numbers, and 5 or 7 are possible for 2 dimensions");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[]"),
+            "a shard of it has 0 numbers, and 5 or 7 are possible for 2 dimensions");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "3"),
+            "\"shards\" is not a list of integers from 0 to 2^63 - 1");
+  EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,2,-3,4]"),
+            "\"shards\" is not a list of integers from 0 to 2^63 - 1");
+  // Version 1 has no shards.
+  EXPECT_EQ(error("\"format_version\": 2", "\"format_version\": 1"), "\"file\" is missing");
 }
 
 // Parsing takes many times the memory of the text, so damaged and overlong texts are not parsed.
@@ -191,7 +284,7 @@ TEST(ManifestTest, ParsesNothingBeforeItsChecksumAndLengthAreRight) {
 
 // Damage that leaves the checksum right must not crash either.
 TEST(ManifestTest, SurvivesDamage) {
-  const std::string text = ManifestToText(ManifestForTest());
+  const std::string text = ManifestToText(ShardedManifestForTest());
   const RandomStream stream = MakeStream(12, "damage");
   for (uint64_t trial = 0; trial < 20000; ++trial) {
     std::string damaged = text;

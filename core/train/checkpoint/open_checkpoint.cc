@@ -10,19 +10,13 @@
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checksum.h"
-#include "core/train/checkpoint/safetensors.h"
+#include "core/train/checkpoint/locate_shards.h"
 #include "core/train/checkpoint/strict_json.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kVerifyBytes = int64_t{4} << 20;  // read at once
-
-absl::StatusOr<std::string> ReadStart(const FileReader& file, int64_t bytes) {
-  std::string start(static_cast<size_t>(bytes), '\0');
-  RETURN_IF_ERROR(file.Read(0, absl::MakeSpan(&start[0], start.size())));
-  return start;
-}
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kManifestFile);
@@ -34,7 +28,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::unique_ptr<FileReader> file, FileReader::Open(path));
   // One byte above the bound is enough for ParseManifest to refuse it.
   ASSIGN_OR_RETURN(const std::string text,
-                   ReadStart(*file, std::min(file->bytes(), kMaxTextBytes + 1)));
+                   file->ReadStart(std::min(file->bytes(), kMaxTextBytes + 1)));
   ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
   const int64_t step = StepOfFolder(folder);
   if (step >= 0 && manifest.step != step) {
@@ -85,28 +79,6 @@ std::string FindCheckpointsFolder(absl::string_view folder) {
   return named && Exists(itself) ? itself : "";
 }
 
-struct TensorsOfFile {
-  std::vector<SafetensorsTensor> tensors;
-  int64_t data_offset = 0;
-};
-
-absl::StatusOr<TensorsOfFile> ReadTensors(const FileReader& file) {
-  TensorsOfFile result;
-  ASSIGN_OR_RETURN(const std::string prefix,
-                   ReadStart(file, std::min(kSafetensorsPrefixBytes, file.bytes())));
-  ASSIGN_OR_RETURN(const int64_t json_bytes, SafetensorsJsonBytes(prefix, file.bytes()));
-  if (json_bytes > kMaxTextBytes) {
-    return absl::DataLossError(absl::StrCat("its header has ", json_bytes, " bytes, and at most ",
-                                            kMaxTextBytes, " are possible"));
-  }
-  result.data_offset = kSafetensorsPrefixBytes + json_bytes;
-  ASSIGN_OR_RETURN(const std::string start, ReadStart(file, result.data_offset));
-  ASSIGN_OR_RETURN(result.tensors,
-                   ParseSafetensorsJson(absl::string_view(start).substr(kSafetensorsPrefixBytes),
-                                        file.bytes() - result.data_offset));
-  return result;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(absl::string_view folder,
@@ -124,7 +96,10 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(absl::string_view f
 absl::Status Checkpoint::Load(const OpenOptions& options) {
   ASSIGN_OR_RETURN(manifest_, ReadManifest(folder_));
   RETURN_IF_ERROR(OpenFiles(options));
-  RETURN_IF_ERROR(LocateTensors());
+  ASSIGN_OR_RETURN(offsets_, LocateShards(manifest_, files_));
+  for (size_t i = 0; i < manifest_.state.size(); ++i) {
+    state_of_path_[manifest_.state[i].path] = static_cast<int>(i);
+  }
   ASSIGN_OR_RETURN(plan_, ReadText(manifest_.plan_file));
   ASSIGN_OR_RETURN(config_, ReadText(manifest_.config_file));
   return absl::OkStatus();
@@ -142,49 +117,6 @@ absl::Status Checkpoint::OpenFiles(const OpenOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Checkpoint::LocateTensors() {
-  absl::flat_hash_map<absl::string_view, int> file_of_name;
-  for (size_t i = 0; i < files_.size(); ++i) {
-    file_of_name[manifest_.files[i].name] = static_cast<int>(i);
-  }
-  // By file, then by name.
-  std::vector<absl::flat_hash_map<std::string, SafetensorsTensor>> tensors(files_.size());
-  std::vector<int64_t> data_offsets(files_.size(), -1);  // -1: not read yet
-  for (size_t i = 0; i < manifest_.state.size(); ++i) {
-    const StateEntry& entry = manifest_.state[i];
-    const std::string& file_name = manifest_.state_files[i];
-    const auto found = file_of_name.find(file_name);
-    if (found == file_of_name.end()) {
-      return absl::DataLossError(absl::StrCat("the state ", Quote(entry.path), " is in the file ",
-                                              Quote(file_name), ", which is not listed"));
-    }
-    const int file = found->second;
-    if (data_offsets[file] < 0) {
-      absl::StatusOr<TensorsOfFile> read = ReadTensors(*files_[file]);
-      if (!read.ok()) {
-        // Also for an unknown dtype: Tessera writes none.
-        return absl::DataLossError(
-            absl::StrCat("the file ", file_name, ": ", read.status().message()));
-      }
-      data_offsets[file] = read->data_offset;
-      for (SafetensorsTensor& tensor : read->tensors) {
-        std::string name = tensor.name;
-        tensors[file].emplace(std::move(name), std::move(tensor));
-      }
-    }
-    const auto tensor = tensors[file].find(entry.path);
-    if (tensor == tensors[file].end() || tensor->second.type != entry.type) {
-      return absl::DataLossError(absl::StrCat(
-          "the file ", file_name, " has ",
-          tensor == tensors[file].end() ? "no tensor" : TypeToString(tensor->second.type), " ",
-          Quote(entry.path), ", and should have a ", TypeToString(entry.type)));
-    }
-    tensors_[entry.path] = {static_cast<int>(i), file, data_offsets[file] + tensor->second.begin,
-                            tensor->second.end - tensor->second.begin};
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> Checkpoint::ReadText(const std::string& name) const {
   for (const std::unique_ptr<FileReader>& file : files_) {
     if (!absl::EndsWith(file->path(), absl::StrCat("/", name))) continue;
@@ -193,36 +125,55 @@ absl::StatusOr<std::string> Checkpoint::ReadText(const std::string& name) const 
                                               " bytes, and at most ", kMaxTextBytes,
                                               " are possible"));
     }
-    return ReadStart(*file, file->bytes());
+    return file->ReadStart(file->bytes());
   }
   return absl::DataLossError(absl::StrCat("the file ", name, " is not listed"));
 }
 
-absl::StatusOr<const Checkpoint::TensorLocation*> Checkpoint::FindTensor(
-    absl::string_view path) const {
-  const auto tensor = tensors_.find(path);
-  if (tensor != tensors_.end()) return &tensor->second;
-  const std::string first =
-      state().empty() ? "" : absl::StrCat(", of which the first is ", Quote(state()[0].path));
+absl::StatusOr<int> Checkpoint::IndexOf(absl::string_view path) const {
+  const auto state = state_of_path_.find(path);
+  if (state != state_of_path_.end()) return state->second;
+  const std::string first = manifest_.state.empty() ? ""
+                                                    : absl::StrCat(", of which the first is ",
+                                                                   Quote(manifest_.state[0].path));
   return absl::NotFoundError(absl::StrCat(folder_, ": there is no state ", Quote(path),
-                                          " in this checkpoint; it has ", state().size(), first));
+                                          " in this checkpoint; it has ", manifest_.state.size(),
+                                          first));
 }
 
 absl::StatusOr<const StateEntry*> Checkpoint::Find(absl::string_view path) const {
-  ASSIGN_OR_RETURN(const TensorLocation* tensor, FindTensor(path));
-  return &manifest_.state[tensor->entry];
+  ASSIGN_OR_RETURN(const int index, IndexOf(path));
+  return &manifest_.state[index];
 }
 
-absl::Status Checkpoint::ReadRange(absl::string_view path, int64_t byte_offset,
+absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& shard,
                                    absl::Span<char> out) const {
-  ASSIGN_OR_RETURN(const TensorLocation* tensor, FindTensor(path));
-  const int64_t bytes = static_cast<int64_t>(out.size());
-  if (byte_offset < 0 || bytes > tensor->bytes || byte_offset > tensor->bytes - bytes) {
-    return absl::OutOfRangeError(absl::StrCat(folder_, ": cannot read ", bytes, " bytes of ",
-                                              Quote(path), " from byte ", byte_offset, ": it has ",
-                                              tensor->bytes));
+  ASSIGN_OR_RETURN(const int index, IndexOf(path));
+  const StateEntry& entry = manifest_.state[index];
+  const int64_t element = SizeOf(entry.type.dtype);
+  const absl::Status inside = CheckShard(shard, entry.type.shape);
+  if (!inside.ok() || static_cast<int64_t>(out.size()) != shard.size() * element) {
+    return absl::OutOfRangeError(absl::StrCat(
+        folder_, ": cannot read ", out.size(), " bytes of ", Quote(path), ": ",
+        inside.ok() ? absl::StrCat("that shard has ", shard.size(), " elements of ", element)
+                    : std::string(inside.message())));
   }
-  return files_[tensor->file]->Read(tensor->offset + byte_offset, out);
+  int64_t read = 0;
+  for (size_t i = 0; i < manifest_.shards[index].size(); ++i) {
+    const FileReader& file = *files_[manifest_.shard_files[index][i]];
+    RETURN_IF_ERROR(ForEachSharedRun(
+        manifest_.shards[index][i], shard, [&](const SharedRun& run) -> absl::Status {
+          read += run.count;
+          return file.Read(offsets_[index][i] + run.first * element,
+                           out.subspan(run.second * element, run.count * element));
+        }));
+    if (read == shard.size()) break;
+  }
+  if (read == shard.size()) return absl::OkStatus();
+  // The manifest's shards hold each element once.
+  return absl::InternalError(absl::StrCat(folder_, ": the shards of ", Quote(path), " hold ", read,
+                                          " of the ", shard.size(), " elements of ",
+                                          ShardToString(shard)));
 }
 
 bool LooksComplete(absl::string_view folder) {

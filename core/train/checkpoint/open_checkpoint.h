@@ -25,7 +25,7 @@ struct OpenOptions {
 };
 
 // One checkpoint. Its files stay readable after it is removed (on a local file system).
-// Thread safety: immutable; ReadRange may be called from several threads concurrently.
+// Thread safety: immutable; ReadShard may be called from several threads concurrently.
 class Checkpoint {
  public:
   // Opens a checkpoint's own folder. Returns NotFound if there is no such folder, InvalidArgument
@@ -50,30 +50,26 @@ class Checkpoint {
   // The state of this path, valid as long as this object; NotFound if there is none.
   absl::StatusOr<const StateEntry*> Find(absl::string_view path) const;
 
-  // Fills `out` with bytes [byte_offset, byte_offset + out.size()) of the global tensor, row-major.
-  // Returns NotFound if there is no such state, and OutOfRange if it has fewer bytes.
-  absl::Status ReadRange(absl::string_view path, int64_t byte_offset, absl::Span<char> out) const;
+  // Fills `out` with the elements of a shard of the state, one after another, row-major in its box:
+  // any shard, however the checkpoint is split. Reads the bytes of these elements only. Returns
+  // NotFound if there is no such state, and OutOfRange if the shard does not lie within it or `out`
+  // has another size.
+  absl::Status ReadShard(absl::string_view path, const StateShard& shard,
+                         absl::Span<char> out) const;
 
  private:
-  struct TensorLocation {
-    int entry = 0;  // in manifest_.state
-    int file = 0;   // in files_
-    int64_t offset = 0;
-    int64_t bytes = 0;
-  };
-
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
 
   absl::Status Load(const OpenOptions& options);
   absl::Status OpenFiles(const OpenOptions& options);
-  absl::Status LocateTensors();
   absl::StatusOr<std::string> ReadText(const std::string& name) const;
-  absl::StatusOr<const TensorLocation*> FindTensor(absl::string_view path) const;
+  absl::StatusOr<int> IndexOf(absl::string_view path) const;
 
   const std::string folder_;
   Manifest manifest_;
-  std::vector<std::unique_ptr<FileReader>> files_;            // in the order of manifest_.files
-  absl::flat_hash_map<std::string, TensorLocation> tensors_;  // by path
+  std::vector<std::unique_ptr<FileReader>> files_;       // in the order of manifest_.files
+  std::vector<std::vector<int64_t>> offsets_;            // of manifest_.shards in their files
+  absl::flat_hash_map<std::string, int> state_of_path_;  // index in manifest_.state
   std::string plan_;
   std::string config_;
 };

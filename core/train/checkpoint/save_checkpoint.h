@@ -5,11 +5,21 @@
 // a full disk at any moment, every checkpoint that has a checkpoint's name is complete, and earlier
 // ones are unchanged. Only then are old checkpoints removed. The next save removes the remains of a
 // killed one.
+//
+// One process calls SaveCheckpoint. The ranks of a job save together, in this order, and move the
+// messages between them as they like:
+//
+//   1. Rank 0 calls CheckpointSave::Begin, and sends folder() to all ranks.
+//   2. Every rank, rank 0 included, calls WriteShards (write_shards.h), and sends its report to
+//      rank 0, also if it could not write.
+//   3. Rank 0 calls Finish with all reports, and sends the result to all ranks.
+//
+// If rank 0 does not get all reports, it destroys its CheckpointSave.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_SAVE_CHECKPOINT_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_SAVE_CHECKPOINT_H_
 
 #include <cstdint>
-#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,7 +27,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/manifest.h"
+#include "core/train/checkpoint/shard_report.pb.h"
 #include "core/train/checkpoint/state_entry.h"
+#include "core/train/checkpoint/write_shards.h"
 
 namespace tessera {
 
@@ -31,26 +45,10 @@ struct CheckpointContents {
   std::string config;  // the run's configuration, in text form
 };
 
-// Fills `out` with bytes [byte_offset, byte_offset + out.size()) of the global tensor of
-// state[entry], row-major. An error ends the save and is returned by it.
-using ReadState = std::function<absl::Status(int entry, int64_t byte_offset, absl::Span<char> out)>;
-
-// One call of a ReadState.
-struct StateChunk {
-  int entry = 0;
-  int64_t byte_offset = 0;
-  int64_t bytes = 0;
-};
-
-struct SaveOptions {
+struct SaveOptions : WriteOptions {
   // The number of checkpoints that are kept: the new one, and the newest others that look complete
   // (LooksComplete). 0 keeps all. The disk must have room for one more.
   int64_t keep = 3;
-  // The most bytes that one call of ReadState returns, rounded down to a multiple of 8, so that no
-  // element is split. This is also all the memory that a save needs.
-  int64_t chunk_bytes = int64_t{4} << 20;
-  // If set, called with a description before each change on the disk. Tests end the process there.
-  std::function<void(absl::string_view)> before_change;
 };
 
 struct SavedCheckpoint {
@@ -61,22 +59,63 @@ struct SavedCheckpoint {
   std::vector<std::string> warnings;
 };
 
-// The calls of ReadState that SaveCheckpoint will make, in order. One process writes; if others
-// must help it to read the state (a gather), they follow this list. A save that fails makes only
-// some of the calls: the writing process must then notify the others.
-absl::StatusOr<std::vector<StateChunk>> ChunksInOrder(const std::vector<StateEntry>& state,
-                                                      int64_t chunk_bytes);
-
-// Returns InvalidArgument for contents that SaveCheckpoint would refuse: a step out of range, a
-// state with a role, path or shape that cannot be saved, or texts that are too long to be read
-// again. Lets a run fail before it begins.
+// Returns InvalidArgument for contents that cannot be saved: a step out of range, a state with a
+// role, path or shape that cannot be saved, or texts that are too long to be read again. Lets a run
+// fail before it begins.
 absl::Status CheckContents(const CheckpointContents& contents);
 
-// Saves to <run_folder>/checkpoints/step_<step>, and makes missing folders. A checkpoint of the
-// same step is replaced once the new one is complete. Returns InvalidArgument for contents that
-// cannot be saved, Unavailable if another process is saving to this run, and ResourceExhausted for
-// a full disk; after an error, earlier checkpoints are unchanged. One thread of one process at a
-// time.
+// A save in progress, on rank 0. One thread of one process at a time.
+class CheckpointSave {
+ public:
+  // Makes missing folders, takes the lock of the run's checkpoints, removes the remains of killed
+  // saves, and makes a new temporary folder. Returns InvalidArgument for contents that cannot be
+  // saved, and Unavailable if another process is saving to this run.
+  static absl::StatusOr<std::unique_ptr<CheckpointSave>> Begin(absl::string_view run_folder,
+                                                               CheckpointContents contents,
+                                                               const SaveOptions& options);
+  // Removes the temporary folder, unless Finish has renamed it. What a rank still writes there, the
+  // next save removes.
+  ~CheckpointSave();
+  CheckpointSave(const CheckpointSave&) = delete;
+  CheckpointSave& operator=(const CheckpointSave&) = delete;
+
+  // The temporary folder, in which all ranks write.
+  const std::string& folder() const { return temporary_; }
+
+  // Writes the texts and then the manifest, and renames the folder to <run_folder>/checkpoints/
+  // step_<step>; a checkpoint of the same step is replaced. reports[i] is that of rank i. Returns
+  // the first rank's error if there is one, InvalidArgument if the reports together do not hold
+  // each element of each state once, and FailedPrecondition if this rank does not see the file of
+  // another one. After an error, earlier checkpoints are unchanged. Call it once.
+  absl::StatusOr<SavedCheckpoint> Finish(absl::Span<const ShardReport> reports);
+
+ private:
+  CheckpointSave(std::string folder, CheckpointContents contents, const SaveOptions& options);
+
+  absl::Status Prepare();
+  absl::Status CleanUp();
+  absl::Status WriteAndRename(absl::Span<const ShardReport> reports);
+  absl::StatusOr<Manifest::File> WriteText(absl::string_view name, absl::string_view text);
+  absl::Status Discard(const std::string& path) const;
+  void RemoveReplaced();
+  void Prune();
+  std::string InFolder(absl::string_view prefix, absl::string_view path) const;
+  void BeforeChange(absl::string_view what) const;
+  void WarnIfError(const absl::Status& status);
+
+  const CheckpointContents contents_;
+  const SaveOptions options_;
+  const std::string folder_;     // of all checkpoints
+  const std::string final_;      // of this one
+  const std::string temporary_;  // this one while it is written
+  const std::string replaced_;   // the former checkpoint of the same step
+  std::unique_ptr<FolderLock> lock_;
+  bool renamed_ = false;
+  SavedCheckpoint saved_;
+};
+
+// Saves all of each state, as one process: read_state's index is that of the state. Returns the
+// errors of CheckpointSave, and ResourceExhausted for a full disk.
 absl::StatusOr<SavedCheckpoint> SaveCheckpoint(absl::string_view run_folder,
                                                const CheckpointContents& contents,
                                                const ReadState& read_state,

@@ -3,44 +3,92 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/strict_json.h"
 
 namespace tessera {
+namespace {
 
-absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<StateEntry>& state) {
-  // Paths must be unique over all files, not only within one.
-  absl::flat_hash_map<absl::string_view, int> entry_of_path;
-  for (size_t i = 0; i < state.size(); ++i) {
-    const StateEntry& entry = state[i];
+absl::StatusOr<StateFile> ArrangeFile(const std::vector<StateEntry>& state,
+                                      absl::Span<const OwnedShard> shards, absl::string_view role) {
+  StateFile file;
+  std::vector<SafetensorsTensor> tensors;
+  absl::flat_hash_map<std::string, int> shard_of_name;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const StateEntry& entry = state[shards[i].state];
+    const StateShard& shard = shards[i].shard;
+    if (entry.role != role || shard.size() == 0) continue;
+    std::string name = TensorNameOf(entry, shard);
+    tensors.push_back({name, {entry.type.dtype, ShapeOfShard(shard)}, 0, 0});
+    shard_of_name.emplace(std::move(name), static_cast<int>(i));
+  }
+  ASSIGN_OR_RETURN(file.header, MakeSafetensorsHeader(std::move(tensors)));
+  for (const SafetensorsTensor& tensor : file.header.tensors) {
+    file.shards.push_back(shard_of_name.at(tensor.name));
+  }
+  return file;
+}
+
+}  // namespace
+
+absl::Status CheckStates(const std::vector<StateEntry>& state) {
+  absl::flat_hash_set<absl::string_view> paths;
+  for (const StateEntry& entry : state) {
     if (entry.role != kParameterRole && entry.role != kOptimizerRole) {
       return absl::InvalidArgumentError(
           absl::StrCat("the state ", Quote(entry.path), " has the role ", Quote(entry.role),
                        "; 'parameter' or 'optimizer' would be right"));
     }
-    if (!entry_of_path.emplace(entry.path, static_cast<int>(i)).second) {
+    if (!paths.insert(entry.path).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("two states have the path ", Quote(entry.path)));
     }
   }
-  std::vector<StateFile> files;
-  for (const auto& [role, name] :
-       {std::pair(kParameterRole, kParametersFile), std::pair(kOptimizerRole, kOptimizerFile)}) {
+  for (const char* role : {kParameterRole, kOptimizerRole}) {
     std::vector<SafetensorsTensor> tensors;
     for (const StateEntry& entry : state) {
       if (entry.role == role) tensors.push_back({entry.path, entry.type, 0, 0});
     }
-    StateFile file;
-    file.name = name;
-    ASSIGN_OR_RETURN(file.header, MakeSafetensorsHeader(std::move(tensors)));
-    for (const SafetensorsTensor& tensor : file.header.tensors) {
-      file.entries.push_back(entry_of_path.at(tensor.name));
+    ASSIGN_OR_RETURN(const SafetensorsHeader header, MakeSafetensorsHeader(std::move(tensors)));
+    RETURN_IF_ERROR(CheckTextLength(absl::StrCat("the header of ", StateFileName(role, 0, 1)),
+                                    header.bytes.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<StateEntry>& state,
+                                                         absl::Span<const OwnedShard> shards,
+                                                         int rank, int ranks) {
+  for (const OwnedShard& owned : shards) {
+    if (owned.state < 0 || owned.state >= static_cast<int>(state.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a shard of state ", owned.state, " of ", state.size()));
     }
+    const StateEntry& entry = state[owned.state];
+    const absl::Status status = CheckShard(owned.shard, entry.type.shape);
+    if (status.ok()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the state ", Quote(entry.path), ": ", status.message()));
+  }
+  std::vector<StateFile> files;
+  for (const char* role : {kParameterRole, kOptimizerRole}) {
+    ASSIGN_OR_RETURN(StateFile file, ArrangeFile(state, shards, role));
+    if (ranks > 1 && file.shards.empty()) continue;
+    file.name = StateFileName(role, rank, ranks);
+    RETURN_IF_ERROR(
+        CheckTextLength(absl::StrCat("the header of ", file.name), file.header.bytes.size()));
     files.push_back(std::move(file));
   }
   return files;
+}
+
+std::string TensorNameOf(const StateEntry& entry, const StateShard& shard) {
+  if (IsFull(shard, entry.type.shape)) return entry.path;
+  return absl::StrCat(entry.path, ShardToString(shard));
 }
 
 }  // namespace tessera

@@ -16,10 +16,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The deepest text that we read is {"state": [{"shape": [2, 3]}]}.
+// The deepest text that we read is {"state": [{"shards": [[0, 2, 3]]}]}.
 constexpr size_t kMaxDepth = 8;
 // More dimensions than any tensor has.
 constexpr size_t kMaxDimensions = 64;
+// More than a shard of a tensor with that many dimensions has.
+constexpr size_t kMaxIntegers = 3 * kMaxDimensions;
 
 // Checks the text while the parser reads it, before anything is built. (Building with a callback
 // takes quadratic time: it searches a list again after each entry.)
@@ -115,12 +117,16 @@ absl::StatusOr<int64_t> IntegerMember(const Json& object, const char* key) {
 absl::StatusOr<Shape> ShapeMember(const Json& object, const char* key) {
   ASSIGN_OR_RETURN(const Json* member, ArrayMember(object, key));
   if (member->size() > kMaxDimensions) return NotA(key, "a shape: it has too many dimensions");
-  Shape shape;
-  for (const Json& size : *member) {
-    if (!IsSize(size)) return NotA(key, "a list of integers from 0 to 2^63 - 1");
-    shape.push_back(size.get<int64_t>());
-  }
-  return shape;
+  return IntegersOf(*member, key);
+}
+
+absl::StatusOr<Shape> IntegersOf(const Json& list, const char* key) {
+  const bool right = list.is_array() && list.size() <= kMaxIntegers &&
+                     std::all_of(list.begin(), list.end(), IsSize);
+  if (!right) return NotA(key, "a list of integers from 0 to 2^63 - 1");
+  Shape numbers;
+  for (const Json& number : list) numbers.push_back(number.get<int64_t>());
+  return numbers;
 }
 
 absl::StatusOr<const Json*> ArrayMember(const Json& object, const char* key) {

@@ -25,6 +25,8 @@ absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text);
 absl::StatusOr<std::string> StringMember(const nlohmann::json& object, const char* key);
 absl::StatusOr<int64_t> IntegerMember(const nlohmann::json& object, const char* key);
 absl::StatusOr<Shape> ShapeMember(const nlohmann::json& object, const char* key);
+// The integers of a list; `key` names it in the error.
+absl::StatusOr<Shape> IntegersOf(const nlohmann::json& list, const char* key);
 // The address of the member, valid as long as `object`.
 absl::StatusOr<const nlohmann::json*> ArrayMember(const nlohmann::json& object, const char* key);
 

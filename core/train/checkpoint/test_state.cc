@@ -4,10 +4,13 @@
 
 #include <fstream>
 #include <iterator>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
+#include "core/status/status_macros.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "gtest/gtest.h"
 
@@ -52,6 +55,62 @@ ReadState ReadStateForTest(int64_t step) {
   };
 }
 
+ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
+                            std::vector<OwnedShard> shards) {
+  return [step, state, shards = std::move(shards)](int index, int64_t byte_offset,
+                                                   absl::Span<char> out) {
+    const OwnedShard& owned = shards[index];
+    const TensorType& type = state[owned.state].type;
+    const int64_t element = SizeOf(type.dtype), first = byte_offset / element;
+    const StateShard chunk =
+        owned.shard.Part(first, first + static_cast<int64_t>(out.size()) / element);
+    return ForEachSharedRun(FullShard(type.shape), chunk, [&](const SharedRun& run) {
+      for (int64_t i = 0; i < run.count * element; ++i) {
+        out[run.second * element + i] = ByteOf(step, owned.state, run.first * element + i);
+      }
+      return absl::OkStatus();
+    });
+  };
+}
+
+std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int rank, int ranks) {
+  std::vector<OwnedShard> shards;
+  for (int i = 0; i < static_cast<int>(state.size()); ++i) {
+    const Shape& shape = state[i].type.shape;
+    const bool rows = i % 2 == 0 && !shape.empty();
+    const int64_t count = rows ? shape[0] : NumElements(shape);
+    const int64_t begin = count * rank / ranks, end = count * (rank + 1) / ranks;
+    if (rows) {
+      Box box = {Shape(shape.size(), 0), shape};
+      box.start[0] = begin;
+      box.extent[0] = end - begin;
+      shards.push_back({i, StateShard(std::move(box))});
+    } else {
+      shards.push_back({i, FullShard(shape).Part(begin, end)});
+    }
+  }
+  return shards;
+}
+
+ShardReport WriteShardsForTest(absl::string_view folder, int64_t step, int rank, int ranks,
+                               const WriteOptions& options) {
+  const std::vector<StateEntry> state = ContentsForTest(step).state;
+  const std::vector<OwnedShard> shards = ShardsForTest(state, rank, ranks);
+  return WriteShards(folder, rank, ranks, state, shards, ReadShardsForTest(step, state, shards),
+                     options);
+}
+
+absl::StatusOr<SavedCheckpoint> SaveShardedForTest(const std::string& run, int64_t step, int ranks,
+                                                   const SaveOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointSave> save,
+                   CheckpointSave::Begin(run, ContentsForTest(step), options));
+  std::vector<ShardReport> reports;
+  for (int rank = 0; rank < ranks; ++rank) {
+    reports.push_back(WriteShardsForTest(save->folder(), step, rank, ranks, options));
+  }
+  return save->Finish(reports);
+}
+
 SaveOptions OptionsForTest(int keep) {
   SaveOptions options;
   options.keep = keep;
@@ -77,7 +136,8 @@ std::string Difference(const Checkpoint& checkpoint) {
       return absl::StrCat("entry ", i);
     }
     std::vector<char> bytes(NumBytes(entry.type));
-    const absl::Status status = checkpoint.ReadRange(entry.path, 0, absl::MakeSpan(bytes));
+    const absl::Status status =
+        checkpoint.ReadShard(entry.path, FullShard(entry.type.shape), absl::MakeSpan(bytes));
     if (!status.ok()) return absl::StrCat(status.message());
     for (size_t j = 0; j < bytes.size(); ++j) {
       if (bytes[j] != ByteOf(step, static_cast<int>(i), static_cast<int64_t>(j))) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "core/train/checkpoint/open_checkpoint.h"
@@ -15,12 +16,26 @@ namespace tessera {
 CheckpointContents ContentsForTest(int64_t step);
 
 ReadState ReadStateForTest(int64_t step);
+// The same for a rank that holds these shards.
+ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
+                            std::vector<OwnedShard> shards);
+
+// The shards of one rank: of every second state a box of its rows, of the others a range.
+std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int rank, int ranks);
+
+// What a rank writes of the state of a step.
+ShardReport WriteShardsForTest(absl::string_view folder, int64_t step, int rank, int ranks,
+                               const WriteOptions& options);
 
 // Options with chunks smaller than most tensors, so that a save consists of many changes.
 SaveOptions OptionsForTest(int keep);
 
-// Saves the state of a step.
+// Saves the state of a step, as one process.
 absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step, int keep = 3);
+
+// The same by several ranks, one after the other.
+absl::StatusOr<SavedCheckpoint> SaveShardedForTest(const std::string& run, int64_t step, int ranks,
+                                                   const SaveOptions& options);
 
 // The first difference between a checkpoint and what was saved at its step; empty if there is none.
 std::string Difference(const Checkpoint& checkpoint);

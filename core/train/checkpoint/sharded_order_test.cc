@@ -1,0 +1,98 @@
+// The order in which a save reaches the disk, as the system sees it: this program's own fsync and
+// rename note each call before they pass it on.
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "core/train/checkpoint/durable_file.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/test_state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+
+std::vector<std::string>* calls = nullptr;  // null: nothing is noted
+
+// The last name of a path, without the number of a temporary folder.
+std::string NameOf(const std::string& path) {
+  std::string name = path.substr(path.rfind('/') + 1);
+  const size_t number = name.rfind('-');
+  if (absl::StartsWith(name, ".tmp-step") && number > 4) name.resize(number);
+  return name;
+}
+
+void Note(const std::string& call) {
+  if (calls != nullptr) calls->push_back(call);
+}
+
+}  // namespace
+}  // namespace tessera
+
+extern "C" int fsync(int fd) {
+  char path[4096];
+  const std::string link = absl::StrCat("/proc/self/fd/", fd);
+  const ssize_t length = readlink(link.c_str(), path, sizeof(path));
+  struct stat info;
+  if (length > 0 && fstat(fd, &info) == 0) {
+    const std::string name = tessera::NameOf(std::string(path, length));
+    tessera::Note(S_ISDIR(info.st_mode) ? absl::StrCat("sync ", name)
+                                        : absl::StrCat("sync ", name, " of ", info.st_size));
+  }
+  return static_cast<int>(syscall(SYS_fsync, fd));
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  tessera::Note(absl::StrCat("rename ", tessera::NameOf(from), " to ", tessera::NameOf(to)));
+  return static_cast<int>(syscall(SYS_rename, from, to));
+}
+
+namespace tessera {
+namespace {
+
+TEST(ShardedOrderTest, TheManifestComesAfterAllFilesAndTheNameAfterTheManifest) {
+  const std::string run = NewFolder("order");
+  ASSERT_TRUE(SaveShardedForTest(run, 10, 2, OptionsForTest(0)).ok());
+  std::vector<std::string> noted;
+  calls = &noted;
+  const auto saved = SaveShardedForTest(run, 20, 2, OptionsForTest(1));
+  calls = nullptr;
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  // Every file is synced once, with all its bytes.
+  const auto synced = [&](const std::string& name) {
+    return absl::StrCat("sync ", name, " of ", ReadFile(saved->folder + "/" + name).size());
+  };
+  EXPECT_THAT(noted, ElementsAre("sync checkpoints",  // the temporary folder's name
+                                 synced("parameters-rank00000.safetensors"),
+                                 synced("optimizer-rank00000.safetensors"),
+                                 synced("parameters-rank00001.safetensors"),
+                                 synced("optimizer-rank00001.safetensors"),
+                                 synced("plan.textproto"), synced("config.textproto"),
+                                 synced("manifest.json"), "sync .tmp-step_00000020",
+                                 "rename .tmp-step_00000020 to step_00000020", "sync checkpoints",
+                                 // Only then is the old one removed.
+                                 "rename step_00000010 to .tmp-step_00000010"));
+}
+
+// All files of a pruned checkpoint are removed, those of all ranks included.
+TEST(ShardedOrderTest, PruningRemovesTheFilesOfAllRanks) {
+  const std::string run = NewFolder("prune");
+  for (int64_t step : {10, 20, 30}) {
+    ASSERT_TRUE(SaveShardedForTest(run, step, 5, OptionsForTest(2)).ok());
+  }
+  EXPECT_THAT(*ListFolder(run + "/checkpoints"), ElementsAre("step_00000020", "step_00000030"));
+  ASSERT_TRUE(SaveForTest(run, 40, 1).ok());
+  EXPECT_THAT(*ListFolder(run + "/checkpoints"), ElementsAre("step_00000040"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,53 @@
+// Writes the shards of a checkpoint that one rank owns. All ranks write at the same time, each to
+// files of its own; see save_checkpoint.h for the order of a save.
+#ifndef TESSERA_CORE_TRAIN_CHECKPOINT_WRITE_SHARDS_H_
+#define TESSERA_CORE_TRAIN_CHECKPOINT_WRITE_SHARDS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/train/checkpoint/manifest.h"
+#include "core/train/checkpoint/shard_report.pb.h"
+#include "core/train/checkpoint/state_entry.h"
+
+namespace tessera {
+
+// Fills `out` with bytes [byte_offset, byte_offset + out.size()) of shards[shard]: its elements one
+// after another, row-major in its box. An error ends the save and is returned by it.
+using ReadState = std::function<absl::Status(int shard, int64_t byte_offset, absl::Span<char> out)>;
+
+struct WriteOptions {
+  // The most bytes that one call of ReadState returns, rounded down to a multiple of 8, so that no
+  // element is split. This is also all the memory that a save needs.
+  int64_t chunk_bytes = int64_t{4} << 20;
+  // If set, called with a description before each change on the disk. Tests end the process there.
+  std::function<void(absl::string_view)> before_change;
+};
+
+// Writes `shards` to new files in `folder` (CheckpointSave::folder), and brings their contents to
+// the disk. Each element of each state must be in a shard of one rank: of ranks that hold the same
+// elements, the lowest writes them. `state` is the same on all ranks, and CheckStates accepts it.
+// Returns a message for rank 0, which holds the error if there is one. One thread at a time.
+ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
+                        const std::vector<StateEntry>& state, absl::Span<const OwnedShard> shards,
+                        const ReadState& read_state, const WriteOptions& options = {});
+
+// The checksum of the paths, roles and types of all states.
+std::string StatesChecksum(const std::vector<StateEntry>& state);
+
+// Writes a new file by `write(append)`, where append takes a span and returns a Status, and brings
+// its contents to the disk. Returns its record in the manifest.
+using Append = std::function<absl::Status(absl::Span<const char> bytes)>;
+absl::StatusOr<Manifest::File> WriteDurableFile(
+    absl::string_view folder, absl::string_view name, const WriteOptions& options,
+    const std::function<absl::Status(const Append& append)>& write);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_CHECKPOINT_WRITE_SHARDS_H_
