@@ -11,19 +11,9 @@ bool Fits(const AxisLayout& layout, const TensorType& type, const SplitAxis& axi
   return !layout.split() || !axis.even || type.shape[layout.dim] % (axis.parts * layout.unit) == 0;
 }
 
-// Whether `named`, of a signature, is `actual` with units multiplied by `factor`, which is set if
-// it is still 0.
-bool TakeFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
-  if (!named.split() || !actual.split() || named.dim != actual.dim) return false;
-  if (actual.unit % named.unit != 0) return false;
-  if (factor == 0) factor = actual.unit / named.unit;
-  return factor == actual.unit / named.unit;
-}
-
-bool Scale(int64_t factor, absl::Span<const TensorType> types, const SplitAxis& axis,
-           std::vector<AxisLayout>& layouts) {
+bool Fits(absl::Span<const AxisLayout> layouts, absl::Span<const TensorType> types,
+          const SplitAxis& axis) {
   for (size_t i = 0; i < layouts.size(); ++i) {
-    if (layouts[i].split()) layouts[i].unit *= factor;
     if (!Fits(layouts[i], types[i], axis)) return false;
   }
   return true;
@@ -32,9 +22,9 @@ bool Scale(int64_t factor, absl::Span<const TensorType> types, const SplitAxis& 
 // `signature` with units multiplied by `factor` (0: 1), or nothing if the parts would be unequal.
 std::optional<Signature> Scaled(Signature signature, int64_t factor, const FittedUse& use,
                                 const SplitAxis& axis) {
-  factor = std::max<int64_t>(factor, 1);
-  if (!Scale(factor, use.inputs, axis, signature.inputs)) return std::nullopt;
-  if (!Scale(factor, use.outputs, axis, signature.outputs)) return std::nullopt;
+  signature = WithUnits(std::move(signature), std::max<int64_t>(factor, 1));
+  if (!Fits(signature.inputs, use.inputs, axis)) return std::nullopt;
+  if (!Fits(signature.outputs, use.outputs, axis)) return std::nullopt;
   return signature;
 }
 
@@ -49,7 +39,7 @@ std::optional<Signature> Fit(const Signature& signature, const FittedUse& use,
       if (named.partial()) return std::nullopt;
     } else if (arriving[i]->partial()) {
       if (named != *arriving[i]) return std::nullopt;
-    } else if (!TakeFactor(named, *arriving[i], factor)) {
+    } else if (!TakesFactor(named, *arriving[i], factor)) {
       return std::nullopt;
     }
   }
@@ -57,6 +47,22 @@ std::optional<Signature> Fit(const Signature& signature, const FittedUse& use,
 }
 
 }  // namespace
+
+bool TakesFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
+  if (!named.split() || !actual.split()) return named == actual;
+  if (named.dim != actual.dim || actual.unit % named.unit != 0) return false;
+  if (factor == 0) factor = actual.unit / named.unit;
+  return factor == actual.unit / named.unit;
+}
+
+Signature WithUnits(Signature signature, int64_t factor) {
+  for (std::vector<AxisLayout>* layouts : {&signature.inputs, &signature.outputs}) {
+    for (AxisLayout& layout : *layouts) {
+      if (layout.split()) layout.unit *= factor;
+    }
+  }
+  return signature;
+}
 
 std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Arriving> arriving,
                                        const SplitAxis& axis) {
@@ -115,7 +121,8 @@ std::optional<Signature> SignatureMaking(const FittedUse& use, absl::Span<const 
     bool fits = std::none_of(signature.inputs.begin(), signature.inputs.end(),
                              [](const AxisLayout& input) { return input.partial(); });
     for (size_t i = 0; fits && i < read.size(); ++i) {
-      fits = !read[i].has_value() || TakeFactor(signature.outputs[i], *read[i], factor);
+      fits = !read[i].has_value() ||
+             (read[i]->split() && TakesFactor(signature.outputs[i], *read[i], factor));
     }
     if (!fits) continue;
     if (std::optional<Signature> fit = Scaled(signature, factor, use, axis)) return fit;

@@ -38,6 +38,12 @@ struct SignatureFit {
   std::vector<bool> gathered;  // by input: it is split or partial, and is made B first
 };
 
+// Whether `actual` is `named` with its unit multiplied by `factor`, which is set if it is 0.
+bool TakesFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor);
+
+// `signature` with all units multiplied by `factor`.
+Signature WithUnits(Signature signature, int64_t factor);
+
 // An input's layout on arrival, or nothing if it can be brought to any layout, as parameters are.
 using Arriving = std::optional<AxisLayout>;
 

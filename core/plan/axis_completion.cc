@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/plan/expected_layouts.h"
+#include "core/plan/read_layouts.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -267,26 +268,15 @@ class AxisCompletion {
     return Broadcast(op);
   }
 
-  // How a value is read.
-  struct Reads {
-    bool full = false;               // some reader needs all of it, or they read different parts
-    std::optional<AxisLayout> part;  // the split or partial layout that all of them read
-
-    void Add(const AxisLayout& layout) {
-      if (layout.broadcast() || (part.has_value() && *part != layout)) full = true;
-      if (!part.has_value()) part = layout;
-    }
-  };
-
   // Visits readers before what they read.
   void ChooseDeferred() {
-    std::vector<Reads> reads(graph_.values().size());
+    ReadLayouts reads(graph_.values().size());
     for (const State& state : graph_.states()) {
       if (state.updated == state.input) continue;
       const std::optional<AxisStore>& store = UpdateOf(state.updated);
-      reads[state.updated].Add(store.has_value() ? store->layout : result_.values[state.updated]);
+      reads.Add(state.updated, store.has_value() ? store->layout : result_.values[state.updated]);
     }
-    for (const GraphOutput& output : graph_.outputs()) reads[output.value].full = true;
+    for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
     for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
       const Op& op = graph_.op(id);
       if (deferred_[id]) {
@@ -296,28 +286,23 @@ class AxisCompletion {
         }
       }
       for (size_t i = 0; i < op.inputs.size(); ++i) {
-        reads[op.inputs[i]].Add(result_.ops[id].signature.inputs[i]);
+        reads.Add(op.inputs[i], result_.ops[id].signature.inputs[i]);
       }
     }
   }
 
-  AxisUse AsRead(OpId id, const std::vector<Reads>& reads) const {
+  AxisUse AsRead(OpId id, const ReadLayouts& reads) const {
     const Op& op = graph_.op(id);
-    std::vector<Arriving> read;
-    bool any = false;
-    for (ValueId output : op.outputs) {
-      if (reads[output].full) return Broadcast(op);
-      read.push_back(reads[output].part);
-      any = any || reads[output].part.has_value();
-    }
-    if (!any) return Broadcast(op);
+    const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
+    if (!read.has_value()) return Broadcast(op);
     const std::vector<Signature> signatures = SignaturesOf(id);
-    if (op.inputs.empty() && read[0].has_value() && read[0]->partial()) {
+    const Arriving& first = read->front();
+    if (op.inputs.empty() && first.has_value() && first->partial()) {
       for (const Signature& signature : signatures) {
-        if (signature.outputs[0] == *read[0]) return AxisUse::By(signature);
+        if (signature.outputs[0] == *first) return AxisUse::By(signature);
       }
     }
-    std::optional<Signature> made = SignatureMaking(Fitted(id, signatures), read, split_);
+    std::optional<Signature> made = SignatureMaking(Fitted(id, signatures), *read, split_);
     return made.has_value() ? AxisUse::By(*std::move(made)) : Broadcast(op);
   }
 

@@ -7,14 +7,6 @@
 namespace tessera {
 namespace {
 
-// Whether `actual` is `named` with its unit multiplied by `factor`, which is set if it is 0.
-bool TakesFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor) {
-  if (!named.split() || !actual.split()) return named == actual;
-  if (named.dim != actual.dim || actual.unit % named.unit != 0) return false;
-  if (factor == 0) factor = actual.unit / named.unit;
-  return factor == actual.unit / named.unit;
-}
-
 bool Has(absl::Span<const AxisLayout> named, absl::Span<const Expected> expected, int64_t& factor) {
   for (size_t i = 0; i < named.size(); ++i) {
     switch (expected[i].kind) {
@@ -149,15 +141,6 @@ bool IsMultipleOf(const Signature& signature, const Signature& named) {
     if (!TakesFactor(named.outputs[i], signature.outputs[i], factor)) return false;
   }
   return true;
-}
-
-Signature WithUnits(Signature signature, int64_t factor) {
-  for (std::vector<AxisLayout>* layouts : {&signature.inputs, &signature.outputs}) {
-    for (AxisLayout& layout : *layouts) {
-      if (layout.split()) layout.unit *= factor;
-    }
-  }
-  return signature;
 }
 
 }  // namespace tessera

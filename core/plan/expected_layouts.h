@@ -48,7 +48,6 @@ std::optional<AxisLayout> OutputOnRange(const FittedUse& use);
 
 // Whether `signature` is `named` with all units multiplied by one number.
 bool IsMultipleOf(const Signature& signature, const Signature& named);
-Signature WithUnits(Signature signature, int64_t factor);
 
 }  // namespace tessera
 

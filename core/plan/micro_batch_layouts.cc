@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/layout/signature_fit.h"
+#include "core/plan/read_layouts.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -92,46 +93,35 @@ class MicroBatchPlanner {
     return OpSchedule{MicroBatchStage::kEach, false, fit->signature.inputs};
   }
 
-  // How an op's output is read.
-  struct Reads {
-    bool full = false;               // some reader needs all of it, or readers want different parts
-    std::optional<AxisLayout> part;  // the layout in which micro-batches read it
-  };
-
   // An op that could run once, on full values, but of which each micro-batch reads a part only,
   // runs in each after all, so that the full value (such as a gradient that is the same for all
   // rows) is never in memory. Visits readers before what they read.
   void MoveIntoMicroBatches() {
-    std::vector<Reads> reads(graph_.values().size());
-    for (const State& state : graph_.states()) reads[state.updated].full = true;
-    for (const GraphOutput& output : graph_.outputs()) reads[output.value].full = true;
+    ReadLayouts reads(graph_.values().size());
+    for (const State& state : graph_.states()) reads.AddFull(state.updated);
+    for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
     for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
       const Op& op = graph_.op(id);
       if (result_.ops[id].full) MoveIntoMicroBatches(op, reads, result_.ops[id]);
       const OpSchedule& schedule = result_.ops[id];
       for (size_t i = 0; i < op.inputs.size(); ++i) {
-        Reads& input = reads[op.inputs[i]];
-        const bool part = !schedule.full && schedule.inputs[i].split();
-        if (part && !input.part.has_value()) input.part = schedule.inputs[i];
-        if (!part || *input.part != schedule.inputs[i]) input.full = true;
+        if (!schedule.full && schedule.inputs[i].split()) {
+          reads.Add(op.inputs[i], schedule.inputs[i]);
+        } else {
+          reads.AddFull(op.inputs[i]);
+        }
       }
     }
   }
 
-  void MoveIntoMicroBatches(const Op& op, const std::vector<Reads>& reads, OpSchedule& schedule) {
+  void MoveIntoMicroBatches(const Op& op, const ReadLayouts& reads, OpSchedule& schedule) {
     for (ValueId input : op.inputs) {
       if (!result_.values[input].broadcast()) return;
     }
-    bool any = false;
-    for (ValueId output : op.outputs) {
-      if (reads[output].full) return;
-      any = any || reads[output].part.has_value();
-    }
-    if (!any) return;
-    std::vector<Arriving> read;
-    for (ValueId output : op.outputs) read.push_back(reads[output].part);
+    const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
+    if (!read.has_value()) return;
     const UseOf use(graph_, op);
-    const std::optional<Signature> fit = SignatureMaking(use.fitted(), read, axis_);
+    const std::optional<Signature> fit = SignatureMaking(use.fitted(), *read, axis_);
     if (!fit.has_value()) return;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       result_.values[op.outputs[i]] = fit->outputs[i];
