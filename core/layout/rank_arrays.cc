@@ -40,23 +40,6 @@ LocalArray Slices(const LocalArray& from, int dim, int64_t begin, int64_t size) 
   return result;
 }
 
-double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares) {
-  double result = 0;
-  const double max = *std::max_element(shares.begin(), shares.end());
-  switch (reduction) {
-    case AxisLayout::Reduction::kSum:
-      for (double share : shares) result += share;
-      return result;
-    case AxisLayout::Reduction::kMax:
-      return max;
-    case AxisLayout::Reduction::kLogSumExp:
-      if (std::isinf(max)) return max;
-      for (double share : shares) result += std::exp(share - max);
-      return max + std::log(result);
-  }
-  return 0;
-}
-
 // Returns the share of a partial element that one of `members` holds. Sums are of integers, and so
 // are exact.
 double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, int member,
@@ -160,6 +143,23 @@ LocalArray RunOnRank(const RedistributionStep& step, absl::Span<const LocalArray
 }
 
 }  // namespace
+
+double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares) {
+  double result = 0;
+  const double max = *std::max_element(shares.begin(), shares.end());
+  switch (reduction) {
+    case AxisLayout::Reduction::kSum:
+      for (double share : shares) result += share;
+      return result;
+    case AxisLayout::Reduction::kMax:
+      return max;
+    case AxisLayout::Reduction::kLogSumExp:
+      if (std::isinf(max)) return max;
+      for (double share : shares) result += std::exp(share - max);
+      return max + std::log(result);
+  }
+  return 0;
+}
 
 std::vector<MeshLayout> AllLayouts(const Mesh& mesh, absl::Span<const AxisLayout> along) {
   std::vector<MeshLayout> layouts = {MeshLayout(mesh.num_axes())};

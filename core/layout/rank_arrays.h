@@ -17,6 +17,9 @@ namespace tessera {
 // All layouts whose axes are B or one of `along`, in all orders of nesting.
 std::vector<MeshLayout> AllLayouts(const Mesh& mesh, absl::Span<const AxisLayout> along);
 
+// Returns the element of which ranks hold these partial values.
+double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares);
+
 // A local buffer, row-major in its padded local shape. Padding is NaN.
 struct LocalArray {
   Shape shape;

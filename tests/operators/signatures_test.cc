@@ -13,6 +13,7 @@
 #include "core/kernels/reference/backend.h"
 #include "core/layout/layout.h"
 #include "core/layout/mesh_layout.h"
+#include "core/layout/rank_arrays.h"
 #include "core/ops/operator_list.h"
 #include "core/tensor/random.h"
 #include "gtest/gtest.h"
@@ -91,23 +92,6 @@ std::vector<int> PartialAxes(const MeshLayout& layout) {
     if (layout.axis(i).partial()) axes.push_back(i);
   }
   return axes;
-}
-
-// Combines what ranks hold of one element of a partial tensor.
-double Combine(AxisLayout::Reduction reduction, const std::vector<double>& shares) {
-  double result = 0;
-  const double max = *std::max_element(shares.begin(), shares.end());
-  switch (reduction) {
-    case AxisLayout::Reduction::kSum:
-      for (double share : shares) result += share;
-      return result;
-    case AxisLayout::Reduction::kMax:
-      return max;
-    case AxisLayout::Reduction::kLogSumExp:
-      for (double share : shares) result += std::exp(share - max);
-      return max + std::log(result);
-  }
-  return 0;
 }
 
 // Draws shares that combine to `global`.
