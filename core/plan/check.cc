@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "core/plan/pass_names.h"
 #include "core/plan/recompute.h"
+#include "core/plan/stage_passes.h"
 #include "core/status/status_macros.h"
 #include "core/text/quote.h"
 
@@ -22,14 +23,17 @@ absl::Status CheckPasses(const PlanPart& part) {
       return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph '", part.graph(),
                                                      "' lists pass '", choice.name(), "'", what));
     };
+    if (IsStagePass(choice.name())) {
+      return error(absl::StrCat(", which the stage lists: stages { pass { name: \"", choice.name(),
+                                "\" } }"));
+    }
     if (choice.name() == kNoPass) {
       if (part.passes_size() > 1) return error(" beside others; it stands alone");
     } else if (!absl::c_linear_search(kPassNames, choice.name())) {
       return error(absl::StrCat("; there are ", absl::StrJoin(kPassNames, ", "), " and ", kNoPass));
     }
-    if (!choice.options().empty()) {
-      return error(
-          absl::StrCat(" with option '", choice.options().begin()->first, "'; it has no options"));
+    if (const std::vector<std::string> options = PassOptionsIn(choice); !options.empty()) {
+      return error(absl::StrCat(" with option ", Quote(options[0]), "; it has no options"));
     }
   }
   return absl::OkStatus();
@@ -47,6 +51,11 @@ absl::Status CheckMesh(const Plan& plan) {
     if (stage.store_size() > 0) return error("store", stage.store(0).path());
     if (stage.operator__size() > 0) return error("operator", stage.operator_(0).path());
     if (stage.group_size() > 0) return error("group", stage.group(0).path());
+    if (stage.pass_size() > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the Plan has no mesh, but pass ", Quote(stage.pass(0).name()),
+                       " for the communication on one; name an axis: mesh { name: \"data\" }"));
+    }
     for (const PlanPart& part : stage.parts()) {
       if (part.operator__size() > 0) return error("operator", part.operator_(0).path());
     }
@@ -68,6 +77,7 @@ absl::Status CheckPlanForm(const Plan& plan) {
   RETURN_IF_ERROR(CheckMesh(plan));
   absl::flat_hash_set<std::string> graphs;
   for (const Stage& stage : plan.stages()) {
+    RETURN_IF_ERROR(ReadStagePasses(stage).status());
     for (const PlanPart& part : stage.parts()) {
       if (part.graph().empty()) {
         return absl::InvalidArgumentError("the Plan has a part that names no graph");

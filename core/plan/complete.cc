@@ -12,6 +12,7 @@
 #include "core/plan/check.h"
 #include "core/plan/graph_layouts.h"
 #include "core/plan/layout_decisions.h"
+#include "core/plan/stage_passes.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -44,6 +45,8 @@ void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage
     GroupChoice& choice = *stage.add_group();
     choice.set_path(absl::StrJoin(group.members, "|"));
     choice.set_layout(absl::StrCat(mesh.axis(group.axis).name, ": flat"));
+    const absl::string_view gather = group.gather_once ? kGatherOnce : kGatherEachPhase;
+    choice.set_gather(gather.data(), gather.size());
   }
 }
 
@@ -94,6 +97,7 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> grap
   *stage.mutable_mesh() = ToProto(*mesh);
   ListStores(decisions, layouts, *mesh, stage);
   ListGroups(decisions, *mesh, stage);
+  CompleteStagePasses(stage);
   stage.clear_operator_();
   for (size_t i = 0; i < graphs.size(); ++i) {
     PlanPart& part = PartFor(graphs[i], stage);

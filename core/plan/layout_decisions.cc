@@ -202,6 +202,12 @@ class DecisionFinder {
   absl::Status FindGroups(const GroupChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     ASSIGN_OR_RETURN(const int axis, FlatAxis(choice.layout()));
+    if (!choice.gather().empty() && choice.gather() != kGatherEachPhase &&
+        choice.gather() != kGatherOnce) {
+      return absl::InvalidArgumentError(absl::StrCat("gather: ", Quote(choice.gather()),
+                                                     "; it must be '", kGatherEachPhase, "' or '",
+                                                     kGatherOnce, "'"));
+    }
     const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
     if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
     absl::flat_hash_map<std::string, size_t> group_of_scope;
@@ -215,7 +221,7 @@ class DecisionFinder {
       const std::string key = choice.each() ? subject.path.substr(0, scope) : "";
       const auto [it, first] = group_of_scope.emplace(key, result_.groups.size());
       if (first) {
-        result_.groups.push_back({axis, {}});
+        result_.groups.push_back({axis, {}, choice.gather() == kGatherOnce});
         first_member_.push_back(i);
       }
       const Subject& other = subjects_[first_member_[it->second]];

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
@@ -22,9 +23,14 @@ struct StoredLayout {
   int flat_axis = kNone;  // over which the state is split as a member of a flat group
 };
 
+// When a group's members are gathered.
+inline constexpr absl::string_view kGatherEachPhase = "each phase";
+inline constexpr absl::string_view kGatherOnce = "once";
+
 struct StoreGroup {
   int axis = kNone;
   std::vector<std::string> members;  // parameters, in the order of the Graphs
+  bool gather_once = false;          // for both phases; else for each
 };
 
 struct LayoutDecisions {
