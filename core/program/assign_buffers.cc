@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/program/copy_instruction.h"
 #include "core/program/hazards.h"
@@ -148,6 +147,7 @@ class Assignment {
       kept.buffer = static_cast<int32_t>(program_.buffers.size());
       kept.offset = 0;
       kept.within = kNone;
+      kept.gradient_of = kNone;
       kept.sliced_from = kNone;
       Buffer buffer;
       buffer.path = kept.path;
@@ -176,17 +176,8 @@ class Assignment {
   }
 
   Category CategoryOf(int32_t tensor) const {
-    const ProgramValue& value = program_.values[tensor];
-    if (value.role == Role::kGradient || value.role == Role::kActivation) {
-      // The share of one micro-batch has the micro-batch behind the path.
-      absl::string_view path = value.path;
-      path = path.substr(0, path.find('@'));
-      if (absl::EndsWith(path, ".grad") &&
-          parameters_.contains(std::string(path.data(), path.size() - 5))) {
-        return Category::kGradients;
-      }
-    }
-    return Category::kActivations;
+    return program_.values[tensor].gradient_of == kNone ? Category::kActivations
+                                                        : Category::kGradients;
   }
 
   void AssignStatesAndInputs() {
@@ -194,7 +185,6 @@ class Assignment {
       const Category category = state.role == Role::kParameter ? Category::kParameters
                                 : state.role == Role::kCache   ? Category::kCache
                                                                : Category::kOptimizerState;
-      if (state.role == Role::kParameter) parameters_.insert(state.path);
       const int32_t value = state.input != kNone ? state.input : state.updated;
       const int32_t buffer = Keep(BufferOf(value), category, -1, count());
       assigned_[buffer].path = state.path;
@@ -277,7 +267,6 @@ class Assignment {
 
   std::vector<Buffer> assigned_;          // those that are kept
   absl::flat_hash_set<int32_t> claimed_;  // values that lie in a state's buffer
-  absl::flat_hash_set<std::string> parameters_;
 };
 
 }  // namespace

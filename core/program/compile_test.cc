@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/kernels/reference/backend.h"
+#include "core/ops/operator_list.h"
 #include "core/ops/ops.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,6 +53,47 @@ TEST_F(CompileTest, ASavedPlanReplaysForSomeOfItsGraphs) {
     EXPECT_EQ(one->plan.stages(0).parts(0).DebugString(),
               all->plan.stages(0).parts(i).DebugString());
     EXPECT_EQ(one->programs[0].instructions.size(), all->programs[i].instructions.size());
+  }
+}
+
+// The paths are those of other values: an activation is named as if it were the gradient of p.
+TEST_F(CompileTest, GradientsAreKnownByWhatTheyAreGradientsOf) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  const Tensor p = graph.Parameter("p", {3}, Initializer::Constant(1));
+  Tensor misnamed;
+  {
+    Scope scope(&graph, "p");
+    misnamed = graph.Record1(*FindOperator("square"), {x}, {}, "grad");
+  }
+  const Tensor loss = ReduceSum(Multiply(misnamed, p), {0, 1});
+  const auto gradients = RecordGradients(graph, loss, {p});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+  for (const int64_t micro_batches : {1, 2}) {
+    Plan plan;
+    PlanPart& part = *plan.add_stages()->add_parts();
+    part.set_graph("train");
+    part.set_micro_batches(micro_batches);
+    const auto run = CompileRun({graph}, plan, *backend_);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const Program& program = run->programs[0];
+    const std::string name = micro_batches == 1 ? "p.grad" : "p.grad@0";
+    int found = 0;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      for (const int32_t id : program.instructions[i].outputs) {
+        const ProgramValue& value = program.value(id);
+        const Category category = program.buffers[value.buffer].CategoryAt(static_cast<int32_t>(i));
+        if (value.path == name) {
+          ++found;
+          EXPECT_EQ(CategoryName(category), "activations");
+        } else if (id == program.outputs[0].value) {
+          ++found;
+          EXPECT_EQ(CategoryName(category), "gradients");
+        }
+      }
+    }
+    EXPECT_EQ(found, 2) << program.ToString();
   }
 }
 

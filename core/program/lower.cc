@@ -122,9 +122,12 @@ class Lowering {
   // A value in a buffer of its own.
   int32_t AddTensor(ValueId id) {
     const Value& value = graph_.value(id);
-    return builder_.AddTensor(value.path,
-                              Realized(layouts_.LocalType(value.type, layouts_.Made(id))),
-                              value.role, PartOf(id));
+    const int32_t tensor =
+        builder_.AddTensor(value.path, Realized(layouts_.LocalType(value.type, layouts_.Made(id))),
+                           value.role, PartOf(id));
+    const ValueId of = value.complete_gradient_of;
+    if (of != kNone && IsParameter(of)) builder_.SetGradientOf(tensor, value_of_[of]);
+    return tensor;
   }
 
   // --- Layouts ---------------------------------------------------------------------------------

@@ -78,7 +78,10 @@ struct ProgramValue {
   int32_t buffer = kNone;  // kNone: nothing needs the value any more
   int64_t offset = 0;      // of its first element in the buffer, in bytes
   int32_t within = kNone;  // a value of the same buffer that lies within no other
-  int32_t part = kNone;    // in Program::parts; kNone: the same on all ranks
+  // The input value of the parameter that this is the gradient of, with all contributions, or a
+  // micro-batch's share of it; kNone: of none.
+  int32_t gradient_of = kNone;
+  int32_t part = kNone;  // in Program::parts; kNone: the same on all ranks
   // Of a value that is each rank's slice of another one, which more axes split: that one. It has
   // the strides and the offset of the value that it is sliced from; on a rank it begins behind it
   // by the difference of their parts' starts. Of a view of such a slice: the slice, with which it

@@ -39,6 +39,10 @@ class ProgramBuilder {
 
   // Adds a value in a buffer of its own.
   int32_t AddTensor(std::string path, TensorType type, Role role, int32_t part);
+  // `gradient` is that of a parameter, whose input value this is.
+  void SetGradientOf(int32_t gradient, int32_t parameter) {
+    program_.values[gradient].gradient_of = parameter;
+  }
   // Adds a view of `base`.
   int32_t AddView(std::string path, TensorType type, int32_t base, const ViewPlacement& placement,
                   Role role, int32_t part);

@@ -146,6 +146,8 @@ class Reader {
     RETURN_IF_ERROR(CheckOptional(message.flat(), message_.flats_size(), "flat rule"));
     value.part = message.part();
     value.sliced_from = message.sliced_from();
+    RETURN_IF_ERROR(CheckOptional(message.gradient_of(), message_.values_size(), "value"));
+    value.gradient_of = message.gradient_of();
     value.flat = message.flat();
     value.buffer = message.buffer();
     value.offset = message.offset();

@@ -21,6 +21,7 @@ void Set(const ProgramValue& value, ProgramProto::Value* message) {
   message->set_within(value.within);
   message->set_part(value.part);
   message->set_sliced_from(value.sliced_from);
+  message->set_gradient_of(value.gradient_of);
   message->set_flat(value.flat);
 }
 
