@@ -2,7 +2,10 @@
 #include <string>
 #include <vector>
 
+#include "core/layout/layout_proto.h"
 #include "core/plan/complete.h"
+#include "core/plan/layout_decisions.h"
+#include "core/plan/rewrite_and_lay_out.h"
 #include "core/plan/testing_completion.h"
 #include "core/plan/testing_transformer.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -16,7 +19,8 @@ const std::vector<std::string>& Words() {
   static const std::vector<std::string>* const words = new std::vector<std::string>{
       "S(0)", "S(1)", "S(2)",  "S(0, 2)", "S(3, 7)", "B",  "P",       "P(lse)", "P(max)",
       "flat", "data", "model", "tokens",  "*",       "|",  ", ",      "wte",    " -> ",
-      "; ",   ": ",   ".",     "0",       "embed",   "-1", "9999999", "",       "weight.*"};
+      "; ",   ": ",   ".",     "0",       "embed",   "-1", "9999999", "",       "weight.*",
+      "once", "8MiB", "cap",   "first",   "gathers", "2"};
   return *words;
 }
 
@@ -34,6 +38,24 @@ class IgnoredErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int line, int column, const std::string& message) override {}
 };
 
+// The training Graph is rewritten as a completed Plan says, or it is an error in one line.
+void CheckRewriting(const Plan& plan, const std::vector<Graph>& graphs) {
+  const Stage& stage = plan.stages(0);
+  if (stage.mesh_size() == 0) return;
+  const Mesh mesh = Mesh::ForRanks(AxesFromProto(stage.mesh()), 4).value();
+  const LayoutDecisions decisions = FindDecisions(stage, graphs, mesh).value();
+  for (const PlanPart& part : stage.parts()) {
+    if (part.graph() != graphs[0].name()) continue;
+    const auto rewritten = RewriteAndLayOut(graphs[0], 0, part, mesh, decisions);
+    if (rewritten.ok()) {
+      EXPECT_EQ(rewritten->layouts.ops.size(), rewritten->graph.ops().size());
+    } else {
+      EXPECT_EQ(rewritten.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(rewritten.status().message().find('\n'), absl::string_view::npos);
+    }
+  }
+}
+
 // A Plan edited at random is an error in one line, or completes, and then to what stays.
 TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
   std::vector<Graph> graphs;
@@ -45,7 +67,15 @@ TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
   for (const char* file :
        {"docs/plans/fully_sharded.textproto", "docs/plans/hybrid_sharded.textproto",
         "core/plan/testdata/data_tensor_parallel.textproto"}) {
-    const std::string text = ReadPlanFile(file).DebugString();
+    Plan open = ReadPlanFile(file);
+    open.mutable_stages(0)->MergeFrom(ParsePlan(R"text(stages {
+      pass { name: "bucket_gradients" cap: "25MiB" first: "1MiB" }
+      pass { name: "prefetch_gathers" distance: 1 }
+      pass { name: "limit_gathers" in_flight: 2 }
+      parts { graph: "train" micro_batches: 2 } })text")
+                                          .stages(0));
+    for (GroupChoice& group : *open.mutable_stages(0)->mutable_group()) group.set_gather("once");
+    const std::string text = open.DebugString();
     for (int i = 0; i < 3400; ++i) {
       std::string edited = text;
       for (unsigned edits = 1 + random() % 3; edits > 0; --edits) edited = Edited(edited, random);
@@ -64,6 +94,7 @@ TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
       const auto again = CompletePlan(*result, graphs, 4);
       ASSERT_TRUE(again.ok()) << again.status() << "\n" << edited;
       EXPECT_EQ(again->SerializeAsString(), result->SerializeAsString()) << edited;
+      if (completed % 8 == 0) CheckRewriting(*result, graphs);
     }
   }
   EXPECT_GT(completed, 100);

@@ -271,7 +271,10 @@ class MicroBatchWriter {
     for (ValueId output : old_outputs) {
       outputs.push_back(PartOf(output, layouts_.values[output], micro_batch));
       types.push_back(outputs.back().type);
-      output_regions.push_back(LocalRegion(output, layouts_.values[output], micro_batch));
+      const Region& region = outputs.back().region;
+      output_regions.push_back(region.start.empty()
+                                   ? LocalRegion(output, layouts_.values[output], micro_batch)
+                                   : region);
     }
     op.attributes = op.kind->LocalAttributes(
         op.attributes, {out_.TypesOf(op.inputs), types, input_regions, output_regions});
