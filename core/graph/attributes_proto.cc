@@ -76,13 +76,13 @@ absl::StatusOr<TensorType> FromProto(const TypeProto& message) {
                                                    " are possible"));
   }
   // Dimensions of 0 do not excuse others that are too large.
-  int64_t left = kMaxProtoBytes / SizeOf(type.dtype);
+  int64_t remaining = kMaxProtoBytes / SizeOf(type.dtype);
   for (const int64_t size : message.shape()) {
-    if (size < 0 || size > left) {
+    if (size < 0 || size > remaining) {
       return absl::InvalidArgumentError(absl::StrCat("a tensor with a dimension of ", size,
                                                      " elements, or of more than 2^50 bytes"));
     }
-    if (size > 0) left /= size;
+    if (size > 0) remaining /= size;
     type.shape.push_back(size);
   }
   return type;

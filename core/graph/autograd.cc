@@ -23,7 +23,7 @@ std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets
   return depends;
 }
 
-// While it lives, what is recorded belongs to the backward pass.
+// While one exists, what is recorded belongs to the backward pass.
 class BackwardPhase {
  public:
   explicit BackwardPhase(Graph* graph) : graph_(graph), outer_(graph->phase()) {

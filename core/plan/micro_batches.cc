@@ -158,7 +158,7 @@ class MicroBatchWriter {
     }
   }
 
-  // What one micro-batch holds of a value in a layout. An activation, or a gradient.
+  // The part of a value that one micro-batch holds in a layout: an activation, or a gradient.
   Value PartOf(ValueId old, const AxisLayout& layout, int64_t micro_batch) const {
     const Value& value = graph_.value(old);
     Value part;

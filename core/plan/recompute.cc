@@ -148,11 +148,11 @@ class Recomputer {
       WriteOp(id, out);
     }
     for (const State& state : graph_.states()) {
-      const Tensor left = out.tensor(new_value_[state.updated]);
+      const Tensor updated = out.tensor(new_value_[state.updated]);
       if (state.input == kNone) {
-        out.WriteState(state, left);
+        out.WriteState(state, updated);
       } else if (state.updated != state.input) {
-        out.SetState(state.path, left);
+        out.SetState(state.path, updated);
       }
     }
     for (const GraphOutput& output : graph_.outputs()) {

@@ -69,7 +69,7 @@ class RewrittenLayout {
   }
 
  private:
-  // Of an op that the rewriting has added, as the axes before leave them.
+  // The types of an op that the rewriting has added, as the axes before leave them.
   struct LocalTypes {
     std::vector<TensorType> inputs, outputs;
   };

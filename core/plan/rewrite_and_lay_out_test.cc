@@ -83,7 +83,7 @@ subtract: data: B
 )text");
 }
 
-// Each rank has the whole batch: it stays one input, as on one device.
+// Each rank has the full batch: it stays one input, as on one device.
 TEST(RewriteAndLayOutTest, ABatchThatEachRankHasStaysOneInput) {
   const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {
     mesh { name: "data" } parts { graph: "train" micro_batches: 2 } })text",

@@ -19,7 +19,7 @@ struct GradientBuckets {
   int64_t first_bytes = int64_t{1} << 20;  // the same, of the bucket whose gradients come first
 };
 
-// What a stage's passes say; nothing of a pass that it does not list.
+// The options of a stage's passes. A pass that the stage does not list is absent.
 struct StagePasses {
   std::optional<GradientBuckets> bucket_gradients;
   // How many groups before the one that is used are gathered.

@@ -37,7 +37,7 @@ TEST(StagePassesTest, APassThatIsNotListedIsNotThere) {
   EXPECT_FALSE(passes->gathers_in_flight.has_value());
 }
 
-// What an open Plan leaves out, the completed one says.
+// The completed Plan has the options that the open one leaves out.
 TEST(StagePassesTest, ACompletedPlanListsEveryOption) {
   const std::vector<Graph> graphs = {RecordTransformerTraining({})};
   const Plan open = WithPasses(R"text(
