@@ -10,7 +10,7 @@
 // causes an error on all ranks of the group, which says what each rank requested or which rank is
 // missing, and how far it came. Afterwards the group is broken: every operation that is issued or
 // waited for returns that error again. No error aborts the process, and no wait is longer than the
-// time-out (time in which the process was stopped does not count).
+// time-out and the group's grace period (time in which the process was stopped does not count).
 //
 // In place: all-reduce and broadcast with output == input; reduce-scatter with its output at the
 // rank's own part of the input; all-gather with its input at the rank's own part of the output.
@@ -166,8 +166,10 @@ class Communicator {
   // are not memory of the CPU.
   virtual Exchange SplitExchange();
 
-  // Makes a group that is part of another one wait so much longer than the time-out: its ranks may
-  // themselves wait for ranks elsewhere, whose absence is to be reported first.
+  // Makes the group wait so much longer than the time-out for ranks that run. A group that is part
+  // of another one gets some seconds: its ranks may themselves wait for ranks elsewhere, whose
+  // absence is to be reported first. With infinity, only a rank that dies or is stopped ends a
+  // wait. Groups that are made by Split have none of their own.
   virtual void set_grace_period(double seconds) { grace_period_ = seconds; }
 
   // Operations that were issued, and bytes so far.

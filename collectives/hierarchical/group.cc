@@ -35,10 +35,11 @@ std::vector<Communicator*> Parts::List() const {
   return parts;
 }
 
-Group::Group(std::string name, int rank, RankPlacement placement, Parts parts)
+Group::Group(std::string name, int rank, RankPlacement placement, Parts parts, double grace_seconds)
     : QueuedGroup(&own_engine, std::move(name), rank, placement.size(), 0),
       placement_(std::move(placement)),
-      parts_(std::move(parts)) {
+      parts_(std::move(parts)),
+      grace_seconds_(grace_seconds) {
   own_engine.Add(this);
 }
 
@@ -46,6 +47,10 @@ Group::~Group() {
   AbortUnended();
   own_engine.Stop();
   Leave();
+}
+
+void Group::set_grace_period(double seconds) {
+  for (Communicator* part : parts_.List()) part->set_grace_period(seconds);
 }
 
 std::string Group::note() const {
@@ -178,7 +183,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
                    parts_.local->Split(LocalName(name, host_of), local_colors));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, parts_.all->Split(name, colors));
   if (color < 0) return nullptr;
-  return hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all), grace_period());
+  return hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all), grace_seconds_);
 }
 
 double GracePeriodOf(double timeout_seconds) { return std::max(1.0, timeout_seconds / 10); }
@@ -217,10 +222,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
   for (const auto* part : {&parts.rail, &parts.rail_requests, &parts.all}) {
     if (*part != nullptr) (*part)->set_grace_period(grace_seconds / 2);
   }
-  auto group =
-      std::make_unique<Group>(std::string(name), rank, std::move(placement), std::move(parts));
-  group->set_grace_period(grace_seconds);
-  return group;
+  return std::make_unique<Group>(std::string(name), rank, std::move(placement), std::move(parts),
+                                 grace_seconds);
 }
 
 }  // namespace tessera::comm::hierarchical

@@ -51,7 +51,8 @@ struct OwnEngine {
 
 class Group : private OwnEngine, public QueuedGroup {
  public:
-  Group(std::string name, int rank, RankPlacement placement, Parts parts);
+  // `grace_seconds` is for MakeGroup (hierarchical.h) of the groups that Split makes.
+  Group(std::string name, int rank, RankPlacement placement, Parts parts, double grace_seconds);
   ~Group() override;
 
   absl::Status Wait(Ticket ticket) override;
@@ -59,6 +60,7 @@ class Group : private OwnEngine, public QueuedGroup {
   bool HasEnded(Ticket ticket) const override;
   CompletionSource* SourceOf(Ticket ticket) override;
   std::string note() const override;
+  void set_grace_period(double seconds) override;
 
   bool AdvanceSmall() override { return false; }
   bool NeedsThread() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -134,6 +136,7 @@ class Group : private OwnEngine, public QueuedGroup {
 
   const RankPlacement placement_;
   const Parts parts_;
+  const double grace_seconds_;
 
   bool is_running_ ABSL_GUARDED_BY(mutex_) = false;  // an operation, on some thread
 

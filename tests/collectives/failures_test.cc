@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -59,6 +60,51 @@ TEST(StoppedJobTest, GoesOnWhenItIsContinued) {
     return absl::OkStatus();
   });
   ExpectOk(results);
+}
+
+// A group whose ranks may take as long as they like.
+TEST(GracePeriodTest, WithoutABoundALateRankIsWaitedFor) {
+  constexpr double kTimeout = 0.3;
+  constexpr double kLate = 2.5;  // more than the grace period of a group on several hosts
+  for (const std::vector<int>& host_of : {std::vector<int>{0, 0, 0}, {0, 1, 2}, {0, 0, 1}}) {
+    const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange, kTimeout));
+      ASSIGN_OR_RETURN(const auto group, self.world->Split("unbounded", {0, 0, 0}));
+      group->set_grace_period(std::numeric_limits<double>::infinity());
+      for (const int late : {0, 1, 2}) {
+        if (rank == late) Sleep(kLate);
+        int64_t sum = 1;
+        RETURN_IF_ERROR(group->Wait(group->AllReduce(&sum, &sum, 1, DType::kI64)));
+        RETURN_IF_ERROR(group->Wait(group->Barrier()));
+      }
+      return absl::OkStatus();
+    });
+    ExpectOk(results);
+  }
+}
+
+TEST(GracePeriodTest, WithoutABoundADeathEndsTheWait) {
+  for (const std::vector<int>& host_of : {std::vector<int>{0, 0, 0}, {0, 1, 2}, {0, 0, 1}}) {
+    const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, host_of, exchange));
+      ASSIGN_OR_RETURN(const auto group, self.world->Split("unbounded", {0, 0, 0}));
+      group->set_grace_period(std::numeric_limits<double>::infinity());
+      RETURN_IF_ERROR(group->Wait(group->Barrier()));
+      if (rank == 1) {
+        Sleep(0.3);
+        kill(getpid(), SIGKILL);
+      }
+      const auto begin = std::chrono::steady_clock::now();
+      const absl::Status status = group->Wait(group->Barrier());
+      if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(1300)) {
+        return absl::InternalError("noticed too late");
+      }
+      return status;
+    });
+    for (const int rank : {0, 2}) {
+      EXPECT_THAT(std::string(results[rank].message()), HasSubstr("died; waiting in "));
+    }
+  }
 }
 
 // A peer that came late went on to write its part of the sum into the buffer.
