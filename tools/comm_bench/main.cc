@@ -21,6 +21,7 @@
 #include "tools/comm_bench/interrupt.h"
 #include "tools/comm_bench/overlap.h"
 #include "tools/command_line/command_line.h"
+#include "tools/job/job_flags.h"
 
 ABSL_FLAG(std::string, operations, "all",
           "operations, separated by commas: all-reduce, reduce-scatter, all-gather, all-to-all, "
@@ -41,14 +42,6 @@ ABSL_FLAG(bool, overlap, false,
           "together");
 ABSL_FLAG(bool, shared, true, "take buffers from memory that the ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
-ABSL_FLAG(
-    std::string, backend, "",
-    "shm, tcp, hierarchical, or nccl between GPUs; without it, by the hosts that the ranks are on");
-ABSL_FLAG(std::vector<std::string>, hosts, {},
-          "treat the ranks as if they were on these hosts, by any names: a,a,b,b");
-ABSL_FLAG(std::string, interface, "", "the address or interface of this host for tcp");
-ABSL_FLAG(std::string, rendezvous, "", "where rank 0 listens, if no launcher sets it");
-ABSL_FLAG(double, timeout, 60, "seconds that a rank waits for another");
 ABSL_FLAG(std::string, fault, "",
           "for tests: at its N-th operation a rank aborts (RANK:N:fail) or is late "
           "(RANK:N:SECONDS)");
@@ -56,8 +49,10 @@ ABSL_FLAG(std::string, fault, "",
 namespace tessera::comm {
 namespace {
 
-const std::vector<FlagGroup>& Groups() {
-  static const auto* const groups = new std::vector<FlagGroup>{
+std::vector<FlagGroup> MakeGroups() {
+  std::vector<FlagEntry> job = JobFlags();
+  job.push_back({"fault", "RANK:N:WHAT"});
+  return {
       {"What to time",
        {{"operations", "NAME,..."},
         {"b", "SIZE"},
@@ -74,14 +69,12 @@ const std::vector<FlagGroup>& Groups() {
         {"overlap", ""},
         {"shared", ""},
         {"json", "FILE"}}},
-      {"The job",
-       {{"backend", "NAME"},
-        {"hosts", "NAME,..."},
-        {"interface", "NAME"},
-        {"rendezvous", "HOST:PORT"},
-        {"timeout", "X"},
-        {"fault", "RANK:N:WHAT"}}},
+      {"The job", job},
   };
+}
+
+const std::vector<FlagGroup>& Groups() {
+  static const auto* const groups = new std::vector<FlagGroup>(MakeGroups());
   return *groups;
 }
 
@@ -255,13 +248,8 @@ absl::Status RunBench(World& world, const BenchOptions& options) {
 }
 
 absl::StatusOr<std::unique_ptr<ConnectedWorld>> Connect() {
-  WorldOptions options;
-  options.backend = absl::GetFlag(FLAGS_backend);
-  options.hosts = absl::GetFlag(FLAGS_hosts);
-  options.interface = absl::GetFlag(FLAGS_interface);
-  options.rendezvous = absl::GetFlag(FLAGS_rendezvous);
+  ASSIGN_OR_RETURN(WorldOptions options, ReadJobFlags());
   options.fault = absl::GetFlag(FLAGS_fault);
-  options.timeout_seconds = absl::GetFlag(FLAGS_timeout);
   return ConnectedWorld::Connect(options);
 }
 

@@ -1,0 +1,22 @@
+// The flags of a program that runs as one rank of a job.
+#ifndef TESSERA_TOOLS_JOB_JOB_FLAGS_H_
+#define TESSERA_TOOLS_JOB_JOB_FLAGS_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/connected_world.h"
+#include "tools/command_line/command_line.h"
+
+namespace tessera {
+
+// --backend, --hosts, --interface, --rendezvous and --timeout, for a group of a program's flags.
+std::vector<FlagEntry> JobFlags();
+
+// Returns how the ranks of this job communicate, as the parsed flags say. InvalidArgument names a
+// flag that does not fit.
+absl::StatusOr<comm::WorldOptions> ReadJobFlags();
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_JOB_JOB_FLAGS_H_
