@@ -42,16 +42,11 @@ bool IsDirectory(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
-    const std::vector<std::string>& arguments) {
-  LaunchCommandLine line;
-  ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kBegins));
-  line.help = parsed.help;
-  if (line.help) return line;
-  line.nproc = absl::GetFlag(FLAGS_nproc);
+absl::Status ReadLaunchFlags(LaunchCommandLine* line) {
+  line->nproc = absl::GetFlag(FLAGS_nproc);
   const double grace = absl::GetFlag(FLAGS_grace);
-  if (line.nproc < 1 || line.nproc > kMaxRanksOfHost) {
-    return absl::InvalidArgumentError(absl::StrCat("--nproc=", line.nproc,
+  if (line->nproc < 1 || line->nproc > kMaxRanksOfHost) {
+    return absl::InvalidArgumentError(absl::StrCat("--nproc=", line->nproc,
                                                    ": give the number of ranks, from 1 to ",
                                                    kMaxRanksOfHost, ", such as --nproc=2"));
   }
@@ -59,12 +54,22 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
     return absl::InvalidArgumentError(absl::StrCat(
         "--grace=", grace, " is not a number of seconds from 0 to ", kMaxGraceSeconds));
   }
-  line.max_restarts = absl::GetFlag(FLAGS_max_restarts);
-  if (line.max_restarts < 0 || line.max_restarts > kMaxRestarts) {
+  line->max_restarts = absl::GetFlag(FLAGS_max_restarts);
+  if (line->max_restarts < 0 || line->max_restarts > kMaxRestarts) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--max_restarts=", line.max_restarts, " is not a whole number from 0 to ", kMaxRestarts));
+        "--max_restarts=", line->max_restarts, " is not a whole number from 0 to ", kMaxRestarts));
   }
-  line.grace = std::chrono::milliseconds(std::lround(grace * 1e3));
+  line->grace = std::chrono::milliseconds(std::lround(grace * 1e3));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
+    const std::vector<std::string>& arguments) {
+  LaunchCommandLine line;
+  ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kBegins));
+  line.help = parsed.help;
+  if (line.help) return line;
+  RETURN_IF_ERROR(ReadLaunchFlags(&line));
   if (parsed.rest.empty()) {
     return absl::InvalidArgumentError(
         "there is no program to start: name it after the flags, with its arguments (see --help)");
@@ -97,6 +102,7 @@ Variables of each rank
   TESSERA_SECRET                 with which ranks prove that they are of this job; new for each
                                  start
   TESSERA_RESTART_COUNT          how often the job was started again: 0 at first
+  TESSERA_JOB_ID                 a name of the job, the same for each start
   OMP_NUM_THREADS                its share of the cores that this process may use (affinity and
                                  control group), unless you have set it
 

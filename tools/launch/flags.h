@@ -3,10 +3,17 @@
 #define TESSERA_TOOLS_LAUNCH_FLAGS_H_
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "absl/flags/declare.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+
+ABSL_DECLARE_FLAG(int32_t, nproc);
+ABSL_DECLARE_FLAG(double, grace);
+ABSL_DECLARE_FLAG(int32_t, max_restarts);
 
 namespace tessera::comm {
 
@@ -20,6 +27,10 @@ struct LaunchCommandLine {
   std::string program;  // as the user wrote it
   std::vector<std::string> arguments;
 };
+
+// Sets nproc, grace and max_restarts as the flags of these names say, for a program that starts its
+// own ranks. InvalidArgument names the flag that does not fit.
+absl::Status ReadLaunchFlags(LaunchCommandLine* line);
 
 // Flags stand before the program; everything after it is passed to the program. InvalidArgument
 // names the fault, and says what would be right.

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +41,16 @@ bool MayReadStandardInput() {
   return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
+// "20250131-235959-1f3c": the local time, and a part that tells apart jobs of one second.
+std::string NewJobId() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  char time[32];
+  std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &local);
+  return absl::StrCat(time, "-", RandomSecret().substr(0, 4));
+}
+
 absl::StatusOr<RankCommand> MakeCommand(const LaunchCommandLine& line,
                                         const LaunchSignals& signals) {
   const char* const path = std::getenv("PATH");
@@ -46,6 +58,7 @@ absl::StatusOr<RankCommand> MakeCommand(const LaunchCommandLine& line,
   ASSIGN_OR_RETURN(command.program, FindProgram(line.program, path == nullptr ? "" : path));
   command.arguments = line.arguments;
   command.size = line.nproc;
+  command.job_id = NewJobId();
   command.threads = std::max(1, AvailableCores() / line.nproc);
   command.has_input = MayReadStandardInput();
   command.signal_mask = signals.original_mask();

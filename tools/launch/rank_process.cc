@@ -100,6 +100,7 @@ std::vector<std::string> RankVariables(const std::vector<std::string>& inherited
                                        const RankCommand& command, int rank) {
   std::map<std::string, std::string> ours = {
       {"TESSERA_LAUNCH", "1"},
+      {"TESSERA_JOB_ID", command.job_id},
       {"TESSERA_SECRET", command.secret},
       {"TESSERA_RESTART_COUNT", absl::StrCat(command.restart_count)},
       {"RANK", absl::StrCat(rank)},

@@ -22,6 +22,7 @@ struct RankCommand {
   int size = 1;
   int threads = 1;        // OMP_NUM_THREADS, unless the user has set it
   int restart_count = 0;  // runs of this job before this one
+  std::string job_id;     // the same for all of them
   std::string secret;
   int port = 0;               // on 127.0.0.1
   FileDescriptor listener;    // bound to it, for rank 0

@@ -21,6 +21,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
 
 std::vector<std::string> Arguments(int max_restarts, const std::string& script) {
@@ -37,7 +38,8 @@ std::string NewMark() {
 TEST(RestartTest, AJobThatFailsOnceSucceedsWithANewSecret) {
   const Ended ended = RunLauncher(
       Arguments(2,
-                "echo secret $TESSERA_SECRET; echo run $TESSERA_RESTART_COUNT of $RANK; "
+                "echo secret $TESSERA_SECRET; echo job $TESSERA_JOB_ID; echo run "
+                "$TESSERA_RESTART_COUNT of $RANK; "
                 "if [ $TESSERA_RESTART_COUNT = 0 ]; then "
                 "  if [ $RANK = 1 ]; then sleep 0.1; echo oops >&2; exit 3; fi; sleep 100; "
                 "fi"));
@@ -47,13 +49,16 @@ TEST(RestartTest, AJobThatFailsOnceSucceedsWithANewSecret) {
   EXPECT_THAT(ended.error, AllOf(HasSubstr("error: rank 1 failed first, exit code 3"),
                                  HasSubstr("note: starting all ranks again, restart 1 of 2\n"),
                                  Not(HasSubstr("restart 2"))));
-  std::set<std::string> secrets;
+  std::set<std::string> secrets, jobs;
   const std::vector<std::string> lines = absl::StrSplit(ended.output, '\n');
   for (const std::string& line : lines) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     if (words.size() == 3 && words[1] == "secret") secrets.insert(words[2]);
+    if (words.size() == 3 && words[1] == "job") jobs.insert(words[2]);
   }
   EXPECT_EQ(secrets.size(), 2);
+  EXPECT_EQ(jobs.size(), 1);
+  EXPECT_THAT(*jobs.begin(), MatchesRegex("[0-9]{8}-[0-9]{6}-[0-9a-f]{4}"));
 }
 
 TEST(RestartTest, RanksFindEachOtherAgain) {
