@@ -69,4 +69,8 @@ absl::Status MeshCollectives::Wait(const StartedCollective& started) {
   return groups_[started.group].communicator->Wait({started.channel, started.number});
 }
 
+void MeshCollectives::Abort(const absl::Status& why) {
+  for (const Group& group : groups_) group.communicator->Abort(why);
+}
+
 }  // namespace tessera

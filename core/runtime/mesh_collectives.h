@@ -29,6 +29,9 @@ class MeshCollectives : public Collectives {
                           void* output) override;
   absl::Status Wait(const StartedCollective& started) override;
 
+  // This rank aborts: the waits of all groups end, on the other ranks too, which learn why.
+  void Abort(const absl::Status& why);
+
  private:
   struct Group {
     std::vector<int> axes;  // of the mesh, ascending

@@ -114,8 +114,11 @@ absl::Status Generate(Engine& engine, const GenerationRequest& request,
     }
     for (; fed < context.size(); ++fed) RETURN_IF_ERROR(feeder.Feed(context[fed]));
     ASSIGN_OR_RETURN(const absl::Span<const double> logits, feeder.Logits());
-    const int32_t token = SampleToken(logits.subspan(0, allowed), request.temperature,
-                                      request.top_k, RandomUniform(stream, n, 0));
+    int32_t token = SampleToken(logits.subspan(0, allowed), request.temperature, request.top_k,
+                                RandomUniform(stream, n, 0));
+    if (request.agree != nullptr) {
+      ASSIGN_OR_RETURN(token, request.agree(token));
+    }
     context.push_back(token);
     if (!receive(token)) break;
   }

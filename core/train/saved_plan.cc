@@ -14,7 +14,7 @@ namespace {
 
 // A Plan that was saved is complete.
 absl::Status CheckCompletePlan(const Plan& plan) {
-  const absl::Status status = CheckPlan(plan);
+  const absl::Status status = CheckPlanForm(plan);
   if (!status.ok()) return absl::DataLossError(status.message());
   if (plan.format() == 0 || plan.stages_size() == 0) {
     return absl::DataLossError("the Plan is not complete: it has no format or no stage");

@@ -9,7 +9,7 @@
 namespace tessera {
 
 // Parses and checks the checkpoint's plan. Returns DataLoss, with the file's name, if it is not a
-// completed Plan: not in protobuf's text form, of an unknown format, for more than one device, with
+// completed Plan: not in protobuf's text form, of an unknown format, with more than one stage, with
 // a part without a Graph, fewer than one micro-batch, or an unknown pass. Kernels are not checked:
 // compiling the run replaces those that this machine cannot use, with a note.
 //

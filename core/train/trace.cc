@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -15,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kProcess = 1;
+constexpr int kFirstProcess = 1;   // rank 0
 constexpr int kComputeThread = 1;  // the first stream; the others follow
 
 // nlohmann's strings are std::string.
@@ -30,7 +31,7 @@ Json Types(const Program& program, absl::Span<const int32_t> values) {
 }
 
 Json Slice(const Program& program, const Instruction& instruction, InstructionTime time,
-           int64_t begin_ns) {
+           const TracedRank& rank) {
   const std::string operation = program.OperationOf(instruction);
   Json args = {
       {"op", operation},
@@ -53,23 +54,23 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
       {"name", instruction.path},
       {"cat", operation},
       {"ph", "X"},
-      {"ts", Microseconds(time.begin_ns - begin_ns)},
+      {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
       {"dur", Microseconds(time.end_ns - time.begin_ns)},
-      {"pid", kProcess},
+      {"pid", kFirstProcess + rank.rank},
       {"tid", kComputeThread + instruction.stream},
       {"args", std::move(args)},
   };
 }
 
 // A slice that others lie in.
-Json OuterSlice(absl::string_view name, int64_t begin_ns, int64_t end_ns, int64_t zero_ns) {
+Json OuterSlice(absl::string_view name, int64_t begin_ns, int64_t end_ns, const TracedRank& rank) {
   return {
       {"name", Text(name)},
       {"cat", "phase"},
       {"ph", "X"},
-      {"ts", Microseconds(begin_ns - zero_ns)},
+      {"ts", Microseconds(begin_ns - rank.zero_ns)},
       {"dur", Microseconds(end_ns - begin_ns)},
-      {"pid", kProcess},
+      {"pid", kFirstProcess + rank.rank},
       {"tid", kComputeThread},
   };
 }
@@ -80,14 +81,15 @@ Phase PhaseOf(const Instruction& instruction) {
 }
 
 // A slice for each run of instructions of one phase; micro-batches alternate between phases.
-void AppendPhases(const Program& program, const StepTimes& times, Json* events) {
+void AppendPhases(const Program& program, const StepTimes& times, const TracedRank& rank,
+                  Json* events) {
   const std::vector<Instruction>& instructions = program.instructions;
   for (size_t begin = 0; begin < instructions.size();) {
     const Phase phase = PhaseOf(instructions[begin]);
     size_t end = begin + 1;
     while (end < instructions.size() && PhaseOf(instructions[end]) == phase) ++end;
     events->push_back(OuterSlice(PhaseName(phase), times.instructions[begin].begin_ns,
-                                 times.instructions[end - 1].end_ns, times.begin_ns));
+                                 times.instructions[end - 1].end_ns, rank));
     begin = end;
   }
 }
@@ -109,42 +111,53 @@ std::vector<int64_t> LiveBytes(const Program& program) {
   return result;
 }
 
-Json Metadata(absl::string_view kind, absl::string_view name, int stream = 0) {
+Json Metadata(absl::string_view kind, absl::string_view name, const TracedRank& rank,
+              int stream = 0) {
   return {{"name", Text(kind)},
           {"ph", "M"},
-          {"pid", kProcess},
+          {"pid", kFirstProcess + rank.rank},
           {"tid", kComputeThread + stream},
           {"args", {{"name", Text(name)}}}};
 }
 
 }  // namespace
 
-std::string TraceToJson(const Program& program, const StepTimes& times) {
+std::string TraceEvents(const Program& program, const StepTimes& times, const TracedRank& rank) {
   TESSERA_CHECK(times.instructions.size() == program.instructions.size());
   Json events = Json::array();
-  events.push_back(Metadata("process_name", absl::StrCat("tessera ", program.name)));
+  const std::string name = absl::StrCat("tessera ", program.name);
+  events.push_back(Metadata(
+      "process_name", rank.size > 1 ? absl::StrCat("rank ", rank.rank, ": ", name) : name, rank));
   for (size_t s = 0; s < program.streams.size(); ++s) {
-    events.push_back(Metadata("thread_name", program.streams[s], static_cast<int>(s)));
+    events.push_back(Metadata("thread_name", program.streams[s], rank, static_cast<int>(s)));
   }
-  events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, times.begin_ns));
-  AppendPhases(program, times, &events);
+  events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, rank));
+  AppendPhases(program, times, rank, &events);
   const std::vector<int64_t> live = LiveBytes(program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    events.push_back(
-        Slice(program, program.instructions[i], times.instructions[i], times.begin_ns));
+    const InstructionTime& time = times.instructions[i];
+    events.push_back(Slice(program, program.instructions[i], time, rank));
     events.push_back({{"name", "live"},  // Perfetto shows "live bytes"
                       {"ph", "C"},
-                      {"ts", Microseconds(times.instructions[i].begin_ns - times.begin_ns)},
-                      {"pid", kProcess},
+                      {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
+                      {"pid", kFirstProcess + rank.rank},
                       {"args", {{"bytes", live[i]}}}});
   }
   // Lines, so that the file can be read and searched without a viewer.
-  std::string text = "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n";
+  std::string text;
   for (size_t i = 0; i < events.size(); ++i) {
-    absl::StrAppend(&text, events[i].dump(), i + 1 < events.size() ? ",\n" : "\n");
+    absl::StrAppend(&text, events[i].dump(), i + 1 < events.size() ? ",\n" : "");
   }
-  absl::StrAppend(&text, "]}\n");
   return text;
+}
+
+std::string JoinTraces(absl::Span<const std::string> events_by_rank) {
+  return absl::StrCat("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n",
+                      absl::StrJoin(events_by_rank, ",\n"), "\n]}\n");
+}
+
+std::string TraceToJson(const Program& program, const StepTimes& times) {
+  return JoinTraces({TraceEvents(program, times, {.zero_ns = times.begin_ns})});
 }
 
 double ShareOutsideKernels(const StepTimes& times) {
@@ -154,10 +167,9 @@ double ShareOutsideKernels(const StepTimes& times) {
   return total > 0 ? 1 - static_cast<double>(inside) / static_cast<double>(total) : 0;
 }
 
-absl::Status WriteTrace(const Program& program, const StepTimes& times, const std::string& path) {
-  const std::string text = TraceToJson(program, times);
+absl::Status WriteTrace(absl::string_view json, const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
   int error = errno;
   if (file != nullptr && std::fclose(file) != 0) {
     written = false;

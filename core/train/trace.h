@@ -1,6 +1,7 @@
-// One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a slice for the
-// step, in it slices for forward, backward and update, and in those a slice for each instruction
-// with its shapes, FLOPs, bytes and GFLOP/s. A counter shows the live bytes.
+// One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a process for each
+// rank, with a slice for the step, in it slices for forward, backward and update, and in those a
+// slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. A counter shows the live
+// bytes.
 //
 // The format is Chrome's trace events ("Trace Event Format", docs of the Catapult project).
 #ifndef TESSERA_CORE_TRAIN_TRACE_H_
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/program/program.h"
 #include "core/runtime/executor.h"
@@ -23,14 +25,28 @@ struct StepTimes {
   absl::Span<const InstructionTime> instructions;  // one for each of the Program's
 };
 
-// Returns the JSON text. Slices are on a thread named "compute"; times count from the step's begin.
+// The rank that took the step, among those of its run.
+struct TracedRank {
+  int rank = 0;
+  int size = 1;
+  int64_t zero_ns = 0;  // the moment from which the trace counts, by the clock of the times
+};
+
+// Returns a rank's events, for JoinTraces. Its process has the number 1 + rank and a thread for
+// each stream.
+std::string TraceEvents(const Program& program, const StepTimes& times, const TracedRank& rank);
+
+// Returns the JSON text of a trace with the events of all ranks.
+std::string JoinTraces(absl::Span<const std::string> events_by_rank);
+
+// Returns the trace of a run of one rank. Times count from the step's begin.
 std::string TraceToJson(const Program& program, const StepTimes& times);
 
 // Returns the share of the step in which no kernel ran, in [0, 1].
 double ShareOutsideKernels(const StepTimes& times);
 
-// Replaces the file. Errors name it.
-absl::Status WriteTrace(const Program& program, const StepTimes& times, const std::string& path);
+// Replaces the file by a trace's JSON text. Errors name it.
+absl::Status WriteTrace(absl::string_view json, const std::string& path);
 
 }  // namespace tessera
 

@@ -100,14 +100,34 @@ TEST_F(TraceTest, PhasesNest) {
   EXPECT_EQ(ends, (std::vector<int64_t>{6000, 900, 2900, 3900, 4900, 5900}));
 }
 
+TEST_F(TraceTest, EachRankIsAProcess) {
+  const std::vector<InstructionTime> ran = {{1'000'000, 3'000'000}, {4'000'000, 4'500'000}};
+  std::vector<std::string> events;
+  for (const int rank : {0, 1}) {
+    const StepTimes times = {500'000, 5'500'000, ran};
+    events.push_back(TraceEvents(program(), times, {rank, 2, 100'000 - 1'000'000 * rank}));
+  }
+  std::vector<std::string> names;
+  std::vector<double> begins;
+  const nlohmann::json trace = nlohmann::json::parse(JoinTraces(events));
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
+    if (event["name"] == "matmul") begins.push_back(event["ts"]);
+    if (event["name"] == "matmul") EXPECT_EQ(event["pid"], static_cast<int>(begins.size()));
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"rank 0: tessera train", "rank 1: tessera train"}));
+  EXPECT_EQ(begins, (std::vector<double>{900, 1900}));
+}
+
 TEST_F(TraceTest, IsWrittenToAFile) {
   const std::vector<InstructionTime> ran(2);
   const StepTimes times = {0, 0, ran};
   const std::string path = ::testing::TempDir() + "/trace.json";
-  ASSERT_TRUE(WriteTrace(program(), times, path).ok());
+  const std::string json = TraceToJson(program(), times);
+  ASSERT_TRUE(WriteTrace(json, path).ok());
   std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), TraceToJson(program(), times));
-  const absl::Status status = WriteTrace(program(), times, "/nowhere/trace.json");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), json);
+  const absl::Status status = WriteTrace(json, "/nowhere/trace.json");
   EXPECT_NE(std::string(status.message()).find("/nowhere/trace.json"), std::string::npos);
 }
 

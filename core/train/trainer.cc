@@ -31,8 +31,13 @@ int64_t AsSigned(uint64_t seed) { return static_cast<int64_t>(seed); }
 }  // namespace
 
 Trainer::Trainer(const RunConfig& config, const Model* model, Engine* engine,
-                 const Dataset* dataset)
-    : config_(config), model_(model), engine_(engine), dataset_(dataset) {}
+                 const Dataset* dataset, Ranks* ranks)
+    : config_(config),
+      model_(model),
+      engine_(engine),
+      dataset_(dataset),
+      ranks_(ranks == nullptr ? alone_ : *ranks),
+      batch_inputs_(dataset, {config.batch(), config.sequence()}) {}
 
 absl::Status Trainer::Initialise() {
   RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", AsSigned(config_.seed())));
@@ -42,25 +47,15 @@ absl::Status Trainer::Initialise() {
 }
 
 absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpoint, Extra extra) {
-  ASSIGN_OR_RETURN(std::vector<std::string> notes, LoadState(checkpoint, *model_, *engine_, extra));
+  absl::StatusOr<std::vector<std::string>> notes = LoadState(checkpoint, *model_, *engine_, extra);
+  RETURN_IF_ERROR(ranks_.Agree(notes.status()));
   step_ = checkpoint.step();
   batches_ = checkpoint.batches();
   return notes;
 }
 
-absl::Status Trainer::SetBatch(Engine& engine, const std::string& program, DataSplit split,
-                               int64_t index) {
-  const BatchShape shape = {config_.batch(), config_.sequence()};
-  tokens_.resize(shape.batch * shape.sequence);
-  targets_.resize(shape.batch * shape.sequence);
-  RETURN_IF_ERROR(dataset_->Read(split, index, shape, {0, shape.batch}, {0, shape.sequence},
-                                 absl::MakeSpan(tokens_), absl::MakeSpan(targets_)));
-  RETURN_IF_ERROR(engine.SetInput(program, "tokens", tokens_));
-  return engine.SetInput(program, "targets", targets_);
-}
-
 absl::Status Trainer::SetTrainInputs(Engine& engine) {
-  RETURN_IF_ERROR(SetBatch(engine, kTrain, DataSplit::kTrain, batches_));
+  RETURN_IF_ERROR(batch_inputs_.Set(engine, kTrain, DataSplit::kTrain, batches_));
   const double lr = LearningRate(config_.optimizer(), step_ + 1, config_.steps());
   RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
   RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", AsSigned(config_.seed())));
@@ -87,14 +82,17 @@ absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
   return result;
 }
 
-absl::StatusOr<EvaluationResult> Trainer::Evaluate(const std::function<bool()>& stop) {
+absl::StatusOr<EvaluationResult> Trainer::Evaluate(
+    const std::function<absl::StatusOr<bool>()>& stop) {
   const double begin = Now();
   const int64_t all = dataset_->EvaluationBatches({config_.batch(), config_.sequence()});
   const int64_t batches = config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
   EvaluationResult result;
   double sum = 0, targets = 0;
-  for (; result.batches < batches && !stop(); ++result.batches) {
-    RETURN_IF_ERROR(SetBatch(*engine_, kEvaluate, DataSplit::kEvaluate, result.batches));
+  for (; result.batches < batches; ++result.batches) {
+    ASSIGN_OR_RETURN(const bool stopped, stop());
+    if (stopped) break;
+    RETURN_IF_ERROR(batch_inputs_.Set(*engine_, kEvaluate, DataSplit::kEvaluate, result.batches));
     RETURN_IF_ERROR(engine_->Run(kEvaluate));
     ASSIGN_OR_RETURN(const double loss, ReadScalar(*engine_, kEvaluate, "loss"));
     ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));
@@ -107,8 +105,8 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const std::function<bool()>& 
   return result;
 }
 
-absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
-                                              const std::string& config_text) {
+absl::StatusOr<SavedCheckpoint> Trainer::SaveAlone(const std::string& run_folder,
+                                                   const std::string& config_text) {
   SaveRequest request;
   request.run_folder = run_folder;
   request.step = step_;
@@ -121,6 +119,17 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
     return absl::InternalError("the plan has no text form");
   }
   return SaveState(*engine_, request);
+}
+
+absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
+                                              const std::string& config_text) {
+  SavedCheckpoint saved;
+  ASSIGN_OR_RETURN(const std::string folder, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(saved, SaveAlone(run_folder, config_text));
+    return saved.folder;
+  }));
+  saved.folder = folder;
+  return saved;
 }
 
 }  // namespace tessera

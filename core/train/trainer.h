@@ -1,4 +1,5 @@
-// Trains one run: steps, evaluations and checkpoints on an engine and a dataset.
+// Trains one run: steps, evaluations and checkpoints on an engine and a dataset. Every rank of a
+// run has a trainer, and calls the same methods in the same order.
 #ifndef TESSERA_CORE_TRAIN_TRAINER_H_
 #define TESSERA_CORE_TRAIN_TRAINER_H_
 
@@ -11,9 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/runtime/engine.h"
+#include "core/train/batch_inputs.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
 #include "core/train/model.h"
+#include "core/train/ranks.h"
 #include "core/train/state_transfer.h"
 
 namespace tessera {
@@ -38,17 +41,19 @@ struct EvaluationResult {
 
 enum class Timing { kNone, kInstructions };
 
-// One thread at a time. Model, engine and dataset must outlive it.
+// One thread at a time. All arguments of the constructor must outlive it.
 class Trainer {
  public:
   // `engine` needs the Programs that the called methods run, compiled from RecordRun (programs.h)
-  // for this `model` and `config`.
-  Trainer(const RunConfig& config, const Model* model, Engine* engine, const Dataset* dataset);
+  // for this `model` and `config`. Without `ranks`, the run has one rank.
+  Trainer(const RunConfig& config, const Model* model, Engine* engine, const Dataset* dataset,
+          Ranks* ranks = nullptr);
 
   // Initialises every state.
   absl::Status Initialise();
 
-  // Continues from a checkpoint. The result is notes for the user, or empty.
+  // Continues from a checkpoint. The result is notes for the user, or empty. Errors are agreed
+  // ones.
   absl::StatusOr<std::vector<std::string>> Load(const Checkpoint& checkpoint, Extra extra);
 
   // The number of completed steps, and of global batches taken from the data.
@@ -59,27 +64,32 @@ class Trainer {
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
 
   // The loss on the held-out data: on up to config.eval_batches batches, or on all if that is 0.
-  // Calls `stop` before each batch, and ends if it returns true.
-  absl::StatusOr<EvaluationResult> Evaluate(const std::function<bool()>& stop);
+  // Calls `stop` before each batch, and ends if it returns true, which it does on all ranks or
+  // none.
+  absl::StatusOr<EvaluationResult> Evaluate(const std::function<absl::StatusOr<bool>()>& stop);
 
   // Sets the inputs of the training Program for the step after step(), for tools that run it
   // themselves.
   absl::Status SetTrainInputs(Engine& engine);
 
-  // `config_text` is saved beside the state.
+  // Rank 0 saves; `config_text` is saved beside the state. The others know of the result only the
+  // folder. Errors are agreed ones.
   absl::StatusOr<SavedCheckpoint> Save(const std::string& run_folder,
                                        const std::string& config_text);
 
  private:
-  absl::Status SetBatch(Engine& engine, const std::string& program, DataSplit split, int64_t index);
+  absl::StatusOr<SavedCheckpoint> SaveAlone(const std::string& run_folder,
+                                            const std::string& config_text);
 
   const RunConfig config_;
   const Model* const model_;
   Engine* const engine_;
   const Dataset* const dataset_;
+  Ranks alone_;
+  Ranks& ranks_;
+  BatchInputs batch_inputs_;
   int64_t step_ = 0;
   int64_t batches_ = 0;
-  std::vector<int32_t> tokens_, targets_;
 };
 
 }  // namespace tessera

@@ -1,0 +1,44 @@
+// Sets the inputs of a Program that hold a batch: each rank reads its part of the global batch.
+#ifndef TESSERA_CORE_TRAIN_BATCH_INPUTS_H_
+#define TESSERA_CORE_TRAIN_BATCH_INPUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "core/layout/mesh_layout.h"
+#include "core/program/program.h"
+#include "core/runtime/engine.h"
+#include "core/train/data/dataset.h"
+
+namespace tessera {
+
+// The elements of the global batch that a rank holds of an input of a Program, which is a value
+// [rows, columns].
+Box BatchBox(const Program& program, int32_t value, int rank);
+
+// Not thread-safe. The dataset must outlive it.
+class BatchInputs {
+ public:
+  BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(*dataset), shape_(shape) {}
+
+  // Sets the inputs "tokens" and "targets" of an engine's Program to its rank's parts of global
+  // batch `index`. Elements past a part that is shorter than its buffer are 0, or kIgnoredTarget.
+  absl::Status Set(Engine& engine, const std::string& program, DataSplit split, int64_t index);
+
+ private:
+  // Reads a box of the batch into tokens_ and targets_, which get the padded shape [rows, columns].
+  absl::Status Read(DataSplit split, int64_t index, const Box& box,
+                    absl::Span<const int64_t> padded);
+
+  const Dataset& dataset_;
+  const BatchShape shape_;
+  std::vector<int32_t> tokens_, targets_;
+  std::vector<int32_t> read_tokens_, read_targets_;  // of a box that is shorter than its buffer
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_BATCH_INPUTS_H_

@@ -1,0 +1,24 @@
+// The engine of one rank of a run.
+#ifndef TESSERA_CORE_TRAIN_RANK_ENGINE_H_
+#define TESSERA_CORE_TRAIN_RANK_ENGINE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
+#include "core/runtime/engine.h"
+#include "core/train/ranks.h"
+
+namespace tessera {
+
+// Collective. Makes the engine of this rank: shared arenas come from the ranks' world, and
+// collectives go through its communicators. `run` is of CompileTogether. The engine must end before
+// `ranks`; its end is collective too, unless a rank has aborted. Errors are agreed ones, if all
+// ranks have compiled the same.
+absl::StatusOr<std::unique_ptr<Engine>> MakeRankEngine(CompiledRun run, Backend* backend,
+                                                       Ranks& ranks);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_RANK_ENGINE_H_

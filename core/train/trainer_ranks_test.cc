@@ -1,0 +1,227 @@
+// The trainer on ranks that are threads of this process: what it does on one rank, bit for bit.
+#include <cstdint>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
+#include "core/kernels/reference/backend.h"
+#include "core/status/status_macros.h"
+#include "core/train/compile_ranks.h"
+#include "core/train/data/synthetic_dataset.h"
+#include "core/train/programs.h"
+#include "core/train/rank_engine.h"
+#include "core/train/ranks.h"
+#include "core/train/sampling.h"
+#include "core/train/testing_bigram.h"
+#include "core/train/trainer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+// What a rank sees of a run.
+struct Seen {
+  std::vector<double> losses;  // of steps, then of an evaluation
+  std::vector<int32_t> tokens;
+  std::vector<char> state;
+
+  bool operator==(const Seen& other) const {
+    return losses == other.losses && tokens == other.tokens && state == other.state;
+  }
+};
+
+absl::StatusOr<std::vector<char>> StateOf(Engine& engine) {
+  std::vector<char> all;
+  for (const StateInfo& state : engine.states()) {
+    std::vector<char> bytes(NumBytes(state.type));
+    RETURN_IF_ERROR(engine.ReadState(state, 0, absl::MakeSpan(bytes)));
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
+absl::StatusOr<std::vector<int32_t>> TokensOf(Engine& engine, Ranks& ranks) {
+  const std::vector<int32_t> prompt = {1, 2};
+  GenerationRequest request;
+  request.prompt = prompt;
+  request.tokens = 12;
+  request.temperature = 1;
+  request.seed = 9;
+  request.allowed_tokens = BigramModel::kVocabulary;
+  request.max_sequence = 4;
+  request.agree = [&ranks](int32_t token) -> absl::StatusOr<int32_t> {
+    int64_t agreed = ranks.is_first() ? token : -1;
+    RETURN_IF_ERROR(ranks.Max(absl::MakeSpan(&agreed, 1)));
+    return static_cast<int32_t>(agreed);
+  };
+  std::vector<int32_t> tokens;
+  RETURN_IF_ERROR(Generate(engine, request, [&tokens](int32_t token) {
+    tokens.push_back(token);
+    return true;
+  }));
+  return tokens;
+}
+
+// A rank of a run: its own Graphs, backend, engine and trainer.
+struct RankRun {
+  static absl::StatusOr<std::unique_ptr<RankRun>> Create(Ranks& ranks, Plan plan) {
+    auto run = std::make_unique<RankRun>();
+    const RunConfig config = BigramConfig();
+    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(run->model, config, RunParts::kAll));
+    if (plan.stages_size() == 0) plan = MakePlan(config, graphs);
+    ASSIGN_OR_RETURN(CompiledRun compiled,
+                     CompileTogether(std::move(graphs), plan, *run->backend, ranks));
+    ASSIGN_OR_RETURN(run->engine, MakeRankEngine(std::move(compiled), run->backend.get(), ranks));
+    ASSIGN_OR_RETURN(run->dataset,
+                     SyntheticDataset::Create(BigramModel::kVocabulary, config.seed()));
+    run->trainer = std::make_unique<Trainer>(config, &run->model, run->engine.get(),
+                                             run->dataset.get(), &ranks);
+    return run;
+  }
+
+  BigramModel model;
+  std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Trainer> trainer;
+};
+
+using Body = std::function<absl::Status(Ranks& ranks)>;
+
+std::vector<absl::Status> RunRanks(int size, const Body& body) {
+  return comm::RunFake({.ranks = size, .seed = 7}, [&](comm::World& world) -> absl::Status {
+    ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
+    const absl::Status status = body(*ranks);
+    if (!status.ok()) ranks->Abort(status);
+    return status;
+  });
+}
+
+// All layouts are B: each rank computes the full batch.
+Plan Replicated() {
+  Plan plan;
+  plan.add_stages()->add_mesh()->set_name("data");
+  return plan;
+}
+
+absl::StatusOr<Seen> Look(RankRun& run, Ranks& ranks, int steps) {
+  Seen seen;
+  for (int i = 0; i < steps; ++i) {
+    ASSIGN_OR_RETURN(const StepResult result, run.trainer->Step());
+    seen.losses.push_back(result.loss);
+  }
+  ASSIGN_OR_RETURN(const EvaluationResult evaluated, run.trainer->Evaluate([] { return false; }));
+  seen.losses.push_back(evaluated.loss);
+  ASSIGN_OR_RETURN(seen.tokens, TokensOf(*run.engine, ranks));
+  ASSIGN_OR_RETURN(seen.state, StateOf(*run.engine));
+  return seen;
+}
+
+// Trains six steps on `size` ranks; returns what each rank has seen.
+std::vector<Seen> Train(int size, const Plan& plan) {
+  std::vector<Seen> seen(size);
+  for (const absl::Status& status : RunRanks(size, [&](Ranks& ranks) -> absl::Status {
+         ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, plan));
+         RETURN_IF_ERROR(run->trainer->Initialise());
+         ASSIGN_OR_RETURN(seen[ranks.rank()], Look(*run, ranks, 6));
+         return absl::OkStatus();
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return seen;
+}
+
+TEST(TrainerRanksTest, ReplicasGiveTheBitsOfOneProcess) {
+  const Seen expected = Train(1, Plan())[0];
+  EXPECT_EQ(expected.losses.size(), 7);
+  EXPECT_EQ(expected.tokens.size(), 12);
+  for (const int size : {1, 2, 3}) {
+    for (const Seen& seen : Train(size, Replicated())) EXPECT_TRUE(seen == expected) << size;
+  }
+}
+
+TEST(TrainerRanksTest, RankZeroSavesAndAnyNumberOfRanksLoads) {
+  const std::string folder = ::testing::TempDir() + "/ranks_save";
+  const Seen expected = Train(1, Plan())[0];
+  for (const absl::Status& status : RunRanks(2, [&](Ranks& ranks) -> absl::Status {
+         ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, Replicated()));
+         RETURN_IF_ERROR(run->trainer->Initialise());
+         for (int i = 0; i < 2; ++i) RETURN_IF_ERROR(run->trainer->Step().status());
+         ASSIGN_OR_RETURN(const SavedCheckpoint saved, run->trainer->Save(folder, "a config"));
+         EXPECT_THAT(saved.folder, HasSubstr("step_00000002"));
+         return absl::OkStatus();
+       })) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  for (const int size : {1, 3}) {
+    for (const absl::Status& status : RunRanks(size, [&](Ranks& ranks) -> absl::Status {
+           ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, Replicated()));
+           ASSIGN_OR_RETURN(const OpenedCheckpoint opened, OpenCheckpoint(folder));
+           RETURN_IF_ERROR(run->trainer->Load(*opened.checkpoint, Extra::kRefuse).status());
+           ASSIGN_OR_RETURN(const Seen seen, Look(*run, ranks, 4));
+           EXPECT_EQ(seen.state, expected.state);
+           return absl::OkStatus();
+         })) {
+      EXPECT_TRUE(status.ok()) << status;
+    }
+  }
+}
+
+TEST(TrainerRanksTest, AFailedSaveIsTheSameErrorOnAllRanks) {
+  const std::string file = ::testing::TempDir() + "/no_folder";
+  std::ofstream(file) << "text";
+  const auto results = RunRanks(2, [&](Ranks& ranks) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, Replicated()));
+    RETURN_IF_ERROR(run->trainer->Initialise());
+    return run->trainer->Save(file, "").status();
+  });
+  EXPECT_FALSE(results[0].ok());
+  EXPECT_TRUE(IsAgreed(results[0]));
+  EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(TrainerRanksTest, AMeshOfAnotherSizeIsRefused) {
+  Plan plan = Replicated();
+  plan.mutable_stages(0)->mutable_mesh(0)->set_size(3);
+  const auto results =
+      RunRanks(2, [&](Ranks& ranks) { return RankRun::Create(ranks, plan).status(); });
+  for (const absl::Status& status : results) {
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("the Plan's mesh: "));
+    EXPECT_TRUE(IsAgreed(status));
+  }
+}
+
+TEST(TrainerRanksTest, APlanWithoutAMeshIsForOneRank) {
+  const auto results =
+      RunRanks(2, [&](Ranks& ranks) { return RankRun::Create(ranks, Plan()).status(); });
+  EXPECT_THAT(std::string(results[1].message()),
+              HasSubstr("the Plan has no mesh for the 2 ranks of the job"));
+}
+
+TEST(TrainerRanksTest, RanksWithOtherGraphsAreNamed) {
+  const auto results = RunRanks(3, [&](Ranks& ranks) -> absl::Status {
+    RunConfig config = BigramConfig();
+    if (ranks.rank() == 1) config.set_batch(6);
+    const BigramModel model;
+    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kEvaluate));
+    const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+    return CompileTogether(std::move(graphs), Replicated(), *backend, ranks).status();
+  });
+  for (const absl::Status& status : results) {
+    EXPECT_TRUE(IsAgreed(status));
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 1 differs from rank 0 in the graph 'evaluate'"));
+  }
+}
+
+}  // namespace
+}  // namespace tessera
