@@ -154,6 +154,9 @@ CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
   CompiledRun alone;
   alone.plan = run.plan;
   alone.state_bytes = run.state_bytes;
+  for (const Graph& graph : run.graphs) {
+    if (graph.name() == name) alone.graphs.push_back(graph);
+  }
   alone.programs.push_back(*run.FindProgram(name));
   alone.arenas = alone.programs[0].arenas;
   return alone;

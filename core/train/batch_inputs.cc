@@ -48,25 +48,33 @@ absl::Status BatchInputs::Read(DataSplit split, int64_t index, const Box& box,
 
 absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, DataSplit split,
                               int64_t index) {
+  const CompiledRun& run = engine.run();
+  const auto graph = std::find_if(run.graphs.begin(), run.graphs.end(),
+                                  [&](const Graph& each) { return each.name() == program_name; });
+  if (graph == run.graphs.end()) {
+    return absl::NotFoundError(absl::StrCat("the run has no graph '", program_name, "'"));
+  }
   const Program& program = engine.executor(program_name).program();
-  const int rank = engine.options().rank.rank;
   Box read;
   Shape read_padded;
-  for (const std::string& name : {std::string("tokens"), std::string("targets")}) {
+  for (const GraphInput& input : graph->inputs()) {
+    const bool is_tokens = input.origin == "tokens";
+    if (!is_tokens && input.origin != "targets") continue;
+    const std::string& name = graph->value(input.value).path;
     const int32_t value = program.FindInput(name);
     if (value == kNone) {
       return absl::NotFoundError(
           absl::StrCat("program '", program_name, "' has no input '", name, "'"));
     }
     const Shape& padded = program.value(value).type.shape;
-    const Box box = BatchBox(program, value, rank);
+    const Box box = BatchBox(program, value, engine.options().rank.rank);
     // Usually the two have the same layout, and are read together.
     if (read.start != box.start || read.extent != box.extent || read_padded != padded) {
       RETURN_IF_ERROR(Read(split, index, box, padded));
       read = box;
       read_padded = padded;
     }
-    RETURN_IF_ERROR(engine.SetInput(program_name, name, name == "tokens" ? tokens_ : targets_));
+    RETURN_IF_ERROR(engine.SetInput(program_name, name, is_tokens ? tokens_ : targets_));
   }
   return absl::OkStatus();
 }

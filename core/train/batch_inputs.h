@@ -24,8 +24,9 @@ class BatchInputs {
  public:
   BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(*dataset), shape_(shape) {}
 
-  // Sets the inputs "tokens" and "targets" of an engine's Program to its rank's parts of global
-  // batch `index`. Elements past a part that is shorter than its buffer are 0, or kIgnoredTarget.
+  // Sets the inputs "tokens" and "targets" of an engine's Program, or those that they were split
+  // into for micro-batches, to its rank's parts of global batch `index`. Elements past a part that
+  // is shorter than its buffer are 0, or kIgnoredTarget.
   absl::Status Set(Engine& engine, const std::string& program, DataSplit split, int64_t index);
 
  private:

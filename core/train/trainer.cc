@@ -105,8 +105,8 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(
   return result;
 }
 
-absl::StatusOr<SavedCheckpoint> Trainer::SaveAlone(const std::string& run_folder,
-                                                   const std::string& config_text) {
+absl::StatusOr<SaveRequest> Trainer::RequestToSave(const std::string& run_folder,
+                                                   const std::string& config_text) const {
   SaveRequest request;
   request.run_folder = run_folder;
   request.step = step_;
@@ -115,20 +115,34 @@ absl::StatusOr<SavedCheckpoint> Trainer::SaveAlone(const std::string& run_folder
   request.data = dataset_->Fingerprint();
   request.config = config_text;
   request.keep = config_.keep_checkpoints();
-  if (!google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {
-    return absl::InternalError("the plan has no text form");
+  if (google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {
+    return request;
   }
-  return SaveState(*engine_, request);
+  return absl::InternalError("the plan has no text form");
 }
 
 absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
                                               const std::string& config_text) {
+  std::unique_ptr<CheckpointSave> save;  // on rank 0
+  ASSIGN_OR_RETURN(
+      const std::string temporary, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const SaveRequest request, RequestToSave(run_folder, config_text));
+        ASSIGN_OR_RETURN(save, BeginSave(*engine_, request));
+        return save->folder();
+      }));
+  const ShardReport report = WriteStates(*engine_, ranks_.size(), temporary);
+  ASSIGN_OR_RETURN(const std::vector<std::string> messages,
+                   ranks_.Gather(report.SerializeAsString()));
   SavedCheckpoint saved;
-  ASSIGN_OR_RETURN(const std::string folder, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(saved, SaveAlone(run_folder, config_text));
+  ASSIGN_OR_RETURN(saved.folder, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
+    std::vector<ShardReport> reports(messages.size());
+    for (size_t rank = 0; rank < messages.size(); ++rank) {
+      if (reports[rank].ParseFromString(messages[rank])) continue;
+      return absl::InternalError(absl::StrCat("rank ", rank, " has sent a malformed report"));
+    }
+    ASSIGN_OR_RETURN(saved, save->Finish(reports));
     return saved.folder;
   }));
-  saved.folder = folder;
   return saved;
 }
 

@@ -72,14 +72,14 @@ class Trainer {
   // themselves.
   absl::Status SetTrainInputs(Engine& engine);
 
-  // Rank 0 saves; `config_text` is saved beside the state. The others know of the result only the
-  // folder. Errors are agreed ones.
+  // Each rank writes its part of the state, and rank 0 the rest; `config_text` is saved beside the
+  // state. Other ranks than rank 0 get only the folder of the result. Errors are agreed ones.
   absl::StatusOr<SavedCheckpoint> Save(const std::string& run_folder,
                                        const std::string& config_text);
 
  private:
-  absl::StatusOr<SavedCheckpoint> SaveAlone(const std::string& run_folder,
-                                            const std::string& config_text);
+  absl::StatusOr<SaveRequest> RequestToSave(const std::string& run_folder,
+                                            const std::string& config_text) const;
 
   const RunConfig config_;
   const Model* const model_;

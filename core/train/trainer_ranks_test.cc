@@ -148,8 +148,8 @@ TEST(TrainerRanksTest, ReplicasGiveTheBitsOfOneProcess) {
   }
 }
 
-TEST(TrainerRanksTest, RankZeroSavesAndAnyNumberOfRanksLoads) {
-  const std::string folder = ::testing::TempDir() + "/ranks_save";
+TEST(TrainerRanksTest, RanksSaveTogetherAndAnyNumberOfRanksLoads) {
+  const std::string folder = ::testing::TempDir() + "ranks_save";
   const Seen expected = Train(1, Plan())[0];
   for (const absl::Status& status : RunRanks(2, [&](Ranks& ranks) -> absl::Status {
          ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, Replicated()));
@@ -176,7 +176,7 @@ TEST(TrainerRanksTest, RankZeroSavesAndAnyNumberOfRanksLoads) {
 }
 
 TEST(TrainerRanksTest, AFailedSaveIsTheSameErrorOnAllRanks) {
-  const std::string file = ::testing::TempDir() + "/no_folder";
+  const std::string file = ::testing::TempDir() + "no_folder";
   std::ofstream(file) << "text";
   const auto results = RunRanks(2, [&](Ranks& ranks) -> absl::Status {
     ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, Replicated()));

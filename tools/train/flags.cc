@@ -9,9 +9,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
 #include "core/train/config/config_editor.h"
+#include "tools/job/job_flags.h"
 
 namespace tessera {
 
@@ -67,6 +69,11 @@ ABSL_FLAG(std::string, recompute, "",
           "none, or block: compute the activations of each block again in the backward pass, to "
           "save memory");
 ABSL_FLAG(std::string, memory_limit, "", "refuse a run that needs more than this, such as 2GiB");
+
+ABSL_FLAG(
+    std::string, plan, "",
+    "run this Plan, a file in protobuf's text form: how the run is distributed over its ranks");
+ABSL_FLAG(int32_t, ranks, 0, "with --plan_only: plan for so many ranks, of which none is started");
 
 ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
 ABSL_FLAG(std::string, resume, "",
@@ -162,7 +169,43 @@ absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& 
   return std::set<std::string>(names.begin(), names.end());
 }
 
+// Reads the flags of ranks. `given` are all flags of the command line.
+absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
+  line->plan = absl::GetFlag(FLAGS_plan);
+  line->ranks = absl::GetFlag(FLAGS_ranks);
+  ASSIGN_OR_RETURN(line->job, ReadJobFlags());
+  bool has_nproc = false;
+  for (const GivenFlag& flag : given) {
+    if (flag.name == "nproc") {
+      has_nproc = true;
+    } else if (flag.name != "max_restarts" && flag.name != "grace") {
+      line->launch.arguments.push_back(absl::StrCat("--", flag.name, "=", flag.value));
+    }
+  }
+  if (has_nproc) return comm::ReadLaunchFlags(&line->launch);
+  if (absl::GetFlag(FLAGS_max_restarts) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--max_restarts is for ranks that --nproc=N starts; another launcher has its own");
+}
+
+absl::Status CheckRanks(const CommandLine& line) {
+  if (line.ranks < 0 || line.ranks > Mesh::kMaxRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ranks=", line.ranks, ": it must be from 1 to ", Mesh::kMaxRanks));
+  }
+  if (line.ranks > 0 && !line.plan_only) {
+    return absl::InvalidArgumentError(
+        "--ranks=N is for --plan_only, which starts no ranks; --nproc=N starts ranks");
+  }
+  if (line.ranks > 0 && line.launch.nproc > 0) {
+    return absl::InvalidArgumentError(
+        "--ranks and --nproc exclude each other: with --plan_only both are the number of ranks");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCombination(const CommandLine& line) {
+  RETURN_IF_ERROR(CheckRanks(line));
   if (line.mode != Mode::kTrain && line.resume.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--mode=", AbslUnparseFlag(line.mode),
@@ -179,7 +222,24 @@ absl::Status CheckCombination(const CommandLine& line) {
   return absl::OkStatus();
 }
 
+std::vector<FlagEntry> RankFlags() {
+  std::vector<FlagEntry> flags = {{"nproc", "N", {"nproc_per_node", "np"}},
+                                  {"max_restarts", "N"},
+                                  {"grace", "X"},
+                                  {"plan", "FILE"},
+                                  {"ranks", "N"}};
+  for (FlagEntry& flag : JobFlags()) flags.push_back(std::move(flag));
+  return flags;
+}
+
 }  // namespace
+
+std::string ModeName(Mode mode) { return AbslUnparseFlag(mode); }
+
+bool SetsField(const CommandLine& line, absl::string_view field) {
+  return std::any_of(line.settings.begin(), line.settings.end(),
+                     [&](const FieldSetting& setting) { return setting.path == field; });
+}
 
 const std::vector<FlagGroup>& TrainFlags() {
   static const auto* const groups = new std::vector<FlagGroup>{
@@ -199,6 +259,7 @@ const std::vector<FlagGroup>& TrainFlags() {
         {"micro_batches", "N"},
         {"recompute", "WHAT"},
         {"memory_limit", "SIZE"}}},
+      {"Ranks", RankFlags()},
       {"Run",
        {{"out", "DIR", {"output_dir", "out_dir"}},
         {"resume", "DIR"},
@@ -259,6 +320,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.check_memory = absl::GetFlag(FLAGS_check_memory);
   line.print_config = absl::GetFlag(FLAGS_print_config);
   line.plan_only = absl::GetFlag(FLAGS_plan_only);
+  RETURN_IF_ERROR(ReadRankFlags(parsed.given, &line));
   ASSIGN_OR_RETURN(line.dump, CheckDump(absl::GetFlag(FLAGS_dump)));
   RETURN_IF_ERROR(CheckCombination(line));
   return line;

@@ -9,8 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "collectives/connected_world.h"
 #include "core/train/model.h"
 #include "tools/command_line/command_line.h"
+#include "tools/launch/flags.h"
 #include "tools/train/run_config.h"
 
 namespace tessera {
@@ -33,10 +35,21 @@ struct CommandLine {
   bool check_memory = false;
   bool print_config = false;
   bool plan_only = false;
+  std::string plan;        // a file, or ""
+  int ranks = 0;           // for which --plan_only plans; 0: those of this job
+  comm::WorldOptions job;  // how the ranks of a job communicate
+  // With --nproc, how to start that many ranks, and the arguments of each; nproc is 0 without it.
+  comm::LaunchCommandLine launch;
 };
 
 // Every flag of the tool, in the order of --help.
 const std::vector<FlagGroup>& TrainFlags();
+
+// The name of a mode, as in --mode.
+std::string ModeName(Mode mode);
+
+// Returns whether a flag or --set sets this field of the configuration.
+bool SetsField(const CommandLine& line, absl::string_view field);
 
 // Returns the path of the configuration's field that a flag sets, "" if it sets none.
 std::string FieldOfFlag(absl::string_view flag);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,29 @@ TEST_F(FlagsTest, OtherNamesGetAHint) {
               HasSubstr("--micro_batches=N splits the --batch sequences"));
 }
 
+TEST_F(FlagsTest, RanksGetTheArgumentsButThoseOfTheirLauncher) {
+  const CommandLine line =
+      Parse({"--nproc", "3", "-steps=5", "--max_restarts=2", "--nocheck_memory", "--set=a=b,c=d",
+             "--batch_size", "4", "--grace=1", "--backend=tcp", "--plan=p"});
+  EXPECT_EQ(line.launch.nproc, 3);
+  EXPECT_EQ(line.launch.max_restarts, 2);
+  EXPECT_EQ(line.launch.grace, std::chrono::seconds(1));
+  EXPECT_THAT(line.launch.arguments,
+              ElementsAre("--steps=5", "--check_memory=false", "--set=a=b,c=d", "--batch=4",
+                          "--backend=tcp", "--plan=p"));
+  EXPECT_EQ(line.job.backend, "tcp");
+  EXPECT_EQ(line.plan, "p");
+  EXPECT_EQ(Parse({"--steps=5", "--nproc=1"}).launch.nproc, 1);
+}
+
+TEST_F(FlagsTest, RanksAreStartedOrPlanned) {
+  EXPECT_EQ(Parse({"--plan_only", "--ranks=64"}).ranks, 64);
+  EXPECT_EQ(Parse({"--plan_only", "--ranks=0", "--nproc=8"}).launch.nproc, 8);
+  EXPECT_THAT(Error({"--ranks=2", "--noplan_only"}), HasSubstr("--ranks=N is for --plan_only"));
+  EXPECT_THAT(Error({"--plan_only", "--ranks=2", "--nproc=2"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(Error({"--ranks=-1", "--nproc=2"}), HasSubstr("--ranks=-1: it must be from 1 to"));
+}
+
 TEST_F(FlagsTest, HelpShowsDefaults) {
   const std::string help = HelpText("train", TestModel());
   EXPECT_THAT(help, HasSubstr("(default 17)"));    // steps, of the preset
@@ -123,7 +147,10 @@ TEST_F(FlagsTest, HelpKnowsEveryFlagAndOnlyOurs) {
   const std::string help = HelpText("train", TestModel());
   int ours = 0;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
-    const bool of_this_tool = flag->Filename().find("tools/train/flags.cc") != std::string::npos;
+    bool of_this_tool = false;
+    for (const char* folder : {"tools/train/", "tools/launch/", "tools/job/"}) {
+      of_this_tool = of_this_tool || flag->Filename().find(folder) != std::string::npos;
+    }
     ours += of_this_tool ? 1 : 0;
     EXPECT_EQ(help.find("  --" + std::string(name) + " ") != std::string::npos ||
                   help.find("  --" + std::string(name) + "=") != std::string::npos,

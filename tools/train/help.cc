@@ -27,13 +27,24 @@ constexpr char kExamples[] =
     "      continues from the newest checkpoint\n"
     "  $program --resume=my_run --mode=sample --prompt=\"In the beginning\"\n"
     "  $program --batch=64 --recompute=block --plan_only\n"
-    "      prints what the run would need: parameters, FLOPs, memory\n";
+    "      prints what the run would need: parameters, FLOPs, memory\n"
+    "  $program --nproc=2 --plan=docs/plans/data_parallel.textproto\n"
+    "      trains on two ranks of this machine, as the Plan distributes the model\n";
 
 constexpr char kNotes[] =
     "\n"
     "Defaults are those of the preset $preset. --set sets every other field of the\n"
     "configuration; --print_config shows all of them. Ctrl-C saves the run and prints\n"
     "the command that resumes it.\n"
+    "\n"
+    "Ranks\n"
+    "  A run of several ranks needs a Plan, which says how the model is distributed\n"
+    "  over a mesh of ranks. --nproc starts the ranks on this machine; torchrun, srun\n"
+    "  and mpirun start one process of this program for each. All ranks must see the\n"
+    "  run folder. Rank 0 prints and writes; a signal to any rank stops all of them\n"
+    "  after the step. --threads and --memory_limit are those of one rank; without\n"
+    "  --threads, the ranks of a host share its cores. A job that its launcher starts\n"
+    "  again continues its own run.\n"
     "\n"
     "A step line\n"
     "  MFU         model FLOPs utilization: the FLOPs of the model per second,\n"
@@ -48,6 +59,7 @@ constexpr char kNotes[] =
 // The defaults of flags that set a field, and what the model adds.
 std::map<std::string, FlagNote> Notes(const ModelDefinition& model) {
   std::map<std::string, FlagNote> notes;
+  for (const char* name : {"nproc", "ranks"}) notes[name].default_value = "";
   std::vector<std::string> presets;
   for (const Preset& preset : model.presets) presets.push_back(preset.name);
   notes["preset"] = {absl::StrCat(": ", absl::StrJoin(presets, ", ")),

@@ -13,8 +13,9 @@ namespace tessera {
 // StopOnInterrupts these three end the process, as they do by default.
 std::unique_ptr<SignalThread> TakeInterrupts();
 
-// From now on the first of them asks the run to stop.
-void StopOnInterrupts();
+// From now on the first of them asks the run to stop. A message on stderr says so, unless this
+// process is one of several ranks, which have to agree first.
+void StopOnInterrupts(bool one_rank = true);
 
 // Returns the signal that asked the run to stop, or 0. May be called from any thread.
 int Interrupted();

@@ -24,13 +24,14 @@ std::string Row(absl::string_view label, const std::vector<std::string>& cells) 
   return absl::StrCat(row, "\n");
 }
 
-std::string TrainWork(const CompiledRun& run) {
+std::string TrainWork(const CompiledRun& run, int ranks) {
   const Program* train = run.FindProgram(kTrain);
   if (train == nullptr) return "";
   const ProgramWork work = WorkOf(*train);
-  std::string text = absl::StrFormat(
-      "a step computes %s and moves %s in %d instructions", FormatCount(work.model_flops, "FLOP"),
-      FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
+  std::string text =
+      absl::StrFormat("a step%s computes %s and moves %s in %d instructions",
+                      ranks > 1 ? " of a rank" : "", FormatCount(work.model_flops, "FLOP"),
+                      FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
   // Attention's gradient computes its weights again in any case: that is not what --recompute adds.
   double recomputed = 0;
   for (const Instruction& instruction : train->instructions) {
@@ -47,19 +48,18 @@ std::string TrainWork(const CompiledRun& run) {
 
 int64_t ParameterCount(const CompiledRun& run) {
   int64_t most = 0;
-  for (const Program& program : run.programs) {
+  for (const Graph& graph : run.graphs) {
     int64_t count = 0;
-    for (const ProgramState& state : program.states) {
-      if (state.role != Role::kParameter) continue;
-      const int32_t value = state.input != kNone ? state.input : state.updated;
-      count += NumElements(program.value(value).type.shape);
+    for (const State& state : graph.states()) {
+      if (state.role == Role::kParameter) count += NumElements(state.type.shape);
     }
     most = std::max(most, count);
   }
   return most;
 }
 
-std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run) {
+std::string ModelLine(absl::string_view model, const RunConfig& config, const CompiledRun& run,
+                      absl::string_view ranks) {
   std::string micro_batches;
   if (config.micro_batches() > 1) {
     micro_batches = absl::StrCat(" in ", config.micro_batches(), " micro-batches");
@@ -67,10 +67,11 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
   return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(run))),
                       " parameters, ", Counted(config.batch(), "sequence"), " of ",
                       Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
-                      config.optimizer().kind(), ", ", Counted(config.steps(), "step"));
+                      config.optimizer().kind(), ", ", Counted(config.steps(), "step"),
+                      ranks.empty() ? "" : "; ", ranks);
 }
 
-std::string MemoryTable(const CompiledRun& run) {
+std::string MemoryTable(const CompiledRun& run, int ranks) {
   std::vector<std::string> names, fullest, planned;
   std::vector<MemoryReport> reports;
   for (const Program& program : run.programs) {
@@ -92,19 +93,21 @@ std::string MemoryTable(const CompiledRun& run) {
   }
   table += Row("live at the peak", fullest);
   table += Row("planned", planned);
-  absl::StrAppendFormat(&table, "peak %s (%d bytes), of which %s is kept from step to step\n",
+  absl::StrAppendFormat(&table, "peak %s (%d bytes)%s, of which %s is kept from step to step\n",
                         FormatBytes(run.arena_bytes()), run.arena_bytes(),
+                        ranks > 1 ? absl::StrCat(" on each of ", ranks, " ranks") : "",
                         FormatBytes(run.state_bytes));
   return table;
 }
 
 std::string PlanReport(absl::string_view model, const RunConfig& config, const CompiledRun& run,
-                       int64_t available) {
-  std::string text =
-      absl::StrCat(ModelLine(model, config, run), "\n", TrainWork(run), "\n", MemoryTable(run));
+                       int ranks, int64_t available) {
+  const std::string all = ranks > 1 ? Counted(ranks, "rank") : "";
+  std::string text = absl::StrCat(ModelLine(model, config, run, all), "\n", TrainWork(run, ranks),
+                                  "\n", MemoryTable(run, ranks));
   if (available > 0) {
     const bool fits = run.arena_bytes() <= available;
-    absl::StrAppend(&text, fits ? "fits" : "does not fit",
+    absl::StrAppend(&text, ranks > 1 ? "one rank " : "", fits ? "fits" : "does not fit",
                     " in this machine: ", FormatBytes(available), " are available\n");
   }
   return text;

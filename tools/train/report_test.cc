@@ -17,6 +17,7 @@ namespace tessera {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -49,13 +50,15 @@ TEST(ReportTest, SaysWhatIsTrained) {
   const CompiledRun run = Compiled(*backend);
   EXPECT_EQ(ParameterCount(run), 128);
   EXPECT_EQ(
-      ModelLine("test", Config(), run),
+      ModelLine("test", Config(), run, ""),
       "test: 128 parameters, 4 sequences of 8 tokens a step in 2 micro-batches, sgd, 10 steps");
+  EXPECT_THAT(ModelLine("test", Config(), run, "2 ranks, shm"),
+              EndsWith(", 10 steps; 2 ranks, shm"));
 }
 
 TEST(ReportTest, MemoryByCategory) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  const std::string table = MemoryTable(Compiled(*backend));
+  const std::string table = MemoryTable(Compiled(*backend), /*ranks=*/1);
   EXPECT_THAT(table, StartsWith("memory "));
   EXPECT_THAT(table, AllOf(HasSubstr("\nparameters            1.00 KiB\n"),
                            HasSubstr("\noptimizer state       4.00 KiB\n"),
@@ -70,12 +73,16 @@ TEST(ReportTest, APlanSaysWhetherItFits) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const CompiledRun run = Compiled(*backend);
   const auto report = [&run](int64_t available) {
-    return PlanReport("test", Config(), run, available);
+    return PlanReport("test", Config(), run, /*ranks=*/1, available);
   };
   EXPECT_THAT(report(1 << 30), HasSubstr("\nfits in this machine: 1.00 GiB are available\n"));
   EXPECT_THAT(report(100), HasSubstr("\ndoes not fit in this machine: 100 B are available\n"));
   EXPECT_THAT(report(0), Not(HasSubstr("this machine")));
   EXPECT_THAT(report(0), HasSubstr("in 3 instructions"));
+  EXPECT_THAT(PlanReport("test", Config(), run, /*ranks=*/4, 100),
+              AllOf(HasSubstr("10 steps; 4 ranks\n"), HasSubstr("a step of a rank computes "),
+                    HasSubstr(" bytes) on each of 4 ranks, of which"),
+                    HasSubstr("\none rank does not fit in this machine: 100 B are available\n")));
 }
 
 }  // namespace

@@ -85,6 +85,10 @@ bool HoldsRunWithoutCheckpoint(const std::string& path) {
   return ConfigIn(path) == Config::kOfARun && !HoldsCheckpoint(path);
 }
 
+std::string MetricsPath(const std::string& run_folder) {
+  return absl::StrCat(run_folder, "/metrics.jsonl");
+}
+
 bool SameFolder(const std::string& a, const std::string& b) {
   std::error_code error;
   return fs::equivalent(a, b, error) && !error;

@@ -4,6 +4,7 @@
 //   metrics.jsonl        core/train/metrics.h
 //   checkpoints/         core/train/checkpoint
 //   dump/                the texts of --dump
+//   job                  the name of the job that writes the run, if it has one
 #ifndef TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
 #define TESSERA_TOOLS_TRAIN_RUN_FOLDER_H_
 
@@ -43,6 +44,9 @@ bool HoldsRunWithoutCheckpoint(const std::string& path);
 inline constexpr char kConfigTitle[] =
     "# The effective configuration of a run: every field, also those that nobody set.\n";
 
+// Returns the path of a run's metrics.
+std::string MetricsPath(const std::string& run_folder);
+
 // Returns whether two paths lead to the same folder.
 bool SameFolder(const std::string& a, const std::string& b);
 
@@ -60,7 +64,6 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::string& path() const { return path_; }
-  std::string metrics_path() const { return path_ + "/metrics.jsonl"; }
 
   // Replaces a file atomically. `name` may contain folders.
   absl::Status WriteText(const std::string& name, absl::string_view text);

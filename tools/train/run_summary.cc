@@ -30,7 +30,7 @@ void RunSummary::AddEvaluation(int64_t step, double loss) {
 
 void RunSummary::AddTimes(const Program& program, absl::Span<const InstructionTime> times) {
   for (size_t i = 0; i < times.size(); ++i) {
-    const std::string& op = program.KernelOf(program.instructions[i]).request.op;
+    const std::string op = program.OperationOf(program.instructions[i]);
     operator_ns_[op] += times[i].end_ns - times[i].begin_ns;
   }
 }

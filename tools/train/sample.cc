@@ -7,10 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/train/sampling.h"
 #include "tools/train/data_source.h"
-#include "tools/train/interrupt.h"
+#include "tools/train/standard_output.h"
 #include "tools/train/text_stream.h"
 
 namespace tessera {
@@ -26,7 +27,7 @@ std::string Description(const SampleConfig& sample, uint64_t seed) {
 
 }  // namespace
 
-absl::Status PrintSample(const Setup& setup, Engine& engine) {
+absl::Status PrintSample(const Setup& setup, Engine& engine, StopRequest& stop) {
   const SampleConfig& sample = setup.config.sample();
   // A model continues a text: without a prompt, an empty line.
   const std::string prompt = sample.prompt().empty() ? "\n" : sample.prompt();
@@ -43,19 +44,29 @@ absl::Status PrintSample(const Setup& setup, Engine& engine) {
 
   if (!sample.prompt().empty()) {
     TextStream stream;
-    absl::PrintF("--- prompt\n%s%s\n", stream.Add(sample.prompt()), stream.Finish());
+    absl::FPrintF(Output(), "--- prompt\n%s%s\n", stream.Add(sample.prompt()), stream.Finish());
   }
-  absl::PrintF("--- sample: %s\n", Description(sample, setup.config.seed()));
-  std::fflush(stdout);
+  absl::FPrintF(Output(), "--- sample: %s\n", Description(sample, setup.config.seed()));
+  std::fflush(Output());
+  const bool is_alone = setup.ranks.ranks->size() == 1;
+  bool output_failed = false;
+  request.agree = [&](int32_t token) -> absl::StatusOr<int32_t> {
+    ASSIGN_OR_RETURN(const StopRequest::FromFirst agreed,
+                     stop.Agree({.output_failed = std::ferror(Output()) != 0, .token = token}));
+    output_failed = agreed.output_failed;
+    return agreed.token;
+  };
   TextStream stream;
-  absl::Status status = Generate(engine, request, [&stream](int32_t token) {
+  absl::Status status = Generate(engine, request, [&](int32_t token) {
     const char byte = static_cast<char>(token);
-    absl::PrintF("%s", stream.Add(absl::string_view(&byte, 1)));
-    std::fflush(stdout);
-    return Interrupted() == 0 && std::ferror(stdout) == 0;
+    absl::FPrintF(Output(), "%s", stream.Add(absl::string_view(&byte, 1)));
+    std::fflush(Output());
+    // Ranks go on or end together.
+    const bool failed = output_failed || (is_alone && std::ferror(Output()) != 0);
+    return stop.signal() == 0 && !failed;
   });
-  absl::PrintF("%s\n---\n", stream.Finish());
-  std::fflush(stdout);
+  absl::FPrintF(Output(), "%s\n---\n", stream.Finish());
+  std::fflush(Output());
   return status;
 }
 

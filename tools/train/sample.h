@@ -5,12 +5,13 @@
 #include "absl/status/status.h"
 #include "core/runtime/engine.h"
 #include "tools/train/setup.h"
+#include "tools/train/stop_request.h"
 
 namespace tessera {
 
 // Generates the sample that the configuration describes, and prints it to stdout token by token,
-// set apart from its prompt. Ends early if the run is interrupted.
-absl::Status PrintSample(const Setup& setup, Engine& engine);
+// set apart from its prompt. Ends early if the run is asked to stop. Rank 0 draws the tokens.
+absl::Status PrintSample(const Setup& setup, Engine& engine, StopRequest& stop);
 
 }  // namespace tessera
 

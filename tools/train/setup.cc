@@ -1,6 +1,7 @@
 #include "tools/train/setup.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -12,14 +13,16 @@
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/compare_ranks.h"
+#include "core/train/compile_ranks.h"
 #include "core/train/config/text_bounds.h"
 #include "core/train/programs.h"
-#include "core/train/saved_plan.h"
 #include "core/train/state_transfer.h"
 #include "tools/backends/backends.h"
 #include "tools/train/data_source.h"
 #include "tools/train/run_config.h"
 #include "tools/train/run_folder.h"
+#include "tools/train/run_plan.h"
 
 namespace tessera {
 namespace {
@@ -49,25 +52,38 @@ void NoteChanges(const std::vector<ConfigChange>& changes, Mode mode, Setup* set
   }
 }
 
-// Returns the configuration that files and flags override: a preset, or the resumed run's.
-absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, Setup* setup) {
-  if (line.resume.empty()) return PresetConfig(*setup->definition, line.preset);
+// Opens the checkpoint of --resume. Rank 0 chooses it, and the others open the same.
+absl::Status ChooseCheckpoint(const CommandLine& line, Setup* setup) {
+  if (line.resume.empty()) return absl::OkStatus();
+  Ranks& ranks = *setup->ranks.ranks;
   const std::string path = UserPath(line.resume);
-  absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(path);
-  if (!opened.ok() && HoldsRunWithoutCheckpoint(RunOf(path).run)) {
-    const std::string run = RunOf(path).run;
-    return absl::NotFoundError(absl::StrCat(
-        run,
-        " holds a run that was stopped before its first checkpoint: start it again with --out=",
-        run));
-  }
-  RETURN_IF_ERROR(opened.status());
-  for (const std::string& skipped : opened->skipped) {
-    setup->notes.push_back(absl::StrCat("passed over: ", skipped));
-  }
-  setup->checkpoint = std::move(opened->checkpoint);
-  return SavedConfig(*setup->definition, setup->checkpoint->config(),
-                     absl::StrCat(setup->checkpoint->folder(), "/", kConfigFile));
+  ASSIGN_OR_RETURN(const std::string folder, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(path);
+    if (!opened.ok() && HoldsRunWithoutCheckpoint(RunOf(path).run)) {
+      const std::string run = RunOf(path).run;
+      return absl::NotFoundError(absl::StrCat(
+          run,
+          " holds a run that was stopped before its first checkpoint: start it again with --out=",
+          run));
+    }
+    RETURN_IF_ERROR(opened.status());
+    for (const std::string& skipped : opened->skipped) {
+      setup->notes.push_back(absl::StrCat("passed over: ", skipped));
+    }
+    setup->checkpoint = std::move(opened->checkpoint);
+    return setup->checkpoint->folder();
+  }));
+  if (ranks.is_first()) return ranks.Agree(absl::OkStatus());
+  absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(folder);
+  if (opened.ok()) setup->checkpoint = std::move(opened->checkpoint);
+  return ranks.Agree(opened.status());
+}
+
+// Returns the configuration that files and flags override: a preset, or the resumed run's.
+absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, const Setup& setup) {
+  if (setup.checkpoint == nullptr) return PresetConfig(*setup.definition, line.preset);
+  return SavedConfig(*setup.definition, setup.checkpoint->config(),
+                     absl::StrCat(setup.checkpoint->folder(), "/", kConfigFile));
 }
 
 // A learning rate below the minimum of the preset takes the minimum along, in the same proportion.
@@ -85,8 +101,32 @@ absl::Status AdaptMinimum(const ConfigEditor& before, ConfigEditor* config, Setu
   return config->Set("optimizer.min_lr", absl::StrCat(min_lr));
 }
 
+// Takes settings that the Plan states into the configuration.
+absl::Status SetFromPlan(const CommandLine& line, const Plan& plan, ConfigEditor* config) {
+  RunConfig values = config->config();
+  RETURN_IF_ERROR(TakeSettings(plan, line, &values));
+  RETURN_IF_ERROR(config->Set("micro_batches", absl::StrCat(values.micro_batches())));
+  return config->Set("recompute", values.recompute());
+}
+
+// Everything that must be the same on all ranks before Graphs are recorded.
+std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& line,
+                              const ModelDefinition& definition) {
+  std::vector<RankFact> facts = {{"the model", definition.name},
+                                 {"--mode", ModeName(line.mode)},
+                                 {"--resume", line.resume.empty() ? "" : "set"},
+                                 {"--plan", line.plan.empty() ? "" : "set"},
+                                 {"--trace", line.trace.empty() ? "" : "set"},
+                                 {"--check_memory", line.check_memory ? "true" : "false"}};
+  for (const std::string& path : config.FieldPaths()) {
+    // The data may lie elsewhere on another host; its contents are compared.
+    if (path != "data.file") facts.push_back({path, config.Get(path)});
+  }
+  return facts;
+}
+
 absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
-  ASSIGN_OR_RETURN(ConfigEditor config, BaseConfig(line, setup));
+  ASSIGN_OR_RETURN(ConfigEditor config, BaseConfig(line, *setup));
   const ConfigEditor before(config.config(), config.model());
   if (!line.config.empty()) RETURN_IF_ERROR(MergeFile(UserPath(line.config), &config));
   RETURN_IF_ERROR(ApplySettings(line.settings, &config));
@@ -95,8 +135,10 @@ absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
     RETURN_IF_ERROR(config.Set("data.file", UserPath(file)));
   }
   RETURN_IF_ERROR(AdaptMinimum(before, &config, setup));
+  if (setup->plan.has_value()) RETURN_IF_ERROR(SetFromPlan(line, *setup->plan, &config));
   if (setup->checkpoint != nullptr) NoteChanges(ChangesBetween(before, config), line.mode, setup);
   setup->config = config.config();
+  setup->facts = FactsOf(config, line, *setup->definition);
   setup->config_text = absl::StrCat(kConfigTitle, config.ToText());
   // A checkpoint could not be read again with a longer one.
   RETURN_IF_ERROR(CheckConfigBounds(setup->config_text, "the effective configuration"));
@@ -117,21 +159,17 @@ RunParts PartsOf(Mode mode) {
   return RunParts::kAll;
 }
 
-// A resumed run keeps its kernels: with others its results would not be the same bits.
-absl::Status TakeKernels(const Checkpoint& checkpoint, Plan* plan) {
-  ASSIGN_OR_RETURN(const Plan saved, ReadPlan(checkpoint));
-  *plan->mutable_kernels() = saved.kernels();
-  return absl::OkStatus();
-}
-
 // Planning a model of so many parameters takes a few seconds. A larger one that cannot fit is
 // refused while it is recorded; for others the error names the smallest limit that could be met.
 constexpr int kSoonPlanned = 20000;
 
-absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config, RunParts parts) {
+// Records the Graphs of the run.
+absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& config,
+                                          RunParts parts) {
   StateLimit limit;
   limit.count = kSoonPlanned;
-  if (MemoryLimit(config) > 0) limit.bytes = MemoryLimit(config);
+  // A rank of several may hold a part of the state only.
+  if (setup.ranks.size == 1 && MemoryLimit(config) > 0) limit.bytes = MemoryLimit(config);
   absl::StatusOr<std::vector<Graph>> recorded = RecordRun(*setup.model, config, parts, limit);
   if (absl::IsResourceExhausted(recorded.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
@@ -139,11 +177,31 @@ absl::StatusOr<CompiledRun> Compile(const Setup& setup, const RunConfig& config,
         " parameters of this model alone take more than the memory limit, ",
         FormatBytes(limit.bytes), ": choose a smaller model or a larger --memory_limit"));
   }
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs, std::move(recorded));
-  Plan plan = MakePlan(config, graphs);
-  if (setup.checkpoint != nullptr) RETURN_IF_ERROR(TakeKernels(*setup.checkpoint, &plan));
+  return recorded;
+}
+
+// Compiles the run for ranks that do not have to run.
+absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& setup,
+                                         const RunConfig& config, std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, Record(setup, config, PartsOf(line.mode)));
+  ASSIGN_OR_RETURN(const Plan plan, PlanOfRun(line, setup.plan, setup.checkpoint.get(), config,
+                                              graphs, setup.ranks.size, notes));
+  return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size);
+}
+
+// Compiles the run together with the other ranks.
+absl::StatusOr<CompiledRun> Compile(const CommandLine& line, Setup* setup) {
+  Ranks& ranks = *setup->ranks.ranks;
   // CheckMemoryLimit compares the limit with the peak, for a better message.
-  return CompileRun(std::move(graphs), plan, *setup.backend);
+  if (ranks.size() == 1) return CompileAlone(line, *setup, setup->config, &setup->notes);
+  std::vector<Graph> graphs;
+  const auto plan = [&]() -> absl::StatusOr<Plan> {
+    ASSIGN_OR_RETURN(graphs, Record(*setup, setup->config, PartsOf(line.mode)));
+    return PlanOfRun(line, setup->plan, setup->checkpoint.get(), setup->config, graphs,
+                     ranks.size(), &setup->notes);
+  }();
+  RETURN_IF_ERROR(ranks.Agree(plan.status()));
+  return CompileTogether(std::move(graphs), *plan, *setup->backend, ranks);
 }
 
 // Compares the state of the checkpoint with that of the run. If they differ, the error names the
@@ -207,6 +265,17 @@ absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) 
   return absl::OkStatus();
 }
 
+// The threads of a rank: those of the configuration, of OMP_NUM_THREADS, or this rank's share of
+// its host's cores; 0 lets the backend choose.
+int ThreadsOf(const Setup& setup) {
+  const int threads = setup.config.threads();
+  const char* const variable = std::getenv("OMP_NUM_THREADS");
+  if (threads > 0 || setup.ranks.of_host == 1 || (variable != nullptr && variable[0] != '\0')) {
+    return threads;
+  }
+  return std::max(1, AvailableCores() / setup.ranks.of_host);
+}
+
 // Adds notes of settings that work and cost time or memory for nothing.
 void NoteWaste(Setup* setup) {
   const int64_t vocabulary = setup->model->vocabulary();
@@ -218,61 +287,99 @@ void NoteWaste(Setup* setup) {
   }
   const int threads = setup->backend->processor().threads;
   const int cores = AvailableCores();
-  if (threads > cores) {
+  const int ranks = setup->ranks.of_host;
+  if (ranks > 1 && threads > 1 && threads * ranks > cores) {
+    setup->notes.push_back(absl::StrCat(
+        Counted(ranks, "rank"), " of ", Counted(threads, "thread"), " on ", Counted(cores, "core"),
+        ": they wait for each other; --threads=", std::max(1, cores / ranks), " is faster"));
+  } else if (threads > cores) {
     setup->notes.push_back(absl::StrCat(Counted(threads, "thread"), " on ", Counted(cores, "core"),
                                         ": they wait for each other; --threads=", cores,
                                         " is faster"));
   }
 }
 
+// Everything that a rank can do before it records Graphs.
+absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Setup* setup) {
+  RETURN_IF_ERROR(BuildConfig(line, setup));
+  const RunParts parts = PartsOf(line.mode);
+  RETURN_IF_ERROR(CheckSample(line, parts, setup));
+  ASSIGN_OR_RETURN(setup->backend, MakeBackend(setup->config.device(), ThreadsOf(*setup)));
+  if (parts == RunParts::kGenerate) return absl::OkStatus();
+  ASSIGN_OR_RETURN(setup->dataset, OpenDataset(setup->config, setup->model->vocabulary(), argv0));
+  return setup->checkpoint != nullptr ? CheckData(line, setup) : absl::OkStatus();
+}
+
+// Compares what the ranks have before they record Graphs.
+absl::Status CompareSetups(const Setup& setup) {
+  std::vector<RankFact> facts = setup.facts;
+  const Processor processor = setup.backend->processor();
+  facts.push_back({"the processor", processor.name});
+  facts.push_back({"threads", absl::StrCat(processor.threads)});
+  if (setup.dataset != nullptr) facts.push_back({"the data", setup.dataset->Fingerprint()});
+  return CompareRanks(*setup.ranks.ranks, facts,
+                      "all ranks need the same flags, files, processor and threads");
+}
+
+// Checks the compiled run against where it is saved and what it goes on from.
+absl::Status CheckStates(const CommandLine& line, const Setup& setup) {
+  if (line.mode == Mode::kTrain && !line.plan_only) {
+    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled), setup.compiled.programs.front().mesh));
+  }
+  // With --plan_only, a run may be planned with another shape than it has.
+  if (setup.checkpoint == nullptr || line.plan_only) return absl::OkStatus();
+  return CheckState(setup, PartsOf(line.mode));
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
                                             const ModelDefinition& definition) {
+  Ranks alone;
   Setup setup;
   setup.definition = &definition;
+  setup.ranks.ranks = &alone;
+  RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
+  ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, alone));
   RETURN_IF_ERROR(BuildConfig(line, &setup));
   return setup.config_text;
 }
 
-absl::Status CheckMemoryLimit(const Setup& setup, Mode mode) {
-  const RunParts parts = PartsOf(mode);
+absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
   const int64_t limit = MemoryLimit(setup.config);
   const int64_t peak = setup.compiled.arena_bytes();
   if (limit == 0 || peak <= limit) return absl::OkStatus();
-  std::string message = absl::StrCat(
-      "memory_limit is ", setup.config.memory_limit(), ", and the run needs ", FormatBytes(peak),
-      ": the smallest limit that could be met is ", SmallestLimit(peak));
-  if (parts == RunParts::kAll && setup.config.recompute() == "none") {
+  std::string message =
+      absl::StrCat("memory_limit is ", setup.config.memory_limit(), ", and ",
+                   setup.ranks.size == 1 ? "the run" : "each rank", " needs ", FormatBytes(peak),
+                   ": the smallest limit that could be met is ", SmallestLimit(peak));
+  if (PartsOf(line.mode) == RunParts::kAll && setup.config.recompute() == "none" &&
+      !setup.plan.has_value()) {
     RunConfig recomputing = setup.config;
     recomputing.set_recompute("block");
-    const absl::StatusOr<CompiledRun> compiled = Compile(setup, recomputing, parts);
+    std::vector<std::string> unused_notes;
+    const absl::StatusOr<CompiledRun> compiled =
+        CompileAlone(line, setup, recomputing, &unused_notes);
     if (compiled.ok() && compiled->arena_bytes() < peak) {
       absl::StrAppend(&message, ", or with --recompute=block ",
                       SmallestLimit(compiled->arena_bytes()));
     }
   }
-  return absl::ResourceExhaustedError(message);
+  // All ranks have compiled the same Programs.
+  return Agreed(absl::ResourceExhaustedError(message));
 }
 
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
-                                 const std::string& argv0) {
+                                 const std::string& argv0, const RunRanks& ranks) {
   Setup setup;
   setup.definition = &definition;
-  RETURN_IF_ERROR(BuildConfig(line, &setup));
-  const RunParts parts = PartsOf(line.mode);
-  RETURN_IF_ERROR(CheckSample(line, parts, &setup));
-  ASSIGN_OR_RETURN(setup.backend, MakeBackend(setup.config.device(), setup.config.threads()));
-  if (parts != RunParts::kGenerate) {
-    ASSIGN_OR_RETURN(setup.dataset, OpenDataset(setup.config, setup.model->vocabulary(), argv0));
-    if (setup.checkpoint != nullptr) RETURN_IF_ERROR(CheckData(line, &setup));
-  }
-  ASSIGN_OR_RETURN(setup.compiled, Compile(setup, setup.config, parts));
-  if (line.mode == Mode::kTrain && !line.plan_only) {
-    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled), setup.compiled.programs.front().mesh));
-  }
-  // With --plan_only, a run may be planned with another shape than it has.
-  if (setup.checkpoint != nullptr && !line.plan_only) RETURN_IF_ERROR(CheckState(setup, parts));
+  setup.ranks = ranks;
+  RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
+  ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, *ranks.ranks));
+  RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup)));
+  RETURN_IF_ERROR(CompareSetups(setup));
+  ASSIGN_OR_RETURN(setup.compiled, Compile(line, &setup));
+  RETURN_IF_ERROR(ranks.ranks->Agree(CheckStates(line, setup)));
   NoteWaste(&setup);
   setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());
   return setup;

@@ -1,30 +1,45 @@
 // Prepares a run from a command line: configuration, model, data, backend, compiled Programs.
-// Writes nothing and allocates none of the run's memory.
+// Writes nothing and allocates none of the run's memory. Every rank of a run prepares it, together
+// with the others.
 #ifndef TESSERA_TOOLS_TRAIN_SETUP_H_
 #define TESSERA_TOOLS_TRAIN_SETUP_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/compile.h"
+#include "core/proto/plan.pb.h"
 #include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/compare_ranks.h"
 #include "core/train/config/config_editor.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
 #include "core/train/model.h"
+#include "core/train/ranks.h"
 #include "tools/train/flags.h"
 
 namespace tessera {
 
+// The ranks for which a run is prepared.
+struct RunRanks {
+  Ranks* ranks = nullptr;  // those that run
+  int size = 1;            // more than run with --plan_only
+  int of_host = 1;         // those on the host of this rank
+};
+
 struct Setup {
   const ModelDefinition* definition = nullptr;
+  RunRanks ranks;
   RunConfig config;
   std::string config_text;                 // the effective configuration, as it is saved
   std::vector<std::string> notes;          // for the user, in order
   std::unique_ptr<Checkpoint> checkpoint;  // the run goes on from it; nullptr for a new run
+  std::optional<Plan> plan;                // of --plan
+  std::vector<RankFact> facts;             // of the command line, that all ranks have the same
   // Fields of the saved configuration that were overridden and may change the shape of the state.
   std::vector<std::string> shape_changes;
   std::unique_ptr<Model> model;
@@ -39,13 +54,14 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
 
 // With --resume, takes the newest complete checkpoint, and refuses one whose state has another
 // shape than the run's. The data that comes with the program is searched for beside `argv0`. Errors
-// name the user's input that does not fit.
+// name the user's input that does not fit. Collective over the ranks that run, between which
+// anything that is not the same is an agreed error.
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
-                                 const std::string& argv0);
+                                 const std::string& argv0, const RunRanks& ranks);
 
-// Compares the run's memory with config.memory_limit. ResourceExhausted names the smallest limit
-// that could be met.
-absl::Status CheckMemoryLimit(const Setup& setup, Mode mode);
+// Compares the memory of a rank with config.memory_limit. ResourceExhausted names the smallest
+// limit that could be met. Collective, and an agreed error.
+absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line);
 
 }  // namespace tessera
 

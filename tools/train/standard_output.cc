@@ -10,11 +10,25 @@
 #include "absl/strings/str_format.h"
 
 namespace tessera {
+namespace {
+
+thread_local std::FILE* output = nullptr;  // null: stdout
+
+}  // namespace
+
+void DiscardOutput() {
+  static std::FILE* const nowhere = std::fopen("/dev/null", "w");
+  if (nowhere != nullptr) output = nowhere;
+}
+
+std::FILE* Output() { return output == nullptr ? stdout : output; }
 
 void PrintLine(absl::string_view text) {
-  absl::PrintF("%s\n", text);
-  std::fflush(stdout);
+  absl::FPrintF(Output(), "%s\n", text);
+  std::fflush(Output());
 }
+
+bool IsTerminal() { return output == nullptr && isatty(STDOUT_FILENO) != 0; }
 
 int TerminalWidth() {
   winsize size = {};
@@ -24,6 +38,7 @@ int TerminalWidth() {
 
 absl::Status OutputStatus() {
   int error = 0;
+  if (output != nullptr) return absl::OkStatus();
   if (std::fflush(stdout) != 0) {
     error = errno;
   } else if (std::ferror(stdout) != 0) {

@@ -1,7 +1,5 @@
 #include "tools/train/train_loop.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,9 +17,9 @@
 #include "core/train/programs.h"
 #include "core/train/trace.h"
 #include "tools/train/data_source.h"
-#include "tools/train/interrupt.h"
 #include "tools/train/machine_rates.h"
 #include "tools/train/process_memory.h"
+#include "tools/train/run_folder.h"
 #include "tools/train/sample.h"
 #include "tools/train/shell_word.h"
 #include "tools/train/standard_output.h"
@@ -46,20 +44,21 @@ std::string EvaluationText(const EvaluationResult& result) {
 }
 
 TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
-                     Engine* engine, Trainer* trainer, RunFolder* folder)
+                     Engine* engine, Trainer* trainer)
     : setup_(setup),
       rates_(rates),
       options_(options),
       engine_(engine),
       trainer_(trainer),
-      folder_(folder),
+      ranks_(*setup.ranks.ranks),
+      stop_(setup.ranks.ranks),
       scale_(Scale()),
       first_step_(trainer->step() + 1),
       summary_(setup.config.data().file() == kSyntheticData ? "token" : "byte") {
   if (options.start_step < 0) return;
   saved_step_ = options.start_step;
   saved_folder_ = options.start_folder;
-  saved_here_ = SameFolder(RunOf(saved_folder_).run, folder->path());
+  saved_here_ = SameFolder(RunOf(saved_folder_).run, options.run_folder);
 }
 
 StepScale TrainLoop::Scale() const {
@@ -74,7 +73,8 @@ StepScale TrainLoop::Scale() const {
 }
 
 std::string TrainLoop::ResumeCommand() const {
-  return absl::StrCat(options_.command, " ", ShellWord(absl::StrCat("--resume=", folder_->path())));
+  return absl::StrCat(options_.command, " ",
+                      ShellWord(absl::StrCat("--resume=", options_.run_folder)));
 }
 
 std::string TrainLoop::LastCheckpoint() const {
@@ -84,20 +84,21 @@ std::string TrainLoop::LastCheckpoint() const {
 
 absl::Status TrainLoop::NotFinite(const StepResult& result) const {
   const bool loss = !std::isfinite(result.loss);
-  // StrCat writes "nan" with no sign.
-  return absl::OutOfRangeError(
+  // All ranks have the same loss and norm. StrCat writes "nan" with no sign.
+  return Agreed(absl::OutOfRangeError(
       absl::StrCat(loss ? "the loss" : "the norm of the gradients", " of step ", result.step,
                    " is ", loss ? result.loss : result.grad_norm, ", so the step was not taken; ",
-                   LastCheckpoint(), "; try a lower --lr, or --clip_norm=1"));
+                   LastCheckpoint(), "; try a lower --lr, or --clip_norm=1")));
 }
 
 absl::Status TrainLoop::Save(Progress* progress) {
   const double begin = Now();
-  absl::StatusOr<SavedCheckpoint> saved = trainer_->Save(folder_->path(), setup_.config_text);
+  absl::StatusOr<SavedCheckpoint> saved = trainer_->Save(options_.run_folder, setup_.config_text);
   if (!saved.ok()) {
-    return absl::Status(saved.status().code(),
-                        absl::StrCat("cannot save step ", trainer_->step(), ": ",
-                                     saved.status().message(), "; ", LastCheckpoint()));
+    const absl::Status failed(saved.status().code(),
+                              absl::StrCat("cannot save step ", trainer_->step(), ": ",
+                                           saved.status().message(), "; ", LastCheckpoint()));
+    return IsAgreed(saved.status()) ? Agreed(failed) : failed;
   }
   saved_step_ = trainer_->step();
   saved_folder_ = saved->folder;
@@ -112,16 +113,26 @@ absl::Status TrainLoop::Save(Progress* progress) {
 
 // If stdout cannot be written any more, saves the run and returns the error.
 absl::Status TrainLoop::CheckOutput(Progress* progress) {
-  const absl::Status status = OutputStatus();
-  if (status.ok()) return status;
+  if (ranks_.size() == 1) output_status_ = OutputStatus();
+  output_failed_ = output_failed_ || !output_status_.ok();
+  if (!output_failed_) return absl::OkStatus();
   if (!(saved_here_ && saved_step_ == trainer_->step())) RETURN_IF_ERROR(Save(progress));
-  return absl::Status(status.code(), absl::StrCat(status.message(), "; ", LastCheckpoint()));
+  return ranks_
+      .FromFirst([&]() -> absl::StatusOr<std::string> {
+        return absl::Status(output_status_.code(),
+                            absl::StrCat(output_status_.message(), "; ", LastCheckpoint()));
+      })
+      .status();
 }
 
-absl::Status TrainLoop::TraceStep(const StepResult& result, Progress& progress) {
+absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress) {
   const Executor& executor = engine_->executor(kTrain);
   const StepTimes times = {executor.step_begin_ns(), executor.step_end_ns(), executor.times()};
-  RETURN_IF_ERROR(WriteTrace(executor.program(), times, options_.trace));
+  const bool alone = ranks_.size() == 1;
+  const TracedRank rank = {ranks_.rank(), ranks_.size(), alone ? times.begin_ns : zero_ns};
+  ASSIGN_OR_RETURN(const std::vector<std::string> events,
+                   ranks_.Gather(TraceEvents(executor.program(), times, rank)));
+  if (ranks_.is_first()) RETURN_IF_ERROR(WriteTrace(JoinTraces(events), options_.trace));
   progress.Line(absl::StrFormat(
       "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",
       result.step, options_.trace, 100 * ShareOutsideKernels(times)));
@@ -140,6 +151,12 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
   const int64_t step = trainer_->step() + 1;
   const bool trace = !options_.trace.empty() && step == traced;
   const bool timed = trace || IsTimed(step);
+  int64_t zero_ns = 0;
+  if (trace) {
+    // A moment that all ranks know: the trace of each counts from it.
+    RETURN_IF_ERROR(ranks_.Barrier());
+    zero_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+  }
   ASSIGN_OR_RETURN(const StepResult result,
                    trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
   if (!result.finite) return NotFinite(result);
@@ -148,16 +165,31 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
     const Executor& executor = engine_->executor(kTrain);
     summary_.AddTimes(executor.program(), executor.times());
   }
-  RETURN_IF_ERROR(MeasureAgain(result, progress));
+  RETURN_IF_ERROR(AgreeAfterStep(result, progress));
   progress.Step({result.step, result.loss, result.grad_norm, result.lr, result.seconds});
-  if (trace) RETURN_IF_ERROR(TraceStep(result, progress));
+  if (trace) RETURN_IF_ERROR(TraceStep(result, zero_ns, progress));
   return result;
+}
+
+absl::Status TrainLoop::AgreeAfterStep(const StepResult& result, Progress& progress) {
+  StopRequest::FromFirst mine;
+  mine.measures = ranks_.is_first() && IsFasterThanItsLimit(result);
+  if (ranks_.size() > 1 && ranks_.is_first()) output_status_ = OutputStatus();
+  mine.output_failed = !output_status_.ok();
+  ASSIGN_OR_RETURN(const StopRequest::FromFirst agreed, stop_.Agree(mine));
+  output_failed_ = agreed.output_failed;
+  if (!agreed.measures) return absl::OkStatus();
+  if (ranks_.is_first()) RETURN_IF_ERROR(MeasureAgain(result, progress));
+  return ranks_.Barrier();  // the others do not wait for rank 0 in the next step
+}
+
+bool TrainLoop::IsFasterThanItsLimit(const StepResult& result) const {
+  return result.seconds < scale_.limit_seconds && Now() >= measure_at_;
 }
 
 // A step that takes less time than its limit shows that the machine was slow when it was measured,
 // because of other processes. It may still be, so the measurement is repeated a few times.
 absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progress) {
-  if (result.seconds >= scale_.limit_seconds || Now() < measure_at_) return absl::OkStatus();
   const double before = rates_.flops_per_second;
   earlier_peak_ = std::max(earlier_peak_, ResetPeakMemory());
   ASSIGN_OR_RETURN(rates_, MeasureMatmulAgain(*setup_.backend, rates_));
@@ -173,8 +205,15 @@ absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progres
   return absl::OkStatus();
 }
 
+absl::StatusOr<EvaluationResult> TrainLoop::Evaluate() {
+  return trainer_->Evaluate([this]() -> absl::StatusOr<bool> {
+    RETURN_IF_ERROR(stop_.Agree());
+    return stop_.signal() != 0;
+  });
+}
+
 absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
-                                  MetricsLog& metrics) {
+                                  MetricsLog* metrics) {
   const RunConfig& config = setup_.config;
   StepMetrics line;
   line.step = result.step;
@@ -186,8 +225,7 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.mfu = scale_.best_seconds / result.seconds;
   line.peak_bytes = scale_.memory_bytes;
   if (Due(result.step, config.eval_every(), config.steps())) {
-    ASSIGN_OR_RETURN(const EvaluationResult evaluated,
-                     trainer_->Evaluate([] { return Interrupted() != 0; }));
+    ASSIGN_OR_RETURN(const EvaluationResult evaluated, Evaluate());
     evaluation_stopped_ = !evaluated.complete;
     if (evaluated.complete) {
       line.eval_loss = evaluated.loss;
@@ -195,60 +233,72 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
       progress.Line(absl::StrCat("step ", result.step, ": ", EvaluationText(evaluated)));
     }
   }
-  RETURN_IF_ERROR(metrics.Append(line));
+  if (metrics != nullptr) RETURN_IF_ERROR(metrics->Append(line));
   if (Due(result.step, config.save_every(), config.steps())) RETURN_IF_ERROR(Save(&progress));
   return absl::OkStatus();
 }
 
-absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog& metrics) {
-  while (trainer_->step() < setup_.config.steps() && !Interrupted()) {
+absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
+  while (trainer_->step() < setup_.config.steps() && stop_.signal() == 0) {
     ASSIGN_OR_RETURN(const StepResult result, TakeStep(progress));
     RETURN_IF_ERROR(AfterStep(result, progress, metrics));
-    if (!Interrupted()) RETURN_IF_ERROR(CheckOutput(&progress));
+    if (stop_.signal() == 0) RETURN_IF_ERROR(CheckOutput(&progress));
   }
   // The step of an interrupt is saved, unless it is saved already.
   const bool saved = saved_here_ && saved_step_ == trainer_->step();
-  if (Interrupted() && !saved) RETURN_IF_ERROR(Save(&progress));
+  if (stop_.signal() != 0 && !saved) RETURN_IF_ERROR(Save(&progress));
+  return absl::OkStatus();
+}
+
+// Prints the resident memory of the rank that has most.
+absl::Status TrainLoop::PrintMemory() {
+  ResidentMemory resident = ReadResidentMemory();
+  resident.peak = std::max(resident.peak, earlier_peak_);
+  ASSIGN_OR_RETURN(
+      const std::vector<std::string> lines,
+      ranks_.Gather(absl::StrFormat("%020d%s", resident.peak,
+                                    ResidentMemoryLine(resident, engine_->ResidentArenaBytes()))));
+  const auto largest = std::max_element(lines.begin(), lines.end());
+  const std::string rank =
+      lines.size() == 1 ? "" : absl::StrCat("rank ", largest - lines.begin(), ": ");
+  absl::FPrintF(Output(), "%s%s\n", rank, largest->substr(20));
   return absl::OkStatus();
 }
 
 absl::StatusOr<int> TrainLoop::Run() {
   const int64_t steps = setup_.config.steps();
   const double begin = Now();
-  ASSIGN_OR_RETURN(const std::unique_ptr<MetricsLog> metrics,
-                   MetricsLog::Open(folder_->metrics_path(), trainer_->step()));
+  std::unique_ptr<MetricsLog> metrics;  // null on other ranks than rank 0
+  if (ranks_.is_first()) {
+    ASSIGN_OR_RETURN(metrics, MetricsLog::Open(MetricsPath(options_.run_folder), trainer_->step()));
+  }
   {
     ProgressOptions options;
-    options.terminal = isatty(STDOUT_FILENO) != 0;
+    options.terminal = IsTerminal();
     options.width = TerminalWidth;
     options.first_step = first_step_;
     options.log_every = options_.log_every;
-    Progress progress(stdout, options, scale_, Now);
-    RETURN_IF_ERROR(RunSteps(progress, *metrics));
+    Progress progress(Output(), options, scale_, Now);
+    RETURN_IF_ERROR(RunSteps(progress, metrics.get()));
   }
   if (trainer_->step() < steps) {
-    absl::PrintF("stopped after step %d of %d; go on with\n  %s\n", trainer_->step(), steps,
-                 ResumeCommand());
-    std::fflush(stdout);
-    return 128 + Interrupted();
+    PrintLine(absl::StrFormat("stopped after step %d of %d; go on with\n  %s", trainer_->step(),
+                              steps, ResumeCommand()));
+    return 128 + stop_.signal();
   }
   if (evaluation_stopped_) {
-    absl::PrintF(
-        "stopped in the evaluation after step %d, the last; evaluate it with\n  %s "
-        "--mode=evaluate\n",
-        steps, ResumeCommand());
-    std::fflush(stdout);
-    return 128 + Interrupted();
+    PrintLine(
+        absl::StrFormat("stopped in the evaluation after step %d, the last; evaluate it with\n  %s "
+                        "--mode=evaluate",
+                        steps, ResumeCommand()));
+    return 128 + stop_.signal();
   }
-  absl::PrintF("%s", summary_.Text(Now() - begin));
-  ResidentMemory resident = ReadResidentMemory();
-  resident.peak = std::max(resident.peak, earlier_peak_);
-  absl::PrintF("%s\n", ResidentMemoryLine(resident, engine_->ResidentArenaBytes()));
-  if (engine_->HasProgram(kGenerate) && !Interrupted()) {
-    RETURN_IF_ERROR(PrintSample(setup_, *engine_));
+  absl::FPrintF(Output(), "%s", summary_.Text(Now() - begin));
+  RETURN_IF_ERROR(PrintMemory());
+  if (engine_->HasProgram(kGenerate) && stop_.signal() == 0) {
+    RETURN_IF_ERROR(PrintSample(setup_, *engine_, stop_));
   }
-  absl::PrintF("run folder: %s\n", folder_->path());
-  std::fflush(stdout);
+  PrintLine(absl::StrCat("run folder: ", options_.run_folder));
   return 0;
 }
 

@@ -1,4 +1,5 @@
-// The training loop: steps, and evaluations and checkpoints between them.
+// The training loop: steps, and evaluations and checkpoints between them. All ranks of a run run
+// it; rank 0 writes and prints.
 #ifndef TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 #define TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 
@@ -9,14 +10,16 @@
 #include "core/runtime/engine.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
+#include "core/train/ranks.h"
 #include "core/train/trainer.h"
-#include "tools/train/run_folder.h"
 #include "tools/train/run_summary.h"
 #include "tools/train/setup.h"
+#include "tools/train/stop_request.h"
 
 namespace tessera {
 
 struct LoopOptions {
+  std::string run_folder;
   std::string trace;      // a file, or ""
   std::string command;    // the command that starts this program, as a shell reads it
   int64_t log_every = 0;  // steps between step lines; 0: a few lines a second
@@ -29,7 +32,7 @@ struct LoopOptions {
 class TrainLoop {
  public:
   TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOptions& options,
-            Engine* engine, Trainer* trainer, RunFolder* folder);
+            Engine* engine, Trainer* trainer);
 
   // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
   // the end. Returns the process's exit code: 0, or 128 + the signal after an interrupt. Errors: a
@@ -37,14 +40,19 @@ class TrainLoop {
   absl::StatusOr<int> Run();
 
  private:
-  absl::Status RunSteps(Progress& progress, MetricsLog& metrics);
+  absl::Status RunSteps(Progress& progress, MetricsLog* metrics);
   bool IsTimed(int64_t step) const;
   absl::StatusOr<StepResult> TakeStep(Progress& progress);
+  absl::StatusOr<EvaluationResult> Evaluate();
+  // Agrees with the other ranks, after a step, on whether to stop.
+  absl::Status AgreeAfterStep(const StepResult& result, Progress& progress);
+  bool IsFasterThanItsLimit(const StepResult& result) const;
   absl::Status MeasureAgain(const StepResult& result, Progress& progress);
-  absl::Status AfterStep(const StepResult& result, Progress& progress, MetricsLog& metrics);
+  absl::Status AfterStep(const StepResult& result, Progress& progress, MetricsLog* metrics);
   absl::Status Save(Progress* progress);
   absl::Status CheckOutput(Progress* progress);
-  absl::Status TraceStep(const StepResult& result, Progress& progress);
+  absl::Status TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress);
+  absl::Status PrintMemory();
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;
   std::string ResumeCommand() const;
@@ -56,7 +64,10 @@ class TrainLoop {
   const LoopOptions options_;
   Engine* const engine_;
   Trainer* const trainer_;
-  RunFolder* const folder_;
+  Ranks& ranks_;
+  StopRequest stop_;
+  absl::Status output_status_;  // of this rank's output, as far as it was looked at
+  bool output_failed_ = false;  // that of rank 0, as the ranks have agreed
   StepScale scale_;
   const int64_t first_step_;
   double measure_at_ = 0, measure_every_ = 5;  // seconds: the earliest time of the next measurement

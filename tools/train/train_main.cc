@@ -1,27 +1,37 @@
 #include "tools/train/train_main.h"
 
-#include <cerrno>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
+#include <functional>
 #include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "collectives/host_identity.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
 #include "core/status/status_macros.h"
+#include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
+#include "core/train/rank_engine.h"
+#include "core/train/ranks.h"
 #include "core/train/trainer.h"
 #include "google/protobuf/text_format.h"
 #include "tools/train/flags.h"
 #include "tools/train/help.h"
 #include "tools/train/interrupt.h"
+#include "tools/train/job.h"
 #include "tools/train/machine_rates.h"
+#include "tools/train/open_run.h"
+#include "tools/train/own_run.h"
 #include "tools/train/process_memory.h"
 #include "tools/train/report.h"
 #include "tools/train/run_folder.h"
@@ -29,6 +39,7 @@
 #include "tools/train/setup.h"
 #include "tools/train/shell_word.h"
 #include "tools/train/standard_output.h"
+#include "tools/train/stop_request.h"
 #include "tools/train/train_loop.h"
 
 namespace tessera {
@@ -45,37 +56,7 @@ std::string ProgramCommand(const std::string& argv0, const ModelDefinition& defi
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
-// Returns the folder of the resumed run if this run continues in it, else nullptr. The folder is
-// locked before a checkpoint is chosen: no other process can save or remove one meanwhile.
-absl::StatusOr<std::unique_ptr<RunFolder>> OpenResumedFolder(const CommandLine& line) {
-  if (line.resume.empty()) return nullptr;
-  const RunPath resumed = RunOf(UserPath(line.resume));
-  // A single checkpoint begins a new run, so that later checkpoints of its run are kept.
-  if (line.out.empty() ? resumed.is_checkpoint : !SameFolder(UserPath(line.out), resumed.run)) {
-    return nullptr;
-  }
-  // If the path is no folder, opening a checkpoint there reports it.
-  if (!SameFolder(resumed.run, absl::StrCat(resumed.run, "/."))) return nullptr;
-  return RunFolder::Open(resumed.run, /*resuming=*/true);
-}
-
-// Refuses to resume from a checkpoint in a folder that has newer ones.
-absl::Status CheckNewest(const RunFolder& folder, const Checkpoint& checkpoint) {
-  const auto newest = OpenCheckpoint(folder.path());
-  if (!newest.ok() || newest->checkpoint->step() <= checkpoint.step()) return absl::OkStatus();
-  return absl::AlreadyExistsError(
-      absl::StrCat(folder.path(), " holds a newer checkpoint, of step ", newest->checkpoint->step(),
-                   ": choose another --out, or none for a new run folder"));
-}
-
-absl::StatusOr<std::unique_ptr<RunFolder>> OpenNewFolder(const CommandLine& line,
-                                                         const Setup& setup) {
-  const std::string path = line.out.empty() ? NewRunPath(setup.definition->name, std::time(nullptr))
-                                            : UserPath(line.out);
-  return RunFolder::Open(path, /*resuming=*/false);
-}
-
-absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& run,
+absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& run, int ranks,
                         RunFolder* folder) {
   if (dump.count("graph") > 0) {
     for (const Graph& graph : run.graphs) {
@@ -95,7 +76,7 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
     RETURN_IF_ERROR(folder->WriteText("dump/plan.textproto", text));
   }
   if (dump.count("memory") > 0) {
-    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run)));
+    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run, ranks)));
   }
   return absl::OkStatus();
 }
@@ -113,112 +94,209 @@ absl::Status Begin(const Setup& setup, Trainer* trainer) {
 
 // Runs a step in guarded memory. Afterwards the state is what it was.
 absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
-  RETURN_IF_ERROR(CheckMemory(*engine, kTrain,
-                              [trainer](Engine& each) { return trainer->SetTrainInputs(each); }));
+  RETURN_IF_ERROR(setup.ranks.ranks->Agree(CheckMemory(
+      *engine, kTrain, [trainer](Engine& each) { return trainer->SetTrainInputs(each); })));
   PrintLine(absl::StrCat(
       "memory checked: every kernel of a step stays within its buffers, and the peak is ",
       FormatBytes(engine->run().arena_bytes()), " as planned"));
   return Begin(setup, trainer);
 }
 
-// Checks before a run begins that a file can be written. Makes the file if it does not exist.
-absl::Status CheckWritable(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "ab");
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  std::fclose(file);
+// Notes hosts that lack memory for their ranks.
+absl::Status WarnOfMemory(const Setup& setup) {
+  const int64_t bytes = setup.compiled.arena_bytes();
+  const int64_t needed = bytes * setup.ranks.of_host;
+  const int64_t available = AvailableMemory();
+  std::string note;
+  if (available > 0 && needed > available && setup.ranks.size == 1) {
+    note = absl::StrCat("the run needs ", FormatBytes(needed), " of memory, and only ",
+                        FormatBytes(available), " are available");
+  } else if (available > 0 && needed > available) {
+    note = absl::StrCat("on ", comm::HostName(), ", ", Counted(setup.ranks.of_host, "rank"), " of ",
+                        FormatBytes(bytes), " need ", FormatBytes(needed), " of memory, and only ",
+                        FormatBytes(available), " are available");
+  }
+  ASSIGN_OR_RETURN(std::vector<std::string> notes, setup.ranks.ranks->Gather(note));
+  std::sort(notes.begin(), notes.end());
+  notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
+  if (notes.front().empty()) notes.erase(notes.begin());
+  PrintNotes(notes);
   return absl::OkStatus();
 }
 
-void WarnOfMemory(int64_t needed) {
-  const int64_t available = AvailableMemory();
-  if (available == 0 || needed <= available) return;
-  PrintNotes({absl::StrCat("the run needs ", FormatBytes(needed), " of memory, and only ",
-                           FormatBytes(available), " are available")});
+// Makes the engine and the trainer of this rank, and calls `use`. If that fails, the other ranks
+// learn of it before the engine's memory is freed, which they do together.
+absl::StatusOr<int> OnEngine(
+    Setup& setup, const std::function<absl::StatusOr<int>(Engine& engine, Trainer& trainer)>& use) {
+  Ranks& ranks = *setup.ranks.ranks;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeRankEngine(std::move(setup.compiled), setup.backend.get(), ranks));
+  Trainer trainer(setup.config, setup.model.get(), engine.get(), setup.dataset.get(), &ranks);
+  absl::StatusOr<int> code = use(*engine, trainer);
+  if (!code.ok()) ranks.Abort(code.status());
+  return code;
 }
 
-// `folder` is the folder of the resumed run, nullptr for a new run.
-absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Setup setup,
-                          std::unique_ptr<RunFolder> folder) {
-  if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
-    PrintNotes(setup.notes);
-    PrintLine(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
-                              setup.checkpoint->step(), setup.config.steps()));
-    return 0;
-  }
-  if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
-  if (folder != nullptr) {
-    RETURN_IF_ERROR(CheckNewest(*folder, *setup.checkpoint));
-  } else {
-    ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup));
-  }
-  PrintLine(absl::StrCat("run folder: ", folder->path()));
-  PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled));
-  PrintNotes(setup.notes);
-  WarnOfMemory(setup.compiled.arena_bytes());
-  RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
-  ASSIGN_OR_RETURN(const MeasuredRates rates,
-                   MeasureRates(*setup.backend, setup.compiled.arena_bytes()));
+// Measures the machine on rank 0, which reports the speed.
+absl::StatusOr<MachineRates> MeasureAndReport(const Setup& setup) {
+  Ranks& ranks = *setup.ranks.ranks;
+  MeasuredRates rates;
+  RETURN_IF_ERROR(ranks
+                      .FromFirst([&]() -> absl::StatusOr<std::string> {
+                        ASSIGN_OR_RETURN(
+                            rates, MeasureRates(*setup.backend, setup.compiled.arena_bytes()));
+                        return "";
+                      })
+                      .status());
   ResetPeakMemory();
-  PrintLine(RatesLine(*setup.backend, rates));
-  absl::PrintF("%s", MemoryTable(setup.compiled));
+  if (ranks.is_first()) PrintLine(RatesLine(*setup.backend, rates));
+  return rates.best;
+}
 
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   Engine::Create(std::move(setup.compiled), setup.backend.get()));
-  Trainer trainer(setup.config, setup.model.get(), engine.get(), setup.dataset.get());
+absl::StatusOr<int> TrainSteps(const CommandLine& line, Setup& setup, const MachineRates& rates,
+                               LoopOptions options, RunFolder* folder, Engine& engine,
+                               Trainer& trainer) {
   RETURN_IF_ERROR(Begin(setup, &trainer));
-  RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
+  if (folder != nullptr) {
+    RETURN_IF_ERROR(folder->WriteText("config.textproto", setup.config_text));
+  }
   if (setup.checkpoint != nullptr) {
     PrintLine(
         absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
   }
-  if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, engine.get(), &trainer));
-  LoopOptions options;
-  options.trace = UserPath(line.trace);
-  options.command = ProgramCommand(argv0, *setup.definition);
-  options.log_every = line.log_every;
+  if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, &engine, &trainer));
   if (setup.checkpoint != nullptr) {
     options.start_step = setup.checkpoint->step();
     options.start_folder = setup.checkpoint->folder();
     // Files that stay open keep their space on the disk when the checkpoint is removed.
     setup.checkpoint.reset();
   }
-  TrainLoop loop(setup, rates.best, options, engine.get(), &trainer, folder.get());
+  TrainLoop loop(setup, rates, options, &engine, &trainer);
   return loop.Run();
+}
+
+// `folder` is the folder of the resumed run, nullptr for a new run and on other ranks than rank 0.
+absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job& job,
+                          const StartOfJob& start, Setup setup, std::unique_ptr<RunFolder> folder) {
+  if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
+    PrintNotes(setup.notes);
+    PrintLine(absl::StrFormat("nothing is left to do: step %d of %d is done; --steps=N goes on",
+                              setup.checkpoint->step(), setup.config.steps()));
+    return 0;
+  }
+  LoopOptions options;
+  ASSIGN_OR_RETURN(options.run_folder, OpenFolder(line, setup, start, &folder));
+  options.trace = UserPath(line.trace);
+  options.command = absl::StrCat(ProgramCommand(argv0, *setup.definition), job.LaunchFlag());
+  options.log_every = line.log_every;
+  PrintLine(absl::StrCat("run folder: ", options.run_folder));
+  PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
+  PrintNotes(setup.notes);
+  RETURN_IF_ERROR(WarnOfMemory(setup));
+  if (folder != nullptr)
+    RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, setup.ranks.size, folder.get()));
+  ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
+  absl::FPrintF(Output(), "%s", MemoryTable(setup.compiled, setup.ranks.size));
+  return OnEngine(setup, [&](Engine& engine, Trainer& trainer) {
+    return TrainSteps(line, setup, rates, options, folder.get(), engine, trainer);
+  });
 }
 
 // Evaluates or samples.
 absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
   PrintNotes(setup.notes);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   Engine::Create(std::move(setup.compiled), setup.backend.get()));
-  Trainer trainer(setup.config, setup.model.get(), engine.get(), setup.dataset.get());
-  RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
-  if (line.mode == Mode::kSample) {
-    RETURN_IF_ERROR(PrintSample(setup, *engine));
-  } else {
-    ASSIGN_OR_RETURN(const EvaluationResult result,
-                     trainer.Evaluate([] { return Interrupted() != 0; }));
-    if (result.complete) {
-      PrintLine(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
+  StopRequest stop(setup.ranks.ranks);
+  return OnEngine(setup, [&](Engine& engine, Trainer& trainer) -> absl::StatusOr<int> {
+    RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
+    if (line.mode == Mode::kSample) {
+      RETURN_IF_ERROR(PrintSample(setup, engine, stop));
+    } else {
+      ASSIGN_OR_RETURN(const EvaluationResult result,
+                       trainer.Evaluate([&stop]() -> absl::StatusOr<bool> {
+                         RETURN_IF_ERROR(stop.Agree());
+                         return stop.signal() != 0;
+                       }));
+      if (result.complete) {
+        PrintLine(absl::StrCat("step ", trainer.step(), ": ", EvaluationText(result)));
+      }
     }
-  }
-  return Interrupted() ? 128 + Interrupted() : 0;
+    return stop.signal() != 0 ? 128 + stop.signal() : 0;
+  });
 }
 
-absl::StatusOr<int> ShowPlan(const CommandLine& line, const Setup& setup) {
+absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition,
+                             const std::string& argv0, int size) {
+  Ranks alone;
+  ASSIGN_OR_RETURN(const Setup setup,
+                   PrepareRun(line, definition, argv0, {.ranks = &alone, .size = size}));
   PrintNotes(setup.notes);
   absl::PrintF("%s",
-               PlanReport(setup.definition->name, setup.config, setup.compiled, AvailableMemory()));
+               PlanReport(definition.name, setup.config, setup.compiled, size, AvailableMemory()));
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));
     if (folder == nullptr) {
-      ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup));
+      ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup, StartOfJob()));
     }
-    RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, folder.get()));
+    RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, setup.ranks.size, folder.get()));
     PrintLine(absl::StrCat("dumped to ", folder->path(), "/dump"));
   }
-  RETURN_IF_ERROR(CheckMemoryLimit(setup, line.mode));
+  RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
   return 0;
+}
+
+// Runs what the command line asks for on this rank of the job.
+absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
+                            const ModelDefinition& definition, Job& job) {
+  Ranks& ranks = job.ranks();
+  if (!ranks.is_first()) DiscardOutput();
+  PrintNotes(job.notes());
+  const bool train = line.mode == Mode::kTrain;
+  const StartOfJob start = ReadStartOfJob(std::getenv);
+  std::unique_ptr<RunFolder> folder;
+  if (train) {
+    ASSIGN_OR_RETURN(const std::string own,
+                     ranks.FromFirst([&] { return OwnRunToResume(line, definition.name, start); }));
+    if (!own.empty()) {
+      PrintNotes({absl::StrCat("this job was started again, and goes on in ", own)});
+      line.resume = own;
+      line.preset.clear();
+    }
+    RETURN_IF_ERROR(ranks
+                        .FromFirst([&]() -> absl::StatusOr<std::string> {
+                          ASSIGN_OR_RETURN(folder, OpenResumedFolder(line));
+                          return "";
+                        })
+                        .status());
+  }
+  const RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host()};
+  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0, run_ranks));
+  RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
+  StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
+  return train ? Train(line, argv0, job, start, std::move(setup), std::move(folder))
+               : UseModel(line, std::move(setup));
+}
+
+// One line, even if a library's message has several.
+void PrintError(absl::string_view message) {
+  absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
+}
+
+// A rank that does not report an error lets the one that does end first: a launcher names that one.
+constexpr std::chrono::milliseconds kReporterEndsFirst{200};
+
+// Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
+// all ranks have, rank 0 reports; an error of one rank is reported by that one.
+int EndJob(const absl::Status& error, Job& job) {
+  const Ranks& ranks = job.ranks();
+  const bool reports = IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error);
+  if (reports) {
+    std::fflush(stdout);
+    const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
+    PrintError(absl::StrCat(rank, error.message()));
+  }
+  job.Leave(error).IgnoreError();
+  if (!reports) std::this_thread::sleep_for(kReporterEndsFirst);
+  return 1;
 }
 
 absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
@@ -233,17 +311,15 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
     absl::PrintF("%s", config);
     return 0;
   }
-  const bool train = line.mode == Mode::kTrain && !line.plan_only;
-  std::unique_ptr<RunFolder> folder;
-  if (train) {
-    ASSIGN_OR_RETURN(folder, OpenResumedFolder(line));
+  if (line.plan_only) {
+    return ShowPlan(line, definition, argv0, std::max({1, line.ranks, line.launch.nproc}));
   }
-  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0));
-  if (line.plan_only) return ShowPlan(line, setup);
-  RETURN_IF_ERROR(CheckMemoryLimit(setup, line.mode));
-  StopOnInterrupts();
-  return train ? Train(line, argv0, std::move(setup), std::move(folder))
-               : UseModel(line, std::move(setup));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(line.job));
+  absl::StatusOr<int> code = RunRank(line, argv0, definition, *job);
+  if (job->ranks().size() == 1) return code;
+  if (!code.ok()) return EndJob(code.status(), *job);
+  RETURN_IF_ERROR(job->Leave(absl::OkStatus()));
+  return code;
 }
 
 }  // namespace
@@ -254,9 +330,7 @@ int TrainMain(const std::string& argv0, const std::vector<std::string>& argument
   const absl::Status written = OutputStatus();
   if (code.ok() && !written.ok()) code = written;
   if (code.ok()) return *code;
-  // One line, even if a library's message has several.
-  const std::string message(code.status().message());
-  absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
+  PrintError(code.status().message());
   return 1;
 }
 

@@ -1,0 +1,46 @@
+// The job that this process is a rank of.
+#ifndef TESSERA_TOOLS_TRAIN_JOB_H_
+#define TESSERA_TOOLS_TRAIN_JOB_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collectives/connected_world.h"
+#include "core/train/ranks.h"
+
+namespace tessera {
+
+// Not thread-safe.
+class Job {
+ public:
+  // Collective over the job's ranks, as the environment describes them. A process that no launcher
+  // started is a job of one rank, which communicates with nobody.
+  static absl::StatusOr<std::unique_ptr<Job>> Join(const comm::WorldOptions& options);
+
+  Ranks& ranks() { return *ranks_; }
+  // "2 ranks, shm"; "" for one rank.
+  std::string Description() const;
+  // " --nproc=2" if our own launcher has started the ranks, else "": for a command that goes on.
+  std::string LaunchFlag() const;
+  // The number of this job's ranks on this rank's host.
+  int ranks_of_host() const { return ranks_of_host_; }
+  // For the user.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  // The last call: this rank is done, or cannot go on because of an error, which ends the others.
+  absl::Status Leave(const absl::Status& why);
+
+ private:
+  absl::Status FindHosts();
+
+  std::unique_ptr<comm::ConnectedWorld> world_;  // null for one rank
+  std::unique_ptr<Ranks> ranks_;                 // destroyed before the world
+  int ranks_of_host_ = 1;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_JOB_H_

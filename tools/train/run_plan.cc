@@ -1,0 +1,180 @@
+#include "tools/train/run_plan.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/layout/layout_proto.h"
+#include "core/plan/check.h"
+#include "core/status/status_macros.h"
+#include "core/text/human_units.h"
+#include "core/train/compile_ranks.h"
+#include "core/train/config/first_error.h"
+#include "core/train/programs.h"
+#include "core/train/saved_plan.h"
+#include "google/protobuf/text_format.h"
+#include "tools/train/run_folder.h"
+
+namespace tessera {
+namespace {
+
+// A completed Plan of GPT-3 175B has a few MiB.
+constexpr int64_t kMaxPlanBytes = int64_t{64} << 20;
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text(kMaxPlanBytes + 1, '\0');  // one byte more shows that there are too many
+  file.read(&text[0], static_cast<std::streamsize>(text.size()));
+  if (!file.is_open() || file.bad()) {
+    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the Plan ", path));
+  }
+  text.resize(static_cast<size_t>(file.gcount()));
+  if (static_cast<int64_t>(text.size()) <= kMaxPlanBytes) return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": a Plan has at most ", FormatBytes(kMaxPlanBytes)));
+}
+
+absl::StatusOr<Plan> ParsePlan(const std::string& text, const std::string& path) {
+  Plan plan;
+  FirstError error;
+  google::protobuf::TextFormat::Parser parser;
+  parser.RecordErrorsTo(&error);
+  if (!parser.ParseFromString(text, &plan)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is no Plan: line ", error.line(), ": ", error.message()));
+  }
+  const absl::Status status = CheckPlanForm(plan);
+  if (status.ok()) return plan;
+  return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
+}
+
+PlanPart* FindPart(const std::string& graph, Plan* plan) {
+  if (plan->stages_size() == 0) return nullptr;
+  for (PlanPart& part : *plan->mutable_stages(0)->mutable_parts()) {
+    if (part.graph() == graph) return &part;
+  }
+  return nullptr;
+}
+
+bool HasMesh(const Plan& plan) { return plan.stages_size() > 0 && plan.stages(0).mesh_size() > 0; }
+
+// A completed part, or one that lists blocks, says what is recomputed.
+bool StatesRecomputation(const PlanPart& part) {
+  return part.recompute_size() > 0 || !part.fingerprint().empty();
+}
+
+// Fills in what the Plan leaves open for a Graph; `ours` is what the configuration says.
+absl::Status FillIn(const PlanPart& ours, const CommandLine& line, Plan* plan) {
+  if (plan->stages_size() == 0) plan->add_stages();
+  PlanPart* part = FindPart(ours.graph(), plan);
+  if (part == nullptr) {
+    part = plan->mutable_stages(0)->add_parts();
+    *part = ours;
+    return absl::OkStatus();
+  }
+  if (part->micro_batches() == 0) part->set_micro_batches(ours.micro_batches());
+  if (!StatesRecomputation(*part)) {
+    *part->mutable_recompute() = ours.recompute();
+  } else if (SetsField(line, "recompute") &&
+             !std::equal(part->recompute().begin(), part->recompute().end(),
+                         ours.recompute().begin(), ours.recompute().end())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--recompute and the Plan differ in the blocks of graph '", ours.graph(),
+                     "' that are recomputed: leave out --recompute"));
+  }
+  return absl::OkStatus();
+}
+
+// Returns the Plan of a resumed run, so that its completion takes other batches and settings too.
+absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan& ours) {
+  for (const PlanPart& each : ours.stages(0).parts()) {
+    PlanPart* const part = FindPart(each.graph(), &saved);
+    if (part == nullptr) {
+      *saved.mutable_stages(0)->add_parts() = each;
+      continue;
+    }
+    part->clear_fingerprint();
+    if (SetsField(line, "micro_batches")) part->set_micro_batches(each.micro_batches());
+    if (SetsField(line, "recompute")) *part->mutable_recompute() = each.recompute();
+  }
+  return saved;
+}
+
+absl::Status NeedsPlan(int ranks) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("a run of ", ranks,
+                   " ranks needs a Plan: --plan=FILE, such as docs/plans/data_parallel.textproto"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks) {
+  if (line.plan.empty()) return std::optional<Plan>();
+  const std::string path = UserPath(line.plan);
+  ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&] { return ReadText(path); }));
+  absl::StatusOr<Plan> plan = ParsePlan(text, path);
+  RETURN_IF_ERROR(ranks.Agree(plan.status()));
+  return std::optional<Plan>(*std::move(plan));
+}
+
+absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config) {
+  Plan copy = plan;
+  const PlanPart* const part = FindPart(kTrain, &copy);
+  if (part == nullptr) return absl::OkStatus();
+  const int64_t micro_batches = part->micro_batches();
+  if (micro_batches > 0) {
+    if (SetsField(line, "micro_batches") && config->micro_batches() != micro_batches) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--micro_batches is ", config->micro_batches(), ", and the Plan says ",
+                       micro_batches, " for graph '", kTrain, "': leave out --micro_batches"));
+    }
+    config->set_micro_batches(micro_batches);
+  }
+  if (!StatesRecomputation(*part)) return absl::OkStatus();
+  const std::string recompute = part->recompute_size() > 0 ? "block" : "none";
+  if (SetsField(line, "recompute") && config->recompute() != recompute) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--recompute is ", config->recompute(), ", and the Plan says ",
+        recompute == "block" ? "that blocks are recomputed" : "that nothing is recomputed",
+        " for graph '", kTrain, "': leave out --recompute"));
+  }
+  config->set_recompute(recompute);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan>& file,
+                               const Checkpoint* checkpoint, const RunConfig& config,
+                               absl::Span<const Graph> graphs, int ranks,
+                               std::vector<std::string>* notes) {
+  const Plan ours = MakePlan(config, graphs);
+  Plan saved;
+  if (checkpoint != nullptr) {
+    ASSIGN_OR_RETURN(saved, ReadPlan(*checkpoint));
+  }
+  if (file.has_value()) {
+    Plan plan = *file;
+    for (const PlanPart& part : ours.stages(0).parts()) RETURN_IF_ERROR(FillIn(part, line, &plan));
+    if (plan.kernels().choices_size() == 0) *plan.mutable_kernels() = saved.kernels();
+    return plan;
+  }
+  if (HasMesh(saved)) {
+    if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, ours);
+    if (ranks > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the checkpoint's Plan is for a mesh of another size, and this job has ",
+                       ranks, " ranks: name a Plan for them with --plan=FILE"));
+    }
+    notes->push_back("the checkpoint's Plan is for several ranks: one process needs none of it");
+  } else if (ranks > 1) {
+    return NeedsPlan(ranks);
+  }
+  Plan plan = ours;
+  // A resumed run keeps its kernels: with others its results would not be the same bits.
+  *plan.mutable_kernels() = saved.kernels();
+  return plan;
+}
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+// A signal that asks a run to stop, on whichever of its ranks it arrives.
+#ifndef TESSERA_TOOLS_TRAIN_STOP_REQUEST_H_
+#define TESSERA_TOOLS_TRAIN_STOP_REQUEST_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/train/ranks.h"
+
+namespace tessera {
+
+// Not thread-safe.
+class StopRequest {
+ public:
+  // `ranks` must outlive it.
+  explicit StopRequest(Ranks* ranks) : ranks_(*ranks) {}
+
+  // Something that rank 0 asks the others to do with it, or that failed there.
+  struct FromFirst {
+    bool measures = false;       // it measures the machine now
+    bool output_failed = false;  // its output cannot be written any more
+    int32_t token = 0;           // the token that it has drawn
+  };
+
+  // Collective: call it after a step, a batch of an evaluation or a token. Returns what rank 0 has
+  // passed. From now on signal() is the one of any rank. Does nothing if the run has one rank.
+  absl::StatusOr<FromFirst> Agree(const FromFirst& mine);
+  absl::Status Agree() { return Agree(FromFirst()).status(); }
+
+  // Returns the signal that the ranks have agreed on, or 0. If the run has one rank, that is the
+  // signal that has arrived.
+  int signal() const;
+
+ private:
+  Ranks& ranks_;
+  int agreed_ = 0;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_STOP_REQUEST_H_
