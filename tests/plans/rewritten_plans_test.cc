@@ -1,12 +1,15 @@
 // The Plans of docs/plans on GPT and the MLP, rewritten into micro-batches and with recomputation:
 // every copy of an op is computed as the Plan says for the op, and nothing moves once per
 // micro-batch that moved once per step.
+#include <iostream>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "core/layout/layout_proto.h"
 #include "core/layout/mesh.h"
 #include "core/plan/graph_layouts.h"
@@ -300,6 +303,36 @@ loss.reduce_sum.backward.expand@1 (loss.reduce_sum.backward.expand, 1): data: B 
 ln_f.weight.grad (added, -1): data: P, P -> P
 ln_f.weight.adamw_update (ln_f.weight.adamw_update, -1): data: B
 )");
+}
+
+// A GPT of 96 layers on 8 x 8 ranks in 8 micro-batches: the time is printed.
+TEST(RewrittenGraphTest, AGraphOfManyMicroBatchesIsLaidOutInTime) {
+  GptConfig model;
+  model.set_layers(96);
+  model.set_heads(96);
+  model.set_channels(96 * 128);
+  model.set_vocabulary(50304);
+  model.set_context(16);
+  RunConfig config;
+  config.set_batch(512);
+  config.set_sequence(16);
+  config.set_micro_batches(8);
+  config.set_recompute("block");
+  config.mutable_optimizer()->set_kind("adamw");
+  const std::vector<Graph> graphs = RecordRun(**CreateGpt(model), config, RunParts::kAll).value();
+  Plan open = ReadPlanFile(kDataTensorParallel);
+  open.mutable_stages(0)->mutable_mesh(0)->set_size(8);
+  *open.mutable_stages(0)->mutable_parts() = MakePlan(config, graphs).stages(0).parts();
+  const Plan plan = Completed(open, graphs, 64);
+  const Mesh mesh = Mesh::ForRanks(AxesFromProto(plan.stages(0).mesh()), 64).value();
+  const absl::Time start = absl::Now();
+  const LayoutDecisions decisions = FindDecisions(plan.stages(0), graphs, mesh).value();
+  const auto rewritten = RewriteAndLayOut(graphs[1], 1, plan.stages(0).parts(1), mesh, decisions);
+  ASSERT_TRUE(rewritten.ok()) << rewritten.status();
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+  std::cout << graphs[1].ops().size() << " ops, rewritten to " << rewritten->graph.ops().size()
+            << ": " << seconds << " s\n";
+  EXPECT_LT(seconds, 10);  // generous: for a busy machine, and for sanitizers
 }
 
 }  // namespace
