@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
+#include "core/plan/copy_graph.h"
 #include "core/plan/micro_batch_layouts.h"
 #include "core/status/status_macros.h"
 
@@ -33,7 +34,8 @@ class MicroBatchWriter {
         ops_(graph.ops().size()) {}
 
   absl::StatusOr<Graph> Write() && {
-    CopyInputsAndStates();
+    CopyInputs();
+    CopyStatesAndBlocks(graph_, out_, full_);
     const OpId num_ops = static_cast<OpId>(graph_.ops().size());
     for (OpId old = 0; old < num_ops; ++old) {
       if (StageOf(old) != MicroBatchStage::kBefore) continue;
@@ -55,7 +57,8 @@ class MicroBatchWriter {
     for (OpId old = 0; old < num_ops; ++old) {
       if (StageOf(old) == MicroBatchStage::kAfter) WriteFull(old);
     }
-    CopyResults();
+    CopyResults(
+        graph_, [this](ValueId old) { return Full(old); }, out_);
     LinkGradients();
     RETURN_IF_ERROR(out_.status());
     return std::move(out_);
@@ -64,7 +67,7 @@ class MicroBatchWriter {
  private:
   MicroBatchStage StageOf(OpId old) const { return layouts_.ops[old].stage; }
 
-  void CopyInputsAndStates() {
+  void CopyInputs() {
     for (const GraphInput& input : graph_.inputs()) {
       const Value& value = graph_.value(input.value);
       if (input.batch_dim != kNone && separate_.contains(value.path)) {
@@ -76,23 +79,6 @@ class MicroBatchWriter {
       } else {
         full_[input.value] = out_.AppendInput(value, input.batch_dim, input.origin);
       }
-    }
-    for (const State& state : graph_.states()) {
-      if (state.input != kNone) full_[state.input] = out_.AppendState(state);
-    }
-    for (const std::string& block : graph_.blocks()) Scope scope(&out_, block, Scope::kBlock);
-  }
-
-  void CopyResults() {
-    for (const State& state : graph_.states()) {
-      if (state.input == kNone) {
-        out_.WriteState(state, out_.tensor(Full(state.updated)));
-      } else if (state.updated != state.input) {
-        out_.SetState(state.path, out_.tensor(Full(state.updated)));
-      }
-    }
-    for (const GraphOutput& output : graph_.outputs()) {
-      out_.SetOutput(output.name, out_.tensor(Full(output.value)));
     }
   }
 

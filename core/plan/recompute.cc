@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/plan/copy_graph.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -137,27 +138,15 @@ class Recomputer {
       new_value_[input.value] =
           out.AppendInput(graph_.value(input.value), input.batch_dim, input.origin);
     }
-    for (const State& state : graph_.states()) {
-      if (state.input != kNone) new_value_[state.input] = out.AppendState(state);
-    }
-    for (const std::string& block : graph_.blocks()) Scope scope(&out, block, Scope::kBlock);
+    CopyStatesAndBlocks(graph_, out, new_value_);
     for (OpId id = 0; id < num_ops(); ++id) {
       for (int block : blocks_before[id]) {
         for (OpId copied : work[block].copied) WriteCopy(copied, work[block].after, out);
       }
       WriteOp(id, out);
     }
-    for (const State& state : graph_.states()) {
-      const Tensor updated = out.tensor(new_value_[state.updated]);
-      if (state.input == kNone) {
-        out.WriteState(state, updated);
-      } else if (state.updated != state.input) {
-        out.SetState(state.path, updated);
-      }
-    }
-    for (const GraphOutput& output : graph_.outputs()) {
-      out.SetOutput(output.name, out.tensor(new_value_[output.value]));
-    }
+    CopyResults(
+        graph_, [this](ValueId old) { return new_value_[old]; }, out);
     LinkGradients(out);
     return out;
   }

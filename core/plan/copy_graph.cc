@@ -1,0 +1,27 @@
+#include "core/plan/copy_graph.h"
+
+#include <string>
+
+namespace tessera {
+
+void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies) {
+  for (const State& state : from.states()) {
+    if (state.input != kNone) copies[state.input] = to.AppendState(state);
+  }
+  for (const std::string& block : from.blocks()) Scope scope(&to, block, Scope::kBlock);
+}
+
+void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_of, Graph& to) {
+  for (const State& state : from.states()) {
+    if (state.input == kNone) {
+      to.WriteState(state, to.tensor(copy_of(state.updated)));
+    } else if (state.updated != state.input) {
+      to.SetState(state.path, to.tensor(copy_of(state.updated)));
+    }
+  }
+  for (const GraphOutput& output : from.outputs()) {
+    to.SetOutput(output.name, to.tensor(copy_of(output.value)));
+  }
+}
+
+}  // namespace tessera
