@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "collectives/fake/fake.h"
 #include "core/kernels/reference/backend.h"
 #include "core/plan/testing_completion.h"
@@ -18,14 +20,19 @@
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/test_state.h"
+#include "core/train/optimizer.h"
 #include "core/train/programs.h"
 #include "core/train/state_transfer.h"
+#include "core/train/stored_orders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 
 namespace tessera {
 namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr double kPadding = -5;
 
@@ -173,11 +180,12 @@ absl::Status SaveOnRank(Engine& engine, const std::string& run, int ranks,
   return save->Finish(reports).status();
 }
 
-absl::Status LoadOnRank(Engine& engine, const Model& model, const Checkpoint& checkpoint) {
+absl::Status LoadOnRank(Engine& engine, const Model& model, const Checkpoint& checkpoint,
+                        const ::testing::Matcher<std::string>& note) {
   RETURN_IF_ERROR(FillStates(engine, [](double) { return kPadding; }));
   ASSIGN_OR_RETURN(const std::vector<std::string> notes,
                    LoadState(checkpoint, model, engine, Extra::kRefuse));
-  EXPECT_THAT(notes, ::testing::IsEmpty());
+  EXPECT_THAT(absl::StrJoin(notes, "; "), note);
   const Mesh& mesh = engine.run().programs[0].mesh;
   const int rank = engine.options().rank.rank;
   for (size_t i = 0; i < engine.states().size(); ++i) {
@@ -260,12 +268,81 @@ TEST(ShardedStateTest, AnyPlanLoadsTheCheckpointOfAnyOther) {
     SCOPED_TRACE(absl::StrCat("loaded with ", job.name));
     OnRanks(job, graphs, [&](Engine& engine, const comm::Exchange&) -> absl::Status {
       for (const auto& checkpoint : checkpoints) {
-        const absl::Status status = LoadOnRank(engine, *model, *checkpoint);
+        const absl::Status status = LoadOnRank(engine, *model, *checkpoint, IsEmpty());
         if (!status.ok()) {
           return absl::InternalError(absl::StrCat(checkpoint->folder(), ": ", status.message()));
         }
       }
       return absl::OkStatus();
+    });
+    ASSERT_FALSE(HasFailure());
+  }
+}
+
+// The values of a state in the order of dimensions of the first version: dimension d of the stored
+// tensor is dimension order[d] of the state's.
+std::vector<double> Reordered(const std::vector<double>& values, const Shape& shape,
+                              absl::Span<const int> order) {
+  const Strides strides = RowMajorStrides(shape);
+  const Shape stored = StoredShape(shape, order);
+  const Strides stored_strides = RowMajorStrides(stored);
+  std::vector<double> result(values.size());
+  for (size_t i = 0; i < result.size(); ++i) {
+    int64_t from = 0;
+    for (size_t d = 0; d < stored.size(); ++d) {
+      from += static_cast<int64_t>(i) / stored_strides[d] % stored[d] * strides[order[d]];
+    }
+    result[i] = values[from];
+  }
+  return result;
+}
+
+// Saves what FillStates writes, as one process did when qkv was [3, heads, head_dim, C].
+absl::Status SaveFormerVersion(const Model& model, Engine& engine, const std::string& run) {
+  absl::flat_hash_map<std::string, std::vector<int>> orders;
+  for (const FormerOrder& former : model.FormerOrders(1)) {
+    orders[former.parameter] = former.stored;
+    for (const std::string& moment : MomentPaths(former.parameter)) orders[moment] = former.stored;
+  }
+  CheckpointContents contents;
+  std::vector<std::string> stored;  // by state
+  int reordered = 0;
+  for (size_t i = 0; i < engine.states().size(); ++i) {
+    const StateInfo& state = engine.states()[i];
+    std::vector<double> values = BufferOf(state, static_cast<int>(i), Mesh(), 0);
+    StateEntry entry = {
+        state.path, state.role == Role::kParameter ? kParameterRole : kOptimizerRole, state.type};
+    if (const auto order = orders.find(state.path); order != orders.end()) {
+      values = Reordered(values, state.type.shape, order->second);
+      entry.type.shape = StoredShape(state.type.shape, order->second);
+      ++reordered;
+    }
+    stored.push_back(Encode(values, state.type.dtype));
+    contents.state.push_back(std::move(entry));
+  }
+  EXPECT_EQ(reordered, 12);  // weight and bias, each with two moments, in two blocks
+  return SaveCheckpoint(run, contents,
+                        [&](int index, int64_t offset, absl::Span<char> out) {
+                          stored[index].copy(out.data(), out.size(), offset);
+                          return absl::OkStatus();
+                        })
+      .status();
+}
+
+TEST(ShardedStateTest, AnyPlanLoadsTheFormerOrderOfQkv) {
+  const std::unique_ptr<Model> model = SmallGpt();
+  const std::vector<Graph> graphs = GraphsOf(*model);
+  const std::vector<Job> jobs = Jobs();
+  const std::string run = NewFolder("former");
+  OnRanks(jobs[0], graphs, [&](Engine& engine, const comm::Exchange&) {
+    return SaveFormerVersion(*model, engine, run);
+  });
+  const auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (const Job& job : jobs) {
+    SCOPED_TRACE(absl::StrCat("loaded with ", job.name));
+    OnRanks(job, graphs, [&](Engine& engine, const comm::Exchange&) {
+      return LoadOnRank(engine, *model, *opened->checkpoint, HasSubstr("are transposed"));
     });
     ASSERT_FALSE(HasFailure());
   }
