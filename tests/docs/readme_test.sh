@@ -1,9 +1,11 @@
 #!/bin/bash
-# Runs every training command of README.md in order, in one folder, with few steps.
+# Runs every training command of README.md and tools/train/README.md in order, in one folder, with
+# few steps.
 set -euo pipefail
 root=$PWD
 cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
+ln -s "$root/docs" docs
 for ((i = 0; i < 400; i++)); do echo "Line $i of a text of one's own."; done >my.txt
 
 ran=0
@@ -16,9 +18,9 @@ while IFS= read -r line; do
   command=$(sed -E 's/--steps=500/--steps=2/; s/--steps=1000/--steps=3/' <<<"${command#*-- }")
   [[ $command == *--* ]] || command=--steps=2
   echo "train $command"
-  eval "\"$program\" $command" >log 2>&1 || { tail -5 log; echo "README.md says: $line"; exit 1; }
+  eval "\"$program\" $command" >log 2>&1 || { tail -5 log; echo "a README says: $line"; exit 1; }
   ran=$((ran + 1))
-done < <(grep -E '^    \./bazelw run //models/[a-z]+:train' "$root/README.md")
-((ran >= 5)) || { echo "only $ran commands were found in README.md"; exit 1; }
+done < <(grep -hE '^    \./bazelw run //models/[a-z]+:train' "$root"/{,tools/train/}README.md)
+((ran >= 6)) || { echo "only $ran commands were found"; exit 1; }
 [[ $(wc -l <my_run/metrics.jsonl) == 3 ]] || { echo "my_run did not go on to step 3"; exit 1; }
 compgen -G 'runs/gpt-*/checkpoints/step_00000002' >/dev/null || { echo "the first command left no run"; exit 1; }
