@@ -77,7 +77,7 @@ Shape GlobalShape(const StateInfo& state) {
   return state.part.has_value() ? state.part->global : state.type.shape;
 }
 
-// What the engine's rank holds of a state.
+// Returns the part of a state that the engine's rank holds.
 StatePart PartOf(const Engine& engine, const StateInfo& state) {
   const int rank = engine.options().rank.rank;
   if (!state.part.has_value()) {
@@ -211,12 +211,6 @@ ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder) {
                        return ReadElements(state, parts[shard],
                                            byte_offset / SizeOf(state.type.dtype), out, engine);
                      });
-}
-
-absl::StatusOr<SavedCheckpoint> SaveState(Engine& engine, const SaveRequest& request) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointSave> save, BeginSave(engine, request));
-  const ShardReport report = WriteStates(engine, 1, save->folder());
-  return save->Finish(absl::MakeConstSpan(&report, 1));
 }
 
 absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,

@@ -152,7 +152,7 @@ absl::Status FillStates(Engine& engine, const std::function<double(double)>& val
   return absl::OkStatus();
 }
 
-// What the ranks hold differs as the Plan's file says.
+// Expects that states have parts if the Plan is one that splits parameters.
 void ExpectParts(Engine& engine, const std::string& job) {
   const auto parts = absl::c_count_if(
       engine.states(), [](const StateInfo& state) { return state.part.has_value(); });

@@ -74,8 +74,10 @@ absl::Status ChooseCheckpoint(const CommandLine& line, Setup* setup) {
     return setup->checkpoint->folder();
   }));
   if (ranks.is_first()) return ranks.Agree(absl::OkStatus());
-  absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(folder);
-  if (opened.ok()) setup->checkpoint = std::move(opened->checkpoint);
+  OpenOptions options;
+  options.verify_checksums = false;  // rank 0 has compared them
+  absl::StatusOr<std::unique_ptr<Checkpoint>> opened = Checkpoint::Open(folder, options);
+  if (opened.ok()) setup->checkpoint = *std::move(opened);
   return ranks.Agree(opened.status());
 }
 

@@ -73,8 +73,8 @@ class CheckpointSave {
   static absl::StatusOr<std::unique_ptr<CheckpointSave>> Begin(absl::string_view run_folder,
                                                                CheckpointContents contents,
                                                                const SaveOptions& options);
-  // Removes the temporary folder, unless Finish has renamed it. What a rank still writes there, the
-  // next save removes.
+  // Removes the temporary folder, unless Finish has renamed it. If a rank is still writing there,
+  // the next save removes the remains.
   ~CheckpointSave();
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;

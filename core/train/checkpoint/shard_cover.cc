@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// Of that many shards, each pair is compared to name two that overlap.
+// The most shards of which each pair is compared, to name two that overlap.
 constexpr size_t kMostCompared = 500;
 
 // A measure of sets of elements, modulo the prime 2^61 - 1: each index of each dimension has a

@@ -101,7 +101,7 @@ bool SaveAsRank0(const std::string& run, int64_t step, const SaveOptions& option
   for (int rank = 1; rank < kRanks; ++rank) channels.folders[rank].Send((*save)->folder());
   std::vector<ShardReport> reports(kRanks);
   reports[0] = WriteShardsForTest((*save)->folder(), step, 0, kRanks, options);
-  // Of all that live: what they would write later would remain.
+  // Waits for every rank that is alive: a file that one wrote later would remain.
   bool complete = true;
   for (int rank = 1; rank < kRanks; ++rank) {
     const auto report = channels.reports[rank].Receive();

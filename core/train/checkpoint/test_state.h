@@ -23,7 +23,7 @@ ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
 // The shards of one rank: of every second state a box of its rows, of the others a range.
 std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int rank, int ranks);
 
-// What a rank writes of the state of a step.
+// Writes the shards of one rank of the state of a step.
 ShardReport WriteShardsForTest(absl::string_view folder, int64_t step, int rank, int ranks,
                                const WriteOptions& options);
 
