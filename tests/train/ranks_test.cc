@@ -303,7 +303,7 @@ TEST(RanksTest, AFailedJobGoesOnFromItsLastCheckpoint) {
   RunOptions options;
   options.folder = here;
   RunningProgram running(GptProgram(),
-                         OnRanks(2, PlanFile(),
+                         OnRanks(2, DataParallel(),
                                  {"--max_restarts=2", "--save_every=50", "--steps=3000",
                                   "--set=sample.prompt=" + here}),
                          options);
@@ -324,7 +324,13 @@ TEST(RanksTest, AFailedJobGoesOnFromItsLastCheckpoint) {
   EXPECT_THAT(ended.out, AllOf(HasSubstr("this job was started again, and goes on in " + folder),
                                HasSubstr("going on from step ")));
   EXPECT_EQ(std::distance(fs::directory_iterator(here + "/runs"), fs::directory_iterator()), 1);
-  ExpectSameMetrics(folder, Alone({"--save_every=50", "--steps=3000"}));
+  const std::string uninterrupted = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(),
+                       OnRanks(2, DataParallel(),
+                               {"--steps=3000", "--save_every=50", "--out=" + uninterrupted}))
+                .code,
+            0);
+  ExpectSameMetrics(folder, uninterrupted);
 }
 
 TEST(RanksTest, AJobThatFailsBeforeItsFirstCheckpointStartsAgain) {
