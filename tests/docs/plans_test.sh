@@ -1,0 +1,42 @@
+#!/bin/bash
+# Runs the commands of docs/plans.md with few steps, and searches the Plans of docs/plans for every
+# line that the page shows of them.
+set -euo pipefail
+root=$PWD
+page=$root/docs/plans.md
+train=$root/models/gpt/train
+failed=0 file= shown=0
+while IFS= read -r line; do
+  case $line in
+    '```') file= ;;
+    '```'*)
+      file=$root/docs/plans/${line#'```'}.textproto
+      [[ -f $file ]] || { echo "there is no ${file#"$root"/}"; exit 1; }
+      ;;
+    *)
+      [[ -n $file ]] || continue
+      shown=$((shown + 1))
+      grep -qxF -- "$line" "$file" || {
+        echo "not in ${file#"$root"/}: $line"
+        failed=1
+      }
+      ;;
+  esac
+done <"$page"
+((shown >= 5)) || { echo "the page shows only $shown lines of Plans"; exit 1; }
+cd "$TEST_TMPDIR"
+export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
+ln -sfn "$root/docs" docs
+ran=0
+while IFS= read -r line; do
+  command=${line#*:train -- }
+  echo "train $command"
+  eval "\"$train\" $command --steps=1 --batch=8 --sequence=16 --sample_tokens=0" >log 2>&1 || {
+    tail -5 log
+    echo "docs/plans.md says: $line"
+    exit 1
+  }
+  ran=$((ran + 1))
+done < <(grep -E '^    \./bazelw run //models/gpt:train -- ' "$page")
+((ran >= 1)) || { echo "the page has no command"; exit 1; }
+exit $failed
