@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
@@ -106,16 +105,14 @@ absl::StatusOr<MeshLayout> FromProto(const LayoutProto& message, const Mesh& mes
   MeshLayout layout(mesh.num_axes());
   std::vector<bool> named(mesh.num_axes(), false);
   for (const LayoutProto::Clause& clause : message.clauses()) {
-    const std::optional<int> axis = mesh.FindAxis(clause.axis());
-    if (!axis.has_value() || named[*axis]) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "a layout for axis ", Quote(clause.axis()), ", which ",
-          axis.has_value() ? "it names twice"
-                           : absl::StrCat("the mesh (", mesh.ToString(), ") does not have")));
+    ASSIGN_OR_RETURN(const int axis, mesh.FindAxis(clause.axis()));
+    if (named[axis]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a layout names axis ", Quote(clause.axis()), " twice"));
     }
-    named[*axis] = true;
+    named[axis] = true;
     ASSIGN_OR_RETURN(const AxisLayout along, FromProto(clause.layout()));
-    layout = layout.With(*axis, along);
+    layout = layout.With(axis, along);
   }
   return layout;
 }

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
-#include "core/text/nearest_name.h"
 #include "core/text/quote.h"
 
 namespace tessera {
@@ -79,13 +78,6 @@ absl::StatusOr<std::vector<AxisLayout>> ParseAxisLayouts(absl::string_view text)
   return layouts;
 }
 
-absl::Status UnknownAxis(absl::string_view name, const Mesh& mesh) {
-  std::vector<std::string> names;
-  for (const Mesh::Axis& axis : mesh.axes()) names.push_back(axis.name);
-  return absl::InvalidArgumentError(absl::StrCat("the mesh (", mesh.ToString(), ") has no axis ",
-                                                 Quote(name), DidYouMean(name, names)));
-}
-
 }  // namespace
 
 absl::StatusOr<AxisLayout> ParseAxisLayout(absl::string_view text) {
@@ -128,15 +120,14 @@ absl::StatusOr<MeshLayout> ParseMeshLayout(absl::string_view text, const Mesh& m
                        " names no axis; a clause looks like 'data: S(0)'"));
     }
     const absl::string_view name = absl::StripAsciiWhitespace(clause.substr(0, colon));
-    const std::optional<int> axis = mesh.FindAxis(name);
-    if (!axis.has_value()) return UnknownAxis(name, mesh);
-    if (named[*axis]) {
+    ASSIGN_OR_RETURN(const int axis, mesh.FindAxis(name));
+    if (named[axis]) {
       return absl::InvalidArgumentError(
           absl::StrCat("layout ", Quote(text), " names axis '", name, "' twice"));
     }
-    named[*axis] = true;
+    named[axis] = true;
     ASSIGN_OR_RETURN(const AxisLayout along, ParseAxisLayout(clause.substr(colon + 1)));
-    layout = layout.With(*axis, along);
+    layout = layout.With(axis, along);
   }
   return layout;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/status/status_macros.h"
+#include "core/text/nearest_name.h"
 #include "core/text/quote.h"
 
 namespace tessera {
@@ -89,11 +90,14 @@ absl::StatusOr<Mesh> Mesh::ForRanks(std::vector<Axis> axes, int ranks) {
                                                  mesh.size(), " ranks, but the job has ", ranks));
 }
 
-std::optional<int> Mesh::FindAxis(absl::string_view name) const {
+absl::StatusOr<int> Mesh::FindAxis(absl::string_view name) const {
+  std::vector<std::string> names;
   for (int i = 0; i < num_axes(); ++i) {
     if (axes_[i].name == name) return i;
+    names.push_back(axes_[i].name);
   }
-  return std::nullopt;
+  return absl::InvalidArgumentError(absl::StrCat("the mesh (", ToString(), ") has no axis ",
+                                                 Quote(name), DidYouMean(name, names)));
 }
 
 MeshCoordinates Mesh::CoordinatesOf(int rank) const {

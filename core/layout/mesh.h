@@ -3,7 +3,6 @@
 #define TESSERA_CORE_LAYOUT_MESH_H_
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -49,7 +48,8 @@ class Mesh {
   // The number of ranks.
   int size() const { return size_; }
 
-  std::optional<int> FindAxis(absl::string_view name) const;
+  // The number of the axis; InvalidArgument if there is none of that name.
+  absl::StatusOr<int> FindAxis(absl::string_view name) const;
 
   MeshCoordinates CoordinatesOf(int rank) const;
   int RankOf(absl::Span<const int> coordinates) const;

@@ -203,7 +203,7 @@ TEST(LayoutProtoTest, MessagesOutOfRangeAreRefused) {
   EXPECT_THAT(FromProto(split).status().message(), HasSubstr("kind 77"));
   LayoutProto layout;
   layout.add_clauses()->set_axis("pipe");
-  EXPECT_THAT(FromProto(layout, Mesh22()).status().message(), HasSubstr("does not have"));
+  EXPECT_THAT(FromProto(layout, Mesh22()).status().message(), HasSubstr("has no axis"));
   layout.mutable_clauses(0)->set_axis("data");
   *layout.add_clauses() = layout.clauses(0);
   EXPECT_THAT(FromProto(layout, Mesh22()).status().message(), HasSubstr("twice"));

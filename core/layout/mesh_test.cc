@@ -51,8 +51,9 @@ TEST(MeshTest, AnAxisOfSizeZeroTakesTheRanksThatRemain) {
   const absl::StatusOr<Mesh> mesh = Mesh::ForRanks({{"data", 0}, {"model", 2}}, 8);
   ASSERT_TRUE(mesh.ok()) << mesh.status();
   EXPECT_EQ(mesh->ToString(), "data: 4, model: 2");
-  EXPECT_EQ(mesh->FindAxis("model"), 1);
-  EXPECT_EQ(mesh->FindAxis("pipe"), std::nullopt);
+  EXPECT_EQ(*mesh->FindAxis("model"), 1);
+  EXPECT_EQ(mesh->FindAxis("dta").status().message(),
+            "the mesh (data: 4, model: 2) has no axis 'dta'; did you mean 'data'?");
 }
 
 TEST(MeshTest, ErrorsNameTheAxisAndTheRemedy) {

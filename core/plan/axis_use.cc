@@ -8,7 +8,6 @@
 #include "absl/strings/str_split.h"
 #include "core/layout/layout_text.h"
 #include "core/status/status_macros.h"
-#include "core/text/nearest_name.h"
 #include "core/text/quote.h"
 
 namespace tessera {
@@ -59,14 +58,6 @@ std::string AxisUse::ToString() const {
   return "";
 }
 
-absl::StatusOr<int> FindAxis(absl::string_view name, const Mesh& mesh) {
-  if (const std::optional<int> axis = mesh.FindAxis(name)) return *axis;
-  std::vector<std::string> names;
-  for (const Mesh::Axis& axis : mesh.axes()) names.push_back(axis.name);
-  return absl::InvalidArgumentError(absl::StrCat("the mesh (", mesh.ToString(), ") has no axis ",
-                                                 Quote(name), DidYouMean(name, names)));
-}
-
 absl::StatusOr<AxisUses> ParseAxisUses(absl::string_view text, const Mesh& mesh) {
   AxisUses uses(mesh.num_axes());
   for (absl::string_view clause : absl::StrSplit(text, ';')) {
@@ -77,7 +68,7 @@ absl::StatusOr<AxisUses> ParseAxisUses(absl::string_view text, const Mesh& mesh)
                        " names no axis; a clause looks like 'data: S(0), B -> S(0)'"));
     }
     const absl::string_view name = absl::StripAsciiWhitespace(clause.substr(0, colon));
-    ASSIGN_OR_RETURN(const int axis, FindAxis(name, mesh));
+    ASSIGN_OR_RETURN(const int axis, mesh.FindAxis(name));
     if (uses[axis].has_value()) {
       return absl::InvalidArgumentError(absl::StrCat("axis '", name, "' is named twice"));
     }

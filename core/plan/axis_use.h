@@ -37,9 +37,6 @@ struct AxisUse {
   std::string ToString() const;
 };
 
-// The number of the axis; InvalidArgument if the mesh has none of that name.
-absl::StatusOr<int> FindAxis(absl::string_view name, const Mesh& mesh);
-
 // By axis; nothing where a Plan leaves it open.
 using AxisUses = std::vector<std::optional<AxisUse>>;
 

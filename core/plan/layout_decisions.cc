@@ -175,7 +175,7 @@ class DecisionFinder {
       return absl::InvalidArgumentError(
           absl::StrCat(Quote(text), " is no layout of a group; one looks like 'data: flat'"));
     }
-    return FindAxis(absl::StripAsciiWhitespace(text.substr(0, colon)), mesh_);
+    return mesh_.FindAxis(absl::StripAsciiWhitespace(text.substr(0, colon)));
   }
 
   // The parameters that a group's pattern names, with the lengths of the scopes that match.

@@ -214,9 +214,7 @@ class Reader {
     request.reduction = static_cast<Reduction>(message.reduction());
     request.mesh_axes.assign(message.mesh_axes().begin(), message.mesh_axes().end());
     for (const std::string& axis : request.mesh_axes) {
-      if (!program_.mesh.FindAxis(axis).has_value()) {
-        return Bad("the mesh {", program_.mesh.ToString(), "} has no axis '", axis, "'");
-      }
+      RETURN_IF_ERROR(program_.mesh.FindAxis(axis).status());
     }
     if (message.shift() < 0 || message.shift() > Mesh::kMaxRanks) {
       return Bad("a shift of ", message.shift(), " ranks");

@@ -25,7 +25,8 @@ class Collectives {
   virtual ~Collectives() = default;
 
   // Returns the group of ranks of a mesh's axes, by a number of its own. All ranks call this in the
-  // same order; the first call for some axes is collective. NotFound if the mesh has no such axis.
+  // same order; the first call for some axes is collective. InvalidArgument if the mesh has no such
+  // axis.
   virtual absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) = 0;
   // The number of ranks of a group, and this rank's position in it.
   virtual int SizeOf(int group) const = 0;

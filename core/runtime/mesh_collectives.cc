@@ -22,12 +22,7 @@ absl::StatusOr<std::unique_ptr<MeshCollectives>> MeshCollectives::Create(
 absl::StatusOr<int> MeshCollectives::GroupAlong(const std::vector<std::string>& mesh_axes) {
   std::vector<int> axes;
   for (const std::string& name : mesh_axes) {
-    const std::optional<int> axis = mesh_.FindAxis(name);
-    if (!axis.has_value()) {
-      return absl::NotFoundError(
-          absl::StrCat("the mesh {", mesh_.ToString(), "} has no axis '", name, "'"));
-    }
-    axes.push_back(*axis);
+    ASSIGN_OR_RETURN(axes.emplace_back(), mesh_.FindAxis(name));
   }
   std::sort(axes.begin(), axes.end());
   for (size_t g = 0; g < groups_.size(); ++g) {

@@ -306,7 +306,7 @@ TEST(MeshCollectives, ErrorsSayWhatIsMissing) {
               HasSubstr("program 'test' runs on ranks: x.out is all-reduce of 12 f64 (sum) over "
                         "data; this run has one process alone"));
   request.mesh_axes = {"model"};
-  EXPECT_THAT(Error(request, full, false), HasSubstr("the mesh {data: 1} has no axis 'model'"));
+  EXPECT_THAT(Error(request, full, false), HasSubstr("the mesh (data: 1) has no axis 'model'"));
   request.mesh_axes = {"data"};
   request.operation = CollectiveOperation::kReduceScatter;
   EXPECT_THAT(Error(request, half, false), HasSubstr("has 1 ranks, but parts of 6 elements"));
