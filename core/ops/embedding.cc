@@ -10,7 +10,6 @@
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
 #include "core/ops/signatures.h"
-#include "core/ops/table_rows_check.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -34,7 +33,6 @@ class EmbeddingOp : public Operator {
     if (inputs[Input::kTable].shape.size() != 2)
       return check.Misfit(Input::kTable, "of rank 2, [V, C]");
     if (inputs[Input::kIds].dtype != DType::kI32) return check.Misfit(Input::kIds, "i32");
-    RETURN_IF_ERROR(CheckTableRows(check, attributes, inputs[Input::kTable].shape[0]));
     Shape y = inputs[Input::kIds].shape;
     y.push_back(inputs[Input::kTable].shape[1]);
     return std::vector<TensorType>{{inputs[Input::kTable].dtype, std::move(y)}};
@@ -73,11 +71,6 @@ class EmbeddingOp : public Operator {
     signatures.push_back({{S(0), B()}, {P()}});
     return signatures;
   }
-
-  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
-    return WithTableRows(attributes, local.inputs[Input::kTable].shape[0],
-                         local.input_regions[Input::kTable]);
-  }
 };
 
 class EmbeddingGradOp : public Operator {
@@ -95,7 +88,6 @@ class EmbeddingGradOp : public Operator {
     const Shape& dy = inputs[Input::kDy].shape;
     RETURN_IF_ERROR(check.Is(Input::kIds, {DType::kI32, Shape(dy.begin(), dy.end() - 1)}));
     RETURN_IF_ERROR(check.IntIn("rows", 0, int64_t{1} << 40));
-    RETURN_IF_ERROR(CheckTableRows(check, attributes, attributes.GetInt("rows")));
     return std::vector<TensorType>{
         {inputs[Input::kDy].dtype, {attributes.GetInt("rows"), dy.back()}}};
   }
@@ -116,9 +108,8 @@ class EmbeddingGradOp : public Operator {
   }
 
   Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
-    const int64_t rows = local.outputs[0].shape[0];
-    Attributes result = WithTableRows(attributes, rows, local.output_regions[0]);
-    result.Set("rows", rows);
+    Attributes result = attributes;
+    result.Set("rows", local.outputs[0].shape[0]);
     return result;
   }
 };

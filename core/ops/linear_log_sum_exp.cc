@@ -8,7 +8,6 @@
 #include "core/ops/ops.h"
 #include "core/ops/recording.h"
 #include "core/ops/signatures.h"
-#include "core/ops/table_rows_check.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -53,7 +52,6 @@ class LinearLogSumExpOp : public Operator {
     const InputCheck check({"x", "w", "targets"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
-    RETURN_IF_ERROR(CheckTableRows(check, attributes, inputs[Input::kW].shape[0]));
     return std::vector<TensorType>{row, row};
   }
 
@@ -97,11 +95,6 @@ class LinearLogSumExpOp : public Operator {
     signatures.push_back({{B(), S(0), B()}, {PLse(), P()}});
     return signatures;
   }
-
-  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
-    return WithTableRows(attributes, local.inputs[Input::kW].shape[0],
-                         local.input_regions[Input::kW]);
-  }
 };
 
 class LinearLogSumExpGradOp : public Operator {
@@ -115,7 +108,6 @@ class LinearLogSumExpGradOp : public Operator {
     const InputCheck check({"dlse", "dtarget", "x", "w", "targets", "lse"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     ASSIGN_OR_RETURN(const TensorType row, CheckLogits(check, Input::kX, inputs));
-    RETURN_IF_ERROR(CheckTableRows(check, attributes, inputs[Input::kW].shape[0]));
     for (int i : {Input::kDlse, Input::kDtarget, Input::kLse}) {
       RETURN_IF_ERROR(check.Is(i, row));
     }
@@ -144,11 +136,6 @@ class LinearLogSumExpGradOp : public Operator {
     signatures.push_back({{B(), B(), B(), S(0), B(), B()}, {P(), S(0)}});
     signatures.push_back({{P(), P(), B(), B(), B(), B()}, {P(), P()}});
     return signatures;
-  }
-
-  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
-    return WithTableRows(attributes, local.inputs[Input::kW].shape[0],
-                         local.input_regions[Input::kW]);
   }
 };
 

@@ -1,11 +1,12 @@
 // The rows of a table, or of a weight with a row for each word, of which a device holds a part.
-// embedding and linear_log_sum_exp share it.
+// The kernels of embedding and linear_log_sum_exp share it.
 #ifndef TESSERA_CORE_OPS_TABLE_ROWS_H_
 #define TESSERA_CORE_OPS_TABLE_ROWS_H_
 
 #include <cstdint>
 
-#include "core/graph/attributes.h"
+#include "absl/types/span.h"
+#include "core/layout/layout.h"
 
 namespace tessera {
 
@@ -14,11 +15,11 @@ struct TableRows {
   int64_t global = 0;  // rows of the global table
 };
 
-// The part of a table that has `rows` rows of its own. The attributes `first_row` and `global_rows`
-// say which part; without them it is all of the table.
-inline TableRows TableRowsOf(const Attributes& attributes, int64_t rows) {
-  if (!attributes.Has("first_row")) return {0, rows};
-  return {attributes.GetInt("first_row"), attributes.GetInt("global_rows")};
+// The rows that operand `operand` is, a table of `rows` rows of its own, by the regions of a call's
+// inputs or outputs. Without regions it is the global table.
+inline TableRows TableRowsOf(absl::Span<const Region> regions, int operand, int64_t rows) {
+  if (regions.empty()) return {0, rows};
+  return {regions[operand].start[0], regions[operand].global[0]};
 }
 
 }  // namespace tessera

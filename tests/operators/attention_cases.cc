@@ -131,11 +131,13 @@ std::vector<Case> LinearLogSumExpCases() {
   add({70}, 33, 131, false);
   add({3, 100}, 16, 50, false);
   // Words 5 to 9 of 20: most targets are elsewhere.
-  const Attributes part = {{"first_row", int64_t{5}}, {"global_rows", int64_t{20}}};
   const CaseInput x = Normal({12, 4}), w = Normal({5, 4}), targets = Labels({12}, 20);
-  cases.push_back(MakeCase("linear_log_sum_exp", {x, w, targets}, part));
-  cases.push_back(MakeCase("linear_log_sum_exp_grad",
-                           {Normal({12}), Normal({12}), x, w, targets, Normal({12}, 3)}, part));
+  const Region rows = {{0}, {12}}, all_x = {{0, 0}, {12, 4}}, part = {{5, 0}, {20, 4}};
+  cases.push_back(MakeCase("linear_log_sum_exp", "a part", {x, w, targets}));
+  cases.back().regions = {{all_x, part, rows}, {rows, rows}};
+  cases.push_back(MakeCase("linear_log_sum_exp_grad", "a part",
+                           {Normal({12}), Normal({12}), x, w, targets, Normal({12}, 3)}));
+  cases.back().regions = {{rows, rows, all_x, part, rows, rows}, {all_x, part}};
   cases.push_back(
       SpecialCase("linear_log_sum_exp", {SomeNaN({9, 6}), Normal({40, 6}), Labels({9}, 40)}));
   // Rows that count for nothing count for nothing whatever they are.

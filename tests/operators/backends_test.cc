@@ -53,8 +53,8 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
       given.push_back(
           MakeArray({reference_->Realize(input.type.dtype), input.type.shape}, Values(input)));
     }
-    const auto outputs =
-        RunOperator(*reference_, *prepared.op, prepared.attributes, given, prepared.outputs);
+    const auto outputs = RunOperator(*reference_, *prepared.op, prepared.attributes, given,
+                                     prepared.outputs, prepared.regions);
     EXPECT_TRUE(outputs.ok()) << outputs.status();
     std::vector<std::vector<double>> expected;
     if (!outputs.ok()) return expected;
@@ -80,7 +80,8 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
                      const std::vector<Array>& inputs, std::vector<Array> outputs,
                      const std::vector<std::vector<double>>& expected) {
     const absl::Status status =
-        RunKernel(question.backend, kernel, question.request, inputs, absl::MakeSpan(outputs));
+        RunKernel(question.backend, kernel, question.request, inputs, absl::MakeSpan(outputs), {},
+                  Guard::kEach, question.use.regions);
     ASSERT_TRUE(status.ok()) << status;
     ExpectNear(question, outputs, expected);
   }
@@ -103,8 +104,9 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
       SCOPED_TRACE(absl::StrCat("in place ", variant[0].first, " -> ", variant[0].second,
                                 variant.size() > 1 ? ", ..." : ""));
       std::vector<Array> outputs = question.PoisonedOutputs();
-      const absl::Status status = RunKernel(question.backend, kernel, question.request,
-                                            question.inputs, absl::MakeSpan(outputs), variant);
+      const absl::Status status =
+          RunKernel(question.backend, kernel, question.request, question.inputs,
+                    absl::MakeSpan(outputs), variant, Guard::kEach, question.use.regions);
       ASSERT_TRUE(status.ok()) << status;
       for (size_t i = 0; i < outputs.size(); ++i) {
         EXPECT_TRUE(Bits(outputs[i]) == Bits(wanted[i])) << "output " << i << " has other bits";
@@ -156,12 +158,13 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
       SCOPED_TRACE(absl::StrCat(threads, " threads"));
       question.request.threads = threads;
       if (!kernel.Accepts(question.request)) continue;
-      const absl::Status workspace =
-          CheckWorkspaceIsWritten(question.backend, kernel, question.request, question.inputs);
+      const absl::Status workspace = CheckWorkspaceIsWritten(
+          question.backend, kernel, question.request, question.inputs, question.use.regions);
       EXPECT_TRUE(workspace.ok()) << workspace;
       std::vector<Array> outputs = question.PoisonedOutputs();
-      const absl::Status status = RunKernel(question.backend, kernel, question.request,
-                                            question.inputs, absl::MakeSpan(outputs));
+      const absl::Status status =
+          RunKernel(question.backend, kernel, question.request, question.inputs,
+                    absl::MakeSpan(outputs), {}, Guard::kEach, question.use.regions);
       ASSERT_TRUE(status.ok()) << status;
       std::vector<std::vector<char>> bits;
       for (const Array& output : outputs) bits.push_back(Bits(output));
@@ -174,8 +177,9 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
     SCOPED_TRACE(absl::StrCat("kernel ", std::string(kernel.name())));
     const auto expected = Expected(question.prepared, question.inputs);
     std::vector<Array> outputs = question.PoisonedOutputs();
-    const absl::Status status = RunKernel(question.backend, kernel, question.request,
-                                          question.inputs, absl::MakeSpan(outputs));
+    const absl::Status status =
+        RunKernel(question.backend, kernel, question.request, question.inputs,
+                  absl::MakeSpan(outputs), {}, Guard::kEach, question.use.regions);
     ASSERT_TRUE(status.ok()) << status;
     ExpectNear(question, outputs, expected);
     CheckInPlace(question, kernel, outputs);

@@ -186,6 +186,7 @@ absl::StatusOr<PreparedCase> Prepare(const Case& use, Backend& reference, DType 
   prepared.op = FindOperator(use.op);
   TESSERA_CHECK(prepared.op != nullptr) << use.op;
   prepared.attributes = WithFloats(use.attributes, floats);
+  prepared.regions = use.regions;
   for (size_t i = 0; i < use.inputs.size(); ++i) {
     prepared.inputs.push_back(use.inputs[i].type);
     if (prepared.inputs[i].dtype == DType::kF32) prepared.inputs[i].dtype = floats;

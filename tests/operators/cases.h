@@ -12,6 +12,7 @@
 #include "core/graph/operator.h"
 #include "core/kernels/interface/backend.h"
 #include "tests/operators/array.h"
+#include "tests/operators/run_kernel.h"
 
 namespace tessera::operator_tests {
 
@@ -54,6 +55,8 @@ struct Case {
   std::vector<CaseInput> inputs;
   Attributes attributes;
   std::vector<DerivedInputs> derived;
+  // If operands are parts of global tensors. A Graph records none, so such a case is for kernels.
+  CallRegions regions;
 
   // The outputs whose gradient is defined; empty: all.
   std::vector<int> differentiable_outputs;
@@ -76,6 +79,7 @@ struct PreparedCase {
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
   Attributes attributes;
+  CallRegions regions;
   // Row-major. Floating values can all be held by the inputs' dtypes.
   std::vector<std::vector<double>> values;
 

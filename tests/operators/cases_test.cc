@@ -58,8 +58,9 @@ TEST(Cases, TheReferenceRunsAllAndLeavesNothingUnwritten) {
   for (const Case& use : AllCases()) {
     const auto prepared = Prepare(use, *reference);
     ASSERT_TRUE(prepared.ok()) << use.name << ": " << prepared.status();
-    const auto outputs = RunOperator(*reference, *prepared->op, prepared->attributes,
-                                     InputArrays(*prepared, *reference), prepared->outputs);
+    const auto outputs =
+        RunOperator(*reference, *prepared->op, prepared->attributes,
+                    InputArrays(*prepared, *reference), prepared->outputs, prepared->regions);
     ASSERT_TRUE(outputs.ok()) << use.name << ": " << outputs.status();
     if (!use.finite) continue;
     for (const Array& output : *outputs) {

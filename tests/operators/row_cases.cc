@@ -146,11 +146,12 @@ void AddEmbeddingCases(std::vector<Case>& cases) {
   }
   // Rows 2, 3 and 4 of a table of 7, and none of it.
   for (const int64_t rows : {3, 0}) {
-    const Attributes part = {{"first_row", int64_t{2}}, {"global_rows", int64_t{7}}};
-    cases.push_back(MakeCase("embedding", {Normal({rows, 5}), Ids({20}, 7)}, part));
-    Attributes with_rows = part;
-    with_rows.Set("rows", rows);
-    cases.push_back(MakeCase("embedding_grad", {Normal({20, 5}), Ids({20}, 7)}, with_rows));
+    const Region part = {{2, 0}, {7, 5}}, ids = {{0}, {20}}, y = {{0, 0}, {20, 5}};
+    cases.push_back(MakeCase("embedding", "a part", {Normal({rows, 5}), Ids({20}, 7)}));
+    cases.back().regions = {{part, ids}, {y}};
+    cases.push_back(
+        MakeCase("embedding_grad", "a part", {Normal({20, 5}), Ids({20}, 7)}, {{"rows", rows}}));
+    cases.back().regions = {{y, ids}, {part}};
     cases.back().condition = 4;
   }
   cases.push_back(SpecialCase("embedding", {SomeNaN({9, 12}), Ids({20}, 9)}));

@@ -138,7 +138,7 @@ std::vector<char> WorkspaceOf(const Backend& backend, const Kernel& kernel,
 absl::Status RunWithWorkspace(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                               absl::Span<const Array> inputs, absl::Span<Array> outputs,
                               absl::Span<const std::pair<int, int>> in_place, Guard guard,
-                              std::vector<char>& scratch) {
+                              const CallRegions& regions, std::vector<char>& scratch) {
   CallMemory memory(&backend, guard);
   int64_t bytes = CallMemory::RoundedUp(static_cast<int64_t>(scratch.size()));
   for (const Array& array : inputs) bytes += CallMemory::RoundedUp(array.bytes.size());
@@ -168,9 +168,14 @@ absl::Status RunWithWorkspace(Backend& backend, const Kernel& kernel, const Kern
   ASSIGN_OR_RETURN(std::unique_ptr<BoundKernel> bound, kernel.Bind(request));
   std::optional<RandomDraw> draw;
   if (!outputs.empty()) draw = DrawOf(outputs[0].type.shape, request.attributes);
-  RETURN_IF_ERROR(
-      bound->Run({request, input_views, output_views, workspace,
-                  static_cast<int64_t>(scratch.size()), draw.has_value() ? &*draw : nullptr}));
+  RETURN_IF_ERROR(bound->Run({.request = request,
+                              .inputs = input_views,
+                              .outputs = output_views,
+                              .workspace = workspace,
+                              .workspace_bytes = static_cast<int64_t>(scratch.size()),
+                              .draw = draw.has_value() ? &*draw : nullptr,
+                              .input_regions = regions.inputs,
+                              .output_regions = regions.outputs}));
   RETURN_IF_ERROR(backend.Synchronize());
   RETURN_IF_ERROR(
       backend.CopyToHost(scratch.data(), workspace, static_cast<int64_t>(scratch.size())));
@@ -203,13 +208,16 @@ KernelRequest RequestFor(const Backend& backend, const Operator& op, const Attri
 
 absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                        absl::Span<const Array> inputs, absl::Span<Array> outputs,
-                       absl::Span<const std::pair<int, int>> in_place, Guard guard) {
+                       absl::Span<const std::pair<int, int>> in_place, Guard guard,
+                       const CallRegions& regions) {
   std::vector<char> scratch = WorkspaceOf(backend, kernel, request, kPoison);
-  return RunWithWorkspace(backend, kernel, request, inputs, outputs, in_place, guard, scratch);
+  return RunWithWorkspace(backend, kernel, request, inputs, outputs, in_place, guard, regions,
+                          scratch);
 }
 
 absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
-                                     const KernelRequest& request, absl::Span<const Array> inputs) {
+                                     const KernelRequest& request, absl::Span<const Array> inputs,
+                                     const CallRegions& regions) {
   if (kernel.LibraryWorkspace()) return absl::OkStatus();
   // A byte that is written differs from at least one of two fills.
   for (const char fill : {'\xa5', '\x5a'}) {
@@ -217,7 +225,7 @@ absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
     for (const TensorType& type : request.outputs) outputs.push_back(MakeArray(type));
     std::vector<char> scratch = WorkspaceOf(backend, kernel, request, fill);
     RETURN_IF_ERROR(RunWithWorkspace(backend, kernel, request, inputs, absl::MakeSpan(outputs), {},
-                                     Guard::kNone, scratch));
+                                     Guard::kNone, regions, scratch));
     if (scratch.empty() || scratch.back() != fill) return absl::OkStatus();
   }
   return absl::InternalError(absl::StrCat("kernel '", std::string(kernel.name()), "' of ",
@@ -228,7 +236,8 @@ absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
 absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator& op,
                                                const Attributes& attributes,
                                                absl::Span<const Array> inputs,
-                                               absl::Span<const TensorType> outputs) {
+                                               absl::Span<const TensorType> outputs,
+                                               const CallRegions& regions) {
   std::vector<TensorType> input_types;
   for (const Array& input : inputs) input_types.push_back(input.type);
   const std::vector<TensorType> output_types = Realized(backend, outputs);
@@ -243,8 +252,8 @@ absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator&
     if (!kernel->StridedInput(static_cast<int>(i))) given[i] = RowMajor(given[i]);
   }
   for (const TensorType& type : output_types) results.push_back(MakeArray(type));
-  RETURN_IF_ERROR(
-      RunKernel(backend, *kernel, request, given, absl::MakeSpan(results), {}, Guard::kNone));
+  RETURN_IF_ERROR(RunKernel(backend, *kernel, request, given, absl::MakeSpan(results), {},
+                            Guard::kNone, regions));
   return results;
 }
 

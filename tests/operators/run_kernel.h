@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "core/graph/operator.h"
 #include "core/kernels/interface/backend.h"
+#include "core/layout/layout.h"
 #include "tests/operators/array.h"
 
 namespace tessera::operator_tests {
@@ -27,19 +28,27 @@ enum class Guard {
   kNone,  // arrays lie in one piece of memory: faster
 };
 
+// Which parts of global tensors the operands of a call are; empty if they are all of them.
+struct CallRegions {
+  std::vector<Region> inputs, outputs;
+
+  bool empty() const { return inputs.empty() && outputs.empty(); }
+};
+
 // Runs `kernel` on device memory, with a poisoned workspace, and leaves in `outputs` what it wrote.
 // Pairs (input, output) of `in_place` share memory, and have the same strides. Internal if anything
 // was written that is neither an output nor the workspace.
 absl::Status RunKernel(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                        absl::Span<const Array> inputs, absl::Span<Array> outputs,
                        absl::Span<const std::pair<int, int>> in_place = {},
-                       Guard guard = Guard::kEach);
+                       Guard guard = Guard::kEach, const CallRegions& regions = {});
 
 // Internal if the kernel leaves the last byte of its workspace unwritten: the memory plan counts on
 // all that a kernel asks for, and --check_memory looks at the end of the plan. Kernels whose
 // workspace is a library's are not checked.
 absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
-                                     const KernelRequest& request, absl::Span<const Array> inputs);
+                                     const KernelRequest& request, absl::Span<const Array> inputs,
+                                     const CallRegions& regions = {});
 
 // The outputs of one use of an operator by the backend's default kernel; of a view or an assembly
 // as the operator says that they lie. Inputs have the types as realized; so do the outputs, whose
@@ -47,7 +56,8 @@ absl::Status CheckWorkspaceIsWritten(Backend& backend, const Kernel& kernel,
 absl::StatusOr<std::vector<Array>> RunOperator(Backend& backend, const Operator& op,
                                                const Attributes& attributes,
                                                absl::Span<const Array> inputs,
-                                               absl::Span<const TensorType> outputs);
+                                               absl::Span<const TensorType> outputs,
+                                               const CallRegions& regions = {});
 
 }  // namespace tessera::operator_tests
 

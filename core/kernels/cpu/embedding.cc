@@ -31,7 +31,7 @@ absl::Status Embedding(const KernelCall& call) {
   const TensorView &table = call.inputs[EmbeddingInput::kTable],
                    &ids = call.inputs[EmbeddingInput::kIds], &y = call.outputs[0];
   const int64_t columns = table.shape[1];
-  const TableRows rows = TableRowsOf(call.request.attributes, table.shape[0]);
+  const TableRows rows = TableRowsOf(call.input_regions, EmbeddingInput::kTable, table.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
   ParallelFor(call.request.threads, ids.elements(), grain, [&](int64_t begin, int64_t end) {
@@ -51,7 +51,7 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
                    &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1], count = ids.elements();
-  const TableRows rows = TableRowsOf(call.request.attributes, dtable.shape[0]);
+  const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   ParallelFor(call.request.threads, dtable.elements(), 16384, [&](int64_t begin, int64_t end) {
     std::memset(dtable.As<float>() + begin, 0, (end - begin) * sizeof(float));

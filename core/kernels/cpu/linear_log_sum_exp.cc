@@ -78,9 +78,9 @@ struct Part {
   int64_t begin, count;
 };
 
-// The target that is a chunk's first word.
-int64_t FirstTarget(const KernelCall& call, Part words) {
-  return TableRowsOf(call.request.attributes, 0).first + words.begin;
+// The target that is a chunk's first word; `weight` is the input that has a row for each word.
+int64_t FirstTarget(const KernelCall& call, int weight, Part words) {
+  return TableRowsOf(call.input_regions, weight, 0).first + words.begin;
 }
 
 // --- Forward ---
@@ -130,7 +130,7 @@ class BoundForward : public BoundKernel {
   }
 
   void AddChunk(const KernelCall& call, Part rows, Part words, const float* logits) {
-    const int64_t first = FirstTarget(call, words);
+    const int64_t first = FirstTarget(call, LinearLogSumExpInput::kW, words);
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const float* const row = logits + i * words.count;
@@ -264,7 +264,7 @@ class BoundGradient : public BoundKernel {
   }
 
   static void ToGradient(const KernelCall& call, Part rows, Part words, float* logits) {
-    const int64_t first = FirstTarget(call, words);
+    const int64_t first = FirstTarget(call, LinearLogSumExpGradInput::kW, words);
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t r = rows.begin + i;

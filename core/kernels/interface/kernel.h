@@ -17,6 +17,7 @@
 #include "core/graph/attributes.h"
 #include "core/kernels/interface/device.h"
 #include "core/kernels/interface/random_draw.h"
+#include "core/layout/layout.h"
 #include "core/tensor/shape.h"
 #include "core/tensor/tensor_view.h"
 
@@ -63,6 +64,9 @@ struct KernelCall {
   int64_t workspace_bytes = 0;
   const RandomDraw* draw = nullptr;  // of an operator that draws random numbers
   Stream* stream = nullptr;          // of the device, on which the work is issued
+  // By operand: which part of its global tensor it is. Empty if every operand is all of its tensor.
+  absl::Span<const Region> input_regions = {};
+  absl::Span<const Region> output_regions = {};
 };
 
 // A kernel made ready for one request: a library's primitive is built here, once. Run() allocates

@@ -23,7 +23,7 @@ absl::Status CheckIds(const TensorView& ids, int64_t rows) {
 absl::Status Embedding(const KernelCall& call) {
   const TensorView &table = call.inputs[EmbeddingInput::kTable],
                    &ids = call.inputs[EmbeddingInput::kIds], &y = call.outputs[0];
-  const TableRows rows = TableRowsOf(call.request.attributes, table.shape[0]);
+  const TableRows rows = TableRowsOf(call.input_regions, EmbeddingInput::kTable, table.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   ForEachIndex<2>(ids.shape, {ids.strides, Leading(y.strides, 1)}, [&](int64_t i, int64_t j) {
     const int64_t id = ids.As<int32_t>()[i] - rows.first;
@@ -38,7 +38,7 @@ absl::Status Embedding(const KernelCall& call) {
 absl::Status EmbeddingGrad(const KernelCall& call) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
                    &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
-  const TableRows rows = TableRowsOf(call.request.attributes, dtable.shape[0]);
+  const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   SetZero(dtable);
   ForEachIndex<2>(ids.shape, {ids.strides, Leading(dy.strides, 1)}, [&](int64_t i, int64_t j) {

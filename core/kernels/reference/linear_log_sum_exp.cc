@@ -23,7 +23,8 @@ absl::Status LinearLogSumExp(const KernelCall& call) {
   const TensorView &lse = call.outputs[LinearLogSumExpOutput::kLse],
                    &target_logit = call.outputs[LinearLogSumExpOutput::kTargetLogit];
   const int64_t vocabulary = w.shape[0], columns = w.shape[1];
-  const int64_t first_row = TableRowsOf(call.request.attributes, vocabulary).first;
+  const int64_t first_row =
+      TableRowsOf(call.input_regions, LinearLogSumExpInput::kW, vocabulary).first;
   double* const logits = static_cast<double*>(call.workspace);
   ForEachIndex<4>(targets.shape,
                   {Leading(x.strides, 1), targets.strides, lse.strides, target_logit.strides},
@@ -52,7 +53,7 @@ absl::Status LinearLogSumExpGrad(const KernelCall& call) {
   const TensorView &dx = call.outputs[LinearLogSumExpGradOutput::kDx],
                    &dw = call.outputs[LinearLogSumExpGradOutput::kDw];
   const int64_t vocabulary = w.shape[0], columns = w.shape[1];
-  const int64_t first_row = TableRowsOf(call.request.attributes, vocabulary).first;
+  const int64_t first_row = TableRowsOf(call.input_regions, Input::kW, vocabulary).first;
   SetZero(dx);
   SetZero(dw);
   ForEachIndex<6>(targets.shape,
