@@ -1,3 +1,6 @@
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 #include "tests/operators/case_list.h"
 
 namespace tessera::operator_tests {
@@ -93,6 +96,30 @@ void AddConcatCases(std::vector<Case>& cases) {
                {{"axis", int64_t{0}}}));
 }
 
+void AddZeroElsewhereCases(std::vector<Case>& cases) {
+  const auto add = [&](CaseInput x, Shape shape, Shape start) {
+    const Shape part = x.type.shape;
+    cases.push_back(MakeCase("zero_elsewhere", absl::StrCat("at ", ShapeToString(start)),
+                             {std::move(x)}, {{"shape", Ints(shape.begin(), shape.end())}}));
+    if (part == shape) return;
+    const Ints global(shape.begin(), shape.end());
+    cases.back().regions = {{{{start.begin(), start.end()}, global}},
+                            {{Ints(shape.size(), 0), global}}};
+  };
+  add(Normal({}), {}, {});
+  add(Normal({5}), {5}, {0});
+  add(Normal({3}), {7}, {0});
+  add(Normal({3}), {7}, {4});
+  add(Normal({0}), {7}, {7});
+  add(Normal({2, 5}), {4, 5}, {2, 0});
+  add(Normal({4, 2}), {4, 5}, {0, 3});
+  add(Normal({2, 3, 2}), {5, 4, 3}, {3, 1, 1});
+  add(Normal({20, 300}), {64, 301}, {13, 1});
+  for (DType dtype : kAllDTypes) {
+    if (dtype != DType::kF32) add(Integers(dtype, {3, 5}, 1, 100), {7, 6}, {2, 1});
+  }
+}
+
 }  // namespace
 
 std::vector<Case> ViewCases() {
@@ -111,6 +138,7 @@ std::vector<Case> ViewCases() {
     if (dtype == DType::kF32) continue;
     cases.push_back(MakeCase("copy", {Integers(dtype, {5, 37}, 0, 100)}));
   }
+  AddZeroElsewhereCases(cases);
   return cases;
 }
 

@@ -1,0 +1,55 @@
+// A split or broadcast tensor as partial values: each device has its own part, with zeros
+// elsewhere. Lowering inserts it where a Plan asks for a sum of what is split; no model records it.
+#include "core/ops/elementwise.h"
+#include "core/ops/input_check.h"
+#include "core/ops/operators.h"
+#include "core/ops/signatures.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+class ZeroElsewhereOp : public Operator {
+ public:
+  absl::string_view name() const override { return "zero_elsewhere"; }
+
+  absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
+                                                     const Attributes& attributes) const override {
+    const InputCheck check({"x"}, inputs, attributes);
+    RETURN_IF_ERROR(check.Count());
+    RETURN_IF_ERROR(check.ShapeAttribute("shape"));
+    const std::vector<int64_t>& shape = attributes.GetInts("shape");
+    const Shape& x = inputs[0].shape;
+    bool fits = shape.size() == x.size();
+    for (size_t d = 0; fits && d < x.size(); ++d) fits = x[d] <= shape[d];
+    if (!fits) {
+      return check.Misfit("shape", absl::StrCat("of the rank of x, ", TypeToString(inputs[0]),
+                                                ", and in no dimension below it"));
+    }
+    return std::vector<TensorType>{{inputs[0].dtype, Shape(shape.begin(), shape.end())}};
+  }
+
+  bool Differentiable(int input) const override { return false; }
+
+  std::vector<Signature> Signatures(const OpTypes& types) const override {
+    std::vector<Signature> signatures = {{{sbp::P()}, {sbp::P()}}};
+    for (size_t d = 0; d < types.inputs[0].shape.size(); ++d) {
+      signatures.push_back({{sbp::S(static_cast<int>(d))}, {sbp::P()}});
+    }
+    return signatures;
+  }
+
+  Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const override {
+    const Shape& shape = local.outputs[0].shape;
+    return {{"shape", std::vector<int64_t>(shape.begin(), shape.end())}};
+  }
+};
+
+}  // namespace
+
+const Operator& ZeroElsewhereOperator() {
+  static const ZeroElsewhereOp op;
+  return op;
+}
+
+}  // namespace tessera
