@@ -9,6 +9,7 @@
 #include "core/program/hazards.h"
 #include "core/program/in_place.h"
 #include "core/program/waits.h"
+#include "core/program/workspaces.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -31,6 +32,7 @@ class Assignment {
     AddDataWaits(program_);
     KeepBuffersUntilWaited(program_);
     DropUnusedKernels(program_);
+    RETURN_IF_ERROR(PlanWorkspaces(chooser_, program_));
     AssignWorkspaces();
     return absl::OkStatus();
   }
@@ -110,7 +112,7 @@ class Assignment {
   bool InPlaceAllowed(const Instruction& instruction, int32_t input, int32_t output) const {
     const ProgramValue& in = program_.values[input];
     const ProgramValue& out = program_.values[output];
-    if (in.type != out.type || !IsRowMajor(in.type.shape, in.strides) ||
+    if (in.type != out.type || in.packed != out.packed || !IsRowMajor(in.type.shape, in.strides) ||
         !IsRowMajor(out.type.shape, out.strides)) {
       return false;
     }
@@ -239,9 +241,6 @@ class Assignment {
   }
 
   void AssignWorkspaces() {
-    for (PlannedKernel& planned : program_.kernels) {
-      planned.workspace_bytes = chooser_.WorkspaceBytes(planned);
-    }
     for (int32_t i = 0; i < count(); ++i) {
       Instruction& instruction = program_.instructions[i];
       if (instruction.kind != InstructionKind::kKernel) continue;

@@ -5,6 +5,8 @@
 
 namespace tessera {
 
+namespace {
+
 StridedRange BytesOf(const ProgramValue& value) {
   const int64_t size = SizeOf(value.type.dtype);
   if (IsRowMajor(value.type.shape, value.strides)) {
@@ -16,6 +18,50 @@ StridedRange BytesOf(const ProgramValue& value) {
   shape.push_back(size);
   strides.push_back(1);
   return StridedRange(value.offset, shape, strides);
+}
+
+}  // namespace
+
+ValueBytes::ValueBytes(const Program& program) : program_(program) {
+  if (program.flats.empty()) return;
+  for (const ProgramValue& value : program.values) {
+    if (value.flat == kNone || value.buffer == kNone) continue;
+    groups_.try_emplace(value.buffer, Group{program.flats[value.flat].group.get(), value.offset,
+                                            SizeOf(value.type.dtype)});
+  }
+}
+
+const ValueBytes::Group* ValueBytes::GroupIn(int32_t buffer) const {
+  const auto found = groups_.find(buffer);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+StridedRange ValueBytes::Of(int32_t id) const {
+  const ProgramValue* value = &program_.values[id];
+  while (value->sliced_from != kNone) value = &program_.values[value->sliced_from];
+  const Group* const group = groups_.empty() ? nullptr : GroupIn(value->buffer);
+  if (group == nullptr) return BytesOf(*value);
+  if (value->flat != kNone) {
+    const FlatGroup::Range range = group->group->InGathered(program_.flats[value->flat].member);
+    return StridedRange(group->offset + range.begin * group->size,
+                        group->offset + range.end * group->size);
+  }
+  // The same bytes of each rank's part.
+  const StridedRange own = BytesOf(*value);
+  const int64_t part = group->group->part() * group->size;
+  return StridedRange(own.begin(), {group->group->ranks(), own.end() - own.begin()}, {part, 1});
+}
+
+int64_t ValueBytes::PaddingIn(int32_t buffer, const StridedRange& range) const {
+  const Group* const group = GroupIn(buffer);
+  if (group == nullptr) return 0;
+  int64_t padding = range.elements();
+  for (int member = 0; member < group->group->num_members(); ++member) {
+    const FlatGroup::Range held = group->group->InGathered(member);
+    padding -= StridedRange::Common(range, StridedRange(group->offset + held.begin * group->size,
+                                                        group->offset + held.end * group->size));
+  }
+  return padding;
 }
 
 void BufferContents::Entry::AddReader(Reader reader) {

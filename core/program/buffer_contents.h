@@ -6,14 +6,39 @@
 #include <cstdint>
 #include <map>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "core/program/program.h"
 #include "core/program/strided_range.h"
 
 namespace tessera {
 
-// The bytes of its buffer that a value covers.
-StridedRange BytesOf(const ProgramValue& value);
+// The bytes of its buffer that a value covers on any rank: of a slice, those of what it is sliced
+// from. In a buffer that holds a flat group, the parts of all ranks count as one behind the other,
+// so that members of which ranks hold different ranges cover different bytes.
+//
+// Thread safety: immutable after construction. The Program must outlive it.
+class ValueBytes {
+ public:
+  explicit ValueBytes(const Program& program);
+
+  StridedRange Of(int32_t value) const;
+  // The bytes in `range` of a buffer that belong to no member of its flat group: nothing writes
+  // them. 0 without a group.
+  int64_t PaddingIn(int32_t buffer, const StridedRange& range) const;
+
+ private:
+  // A flat group in a buffer.
+  struct Group {
+    const FlatGroup* group;
+    int64_t offset;  // of its first element
+    int64_t size;    // of an element
+  };
+  const Group* GroupIn(int32_t buffer) const;
+
+  const Program& program_;
+  absl::flat_hash_map<int32_t, Group> groups_;  // by buffer
+};
 
 // Keeps, for every byte that was written, which value and instruction wrote it last, and who has
 // read it since. Time per operation is logarithmic in the number of values that the buffer holds;

@@ -8,15 +8,9 @@
 namespace tessera {
 namespace {
 
-// One past the last byte of its buffer that a value touches.
-int64_t EndOf(const ProgramValue& value) {
-  return value.offset +
-         ExtentInElements(value.type.shape, value.strides) * SizeOf(value.type.dtype);
-}
-
-// Whether two values of one buffer overlap from their first to their last bytes.
-bool SpansOverlap(const ProgramValue& a, const ProgramValue& b) {
-  return a.offset < EndOf(b) && b.offset < EndOf(a);
+// Whether two ranges of one buffer overlap from their first to their last bytes.
+bool SpansOverlap(const StridedRange& a, const StridedRange& b) {
+  return a.begin() < b.end() && b.begin() < a.end();
 }
 
 // The buffers that hold several tensors.
@@ -34,7 +28,8 @@ std::vector<bool> SharedBuffers(const Program& program) {
 }
 
 // An instruction that gives bytes to another tensor comes after those that used them before.
-void AddReuse(const Program& program, std::vector<std::vector<int32_t>>& predecessors) {
+void AddReuse(const Program& program, const ValueBytes& bytes_of,
+              std::vector<std::vector<int32_t>>& predecessors) {
   const std::vector<bool> shared = SharedBuffers(program);
   absl::flat_hash_map<int32_t, BufferContents> contents;  // by buffer
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
@@ -42,7 +37,7 @@ void AddReuse(const Program& program, std::vector<std::vector<int32_t>>& predece
     const auto near = [&](int32_t id, const auto& visit) {
       const ProgramValue& value = program.values[id];
       if (!shared[value.buffer]) return;
-      const StridedRange bytes = BytesOf(value);
+      const StridedRange bytes = bytes_of.Of(id);
       contents[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
         visit(entry, program.TensorOf(entry.value) == program.TensorOf(id));
       });
@@ -62,7 +57,7 @@ void AddReuse(const Program& program, std::vector<std::vector<int32_t>>& predece
         }
       });
       const ProgramValue& value = program.values[id];
-      if (shared[value.buffer]) contents[value.buffer].Write(id, i, BytesOf(value));
+      if (shared[value.buffer]) contents[value.buffer].Write(id, i, bytes_of.Of(id));
     }
   }
 }
@@ -86,6 +81,7 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
     }
   }
   std::vector<std::vector<int32_t>> predecessors(program.instructions.size());
+  const ValueBytes bytes_of(program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     const auto add_writers = [&](int32_t id) {
@@ -97,7 +93,7 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
       for (int32_t part : written[program.TensorOf(id)]) {
         // A value without elements has no bytes, but its tensor must have been made.
         const bool empty = NumElements(value.type.shape) == 0;
-        if (empty || SpansOverlap(program.values[part], value))
+        if (empty || SpansOverlap(bytes_of.Of(part), bytes_of.Of(id)))
           predecessors[i].push_back(producer[part]);
       }
     };
@@ -114,7 +110,7 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
       }
     }
   }
-  AddReuse(program, predecessors);
+  AddReuse(program, bytes_of, predecessors);
   for (std::vector<int32_t>& list : predecessors) {
     std::sort(list.begin(), list.end());
     list.erase(std::unique(list.begin(), list.end()), list.end());

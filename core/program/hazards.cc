@@ -45,6 +45,7 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
   if (program.streams.size() == 1) return absl::OkStatus();
   std::vector<BufferContents> contents(program.buffers.size());
   std::vector<int32_t> writer(program.values.size(), kNone);
+  const ValueBytes bytes_of(program);
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     begin(i);
@@ -60,7 +61,7 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
       RETURN_IF_ERROR(require(Hazard::Kind::kOrder, id, writer[id]));
     }
     for (const int32_t id : instruction.inputs) {
-      const StridedRange bytes = BytesOf(program.values[id]);
+      const StridedRange bytes = bytes_of.Of(id);
       contents[program.values[id].buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
         if (StridedRange::Common(entry.bytes, bytes) == 0) return;
         status.Update(require(Hazard::Kind::kRead, id, entry.writer));
@@ -68,7 +69,7 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
       });
     }
     for (const int32_t id : instruction.outputs) {
-      const StridedRange bytes = BytesOf(program.values[id]);
+      const StridedRange bytes = bytes_of.Of(id);
       BufferContents& buffer = contents[program.values[id].buffer];
       buffer.ForEachNear(bytes, [&](BufferContents::Entry& entry) {
         if (StridedRange::Common(entry.bytes, bytes) == 0) return;

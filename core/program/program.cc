@@ -125,6 +125,7 @@ std::string Program::ToString() const {
     if (v.offset != 0) absl::StrAppend(&text, "+", v.offset);
     if (v.within != kNone) absl::StrAppend(&text, " of %", values[v.within].path);
     if (v.part != kNone) absl::StrAppend(&text, " holds ", parts[v.part].ToString(mesh));
+    if (v.packed) text += " packed";
     if (v.sliced_from != kNone) absl::StrAppend(&text, " slice of %", values[v.sliced_from].path);
     if (v.flat != kNone) {
       const FlatRule& flat = flats[v.flat];

@@ -91,6 +91,10 @@ struct ProgramValue {
   // begin behind `offset`, which is that of the group's first element, by their position in the
   // rank's part. `part` is then the member's part over the other axes, which the group has stored.
   int32_t flat = kNone;
+  // The part of each rank lies row-major by its own extents, in the first bytes of the padded part,
+  // as kernels take it that take no strides. It has no slices, and of views only such as have all
+  // elements in the same order; collectives cannot work on it.
+  bool packed = false;
 };
 
 // A kernel request with the kernel that serves it. Instructions of a Program that do equal work

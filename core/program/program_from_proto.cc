@@ -149,6 +149,7 @@ class Reader {
     RETURN_IF_ERROR(CheckOptional(message.gradient_of(), message_.values_size(), "value"));
     value.gradient_of = message.gradient_of();
     value.flat = message.flat();
+    value.packed = message.packed();
     value.buffer = message.buffer();
     value.offset = message.offset();
     value.within = message.within();

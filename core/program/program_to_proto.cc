@@ -23,6 +23,7 @@ void Set(const ProgramValue& value, ProgramProto::Value* message) {
   message->set_sliced_from(value.sliced_from);
   message->set_gradient_of(value.gradient_of);
   message->set_flat(value.flat);
+  message->set_packed(value.packed);
 }
 
 void Set(const KernelRequest& request, KernelRequestProto* message) {

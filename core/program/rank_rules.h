@@ -30,6 +30,9 @@ struct PartRule {
   Box At(const Mesh& mesh, absl::Span<const int> coordinates) const;
   // The shape of a value's buffer, which is the same on all ranks: shorter parts have padding.
   Shape LocalShape(const Mesh& mesh) const;
+  // Whether what some rank holds does not lie contiguously in its row-major buffer: a part is short
+  // in a dimension that is not the leading one.
+  bool Ragged(const Mesh& mesh) const;
   // "data: S(0) of [5, 3]", "[2, 3] at [2, 0] of [5, 3]", "[2, 3] at [2, 0] of [5, 3], data: S(0)"
   std::string ToString(const Mesh& mesh) const;
 

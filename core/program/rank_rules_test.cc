@@ -2,7 +2,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/backend.h"
+#include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/program/rank_rule_table.h"
@@ -144,6 +148,197 @@ TEST_F(RankRulesTest, AMemberOfAFlatGroupHasItsRange) {
   program.values[flat].flat = 0;
   program.inputs.push_back({"flat", flat});
   EXPECT_THAT(Error(), HasSubstr("flat: is [3], but up to 4 elements of its flat group"));
+}
+
+TEST_F(RankRulesTest, OperandsThatDoNotFitOnSomeRankAreRefused) {
+  Graph graph("test");
+  Tensor x = graph.Input("x", {DType::kF32, {3, 4}});
+  graph.SetOutput("y", Add(x, graph.Input("b", {DType::kF32, {3, 4}})));
+  made_ = std::make_unique<TestProgram>(graph, *backend_);
+  Program& program = made_->program;
+  program.mesh = *Mesh::Create({{"data", 2}});
+  RankRuleTable table(&program);
+  const auto rows = [&](int64_t count) {
+    return table.Enter(
+        PartRule{{count, 4}, {0, 0}, {count, 4}, MeshLayout({AxisLayout::Split(0)})});
+  };
+  Value("x").part = Value("add").part = rows(5);
+  Value("b").part = rows(6);
+  EXPECT_THAT(Error(), HasSubstr("add: on the rank at [1] its operands do not fit: "));
+}
+
+TEST_F(RankRulesTest, AnOutputThatIsNotPartialNeedsAllInputs) {
+  Graph graph("test");
+  graph.SetOutput("y", ReduceSum(graph.Input("x", {DType::kF32, {2, 4}}), {0}));
+  made_ = std::make_unique<TestProgram>(graph, *backend_);
+  Program& program = made_->program;
+  program.mesh = *Mesh::Create({{"data", 3}});
+  Value("x").part = RankRuleTable(&program).Enter(
+      PartRule{{4, 4}, {0, 0}, {4, 4}, MeshLayout({AxisLayout::Split(0)})});
+  EXPECT_THAT(Error(), HasSubstr("reduce_sum: the rank at [2] holds nothing of an input, but "
+                                 "reduce_sum is not partial"));
+}
+
+TEST_F(RankRulesTest, AKernelThatTakesRowMajorOperandsGetsNoShortColumns) {
+  const std::unique_ptr<Backend> cpu = MakeCpuBackend(1);
+  Graph graph("test");
+  graph.SetOutput("y", Softmax(graph.Input("x", {DType::kF32, {3, 4}}), 0));
+  made_ = std::make_unique<TestProgram>(graph, *cpu);
+  Program& program = made_->program;
+  program.mesh = *Mesh::Create({{"data", 2}});
+  Value("x").part = Value("softmax").part = RankRuleTable(&program).Enter(
+      PartRule{{3, 7}, {0, 0}, {3, 7}, MeshLayout({AxisLayout::Split(1)})});
+  EXPECT_THAT(Error(), HasSubstr("softmax: kernel 'highway' takes row-major operands; x is not on "
+                                 "every rank and needs a packed copy"));
+}
+
+TEST_F(RankRulesTest, ACollectiveReadsNoSlice) {
+  AddSlice();
+  const int32_t sum = made_->AddValue("sum", {DType::kF64, {3, 4}});
+  made_->InsertCollective(0, {.elements = 12, .dtype = DType::kF64, .mesh_axes = {"data"}},
+                          made_->Value("slice"), sum, "activations");
+  made_->program.outputs.push_back({"sum", sum});
+  EXPECT_THAT(Error(), HasSubstr("sum: cannot work on slice, which lies elsewhere on each rank; it "
+                                 "needs a copy"));
+}
+
+// Puts `value` where `where` lies.
+void PutOver(int32_t value, int32_t where, Program& program) {
+  program.values[value].buffer = program.values[where].buffer;
+  program.values[value].offset = program.values[where].offset;
+}
+
+// y = negate(slice of a), z = exp(x), where z is written over a row of a that only some rank's
+// slice has.
+TEST(PlantedFaults, AWriteOverARowOfAnyRanksSlice) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Graph graph("test");
+  Tensor x = graph.Input("x", {DType::kF32, {4}});
+  Tensor a = Square(graph.Input("b", {DType::kF32, {5, 4}}));
+  graph.SetOutput("z", Exp(x));
+  graph.SetOutput("y", Negate(Slice(a, 0, 0, 3)));
+  TestProgram made(graph, *backend);
+  Program& program = made.program;
+  program.mesh = *Mesh::Create({{"data", 2}});
+  RankRuleTable table(&program);
+  const int32_t rows =
+      table.Enter(PartRule{{5, 4}, {0, 0}, {5, 4}, MeshLayout({AxisLayout::Split(0)})});
+  const int32_t slice = program.instructions[made.Find("negate")].inputs[0];
+  program.values[slice].sliced_from = made.Value("square");
+  program.values[slice].part = program.values[made.Value("negate")].part = rows;
+  ASSERT_TRUE(made.Finish().ok()) << VerifyProgram(program);
+  PutOver(made.Value("exp"), made.Value("square"), program);
+  program.values[made.Value("exp")].offset += 4 * 4 * 8;  // row 4, of rank 1
+  program.buffers[program.values[slice].buffer].last = 3;
+  const int at = made.Find("exp");
+  EXPECT_THAT(
+      VerifyProgram(program).ToString(),
+      HasSubstr(absl::StrCat("instruction 2 (negate): reads ", program.value(slice).path,
+                             ", but instruction ", at, " (exp) has left exp in its bytes")));
+}
+
+// Two gradients in their bucket, and a third value written over the first before it is reduced.
+TEST(PlantedFaults, AValueOverwrittenWithinItsBucket) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Graph graph("test");
+  Tensor x = graph.Input("x", {DType::kF32, {4}});
+  const Tensor bucket = Concat({Exp(x), Square(x)}, 0);
+  graph.SetOutput("other", Negate(x));
+  graph.SetOutput("y", Tanh(bucket));
+  TestProgram made(graph, *backend);
+  Program& program = made.program;
+  program.mesh = *Mesh::Create({{"data", 2}});
+  const int32_t sum = made.AddValue("sum", {DType::kF64, {8}});
+  made.InsertCollective(made.Find("tanh"),
+                        {.elements = 8, .dtype = DType::kF64, .mesh_axes = {"data"}},
+                        made.Value("concat"), sum, "gradients");
+  made.ReplaceReads(made.Value("concat"), sum, made.Find("tanh"));
+  ASSERT_TRUE(made.Finish().ok()) << VerifyProgram(program);
+  PutOver(made.Value("negate"), made.Value("exp"), program);
+  EXPECT_THAT(VerifyProgram(program).ToString(),
+              HasSubstr("instruction 3 (sum): reads concat, but instruction 2 (negate) has left "
+                        "negate in its bytes"));
+}
+
+// Members of one array that lie at the same offset, on different ranks, do not overlap; writing the
+// array over a member does.
+TEST(PlantedFaults, AnArrayWrittenOverAMemberOfItsFlatGroup) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{4}}, {{4}}}, 2));
+  Graph graph("test");
+  Tensor x = graph.Input("x", {DType::kF32, {4}});
+  graph.SetOutput("first", Exp(x));
+  graph.SetOutput("second", Square(x));
+  graph.SetOutput("last", Negate(x));
+  TestProgram made(graph, *backend);
+  Program& program = made.program;
+  program.mesh = *Mesh::Create({{"data", 2}});
+  const int32_t array = made.AddValue("array", {DType::kF64, {4}});
+  RankRuleTable table(&program);
+  for (int member = 0; member < 2; ++member) {
+    ProgramValue& value = program.values[made.Value(member == 0 ? "exp" : "square")];
+    value.flat = table.Enter(FlatRule{group, 0, member});
+    value.buffer = program.values[array].buffer;
+    value.within = array;
+  }
+  program.values[made.Value("x")].flat = table.Enter(FlatRule{group, 0, 0});
+  program.instructions[made.Find("square")].inputs[0] = made.AddValue("x1", {DType::kF64, {4}});
+  program.values[made.Value("x1")].flat = table.Enter(FlatRule{group, 0, 1});
+  program.inputs.push_back({"x1", made.Value("x1")});
+  program.values[made.Value("negate")].flat = program.values[made.Value("x")].flat;
+  program.outputs.push_back({"array", array});
+  ASSERT_TRUE(made.Finish().ok()) << VerifyProgram(program);
+  PutOver(made.Value("negate"), made.Value("exp"), program);
+  EXPECT_THAT(VerifyProgram(program).ToString(),
+              HasSubstr("but instruction 2 (negate) has left negate in its bytes"));
+}
+
+// The reference, with a scratch memory for `negate` that is largest for 2 rows.
+class OddWorkspaces : public HostBackend {
+ public:
+  absl::string_view name() const override { return "odd"; }
+  absl::Span<const Kernel* const> kernels() const override { return kernels_; }
+  Processor processor() const override { return {"any", 1}; }
+
+ private:
+  static absl::Status Nothing(const KernelCall& call) { return absl::OkStatus(); }
+  static int64_t Bytes(const KernelRequest& request, const Processor& processor) {
+    return request.inputs[0].shape[0] == 2 ? 1000 : 10;
+  }
+  FunctionKernel negate_{"negate", "odd", Nothing, {.workspace_bytes = Bytes}};
+  std::vector<const Kernel*> kernels_ = {&negate_};
+};
+
+TEST(Workspaces, AreTheLargestOnAnyRank) {
+  OddWorkspaces backend;
+  const auto workspace = [&](int64_t rows) {
+    Graph graph("test");
+    graph.SetOutput("y", Negate(graph.Input("x", {DType::kF32, {3, 4}})));
+    TestProgram made(graph, backend);
+    made.program.mesh = *Mesh::Create({{"data", 3}});
+    const int32_t part =
+        RankRuleTable(&made.program)
+            .Enter(PartRule{{rows, 4}, {0, 0}, {rows, 4}, MeshLayout({AxisLayout::Split(0)})});
+    for (const char* path : {"x", "negate"}) made.program.values[made.Value(path)].part = part;
+    EXPECT_TRUE(made.Finish().ok()) << VerifyProgram(made.program);
+    return made.program.kernels[0].workspace_bytes;
+  };
+  EXPECT_EQ(workspace(9), 10);    // 3, 3, 3
+  EXPECT_EQ(workspace(8), 1000);  // 3, 3, 2
+  EXPECT_EQ(workspace(7), 10);    // 3, 3, 1
+}
+
+TEST(PartRule, IsRaggedIfAShortDimensionIsNotTheLeadingOne) {
+  const Mesh mesh = *Mesh::Create({{"data", 3}});
+  const auto ragged = [&](const Shape& global, int dim) {
+    return PartRule{global, Shape(global.size(), 0), global, MeshLayout({AxisLayout::Split(dim)})}
+        .Ragged(mesh);
+  };
+  EXPECT_FALSE(ragged({5, 4}, 0));
+  EXPECT_TRUE(ragged({4, 5}, 1));
+  EXPECT_FALSE(ragged({4, 6}, 1));
+  EXPECT_FALSE(ragged({4, 4}, 1));  // 2, 2 and none
+  EXPECT_FALSE(ragged({1, 5}, 1));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(const Program& program) : program_(program) {}
+  explicit Verifier(const Program& program) : program_(program), bytes_(program) {}
 
   absl::Status Run() {
     RETURN_IF_ERROR(CheckValues());
@@ -45,7 +45,8 @@ class Verifier {
 
   // Checks that values lie in their buffers, and those within a tensor in its bytes.
   absl::Status CheckValues() const {
-    for (const ProgramValue& value : program_.values) {
+    for (size_t id = 0; id < program_.values.size(); ++id) {
+      const ProgramValue& value = program_.values[id];
       if (value.buffer == kNone) continue;
       const int64_t end = value.offset + ExtentInElements(value.type.shape, value.strides) *
                                              SizeOf(value.type.dtype);
@@ -62,7 +63,9 @@ class Verifier {
       }
       if (tensor.type.dtype != value.type.dtype)
         return Error(value.path, "a view of another dtype");
-      if (!empty && (value.offset < tensor.offset || end > BytesOf(tensor).end())) {
+      const StridedRange bytes = BytesOf(static_cast<int32_t>(id));
+      const StridedRange around = BytesOf(value.within);
+      if (!empty && (bytes.begin() < around.begin() || bytes.end() > around.end())) {
         return Error(value.path, absl::StrCat("reaches outside of ", tensor.path));
       }
     }
@@ -76,7 +79,7 @@ class Verifier {
       return Error(value.path, "is set before its buffer is live");
     }
     RETURN_IF_ERROR(MarkWritten(value.path, id));
-    contents_[value.buffer].Write(id, kNone, BytesOf(value));
+    contents_[value.buffer].Write(id, kNone, BytesOf(id));
     return absl::OkStatus();
   }
 
@@ -101,7 +104,7 @@ class Verifier {
       return overlap(parts->second.by_end.begin()->second.value);
     }
     Parts& parts = parts_[value.within];
-    const StridedRange range = BytesOf(value);
+    const StridedRange range = BytesOf(id);
     if (range.elements() == 0) return absl::OkStatus();
     if (written_[value.within]) return overlap(value.within);
     for (auto it = parts.by_end.upper_bound(range.begin()); it != parts.by_end.end(); ++it) {
@@ -110,7 +113,7 @@ class Verifier {
       } else if (!parts.interleaved) {
         break;
       }
-      if (StridedRange::Common(BytesOf(program_.values[it->second.value]), range) > 0) {
+      if (StridedRange::Common(BytesOf(it->second.value), range) > 0) {
         return overlap(it->second.value);
       }
     }
@@ -143,7 +146,7 @@ class Verifier {
   absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) {
     const ProgramValue& value = program_.values[id];
     RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
-    const StridedRange bytes = BytesOf(value);
+    const StridedRange bytes = BytesOf(id);
     int64_t held = 0;
     absl::InlinedVector<const BufferContents::Entry*, 4> own, others;
     contents_[value.buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
@@ -154,7 +157,7 @@ class Verifier {
       (same ? own : others).push_back(&entry);
     });
     for (const BufferContents::Entry* other : others) {
-      bool overwritten = held < bytes.elements();
+      bool overwritten = held < bytes.elements() - bytes_.PaddingIn(value.buffer, bytes);
       for (const BufferContents::Entry* entry : own) {
         overwritten = overwritten || (entry->number < other->number &&
                                       StridedRange::Common(entry->bytes, other->bytes) > 0);
@@ -165,7 +168,8 @@ class Verifier {
                                   program_.values[other->value].path, " in its bytes"));
       }
     }
-    if (held < bytes.elements()) {
+    if (held < bytes.elements() &&
+        held < bytes.elements() - bytes_.PaddingIn(value.buffer, bytes)) {
       return Error(where, absl::StrCat("reads ", value.path, ", which was not written"));
     }
     return absl::OkStatus();
@@ -174,14 +178,17 @@ class Verifier {
   absl::Status CheckWrite(const Instruction& instruction, int32_t i, int j) {
     const int32_t id = instruction.outputs[j];
     const ProgramValue& value = program_.values[id];
-    const StridedRange bytes = BytesOf(value);
+    const StridedRange bytes = BytesOf(id);
     RETURN_IF_ERROR(CheckLiveRange(Name(i), i, value.buffer));
     RETURN_IF_ERROR(MarkWritten(Name(i), id));
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       const ProgramValue& input = program_.values[instruction.inputs[k]];
-      if (input.buffer != value.buffer || StridedRange::Common(BytesOf(input), bytes) == 0)
+      if (input.buffer != value.buffer ||
+          StridedRange::Common(BytesOf(instruction.inputs[k]), bytes) == 0) {
         continue;
-      if (input.offset != value.offset || input.type != value.type ||
+      }
+      if (input.sliced_from != kNone || input.flat != value.flat || input.packed != value.packed ||
+          input.offset != value.offset || input.type != value.type ||
           !IsRowMajor(input.type.shape, input.strides) ||
           !IsRowMajor(value.type.shape, value.strides) ||
           !Allowed(instruction, static_cast<int>(k), j)) {
@@ -217,7 +224,9 @@ class Verifier {
       if (state.input == kNone) continue;
       const ProgramValue& input = program_.values[state.input];
       const ProgramValue& updated = program_.values[state.updated];
-      if (input.buffer != updated.buffer || input.offset != updated.offset) {
+      if (input.buffer != updated.buffer || input.offset != updated.offset ||
+          input.flat != updated.flat || input.part != updated.part ||
+          input.packed != updated.packed) {
         return Error(where, "is updated in other bytes than its input's");
       }
     }
@@ -278,7 +287,10 @@ class Verifier {
     bool interleaved = false;  // some part begins before another one ends
   };
 
+  StridedRange BytesOf(int32_t value) const { return bytes_.Of(value); }
+
   const Program& program_;
+  const ValueBytes bytes_;
   std::vector<BufferContents> contents_;       // by buffer
   std::vector<bool> written_;                  // by value
   absl::flat_hash_map<int32_t, Parts> parts_;  // by tensor, if it is written part by part

@@ -10,7 +10,8 @@ namespace tessera {
 // Returns Internal, in one line that names the instruction or value, unless
 // - operands have the types of their kernel's request, which follow the operator's shape rule, and
 //   those of collectives and copies are contiguous and have their elements;
-// - parts, slices and members of flat groups are what their rules say;
+// - parts, slices and members of flat groups are what their rules say, and the operands of a kernel
+//   fit each other on every rank and lie row-major there unless the kernel takes strides;
 // - a random draw covers the part of its tensor that the output is;
 // - kernels work on device and shared memory, collectives on shared memory;
 // - values lie in their buffers, and what lies within a tensor in its bytes;

@@ -1,10 +1,16 @@
 #include "core/program/verify_rank_rules.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/program/rank_binding.h"
+#include "core/program/rank_extents.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -53,13 +59,25 @@ class RankRuleVerifier {
                                   ShapeToString(locals_[value.part]), " on each rank"));
       }
       if (value.sliced_from != kNone) RETURN_IF_ERROR(CheckSlice(value));
+      if (value.within != kNone && value.packed != program_.values[value.within].packed &&
+          Ragged(value.packed ? value : program_.values[value.within])) {
+        return Error(value.path, absl::StrCat("and ", program_.values[value.within].path,
+                                              ", of which it is a view, are not both packed"));
+      }
+      if (value.packed) RETURN_IF_ERROR(CheckPacked(value));
     }
+    RETURN_IF_ERROR(CheckBesideFlatValues());
     for (const Instruction& instruction : program_.instructions) {
       for (const int32_t id : instruction.outputs) {
         if (program_.values[id].sliced_from == kNone) continue;
         return Error(instruction.path,
                      absl::StrCat("writes ", program_.values[id].path, ", a slice of ",
                                   program_.values[program_.values[id].sliced_from].path));
+      }
+      if (instruction.kind == InstructionKind::kKernel) {
+        RETURN_IF_ERROR(CheckKernel(instruction));
+      } else {
+        RETURN_IF_ERROR(CheckMove(instruction));
       }
     }
     return absl::OkStatus();
@@ -91,12 +109,52 @@ class RankRuleVerifier {
     const auto [entry, first] = in_buffer_.try_emplace(value.buffer, &value);
     const ProgramValue& other = *entry->second;
     const FlatRule& other_flat = program_.flats[other.flat];
-    if (other_flat.group != flat.group || other_flat.axis != flat.axis ||
-        other.offset != value.offset || other.type.dtype != value.type.dtype) {
+    const bool same = other_flat.group == flat.group || *other_flat.group == *flat.group;
+    if (!same || other_flat.axis != flat.axis || other.offset != value.offset ||
+        other.type.dtype != value.type.dtype) {
       return Error(value.path, absl::StrCat("is of another flat group than ", other.path,
                                             " in the same buffer, #", value.buffer));
     }
     return absl::OkStatus();
+  }
+
+  // Checks that what else lies in the buffer of a flat group lies in it contiguously.
+  absl::Status CheckBesideFlatValues() const {
+    if (in_buffer_.empty()) return absl::OkStatus();
+    for (const ProgramValue& value : program_.values) {
+      const auto found = in_buffer_.find(value.buffer);
+      if (value.flat != kNone || found == in_buffer_.end()) continue;
+      const ProgramValue& member = *found->second;
+      const int64_t part = program_.flats[member.flat].group->part() * SizeOf(member.type.dtype);
+      if (value.offset < member.offset ||
+          value.offset + NumBytes(value.type) > member.offset + part ||
+          !IsRowMajor(value.type.shape, value.strides)) {
+        return Error(value.path, absl::StrCat("is no range of the flat group of ", member.path,
+                                              " in the same buffer, #", value.buffer));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that a packed value is row-major, and all of the tensor that it is a view of.
+  absl::Status CheckPacked(const ProgramValue& value) const {
+    if (!IsRowMajor(value.type.shape, value.strides) || value.flat != kNone) {
+      return Error(value.path, "is packed, but not row-major");
+    }
+    if (value.within == kNone) return absl::OkStatus();
+    const ProgramValue& tensor = program_.values[value.within];
+    const auto held = [&](const ProgramValue& of, absl::Span<const int> rank) {
+      return NumElements(of.part == kNone ? of.type.shape
+                                          : program_.parts[of.part].At(program_.mesh, rank).extent);
+    };
+    bool all = value.offset == tensor.offset && value.sliced_from == kNone;
+    const int32_t ids[] = {static_cast<int32_t>(&value - program_.values.data()), value.within};
+    for (const MeshCoordinates& rank : RanksOfAllShapes(program_, ids)) {
+      all = all && held(value, rank) == held(tensor, rank);
+    }
+    if (all) return absl::OkStatus();
+    return Error(value.path, absl::StrCat("is packed, and not all of ", tensor.path,
+                                          ", of which it is a view"));
   }
 
   absl::Status CheckSlice(const ProgramValue& slice) const {
@@ -109,9 +167,11 @@ class RankRuleVerifier {
       return error("it does not lie within the same tensor");
     }
     if (base.sliced_from != kNone) {
-      if (program_.values[base.sliced_from].sliced_from == kNone) return absl::OkStatus();
-      return error("that is a view of a slice");
+      return program_.values[base.sliced_from].sliced_from == kNone
+                 ? CheckViewOfSlice(slice, base)
+                 : error("that is a view of a slice");
     }
+    if (base.packed || slice.packed) return error("it is packed");
     if (slice.offset != base.offset || slice.strides != base.strides) {
       return error("its offset or strides are others");
     }
@@ -130,7 +190,130 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
+  // Checks that a view of a slice lies in it, and knows where ranks hold less.
+  absl::Status CheckViewOfSlice(const ProgramValue& view, const ProgramValue& slice) const {
+    const auto end = [](const ProgramValue& value) {
+      return value.offset +
+             ExtentInElements(value.type.shape, value.strides) * SizeOf(value.type.dtype);
+    };
+    if (view.offset < slice.offset || end(view) > end(slice)) {
+      return Error(view.path, absl::StrCat("reaches outside of ", slice.path));
+    }
+    const PartRule& part = program_.parts[slice.part];
+    const auto held = [&](int rank) {  // none holds less than the last rank
+      return NumElements(part.At(program_.mesh, program_.mesh.CoordinatesOf(rank)).extent);
+    };
+    if (view.part == kNone && held(0) != held(program_.mesh.size() - 1)) {
+      return Error(view.path, absl::StrCat("holds as much on all ranks; ", slice.path,
+                                           ", of which it is a view, does not"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that collectives and copies, which move padding too, work on what is the same for all
+  // ranks.
+  absl::Status CheckMove(const Instruction& instruction) {
+    for (const std::vector<int32_t>* operands : {&instruction.inputs, &instruction.outputs}) {
+      for (const int32_t id : *operands) {
+        const ProgramValue& value = program_.values[id];
+        const bool moves = value.sliced_from != kNone || value.flat != kNone;
+        if (!moves && !(value.packed && Ragged(value))) continue;
+        return Error(instruction.path, absl::StrCat("cannot work on ", value.path, ", which lies ",
+                                                    moves ? "elsewhere" : "in other strides",
+                                                    " on each rank; it needs a copy"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that a kernel's operands fit each other on every rank, and lie as it takes them.
+  absl::Status CheckKernel(const Instruction& instruction) {
+    const Kernel& kernel = *program_.KernelOf(instruction).kernel;
+    bool differs = false;
+    for (const bool output : {false, true}) {
+      const std::vector<int32_t>& ids = output ? instruction.outputs : instruction.inputs;
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const ProgramValue& value = program_.values[ids[i]];
+        differs = differs || value.part != kNone || value.flat != kNone;
+        const bool row_major =
+            value.packed || (IsRowMajor(value.type.shape, value.strides) && !Ragged(value));
+        const int index = static_cast<int>(i);
+        if (row_major || (output ? kernel.StridedOutput(index) : kernel.StridedInput(index))) {
+          continue;
+        }
+        return Error(instruction.path,
+                     absl::StrCat("kernel '", kernel.name(), "' takes row-major operands; ",
+                                  value.path, " is not on every rank and needs a packed copy"));
+      }
+    }
+    return differs ? CheckOnRanks(instruction) : absl::OkStatus();
+  }
+
+  // Checks that a kernel's operands, of which ranks hold different parts, fit each other.
+  absl::Status CheckOnRanks(const Instruction& instruction) {
+    std::vector<int32_t> work = {instruction.kernel}, operands;
+    for (const std::vector<int32_t>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (const int32_t id : *ids) {
+        work.push_back(program_.values[id].part);
+        work.push_back(program_.values[id].flat);
+        operands.push_back(id);
+      }
+    }
+    // Equal work has to be looked at once.
+    if (!seen_.insert(std::move(work)).second) return absl::OkStatus();
+    for (const MeshCoordinates& rank : RanksOfAllShapes(program_, operands)) {
+      const RankBinding& binding = ranks_.try_emplace(rank, &program_, rank).first->second;
+      RETURN_IF_ERROR(CheckOnRank(instruction, binding, rank));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether what some rank holds of a value is not row-major, unless it is packed.
+  bool Ragged(const ProgramValue& value) {
+    if (value.part == kNone || value.flat != kNone) return false;
+    const auto [entry, added] = ragged_.try_emplace(value.part, false);
+    if (added) entry->second = program_.parts[value.part].Ragged(program_.mesh);
+    return entry->second;
+  }
+
+  absl::Status CheckOnRank(const Instruction& instruction, const RankBinding& binding,
+                           const MeshCoordinates& rank) const {
+    const LocalWork work = LocalWorkOf(program_, instruction, binding);
+    if (work == LocalWork::kIdentity) {
+      for (const int32_t id : instruction.outputs) {
+        const ProgramValue& value = program_.values[id];
+        const bool partial = value.part != kNone && program_.parts[value.part].layout.partial();
+        if (partial || NumElements(binding.ShapeOf(id)) == 0) continue;
+        return Error(instruction.path, absl::StrCat("the rank at [", absl::StrJoin(rank, ", "),
+                                                    "] holds nothing of an input, but ", value.path,
+                                                    " is not partial"));
+      }
+    }
+    if (work != LocalWork::kOwn) return absl::OkStatus();
+    const KernelRequest request = LocalRequest(program_, instruction, binding);
+    size_t inputs = request.inputs.size();
+    for (const Epilogue& epilogue : request.epilogues) inputs -= epilogue.extra_inputs;
+    const auto outputs =
+        program_.KernelOf(instruction)
+            .op->InferTypes(absl::MakeConstSpan(request.inputs).first(inputs), request.attributes);
+    const auto error = [&](absl::string_view what) {
+      return Error(instruction.path, absl::StrCat("on the rank at [", absl::StrJoin(rank, ", "),
+                                                  "] its operands do not fit: ", what));
+    };
+    if (!outputs.ok()) return error(outputs.status().message());
+    for (size_t j = 0; j < outputs->size(); ++j) {
+      if ((*outputs)[j].shape == request.outputs[j].shape) continue;
+      return error(absl::StrCat(program_.values[instruction.outputs[j]].path, " is ",
+                                ShapeToString(request.outputs[j].shape), " and should be ",
+                                ShapeToString((*outputs)[j].shape)));
+    }
+    return absl::OkStatus();
+  }
+
   const Program& program_;
+  absl::flat_hash_map<int32_t, bool> ragged_;       // by part
+  absl::flat_hash_set<std::vector<int32_t>> seen_;  // a kernel, and each operand's rules
+  absl::node_hash_map<MeshCoordinates, RankBinding> ranks_;
   std::vector<Shape> locals_;                                    // by part
   absl::flat_hash_map<int32_t, const ProgramValue*> in_buffer_;  // its first flat value
 };

@@ -111,16 +111,22 @@ Executor& Engine::executor(absl::string_view program) {
   return *it->second;
 }
 
-absl::Status Engine::CopyInput(absl::string_view program, absl::string_view input, size_t count) {
+TensorView Engine::PaddedViewOf(absl::string_view program, int32_t value) {
   Executor& exec = executor(program);
-  const int32_t value = exec.program().FindInput(input);
-  const int64_t elements = NumElements(exec.program().value(value).type.shape);
-  if (static_cast<int64_t>(count) != elements) {
-    return absl::InvalidArgumentError(absl::StrCat("input '", input, "' of program '", program,
-                                                   "' has ", elements, " elements, not ", count));
+  TensorView view = exec.ViewOf(value);
+  const ProgramValue& v = exec.program().value(value);
+  if (v.flat == kNone) view.shape = v.type.shape;
+  return view;
+}
+
+absl::Status Engine::WriteValue(absl::string_view program, absl::string_view what, int32_t value,
+                                size_t count) {
+  const TensorView view = PaddedViewOf(program, value);
+  if (static_cast<int64_t>(count) != view.elements()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", what, "' of program '", program, "' has ",
+                                                   view.elements(), " elements, not ", count));
   }
-  return backend_->CopyToDevice(exec.AddressOf(value), staging_.data(),
-                                static_cast<int64_t>(staging_.size()));
+  return backend_->CopyToDevice(view.data, staging_.data(), view.elements() * SizeOf(view.dtype));
 }
 
 absl::StatusOr<DType> Engine::InputDType(absl::string_view program, absl::string_view input) {
@@ -136,14 +142,14 @@ absl::Status Engine::SetInput(absl::string_view program, absl::string_view input
                               absl::Span<const int32_t> values) {
   ASSIGN_OR_RETURN(const DType dtype, InputDType(program, input));
   ToDevice(values, dtype, staging_);
-  return CopyInput(program, input, values.size());
+  return WriteValue(program, input, executor(program).program().FindInput(input), values.size());
 }
 
 absl::Status Engine::SetInput(absl::string_view program, absl::string_view input,
                               absl::Span<const double> values) {
   ASSIGN_OR_RETURN(const DType dtype, InputDType(program, input));
   ToDevice(values, dtype, staging_);
-  return CopyInput(program, input, values.size());
+  return WriteValue(program, input, executor(program).program().FindInput(input), values.size());
 }
 
 absl::Status Engine::SetScalarIfRead(absl::string_view program, absl::string_view input,
@@ -151,7 +157,7 @@ absl::Status Engine::SetScalarIfRead(absl::string_view program, absl::string_vie
   const absl::StatusOr<DType> dtype = InputDType(program, input);
   if (!dtype.ok()) return absl::OkStatus();
   ToDevice(absl::MakeConstSpan(&value, 1), *dtype, staging_);
-  return CopyInput(program, input, 1);
+  return WriteValue(program, input, executor(program).program().FindInput(input), 1);
 }
 
 absl::Status Engine::Run(absl::string_view program) { return executor(program).Run(); }
@@ -177,14 +183,8 @@ absl::StatusOr<int32_t> Engine::StateValue(absl::string_view program, absl::stri
 absl::Status Engine::SetStateValues(absl::string_view program, absl::string_view path,
                                     absl::Span<const double> values) {
   ASSIGN_OR_RETURN(const int32_t id, StateValue(program, path));
-  Executor& exec = executor(program);
-  const TensorType& type = exec.program().value(id).type;
-  if (NumElements(type.shape) != static_cast<int64_t>(values.size())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "state '", path, "' has ", NumElements(type.shape), " elements, not ", values.size()));
-  }
-  ToDevice(values, type.dtype, staging_);
-  return backend_->CopyToDevice(exec.AddressOf(id), staging_.data(), NumBytes(type));
+  ToDevice(values, executor(program).program().value(id).type.dtype, staging_);
+  return WriteValue(program, path, id, values.size());
 }
 
 absl::Status Engine::ReadStateValues(absl::string_view program, absl::string_view path,
@@ -195,16 +195,16 @@ absl::Status Engine::ReadStateValues(absl::string_view program, absl::string_vie
 
 absl::Status Engine::ReadValue(absl::string_view program, absl::string_view what, int32_t value,
                                absl::Span<double> values) {
-  Executor& exec = executor(program);
-  const TensorType& type = exec.program().value(value).type;
-  if (NumElements(type.shape) != static_cast<int64_t>(values.size())) {
+  const TensorView view = PaddedViewOf(program, value);
+  if (view.elements() != static_cast<int64_t>(values.size())) {
     return absl::InvalidArgumentError(absl::StrCat("'", what, "' of program '", program, "' has ",
-                                                   NumElements(type.shape), " elements, not ",
+                                                   view.elements(), " elements, not ",
                                                    values.size()));
   }
-  staging_.resize(NumBytes(type));
-  RETURN_IF_ERROR(backend_->CopyToHost(staging_.data(), exec.AddressOf(value), NumBytes(type)));
-  WithElementType(type.dtype, [&](auto element) {
+  staging_.resize(view.elements() * SizeOf(view.dtype));
+  RETURN_IF_ERROR(
+      backend_->CopyToHost(staging_.data(), view.data, static_cast<int64_t>(staging_.size())));
+  WithElementType(view.dtype, [&](auto element) {
     using From = decltype(element);
     const From* from = reinterpret_cast<const From*>(staging_.data());
     for (size_t i = 0; i < values.size(); ++i) values[i] = Convert<double>(from[i]);

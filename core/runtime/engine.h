@@ -22,7 +22,7 @@
 
 namespace tessera {
 
-// A state of the run as it lies on the device.
+// A state of the run as it lies on the device of a rank.
 struct StateInfo {
   std::string path;
   Role role = Role::kParameter;
@@ -68,8 +68,10 @@ class Engine {
   Backend& backend() { return *backend_; }
   const EngineOptions& options() const { return options_; }
 
-  // Inputs are converted to the dtype in which the backend keeps them. NotFound where the Program
-  // has no such input; InvalidArgument where the number of elements differs.
+  // Values of inputs, outputs and states are those of this rank's padded part, in row-major order.
+  //
+  // Inputs are converted to the dtype in which the backend keeps them. NotFound if the Program has
+  // no such input; InvalidArgument if the number of elements differs.
   absl::Status SetInput(absl::string_view program, absl::string_view input,
                         absl::Span<const int32_t> values);
   absl::Status SetInput(absl::string_view program, absl::string_view input,
@@ -114,8 +116,11 @@ class Engine {
 
   absl::Status AllocateArena(MemorySpace space);
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
-  // Copies `count` elements from staging_ to an input that is there.
-  absl::Status CopyInput(absl::string_view program, absl::string_view input, size_t count);
+  // The padded part of a value; of a member of a flat group, what this rank holds.
+  TensorView PaddedViewOf(absl::string_view program, int32_t value);
+  // Copies `count` elements from staging_ to a value.
+  absl::Status WriteValue(absl::string_view program, absl::string_view what, int32_t value,
+                          size_t count);
   // The value of a state of a Program: its input, or the updated one if the input is not read.
   absl::StatusOr<int32_t> StateValue(absl::string_view program, absl::string_view path);
   absl::Status ReadValue(absl::string_view program, absl::string_view what, int32_t value,

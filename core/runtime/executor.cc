@@ -5,6 +5,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "core/runtime/identities.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -18,6 +19,7 @@ struct Executor::Bound {
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
   std::unique_ptr<RandomDraw> draw;
+  std::vector<Region> input_regions, output_regions;
   // A collective has:
   const CollectiveRequest* collective = nullptr;
   int group = 0;
@@ -60,9 +62,11 @@ bool Overlap(const Bound& a, const Bound& b) {
 
 Executor::~Executor() = default;
 
-void* Executor::AddressOf(int32_t value) const {
-  const ArenaAddress address = program_->AddressOf(value);
-  return arenas_[address.space] + address.offset;
+TensorView Executor::ViewOf(int32_t value) const {
+  const ProgramValue& v = program_->value(value);
+  const ArenaAddress address = binding_->AddressOf(value);
+  return {arenas_[address.space] + address.offset, v.type.dtype, binding_->ShapeOf(value),
+          binding_->StridesOf(value)};
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* program, Backend* backend,
@@ -74,10 +78,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
   executor->arenas_ = arenas;
   executor->collectives_ = rank.collectives;
   executor->coordinates_ = program->mesh.CoordinatesOf(rank.rank);
+  executor->binding_ = std::make_unique<RankBinding>(program, executor->coordinates_);
   RETURN_IF_ERROR(executor->CreateStreams());
-  for (const PlannedKernel& planned : program->kernels) {
-    ASSIGN_OR_RETURN(executor->kernels_.emplace_back(), planned.kernel->Bind(planned.request));
-  }
+  executor->kernels_.resize(program->kernels.size());
   executor->bound_.reserve(program->instructions.size());
   for (const Instruction& instruction : program->instructions) {
     RETURN_IF_ERROR(executor->Bind(instruction));
@@ -108,31 +111,120 @@ absl::Status Executor::CreateStreams() {
 }
 
 absl::Status Executor::Bind(const Instruction& instruction) {
-  const auto view = [&](int32_t id) {
-    const ProgramValue& value = program_->value(id);
-    return TensorView{AddressOf(id), value.type.dtype, value.type.shape, value.strides};
-  };
   Bound bound;
   bound.stream = streams_[instruction.stream].get();
+  if (instruction.kind == InstructionKind::kKernel) {
+    RETURN_IF_ERROR(BindKernel(instruction, bound));
+    bound_.push_back(std::move(bound));
+    return absl::OkStatus();
+  }
+  // Collectives and copies move padding too, but for members of a flat group, which have none.
+  const auto view = [&](int32_t id) {
+    TensorView view = ViewOf(id);
+    if (program_->value(id).flat == kNone) view.shape = program_->value(id).type.shape;
+    return view;
+  };
   for (int32_t id : instruction.inputs) bound.inputs.push_back(view(id));
   for (int32_t id : instruction.outputs) bound.outputs.push_back(view(id));
-  if (instruction.kind == InstructionKind::kKernel) {
-    const PlannedKernel& planned = program_->KernelOf(instruction);
-    bound.kernel = kernels_[instruction.kernel].get();
-    bound.request = &planned.request;
-    if (instruction.draw != kNone) {
-      bound.draw = std::make_unique<RandomDraw>(
-          program_->draws[instruction.draw].At(program_->mesh, coordinates_));
-    }
-    if (instruction.workspace != kNone) {
-      const Buffer& workspace = program_->buffers[instruction.workspace];
-      bound.workspace = arenas_[workspace.space] + workspace.offset;
-      bound.workspace_bytes = planned.workspace_bytes;
-    }
-  } else if (program_->Communicates(instruction)) {
-    RETURN_IF_ERROR(BindCollective(instruction, bound));
-  }
+  if (program_->Communicates(instruction)) RETURN_IF_ERROR(BindCollective(instruction, bound));
   bound_.push_back(std::move(bound));
+  return absl::OkStatus();
+}
+
+absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) {
+  const PlannedKernel& planned = program_->KernelOf(instruction);
+  bool differs = false;
+  for (int32_t id : instruction.inputs) {
+    bound.inputs.push_back(ViewOf(id));
+    differs = differs || binding_->Differs(id);
+  }
+  for (int32_t id : instruction.outputs) {
+    bound.outputs.push_back(ViewOf(id));
+    differs = differs || binding_->Differs(id);
+  }
+  bound.request = &planned.request;
+  if (differs) {
+    for (int32_t id : instruction.inputs) bound.input_regions.push_back(binding_->RegionOf(id));
+    for (int32_t id : instruction.outputs) bound.output_regions.push_back(binding_->RegionOf(id));
+  }
+  if (instruction.draw != kNone) {
+    bound.draw = std::make_unique<RandomDraw>(
+        program_->draws[instruction.draw].At(program_->mesh, coordinates_));
+  }
+  if (instruction.workspace != kNone) {
+    const Buffer& workspace = program_->buffers[instruction.workspace];
+    bound.workspace = arenas_[workspace.space] + workspace.offset;
+    bound.workspace_bytes = planned.workspace_bytes;
+  }
+  switch (LocalWorkOf(*program_, instruction, *binding_)) {
+    case LocalWork::kPlanned: {
+      ASSIGN_OR_RETURN(bound.kernel, PlannedKernelOf(instruction));
+      return absl::OkStatus();
+    }
+    case LocalWork::kOwn:
+      return BindOwnKernel(instruction, bound);
+    case LocalWork::kIdentity:
+      return BindIdentities(instruction, bound);
+    case LocalWork::kNothing:
+      identities_.push_back(std::make_unique<Identities>());
+      bound.kernel = identities_.back().get();
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<BoundKernel*> Executor::PlannedKernelOf(const Instruction& instruction) {
+  std::unique_ptr<BoundKernel>& kernel = kernels_[instruction.kernel];
+  if (kernel == nullptr) {
+    const PlannedKernel& planned = program_->KernelOf(instruction);
+    ASSIGN_OR_RETURN(kernel, planned.kernel->Bind(planned.request));
+  }
+  return kernel.get();
+}
+
+absl::Status Executor::BindOwnKernel(const Instruction& instruction, Bound& bound) {
+  const PlannedKernel& planned = program_->KernelOf(instruction);
+  KernelRequest request = LocalRequest(*program_, instruction, *binding_);
+  ASSIGN_OR_RETURN(const Kernel* kernel, LocalKernel(*backend_, planned, request));
+  OwnKernel& own = own_kernels_[absl::StrCat(kernel->name(), " ", request.Key())];
+  if (own.kernel == nullptr) {
+    const int64_t workspace = kernel->WorkspaceBytes(request, backend_->processor());
+    if (workspace > planned.workspace_bytes) {
+      return absl::InternalError(absl::StrCat(
+          "program '", program_->name, "', ", instruction.path, ": ", request.Key(), " needs ",
+          workspace, " bytes of workspace; ", planned.workspace_bytes, " are planned"));
+    }
+    own.request = std::move(request);
+    ASSIGN_OR_RETURN(own.kernel, kernel->Bind(own.request));
+  }
+  bound.request = &own.request;
+  bound.kernel = own.kernel.get();
+  return absl::OkStatus();
+}
+
+absl::Status Executor::BindIdentities(const Instruction& instruction, Bound& bound) {
+  auto identities = std::make_unique<Identities>();
+  for (size_t j = 0; j < instruction.outputs.size(); ++j) {
+    const ProgramValue& value = program_->value(instruction.outputs[j]);
+    TensorView view = bound.outputs[j];
+    if (view.elements() == 0) continue;
+    const AxisLayout* partial = nullptr;
+    if (value.part != kNone) {
+      for (const AxisLayout& axis : program_->parts[value.part].layout.axes()) {
+        if (axis.partial()) partial = &axis;
+      }
+    }
+    if (partial == nullptr) {
+      return absl::InternalError(
+          absl::StrCat("program '", program_->name, "', ", instruction.path, ": ", value.path,
+                       " is not partial, and this rank holds nothing of an input"));
+    }
+    // Padding may be written.
+    if (!view.row_major()) view.shape = value.type.shape;
+    RETURN_IF_ERROR(identities->Add(*backend_, std::move(view), partial->reduction));
+  }
+  bound.kernel = identities.get();
+  identities_.push_back(std::move(identities));
   return absl::OkStatus();
 }
 
@@ -197,7 +289,8 @@ absl::Status Executor::Start(int i) {
   Bound& bound = bound_[i];
   if (bound.kernel != nullptr) {
     return bound.kernel->Run({*bound.request, bound.inputs, bound.outputs, bound.workspace,
-                              bound.workspace_bytes, bound.draw.get(), bound.stream});
+                              bound.workspace_bytes, bound.draw.get(), bound.stream,
+                              bound.input_regions, bound.output_regions});
   }
   const void* const from = bound.inputs.empty() ? nullptr : bound.inputs[0].data;
   void* const to = bound.outputs.empty() ? nullptr : bound.outputs[0].data;

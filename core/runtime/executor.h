@@ -1,17 +1,21 @@
-// Runs one Program: each of its kernels is made ready once, every address is known, and a step is a
-// walk over an array.
+// Runs one Program on one rank: each of its kernels is made ready once, every address is known, and
+// a step is a walk over an array.
 #ifndef TESSERA_CORE_RUNTIME_EXECUTOR_H_
 #define TESSERA_CORE_RUNTIME_EXECUTOR_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/program.h"
+#include "core/program/rank_binding.h"
 #include "core/runtime/collectives.h"
+#include "core/tensor/tensor_view.h"
 
 namespace tessera {
 
@@ -33,6 +37,10 @@ struct RankPosition {
   Collectives* collectives = nullptr;
 };
 
+// Kernels work on what the rank holds of their operands. If that is less than the padded shapes, it
+// has requests of its own, each made ready once; a kernel of which it holds no output is skipped,
+// and one of which it holds no input gives the identity of what its outputs are partial over.
+//
 // The executor's thread issues all instructions in the Program's order. Kernels and copies go to a
 // stream of the backend for each of the Program's; collectives are started and make progress
 // meanwhile, until an instruction that waits for one, or that follows it on its stream, is due.
@@ -62,14 +70,28 @@ class Executor {
   absl::Status RunInstruction(int i);
 
   const Program& program() const { return *program_; }
-  void* AddressOf(int32_t value) const;
+  const RankBinding& binding() const { return *binding_; }
+  // What this rank holds of a value.
+  TensorView ViewOf(int32_t value) const;
 
  private:
   struct Bound;
   struct InstructionEvents;
+  // A request of this rank with its kernel.
+  struct OwnKernel {
+    KernelRequest request;
+    std::unique_ptr<BoundKernel> kernel;
+  };
   Executor() = default;
 
   absl::Status Bind(const Instruction& instruction);
+  absl::Status BindKernel(const Instruction& instruction, Bound& bound);
+  // Binds the kernel of the planned request, for all instructions that run it.
+  absl::StatusOr<BoundKernel*> PlannedKernelOf(const Instruction& instruction);
+  // The same for a request of this rank.
+  absl::Status BindOwnKernel(const Instruction& instruction, Bound& bound);
+  // Binds what writes the identities of an instruction of which this rank holds no input.
+  absl::Status BindIdentities(const Instruction& instruction, Bound& bound);
   absl::Status BindCollective(const Instruction& instruction, Bound& bound);
   // Decides before which instructions the thread waits for collectives.
   void PlanWaits();
@@ -87,10 +109,13 @@ class Executor {
   Backend* backend_ = nullptr;
   Arenas arenas_;
   Collectives* collectives_ = nullptr;
-  MeshCoordinates coordinates_;                        // of this rank
+  MeshCoordinates coordinates_;  // of this rank
+  std::unique_ptr<RankBinding> binding_;
   std::vector<std::unique_ptr<Stream>> streams_;       // by the Program's streams
-  std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels
-  std::vector<Bound> bound_;                           // by instruction
+  std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels; null: unused
+  std::map<std::string, OwnKernel> own_kernels_;       // by kernel and request
+  std::vector<std::unique_ptr<BoundKernel>> identities_;
+  std::vector<Bound> bound_;               // by instruction
   std::vector<int32_t> unfinished_;        // collectives that the end of the step awaits
   std::vector<InstructionEvents> timers_;  // by instruction; empty until RunTimed
   std::unique_ptr<Event> step_begin_, step_end_;

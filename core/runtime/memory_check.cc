@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/program/memory_plan.h"
 #include "core/program/verify.h"
+#include "core/runtime/strided_runs.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
@@ -194,10 +195,15 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
   const Program& in_a = a.executor(program).program();
   const Program& in_b = b.executor(program).program();
   for (size_t i = 0; i < in_a.outputs.size(); ++i) {
-    RETURN_IF_ERROR(CompareBytes(a, in_a.AddressOf(in_a.outputs[i].value), b,
-                                 in_b.AddressOf(in_b.outputs[i].value),
-                                 NumBytes(in_a.value(in_a.outputs[i].value).type),
-                                 absl::StrCat("output '", in_a.outputs[i].name, "'")));
+    const int32_t id = in_a.outputs[i].value;
+    const ArenaAddress at_a = a.executor(program).binding().AddressOf(id);
+    const ArenaAddress at_b = b.executor(program).binding().AddressOf(in_b.outputs[i].value);
+    // Padding may differ.
+    RETURN_IF_ERROR(ForEachRun(
+        a.executor(program).ViewOf(id), [&](int64_t offset, int64_t /*position*/, int64_t bytes) {
+          return CompareBytes(a, at_a + offset, b, at_b + offset, bytes,
+                              absl::StrCat("output '", in_a.outputs[i].name, "'"));
+        }));
   }
   return absl::OkStatus();
 }
@@ -210,7 +216,11 @@ class PlannedEnds {
  public:
   explicit PlannedEnds(const Program& program) : program_(program) {
     for (const Instruction& instruction : program.instructions) {
-      if (instruction.workspace != kNone) workspaces_.insert(instruction.workspace);
+      if (instruction.workspace != kNone) partly_used_.insert(instruction.workspace);
+    }
+    for (const ProgramValue& value : program.values) {
+      const bool differs = value.part != kNone || value.flat != kNone;
+      if (value.buffer != kNone && differs) partly_used_.insert(value.buffer);
     }
   }
 
@@ -223,8 +233,7 @@ class PlannedEnds {
       path_[buffer.space] = buffer.path;
       char last = 0;
       RETURN_IF_ERROR(guarded.ReadArena({buffer.space, end - 1}, absl::MakeSpan(&last, 1)));
-      // A kernel may leave parts of its workspace unused, or all of it.
-      if (last != pattern || workspaces_.contains(static_cast<int32_t>(b))) {
+      if (last != pattern || partly_used_.contains(static_cast<int32_t>(b))) {
         reached_[buffer.space] = true;
       }
     }
@@ -243,7 +252,9 @@ class PlannedEnds {
 
  private:
   const Program& program_;
-  absl::flat_hash_set<int32_t> workspaces_;
+  // A kernel may leave parts of its workspace unused, or all of it; a rank may hold less of a value
+  // than the padded part.
+  absl::flat_hash_set<int32_t> partly_used_;
   BySpace<bool> reached_;
   BySpace<std::string> path_;
 };

@@ -7,13 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "collectives/fake/fake.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
-#include "core/program/testing_program.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
-#include "core/runtime/world_memory.h"
+#include "core/runtime/testing_ranks.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -25,54 +23,16 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kElements = 12;
 
-// Internal, naming the first element that differs from what is expected.
-absl::Status Expect(absl::string_view what, const double* values, int64_t count,
-                    const std::function<double(int64_t)>& expected) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (std::abs(values[i] - expected(i)) > 1e-12 * std::abs(expected(i)) ||
-        values[i] != values[i]) {
-      return absl::InternalError(
-          absl::StrCat(what, "[", i, "] is ", values[i], ", not ", expected(i)));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// A rank with its backend, collectives and engine.
-struct RankRun {
-  std::unique_ptr<Backend> backend = MakeReferenceBackend();
-  std::unique_ptr<MeshCollectives> collectives;
-  std::unique_ptr<Engine> engine;
-
-  absl::Status Prepare(comm::World& rank, const Mesh& mesh, TestProgram& made) {
-    made.program.mesh = mesh;
-    RETURN_IF_ERROR(made.Finish());
-    ASSIGN_OR_RETURN(collectives, MeshCollectives::Create(mesh, &rank.communicator()));
-    CompiledRun compiled;
-    compiled.arenas = made.program.arenas;
-    compiled.programs.push_back(made.program);
-    EngineOptions options;
-    options.rank = {rank.rank(), collectives.get()};
-    options.allocate = ArenasOf(&rank, backend.get());
-    ASSIGN_OR_RETURN(engine, Engine::Create(std::move(compiled), backend.get(), options));
-    return absl::OkStatus();
-  }
-
-  absl::Status SetX(Engine& engine, const std::function<double(int64_t)>& value) {
-    std::vector<double> values(kElements);
-    for (int64_t i = 0; i < kElements; ++i) values[i] = value(i);
-    return engine.SetInput("test", "x", values);
+// A rank on the reference backend, of a Program of an input x and an output y.
+struct ReferenceRank : RankRun {
+  ReferenceRank() : RankRun(MakeReferenceBackend()) {}
+  absl::Status SetX(Engine& to, const std::function<double(int64_t)>& value) {
+    return Set(to, "x", value);
   }
   absl::Status ExpectY(const std::function<double(int64_t)>& expected) {
-    std::vector<double> values(kElements);
-    RETURN_IF_ERROR(engine->ReadOutput("test", "y", absl::MakeSpan(values)));
-    return Expect("y", values.data(), kElements, expected);
+    return Expect("y", expected);
   }
 };
-
-void ExpectOk(const std::vector<absl::Status>& statuses) {
-  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
-}
 
 double Input(int rank, int64_t i) { return 0.25 * rank - 0.125 * static_cast<double>(i % 5); }
 
@@ -85,7 +45,7 @@ TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
       Tensor x = graph.Input("x", {DType::kF32, {kElements}});
       Tensor a = Exp(x);
       graph.SetOutput("y", Multiply(a, Square(x)));
-      RankRun run;
+      ReferenceRank run;
       TestProgram made(graph, *run.backend);
       const int32_t sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
       made.InsertCollective(1, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
@@ -127,7 +87,7 @@ TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
           Tensor x = graph.Input("x", {DType::kF32, {kElements}});
           Tensor a = Exp(x);
           graph.SetOutput("y", Multiply(a, Square(x)));
-          RankRun run;
+          ReferenceRank run;
           TestProgram made(graph, *run.backend);
           const int32_t sum = made.AddValue("exp.sum", {DType::kF64, {kElements}});
           made.InsertCollective(
@@ -156,7 +116,7 @@ TEST(MeshCollectives, EachAxisOfAMeshIsAGroup) {
     Graph graph("test");
     Tensor x = graph.Input("x", {DType::kF32, {kElements}});
     graph.SetOutput("y", Negate(x));
-    RankRun run;
+    ReferenceRank run;
     TestProgram made(graph, *run.backend);
     const TensorType full = {DType::kF64, {kElements}}, half = {DType::kF64, {kElements / 2}};
     const int32_t scattered = made.AddValue("scattered", half), back = made.AddValue("back", full);
@@ -198,7 +158,7 @@ TEST(MeshCollectives, MessagesGoAroundTheRing) {
     Graph graph("test");
     Tensor x = graph.Input("x", {DType::kF32, {kElements}});
     graph.SetOutput("y", Negate(x));
-    RankRun run;
+    ReferenceRank run;
     TestProgram made(graph, *run.backend);
     const TensorType type = {DType::kF64, {kElements}};
     const int32_t received = made.AddValue("received", type),
@@ -282,7 +242,7 @@ std::string Error(const CollectiveRequest& request, const TensorType& output, bo
         ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", 1}}));
         Graph graph("test");
         graph.SetOutput("y", Negate(graph.Input("x", {DType::kF32, {kElements}})));
-        RankRun run;
+        ReferenceRank run;
         TestProgram made(graph, *run.backend);
         const int32_t made_output = made.AddValue("x.out", output);
         made.InsertCollective(0, request, made.Value("x"), made_output, "gradients");

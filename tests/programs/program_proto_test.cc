@@ -101,6 +101,7 @@ TEST(ProgramProto, RulesForRanksAreReadAsTheyWereWritten) {
   program.values[1].part = 1;
   program.values[2].sliced_from = 1;
   program.values[3].flat = 2;
+  program.values[4].packed = true;
   const std::string bytes = ToProto(program).SerializeAsString();
   ProgramProto message;
   ASSERT_TRUE(message.ParseFromString(bytes));

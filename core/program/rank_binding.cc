@@ -1,0 +1,116 @@
+#include "core/program/rank_binding.h"
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+bool Empty(const Shape& shape) { return NumElements(shape) == 0; }
+
+}  // namespace
+
+RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinates)
+    : program_(*program) {
+  for (const PartRule& part : program_.parts) {
+    parts_.push_back(part.At(program_.mesh, coordinates));
+  }
+  for (const FlatRule& flat : program_.flats) {
+    held_.push_back(flat.HeldAt(coordinates));
+    positions_.push_back(flat.InPartAt(coordinates));
+    flat_shapes_.push_back({held_.back().size()});
+  }
+}
+
+const Shape& RankBinding::ShapeOf(int32_t value) const {
+  const ProgramValue& v = program_.values[value];
+  if (v.flat != kNone) return flat_shapes_[v.flat];
+  return v.part == kNone ? v.type.shape : parts_[v.part].extent;
+}
+
+Strides RankBinding::StridesOf(int32_t value) const {
+  const ProgramValue& v = program_.values[value];
+  return v.packed ? RowMajorStrides(ShapeOf(value)) : v.strides;
+}
+
+int64_t RankBinding::ShiftOf(const ProgramValue& value) const {
+  if (value.flat != kNone) return positions_[value.flat].begin;
+  if (value.sliced_from == kNone) return 0;
+  const ProgramValue& base = program_.values[value.sliced_from];
+  if (base.sliced_from != kNone) return ShiftOf(base);
+  const Box& slice = parts_[value.part];
+  if (slice.empty()) return 0;
+  int64_t shift = 0;
+  for (size_t d = 0; d < slice.start.size(); ++d) {
+    const int64_t start = base.part == kNone ? 0 : parts_[base.part].start[d];
+    shift += (slice.start[d] - start) * base.strides[d];
+  }
+  return shift;
+}
+
+ArenaAddress RankBinding::AddressOf(int32_t value) const {
+  const ProgramValue& v = program_.values[value];
+  return program_.AddressOf(value) + ShiftOf(v) * SizeOf(v.type.dtype);
+}
+
+Region RankBinding::RegionOf(int32_t value) const {
+  const ProgramValue& v = program_.values[value];
+  if (v.flat != kNone) {
+    const FlatRule& flat = program_.flats[v.flat];
+    return {{held_[v.flat].begin}, {NumElements(flat.group->members()[flat.member].local)}};
+  }
+  const Shape& global = v.part == kNone ? v.type.shape : program_.parts[v.part].global;
+  Region region{std::vector<int64_t>(global.size(), 0), {global.begin(), global.end()}};
+  if (v.part != kNone)
+    region.start.assign(parts_[v.part].start.begin(), parts_[v.part].start.end());
+  return region;
+}
+
+LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,
+                      const RankBinding& rank) {
+  const auto padded = [&](int32_t id) {
+    return !rank.Differs(id) || rank.ShapeOf(id) == program.values[id].type.shape;
+  };
+  const auto nothing = [&](int32_t id) { return Empty(rank.ShapeOf(id)); };
+  if (std::all_of(instruction.inputs.begin(), instruction.inputs.end(), padded) &&
+      std::all_of(instruction.outputs.begin(), instruction.outputs.end(), padded)) {
+    return LocalWork::kPlanned;
+  }
+  if (std::all_of(instruction.outputs.begin(), instruction.outputs.end(), nothing)) {
+    return LocalWork::kNothing;
+  }
+  const bool lacks_input =
+      std::any_of(instruction.inputs.begin(), instruction.inputs.end(),
+                  [&](int32_t id) { return nothing(id) && !Empty(program.values[id].type.shape); });
+  return lacks_input ? LocalWork::kIdentity : LocalWork::kOwn;
+}
+
+KernelRequest LocalRequest(const Program& program, const Instruction& instruction,
+                           const RankBinding& rank) {
+  const PlannedKernel& planned = program.KernelOf(instruction);
+  KernelRequest request = planned.request;
+  // To a kernel its operands are all that there is: regions are in the call.
+  std::vector<Region> inputs, outputs;
+  const auto set = [&](int32_t id, TensorType& type, std::vector<Region>& regions) {
+    type.shape = rank.ShapeOf(id);
+    regions.push_back(
+        {std::vector<int64_t>(type.shape.size(), 0), {type.shape.begin(), type.shape.end()}});
+  };
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    set(instruction.inputs[i], request.inputs[i], inputs);
+  }
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    set(instruction.outputs[i], request.outputs[i], outputs);
+  }
+  request.attributes = planned.op->LocalAttributes(
+      planned.request.attributes, {request.inputs, request.outputs, inputs, outputs});
+  return request;
+}
+
+absl::StatusOr<const Kernel*> LocalKernel(const KernelCatalogue& catalogue,
+                                          const PlannedKernel& planned,
+                                          const KernelRequest& request) {
+  if (planned.kernel->Accepts(request)) return planned.kernel;
+  return DefaultKernel(catalogue, request);
+}
+
+}  // namespace tessera

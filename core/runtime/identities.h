@@ -1,0 +1,34 @@
+// What runs in place of a kernel on a rank that has nothing for it to work on.
+#ifndef TESSERA_CORE_RUNTIME_IDENTITIES_H_
+#define TESSERA_CORE_RUNTIME_IDENTITIES_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/kernels/interface/backend.h"
+#include "core/layout/layout.h"
+#include "core/tensor/tensor_view.h"
+
+namespace tessera {
+
+// Fills outputs with the values that change nothing in their reductions. Does nothing if it has no
+// outputs. Not thread-safe.
+class Identities : public BoundKernel {
+ public:
+  // `output` is partial, over some axis, with this reduction.
+  absl::Status Add(const Backend& backend, TensorView output, AxisLayout::Reduction reduction);
+  absl::Status Run(const KernelCall& call) override;
+
+ private:
+  struct Fill {
+    KernelRequest request;
+    std::unique_ptr<BoundKernel> kernel;
+    TensorView output;
+  };
+  std::vector<Fill> fills_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_RUNTIME_IDENTITIES_H_
