@@ -46,6 +46,14 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
   std::vector<BufferContents> contents(program.buffers.size());
   std::vector<int32_t> writer(program.values.size(), kNone);
   const ValueBytes bytes_of(program);
+  // What is there before the first instruction has readers too.
+  const auto set = [&](int32_t id) {
+    contents[program.values[id].buffer].Write(id, kNone, bytes_of.Of(id));
+  };
+  for (const NamedValue& input : program.inputs) set(input.value);
+  for (const ProgramState& state : program.states) {
+    if (state.input != kNone) set(state.input);
+  }
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     begin(i);

@@ -185,5 +185,27 @@ TEST_F(WaitsTest, ACollectiveOfTheWrongSizeIsRefused) {
                                  "99 f64 (sum) over data"));
 }
 
+// A parameter is reduced on another stream, and then updated in place: the update waits, although
+// nothing in the step has written what the collective reads.
+TEST(StateWaitsTest, AnUpdateWaitsForReadersOfTheStateOnOtherStreams) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Graph graph("test");
+  Tensor x = graph.Parameter("x", {kElements}, Initializer::Constant(0));
+  Tensor y = Square(x);
+  graph.SetState("x", Exp(x));
+  graph.SetOutput("y", y);
+  TestProgram made(graph, *backend);
+  const int32_t sum = made.AddValue("x.sum", kType);
+  made.InsertCollective(0, {.elements = kElements, .dtype = DType::kF64, .mesh_axes = {"data"}},
+                        made.Value("x"), sum, "parameters");
+  ASSERT_TRUE(made.Finish().ok());
+  const int32_t update = made.Find("exp");
+  EXPECT_THAT(made.program.instructions[update].waits, ElementsAre(0));
+  made.program.instructions[update].waits.clear();
+  EXPECT_THAT(VerifyProgram(made.program).ToString(),
+              HasSubstr("overwrites bytes with exp without a wait for instruction 0 (x.sum, on "
+                        "parameters)"));
+}
+
 }  // namespace
 }  // namespace tessera
