@@ -135,7 +135,7 @@ class DecisionFinder {
           if (state->role != Role::kParameter) continue;
           for (const State* other : states) {
             if (other->role == Role::kOptimizerState && other->type.shape == state->type.shape) {
-              parameter_of_[other->path] = state->path;
+              result_.parameter_of[other->path] = state->path;
             }
           }
         }
@@ -257,8 +257,8 @@ class DecisionFinder {
     }
     for (const Subject& subject : subjects_) {
       if (subject.role != Role::kOptimizerState) continue;
-      const auto parameter = parameter_of_.find(subject.path);
-      if (parameter == parameter_of_.end()) {
+      const auto parameter = result_.parameter_of.find(subject.path);
+      if (parameter == result_.parameter_of.end()) {
         Stored(subject.path);
         continue;
       }
@@ -275,7 +275,7 @@ class DecisionFinder {
         result_.updated[parameter->second] = it->second;
       }
     }
-    for (const auto& [state, parameter] : parameter_of_) {
+    for (const auto& [state, parameter] : result_.parameter_of) {
       const StoredLayout updated = result_.updated[parameter];
       result_.updated[state] = updated;
     }
@@ -344,8 +344,7 @@ class DecisionFinder {
   std::vector<std::string> graph_names_;  // quoted
   bool may_match_nothing_ = false;
   std::vector<Subject> subjects_;
-  PathIndex index_;                                             // of subjects
-  absl::flat_hash_map<std::string, std::string> parameter_of_;  // by path of optimizer state
+  PathIndex index_;  // of subjects
   absl::flat_hash_map<std::string, std::string> named_by_, grouped_by_;
   std::vector<int> first_member_;                                          // of each group
   std::vector<absl::flat_hash_map<OpId, std::string>> operator_named_by_;  // by Graph

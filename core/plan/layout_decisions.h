@@ -41,6 +41,8 @@ struct LayoutDecisions {
   // state is stored. By path of a parameter that is updated, or of its optimizer state.
   absl::flat_hash_map<std::string, StoredLayout> updated;
   std::vector<StoreGroup> groups;
+  // The parameter that optimizer state belongs to, and has the type of, by path.
+  absl::flat_hash_map<std::string, std::string> parameter_of;
   // For each Graph, the operators that the Plan names.
   std::vector<absl::flat_hash_map<OpId, AxisUses>> operators;
 };

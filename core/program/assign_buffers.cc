@@ -137,6 +137,7 @@ class Assignment {
     FindLiveRanges();
     for (ProgramState& state : program_.states) {
       if (state.updated == state.input) continue;
+      if (program_.values[state.updated].flat != kNone) continue;  // lies where it is kept
       if (CanUpdateInPlace(state)) {
         claimed_.insert(state.updated);
         continue;
@@ -188,9 +189,12 @@ class Assignment {
                                 : state.role == Role::kCache   ? Category::kCache
                                                                : Category::kOptimizerState;
       const int32_t value = state.input != kNone ? state.input : state.updated;
-      const int32_t buffer = Keep(BufferOf(value), category, -1, count());
-      assigned_[buffer].path = state.path;
-      assigned_[buffer].state = state.role != Role::kCache;
+      int32_t buffer = target_[BufferOf(value)];
+      if (buffer == kNone) {  // else another member of its flat group has it
+        buffer = Keep(BufferOf(value), category, -1, count());
+        if (program_.values[value].flat == kNone) assigned_[buffer].path = state.path;
+        assigned_[buffer].state = state.role != Role::kCache;
+      }
       target_[BufferOf(state.updated)] = buffer;
       Join(assigned_[buffer], program_.buffers[BufferOf(state.updated)]);
     }

@@ -14,10 +14,10 @@
 #include "core/layout/redistribution.h"
 #include "core/plan/check.h"
 #include "core/plan/complete.h"
-#include "core/plan/graph_layouts.h"
 #include "core/plan/layout_decisions.h"
 #include "core/plan/pass_names.h"
 #include "core/plan/rewrite.h"
+#include "core/plan/rewrite_and_lay_out.h"
 #include "core/program/assign_buffers.h"
 #include "core/program/kernel_chooser.h"
 #include "core/program/lower.h"
@@ -107,6 +107,7 @@ class RunLowering {
     if (stage.mesh_size() == 0) return lowering;
     ASSIGN_OR_RETURN(const Mesh mesh, Mesh::ForRanks(AxesFromProto(stage.mesh()), ranks));
     ASSIGN_OR_RETURN(lowering.decisions_, FindDecisions(stage, graphs, mesh));
+    ASSIGN_OR_RETURN(lowering.storage_, FlatStorage::Create(lowering.decisions_, graphs, mesh));
     lowering.finder_ = std::make_unique<RedistributionFinder>(mesh, &kPrices);
     return lowering;
   }
@@ -118,11 +119,11 @@ class RunLowering {
       ASSIGN_OR_RETURN(Program program, tessera::Lower(graph, chooser));
       return LoweredGraph{std::move(graph), std::move(program)};
     }
-    ASSIGN_OR_RETURN(const GraphLayouts layouts,
-                     LayOutGraph(recorded, number, finder_->mesh(), decisions_));
-    ASSIGN_OR_RETURN(Program program,
-                     tessera::Lower(recorded, {layouts, decisions_, *finder_}, chooser));
-    return LoweredGraph{std::move(recorded), std::move(program)};
+    ASSIGN_OR_RETURN(RewrittenGraph rewritten, RewriteAndLayOut(std::move(recorded), number, part,
+                                                                finder_->mesh(), decisions_));
+    const MeshDecisions mesh = {rewritten.layouts, decisions_, storage_, *finder_};
+    ASSIGN_OR_RETURN(Program program, tessera::Lower(rewritten.graph, mesh, chooser));
+    return LoweredGraph{std::move(rewritten.graph), std::move(program)};
   }
 
  private:
@@ -131,6 +132,7 @@ class RunLowering {
   static const RingPrices kPrices;
 
   LayoutDecisions decisions_;
+  FlatStorage storage_;
   std::unique_ptr<RedistributionFinder> finder_;  // null on one rank
 };
 

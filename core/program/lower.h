@@ -9,6 +9,7 @@
 #include "core/layout/redistribution.h"
 #include "core/plan/graph_layouts.h"
 #include "core/plan/layout_decisions.h"
+#include "core/program/flat_storage.h"
 #include "core/program/kernel_chooser.h"
 #include "core/program/program.h"
 
@@ -18,6 +19,7 @@ namespace tessera {
 struct MeshDecisions {
   const GraphLayouts& layouts;
   const LayoutDecisions& decisions;  // the stage's
+  const FlatStorage& storage;        // of the decisions' groups
   RedistributionFinder& finder;      // on the mesh
 };
 

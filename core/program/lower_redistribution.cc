@@ -1,5 +1,6 @@
 #include "core/program/lower_redistribution.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,10 +74,9 @@ absl::StatusOr<int32_t> Redistributor::Run(const Step& step, int32_t id) {
                             step.part);
     }
     case Kind::kZeroElsewhere:
-      break;
+      return ZeroElsewhere(step, id);
   }
-  return absl::UnimplementedError(
-      absl::StrCat(builder_.value(id).path, ": ", step.step.ToString(finder_->mesh())));
+  TESSERA_CHECK(false) << step.step.ToString(finder_->mesh());
 }
 
 CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation operation,
@@ -171,6 +171,35 @@ absl::StatusOr<int32_t> Redistributor::AllToAll(const Step& step, int32_t id) {
   return Unpack(step, exchanged, received);
 }
 
+absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t id) {
+  const std::string path = absl::StrCat(builder_.value(id).path, ".zero_elsewhere");
+  const DType dtype = builder_.value(id).type.dtype;
+  const Role role = builder_.value(id).role;
+  const bool scalar = step.shape.empty();
+  const Shape shape = scalar ? Shape{1} : step.shape, global = scalar ? Shape{1} : step.global;
+  const int32_t part = builder_.EnterPart(global, step.step.to);
+  if (!step.step.from.axis(step.step.axis).split()) {
+    // In one unit, all of it is coordinate 0's, and the others have nothing.
+    ASSIGN_OR_RETURN(id, builder_.Padded(id));
+    if (scalar) id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role, kNone);
+    const MeshLayout first =
+        step.step.from.With(step.step.axis, AxisLayout::Split(0, std::max<int64_t>(global[0], 1)));
+    ASSIGN_OR_RETURN(id,
+                     builder_.Slice(path, {dtype, shape}, id, builder_.EnterPart(global, first)));
+  }
+  Instruction instruction;
+  instruction.path = path;
+  instruction.inputs = {id};
+  const int32_t output = builder_.AddTensor(path, {dtype, shape}, role, part);
+  instruction.cost.bytes = 2.0 * static_cast<double>(NumBytes({dtype, shape}));
+  instruction.outputs = {output};
+  const std::vector<int64_t> sizes(shape.begin(), shape.end());
+  RETURN_IF_ERROR(
+      builder_.EmitKernel({"zero_elsewhere", {{"shape", sizes}}}, std::move(instruction)));
+  if (!scalar) return output;
+  return builder_.AddView(path, {dtype, {}}, output, RowMajorAt(0, {}), role, step.part);
+}
+
 absl::StatusOr<int32_t> Redistributor::EmitElementwise(absl::string_view op,
                                                        std::vector<int32_t> inputs, int32_t part) {
   const ProgramValue& value = builder_.value(inputs[0]);
@@ -186,26 +215,16 @@ absl::StatusOr<int32_t> Redistributor::EmitElementwise(absl::string_view op,
   return output;
 }
 
-absl::StatusOr<int32_t> Redistributor::EmitZeros(const std::string& path, const TensorType& type) {
-  Instruction instruction;
-  instruction.path = path;
-  instruction.cost.bytes = static_cast<double>(NumBytes(type));
-  instruction.outputs = {builder_.AddTensor(path, type, Role::kActivation, kNone)};
-  const int32_t output = instruction.outputs[0];
-  const std::vector<int64_t> shape(type.shape.begin(), type.shape.end());
-  RETURN_IF_ERROR(builder_.EmitKernel(
-      {"fill", {{"shape", shape}, {"dtype", type.dtype}, {"value", 0.0}}}, std::move(instruction)));
-  return output;
-}
-
 absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
   if (parts.consecutive()) return id;
   ASSIGN_OR_RETURN(id, builder_.Unsliced(id));
+  ASSIGN_OR_RETURN(id, builder_.Padded(id));
   ASSIGN_OR_RETURN(id, builder_.RowMajor(id));
   const std::string path = absl::StrCat(builder_.value(id).path, ".packed");
   const DType dtype = builder_.value(id).type.dtype;
   const int32_t packed =
       builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
+  builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
   const int64_t row = parts.inner, part = parts.outer * parts.p * row;
   int64_t written = parts.n * row;  // if the parts follow each other
   if (parts.outer == 1) {
@@ -216,8 +235,9 @@ absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
     written = parts.full() * part;
     if (parts.rest() > 0) {
       const int64_t missing = parts.p - parts.rest();
-      ASSIGN_OR_RETURN(const int32_t zeros, EmitZeros(absl::StrCat(path, ".padding"),
-                                                      {dtype, {parts.outer, missing, row}}));
+      ASSIGN_OR_RETURN(
+          const int32_t zeros,
+          builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, {parts.outer, missing, row}}));
       RETURN_IF_ERROR(builder_.PutInto(packed, zeros,
                                        {written + parts.rest() * row, {parts.p * row, row, 1}},
                                        absl::StrCat(path, ".padding")));
@@ -226,7 +246,8 @@ absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
   }
   if (written == parts.elements()) return packed;
   const Shape rest = {parts.elements() - written};
-  ASSIGN_OR_RETURN(const int32_t zeros, EmitZeros(absl::StrCat(path, ".padding"), {dtype, rest}));
+  ASSIGN_OR_RETURN(const int32_t zeros,
+                   builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, rest}));
   RETURN_IF_ERROR(
       builder_.PutInto(packed, zeros, RowMajorAt(written, rest), absl::StrCat(path, ".padding")));
   return packed;

@@ -56,6 +56,7 @@ class Redistributor {
   absl::StatusOr<int32_t> Reduce(const Step& step, int32_t id);
   absl::StatusOr<int32_t> ReduceLogSumExp(const Step& step, int32_t id);
   absl::StatusOr<int32_t> AllToAll(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> ZeroElsewhere(const Step& step, int32_t id);
 
   // A reduction that leaves what the step says: an all-reduce or a reduce-scatter.
   absl::StatusOr<int32_t> EmitReduction(const Step& step, Reduction reduction, int32_t id);
@@ -64,7 +65,6 @@ class Redistributor {
   // The elementwise operator `op`.
   absl::StatusOr<int32_t> EmitElementwise(absl::string_view op, std::vector<int32_t> inputs,
                                           int32_t part);
-  absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type);
 
   // Returns the parts of a value one after another, padded with zeros, in one contiguous value.
   absl::StatusOr<int32_t> Pack(int32_t id, const Parts& parts);

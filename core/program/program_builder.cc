@@ -44,6 +44,12 @@ int32_t ProgramBuilder::AddTensor(std::string path, TensorType type, Role role, 
   return AddValue(std::move(value));
 }
 
+int32_t ProgramBuilder::AddOver(int32_t tensor, std::string path) {
+  ProgramValue value = program_.values[tensor];
+  value.path = std::move(path);
+  return AddValue(std::move(value));
+}
+
 int32_t ProgramBuilder::AddView(std::string path, TensorType type, int32_t base,
                                 const ViewPlacement& placement, Role role, int32_t part) {
   const ProgramValue& b = program_.values[base];
@@ -78,6 +84,7 @@ absl::StatusOr<int32_t> ProgramBuilder::Slice(std::string path, TensorType type,
   if (IsViewOfSlice(base)) {
     ASSIGN_OR_RETURN(base, SharedCopy(base));
   }
+  ASSIGN_OR_RETURN(base, Padded(base));
   const Strides strides = program_.values[base].strides;
   const Role role = program_.values[base].role;
   const int32_t id =
@@ -113,7 +120,13 @@ absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction
   const Kernel& kernel = *program_.KernelOf(instruction).kernel;
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
     if (!kernel.StridedInput(static_cast<int>(i))) {
-      ASSIGN_OR_RETURN(instruction.inputs[i], RowMajor(instruction.inputs[i]));
+      ASSIGN_OR_RETURN(instruction.inputs[i], Unstrided(instruction.inputs[i]));
+    }
+  }
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const int32_t output = instruction.outputs[i];
+    if (!kernel.StridedOutput(static_cast<int>(i)) && Ragged(output)) {
+      program_.values[output].packed = true;
     }
   }
   Emit(std::move(instruction));
@@ -130,6 +143,7 @@ absl::Status ProgramBuilder::EmitCollective(CollectiveRequest request, absl::str
                                             int32_t input, int32_t output) {
   program_.values[output].gradient_of = program_.values[input].gradient_of;
   ASSIGN_OR_RETURN(input, Unsliced(input));
+  ASSIGN_OR_RETURN(input, Padded(input));
   ASSIGN_OR_RETURN(input, RowMajor(input));
   Instruction collective;
   collective.path = program_.values[output].path;
@@ -143,6 +157,18 @@ absl::Status ProgramBuilder::EmitCollective(CollectiveRequest request, absl::str
   return absl::OkStatus();
 }
 
+absl::StatusOr<int32_t> ProgramBuilder::EmitZeros(const std::string& path, const TensorType& type) {
+  Instruction instruction;
+  instruction.path = path;
+  instruction.cost.bytes = static_cast<double>(NumBytes(type));
+  const int32_t zeros = AddTensor(path, type, Role::kActivation, kNone);
+  instruction.outputs = {zeros};
+  const std::vector<int64_t> shape(type.shape.begin(), type.shape.end());
+  RETURN_IF_ERROR(EmitKernel({"fill", {{"shape", shape}, {"dtype", type.dtype}, {"value", 0.0}}},
+                             std::move(instruction)));
+  return zeros;
+}
+
 absl::StatusOr<int32_t> ProgramBuilder::Copy(int32_t id) {
   const ProgramValue& value = program_.values[id];
   const int32_t copy =
@@ -151,18 +177,39 @@ absl::StatusOr<int32_t> ProgramBuilder::Copy(int32_t id) {
   return copy;
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::SharedCopy(int32_t id) {
-  auto [it, inserted] = copies_.try_emplace(id, kNone);
-  if (inserted) {
-    ASSIGN_OR_RETURN(it->second, Copy(id));
-  }
+absl::StatusOr<int32_t> ProgramBuilder::SharedCopy(int32_t id, bool packed) {
+  const std::pair<int32_t, bool> key = {id, packed};
+  if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
+  const ProgramValue& value = program_.values[id];
+  const int32_t copy = AddTensor(absl::StrCat(value.path, packed ? ".packed" : ".copy"), value.type,
+                                 value.role, value.part);
+  program_.values[copy].packed = packed;
+  RETURN_IF_ERROR(EmitCopy(id, copy));
+  copies_[key] = copy;
+  return copy;
+}
+
+bool ProgramBuilder::Ragged(int32_t id) {
+  const ProgramValue& value = program_.values[id];
+  if (value.part == kNone || value.flat != kNone) return false;
+  const auto [it, inserted] = ragged_.try_emplace(value.part, false);
+  if (inserted) it->second = program_.parts[value.part].Ragged(program_.mesh);
   return it->second;
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Unstrided(int32_t id) {
+  if (program_.values[id].packed || !Ragged(id)) return RowMajor(id);
+  return SharedCopy(id, /*packed=*/true);
 }
 
 absl::StatusOr<int32_t> ProgramBuilder::RowMajor(int32_t id) {
   const ProgramValue& value = program_.values[id];
   if (IsRowMajor(value.type.shape, value.strides)) return id;
   return SharedCopy(id);
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Padded(int32_t id) {
+  return program_.values[id].packed ? SharedCopy(id) : id;
 }
 
 absl::StatusOr<int32_t> ProgramBuilder::Unsliced(int32_t id) {
@@ -180,7 +227,7 @@ absl::Status ProgramBuilder::PutInto(int32_t assembled, int32_t part,
 
 bool ProgramBuilder::MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement) {
   const int32_t root = Root(part);
-  if (producer_[root] == kNone || kept_[root]) return false;
+  if (producer_[root] == kNone || kept_[root] || program_.values[root].packed) return false;
   const std::optional<std::vector<Moved>> moved = MovedStrides(root, part, placement.strides);
   if (!moved.has_value()) return false;
   for (const Moved& m : *moved) {

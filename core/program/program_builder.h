@@ -36,6 +36,9 @@ class ProgramBuilder {
 
   // Returns the index of the part of a tensor that ranks hold in a layout; kNone if all hold all.
   int32_t EnterPart(const Shape& global, const MeshLayout& layout);
+  int32_t EnterPart(const PartRule& part) { return rules_.Enter(part); }
+
+  int32_t EnterFlat(const FlatRule& flat) { return rules_.Enter(flat); }
 
   // Adds a value in a buffer of its own.
   int32_t AddTensor(std::string path, TensorType type, Role role, int32_t part);
@@ -43,6 +46,9 @@ class ProgramBuilder {
   void SetGradientOf(int32_t gradient, int32_t parameter) {
     program_.values[gradient].gradient_of = parameter;
   }
+  // Adds a tensor of the same type in the same bytes as another one, which is read no more when it
+  // is written.
+  int32_t AddOver(int32_t tensor, std::string path);
   // Adds a view of `base`.
   int32_t AddView(std::string path, TensorType type, int32_t base, const ViewPlacement& placement,
                   Role role, int32_t part);
@@ -58,10 +64,15 @@ class ProgramBuilder {
   absl::Status EmitCollective(CollectiveRequest request, absl::string_view stream, int32_t input,
                               int32_t output);
 
+  // Returns a tensor of zeros.
+  absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type);
   // Returns a copy of a value in a buffer of its own.
   absl::StatusOr<int32_t> Copy(int32_t id);
-  // Returns the value in row-major order: itself, or a copy that later callers share.
+  // Returns the value with its padding in row-major order: itself, or a copy that later callers
+  // share.
   absl::StatusOr<int32_t> RowMajor(int32_t id);
+  // Returns the value with its padding: itself, or a shared copy if it is packed.
+  absl::StatusOr<int32_t> Padded(int32_t id);
   // Returns the value at an address that is the same on all ranks: itself, or a copy if it is a
   // slice.
   absl::StatusOr<int32_t> Unsliced(int32_t id);
@@ -85,7 +96,12 @@ class ProgramBuilder {
   bool IsSlice(int32_t id) const;
   bool IsViewOfSlice(int32_t id) const;
   int32_t StreamOf(absl::string_view name);
-  absl::StatusOr<int32_t> SharedCopy(int32_t id);
+  // `packed`: what a rank holds lies in row-major order, without padding.
+  absl::StatusOr<int32_t> SharedCopy(int32_t id, bool packed = false);
+  // Whether what some rank holds of a value is not row-major where its padded part is.
+  bool Ragged(int32_t id);
+  // Returns an operand for a kernel that takes no strides: the value itself, or a shared copy.
+  absl::StatusOr<int32_t> Unstrided(int32_t id);
 
   // Makes the instruction that has computed `part`, or the tensor that `part` is a reshaped view
   // of, write it at `placement` in `assembled` instead of memory of its own. Returns false, and
@@ -108,11 +124,12 @@ class ProgramBuilder {
   KernelTable kernels_;
   Phase phase_ = Phase::kForward;
   RankRuleTable rules_;
-  absl::flat_hash_map<int32_t, int32_t> copies_;            // shared ones
-  std::vector<std::vector<std::pair<int32_t, int>>> uses_;  // by value: instruction, input
-  std::vector<std::vector<int32_t>> views_;                 // by tensor
-  std::vector<int32_t> producer_;                           // by value: instruction
-  std::vector<bool> kept_;                                  // by tensor: it holds a result
+  absl::flat_hash_map<std::pair<int32_t, bool>, int32_t> copies_;  // shared ones; packed or not
+  absl::flat_hash_map<int32_t, bool> ragged_;                      // by part
+  std::vector<std::vector<std::pair<int32_t, int>>> uses_;         // by value: instruction, input
+  std::vector<std::vector<int32_t>> views_;                        // by tensor
+  std::vector<int32_t> producer_;                                  // by value: instruction
+  std::vector<bool> kept_;                                         // by tensor: it holds a result
 };
 
 }  // namespace tessera

@@ -10,7 +10,7 @@ bool Empty(const Shape& shape) { return NumElements(shape) == 0; }
 }  // namespace
 
 RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinates)
-    : program_(*program) {
+    : program_(*program), coordinates_(coordinates.begin(), coordinates.end()) {
   for (const PartRule& part : program_.parts) {
     parts_.push_back(part.At(program_.mesh, coordinates));
   }
@@ -63,6 +63,15 @@ Region RankBinding::RegionOf(int32_t value) const {
   if (v.part != kNone)
     region.start.assign(parts_[v.part].start.begin(), parts_[v.part].start.end());
   return region;
+}
+
+RandomDraw RankBinding::DrawOf(const Instruction& instruction) const {
+  const DrawRule& draw = program_.draws[instruction.draw];
+  const int32_t output = instruction.outputs[0];
+  if (program_.values[output].flat == kNone) return draw.At(program_.mesh, coordinates_);
+  const Region region = RegionOf(output);
+  return {draw.path, Shape(region.start.begin(), region.start.end()),
+          Shape(region.global.begin(), region.global.end())};
 }
 
 LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,

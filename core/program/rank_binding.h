@@ -27,6 +27,8 @@ class RankBinding {
   ArenaAddress AddressOf(int32_t value) const;
   // Which part it is of the global tensor, or of the member of a flat group.
   Region RegionOf(int32_t value) const;
+  // The random numbers that an instruction draws.
+  RandomDraw DrawOf(const Instruction& instruction) const;
   // Whether a value may differ between ranks.
   bool Differs(int32_t value) const {
     return program_.values[value].part != kNone || program_.values[value].flat != kNone;
@@ -37,6 +39,7 @@ class RankBinding {
   int64_t ShiftOf(const ProgramValue& value) const;
 
   const Program& program_;
+  const MeshCoordinates coordinates_;
   std::vector<Box> parts_;                          // by index in Program::parts
   std::vector<FlatGroup::Range> held_, positions_;  // by index in Program::flats
   std::vector<Shape> flat_shapes_;                  // the same

@@ -1,5 +1,6 @@
 #include "core/program/value_layouts.h"
 
+#include "core/program/rank_rules.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -16,10 +17,11 @@ ValueLayouts::ValueLayouts(const Graph& graph) : graph_(graph) {
 }
 
 ValueLayouts::ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
-                           const LayoutDecisions& decisions)
-    : graph_(graph), mesh_(mesh) {
+                           const LayoutDecisions& decisions, const FlatStorage& storage)
+    : graph_(graph), mesh_(mesh), storage_(&storage) {
   Enter(MeshLayout(mesh.num_axes()));
   made_.assign(graph.values().size(), kBroadcast);
+  if (storage.num_groups() > 0) FindPlaces(layouts);
   ReadStores(layouts, decisions);
   ReadUses(layouts);
 }
@@ -33,21 +35,52 @@ void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions
     return cache->second;
   };
   for (const GraphInput& input : graph_.inputs()) {
-    made_[input.value] = Enter(layout_of(graph_.value(input.value).path));
+    made_[input.value] = Enter(layout_of(input.origin));
   }
   for (const State& state : graph_.states()) {
-    stored_.push_back(Enter(layout_of(state.path)));
+    stored_.push_back(Enter(layout_of(state.path), storage_->Find(state.path) != nullptr));
     if (state.input != kNone) made_[state.input] = stored_.back();
   }
 }
 
+void ValueLayouts::FindPlaces(const GraphLayouts& layouts) {
+  places_.assign(graph_.values().size(), nullptr);
+  for (const State& state : graph_.states()) {
+    const FlatPlace* const place = storage_->Find(state.path);
+    if (state.input != kNone) places_[state.input] = place;
+    places_[state.updated] = place;
+  }
+  for (size_t id = 0; id < places_.size(); ++id) {
+    const ValueId parameter = graph_.values()[id].complete_gradient_of;
+    if (parameter != kNone && places_[id] == nullptr) places_[id] = places_[parameter];
+  }
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const Op& op = graph_.ops()[id];
+    for (ValueId input : op.inputs) {
+      if (places_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
+      for (ValueId output : op.outputs) {
+        if (places_[output] == nullptr) places_[output] = places_[input];
+      }
+    }
+  }
+}
+
+bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const {
+  const FlatPlace* const place = PlaceOf(value);
+  return place != nullptr && uses[storage_->axis(place->group)].kind == AxisUse::Kind::kFlat;
+}
+
 template <typename LayoutOf>
-int32_t ValueLayouts::EnterOperand(absl::Span<const AxisUse> uses, const LayoutOf& layout_of) {
+int32_t ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses,
+                                   const LayoutOf& layout_of) {
   MeshLayout layout(mesh_.num_axes());
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
     layout = layout.With(axis, layout_of(uses[axis].signature));
   }
-  return Enter(std::move(layout));
+  // A reduction of flat values is partial.
+  const bool flat =
+      UsedFlat(value, uses) && layout.axis(storage_->axis(PlaceOf(value)->group)).broadcast();
+  return Enter(std::move(layout), flat);
 }
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
@@ -56,28 +89,34 @@ void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
     const Op& op = graph_.ops()[id];
     const std::vector<AxisUse>& uses = layouts.ops[id];
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      read_.push_back(EnterOperand(uses, [i](const Signature& s) { return s.inputs[i]; }));
+      read_.push_back(
+          EnterOperand(op.inputs[i], uses, [i](const Signature& s) { return s.inputs[i]; }));
     }
     first_read_.push_back(static_cast<int32_t>(read_.size()));
     for (size_t i = 0; i < op.outputs.size(); ++i) {
-      made_[op.outputs[i]] = EnterOperand(uses, [i](const Signature& s) { return s.outputs[i]; });
+      made_[op.outputs[i]] =
+          EnterOperand(op.outputs[i], uses, [i](const Signature& s) { return s.outputs[i]; });
     }
   }
 }
 
-int32_t ValueLayouts::Enter(MeshLayout layout) {
+int32_t ValueLayouts::Enter(MeshLayout layout, bool flat) {
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
     if (mesh_.axis(axis).size == 1) layout = layout.With(axis, AxisLayout::Broadcast());
   }
-  const auto [it, inserted] =
-      numbers_.try_emplace(std::move(layout), static_cast<int32_t>(layouts_.size()));
+  const auto [it, inserted] = numbers_.try_emplace(ValueLayout{std::move(layout), flat},
+                                                   static_cast<int32_t>(layouts_.size()));
   if (inserted) layouts_.push_back(it->first);
   return it->second;
 }
 
-TensorType ValueLayouts::LocalType(const TensorType& global, int32_t layout) const {
+Shape ValueLayouts::LocalShapeOf(ValueId value, int32_t layout) const {
+  const Shape& global = graph_.value(value).type.shape;
   if (layout == kBroadcast) return global;
-  return {global.dtype, LocalShape(layouts_[layout], global.shape, mesh_)};
+  if (!flat(layout)) return LocalShape(layouts_[layout].layout, global, mesh_);
+  const FlatPlace& place = *PlaceOf(value);
+  return {FlatRule{storage_->group(place.group), storage_->axis(place.group), place.member}
+              .LocalElements()};
 }
 
 }  // namespace tessera

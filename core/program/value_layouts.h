@@ -13,11 +13,27 @@
 #include "core/layout/mesh_layout.h"
 #include "core/plan/graph_layouts.h"
 #include "core/plan/layout_decisions.h"
+#include "core/program/flat_storage.h"
 
 namespace tessera {
 
+// How ranks hold a value: in a layout, or the elements of a member of a flat group, of which
+// `layout` is what the other axes leave.
+struct ValueLayout {
+  MeshLayout layout;
+  bool flat = false;
+
+  friend bool operator==(const ValueLayout& a, const ValueLayout& b) {
+    return a.flat == b.flat && a.layout == b.layout;
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const ValueLayout& layout) {
+    return H::combine(std::move(h), layout.layout, layout.flat);
+  }
+};
+
 // Layouts have numbers; equal ones have one. An axis of one rank is B in all of them.
-// Thread safety: immutable after construction.
+// Thread safety: const methods may run concurrently.
 class ValueLayouts {
  public:
   static constexpr int32_t kBroadcast = 0;
@@ -25,9 +41,13 @@ class ValueLayouts {
   // All values are B, on one rank without a mesh.
   explicit ValueLayouts(const Graph& graph);
   ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
-               const LayoutDecisions& decisions);
+               const LayoutDecisions& decisions, const FlatStorage& storage);
 
-  const MeshLayout& layout(int32_t number) const { return layouts_[number]; }
+  const MeshLayout& layout(int32_t number) const { return layouts_[number].layout; }
+  bool flat(int32_t number) const { return layouts_[number].flat; }
+  // Returns the number of a layout.
+  int32_t Enter(MeshLayout layout, bool flat = false);
+
   // In which the value is made; an input or a state's input value, in which it is stored.
   int32_t Made(ValueId value) const { return made_[value]; }
   // In which an op reads its inputs.
@@ -38,25 +58,35 @@ class ValueLayouts {
   // In which state i is kept from step to step.
   int32_t Stored(size_t i) const { return stored_[i]; }
 
-  // The type of the part that a rank holds, with padding.
-  TensorType LocalType(const TensorType& global, int32_t layout) const;
+  // Where a value lies that is flat: a state, a gradient of a parameter, or a value that follows
+  // from them element by element. nullptr of any other value.
+  const FlatPlace* PlaceOf(ValueId value) const {
+    return places_.empty() ? nullptr : places_[value];
+  }
+
+  // The shape of what a rank holds of a value in a layout, with padding.
+  Shape LocalShapeOf(ValueId value, int32_t layout) const;
 
  private:
   void ReadStores(const GraphLayouts& layouts, const LayoutDecisions& decisions);
+  void FindPlaces(const GraphLayouts& layouts);
   void ReadUses(const GraphLayouts& layouts);
-  int32_t Enter(MeshLayout layout);
   // The number of the layout of an operand that `layout_of` gives along each axis of a use.
   template <typename LayoutOf>
-  int32_t EnterOperand(absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
+  int32_t EnterOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
+  // Whether a use is on the elements of the value's flat group that a rank holds.
+  bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
 
   const Graph& graph_;
   const Mesh mesh_;
-  std::vector<MeshLayout> layouts_;
-  absl::flat_hash_map<MeshLayout, int32_t> numbers_;
-  std::vector<int32_t> made_;        // by value
-  std::vector<int32_t> stored_;      // by state
-  std::vector<int32_t> read_;        // by op and input
-  std::vector<int32_t> first_read_;  // by op: of its inputs in read_
+  const FlatStorage* storage_ = nullptr;
+  std::vector<ValueLayout> layouts_;
+  absl::flat_hash_map<ValueLayout, int32_t> numbers_;
+  std::vector<int32_t> made_;             // by value
+  std::vector<const FlatPlace*> places_;  // by value; empty without flat groups
+  std::vector<int32_t> stored_;           // by state
+  std::vector<int32_t> read_;             // by op and input
+  std::vector<int32_t> first_read_;       // by op: of its inputs in read_
 };
 
 }  // namespace tessera

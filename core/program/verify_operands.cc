@@ -61,8 +61,16 @@ class OperandVerifier {
     const DrawRule& draw = program_.draws[instruction.draw];
     const absl::Status status = CheckPart(draw.part, program_.mesh);
     if (!status.ok()) return Error(instruction.path, status.message());
-    const Shape local = draw.part.LocalShape(program_.mesh);
-    const Shape& drawn = program_.values[instruction.outputs[0]].type.shape;
+    const ProgramValue& output = program_.values[instruction.outputs[0]];
+    Shape local = draw.part.LocalShape(program_.mesh);
+    const Shape& drawn = output.type.shape;
+    if (output.flat !=
+        kNone) {  // the same elements, in one dimension, if no other axis splits them
+      const FlatRule& flat = program_.flats[output.flat];
+      const bool all =
+          NumElements(flat.group->members()[flat.member].local) == NumElements(draw.part.global);
+      local = all ? Shape{flat.LocalElements()} : Shape();
+    }
     if (local == drawn) return absl::OkStatus();
     return Error(instruction.path, absl::StrCat("draws ", ShapeToString(local), ", its output is ",
                                                 ShapeToString(drawn)));

@@ -148,8 +148,7 @@ absl::Status Executor::BindKernel(const Instruction& instruction, Bound& bound) 
     for (int32_t id : instruction.outputs) bound.output_regions.push_back(binding_->RegionOf(id));
   }
   if (instruction.draw != kNone) {
-    bound.draw = std::make_unique<RandomDraw>(
-        program_->draws[instruction.draw].At(program_->mesh, coordinates_));
+    bound.draw = std::make_unique<RandomDraw>(binding_->DrawOf(instruction));
   }
   if (instruction.workspace != kNone) {
     const Buffer& workspace = program_->buffers[instruction.workspace];

@@ -114,17 +114,20 @@ class Fuser {
     if (joined.kernel == kNone) return std::nullopt;
     const Kernel& kernel = *program_.KernelOf(joined).kernel;
     for (size_t i = 0; i < joined.inputs.size(); ++i) {
-      const ProgramValue& input = program_.values[joined.inputs[i]];
-      if (!IsRowMajor(input.type.shape, input.strides) &&
-          !kernel.StridedInput(static_cast<int>(i))) {
+      if (!kernel.StridedInput(static_cast<int>(i)) && !LiesRowMajor(joined.inputs[i])) {
         return std::nullopt;
       }
     }
-    const ProgramValue& output = program_.values[joined.outputs[0]];
-    if (!IsRowMajor(output.type.shape, output.strides) && !kernel.StridedOutput(0)) {
-      return std::nullopt;
-    }
+    if (!kernel.StridedOutput(0) && !LiesRowMajor(joined.outputs[0])) return std::nullopt;
     return joined;
+  }
+
+  // Whether what each rank holds of a value is row-major.
+  bool LiesRowMajor(int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    if (value.packed) return true;
+    return IsRowMajor(value.type.shape, value.strides) &&
+           (value.part == kNone || !program_.parts[value.part].Ragged(program_.mesh));
   }
 
   const KernelRequest& RequestOf(const Instruction& instruction) const {

@@ -1,0 +1,58 @@
+#include "core/program/flat_storage.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions,
+                                                absl::Span<const Graph> graphs, const Mesh& mesh) {
+  FlatStorage storage;
+  absl::flat_hash_map<std::string, const Shape*> shapes;            // by path of a state
+  std::map<std::string, std::vector<std::string>> optimizer_state;  // by parameter, in order
+  for (const Graph& graph : graphs) {
+    for (const State& state : graph.states()) {
+      if (!shapes.emplace(state.path, &state.type.shape).second) continue;
+      const auto parameter = decisions.parameter_of.find(state.path);
+      if (parameter == decisions.parameter_of.end()) continue;
+      optimizer_state[parameter->second].push_back(state.path);
+    }
+  }
+  for (const StoreGroup& stored : decisions.groups) {
+    const int ranks = mesh.axis(stored.axis).size;
+    if (ranks == 1) continue;
+    std::vector<FlatGroup::Member> members;
+    for (const std::string& path : stored.members) {
+      const StoredLayout& layout = decisions.stored.at(path);
+      members.push_back({LocalShape(layout.layout, *shapes.at(path), mesh), 1});
+    }
+    Group group;
+    group.axis = stored.axis;
+    group.gather_once = stored.gather_once;
+    ASSIGN_OR_RETURN(FlatGroup created, FlatGroup::Create(members, ranks));
+    group.group = std::make_shared<const FlatGroup>(std::move(created));
+    const int number = storage.num_groups();
+    const auto add = [&](const std::string& path, size_t member, size_t buffer) {
+      if (buffer == group.buffers.size()) group.buffers.push_back(absl::StrCat(path, ".group"));
+      storage.places_[path] = {number, static_cast<int>(member), static_cast<int>(buffer)};
+    };
+    for (size_t member = 0; member < stored.members.size(); ++member) {
+      add(stored.members[member], member, 0);
+      const std::vector<std::string>& states = optimizer_state[stored.members[member]];
+      for (size_t i = 0; i < states.size(); ++i) add(states[i], member, i + 1);
+    }
+    storage.groups_.push_back(std::move(group));
+  }
+  return storage;
+}
+
+const FlatPlace* FlatStorage::Find(const std::string& state) const {
+  const auto found = places_.find(state);
+  return found == places_.end() ? nullptr : &found->second;
+}
+
+}  // namespace tessera

@@ -1,0 +1,138 @@
+#include "core/program/lower_flat.h"
+
+#include "absl/strings/str_cat.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+int32_t FlatLowering::AddTensor(const std::string& path, DType dtype, Role role, int group) {
+  return builder_.AddTensor(path, {dtype, {storage_.group(group)->part()}}, role, kNone);
+}
+
+int32_t FlatLowering::AddMember(const Member& member, const FlatPlace& place, int32_t tensor) {
+  const FlatRule rule = {storage_.group(place.group), storage_.axis(place.group), place.member};
+  const int32_t value =
+      builder_.AddView(member.path, {member.dtype, {rule.LocalElements()}}, tensor,
+                       ViewPlacement{0, Strides{1}}, member.role, member.part);
+  builder_.program().values[value].flat = builder_.EnterFlat(rule);
+  return value;
+}
+
+int32_t FlatLowering::AddState(const Member& member, const FlatPlace& place, bool updated) {
+  const std::pair<int, int> buffer = {place.group, place.buffer};
+  const std::string& path = storage_.BufferPath(place.group, place.buffer);
+  const auto [it, inserted] = states_.try_emplace({buffer, updated}, kNone);
+  if (inserted) {
+    const auto before = states_.find({buffer, false});
+    const bool in_place = updated && before != states_.end();
+    it->second = in_place ? builder_.AddOver(before->second, absl::StrCat(path, ".updated"))
+                          : AddTensor(path, member.dtype, member.role, place.group);
+  }
+  return AddMember(member, place, it->second);
+}
+
+int32_t FlatLowering::AddValue(const Member& member, const FlatPlace& place) {
+  return AddMember(
+      member, place,
+      AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, place.group));
+}
+
+CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t elements,
+                                          DType dtype, int axis) const {
+  CollectiveRequest request;
+  request.operation = operation;
+  request.elements = elements;
+  request.dtype = dtype;
+  request.mesh_axes = {builder_.program().mesh.axis(axis).name};
+  return request;
+}
+
+absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPlace& place, int32_t part,
+                                             int period, absl::string_view stream) {
+  const FlatGroup& group = *storage_.group(place.group);
+  const int32_t tensor = builder_.Root(member);
+  const DType dtype = builder_.value(member).type.dtype;
+  const Role role = builder_.value(member).role;
+  const auto [it, inserted] = gathered_.try_emplace({tensor, period}, kNone);
+  if (inserted) {
+    it->second = builder_.AddTensor(absl::StrCat(builder_.value(tensor).path, ".all_gather"),
+                                    {dtype, {group.elements()}}, role, kNone);
+    RETURN_IF_ERROR(
+        builder_.EmitCollective(RequestOf(CollectiveOperation::kAllGather, group.elements(), dtype,
+                                          storage_.axis(place.group)),
+                                stream, tensor, it->second));
+  }
+  const Shape& local = group.members()[place.member].local;
+  return builder_.AddView(
+      absl::StrCat(builder_.value(member).path, ".gathered"), {dtype, local}, it->second,
+      {group.InGathered(place.member).begin, RowMajorStrides(local)}, role, part);
+}
+
+absl::StatusOr<int32_t> FlatLowering::Assemble(int group_number, absl::Span<const int32_t> values,
+                                               DType dtype, const std::string& path) {
+  const FlatGroup& group = *storage_.group(group_number);
+  const int32_t assembled =
+      builder_.AddTensor(path, {dtype, {group.elements()}}, Role::kGradient, kNone);
+  int64_t written = 0;
+  const auto fill_until = [&](int64_t end) -> absl::Status {
+    if (end == written) return absl::OkStatus();
+    const std::string padding = absl::StrCat(path, ".padding");
+    ASSIGN_OR_RETURN(const int32_t zeros, builder_.EmitZeros(padding, {dtype, {end - written}}));
+    RETURN_IF_ERROR(builder_.PutInto(assembled, zeros, {written, Strides{1}}, padding));
+    written = end;
+    return absl::OkStatus();
+  };
+  for (int m = 0; m < group.num_members(); ++m) {
+    if (values[m] == kNone) continue;
+    const FlatGroup::Range range = group.InGathered(m);
+    RETURN_IF_ERROR(fill_until(range.begin));
+    RETURN_IF_ERROR(builder_.PutInto(assembled, values[m],
+                                     {range.begin, RowMajorStrides(group.members()[m].local)},
+                                     absl::StrCat(builder_.value(values[m]).path, ".in_group")));
+    written = range.end;
+  }
+  RETURN_IF_ERROR(fill_until(group.elements()));
+  return assembled;
+}
+
+absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group,
+                                                          absl::Span<const int32_t> values,
+                                                          int32_t parameter,
+                                                          absl::Span<const int> other_axes,
+                                                          absl::string_view stream) {
+  int32_t first = kNone;
+  for (const int32_t value : values) {
+    if (first == kNone) first = value;
+  }
+  TESSERA_CHECK(first != kNone);
+  const DType dtype = builder_.value(first).type.dtype;
+  const std::string path = absl::StrCat(builder_.value(first).path, ".group");
+  ASSIGN_OR_RETURN(const int32_t assembled, Assemble(group, values, dtype, path));
+  builder_.SetGradientOf(assembled, parameter);
+  int32_t reduced = AddTensor(absl::StrCat(path, ".reduce_scatter"), dtype, Role::kGradient, group);
+  RETURN_IF_ERROR(builder_.EmitCollective(
+      RequestOf(CollectiveOperation::kReduceScatter, storage_.group(group)->elements(), dtype,
+                storage_.axis(group)),
+      stream, assembled, reduced));
+  for (const int axis : other_axes) {
+    const int32_t part = reduced;
+    reduced = AddTensor(absl::StrCat(path, ".all_reduce"), dtype, Role::kGradient, group);
+    RETURN_IF_ERROR(builder_.EmitCollective(
+        RequestOf(CollectiveOperation::kAllReduce, storage_.group(group)->part(), dtype, axis),
+        stream, part, reduced));
+  }
+  std::vector<int32_t> members;
+  for (size_t m = 0; m < values.size(); ++m) {
+    if (values[m] == kNone) {
+      members.push_back(kNone);
+      continue;
+    }
+    const Member member = {absl::StrCat(builder_.value(values[m]).path, ".flat"), dtype,
+                           Role::kGradient, kNone};
+    members.push_back(AddMember(member, {group, static_cast<int>(m), 0}, reduced));
+  }
+  return members;
+}
+
+}  // namespace tessera

@@ -1,0 +1,68 @@
+// Lowers flat groups: members are ranges of a buffer, which is gathered and reduced as one.
+#ifndef TESSERA_CORE_PROGRAM_LOWER_FLAT_H_
+#define TESSERA_CORE_PROGRAM_LOWER_FLAT_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/program/flat_storage.h"
+#include "core/program/program_builder.h"
+
+namespace tessera {
+
+// Not thread-safe. Builder and storage must outlive it.
+class FlatLowering {
+ public:
+  FlatLowering(ProgramBuilder* builder, const FlatStorage* storage)
+      : builder_(*builder), storage_(*storage) {}
+
+  // How a member's value is called and kept.
+  struct Member {
+    std::string path;
+    DType dtype;
+    Role role;
+    int32_t part;  // over the other axes
+  };
+
+  // Adds the value of a state before the step, or after it: both lie in the same bytes.
+  int32_t AddState(const Member& member, const FlatPlace& place, bool updated);
+  // Adds a member of a group in a buffer of its own.
+  int32_t AddValue(const Member& member, const FlatPlace& place);
+
+  // Returns all elements of `member`, which is flat. Its group is gathered on `stream`; members
+  // that are read in the same period share the gathered array.
+  absl::StatusOr<int32_t> Gather(int32_t member, const FlatPlace& place, int32_t part, int period,
+                                 absl::string_view stream);
+
+  // Returns the flat values that are the sums of `values`, one for each member of a group (kNone: a
+  // member counts as zeros), over the group's axis and `other_axes` of the mesh. They are gradients
+  // of the group's parameters, of which `parameter` is one.
+  absl::StatusOr<std::vector<int32_t>> Reduce(int group, absl::Span<const int32_t> values,
+                                              int32_t parameter, absl::Span<const int> other_axes,
+                                              absl::string_view stream);
+
+ private:
+  // A part of a group.
+  int32_t AddTensor(const std::string& path, DType dtype, Role role, int group);
+  int32_t AddMember(const Member& member, const FlatPlace& place, int32_t tensor);
+  // The members of a group as one array, in which gaps are zeros.
+  absl::StatusOr<int32_t> Assemble(int group, absl::Span<const int32_t> values, DType dtype,
+                                   const std::string& path);
+  CollectiveRequest RequestOf(CollectiveOperation operation, int64_t elements, DType dtype,
+                              int axis) const;
+
+  ProgramBuilder& builder_;
+  const FlatStorage& storage_;
+  // By group, buffer, and whether it is after the step.
+  absl::flat_hash_map<std::pair<std::pair<int, int>, bool>, int32_t> states_;
+  absl::flat_hash_map<std::pair<int32_t, int>, int32_t> gathered_;  // by tensor and period
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_LOWER_FLAT_H_

@@ -1,0 +1,330 @@
+#include "core/program/lowered_values.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
+                             const std::vector<bool>& needed, RedistributionFinder* finder,
+                             const KernelCatalogue& catalogue, ProgramBuilder* builder)
+    : graph_(graph),
+      layouts_(std::move(layouts)),
+      storage_(storage),
+      catalogue_(catalogue),
+      builder_(*builder),
+      redistributor_(builder, finder),
+      flat_(builder, &storage),
+      made_(graph.values().size(), kNone) {
+  for (const GraphOutput& output : graph.outputs()) results_.insert(output.value);
+  for (const State& state : graph.states()) {
+    results_.insert(state.updated);
+    if (state.updated != state.input) updated_.insert(state.updated);
+  }
+  if (finder != nullptr) ListReads(needed);
+}
+
+void LoweredValues::ListReads(const std::vector<bool>& needed) {
+  reads_.resize(graph_.values().size());
+  gradients_.resize(storage_.num_groups());
+  const auto add = [this](ValueId value, int32_t layout) {
+    std::vector<int32_t>& reads = reads_[value];
+    if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
+    reads.push_back(layout);
+    if (!layouts_.flat(layout)) return;
+    const FlatPlace& place = *layouts_.PlaceOf(value);
+    Gradients& gradients = gradients_[place.group];
+    gradients.members.resize(storage_.group(place.group)->num_members(), kNone);
+    TESSERA_CHECK(gradients.members[place.member] == kNone) << graph_.value(value).path;
+    gradients.members[place.member] = value;
+    ++gradients.missing;
+  };
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
+    const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
+    for (size_t i = 0; needed[id] && i < inputs.size(); ++i) add(inputs[i], read[i]);
+  }
+  for (size_t i = 0; i < graph_.states().size(); ++i) {
+    add(graph_.states()[i].updated, layouts_.Stored(i));
+  }
+  for (const GraphOutput& output : graph_.outputs()) add(output.value, ValueLayouts::kBroadcast);
+}
+
+// --- Types ---------------------------------------------------------------------------------------
+
+TensorType LoweredValues::LocalType(ValueId id, int32_t layout) const {
+  return {catalogue_.Realize(graph_.value(id).type.dtype), layouts_.LocalShapeOf(id, layout)};
+}
+
+// The part of the global tensor that ranks hold; of a flat value, over the other axes.
+int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
+  return builder_.EnterPart(graph_.value(id).type.shape, layouts_.layout(layout));
+}
+
+int32_t LoweredValues::PartOfInput(ValueId id, int32_t layout) {
+  const Value& value = graph_.value(id);
+  if (value.region.global.empty()) return PartOf(id, layout);
+  const Region& region = value.region;
+  return builder_.EnterPart({Shape(region.global.begin(), region.global.end()),
+                             Shape(region.start.begin(), region.start.end()), value.type.shape,
+                             layouts_.layout(layout)});
+}
+
+LocalOp LoweredValues::Localized(OpId id) const {
+  const Op& op = graph_.op(id);
+  const absl::Span<const int32_t> read = layouts_.Read(id);
+  LocalOp local;
+  std::vector<Region> input_regions, output_regions;
+  bool everywhere = true;
+  const auto add = [&](ValueId value, int32_t layout, std::vector<TensorType>& types,
+                       std::vector<Region>& regions) {
+    const TensorType& type = graph_.value(value).type;
+    types.push_back({type.dtype, layouts_.LocalShapeOf(value, layout)});
+    everywhere = everywhere && layout == ValueLayouts::kBroadcast;
+    Shape global = type.shape;
+    if (layouts_.flat(layout)) global = {NumElements(type.shape)};
+    regions.push_back({std::vector<int64_t>(global.size(), 0),
+                       std::vector<int64_t>(global.begin(), global.end())});
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    add(op.inputs[i], read[i], local.inputs, input_regions);
+  }
+  for (ValueId output : op.outputs) {
+    add(output, layouts_.Made(output), local.outputs, output_regions);
+  }
+  local.attributes = op.attributes;
+  if (everywhere) return local;
+  const LocalUse use = {local.inputs, local.outputs, input_regions, output_regions};
+  local.attributes = op.kind->LocalAttributes(op.attributes, use);
+  return local;
+}
+
+// --- Making values -------------------------------------------------------------------------------
+
+void LoweredValues::Set(ValueId id, int32_t value) {
+  made_[id] = value;
+  if (results_.contains(id)) builder_.Keep(value);
+}
+
+FlatLowering::Member LoweredValues::FlatMember(ValueId id) {
+  const Value& value = graph_.value(id);
+  return {value.path, catalogue_.Realize(value.type.dtype), value.role,
+          PartOf(id, layouts_.Made(id))};
+}
+
+void LoweredValues::Begin(Phase phase, int32_t micro_batch) {
+  builder_.set_phase(phase);
+  period_ =
+      periods_.try_emplace({phase, micro_batch}, static_cast<int>(periods_.size())).first->second;
+}
+
+void LoweredValues::AddInput(ValueId id) {
+  const int32_t layout = layouts_.Made(id);
+  const Value& value = graph_.value(id);
+  if (layouts_.flat(layout)) {
+    Set(id, flat_.AddState(FlatMember(id), *layouts_.PlaceOf(id), /*updated=*/false));
+  } else {
+    Set(id,
+        builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOfInput(id, layout)));
+  }
+}
+
+int32_t LoweredValues::AddOutput(ValueId id) {
+  const int32_t layout = layouts_.Made(id);
+  const Value& value = graph_.value(id);
+  if (!layouts_.flat(layout)) {
+    Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
+  } else if (updated_.contains(id)) {
+    Set(id, flat_.AddState(FlatMember(id), *layouts_.PlaceOf(id), /*updated=*/true));
+  } else {
+    Set(id, flat_.AddValue(FlatMember(id), *layouts_.PlaceOf(id)));
+  }
+  const ValueId parameter = value.complete_gradient_of;
+  if (parameter != kNone) builder_.SetGradientOf(made_[id], made_[parameter]);
+  return made_[id];
+}
+
+absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) {
+  const auto [it, inserted] = views_.try_emplace({id, base});
+  std::vector<int32_t>& made = it->second;
+  if (!inserted) return made;
+  const Op& op = graph_.op(id);
+  const LocalOp local = Localized(id);
+  ASSIGN_OR_RETURN(base, builder_.Padded(base));
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const int output = static_cast<int>(i);
+    std::optional<ViewPlacement> placement =
+        op.kind->View(local.types(), output, builder_.value(base).strides);
+    if (!placement.has_value()) {
+      ASSIGN_OR_RETURN(base, builder_.RowMajor(base));
+      placement = op.kind->View(local.types(), output, builder_.value(base).strides);
+      TESSERA_CHECK(placement.has_value()) << op.path;
+    }
+    const ValueId value = op.outputs[i];
+    const int32_t layout = layouts_.Made(value);
+    made.push_back(builder_.AddView(graph_.value(value).path, LocalType(value, layout), base,
+                                    *placement, graph_.value(value).role, PartOf(value, layout)));
+  }
+  return made;
+}
+
+absl::Status LoweredValues::AddViews(OpId id) {
+  const Op& op = graph_.op(id);
+  ASSIGN_OR_RETURN(const int32_t base, In(op.inputs[0], layouts_.Read(id)[0]));
+  ASSIGN_OR_RETURN(const std::vector<int32_t> views, View(id, base));
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    Set(op.outputs[i], views[i]);
+    if (Repeats(op.inputs[0])) repeated_views_[op.outputs[i]] = base;
+  }
+  return absl::OkStatus();
+}
+
+// --- Layouts -------------------------------------------------------------------------------------
+
+bool LoweredValues::IsParameter(ValueId id) const {
+  return graph_.value(id).role == Role::kParameter && graph_.value(id).producer == kNone;
+}
+
+int LoweredValues::PeriodOf(ValueId id) const {
+  constexpr int kStep = -1;
+  if (!Repeats(id)) return kStep;
+  while (!IsParameter(id)) id = graph_.op(graph_.value(id).producer).inputs[0];
+  const FlatPlace* const place = layouts_.PlaceOf(id);
+  return place != nullptr && storage_.gather_once(place->group) ? kStep : period_;
+}
+
+absl::string_view LoweredValues::StreamOf(ValueId id) const {
+  if (Repeats(id)) return "parameters";
+  return graph_.value(id).complete_gradient_of == kNone ? "activations" : "gradients";
+}
+
+absl::StatusOr<std::vector<int32_t>> LoweredValues::InputsOf(OpId id) {
+  const Op& op = graph_.op(id);
+  std::vector<int32_t> inputs;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layouts_.Read(id)[i]));
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+absl::StatusOr<int32_t> LoweredValues::MadeNow(ValueId id) {
+  const auto view = repeated_views_.find(id);
+  if (view == repeated_views_.end()) return made_[id];
+  const Value& value = graph_.value(id);
+  const OpId op = value.producer;
+  const int32_t first_base = view->second;
+  ASSIGN_OR_RETURN(const int32_t base, In(graph_.op(op).inputs[0], layouts_.Read(op)[0]));
+  if (base == first_base) return made_[id];
+  ASSIGN_OR_RETURN(const std::vector<int32_t> views, View(op, base));
+  return views[value.output_index];
+}
+
+absl::StatusOr<int32_t> LoweredValues::In(ValueId id, int32_t layout) {
+  if (layout == layouts_.Made(id)) return MadeNow(id);
+  const std::vector<Arrangement>& known = arranged_[id];
+  for (const Arrangement& other : known) {
+    if (other.layout == layout && other.period == PeriodOf(id)) return other.value;
+  }
+  ASSIGN_OR_RETURN(const int32_t value, Redistributed(id, layout));
+  arranged_[id].push_back({layout, PeriodOf(id), value});
+  if (results_.contains(id)) builder_.Keep(value);
+  return value;
+}
+
+absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout) {
+  const Shape& global = graph_.value(id).type.shape;
+  const MeshLayout to = layouts_.layout(layout);
+  int32_t from = layouts_.Made(id);
+  ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
+  if (layouts_.flat(layout)) {
+    return absl::InternalError(absl::StrCat(
+        graph_.value(id).path, " is read as a member of a flat group before all of them are made"));
+  }
+  if (layouts_.flat(from)) {
+    from = layouts_.Enter(layouts_.layout(from));
+    if (from != layout) {
+      ASSIGN_OR_RETURN(value, In(id, from));
+    } else {
+      return flat_.Gather(value, *layouts_.PlaceOf(id), PartOf(id, from), PeriodOf(id),
+                          StreamOf(id));
+    }
+  }
+  ASSIGN_OR_RETURN(double price, redistributor_.Seconds(value, global, layouts_.layout(from), to));
+  for (const Arrangement& other : arranged_[id]) {
+    if (layouts_.flat(other.layout) || other.period != PeriodOf(id)) continue;
+    const absl::StatusOr<double> seconds =
+        redistributor_.Seconds(other.value, global, layouts_.layout(other.layout), to);
+    if (!seconds.ok() || *seconds >= price) continue;
+    price = *seconds;
+    from = other.layout;
+    value = other.value;
+  }
+  return redistributor_.Redistribute(value, global, layouts_.layout(from), to, StreamOf(id));
+}
+
+bool LoweredValues::Completes(int32_t from, int32_t to) const {
+  if (layouts_.flat(to)) return false;
+  const MeshLayout& before = layouts_.layout(from);
+  const MeshLayout& after = layouts_.layout(to);
+  for (int axis = 0; axis < before.num_axes(); ++axis) {
+    if (before.axis(axis).partial() && !after.axis(axis).partial()) return true;
+  }
+  return false;
+}
+
+absl::Status LoweredValues::Complete(ValueId id) {
+  if (reads_.empty()) return absl::OkStatus();
+  for (const int32_t layout : reads_[id]) {
+    if (layouts_.flat(layout)) {
+      const int group = layouts_.PlaceOf(id)->group;
+      if (--gradients_[group].missing == 0) RETURN_IF_ERROR(ReduceGradients(group));
+    } else if (Completes(layouts_.Made(id), layout)) {
+      RETURN_IF_ERROR(In(id, layout).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LoweredValues::ReduceGradients(int group) {
+  const std::vector<ValueId>& members = gradients_[group].members;
+  const int axis = storage_.axis(group);
+  // Axes over which all members are partial are summed on the parts.
+  std::vector<int> other_axes;
+  for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
+    const bool partial = absl::c_all_of(members, [&](ValueId id) {
+      return id == kNone || layouts_.layout(layouts_.Made(id)).axis(other) == AxisLayout::Partial();
+    });
+    if (partial && other != axis) other_axes.push_back(other);
+  }
+  std::vector<int32_t> values, flat_layouts;
+  int32_t parameter = kNone;  // one of them
+  absl::string_view stream;
+  for (const ValueId id : members) {
+    flat_layouts.push_back(kNone);
+    values.push_back(kNone);
+    if (id == kNone) continue;
+    for (const int32_t read : reads_[id]) {
+      if (layouts_.flat(read)) flat_layouts.back() = read;
+    }
+    MeshLayout layout = layouts_.layout(flat_layouts.back()).With(axis, AxisLayout::Partial());
+    for (const int other : other_axes) layout = layout.With(other, AxisLayout::Partial());
+    ASSIGN_OR_RETURN(values.back(), In(id, layouts_.Enter(std::move(layout))));
+    parameter = made_[graph_.value(id).complete_gradient_of];
+    stream = StreamOf(id);
+  }
+  ASSIGN_OR_RETURN(const std::vector<int32_t> reduced,
+                   flat_.Reduce(group, values, parameter, other_axes, stream));
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m] == kNone) continue;
+    arranged_[members[m]].push_back({flat_layouts[m], PeriodOf(members[m]), reduced[m]});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera
