@@ -66,7 +66,7 @@ TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
   int completed = 0, refused = 0;
   for (const char* file :
        {"docs/plans/fully_sharded.textproto", "docs/plans/hybrid_sharded.textproto",
-        "core/plan/testdata/data_tensor_parallel.textproto"}) {
+        "docs/plans/data_tensor_parallel.textproto"}) {
     Plan open = ReadPlanFile(file);
     open.mutable_stages(0)->MergeFrom(ParsePlan(R"text(stages {
       pass { name: "bucket_gradients" cap: "25MiB" first: "1MiB" }

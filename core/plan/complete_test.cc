@@ -17,8 +17,8 @@ namespace {
 constexpr char kDataParallel[] = "docs/plans/data_parallel.textproto";
 constexpr char kFullySharded[] = "docs/plans/fully_sharded.textproto";
 constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
-constexpr char kTensorParallel[] = "core/plan/testdata/tensor_parallel.textproto";
-constexpr char kDataTensorParallel[] = "core/plan/testdata/data_tensor_parallel.textproto";
+constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
+constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
 
 std::vector<Graph> Graphs(const TransformerSizes& sizes = {}) {
   std::vector<Graph> graphs;

@@ -60,6 +60,19 @@ StartedCollective MeshCollectives::Start(const CollectiveRequest& request, int g
   return {group, ticket.channel, ticket.number};
 }
 
+comm::Traffic MeshCollectives::traffic() const {
+  comm::Traffic sum;
+  for (const Group& group : groups_) {
+    const comm::Traffic counted = group.communicator->traffic();
+    for (size_t i = 0; i < sum.size(); ++i) {
+      sum[i].calls += counted[i].calls;
+      sum[i].bytes_sent += counted[i].bytes_sent;
+      sum[i].bytes_staged += counted[i].bytes_staged;
+    }
+  }
+  return sum;
+}
+
 absl::Status MeshCollectives::Wait(const StartedCollective& started) {
   return groups_[started.group].communicator->Wait({started.channel, started.number});
 }

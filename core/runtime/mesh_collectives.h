@@ -32,6 +32,9 @@ class MeshCollectives : public Collectives {
   // This rank aborts: the waits of all groups end, on the other ranks too, which learn why.
   void Abort(const absl::Status& why);
 
+  // What all groups have counted.
+  comm::Traffic traffic() const;
+
  private:
   struct Group {
     std::vector<int> axes;  // of the mesh, ascending

@@ -1,17 +1,23 @@
 // The Plans of docs/plans, completed for a GPT as the training tool records it.
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/kernels/reference/backend.h"
 #include "core/plan/testing_completion.h"
+#include "core/program/compile.h"
 #include "core/train/programs.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 
 namespace tessera {
 namespace {
+
+using ::testing::ElementsAre;
 
 std::vector<Graph> RecordGpt(int layers, int heads, int head_dim, int batch) {
   GptConfig model_config;
@@ -73,6 +79,31 @@ blocks.0.mlp.fc.bias.adamw_update: replica: B; shard: flat
 )");
 }
 
+// The paths of collectives within block 1, by phase.
+std::vector<std::string> CollectivesOfBlock(const Program& program, Phase phase) {
+  std::vector<std::string> paths;
+  for (const Instruction& instruction : program.instructions) {
+    if (!program.Communicates(instruction) || instruction.phase != phase) continue;
+    if (InScope(instruction.path, "blocks.1")) paths.push_back(instruction.path);
+  }
+  return paths;
+}
+
+// Two for each direction, and none in attention.
+TEST(GptPlansTest, TensorParallelCommunicatesTwicePerBlockAndDirection) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const auto run = CompileRun(RecordGpt(2, 4, 4, 6),
+                              ReadPlanFile("docs/plans/tensor_parallel.textproto"), *backend, 4);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const Program& program = *run->FindProgram(kTrain);
+  EXPECT_THAT(
+      CollectivesOfBlock(program, Phase::kForward),
+      ElementsAre("blocks.1.attn.proj.matmul.all_reduce", "blocks.1.mlp.proj.matmul.all_reduce"));
+  EXPECT_THAT(CollectivesOfBlock(program, Phase::kBackward),
+              ElementsAre("blocks.1.ln2.layer_norm.grad.all_reduce",
+                          "blocks.1.ln1.layer_norm.grad.all_reduce"));
+}
+
 // 96 layers on 8 x 8 ranks, and 12 beside them: the time is printed for both.
 TEST(GptPlansTest, APlanOfManyLayersIsCompletedInTime) {
   const Plan open = ParsePlan(R"text(stages {
@@ -91,6 +122,30 @@ TEST(GptPlansTest, APlanOfManyLayersIsCompletedInTime) {
     const int ops = plan.stages(0).parts(kTrainPart).operator__size();
     std::cout << layers << " layers, " << ops << " training ops: " << seconds << " s\n";
     EXPECT_LT(seconds, 5);  // generous: for a busy machine, and for sanitizers
+  }
+}
+
+// 96 layers on 64 ranks, in 8 micro-batches: the time is printed.
+TEST(GptPlansTest, AProgramOfManyLayersIsPlannedInTime) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  for (const char* file :
+       {"docs/plans/data_tensor_parallel.textproto", "docs/plans/fully_sharded.textproto"}) {
+    Plan open = ReadPlanFile(file);
+    if (open.stages(0).mesh_size() == 2) open.mutable_stages(0)->mutable_mesh(0)->set_size(8);
+    PlanPart& part = *open.mutable_stages(0)->add_parts();
+    part.set_graph(kTrain);
+    part.set_micro_batches(8);
+    for (int layers : {12, 96}) {
+      std::vector<Graph> graphs = RecordGpt(layers, 96, 128, 1536);
+      const absl::Time start = absl::Now();
+      const auto run = CompileRun(std::move(graphs), open, *backend, 64);
+      ASSERT_TRUE(run.ok()) << run.status();
+      const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+      std::cout << file << ", " << layers << " layers, "
+                << run->FindProgram(kTrain)->instructions.size()
+                << " training instructions: " << seconds << " s\n";
+      EXPECT_LT(seconds, 60);  // generous: for a busy machine, and for sanitizers
+    }
   }
 }
 

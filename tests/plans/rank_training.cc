@@ -5,11 +5,14 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/fake/fake.h"
 #include "core/kernels/reference/backend.h"
+#include "core/layout/collective_traffic.h"
 #include "core/ops/ops.h"
 #include "core/runtime/engine.h"
+#include "core/runtime/memory_check.h"
 #include "core/runtime/mesh_collectives.h"
 #include "core/runtime/world_memory.h"
 #include "core/status/check.h"
@@ -21,36 +24,52 @@
 namespace tessera {
 namespace {
 
-// Calls visit(local, global) for the index of each element of a box in its padded local buffer and
-// in the global tensor.
-template <typename Visit>
-void ForEachElement(const Box& box, const Shape& padded, const Shape& global, const Visit& visit) {
-  const Strides local_strides = RowMajorStrides(padded), global_strides = RowMajorStrides(global);
-  const int64_t elements = NumElements(box.extent);
-  for (int64_t i = 0; i < elements; ++i) {
-    int64_t rest = i, local = 0, at = 0;
-    for (size_t d = global.size(); d-- > 0;) {
-      const int64_t index = rest % box.extent[d];
-      rest /= box.extent[d];
-      local += index * local_strides[d];
-      at += (box.start[d] + index) * global_strides[d];
-    }
-    visit(local, at);
-  }
-}
-
-// What a rank holds of a value.
+// What a rank holds of a value: a box of the global tensor, in a buffer of the padded shape; or, of
+// a member of a flat group, a range of the box's elements.
 struct Held {
   Box box;
-  Shape padded, global;
+  Shape global, padded;
+  FlatGroup::Range range;
+  bool flat = false;
+
+  int64_t buffer_elements() const { return flat ? range.size() : NumElements(padded); }
+
+  // Calls visit(i, at) for each element: its index in the buffer and in the global tensor.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    const Strides in_global = RowMajorStrides(global), in_padded = RowMajorStrides(padded);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      int64_t rest = i, at = 0, local = 0;
+      for (size_t d = global.size(); d-- > 0;) {
+        const int64_t index = rest % box.extent[d];
+        at += (box.start[d] + index) * in_global[d];
+        local += index * in_padded[d];
+        rest /= box.extent[d];
+      }
+      visit(flat ? i - range.begin : local, at);
+    }
+  }
 };
 
 Held HeldOf(const Program& program, int32_t value, int rank) {
   const ProgramValue& v = program.value(value);
-  const Shape& shape = v.type.shape;
-  if (v.part == kNone) return {{Shape(shape.size(), 0), shape}, shape, shape};
-  const PartRule& part = program.parts[v.part];
-  return {part.At(program.mesh, program.mesh.CoordinatesOf(rank)), shape, part.global};
+  const MeshCoordinates coordinates = program.mesh.CoordinatesOf(rank);
+  Held held;
+  held.flat = v.flat != kNone;
+  held.padded = v.type.shape;
+  if (held.flat) {
+    held.padded = program.flats[v.flat].group->members()[program.flats[v.flat].member].local;
+  }
+  held.global = held.padded;
+  held.box = {Shape(held.global.size(), 0), held.global};
+  if (v.part != kNone) {
+    const PartRule& part = program.parts[v.part];
+    held.box = part.At(program.mesh, coordinates);
+    held.global = part.global;
+  }
+  held.range = {0, NumElements(held.box.extent)};
+  if (held.flat) held.range = program.flats[v.flat].HeldAt(coordinates);
+  return held;
 }
 
 // Global tensors that ranks fill in.
@@ -62,7 +81,7 @@ class Gathered {
     std::vector<double>& tensor = tensors_[path];
     tensor.resize(NumElements(held.global), std::nan(""));
     int64_t differs = -1;
-    ForEachElement(held.box, held.padded, held.global, [&](int64_t i, int64_t at) {
+    held.ForEach([&](int64_t i, int64_t at) {
       if (!std::isnan(tensor[at]) && tensor[at] != local[i]) differs = at;
       tensor[at] = local[i];
     });
@@ -120,24 +139,31 @@ class Rank {
   }
 
   absl::Status Step(int step, Gathered& outputs) {
-    for (const std::string input : {"tokens", "targets"}) RETURN_IF_ERROR(SetBatch(input, step));
-    RETURN_IF_ERROR(engine_->SetInput(kTrain, "lr", absl::MakeConstSpan(&run_.lr, 1)));
-    RETURN_IF_ERROR(engine_->SetScalarIfRead(kTrain, "seed", 3));
-    RETURN_IF_ERROR(engine_->SetScalarIfRead(kTrain, "step", step + 1));
+    RETURN_IF_ERROR(SetInputs(*engine_, step));
+    const comm::Traffic before =
+        collectives_ == nullptr ? comm::Traffic() : collectives_->traffic();
     RETURN_IF_ERROR(engine_->Run(kTrain));
+    if (collectives_ != nullptr) RETURN_IF_ERROR(CheckTraffic(before, collectives_->traffic()));
     for (const NamedValue& output : program().outputs) {
       const Held held = HeldOf(program(), output.value, world_.rank());
-      std::vector<double> local(NumElements(held.padded));
+      std::vector<double> local(held.buffer_elements());
       RETURN_IF_ERROR(engine_->ReadOutput(kTrain, output.name, absl::MakeSpan(local)));
       RETURN_IF_ERROR(outputs.Add(output.name, held, local));
     }
     return absl::OkStatus();
   }
 
+  // Runs one more step, and the same one with fences around all buffers, which hold NaNs while they
+  // are not live, and in arenas of just the planned size.
+  absl::Status CheckMemory(int step) {
+    return tessera::CheckMemory(*engine_, kTrain,
+                                [&](Engine& engine) { return SetInputs(engine, step); });
+  }
+
   absl::Status GatherStates(Gathered& states) {
     for (const ProgramState& state : program().states) {
       const Held held = HeldOf(program(), state.updated, world_.rank());
-      std::vector<double> local(NumElements(held.padded));
+      std::vector<double> local(held.buffer_elements());
       RETURN_IF_ERROR(engine_->ReadStateValues(kTrain, state.path, absl::MakeSpan(local)));
       RETURN_IF_ERROR(states.Add(state.path, held, local));
     }
@@ -152,13 +178,51 @@ class Rank {
  private:
   const Program& program() const { return *engine_->run().FindProgram(kTrain); }
 
-  absl::Status SetBatch(const std::string& input, int step) {
-    const std::vector<double> global = BatchOf(run_, input, step);
-    const Held held = HeldOf(program(), program().FindInput(input), world_.rank());
-    std::vector<double> local(NumElements(held.padded), 0);
-    ForEachElement(held.box, held.padded, held.global,
-                   [&](int64_t i, int64_t at) { local[i] = global[at]; });
-    return engine_->SetInput(kTrain, input, local);
+  // What the communicators have counted is what the Program declares.
+  absl::Status CheckTraffic(const comm::Traffic& before, const comm::Traffic& after) {
+    comm::Traffic declared;
+    for (const Instruction& instruction : program().instructions) {
+      if (!program().Communicates(instruction)) continue;
+      const CollectiveRequest& request = program().collectives[instruction.collective];
+      ASSIGN_OR_RETURN(const int group, collectives_->GroupAlong(request.mesh_axes));
+      const int ranks = collectives_->SizeOf(group);
+      const CollectiveCall call = {request.operation, request.dtype,
+                                   request.reduction, {},
+                                   request.elements,  request.elements / ranks};
+      const CollectiveTraffic stated =
+          TrafficOf(call, {CollectiveBackend::kShm, std::vector<int>(ranks, 0)},
+                    collectives_->PositionIn(group));
+      comm::OperationCount& count = declared[static_cast<size_t>(request.operation)];
+      count.calls += stated.calls;
+      count.bytes_sent += stated.bytes_sent;
+    }
+    for (size_t i = 0; i < declared.size(); ++i) {
+      const int64_t calls = after[i].calls - before[i].calls;
+      const int64_t bytes = after[i].bytes_sent - before[i].bytes_sent;
+      if (calls == declared[i].calls && bytes == declared[i].bytes_sent) continue;
+      return absl::InternalError(absl::StrCat(
+          "the Program declares ", declared[i].calls, " calls of ",
+          CollectiveOperationName(static_cast<CollectiveOperation>(i)), " and ",
+          declared[i].bytes_sent, " bytes sent; ", calls, " and ", bytes, " were counted"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetInputs(Engine& engine, int step) {
+    const auto train = absl::c_find_if(engine_->run().graphs,
+                                       [](const Graph& graph) { return graph.name() == kTrain; });
+    for (const GraphInput& input : train->inputs()) {
+      if (input.batch_dim == kNone) continue;
+      const std::string& path = train->value(input.value).path;
+      const std::vector<double> global = BatchOf(run_, input.origin, step);
+      const Held held = HeldOf(program(), program().FindInput(path), world_.rank());
+      std::vector<double> local(held.buffer_elements());
+      held.ForEach([&](int64_t i, int64_t at) { local[i] = global[at]; });
+      RETURN_IF_ERROR(engine.SetInput(kTrain, path, local));
+    }
+    RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&run_.lr, 1)));
+    RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", 3));
+    return engine.SetScalarIfRead(kTrain, "step", step + 1);
   }
 
   const TrainingRun& run_;
@@ -219,6 +283,7 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
           status = rank.Step(step, outputs[step]);
         }
         if (status.ok()) status = rank.GatherStates(states);
+        if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
         if (!status.ok()) return status;
         return rank.Leave();
       });

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct TrainingRun {
   int64_t batch = 0, sequence = 0, vocabulary = 0;
   int steps = 20;
   double lr = 0.1;
-  double ignored = 0.1;  // the share of targets that do not count
+  double ignored = 0.1;       // the share of targets that do not count
+  bool check_memory = false;  // one more step uses memory as it is planned (CheckMemory)
   std::function<std::unique_ptr<Backend>()> backend;
 };
 
@@ -39,7 +41,8 @@ struct TrainingResult {
   Tensors states;                // after the last step
 };
 
-// Trains with `plan` on `ranks` threads. Internal if ranks differ in what they hold of one element.
+// Trains with `plan` on `ranks` threads. Internal if ranks differ in what they hold of one element,
+// or a step communicates other calls or bytes than its Program declares.
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks);
 
 // The largest difference of two results, relative to the norm of its tensor, and where it is.

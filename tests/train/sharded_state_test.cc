@@ -210,13 +210,13 @@ struct Job {
 
 std::vector<Job> Jobs() {
   std::vector<Job> jobs = {{"one process", Plan(), 1}};
-  const std::string data = "docs/plans/", tests = "core/plan/testdata/";
+  const std::string plans = "docs/plans/";
   for (const int ranks : {2, 3, 4}) {
-    for (const std::string& file : {data + "data_parallel", tests + "tensor_parallel"}) {
+    for (const std::string& file : {plans + "data_parallel", plans + "tensor_parallel"}) {
       jobs.push_back({absl::StrCat(file, " on ", ranks), ReadPlanFile(file + ".textproto"), ranks});
     }
   }
-  const std::string mixed = tests + "data_tensor_parallel";
+  const std::string mixed = plans + "data_tensor_parallel";
   jobs.push_back({mixed + " on 4", ReadPlanFile(mixed + ".textproto"), 4});
   return jobs;
 }
