@@ -24,6 +24,10 @@ while IFS= read -r line; do
   esac
 done <"$page"
 ((shown >= 5)) || { echo "the page shows only $shown lines of Plans"; exit 1; }
+for file in "$root"/docs/plans/*.textproto; do
+  grep -qF "docs/plans/${file##*/}" "$page" || { echo "the page does not name ${file##*/}"; failed=1; }
+done
+
 cd "$TEST_TMPDIR"
 export BUILD_WORKING_DIRECTORY=$TEST_TMPDIR
 ln -sfn "$root/docs" docs
