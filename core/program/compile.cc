@@ -18,10 +18,12 @@
 #include "core/plan/pass_names.h"
 #include "core/plan/rewrite.h"
 #include "core/plan/rewrite_and_lay_out.h"
+#include "core/plan/stage_passes.h"
 #include "core/program/assign_buffers.h"
 #include "core/program/kernel_chooser.h"
 #include "core/program/lower.h"
 #include "core/program/memory_plan.h"
+#include "core/program/passes/communication.h"
 #include "core/program/passes/pass.h"
 #include "core/program/verify.h"
 #include "core/status/status_macros.h"
@@ -78,6 +80,12 @@ std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs
       "the plan has parts for graphs that this run does not have, which are not "
       "used: ",
       absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
+}
+
+void RunStagePasses(const StagePasses& passes, Program& program) {
+  if (passes.bucket_gradients.has_value()) BucketGradients(*passes.bucket_gradients, program);
+  if (passes.prefetch_distance.has_value()) PrefetchGathers(*passes.prefetch_distance, program);
+  if (passes.gathers_in_flight.has_value()) LimitGathers(*passes.gathers_in_flight, program);
 }
 
 absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
@@ -184,11 +192,13 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   }
   KernelChooser chooser(&catalogue, plan.kernels());
   ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(run.plan.stages(0), graphs, ranks));
+  ASSIGN_OR_RETURN(const StagePasses passes, ReadStagePasses(run.plan.stages(0)));
   StateLayout states;
   for (size_t i = 0; i < graphs.size(); ++i) {
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
     ASSIGN_OR_RETURN(LoweredGraph lowered,
                      lowering.Lower(std::move(graphs[i]), static_cast<int>(i), part, chooser));
+    RunStagePasses(passes, lowered.program);
     ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, chooser));
     RETURN_IF_ERROR(states.Add(program));
     run.graphs.push_back(std::move(lowered.graph));

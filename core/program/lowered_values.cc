@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
+#include "core/program/stream_names.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -199,8 +200,8 @@ int LoweredValues::PeriodOf(ValueId id) const {
 }
 
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
-  if (Repeats(id)) return "parameters";
-  return graph_.value(id).complete_gradient_of == kNone ? "activations" : "gradients";
+  if (Repeats(id)) return kParameterStream;
+  return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
 }
 
 absl::StatusOr<std::vector<int32_t>> LoweredValues::InputsOf(OpId id) {

@@ -1,0 +1,209 @@
+// A gradient's all-reduce has a latency that a small one does not make up for, and all gradients in
+// one would begin after the backward pass. So gradients that are ready one after the other are
+// reduced together, in buckets of bounded size. A bucket is one tensor, in which the instructions
+// that make the gradients write them, and of which the reduced gradients are views: nothing is
+// copied.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/program/passes/communication.h"
+#include "core/program/stream_names.h"
+
+namespace tessera {
+namespace {
+
+class Buckets {
+ public:
+  Buckets(int64_t first_cap, int64_t cap, Program& program)
+      : first_cap_(first_cap), cap_(cap), program_(program) {}
+
+  void Run() {
+    FindTensors();
+    for (int32_t i = 0; i < static_cast<int32_t>(program_.instructions.size()); ++i) {
+      if (IsReduction(i)) Add(i);
+    }
+    Close();
+    std::vector<Instruction> kept;
+    kept.reserve(program_.instructions.size());
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      if (!removed_[i]) kept.push_back(std::move(program_.instructions[i]));
+    }
+    program_.instructions = std::move(kept);
+  }
+
+ private:
+  // A gradient that its rank's kernels make, and the reduced one, each a whole tensor in a buffer
+  // of its own.
+  bool IsReduction(int32_t i) const {
+    const Instruction& instruction = program_.instructions[i];
+    if (instruction.kind != InstructionKind::kCollective ||
+        program_.streams[instruction.stream] != kGradientStream ||
+        CollectiveOf(i).operation != CollectiveOperation::kAllReduce) {
+      return false;
+    }
+    return CanMove(instruction.inputs[0]) && CanMove(instruction.outputs[0]) &&
+           instruction.inputs[0] != instruction.outputs[0];
+  }
+
+  bool CanMove(int32_t id) const {
+    const ProgramValue& value = program_.values[id];
+    const int32_t tensor = program_.TensorOf(id);
+    const ProgramValue& root = program_.values[tensor];
+    return written_[tensor] && !fixed_[root.buffer] && value.offset == 0 && root.offset == 0 &&
+           IsRowMajor(value.type.shape, value.strides) &&
+           IsRowMajor(root.type.shape, root.strides) && NumBytes(value.type) == BytesOf(root) &&
+           program_.buffers[root.buffer].bytes == BytesOf(root) &&
+           program_.buffers[root.buffer].space == MemorySpace::kDevice;
+  }
+
+  static int64_t BytesOf(const ProgramValue& value) { return NumBytes(value.type); }
+
+  const CollectiveRequest& CollectiveOf(int32_t i) const {
+    return program_.collectives[program_.instructions[i].collective];
+  }
+
+  // Finds the values within each tensor, the tensors that instructions write, the buffers that
+  // inputs, states and outputs fix, and the first readers of all tensors.
+  void FindTensors() {
+    const size_t values = program_.values.size();
+    removed_.assign(program_.instructions.size(), false);
+    fixed_.assign(program_.buffers.size(), false);
+    written_.assign(values, false);
+    first_reader_.assign(values, std::numeric_limits<int32_t>::max());
+    within_.resize(values);
+    for (size_t id = 0; id < values; ++id) {
+      within_[program_.TensorOf(static_cast<int32_t>(id))].push_back(static_cast<int32_t>(id));
+    }
+    const auto fix = [this](int32_t id) {
+      if (id != kNone) fixed_[program_.values[id].buffer] = true;
+    };
+    for (const NamedValue& input : program_.inputs) fix(input.value);
+    for (const NamedValue& output : program_.outputs) fix(output.value);
+    for (const ProgramState& state : program_.states) {
+      fix(state.input);
+      fix(state.updated);
+    }
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
+      for (int32_t id : instruction.outputs) written_[program_.TensorOf(id)] = true;
+      for (int32_t id : instruction.inputs) {
+        int32_t& first = first_reader_[program_.TensorOf(id)];
+        first = std::min(first, static_cast<int32_t>(i));
+      }
+    }
+  }
+
+  void Add(int32_t i) {
+    const Instruction& instruction = program_.instructions[i];
+    const int64_t bytes = BytesOf(program_.values[instruction.inputs[0]]);
+    const int64_t cap = closed_ == 0 ? first_cap_ : cap_;
+    const bool fits = !members_.empty() && bytes_ + bytes <= cap && i < deadline_ &&
+                      SameKind(CollectiveOf(members_[0]), CollectiveOf(i)) &&
+                      !Shares(instruction.inputs[0]);
+    if (!fits) Close();
+    members_.push_back(i);
+    bytes_ += bytes;
+    deadline_ = std::min(deadline_, first_reader_[program_.TensorOf(instruction.outputs[0])]);
+  }
+
+  // Whether a member of the bucket is this tensor already.
+  bool Shares(int32_t id) const {
+    return std::any_of(members_.begin(), members_.end(), [&](int32_t member) {
+      return program_.TensorOf(program_.instructions[member].inputs[0]) == program_.TensorOf(id);
+    });
+  }
+
+  static bool SameKind(CollectiveRequest a, const CollectiveRequest& b) {
+    a.elements = b.elements;
+    return a == b;
+  }
+
+  // Makes one all-reduce of the members, in the place of the last of them.
+  void Close() {
+    if (members_.size() > 1) {
+      const std::string path = absl::StrCat("gradients.bucket.", closed_);
+      CollectiveRequest request = CollectiveOf(members_[0]);
+      request.elements = 0;
+      for (int32_t member : members_) request.elements += CollectiveOf(member).elements;
+      const int32_t input = AddTensor(path, request);
+      const int32_t output = AddTensor(absl::StrCat(path, ".all_reduce"), request);
+      Instruction& last = program_.instructions[members_.back()];
+      // The category of its memory.
+      const int32_t first = program_.instructions[members_[0]].inputs[0];
+      for (int32_t bucket : {input, output}) {
+        program_.values[bucket].gradient_of = program_.values[first].gradient_of;
+      }
+      int64_t offset = 0;
+      for (int32_t member : members_) {
+        const Instruction& instruction = program_.instructions[member];
+        const int64_t bytes = BytesOf(program_.values[instruction.inputs[0]]);
+        MoveInto(program_.TensorOf(instruction.inputs[0]), input, offset);
+        MoveInto(program_.TensorOf(instruction.outputs[0]), output, offset);
+        offset += bytes;
+        if (member != members_.back()) {
+          last.cost.bytes += instruction.cost.bytes;
+          last.cost.flops += instruction.cost.flops;
+          removed_[member] = true;
+        }
+      }
+      last.path = program_.values[output].path;
+      last.inputs = {input};
+      last.outputs = {output};
+      last.collective = program_.EnterCollective(request);
+    }
+    if (!members_.empty()) ++closed_;
+    members_.clear();
+    bytes_ = 0;
+    deadline_ = std::numeric_limits<int32_t>::max();
+  }
+
+  int32_t AddTensor(std::string path, const CollectiveRequest& request) {
+    ProgramValue value;
+    value.type = {request.dtype, {request.elements}};
+    value.strides = RowMajorStrides(value.type.shape);
+    value.role = Role::kGradient;
+    value.buffer = static_cast<int32_t>(program_.buffers.size());
+    Buffer buffer;
+    buffer.path = path;
+    buffer.bytes = NumBytes(value.type);
+    value.path = std::move(path);
+    program_.buffers.push_back(std::move(buffer));
+    program_.values.push_back(std::move(value));
+    return static_cast<int32_t>(program_.values.size()) - 1;
+  }
+
+  // Moves a tensor, with all that lies within it, into a bucket.
+  void MoveInto(int32_t tensor, int32_t bucket, int64_t offset) {
+    for (int32_t id : within_[tensor]) {
+      ProgramValue& value = program_.values[id];
+      value.buffer = program_.values[bucket].buffer;
+      value.offset += offset;
+      value.within = bucket;
+    }
+  }
+
+  const int64_t first_cap_, cap_;  // bytes
+  Program& program_;
+  std::vector<std::vector<int32_t>> within_;  // by tensor: its values, itself among them
+  std::vector<bool> written_;                 // by tensor
+  std::vector<bool> fixed_;                   // by buffer
+  std::vector<int32_t> first_reader_;         // by tensor
+  std::vector<bool> removed_;                 // by instruction
+  // The open bucket.
+  std::vector<int32_t> members_;  // all-reduces
+  int64_t bytes_ = 0;
+  int32_t deadline_ = std::numeric_limits<int32_t>::max();  // the first reader of a member
+  int closed_ = 0;
+};
+
+}  // namespace
+
+void BucketGradients(const GradientBuckets& buckets, Program& program) {
+  Buckets(buckets.first_bytes, buckets.cap_bytes, program).Run();
+}
+
+}  // namespace tessera

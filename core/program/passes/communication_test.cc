@@ -1,0 +1,231 @@
+// Each pass on a small Program, before and after.
+#include "core/program/passes/communication.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/kernels/reference/backend.h"
+#include "core/ops/ops.h"
+#include "core/program/stream_names.h"
+#include "core/program/testing_program.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kElements = 12;
+
+TensorType F64(Shape shape) { return {DType::kF64, std::move(shape)}; }
+
+// "y = add(x, w)" a line; values within another one are "tensor[offset]".
+std::string Lines(const Program& program) {
+  const auto name = [&](int32_t id) {
+    const ProgramValue& value = program.value(id);
+    if (value.within == kNone) return value.path;
+    return absl::StrCat(program.value(value.within).path, "[",
+                        value.offset / SizeOf(value.type.dtype), "]");
+  };
+  const auto names = [&](const std::vector<int32_t>& ids) {
+    return absl::StrJoin(ids, ", ",
+                         [&](std::string* out, int32_t id) { absl::StrAppend(out, name(id)); });
+  };
+  std::string text;
+  for (const Instruction& instruction : program.instructions) {
+    absl::StrAppend(&text, names(instruction.outputs), " = ", program.OperationOf(instruction), "(",
+                    names(instruction.inputs), ")");
+    if (!instruction.after.empty()) absl::StrAppend(&text, " after ", names(instruction.after));
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+class CommunicationTest : public ::testing::Test {
+ protected:
+  // Inserts a collective behind the instruction that makes `path`, or first if none does, and lets
+  // all that follows read its output.
+  void Communicate(TestProgram& made, CollectiveOperation operation, const std::string& path,
+                   int64_t elements, const char* stream, int32_t position) {
+    const bool gather = operation == CollectiveOperation::kAllGather;
+    const int32_t output = made.AddValue(path + (gather ? ".gathered" : ".reduced"),
+                                         F64({gather ? 2 * elements : elements}));
+    made.InsertCollective(position,
+                          {.operation = operation,
+                           .elements = gather ? 2 * elements : elements,
+                           .dtype = DType::kF64,
+                           .mesh_axes = {"data"}},
+                          made.Value(path), output, stream);
+    made.ReplaceReads(made.Value(path), output, position + 1);
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+  Graph graph_{"test"};
+};
+
+// Four gradients of 96 bytes: exp, square, negate, sqrt. Each is reduced where it is made, and all
+// are read at the end.
+class BucketTest : public CommunicationTest {
+ protected:
+  TestProgram Made() {
+    Tensor x = graph_.Input("x", F64({kElements}));
+    const Tensor gradients[] = {Exp(x), Square(x), Negate(x), Sqrt(x)};
+    Tensor sum = gradients[0];
+    for (int i = 1; i < 4; ++i) sum = Add(sum, gradients[i]);
+    graph_.SetOutput("y", sum);
+    TestProgram made(graph_, *backend_);
+    int32_t position = 1;
+    for (const char* path : {"exp", "square", "negate", "sqrt"}) {
+      Communicate(made, CollectiveOperation::kAllReduce, path, kElements, kGradientStream,
+                  position);
+      position += 2;
+    }
+    return made;
+  }
+};
+
+TEST_F(BucketTest, GradientsAreReducedTogether) {
+  TestProgram made = Made();
+  EXPECT_EQ(Lines(made.program),
+            "exp = exp(x)\n"
+            "exp.reduced = all-reduce(exp)\n"
+            "square = square(x)\n"
+            "square.reduced = all-reduce(square)\n"
+            "negate = negate(x)\n"
+            "negate.reduced = all-reduce(negate)\n"
+            "sqrt = sqrt(x)\n"
+            "sqrt.reduced = all-reduce(sqrt)\n"
+            "add = add(exp.reduced, square.reduced)\n"
+            "add_1 = add(add, negate.reduced)\n"
+            "add_2 = add(add_1, sqrt.reduced)\n");
+  BucketGradients({.cap_bytes = 300, .first_bytes = 96}, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "exp = exp(x)\n"
+            "exp.reduced = all-reduce(exp)\n"
+            "gradients.bucket.1[0] = square(x)\n"
+            "gradients.bucket.1[12] = negate(x)\n"
+            "gradients.bucket.1[24] = sqrt(x)\n"
+            "gradients.bucket.1.all_reduce = all-reduce(gradients.bucket.1)\n"
+            "add = add(exp.reduced, gradients.bucket.1.all_reduce[0])\n"
+            "add_1 = add(add, gradients.bucket.1.all_reduce[12])\n"
+            "add_2 = add(add_1, gradients.bucket.1.all_reduce[24])\n");
+  const absl::Status finished = made.Finish();
+  EXPECT_TRUE(finished.ok()) << finished;
+  // The bucket is reduced where it lies.
+  EXPECT_EQ(made.program.AddressOf(made.Value("gradients.bucket.1")).offset,
+            made.program.AddressOf(made.Value("gradients.bucket.1.all_reduce")).offset);
+}
+
+TEST_F(BucketTest, ABucketEndsBeforeAMemberIsRead) {
+  TestProgram made = Made();
+  // exp's sum is read before negate is made.
+  Program& program = made.program;
+  const int32_t early = made.AddValue("early", F64({kElements}));
+  made.Insert(4, InstructionKind::kCopy, made.Value("exp.reduced"), early, "compute");
+  BucketGradients({.cap_bytes = 1000, .first_bytes = 1000}, program);
+  EXPECT_EQ(Lines(program),
+            "gradients.bucket.0[0] = exp(x)\n"
+            "gradients.bucket.0[12] = square(x)\n"
+            "gradients.bucket.0.all_reduce = all-reduce(gradients.bucket.0)\n"
+            "early = copy-bytes(gradients.bucket.0.all_reduce[0])\n"
+            "gradients.bucket.1[0] = negate(x)\n"
+            "gradients.bucket.1[12] = sqrt(x)\n"
+            "gradients.bucket.1.all_reduce = all-reduce(gradients.bucket.1)\n"
+            "add = add(gradients.bucket.0.all_reduce[0], gradients.bucket.0.all_reduce[12])\n"
+            "add_1 = add(add, gradients.bucket.1.all_reduce[0])\n"
+            "add_2 = add(add_1, gradients.bucket.1.all_reduce[12])\n");
+}
+
+TEST_F(BucketTest, ResultsOfTheStepKeepTheirBuffers) {
+  Tensor x = graph_.Input("x", F64({kElements}));
+  Tensor a = Exp(x);
+  Tensor b = Square(x);
+  graph_.SetOutput("a", a);
+  graph_.SetOutput("b", b);
+  TestProgram made(graph_, *backend_);
+  Communicate(made, CollectiveOperation::kAllReduce, "exp", kElements, kGradientStream, 1);
+  Communicate(made, CollectiveOperation::kAllReduce, "square", kElements, kGradientStream, 3);
+  const std::string before = Lines(made.program);
+  BucketGradients({}, made.program);
+  EXPECT_EQ(Lines(made.program), before);
+}
+
+// Three parameters, w0 to w2, each gathered right before it is read.
+class GatherTest : public CommunicationTest {
+ protected:
+  TestProgram Made() {
+    Tensor y = graph_.Input("x", F64({kElements}));
+    Tensor parameters[3];
+    for (int i = 0; i < 3; ++i) {
+      parameters[i] = graph_.DeclareState(absl::StrCat("w", i), F64({kElements}), Role::kParameter,
+                                          Initializer::Constant(1));
+    }
+    for (int i = 0; i < 3; ++i) y = Exp(Multiply(y, parameters[i]));
+    graph_.SetOutput("y", y);
+    TestProgram made(graph_, *backend_);
+    for (int i = 2; i >= 0; --i) {
+      const int32_t gathered = made.AddValue(absl::StrCat("w", i, ".gathered"), F64({kElements}));
+      const int32_t part = made.AddValue(absl::StrCat("w", i, ".part"), F64({kElements / 2}));
+      made.program.values[part].buffer =
+          made.program.value(made.Value(absl::StrCat("w", i))).buffer;
+      made.program.values[part].within = made.Value(absl::StrCat("w", i));
+      made.ReplaceReads(made.Value(absl::StrCat("w", i)), gathered, 0);
+      made.InsertCollective(2 * i,
+                            {.operation = CollectiveOperation::kAllGather,
+                             .elements = kElements,
+                             .dtype = DType::kF64,
+                             .mesh_axes = {"data"}},
+                            part, gathered, kParameterStream);
+    }
+    return made;
+  }
+};
+
+TEST_F(GatherTest, AGatherRunsBesideTheGroupBefore) {
+  TestProgram made = Made();
+  EXPECT_EQ(Lines(made.program),
+            "w0.gathered = all-gather(w0[0])\n"
+            "multiply = multiply(x, w0.gathered)\n"
+            "exp = exp(multiply)\n"
+            "w1.gathered = all-gather(w1[0])\n"
+            "multiply_1 = multiply(exp, w1.gathered)\n"
+            "exp_1 = exp(multiply_1)\n"
+            "w2.gathered = all-gather(w2[0])\n"
+            "multiply_2 = multiply(exp_1, w2.gathered)\n"
+            "exp_2 = exp(multiply_2)\n");
+  PrefetchGathers(1, made.program);
+  const std::string prefetched =
+      "w0.gathered = all-gather(w0[0])\n"
+      "w1.gathered = all-gather(w1[0])\n"
+      "multiply = multiply(x, w0.gathered)\n"
+      "exp = exp(multiply)\n"
+      "w2.gathered = all-gather(w2[0])\n"
+      "multiply_1 = multiply(exp, w1.gathered)\n"
+      "exp_1 = exp(multiply_1)\n"
+      "multiply_2 = multiply(exp_1, w2.gathered)\n"
+      "exp_2 = exp(multiply_2)\n";
+  EXPECT_EQ(Lines(made.program), prefetched);
+  const absl::Status finished = made.Finish();
+  EXPECT_TRUE(finished.ok()) << finished;
+}
+
+TEST_F(GatherTest, AGatherWaitsForTheLastUseOfAnEarlierOne) {
+  TestProgram made = Made();
+  PrefetchGathers(2, made.program);
+  LimitGathers(2, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "w0.gathered = all-gather(w0[0])\n"
+            "w1.gathered = all-gather(w1[0])\n"
+            "multiply = multiply(x, w0.gathered)\n"
+            "w2.gathered = all-gather(w2[0]) after multiply\n"
+            "exp = exp(multiply)\n"
+            "multiply_1 = multiply(exp, w1.gathered)\n"
+            "exp_1 = exp(multiply_1)\n"
+            "multiply_2 = multiply(exp_1, w2.gathered)\n"
+            "exp_2 = exp(multiply_2)\n");
+  const absl::Status finished = made.Finish();
+  EXPECT_TRUE(finished.ok()) << finished;
+}
+
+}  // namespace
+}  // namespace tessera

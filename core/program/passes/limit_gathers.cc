@@ -1,0 +1,39 @@
+// Gathers that start early hold memory early. An order edge from the last use of one group of
+// parameters to the gather of a later one bounds how many groups are gathered at a time; the
+// executor decides nothing.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/program/passes/communication.h"
+
+namespace tessera {
+
+void LimitGathers(int in_flight, Program& program) {
+  const std::vector<ParameterGather> gathers = FindParameterGathers(program);
+  const size_t count = program.instructions.size();
+  // By instruction: the gathers that move behind it.
+  std::vector<std::vector<int32_t>> behind(count);
+  std::vector<bool> moved(count, false);
+  for (size_t k = in_flight; k < gathers.size(); ++k) {
+    const ParameterGather& gather = gathers[k];
+    const int32_t last = gathers[k - in_flight].last_use;
+    // Parameters that stay in use until then cannot make room.
+    if (last >= gather.first_use || program.instructions[last].outputs.empty()) continue;
+    program.instructions[gather.instruction].after.push_back(program.instructions[last].outputs[0]);
+    if (gather.instruction > last) continue;
+    behind[last].push_back(gather.instruction);
+    moved[gather.instruction] = true;
+  }
+  std::vector<Instruction> ordered;
+  ordered.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!moved[i]) ordered.push_back(std::move(program.instructions[i]));
+    for (const int32_t gather : behind[i]) {
+      ordered.push_back(std::move(program.instructions[gather]));
+    }
+  }
+  program.instructions = std::move(ordered);
+}
+
+}  // namespace tessera

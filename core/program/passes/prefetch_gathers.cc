@@ -1,0 +1,47 @@
+// Lowering gathers parameters right before they are read, so computation would wait for each
+// gather. Moved ahead by one group of parameters, a gather runs while the group before is used.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/program/dependencies.h"
+#include "core/program/passes/communication.h"
+
+namespace tessera {
+
+void PrefetchGathers(int distance, Program& program) {
+  const std::vector<ParameterGather> gathers = FindParameterGathers(program);
+  const std::vector<std::vector<int32_t>> predecessors = Predecessors(program);
+  const size_t count = program.instructions.size();
+  // By instruction: the gathers that move before it.
+  std::vector<std::vector<int32_t>> before(count);
+  std::vector<bool> moved(count, false);
+  int32_t earliest = 0;  // gathers keep their order
+  for (size_t k = 0; k < gathers.size(); ++k) {
+    const int32_t i = gathers[k].instruction;
+    const bool first = k < static_cast<size_t>(distance);
+    int32_t position = first ? gathers[0].instruction + 1 : gathers[k - distance].first_use;
+    position = std::max(position, earliest);
+    for (const int32_t predecessor : predecessors[i]) {
+      position = std::max(position, predecessor + 1);
+    }
+    if (position >= i) {
+      earliest = i + 1;
+      continue;
+    }
+    before[position].push_back(i);
+    moved[i] = true;
+    earliest = position;
+  }
+  std::vector<Instruction> ordered;
+  ordered.reserve(count);
+  for (size_t i = 0; i < count; ++i) {
+    for (const int32_t gather : before[i]) {
+      ordered.push_back(std::move(program.instructions[gather]));
+    }
+    if (!moved[i]) ordered.push_back(std::move(program.instructions[i]));
+  }
+  program.instructions = std::move(ordered);
+}
+
+}  // namespace tessera
