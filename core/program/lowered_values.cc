@@ -5,8 +5,8 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
-#include "core/status/check.h"
 #include "core/program/stream_names.h"
+#include "core/status/check.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {

@@ -4,6 +4,7 @@
 
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing_completion.h"
+#include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
@@ -197,6 +198,43 @@ TEST(TrainingTest, FullyShardedGivesTheBitsOfDataParallel) {
     for (const auto& [path, values] : data->states) {
       EXPECT_EQ(values, sharded->states.at(path)) << ranks << " ranks, " << path;
     }
+  }
+}
+
+// The states after a run on 2 ranks by a Plan of docs/plans with these passes instead of its own.
+auto StatesWith(const std::string& file, absl::string_view passes) {
+  Plan plan = ReadPlanFile(file);
+  Stage& stage = *plan.mutable_stages(0);
+  stage.clear_pass();
+  Stage added;
+  EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(std::string(passes), &added));
+  stage.MergeFrom(added);
+  TrainingRun run = SmallGpt({.clip_norm = 0.5});
+  run.steps = 3;
+  const auto result = Train(run, plan, 2);
+  EXPECT_TRUE(result.ok()) << passes << ": " << result.status();
+  return result.ok() ? result->states : decltype(result->states)();
+}
+
+TEST(TrainingTest, BucketsChangeNoBits) {
+  const auto states = StatesWith(kDataParallel, "");
+  EXPECT_GT(states.size(), 4u);
+  for (const char* pass :
+       {"pass { name: 'bucket_gradients' cap: '1' }", "pass { name: 'bucket_gradients' }",
+        "pass { name: 'bucket_gradients' cap: '2KiB' first: '512' }"}) {
+    EXPECT_EQ(StatesWith(kDataParallel, pass), states) << pass;
+  }
+}
+
+TEST(TrainingTest, WhenParametersAreGatheredChangesNoBits) {
+  const auto states = StatesWith(kFullySharded, "");
+  EXPECT_GT(states.size(), 4u);
+  for (const char* passes : {"pass { name: 'prefetch_gathers' distance: 3 }",
+                             "pass { name: 'limit_gathers' in_flight: 1 }",
+                             "pass { name: 'prefetch_gathers' } pass { name: 'limit_gathers' }",
+                             "pass { name: 'prefetch_gathers' distance: 5 } pass { name: "
+                             "'limit_gathers' in_flight: 3 }"}) {
+    EXPECT_EQ(StatesWith(kFullySharded, passes), states) << passes;
   }
 }
 
