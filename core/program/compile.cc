@@ -186,10 +186,6 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
     run.notes.push_back(std::move(note));
   }
-  for (const PassChoice& pass : run.plan.stages(0).pass()) {
-    run.notes.push_back(absl::StrCat("the plan's pass '", pass.name(),
-                                     "' is checked and saved, but this version does not run it"));
-  }
   KernelChooser chooser(&catalogue, plan.kernels());
   ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(run.plan.stages(0), graphs, ranks));
   ASSIGN_OR_RETURN(const StagePasses passes, ReadStagePasses(run.plan.stages(0)));

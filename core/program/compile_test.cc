@@ -97,19 +97,6 @@ TEST_F(CompileTest, GradientsAreKnownByWhatTheyAreGradientsOf) {
   }
 }
 
-// A Plan for later versions trains the same, but does not run as fast as it says.
-TEST_F(CompileTest, APassThatIsNotRunIsNamedInANote) {
-  Plan plan;
-  Stage& stage = *plan.add_stages();
-  stage.add_mesh()->set_name("data");
-  stage.add_pass()->set_name("bucket_gradients");
-  const auto run = CompileRun({Record("train")}, plan, *backend_);
-  ASSERT_TRUE(run.ok()) << run.status();
-  EXPECT_THAT(run->notes,
-              ElementsAre("the plan's pass 'bucket_gradients' is checked and saved, but "
-                          "this version does not run it"));
-}
-
 // They were ignored without a note.
 TEST_F(CompileTest, HandWrittenPartsForOtherGraphsAreNamedInANote) {
   Plan plan;
