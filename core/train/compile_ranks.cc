@@ -33,18 +33,6 @@ std::vector<RankFact> FingerprintsOf(const CompiledRun& run) {
   return facts;
 }
 
-// A group that is not lowered would be updated as if each rank held a part of it.
-absl::Status CheckGroups(const CompiledRun& run, int ranks) {
-  const Stage& stage = run.plan.stages(0);
-  if (ranks == 1 || stage.group_size() == 0) return absl::OkStatus();
-  for (const Program& program : run.programs) {
-    if (!program.flats.empty()) return absl::OkStatus();
-  }
-  return absl::UnimplementedError(absl::StrCat("the Plan stores a group flat ('",
-                                               stage.group(0).path(),
-                                               "'), and this version runs Plans without groups"));
-}
-
 }  // namespace
 
 absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
@@ -60,27 +48,20 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
   return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
 }
 
-absl::StatusOr<CompiledRun> CompileForRanks(std::vector<Graph> graphs, const Plan& plan,
-                                            const KernelCatalogue& catalogue, int ranks) {
-  ASSIGN_OR_RETURN(CompiledRun run, CompileRun(std::move(graphs), plan, catalogue, ranks));
-  RETURN_IF_ERROR(CheckGroups(run, ranks));
-  return run;
-}
-
 absl::StatusOr<CompiledRun> CompileTogether(std::vector<Graph> graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks) {
-  if (ranks.size() == 1) return CompileForRanks(std::move(graphs), plan, catalogue, 1);
+  if (ranks.size() == 1) return CompileRun(std::move(graphs), plan, catalogue);
   RETURN_IF_ERROR(CompareRanks(ranks, FingerprintsOf(graphs), kSameProgram));
   absl::StatusOr<CompiledRun> run;
   ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    run = CompileForRanks(std::move(graphs), plan, catalogue, ranks.size());
+    run = CompileRun(std::move(graphs), plan, catalogue, ranks.size());
     RETURN_IF_ERROR(run.status());
     return run->plan.SerializeAsString();
   }));
   if (!ranks.is_first()) {
     Plan completed;
     run = completed.ParseFromString(bytes)
-              ? CompileForRanks(std::move(graphs), completed, catalogue, ranks.size())
+              ? CompileRun(std::move(graphs), completed, catalogue, ranks.size())
               : absl::InternalError("rank 0 has sent a malformed Plan");
   }
   RETURN_IF_ERROR(ranks.Agree(run.status()));

@@ -17,13 +17,9 @@ namespace tessera {
 // Returns the mesh of a Plan for a job of `ranks` ranks. InvalidArgument if they do not fit.
 absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 
-// CompileRun for `ranks` ranks, of which none needs to run.
-absl::StatusOr<CompiledRun> CompileForRanks(std::vector<Graph> graphs, const Plan& plan,
-                                            const KernelCatalogue& catalogue, int ranks);
-
-// The same among the ranks of a run. Collective. Rank 0 completes its Plan and chooses the kernels;
-// the others compile what it has completed, and ignore `plan`. Errors are agreed ones: ranks that
-// have recorded other Graphs, or compile other Programs, are named.
+// CompileRun among the ranks of a run. Collective. Rank 0 completes its Plan and chooses the
+// kernels; the others compile what it has completed, and ignore `plan`. Errors are agreed ones:
+// ranks that have recorded other Graphs, or compile other Programs, are named.
 absl::StatusOr<CompiledRun> CompileTogether(std::vector<Graph> graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks);
 

@@ -188,7 +188,7 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& s
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, Record(setup, config, PartsOf(line.mode)));
   ASSIGN_OR_RETURN(const Plan plan, PlanOfRun(line, setup.plan, setup.checkpoint.get(), config,
                                               graphs, setup.ranks.size, notes));
-  return CompileForRanks(std::move(graphs), plan, *setup.backend, setup.ranks.size);
+  return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size);
 }
 
 // Compiles the run together with the other ranks.
