@@ -68,6 +68,7 @@ TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
        {"docs/plans/fully_sharded.textproto", "docs/plans/hybrid_sharded.textproto",
         "docs/plans/data_tensor_parallel.textproto"}) {
     Plan open = ReadPlanFile(file);
+    open.mutable_stages(0)->clear_pass();
     open.mutable_stages(0)->MergeFrom(ParsePlan(R"text(stages {
       pass { name: "bucket_gradients" cap: "25MiB" first: "1MiB" }
       pass { name: "prefetch_gathers" distance: 1 }

@@ -2,14 +2,19 @@
 
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "collectives/fake/fake.h"
 #include "core/kernels/reference/backend.h"
+#include "core/layout/layout_proto.h"
 #include "core/program/compile.h"
+#include "core/status/status_macros.h"
+#include "core/train/compile_ranks.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/programs.h"
+#include "core/train/rank_engine.h"
+#include "core/train/ranks.h"
 #include "core/train/testing_bigram.h"
 #include "gtest/gtest.h"
 
@@ -18,25 +23,21 @@ namespace {
 
 constexpr BatchShape kShape = {3, 4};
 
-// A Program that holds the rows and columns of a rank of a mesh, of the batch of the evaluation.
-CompiledRun Compiled(const Backend& backend, const Mesh& mesh, const MeshLayout& layout) {
+// The evaluation of a batch that lies in this layout on a mesh.
+absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
+                                     const MeshLayout& layout, Ranks& ranks) {
   RunConfig config = BigramConfig();
-  const Shape global = {kShape.batch, kShape.sequence};
-  const PartRule part = {global, {0, 0}, global, layout};
-  const Shape local = part.LocalShape(mesh);
-  config.set_batch(local[0]);
-  config.set_sequence(local[1]);
-  auto graphs = RecordRun(BigramModel(), config, RunParts::kEvaluate);
-  EXPECT_TRUE(graphs.ok()) << graphs.status();
-  auto run = CompileRun(*std::move(graphs), Plan(), backend);
-  EXPECT_TRUE(run.ok()) << run.status();
-  Program& program = run->programs[0];
-  program.mesh = mesh;
-  program.parts.push_back(part);
-  for (const char* name : {"tokens", "targets"}) {
-    program.values[program.FindInput(name)].part = 0;
-  }
-  return *std::move(run);
+  config.set_batch(kShape.batch);
+  config.set_sequence(kShape.sequence);
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs,
+                   RecordRun(BigramModel(), config, RunParts::kEvaluate));
+  Plan plan;
+  Stage& stage = *plan.add_stages();
+  *stage.mutable_mesh() = ToProto(mesh);
+  StoreChoice& store = *stage.add_store();
+  store.set_path("tokens|targets");
+  store.set_layout(layout.ToString(mesh));
+  return CompileTogether(std::move(graphs), plan, backend, ranks);
 }
 
 std::vector<double> InputOf(Engine& engine, absl::string_view name) {
@@ -52,9 +53,34 @@ std::vector<double> InputOf(Engine& engine, absl::string_view name) {
   return std::vector<double>(values.begin(), values.end());
 }
 
+// Checks the inputs of this rank for a batch of which all is in `tokens` and `targets`.
+absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLayout& layout,
+                         absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
+                         Ranks& ranks) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  ASSIGN_OR_RETURN(CompiledRun run, Compiled(*backend, mesh, layout, ranks));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeRankEngine(std::move(run), backend.get(), ranks));
+  BatchInputs inputs(&dataset, kShape);
+  RETURN_IF_ERROR(inputs.Set(*engine, kEvaluate, DataSplit::kEvaluate, 2));
+  const Shape global = {kShape.batch, kShape.sequence};
+  const Box box = BoxOf(layout, global, mesh, mesh.CoordinatesOf(ranks.rank()));
+  const Shape local = LocalShape(layout, global, mesh);
+  const std::vector<double> its_tokens = InputOf(*engine, "tokens");
+  const std::vector<double> its_targets = InputOf(*engine, "targets");
+  for (int64_t r = 0; r < local[0]; ++r) {
+    for (int64_t c = 0; c < local[1]; ++c) {
+      const bool inside = r < box.extent[0] && c < box.extent[1];
+      const int64_t from = (box.start[0] + r) * kShape.sequence + box.start[1] + c;
+      EXPECT_EQ(its_tokens[r * local[1] + c], inside ? tokens[from] : 0);
+      EXPECT_EQ(its_targets[r * local[1] + c], inside ? targets[from] : kIgnoredTarget);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Of 3 rows and 4 columns: uneven parts, an empty one, and splits along both dimensions.
 TEST(BatchInputsTest, EachRankGetsItsPart) {
-  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const std::unique_ptr<Dataset> dataset = *SyntheticDataset::Create(BigramModel::kVocabulary, 5);
   std::vector<int32_t> tokens(12), targets(12);
   ASSERT_TRUE(dataset
@@ -72,28 +98,14 @@ TEST(BatchInputsTest, EachRankGetsItsPart) {
         Case{{{"data", 2}, {"sequence", 3}}, {rows, columns}}}) {
     const Mesh mesh = *Mesh::Create(each.axes);
     const MeshLayout layout(each.layout);
-    for (int rank = 0; rank < mesh.size(); ++rank) {
-      EngineOptions options;
-      options.rank.rank = rank;
-      auto engine = Engine::Create(Compiled(*backend, mesh, layout), backend.get(), options);
-      ASSERT_TRUE(engine.ok()) << engine.status();
-      BatchInputs inputs(dataset.get(), kShape);
-      const absl::Status status = inputs.Set(**engine, kEvaluate, DataSplit::kEvaluate, 2);
-      ASSERT_TRUE(status.ok()) << status;
-      const Shape global = {3, 4};
-      const Box box = BoxOf(layout, global, mesh, mesh.CoordinatesOf(rank));
-      const Shape local = LocalShape(layout, global, mesh);
-      const std::vector<double> its_tokens = InputOf(**engine, "tokens");
-      const std::vector<double> its_targets = InputOf(**engine, "targets");
-      for (int64_t r = 0; r < local[0]; ++r) {
-        for (int64_t c = 0; c < local[1]; ++c) {
-          const bool inside = r < box.extent[0] && c < box.extent[1];
-          const int64_t from = (box.start[0] + r) * 4 + box.start[1] + c;
-          EXPECT_EQ(its_tokens[r * local[1] + c], inside ? tokens[from] : 0);
-          EXPECT_EQ(its_targets[r * local[1] + c], inside ? targets[from] : kIgnoredTarget);
-        }
-      }
-    }
+    const std::vector<absl::Status> statuses =
+        comm::RunFake({.ranks = mesh.size()}, [&](comm::World& world) -> absl::Status {
+          ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
+          const absl::Status status = CheckInputs(*dataset, mesh, layout, tokens, targets, *ranks);
+          if (!status.ok()) ranks->Abort(status);
+          return status;
+        });
+    for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
   }
 }
 
