@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -28,6 +29,19 @@ void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& byt
 // Memory is filled by pieces of this size.
 constexpr int64_t kPiece = 1 << 16;
 
+// All of a state, on every rank: the part of a member of a flat group that no other axis splits.
+std::optional<PartRule> FullPart(const CompiledRun& run, const Program& program,
+                                 absl::string_view path) {
+  for (const Graph& graph : run.graphs) {
+    if (graph.name() != program.name) continue;
+    const State* const state = graph.FindState(path);
+    if (state == nullptr) break;
+    const Shape& shape = state->type.shape;
+    return PartRule{shape, Shape(shape.size(), 0), shape, MeshLayout(program.mesh.num_axes())};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::vector<StateInfo> StatesOf(const CompiledRun& run) {
@@ -44,7 +58,10 @@ std::vector<StateInfo> StatesOf(const CompiledRun& run) {
       info.type = value.type;
       info.address = program.AddressOf(index);
       if (value.part != kNone) info.part = program.parts[value.part];
-      if (value.flat != kNone) info.flat = program.flats[value.flat];
+      if (value.flat != kNone) {
+        info.flat = program.flats[value.flat];
+        if (!info.part.has_value()) info.part = FullPart(run, program, state.path);
+      }
     }
   }
   return states;

@@ -154,9 +154,13 @@ absl::Status FillStates(Engine& engine, const std::function<double(double)>& val
 
 // Expects that states have parts if the Plan is one that splits parameters.
 void ExpectParts(Engine& engine, const std::string& job) {
+  const bool sharded = absl::StrContains(job, "sharded");
   const auto parts = absl::c_count_if(
       engine.states(), [](const StateInfo& state) { return state.part.has_value(); });
-  EXPECT_EQ(parts > 0, absl::StrContains(job, "tensor")) << job;
+  const auto flats = absl::c_count_if(
+      engine.states(), [](const StateInfo& state) { return state.flat.has_value(); });
+  EXPECT_EQ(parts > 0, sharded || absl::StrContains(job, "tensor")) << job;
+  EXPECT_EQ(flats > 0, sharded) << job;
 }
 
 absl::Status SaveOnRank(Engine& engine, const std::string& run, int ranks,
@@ -212,12 +216,14 @@ std::vector<Job> Jobs() {
   std::vector<Job> jobs = {{"one process", Plan(), 1}};
   const std::string plans = "docs/plans/";
   for (const int ranks : {2, 3, 4}) {
-    for (const std::string& file : {plans + "data_parallel", plans + "tensor_parallel"}) {
+    for (const std::string& file :
+         {plans + "data_parallel", plans + "fully_sharded", plans + "tensor_parallel"}) {
       jobs.push_back({absl::StrCat(file, " on ", ranks), ReadPlanFile(file + ".textproto"), ranks});
     }
   }
-  const std::string mixed = plans + "data_tensor_parallel";
-  jobs.push_back({mixed + " on 4", ReadPlanFile(mixed + ".textproto"), 4});
+  for (const std::string& mixed : {plans + "data_tensor_parallel", plans + "hybrid_sharded"}) {
+    jobs.push_back({mixed + " on 4", ReadPlanFile(mixed + ".textproto"), 4});
+  }
   return jobs;
 }
 
