@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -29,9 +31,35 @@ void RunSummary::AddEvaluation(int64_t step, double loss) {
 }
 
 void RunSummary::AddTimes(const Program& program, absl::Span<const InstructionTime> times) {
-  for (size_t i = 0; i < times.size(); ++i) {
-    const std::string op = program.OperationOf(program.instructions[i]);
-    operator_ns_[op] += times[i].end_ns - times[i].begin_ns;
+  std::vector<size_t> order(times.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return times[a].begin_ns < times[b].begin_ns; });
+  std::vector<InstructionTime> computing;  // in order, without overlaps
+  for (const size_t i : order) {
+    if (program.Communicates(program.instructions[i])) continue;
+    operator_ns_[program.OperationOf(program.instructions[i])] +=
+        times[i].end_ns - times[i].begin_ns;
+    if (computing.empty() || times[i].begin_ns > computing.back().end_ns) {
+      computing.push_back(times[i]);
+    } else {
+      computing.back().end_ns = std::max(computing.back().end_ns, times[i].end_ns);
+    }
+  }
+  auto busy = computing.begin();
+  int64_t counted = std::numeric_limits<int64_t>::min();  // all time before this
+  for (const size_t i : order) {
+    if (!program.Communicates(program.instructions[i])) continue;
+    int64_t from = std::max(times[i].begin_ns, counted), idle = 0;
+    while (from < times[i].end_ns) {
+      while (busy != computing.end() && busy->end_ns <= from) ++busy;
+      const int64_t next = busy == computing.end() ? times[i].end_ns : busy->begin_ns;
+      idle += std::max<int64_t>(std::min(next, times[i].end_ns) - from, 0);
+      if (next >= times[i].end_ns) break;
+      from = std::max(from, busy->end_ns);
+    }
+    counted = std::max(counted, times[i].end_ns);
+    operator_ns_[program.OperationOf(program.instructions[i])] += idle;
   }
 }
 

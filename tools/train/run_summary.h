@@ -24,7 +24,8 @@ class RunSummary {
 
   void AddStep(int64_t tokens, double seconds);
   void AddEvaluation(int64_t step, double loss);
-  // The times of a step's instructions; a share of all steps is enough.
+  // The times of a step's instructions; a share of all steps is enough. Communication counts where
+  // nothing is computed beside it, and only once.
   void AddTimes(const Program& program, absl::Span<const InstructionTime> times);
 
   // Returns lines for speed, evaluations and operators. The last two are left out if there were

@@ -53,5 +53,31 @@ TEST(RunSummaryTest, TimeByOperator) {
             "0 steps, 0 tokens in 1.00 s\ntime by operator: matmul 75.0%, exp 25.0%\n");
 }
 
+// All-reduces seemed to take half of a step in which they ran beside the backward pass.
+TEST(RunSummaryTest, CommunicationCountsWhereNothingIsComputed) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Graph graph("train");
+  graph.SetOutput("y", ReduceSum(graph.Input("x", {DType::kF32, {4}}), {0}));
+  Plan plan;
+  Stage& stage = *plan.add_stages();
+  stage.add_mesh()->set_name("data");
+  StoreChoice& store = *stage.add_store();
+  store.set_path("x");
+  store.set_layout("data: S(0)");
+  const auto run = CompileRun({graph}, plan, *backend, 2);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(run->programs[0].instructions.size(), 2u);
+  const auto line = [&](InstructionTime sum, InstructionTime all_reduce) {
+    RunSummary summary("token");
+    summary.AddTimes(run->programs[0], {sum, all_reduce});
+    const std::string text = summary.Text(1);
+    return text.substr(text.find("time by"));
+  };
+  EXPECT_EQ(line({0, 100}, {100, 200}), "time by operator: reduce_sum 50.0%, all-reduce 50.0%\n");
+  EXPECT_EQ(line({0, 300}, {100, 400}), "time by operator: reduce_sum 75.0%, all-reduce 25.0%\n");
+  EXPECT_EQ(line({100, 200}, {0, 400}), "time by operator: all-reduce 75.0%, reduce_sum 25.0%\n");
+  EXPECT_EQ(line({0, 100}, {10, 90}), "time by operator: reduce_sum 100.0%, all-reduce 0.0%\n");
+}
+
 }  // namespace
 }  // namespace tessera
