@@ -46,7 +46,7 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
   std::vector<BufferContents> contents(program.buffers.size());
   std::vector<int32_t> writer(program.values.size(), kNone);
   const ValueBytes bytes_of(program);
-  // What is there before the first instruction has readers too.
+  // Inputs and states, which no instruction writes first, have readers too.
   const auto set = [&](int32_t id) {
     contents[program.values[id].buffer].Write(id, kNone, bytes_of.Of(id));
   };

@@ -69,7 +69,7 @@ struct Buffer {
 //
 // Ranks may hold different parts of a tensor. `type` and `strides` are those of the padded part,
 // the same on all ranks; the part of a rank is a prefix of it in every dimension, and may be empty.
-// What lies past it is never read as a value; copies and collectives may move it.
+// Padding past it is never read as a value; copies and collectives may move it.
 struct ProgramValue {
   std::string path;
   TensorType type;  // as it is kept on the backend; the padded local shape
@@ -82,10 +82,10 @@ struct ProgramValue {
   // micro-batch's share of it; kNone: of none.
   int32_t gradient_of = kNone;
   int32_t part = kNone;  // in Program::parts; kNone: the same on all ranks
-  // Of a value that is each rank's slice of another one, which more axes split: that one. It has
-  // the strides and the offset of the value that it is sliced from; on a rank it begins behind it
-  // by the difference of their parts' starts. Of a view of such a slice: the slice, with which it
-  // moves. Nothing writes either.
+  // If this value is each rank's slice of another one (more axes split it): that other one. A slice
+  // has the strides and the offset of the value that it is sliced from; on a rank it begins behind
+  // that value by the difference of their parts' starts. If this value is a view of a slice: the
+  // slice, with which it moves. No instruction writes a slice or a view of one.
   int32_t sliced_from = kNone;
   // In Program::flats, of a value that holds a rank's elements of a member of a flat group. They
   // begin behind `offset`, which is that of the group's first element, by their position in the

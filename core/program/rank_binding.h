@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-// What the rank at some coordinates of the mesh holds of the values of a Program, which must
-// outlive this. Thread safety: immutable after construction.
+// The elements that the rank at some coordinates of the mesh holds of the values of a Program,
+// which must outlive this. Thread safety: immutable after construction.
 class RankBinding {
  public:
   RankBinding(const Program* program, absl::Span<const int> coordinates);

@@ -28,10 +28,10 @@ struct StateInfo {
   Role role = Role::kParameter;
   TensorType type;  // as kept on the backend: the reference keeps f64; the padded local shape
   ArenaAddress address;
-  // What a rank holds of the state; none: all ranks hold all of it.
+  // The part of the state that a rank holds; none: all ranks hold all of it.
   std::optional<PartRule> part;
-  // Of a member of a flat group, beside `part`: see ProgramValue::flat. In an engine, `type` and
-  // `address` are those of the elements that its rank holds.
+  // Set, beside `part`, if the state is a member of a flat group: see ProgramValue::flat. In an
+  // engine, `type` and `address` are those of the elements that its rank holds.
   std::optional<FlatRule> flat;
 };
 

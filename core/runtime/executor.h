@@ -71,7 +71,7 @@ class Executor {
 
   const Program& program() const { return *program_; }
   const RankBinding& binding() const { return *binding_; }
-  // What this rank holds of a value.
+  // Returns the elements of a value that this rank holds.
   TensorView ViewOf(int32_t value) const;
 
  private:

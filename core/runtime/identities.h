@@ -1,4 +1,4 @@
-// What runs in place of a kernel on a rank that has nothing for it to work on.
+// The work in place of a kernel on a rank that holds nothing of an input.
 #ifndef TESSERA_CORE_RUNTIME_IDENTITIES_H_
 #define TESSERA_CORE_RUNTIME_IDENTITIES_H_
 
