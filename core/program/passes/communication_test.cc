@@ -227,5 +227,29 @@ TEST_F(GatherTest, AGatherWaitsForTheLastUseOfAnEarlierOne) {
   EXPECT_TRUE(finished.ok()) << finished;
 }
 
+// A parameter that two axes split is gathered along one after the other. The second gather reads
+// what the first has gathered: it was made to wait for itself.
+TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
+  graph_.SetOutput("y", Exp(graph_.Input("x", F64({kElements}))));
+  TestProgram made(graph_, *backend_);
+  const int32_t inner = made.AddValue("inner", F64({2 * kElements}));
+  const int32_t outer = made.AddValue("outer", F64({4 * kElements}));
+  const int32_t used = made.AddValue("used", F64({4 * kElements}));
+  const auto gather = [&](int32_t position, int32_t from, int32_t to, const char* axis) {
+    made.InsertCollective(position,
+                          {.operation = CollectiveOperation::kAllGather,
+                           .elements = NumElements(made.program.value(to).type.shape),
+                           .dtype = DType::kF64,
+                           .mesh_axes = {axis}},
+                          from, to, kParameterStream);
+  };
+  gather(0, made.Value("x"), inner, "inner");
+  gather(1, inner, outer, "outer");
+  made.Insert(2, InstructionKind::kCopy, outer, used, "compute");
+  const std::string before = Lines(made.program);
+  LimitGathers(1, made.program);
+  EXPECT_EQ(Lines(made.program), before);
+}
+
 }  // namespace
 }  // namespace tessera
