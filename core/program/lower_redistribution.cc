@@ -112,7 +112,7 @@ absl::StatusOr<int32_t> Redistributor::EmitAllReduce(const Step& step, Reduction
   CollectiveRequest request = RequestOf(step, CollectiveOperation::kAllReduce,
                                         NumElements(builder_.value(id).type.shape), id);
   request.reduction = reduction;
-  RETURN_IF_ERROR(builder_.EmitCollective(std::move(request), step.stream, id, reduced));
+  RETURN_IF_ERROR(builder_.EmitCollective(request, step.stream, id, reduced));
   return reduced;
 }
 
@@ -130,7 +130,7 @@ absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction
   CollectiveRequest request =
       RequestOf(step, CollectiveOperation::kReduceScatter, parts.elements(), id);
   request.reduction = reduction;
-  RETURN_IF_ERROR(builder_.EmitCollective(std::move(request), step.stream, packed, reduced));
+  RETURN_IF_ERROR(builder_.EmitCollective(request, step.stream, packed, reduced));
   return reduced;
 }
 

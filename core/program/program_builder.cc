@@ -139,8 +139,9 @@ absl::Status ProgramBuilder::EmitCopy(int32_t source, int32_t target) {
   return absl::OkStatus();
 }
 
-absl::Status ProgramBuilder::EmitCollective(CollectiveRequest request, absl::string_view stream,
-                                            int32_t input, int32_t output) {
+absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
+                                            absl::string_view stream, int32_t input,
+                                            int32_t output) {
   program_.values[output].gradient_of = program_.values[input].gradient_of;
   ASSIGN_OR_RETURN(input, Unsliced(input));
   ASSIGN_OR_RETURN(input, Padded(input));

@@ -61,8 +61,8 @@ class ProgramBuilder {
   // are copied before.
   absl::Status EmitKernel(KernelWork work, Instruction instruction);
   absl::Status EmitCopy(int32_t source, int32_t target);
-  absl::Status EmitCollective(CollectiveRequest request, absl::string_view stream, int32_t input,
-                              int32_t output);
+  absl::Status EmitCollective(const CollectiveRequest& request, absl::string_view stream,
+                              int32_t input, int32_t output);
 
   // Returns a tensor of zeros.
   absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type);
