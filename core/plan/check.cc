@@ -97,14 +97,6 @@ absl::Status CheckPlanForm(const Plan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status CheckPlan(const Plan& plan) {
-  RETURN_IF_ERROR(CheckPlanForm(plan));
-  if (plan.stages_size() == 0 || plan.stages(0).mesh_size() == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the Plan is for a mesh of devices with axis '",
-                                                 plan.stages(0).mesh(0).name(),
-                                                 "'; this version runs one device"));
-}
-
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
   if (!part.graph().empty() && part.graph() != graph.name()) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph '", part.graph(),

@@ -17,9 +17,6 @@ inline constexpr int kPlanFormat = 1;
 // Format 0 is that of an open Plan, and fits.
 absl::Status CheckPlanForm(const Plan& plan);
 
-// The same for what runs on one device: InvalidArgument also if the Plan has a mesh.
-absl::Status CheckPlan(const Plan& plan);
-
 // InvalidArgument if the part names another graph, was made for a Graph with another fingerprint
 // (the recorded one's, before any rewriting), names blocks that are not there, or has a negative
 // number of micro-batches. What the part leaves open (no fingerprint, 0 micro_batches) always fits.
