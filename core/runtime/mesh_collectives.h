@@ -32,7 +32,7 @@ class MeshCollectives : public Collectives {
   // This rank aborts: the waits of all groups end, on the other ranks too, which learn why.
   void Abort(const absl::Status& why);
 
-  // What all groups have counted.
+  // Returns the sums of all groups' counters.
   comm::Traffic traffic() const;
 
  private:

@@ -79,7 +79,7 @@ absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLay
   return absl::OkStatus();
 }
 
-// Of 3 rows and 4 columns: uneven parts, an empty one, and splits along both dimensions.
+// A batch of 3 rows and 4 columns: uneven parts, an empty one, and splits along both dimensions.
 TEST(BatchInputsTest, EachRankGetsItsPart) {
   const std::unique_ptr<Dataset> dataset = *SyntheticDataset::Create(BigramModel::kVocabulary, 5);
   std::vector<int32_t> tokens(12), targets(12);

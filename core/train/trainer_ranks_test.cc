@@ -27,7 +27,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What a rank sees of a run.
+// The results of a run on one rank.
 struct Seen {
   std::vector<double> losses;  // of steps, then of an evaluation
   std::vector<int32_t> tokens;

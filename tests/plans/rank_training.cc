@@ -24,8 +24,8 @@
 namespace tessera {
 namespace {
 
-// What a rank holds of a value: a box of the global tensor, in a buffer of the padded shape; or, of
-// a member of a flat group, a range of the box's elements.
+// The elements of a value that a rank holds: a box of the global tensor, in a buffer of the padded
+// shape; or a range of the box's elements if the value is a member of a flat group.
 struct Held {
   Box box;
   Shape global, padded;
@@ -178,7 +178,7 @@ class Rank {
  private:
   const Program& program() const { return *engine_->run().FindProgram(kTrain); }
 
-  // What the communicators have counted is what the Program declares.
+  // Compares the communicators' counters with the traffic that the Program declares.
   absl::Status CheckTraffic(const comm::Traffic& before, const comm::Traffic& after) {
     comm::Traffic declared;
     for (const Instruction& instruction : program().instructions) {

@@ -201,10 +201,12 @@ TEST(TrainingTest, FullyShardedGivesTheBitsOfDataParallel) {
   }
 }
 
-// The states after a run on 2 ranks by a Plan of docs/plans with these passes instead of its own.
-auto StatesWith(const std::string& file, absl::string_view passes) {
+// The states after a run on 2 ranks by a Plan of docs/plans with these passes instead of its own,
+// and this choice of when groups are gathered.
+auto StatesWith(const std::string& file, absl::string_view passes, const char* gather = "") {
   Plan plan = ReadPlanFile(file);
   Stage& stage = *plan.mutable_stages(0);
+  for (GroupChoice& group : *stage.mutable_group()) group.set_gather(gather);
   stage.clear_pass();
   Stage added;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(std::string(passes), &added));
@@ -236,6 +238,8 @@ TEST(TrainingTest, WhenParametersAreGatheredChangesNoBits) {
                              "'limit_gathers' in_flight: 3 }"}) {
     EXPECT_EQ(StatesWith(kFullySharded, passes), states) << passes;
   }
+  EXPECT_EQ(StatesWith(kFullySharded, "", "once"), states);
+  EXPECT_EQ(StatesWith(kFullySharded, "pass { name: 'prefetch_gathers' }", "once"), states);
 }
 
 }  // namespace

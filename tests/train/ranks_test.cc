@@ -216,7 +216,7 @@ TEST(RanksTest, RanksWithOtherFlagsOrModelsAreNamed) {
       LaunchShell(2, "if [ $RANK = 1 ]; then " +
                          CommandOf(MlpProgram(), {"--data=" + TextFile(), plan}) + "; fi; " + gpt),
       "rank 1 differs from rank 0 in the model: mlp, and rank 0 has gpt");
-  // What one rank alone finds wrong.
+  // Errors that one rank alone finds.
   ExpectOneError(LaunchShell(2, "if [ $RANK = 1 ]; then " + gpt + " --data=/no/file; fi; " + gpt),
                  "[0] error: rank 1: ");
 }
