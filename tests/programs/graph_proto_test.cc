@@ -13,33 +13,12 @@
 #include "core/train/programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "models/gpt/gpt.h"
-#include "models/mlp/mlp.h"
+#include "tests/programs/small_models.h"
 
 namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::unique_ptr<Model> MakeModel(const std::string& name) {
-  if (name == "mlp") {
-    MlpConfig config;
-    config.set_window(12);
-    config.set_channels(10);
-    config.add_hidden(33);
-    config.set_vocabulary(61);
-    return *CreateMlp(config);
-  }
-  GptConfig config;
-  config.set_layers(2);
-  config.set_heads(2);
-  config.set_channels(18);
-  config.set_vocabulary(61);
-  config.set_context(12);
-  config.set_untied_head(name == "gpt_untied");
-  config.set_dropout(name == "gpt_dropout" ? 0.1 : 0);
-  return *CreateGpt(config);
-}
 
 // All Graphs of a run: recorded, and rewritten into 2 micro-batches with recomputation.
 std::vector<Graph> GraphsOf(const std::string& model) {

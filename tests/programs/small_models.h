@@ -1,0 +1,17 @@
+// Small models of every kind, for tests of what they are recorded and compiled to.
+#ifndef TESSERA_TESTS_PROGRAMS_SMALL_MODELS_H_
+#define TESSERA_TESTS_PROGRAMS_SMALL_MODELS_H_
+
+#include <memory>
+#include <string>
+
+#include "core/train/model.h"
+
+namespace tessera {
+
+// "mlp", "gpt", "gpt_untied" (with a head of its own) or "gpt_dropout".
+std::unique_ptr<Model> MakeModel(const std::string& name);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TESTS_PROGRAMS_SMALL_MODELS_H_
