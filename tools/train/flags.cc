@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "collectives/rendezvous/environment.h"
 #include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
@@ -204,8 +205,27 @@ absl::Status CheckRanks(const CommandLine& line) {
   return absl::OkStatus();
 }
 
+// --backend=fake runs all ranks in this process.
+absl::Status CheckThreads(const CommandLine& line) {
+  if (!RanksAreThreads(line) || line.plan_only) return absl::OkStatus();
+  if (line.launch.nproc == 0) {
+    return absl::InvalidArgumentError(
+        "--backend=fake runs ranks as threads of this process: --nproc=N says how many");
+  }
+  if (line.launch.max_restarts > 0) {
+    return absl::InvalidArgumentError(
+        "--max_restarts is for ranks that are processes; those of --backend=fake are threads");
+  }
+  ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
+  if (environment.launcher == "none") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--backend=fake runs ranks as threads of one process, and this process is rank ",
+                   environment.rank, " of a job that ", environment.launcher, " has started"));
+}
+
 absl::Status CheckCombination(const CommandLine& line) {
   RETURN_IF_ERROR(CheckRanks(line));
+  RETURN_IF_ERROR(CheckThreads(line));
   if (line.mode != Mode::kTrain && line.resume.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--mode=", AbslUnparseFlag(line.mode),
@@ -233,6 +253,8 @@ std::vector<FlagEntry> RankFlags() {
 }
 
 }  // namespace
+
+bool RanksAreThreads(const CommandLine& line) { return line.job.backend == "fake"; }
 
 std::string ModeName(Mode mode) { return AbslUnparseFlag(mode); }
 

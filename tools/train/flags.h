@@ -42,6 +42,9 @@ struct CommandLine {
   comm::LaunchCommandLine launch;
 };
 
+// Whether the ranks are threads of this process (--backend=fake), which needs no launcher.
+bool RanksAreThreads(const CommandLine& line);
+
 // Every flag of the tool, in the order of --help.
 const std::vector<FlagGroup>& TrainFlags();
 

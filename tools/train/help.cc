@@ -60,6 +60,7 @@ constexpr char kNotes[] =
 std::map<std::string, FlagNote> Notes(const ModelDefinition& model) {
   std::map<std::string, FlagNote> notes;
   for (const char* name : {"nproc", "ranks"}) notes[name].default_value = "";
+  notes["backend"].more = "; fake runs ranks as threads of this process, for tests";
   std::vector<std::string> presets;
   for (const Preset& preset : model.presets) presets.push_back(preset.name);
   notes["preset"] = {absl::StrCat(": ", absl::StrJoin(presets, ", ")),

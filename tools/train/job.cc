@@ -19,14 +19,25 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const comm::WorldOptions& options
     job->ranks_ = std::make_unique<Ranks>();
     return job;
   }
-  ASSIGN_OR_RETURN(job->world_, comm::ConnectedWorld::Connect(options));
+  ASSIGN_OR_RETURN(job->connected_, comm::ConnectedWorld::Connect(options));
   for (const std::string& note :
-       {job->world_->environment().note, job->world_->communicator().note()}) {
+       {job->connected_->environment().note, job->connected_->communicator().note()}) {
     if (!note.empty()) job->notes_.push_back(note);
   }
-  ASSIGN_OR_RETURN(job->ranks_, Ranks::Create(job->world_.get()));
-  RETURN_IF_ERROR(job->FindHosts());
+  RETURN_IF_ERROR(job->JoinWorld(job->connected_.get()));
   return job;
+}
+
+absl::StatusOr<std::unique_ptr<Job>> Job::OfThreads(comm::World* world) {
+  auto job = std::make_unique<Job>();
+  RETURN_IF_ERROR(job->JoinWorld(world));
+  return job;
+}
+
+absl::Status Job::JoinWorld(comm::World* world) {
+  world_ = world;
+  ASSIGN_OR_RETURN(ranks_, Ranks::Create(world));
+  return FindHosts();
 }
 
 absl::Status Job::FindHosts() {
@@ -41,7 +52,11 @@ std::string Job::Description() const {
 }
 
 std::string Job::LaunchFlag() const {
-  if (world_ == nullptr || world_->environment().launcher != "tessera") return "";
+  if (world_ == nullptr) return "";
+  if (connected_ == nullptr) {
+    return absl::StrCat(" --nproc=", world_->size(), " --backend=", world_->backend());
+  }
+  if (connected_->environment().launcher != "tessera") return "";
   return absl::StrCat(" --nproc=", world_->size());
 }
 

@@ -18,11 +18,15 @@ class Job {
   // Collective over the job's ranks, as the environment describes them. A process that no launcher
   // started is a job of one rank, which communicates with nobody.
   static absl::StatusOr<std::unique_ptr<Job>> Join(const comm::WorldOptions& options);
+  // Collective over ranks that are threads of this process (collectives/fake). `world` must outlive
+  // the result.
+  static absl::StatusOr<std::unique_ptr<Job>> OfThreads(comm::World* world);
 
   Ranks& ranks() { return *ranks_; }
   // "2 ranks, shm"; "" for one rank.
   std::string Description() const;
-  // " --nproc=2" if our own launcher has started the ranks, else "": for a command that goes on.
+  // " --nproc=2" if our own launcher has started the ranks, else "": for a command that goes on. Of
+  // threads, " --nproc=2 --backend=fake".
   std::string LaunchFlag() const;
   // The number of this job's ranks on this rank's host.
   int ranks_of_host() const { return ranks_of_host_; }
@@ -33,10 +37,12 @@ class Job {
   absl::Status Leave(const absl::Status& why);
 
  private:
+  absl::Status JoinWorld(comm::World* world);
   absl::Status FindHosts();
 
-  std::unique_ptr<comm::ConnectedWorld> world_;  // null for one rank
-  std::unique_ptr<Ranks> ranks_;                 // destroyed before the world
+  std::unique_ptr<comm::ConnectedWorld> connected_;  // null for one rank, and for threads
+  comm::World* world_ = nullptr;                     // null for one rank
+  std::unique_ptr<Ranks> ranks_;                     // destroyed before the world
   int ranks_of_host_ = 1;
   std::vector<std::string> notes_;
 };

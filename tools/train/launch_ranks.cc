@@ -33,7 +33,7 @@ std::optional<int> LaunchRanks(int argc, char** argv, const ModelDefinition& def
   const absl::StatusOr<CommandLine> line =
       ParseCommandLine(std::vector<std::string>(argv + 1, argv + argc), definition);
   if (!line.ok() || line->help || line->print_config || line->plan_only ||
-      line->launch.nproc == 0) {
+      line->launch.nproc == 0 || RanksAreThreads(*line)) {
     return std::nullopt;
   }
   const absl::StatusOr<int> code = StartRanks(argv[0], *line);

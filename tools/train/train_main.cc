@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "collectives/fake/fake.h"
 #include "collectives/host_identity.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
@@ -299,6 +300,31 @@ int EndJob(const absl::Status& error, Job& job) {
   return 1;
 }
 
+// Runs the command line on this rank, and leaves the job.
+absl::StatusOr<int> RunInJob(const CommandLine& line, const std::string& argv0,
+                             const ModelDefinition& definition, Job& job) {
+  absl::StatusOr<int> code = RunRank(line, argv0, definition, job);
+  if (job.ranks().size() == 1) return code;
+  if (!code.ok()) return EndJob(code.status(), job);
+  RETURN_IF_ERROR(job.Leave(absl::OkStatus()));
+  return code;
+}
+
+// Runs the command line on ranks that are threads of this process.
+absl::StatusOr<int> RunThreads(const CommandLine& line, const std::string& argv0,
+                               const ModelDefinition& definition) {
+  std::vector<int> codes(line.launch.nproc, 0);
+  const std::vector<absl::Status> statuses = comm::RunFake(
+      {.ranks = line.launch.nproc, .timeout_seconds = line.job.timeout_seconds},
+      [&](comm::World& world) -> absl::Status {
+        ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::OfThreads(&world));
+        ASSIGN_OR_RETURN(codes[world.rank()], RunInJob(line, argv0, definition, *job));
+        return absl::OkStatus();
+      });
+  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  return *std::max_element(codes.begin(), codes.end());
+}
+
 absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
                         const ModelDefinition& definition) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments, definition));
@@ -314,12 +340,9 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
   if (line.plan_only) {
     return ShowPlan(line, definition, argv0, std::max({1, line.ranks, line.launch.nproc}));
   }
+  if (RanksAreThreads(line)) return RunThreads(line, argv0, definition);
   ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(line.job));
-  absl::StatusOr<int> code = RunRank(line, argv0, definition, *job);
-  if (job->ranks().size() == 1) return code;
-  if (!code.ok()) return EndJob(code.status(), *job);
-  RETURN_IF_ERROR(job->Leave(absl::OkStatus()));
-  return code;
+  return RunInJob(line, argv0, definition, *job);
 }
 
 }  // namespace
