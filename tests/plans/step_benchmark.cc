@@ -1,0 +1,294 @@
+// Times a training step of GPT under Plans: the step, its computation alone and its communication
+// alone.
+//
+//   ./bazelw build -c opt //tests/plans:step_benchmark
+//   ./bazelw run //tools/launch -- --nproc=2 bazel-bin/tests/plans/step_benchmark
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/flags/flag.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "core/kernels/cpu/backend.h"
+#include "core/posix/available_cores.h"
+#include "core/proto/plan.pb.h"
+#include "core/runtime/engine.h"
+#include "core/runtime/world_memory.h"
+#include "core/status/status_macros.h"
+#include "core/train/batch_inputs.h"
+#include "core/train/compile_ranks.h"
+#include "core/train/data/synthetic_dataset.h"
+#include "core/train/programs.h"
+#include "core/train/trainer.h"
+#include "google/protobuf/text_format.h"
+#include "models/gpt/gpt.h"
+#include "tools/command_line/command_line.h"
+#include "tools/job/job_flags.h"
+#include "tools/train/job.h"
+
+ABSL_FLAG(std::vector<std::string>, plans,
+          std::vector<std::string>({"docs/plans/data_parallel.textproto",
+                                    "docs/plans/fully_sharded.textproto"}),
+          "Plans, separated by commas");
+ABSL_FLAG(std::vector<std::string>, shapes, std::vector<std::string>({"1x64", "2x128", "4x256"}),
+          "rows and tokens per rank, separated by commas");
+ABSL_FLAG(std::string, model, "layers: 8 channels: 448 heads: 7 vocabulary: 16384 context: 512",
+          "the model, a GptConfig");
+ABSL_FLAG(int, rounds, 11, "timed rounds, whose medians are printed");
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Collectives of a Program, some of whose steps do without them.
+class BenchmarkCollectives : public Collectives {
+ public:
+  explicit BenchmarkCollectives(Collectives* actual) : actual_(*actual) {}
+
+  absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) override {
+    return actual_.GroupAlong(mesh_axes);
+  }
+  int SizeOf(int group) const override { return actual_.SizeOf(group); }
+  int PositionIn(int group) const override { return actual_.PositionIn(group); }
+
+  StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
+                          void* output) override {
+    if (return_at_once_) return {};
+    if (recording_) started_.push_back({&request, group, input, output});
+    return actual_.Start(request, group, input, output);
+  }
+  absl::Status Wait(const StartedCollective& started) override {
+    return return_at_once_ ? absl::OkStatus() : actual_.Wait(started);
+  }
+
+  // Whether operations return at once, without having done anything.
+  void set_return_at_once(bool value) { return_at_once_ = value; }
+  // Whether operations are recorded, for RunRecorded.
+  void set_recording(bool value) { recording_ = value; }
+
+  // Runs the recorded operations, one after the other.
+  absl::Status RunRecorded() {
+    for (const Call& call : started_) {
+      RETURN_IF_ERROR(
+          actual_.Wait(actual_.Start(*call.request, call.group, call.input, call.output)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Call {
+    const CollectiveRequest* request;
+    int group;
+    const void* input;
+    void* output;
+  };
+
+  Collectives& actual_;
+  bool return_at_once_ = false;
+  bool recording_ = false;
+  std::vector<Call> started_;
+};
+
+// What a rank computes on: [rows, tokens].
+struct RankBatch {
+  int64_t rows = 0, tokens = 0;
+};
+
+// Seconds of the slowest rank, medians of rounds.
+struct Times {
+  double step = 0, computation = 0, communication = 0;
+};
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+// One Plan and one shape, on this rank.
+class StepBenchmark {
+ public:
+  StepBenchmark(Job& job, Backend* backend) : job_(job), backend_(*backend) {}
+
+  absl::StatusOr<Times> Run(const Model& model, const Plan& plan, const RankBatch& shape,
+                            int rounds) {
+    Ranks& ranks = job_.ranks();
+    RunConfig config;
+    config.set_batch(shape.rows * ranks.size());
+    config.set_sequence(shape.tokens);
+    config.set_steps(1000);
+    config.mutable_optimizer()->set_kind("sgd");
+    config.mutable_optimizer()->set_lr(1e-3);
+    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
+    ASSIGN_OR_RETURN(CompiledRun compiled,
+                     CompileTogether(std::move(graphs), plan, backend_, ranks));
+    ASSIGN_OR_RETURN(const Mesh mesh, MeshOfPlan(compiled.plan, ranks.size()));
+    ASSIGN_OR_RETURN(Collectives* const actual, ranks.CollectivesOn(mesh));
+    BenchmarkCollectives collectives(actual);
+    EngineOptions options;
+    options.rank = {ranks.rank(), &collectives};
+    options.allocate = ArenasOf(ranks.world(), &backend_);
+    RETURN_IF_ERROR(ranks.Barrier());
+    ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                     Engine::Create(std::move(compiled), &backend_, options));
+    ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
+                     SyntheticDataset::Create(model.vocabulary(), 1));
+    Trainer trainer(config, &model, engine.get(), dataset.get(), &ranks);
+    RETURN_IF_ERROR(trainer.Initialise());
+    collectives.set_recording(true);
+    RETURN_IF_ERROR(trainer.Step().status());
+    collectives.set_recording(false);
+    return Time(*engine, collectives, rounds);
+  }
+
+ private:
+  // The time of the slowest rank. All ranks begin together.
+  template <typename Function>
+  absl::StatusOr<double> TimeOf(const Function& function) {
+    Ranks& ranks = job_.ranks();
+    RETURN_IF_ERROR(ranks.Barrier());
+    const Clock::time_point begin = Clock::now();
+    RETURN_IF_ERROR(function());
+    int64_t nanoseconds = (Clock::now() - begin) / std::chrono::nanoseconds(1);
+    RETURN_IF_ERROR(ranks.Max(absl::MakeSpan(&nanoseconds, 1)));
+    return 1e-9 * static_cast<double>(nanoseconds);
+  }
+
+  absl::StatusOr<Times> Time(Engine& engine, BenchmarkCollectives& collectives, int rounds) {
+    std::vector<double> steps, computations, communications;
+    for (int round = 0; round <= rounds; ++round) {
+      ASSIGN_OR_RETURN(const double step, TimeOf([&] { return engine.Run(kTrain); }));
+      collectives.set_return_at_once(true);
+      ASSIGN_OR_RETURN(const double computation, TimeOf([&] { return engine.Run(kTrain); }));
+      collectives.set_return_at_once(false);
+      ASSIGN_OR_RETURN(const double communication,
+                       TimeOf([&] { return collectives.RunRecorded(); }));
+      if (round == 0) continue;
+      steps.push_back(step);
+      computations.push_back(computation);
+      communications.push_back(communication);
+    }
+    return Times{Median(steps), Median(computations), Median(communications)};
+  }
+
+  Job& job_;
+  Backend& backend_;
+};
+
+std::vector<FlagGroup> Groups() {
+  return {{"What to time",
+           {{"plans", "FILE,..."}, {"shapes", "NxN,..."}, {"model", "TEXT"}, {"rounds", "N"}}},
+          {"The job", JobFlags()}};
+}
+
+absl::StatusOr<Plan> ReadPlan(const std::string& file) {
+  std::ifstream stream(file);
+  if (!stream.good()) return absl::NotFoundError(absl::StrCat("--plans: cannot read ", file));
+  std::stringstream text;
+  text << stream.rdbuf();
+  Plan plan;
+  if (!google::protobuf::TextFormat::ParseFromString(text.str(), &plan)) {
+    return absl::InvalidArgumentError(absl::StrCat("--plans: ", file, " is not a Plan"));
+  }
+  return plan;
+}
+
+absl::StatusOr<std::vector<RankBatch>> ReadShapes() {
+  std::vector<RankBatch> shapes;
+  for (const std::string& text : absl::GetFlag(FLAGS_shapes)) {
+    const std::vector<std::string> numbers = absl::StrSplit(text, 'x');
+    RankBatch shape;
+    if (numbers.size() != 2 || !absl::SimpleAtoi(numbers[0], &shape.rows) ||
+        !absl::SimpleAtoi(numbers[1], &shape.tokens) || shape.rows < 1 || shape.tokens < 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--shapes: '", text, "' is not rows and tokens, such as 1x64"));
+    }
+    shapes.push_back(shape);
+  }
+  return shapes;
+}
+
+std::string RowOf(const std::string& plan, const RankBatch& shape, const Times& times) {
+  const double hidden = times.computation + times.communication - times.step;
+  return absl::StrFormat("%-28s %8s %9.1f %12.1f %14.1f %7.3f %6.0f%%\n", plan,
+                         absl::StrCat(shape.rows, "x", shape.tokens), 1e3 * times.step,
+                         1e3 * times.computation, 1e3 * times.communication,
+                         times.step / times.computation, 100 * hidden / times.communication);
+}
+
+constexpr char kTableHead[] =
+    "                                       ------------- ms of a step -----------\n"
+    "Plan                         per rank     whole  computation  communication   ratio  hidden\n";
+
+// The threads of a rank: those of OMP_NUM_THREADS, or its share of its host's cores.
+int Threads(const Job& job) {
+  if (std::getenv("OMP_NUM_THREADS") != nullptr) return 0;
+  return std::max(1, AvailableCores() / job.ranks_of_host());
+}
+
+// Prints a row for each Plan and shape, on rank 0.
+absl::Status RunRank(Job& job) {
+  GptConfig config;
+  if (!google::protobuf::TextFormat::ParseFromString(absl::GetFlag(FLAGS_model), &config)) {
+    return absl::InvalidArgumentError("--model is not a GptConfig in protobuf's text form");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, CreateGpt(config));
+  ASSIGN_OR_RETURN(const std::vector<RankBatch> shapes, ReadShapes());
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(Threads(job));
+  const bool prints = job.ranks().is_first();
+  if (prints) {
+    absl::PrintF("%s, threads of each: %d, on %s; GPT with %s\n%s", job.Description(),
+                 backend->processor().threads, backend->processor().name,
+                 absl::GetFlag(FLAGS_model), kTableHead);
+  }
+  for (const std::string& file : absl::GetFlag(FLAGS_plans)) {
+    ASSIGN_OR_RETURN(const Plan plan, ReadPlan(file));
+    for (const RankBatch& shape : shapes) {
+      StepBenchmark benchmark(job, backend.get());
+      ASSIGN_OR_RETURN(const Times times,
+                       benchmark.Run(*model, plan, shape, absl::GetFlag(FLAGS_rounds)));
+      if (!prints) continue;
+      absl::PrintF("%s", RowOf(file.substr(file.rfind('/') + 1), shape, times));
+      std::fflush(stdout);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const ParsedFlags flags, ParseFlags(arguments, Groups(), Rest::kError));
+  if (flags.help) {
+    absl::PrintF("Times a training step of GPT under Plans, on the ranks of a job.\n%s",
+                 FlagsHelp(Groups()));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const comm::WorldOptions options, ReadJobFlags());
+  ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(options));
+  if (job->ranks().size() == 1) {
+    return absl::InvalidArgumentError("one rank does not communicate: start it with tools/launch");
+  }
+  const absl::Status status = RunRank(*job);
+  RETURN_IF_ERROR(job->Leave(status));
+  return status;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  const absl::Status status = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
