@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/status/check.h"
+#include "core/train/computing_times.h"
 
 namespace tessera {
 namespace {
@@ -80,16 +81,21 @@ Phase PhaseOf(const Instruction& instruction) {
   return instruction.recomputed ? Phase::kBackward : instruction.phase;
 }
 
-// A slice for each run of instructions of one phase; micro-batches alternate between phases.
+// A slice for each run of computing instructions of one phase; micro-batches alternate between
+// phases.
 void AppendPhases(const Program& program, const StepTimes& times, const TracedRank& rank,
                   Json* events) {
-  const std::vector<Instruction>& instructions = program.instructions;
-  for (size_t begin = 0; begin < instructions.size();) {
-    const Phase phase = PhaseOf(instructions[begin]);
+  std::vector<size_t> computing;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (!program.Communicates(program.instructions[i])) computing.push_back(i);
+  }
+  for (size_t begin = 0; begin < computing.size();) {
+    const auto phase_of = [&](size_t i) { return PhaseOf(program.instructions[computing[i]]); };
     size_t end = begin + 1;
-    while (end < instructions.size() && PhaseOf(instructions[end]) == phase) ++end;
-    events->push_back(OuterSlice(PhaseName(phase), times.instructions[begin].begin_ns,
-                                 times.instructions[end - 1].end_ns, rank));
+    while (end < computing.size() && phase_of(end) == phase_of(begin)) ++end;
+    events->push_back(OuterSlice(PhaseName(phase_of(begin)),
+                                 times.instructions[computing[begin]].begin_ns,
+                                 times.instructions[computing[end - 1]].end_ns, rank));
     begin = end;
   }
 }
@@ -160,9 +166,11 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
   return JoinTraces({TraceEvents(program, times, {.zero_ns = times.begin_ns})});
 }
 
-double ShareOutsideKernels(const StepTimes& times) {
+double ShareOutsideKernels(const Program& program, const StepTimes& times) {
   int64_t inside = 0;
-  for (const InstructionTime& time : times.instructions) inside += time.end_ns - time.begin_ns;
+  for (const InstructionTime& time : ComputingTimes(program, times.instructions)) {
+    inside += time.end_ns - time.begin_ns;
+  }
   const int64_t total = times.end_ns - times.begin_ns;
   return total > 0 ? 1 - static_cast<double>(inside) / static_cast<double>(total) : 0;
 }

@@ -1,7 +1,7 @@
 // One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a process for each
 // rank, with a slice for the step, in it slices for forward, backward and update, and in those a
-// slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. A counter shows the live
-// bytes.
+// slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. Communication has threads of
+// its own. A counter shows the live bytes.
 //
 // The format is Chrome's trace events ("Trace Event Format", docs of the Catapult project).
 #ifndef TESSERA_CORE_TRAIN_TRACE_H_
@@ -42,8 +42,9 @@ std::string JoinTraces(absl::Span<const std::string> events_by_rank);
 // Returns the trace of a run of one rank. Times count from the step's begin.
 std::string TraceToJson(const Program& program, const StepTimes& times);
 
-// Returns the share of the step in which no kernel ran, in [0, 1].
-double ShareOutsideKernels(const StepTimes& times);
+// Returns the share of the step in which nothing was computed, in [0, 1]: the rank waited for
+// communication, or did what is not an instruction.
+double ShareOutsideKernels(const Program& program, const StepTimes& times);
 
 // Replaces the file by a trace's JSON text. Errors name it.
 absl::Status WriteTrace(absl::string_view json, const std::string& path);

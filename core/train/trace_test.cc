@@ -72,7 +72,7 @@ TEST_F(TraceTest, HasASliceForEachInstruction) {
   EXPECT_GT(counters[0]["args"]["bytes"], 0);
   EXPECT_LE(counters[0]["args"]["bytes"], run_.arena_bytes());
 
-  EXPECT_DOUBLE_EQ(ShareOutsideKernels(times), 0.5);
+  EXPECT_DOUBLE_EQ(ShareOutsideKernels(program(), times), 0.5);
 }
 
 TEST_F(TraceTest, PhasesNest) {
@@ -98,6 +98,32 @@ TEST_F(TraceTest, PhasesNest) {
   EXPECT_EQ(names, (std::vector<std::string>{"step", "forward", "backward", "forward", "backward",
                                              "update"}));
   EXPECT_EQ(ends, (std::vector<int64_t>{6000, 900, 2900, 3900, 4900, 5900}));
+}
+
+// Collectives overlap the kernels of their phase, and those of the next one.
+TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
+  Program program = this->program();
+  program.streams.push_back("gradients");
+  Instruction all_reduce = program.instructions[0];
+  all_reduce.kind = InstructionKind::kCollective;
+  all_reduce.stream = 1;
+  all_reduce.collective = 0;
+  program.collectives.push_back(
+      {CollectiveOperation::kAllReduce, 8, DType::kF64, Reduction::kSum, {"data"}});
+  all_reduce.phase = Phase::kBackward;
+  Instruction update = program.instructions[1];
+  update.phase = Phase::kUpdate;
+  program.instructions = {program.instructions[0], all_reduce, update};
+  const std::vector<InstructionTime> ran = {{0, 2000}, {1000, 7000}, {6000, 8000}};
+  const StepTimes times = {0, 8000, ran};
+  EXPECT_DOUBLE_EQ(ShareOutsideKernels(program, times), 0.5);
+  std::vector<std::string> phases;
+  const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, times));
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == "X" && event["cat"] == "phase") phases.push_back(event["name"]);
+    if (event["ph"] == "X" && event["cat"] == "all-reduce") EXPECT_EQ(event["tid"], 2);
+  }
+  EXPECT_EQ(phases, (std::vector<std::string>{"step", "forward", "update"}));
 }
 
 TEST_F(TraceTest, EachRankIsAProcess) {

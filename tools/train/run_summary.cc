@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "core/train/computing_times.h"
 
 namespace tessera {
 
@@ -35,17 +36,12 @@ void RunSummary::AddTimes(const Program& program, absl::Span<const InstructionTi
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return times[a].begin_ns < times[b].begin_ns; });
-  std::vector<InstructionTime> computing;  // in order, without overlaps
   for (const size_t i : order) {
     if (program.Communicates(program.instructions[i])) continue;
     operator_ns_[program.OperationOf(program.instructions[i])] +=
         times[i].end_ns - times[i].begin_ns;
-    if (computing.empty() || times[i].begin_ns > computing.back().end_ns) {
-      computing.push_back(times[i]);
-    } else {
-      computing.back().end_ns = std::max(computing.back().end_ns, times[i].end_ns);
-    }
   }
+  const std::vector<InstructionTime> computing = ComputingTimes(program, times);
   auto busy = computing.begin();
   int64_t counted = std::numeric_limits<int64_t>::min();  // all time before this
   for (const size_t i : order) {

@@ -135,7 +135,7 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Pro
   if (ranks_.is_first()) RETURN_IF_ERROR(WriteTrace(JoinTraces(events), options_.trace));
   progress.Line(absl::StrFormat(
       "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",
-      result.step, options_.trace, 100 * ShareOutsideKernels(times)));
+      result.step, options_.trace, 100 * ShareOutsideKernels(executor.program(), times)));
   return absl::OkStatus();
 }
 
