@@ -181,7 +181,10 @@ absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t i
   if (!step.step.from.axis(step.step.axis).split()) {
     // In one unit, all of it is coordinate 0's, and the others have nothing.
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
-    if (scalar) id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role, kNone);
+    if (scalar) {  // which may be partial over other axes
+      id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role,
+                            builder_.EnterPart(global, step.step.from));
+    }
     const MeshLayout first =
         step.step.from.With(step.step.axis, AxisLayout::Split(0, std::max<int64_t>(global[0], 1)));
     ASSIGN_OR_RETURN(id,
