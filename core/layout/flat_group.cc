@@ -44,15 +44,16 @@ absl::StatusOr<FlatGroup> FlatGroup::Create(absl::Span<const Member> members, in
   return group;
 }
 
-FlatGroup::Range FlatGroup::Held(int member, int coordinate) const {
-  const Range& all = ranges_[member];
+FlatGroup::Range FlatGroup::Held(int member, int coordinate, int64_t elements) const {
+  Range all = ranges_[member];
+  all.end = std::min(all.end, all.begin + elements);
   const int64_t begin = std::clamp(coordinate * part_, all.begin, all.end);
   const int64_t end = std::clamp((coordinate + 1) * part_, all.begin, all.end);
   return {begin - all.begin, end - all.begin};
 }
 
-FlatGroup::Range FlatGroup::InPart(int member, int coordinate) const {
-  const Range held = Held(member, coordinate);
+FlatGroup::Range FlatGroup::InPart(int member, int coordinate, int64_t elements) const {
+  const Range held = Held(member, coordinate, elements);
   if (held.size() == 0) return {0, 0};
   const int64_t begin = ranges_[member].begin + held.begin - coordinate * part_;
   return {begin, begin + held.size()};

@@ -13,11 +13,13 @@
 
 namespace tessera {
 
-// The members' local elements (row-major, in the padded local shape that the other axes of the mesh
-// leave) follow each other in one array, which is split into equal parts over one axis; coordinate
-// c holds part c. So a part may hold several members, a range of one, or padding only. A member may
-// ask for a block: then it begins, and parts end, at a multiple of so many elements of it, for an
-// optimizer that needs full rows or blocks.
+// The members' local elements (row-major, in the local shape that the other axes of the mesh leave)
+// follow each other in one array, which is split into equal parts over one axis; coordinate c holds
+// part c. So a part may hold several members, a range of one, or padding only. Every member has
+// room for its padded local shape. Where the other axes leave a rank less than that, its elements
+// come first, without gaps, and the rest of the room is padding. A member may ask for a block: then
+// it begins, and parts end, at a multiple of so many elements of it, for an optimizer that needs
+// full rows or blocks.
 //
 // Thread safety: immutable after construction.
 class FlatGroup {
@@ -54,11 +56,18 @@ class FlatGroup {
 
   // The position of a member in the gathered array.
   Range InGathered(int member) const { return ranges_[member]; }
-  // The elements of a member that coordinate c holds, counted from the member's first one. Empty if
-  // it holds none.
-  Range Held(int member, int coordinate) const;
+  // The elements of a member that coordinate c holds, counted from the member's first one, if the
+  // other axes leave `elements` of it. Empty if it holds none.
+  Range Held(int member, int coordinate, int64_t elements) const;
+  // The same, of a member without padding.
+  Range Held(int member, int coordinate) const {
+    return Held(member, coordinate, InGathered(member).size());
+  }
   // The position of those elements in the part of coordinate c.
-  Range InPart(int member, int coordinate) const;
+  Range InPart(int member, int coordinate, int64_t elements) const;
+  Range InPart(int member, int coordinate) const {
+    return InPart(member, coordinate, InGathered(member).size());
+  }
 
   // "[3, 4], [5] in blocks of 2; 2 parts of 9"
   std::string ToString() const;

@@ -91,25 +91,19 @@ class Lowering {
         if (values_.Made(value) != kNone) instruction.after.push_back(values_.Made(value));
       }
     }
-    ASSIGN_OR_RETURN(instruction.draw, EnterDraw(op));
+    instruction.draw = EnterDraw(op);
     KernelWork work{Text(op.kind->name()), local.attributes};
     TakeDraw(local.outputs[0].shape, work.attributes);
     return builder_.EmitKernel(std::move(work), std::move(instruction));
   }
 
   // Returns the number of the random draw that an op makes; kNone if it makes none.
-  absl::StatusOr<int32_t> EnterDraw(const Op& op) {
+  int32_t EnterDraw(const Op& op) {
     const Shape& shape = graph_.value(op.outputs[0]).type.shape;
     std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
     if (!draw.has_value()) return kNone;
     const ValueLayouts& layouts = values_.layouts();
-    const int32_t made = layouts.Made(op.outputs[0]);
-    const MeshLayout& layout = layouts.layout(made);
-    if (layouts.flat(made) && layout != MeshLayout(layout.num_axes())) {
-      return absl::UnimplementedError(
-          absl::StrCat("'", op.path, "' is drawn at random and in a flat group, and another axis ",
-                       "of the mesh splits it too; store its parameter in no group"));
-    }
+    const MeshLayout& layout = layouts.layout(layouts.Made(op.outputs[0]));
     std::vector<DrawRule>& draws = builder_.program().draws;
     draws.push_back({draw->path, {draw->global, draw->start, shape, layout}});
     return static_cast<int32_t>(draws.size()) - 1;

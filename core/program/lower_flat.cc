@@ -64,9 +64,9 @@ absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPlace& pl
                                 stream, tensor, it->second));
   }
   const Shape& local = group.members()[place.member].local;
-  return builder_.AddView(
-      absl::StrCat(builder_.value(member).path, ".gathered"), {dtype, local}, it->second,
-      {group.InGathered(place.member).begin, RowMajorStrides(local)}, role, part);
+  return builder_.AddPackedView(absl::StrCat(builder_.value(member).path, ".gathered"),
+                                {dtype, local}, it->second, group.InGathered(place.member).begin,
+                                role, part);
 }
 
 absl::StatusOr<int32_t> FlatLowering::Assemble(int group_number, absl::Span<const int32_t> values,
@@ -87,20 +87,17 @@ absl::StatusOr<int32_t> FlatLowering::Assemble(int group_number, absl::Span<cons
     if (values[m] == kNone) continue;
     const FlatGroup::Range range = group.InGathered(m);
     RETURN_IF_ERROR(fill_until(range.begin));
-    RETURN_IF_ERROR(builder_.PutInto(assembled, values[m],
-                                     {range.begin, RowMajorStrides(group.members()[m].local)},
-                                     absl::StrCat(builder_.value(values[m]).path, ".in_group")));
+    RETURN_IF_ERROR(builder_.PutPacked(assembled, values[m], range.begin,
+                                       absl::StrCat(builder_.value(values[m]).path, ".in_group")));
     written = range.end;
   }
   RETURN_IF_ERROR(fill_until(group.elements()));
   return assembled;
 }
 
-absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group,
-                                                          absl::Span<const int32_t> values,
-                                                          int32_t parameter,
-                                                          absl::Span<const int> other_axes,
+absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group, const Gradients& gradients,
                                                           absl::string_view stream) {
+  const std::vector<int32_t>& values = gradients.values;
   int32_t first = kNone;
   for (const int32_t value : values) {
     if (first == kNone) first = value;
@@ -109,13 +106,13 @@ absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group,
   const DType dtype = builder_.value(first).type.dtype;
   const std::string path = absl::StrCat(builder_.value(first).path, ".group");
   ASSIGN_OR_RETURN(const int32_t assembled, Assemble(group, values, dtype, path));
-  builder_.SetGradientOf(assembled, parameter);
+  builder_.SetGradientOf(assembled, gradients.parameter);
   int32_t reduced = AddTensor(absl::StrCat(path, ".reduce_scatter"), dtype, Role::kGradient, group);
   RETURN_IF_ERROR(builder_.EmitCollective(
       RequestOf(CollectiveOperation::kReduceScatter, storage_.group(group)->elements(), dtype,
                 storage_.axis(group)),
       stream, assembled, reduced));
-  for (const int axis : other_axes) {
+  for (const int axis : gradients.other_axes) {
     const int32_t part = reduced;
     reduced = AddTensor(absl::StrCat(path, ".all_reduce"), dtype, Role::kGradient, group);
     RETURN_IF_ERROR(builder_.EmitCollective(
@@ -129,7 +126,7 @@ absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group,
       continue;
     }
     const Member member = {absl::StrCat(builder_.value(values[m]).path, ".flat"), dtype,
-                           Role::kGradient, kNone};
+                           Role::kGradient, gradients.parts[m]};
     members.push_back(AddMember(member, {group, static_cast<int>(m), 0}, reduced));
   }
   return members;

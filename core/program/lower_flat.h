@@ -39,11 +39,16 @@ class FlatLowering {
   absl::StatusOr<int32_t> Gather(int32_t member, const FlatPlace& place, int32_t part, int period,
                                  absl::string_view stream);
 
-  // Returns the flat values that are the sums of `values`, one for each member of a group (kNone: a
-  // member counts as zeros), over the group's axis and `other_axes` of the mesh. They are gradients
-  // of the group's parameters, of which `parameter` is one.
-  absl::StatusOr<std::vector<int32_t>> Reduce(int group, absl::Span<const int32_t> values,
-                                              int32_t parameter, absl::Span<const int> other_axes,
+  // What a group's gradients are reduced from, and to.
+  struct Gradients {
+    std::vector<int32_t> values;  // by member; kNone: a member counts as zeros
+    std::vector<int32_t> parts;   // of the results, over the other axes
+    int32_t parameter = kNone;    // the input value of one of the group's parameters
+    std::vector<int> other_axes;  // that all values are partial over
+  };
+  // Returns the flat values, one for each member of a group, that are the sums of the gradients
+  // over the group's axis and the other ones; kNone for a member without one.
+  absl::StatusOr<std::vector<int32_t>> Reduce(int group, const Gradients& gradients,
                                               absl::string_view stream);
 
  private:

@@ -296,31 +296,31 @@ absl::Status LoweredValues::ReduceGradients(int group) {
   const std::vector<ValueId>& members = gradients_[group].members;
   const int axis = storage_.axis(group);
   // Axes over which all members are partial are summed on the parts.
-  std::vector<int> other_axes;
+  FlatLowering::Gradients gradients;
   for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
     const bool partial = absl::c_all_of(members, [&](ValueId id) {
       return id == kNone || layouts_.layout(layouts_.Made(id)).axis(other) == AxisLayout::Partial();
     });
-    if (partial && other != axis) other_axes.push_back(other);
+    if (partial && other != axis) gradients.other_axes.push_back(other);
   }
-  std::vector<int32_t> values, flat_layouts;
-  int32_t parameter = kNone;  // one of them
+  std::vector<int32_t> flat_layouts;
   absl::string_view stream;
   for (const ValueId id : members) {
     flat_layouts.push_back(kNone);
-    values.push_back(kNone);
+    gradients.values.push_back(kNone);
+    gradients.parts.push_back(kNone);
     if (id == kNone) continue;
     for (const int32_t read : reads_[id]) {
       if (layouts_.flat(read)) flat_layouts.back() = read;
     }
+    gradients.parts.back() = PartOf(id, flat_layouts.back());
     MeshLayout layout = layouts_.layout(flat_layouts.back()).With(axis, AxisLayout::Partial());
-    for (const int other : other_axes) layout = layout.With(other, AxisLayout::Partial());
-    ASSIGN_OR_RETURN(values.back(), In(id, layouts_.Enter(std::move(layout))));
-    parameter = made_[graph_.value(id).complete_gradient_of];
+    for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
+    ASSIGN_OR_RETURN(gradients.values.back(), In(id, layouts_.Enter(std::move(layout))));
+    gradients.parameter = made_[graph_.value(id).complete_gradient_of];
     stream = StreamOf(id);
   }
-  ASSIGN_OR_RETURN(const std::vector<int32_t> reduced,
-                   flat_.Reduce(group, values, parameter, other_axes, stream));
+  ASSIGN_OR_RETURN(const std::vector<int32_t> reduced, flat_.Reduce(group, gradients, stream));
   for (size_t m = 0; m < members.size(); ++m) {
     if (members[m] == kNone) continue;
     arranged_[members[m]].push_back({flat_layouts[m], PeriodOf(members[m]), reduced[m]});

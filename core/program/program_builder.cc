@@ -226,9 +226,29 @@ absl::Status ProgramBuilder::PutInto(int32_t assembled, int32_t part,
   return EmitCopy(part, target);
 }
 
+int32_t ProgramBuilder::AddPackedView(std::string path, const TensorType& type, int32_t base,
+                                      int64_t offset, Role role, int32_t part) {
+  const int32_t view =
+      AddView(std::move(path), type, base, {offset, RowMajorStrides(type.shape)}, role, part);
+  program_.values[view].packed = Ragged(view);
+  return view;
+}
+
+absl::Status ProgramBuilder::PutPacked(int32_t assembled, int32_t part, int64_t offset,
+                                       const std::string& path) {
+  const ProgramValue& value = program_.values[part];
+  if (!Ragged(part)) {
+    return PutInto(assembled, part, {offset, RowMajorStrides(value.type.shape)}, path);
+  }
+  const int32_t target = AddPackedView(path, value.type, assembled, offset,
+                                       program_.values[assembled].role, value.part);
+  return EmitCopy(part, target);
+}
+
 bool ProgramBuilder::MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement) {
   const int32_t root = Root(part);
-  if (producer_[root] == kNone || kept_[root] || program_.values[root].packed) return false;
+  if (producer_[root] == kNone || kept_[root]) return false;
+  if (program_.values[root].packed || program_.values[part].packed) return false;
   const std::optional<std::vector<Moved>> moved = MovedStrides(root, part, placement.strides);
   if (!moved.has_value()) return false;
   for (const Moved& m : *moved) {

@@ -81,6 +81,12 @@ class ProgramBuilder {
   // it write it there, or copies it to a value of this path.
   absl::Status PutInto(int32_t assembled, int32_t part, const ViewPlacement& placement,
                        const std::string& path);
+  // Adds a view of `base`, contiguous from `offset` elements on, that is packed if some rank holds
+  // less than the padded part in a dimension that is not the leading one.
+  int32_t AddPackedView(std::string path, const TensorType& type, int32_t base, int64_t offset,
+                        Role role, int32_t part);
+  // Puts `part` in the tensor `assembled` as a packed view of it.
+  absl::Status PutPacked(int32_t assembled, int32_t part, int64_t offset, const std::string& path);
   // The tensor of a value holds a result of the Program: it will not move into another one.
   void Keep(int32_t value) { kept_[Root(value)] = true; }
 

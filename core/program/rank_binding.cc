@@ -15,8 +15,18 @@ RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinat
     parts_.push_back(part.At(program_.mesh, coordinates));
   }
   for (const FlatRule& flat : program_.flats) {
-    held_.push_back(flat.HeldAt(coordinates));
-    positions_.push_back(flat.InPartAt(coordinates));
+    left_.push_back(flat.group->InGathered(flat.member).size());
+  }
+  if (!left_.empty()) {
+    for (const ProgramValue& value : program_.values) {
+      if (value.flat == kNone || value.part == kNone) continue;
+      left_[value.flat] = NumElements(parts_[value.part].extent);
+    }
+  }
+  for (size_t i = 0; i < left_.size(); ++i) {
+    const FlatRule& flat = program_.flats[i];
+    held_.push_back(flat.HeldAt(coordinates, left_[i]));
+    positions_.push_back(flat.InPartAt(coordinates, left_[i]));
     flat_shapes_.push_back({held_.back().size()});
   }
 }
@@ -54,10 +64,7 @@ ArenaAddress RankBinding::AddressOf(int32_t value) const {
 
 Region RankBinding::RegionOf(int32_t value) const {
   const ProgramValue& v = program_.values[value];
-  if (v.flat != kNone) {
-    const FlatRule& flat = program_.flats[v.flat];
-    return {{held_[v.flat].begin}, {NumElements(flat.group->members()[flat.member].local)}};
-  }
+  if (v.flat != kNone) return {{held_[v.flat].begin}, {left_[v.flat]}};
   const Shape& global = v.part == kNone ? v.type.shape : program_.parts[v.part].global;
   Region region{std::vector<int64_t>(global.size(), 0), {global.begin(), global.end()}};
   if (v.part != kNone)
@@ -67,11 +74,12 @@ Region RankBinding::RegionOf(int32_t value) const {
 
 RandomDraw RankBinding::DrawOf(const Instruction& instruction) const {
   const DrawRule& draw = program_.draws[instruction.draw];
-  const int32_t output = instruction.outputs[0];
-  if (program_.values[output].flat == kNone) return draw.At(program_.mesh, coordinates_);
-  const Region region = RegionOf(output);
-  return {draw.path, Shape(region.start.begin(), region.start.end()),
-          Shape(region.global.begin(), region.global.end())};
+  RandomDraw drawn = draw.At(program_.mesh, coordinates_);
+  const int32_t flat = program_.values[instruction.outputs[0]].flat;
+  if (flat == kNone) return drawn;
+  drawn.box = draw.part.At(program_.mesh, coordinates_).extent;
+  drawn.first = held_[flat].begin;
+  return drawn;
 }
 
 LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,

@@ -40,9 +40,12 @@ class RankBinding {
 
   const Program& program_;
   const MeshCoordinates coordinates_;
-  std::vector<Box> parts_;                          // by index in Program::parts
-  std::vector<FlatGroup::Range> held_, positions_;  // by index in Program::flats
-  std::vector<Shape> flat_shapes_;                  // the same
+  std::vector<Box> parts_;  // by index in Program::parts
+  // By index in Program::flats: the elements that the other axes leave, those of them that the
+  // rank holds, and their position in the group's buffer.
+  std::vector<int64_t> left_;
+  std::vector<FlatGroup::Range> held_, positions_;
+  std::vector<Shape> flat_shapes_;
 };
 
 // How a rank runs an instruction's kernel, by the shapes that it holds of the operands.

@@ -31,6 +31,35 @@ Extents ExtentsOf(const PartRule& part, const Mesh& mesh, int d,
   return extents;
 }
 
+// The numbers of elements that a part has on some rank. Adds to `changes` as above.
+Extents ElementsOf(const PartRule& part, const Mesh& mesh, std::vector<std::set<int>>& changes) {
+  Extents elements = {1};
+  for (size_t d = 0; d < part.extent.size(); ++d) {
+    Extents products;
+    for (const int64_t extent : ExtentsOf(part, mesh, static_cast<int>(d), changes)) {
+      for (const int64_t before : elements) products.insert(before * extent);
+    }
+    elements = std::move(products);
+  }
+  return elements;
+}
+
+// The same of a member of a flat group, of which the other axes may leave ranks less than its room.
+void AddFlatChanges(const Program& program, const ProgramValue& value,
+                    std::vector<std::set<int>>& changes) {
+  const FlatRule& flat = program.flats[value.flat];
+  const FlatGroup::Range room = flat.group->InGathered(flat.member);
+  Extents left = {room.size()};
+  if (value.part != kNone) left = ElementsOf(program.parts[value.part], program.mesh, changes);
+  for (const int64_t elements : left) {
+    if (elements == 0) continue;
+    const int first = static_cast<int>(room.begin / flat.group->part());
+    const int last = static_cast<int>((room.begin + elements - 1) / flat.group->part());
+    changes[flat.axis].insert({first, std::min(first + 1, last), last});
+    if (last + 1 < flat.group->ranks()) changes[flat.axis].insert(last + 1);
+  }
+}
+
 }  // namespace
 
 bool PartRule::Ragged(const Mesh& mesh) const {
@@ -53,17 +82,9 @@ std::vector<MeshCoordinates> RanksOfAllShapes(const Program& program,
   for (const int32_t id : values) {
     const ProgramValue& value = program.values[id];
     if (value.flat != kNone) {
-      const FlatRule& flat = program.flats[value.flat];
-      const FlatGroup::Range range = flat.group->InGathered(flat.member);
-      if (range.size() == 0) continue;
-      const int first = static_cast<int>(range.begin / flat.group->part());
-      const int last = static_cast<int>((range.end - 1) / flat.group->part());
-      changes[flat.axis].insert({first, std::min(first + 1, last), last});
+      AddFlatChanges(program, value, changes);
     } else if (value.part != kNone) {
-      const PartRule& part = program.parts[value.part];
-      for (size_t d = 0; d < part.extent.size(); ++d) {
-        ExtentsOf(part, mesh, static_cast<int>(d), changes);
-      }
+      ElementsOf(program.parts[value.part], mesh, changes);
     }
   }
   std::vector<MeshCoordinates> ranks = {MeshCoordinates()};

@@ -50,20 +50,20 @@ struct PartRule {
 absl::Status CheckPart(const PartRule& part, const Mesh& mesh);
 
 // The elements of a member of a flat group that a rank holds: a one-dimensional value in the
-// group's buffer. Groups are compared by address: rules of one group share it.
+// group's buffer, without padding. Groups are compared by address: rules of one group share it.
 struct FlatRule {
   std::shared_ptr<const FlatGroup> group;
   int axis = 0;  // of the mesh: the group is split over it
   int member = 0;
 
   // The elements of the member that the rank at `coordinates` holds, counted from the member's
-  // first one.
-  FlatGroup::Range HeldAt(absl::Span<const int> coordinates) const {
-    return group->Held(member, coordinates[axis]);
+  // first one. `elements` is how many of them the other axes leave this rank, without padding.
+  FlatGroup::Range HeldAt(absl::Span<const int> coordinates, int64_t elements) const {
+    return group->Held(member, coordinates[axis], elements);
   }
   // The position of those elements in the group's buffer.
-  FlatGroup::Range InPartAt(absl::Span<const int> coordinates) const {
-    return group->InPart(member, coordinates[axis]);
+  FlatGroup::Range InPartAt(absl::Span<const int> coordinates, int64_t elements) const {
+    return group->InPart(member, coordinates[axis], elements);
   }
   // The largest number of elements that a rank holds.
   int64_t LocalElements() const;

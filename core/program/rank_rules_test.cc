@@ -43,9 +43,12 @@ TEST(FlatRule, AMembersElementsOnEachRank) {
   const FlatRule first = {group, 0, 0}, second = {group, 0, 1};
   EXPECT_EQ(first.LocalElements(), 5);
   EXPECT_EQ(second.LocalElements(), 4);
-  EXPECT_EQ(first.HeldAt({1}), (FlatGroup::Range{5, 10}));
-  EXPECT_EQ(first.InPartAt({1}), (FlatGroup::Range{0, 5}));
-  EXPECT_EQ(first.HeldAt({2}).size(), 0);
+  EXPECT_EQ(first.HeldAt({1}, 10), (FlatGroup::Range{5, 10}));
+  EXPECT_EQ(first.InPartAt({1}, 10), (FlatGroup::Range{0, 5}));
+  EXPECT_EQ(first.HeldAt({2}, 10).size(), 0);
+  // Where the other axes leave 7 of its 10 elements.
+  EXPECT_EQ(first.HeldAt({1}, 7), (FlatGroup::Range{5, 7}));
+  EXPECT_EQ(first.InPartAt({1}, 7), (FlatGroup::Range{0, 2}));
   EXPECT_EQ(group->ToString(), "[2, 5], [4]; 3 parts of 5");
 }
 

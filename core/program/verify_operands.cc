@@ -64,12 +64,10 @@ class OperandVerifier {
     const ProgramValue& output = program_.values[instruction.outputs[0]];
     Shape local = draw.part.LocalShape(program_.mesh);
     const Shape& drawn = output.type.shape;
-    if (output.flat !=
-        kNone) {  // the same elements, in one dimension, if no other axis splits them
+    if (output.flat != kNone) {  // a range of what the other axes leave
       const FlatRule& flat = program_.flats[output.flat];
-      const bool all =
-          NumElements(flat.group->members()[flat.member].local) == NumElements(draw.part.global);
-      local = all ? Shape{flat.LocalElements()} : Shape();
+      const bool fits = local == flat.group->members()[flat.member].local;
+      local = fits ? Shape{flat.LocalElements()} : Shape();
     }
     if (local == drawn) return absl::OkStatus();
     return Error(instruction.path, absl::StrCat("draws ", ShapeToString(local), ", its output is ",

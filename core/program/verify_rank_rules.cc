@@ -59,8 +59,7 @@ class RankRuleVerifier {
                                   ShapeToString(locals_[value.part]), " on each rank"));
       }
       if (value.sliced_from != kNone) RETURN_IF_ERROR(CheckSlice(value));
-      if (value.within != kNone && value.packed != program_.values[value.within].packed &&
-          Ragged(value.packed ? value : program_.values[value.within])) {
+      if (value.within != kNone && !PackedAlike(value, program_.values[value.within])) {
         return Error(value.path, absl::StrCat("and ", program_.values[value.within].path,
                                               ", of which it is a view, are not both packed"));
       }
@@ -88,6 +87,14 @@ class RankRuleVerifier {
     return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
   }
 
+  // Whether a view has the elements that its tensor has at the same bytes, on every rank.
+  bool PackedAlike(const ProgramValue& view, const ProgramValue& tensor) {
+    if (view.packed == tensor.packed) return true;
+    // An array, as that of a gathered group, may have packed members.
+    if (view.packed && tensor.part == kNone) return true;
+    return !Ragged(view.packed ? view : tensor);
+  }
+
   // Checks a member of a flat group, and that its buffer has no other group.
   absl::Status CheckFlatValue(const ProgramValue& value) {
     const FlatRule& flat = program_.flats[value.flat];
@@ -100,6 +107,11 @@ class RankRuleVerifier {
       return Error(value.path, absl::StrCat("is a member ", ShapeToString(local),
                                             " of its flat group, but a part ",
                                             ShapeToString(locals_[value.part])));
+    }
+    const auto [known, added] = flat_parts_.try_emplace(value.flat, &value);
+    if (!added && known->second->part != value.part) {
+      return Error(value.path, absl::StrCat("is another part of the same member of a flat group ",
+                                            "than ", known->second->path));
     }
     const int64_t end = value.offset + flat.group->part() * SizeOf(value.type.dtype);
     if (end > program_.buffers[value.buffer].bytes) {
@@ -136,13 +148,18 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that a packed value is row-major, and all of the tensor that it is a view of.
+  // Checks that a packed value is row-major, and a range of an array or all of the packed tensor
+  // that it is a view of.
   absl::Status CheckPacked(const ProgramValue& value) const {
     if (!IsRowMajor(value.type.shape, value.strides) || value.flat != kNone) {
       return Error(value.path, "is packed, but not row-major");
     }
     if (value.within == kNone) return absl::OkStatus();
     const ProgramValue& tensor = program_.values[value.within];
+    const bool array = !tensor.packed && tensor.part == kNone;
+    if (array && IsRowMajor(tensor.type.shape, tensor.strides) && value.sliced_from == kNone) {
+      return absl::OkStatus();
+    }
     const auto held = [&](const ProgramValue& of, absl::Span<const int> rank) {
       return NumElements(of.part == kNone ? of.type.shape
                                           : program_.parts[of.part].At(program_.mesh, rank).extent);
@@ -314,8 +331,9 @@ class RankRuleVerifier {
   absl::flat_hash_map<int32_t, bool> ragged_;       // by part
   absl::flat_hash_set<std::vector<int32_t>> seen_;  // a kernel, and each operand's rules
   absl::node_hash_map<MeshCoordinates, RankBinding> ranks_;
-  std::vector<Shape> locals_;                                    // by part
-  absl::flat_hash_map<int32_t, const ProgramValue*> in_buffer_;  // its first flat value
+  std::vector<Shape> locals_;                                     // by part
+  absl::flat_hash_map<int32_t, const ProgramValue*> in_buffer_;   // its first flat value
+  absl::flat_hash_map<int32_t, const ProgramValue*> flat_parts_;  // the first one of a flat rule
 };
 
 }  // namespace

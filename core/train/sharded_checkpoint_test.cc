@@ -1,4 +1,5 @@
 // A checkpoint that is saved in any layout, by any number of ranks, is loaded in any other one.
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -112,7 +113,9 @@ std::vector<int32_t> BufferOf(const JobLayout& job, int state, int rank) {
     buffer.push_back(inside ? ValueOf(state, element) : kPadding);
   }
   if (job.flats[state] == nullptr) return buffer;
-  const FlatGroup::Range held = job.flats[state]->HeldAt(coordinates);
+  // Members of flat groups have no padding.
+  buffer.erase(std::remove(buffer.begin(), buffer.end(), kPadding), buffer.end());
+  const FlatGroup::Range held = job.flats[state]->HeldAt(coordinates, NumElements(box.extent));
   return std::vector<int32_t>(buffer.begin() + held.begin, buffer.begin() + held.end);
 }
 

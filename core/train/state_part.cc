@@ -15,24 +15,6 @@ bool Lowest(const MeshLayout& layout, int flat_axis, absl::Span<const int> coord
   return true;
 }
 
-// The number of elements of a box, at the start of a padded one, that lie before element `padded`
-// of that.
-int64_t ElementsBefore(const Shape& extent, const Shape& padded_extent, int64_t padded) {
-  int64_t elements = 0, of_box = NumElements(extent), of_padded = NumElements(padded_extent);
-  if (padded >= of_padded) return of_box;
-  for (size_t d = 0; d < extent.size(); ++d) {
-    if (of_box == 0) return elements;
-    of_box /= extent[d];
-    of_padded /= padded_extent[d];
-    const int64_t index = padded / of_padded;
-    padded %= of_padded;
-    elements += std::min(index, extent[d]) * of_box;
-    // The rest of this row is padding.
-    if (index >= extent[d]) return elements;
-  }
-  return elements;
-}
-
 }  // namespace
 
 StatePart FullPart(const Shape& shape) { return {shape, FullShard(shape), FullShard(shape), true}; }
@@ -42,16 +24,16 @@ StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mes
   StatePart result;
   result.global = part.global;
   const Box box = part.At(mesh, coordinates);
-  const Shape padded = part.LocalShape(mesh);
   result.shard = StateShard(box);
-  result.buffer = StateShard(Box{box.start, padded});
   result.saves = Lowest(part.layout, flat == nullptr ? -1 : flat->axis, coordinates);
-  if (flat == nullptr) return result;
-  const FlatGroup::Range held = flat->HeldAt(coordinates);
-  result.shard.begin = ElementsBefore(box.extent, padded, held.begin);
-  result.shard.end = ElementsBefore(box.extent, padded, held.end);
-  result.buffer.begin = held.begin;
-  result.buffer.end = held.end;
+  if (flat == nullptr) {
+    result.buffer = StateShard(Box{box.start, part.LocalShape(mesh)});
+    return result;
+  }
+  const FlatGroup::Range held = flat->HeldAt(coordinates, NumElements(box.extent));
+  result.shard.begin = held.begin;
+  result.shard.end = held.end;
+  result.buffer = result.shard;
   return result;
 }
 

@@ -18,7 +18,7 @@ struct StatePart {
   Shape global;      // of the state
   StateShard shard;  // the elements that the rank holds
   // The elements of the rank's buffer. Its box has the padded extent, which may reach beyond the
-  // tensor: what is in `buffer` only is padding.
+  // tensor: what is in `buffer` only is padding. Members of flat groups have no padding.
   StateShard buffer;
   // Whether this is the lowest rank that holds these elements, which saves them.
   bool saves = true;

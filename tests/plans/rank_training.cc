@@ -25,7 +25,7 @@ namespace tessera {
 namespace {
 
 // The elements of a value that a rank holds: a box of the global tensor, in a buffer of the padded
-// shape; or a range of the box's elements if the value is a member of a flat group.
+// shape; or a range of the box's elements, without padding, if it is a member of a flat group.
 struct Held {
   Box box;
   Shape global, padded;
@@ -68,7 +68,7 @@ Held HeldOf(const Program& program, int32_t value, int rank) {
     held.global = part.global;
   }
   held.range = {0, NumElements(held.box.extent)};
-  if (held.flat) held.range = program.flats[v.flat].HeldAt(coordinates);
+  if (held.flat) held.range = program.flats[v.flat].HeldAt(coordinates, held.range.end);
   return held;
 }
 

@@ -1,4 +1,5 @@
 // The state of a GPT under one Plan, saved by its ranks, is loaded under any other one.
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -117,7 +118,9 @@ std::vector<double> BufferOf(const StateInfo& state, int index, const Mesh& mesh
     buffer.push_back(inside ? static_cast<double>(first + element) : kPadding);
   }
   if (!state.flat.has_value()) return buffer;
-  const FlatGroup::Range held = state.flat->HeldAt(coordinates);
+  // Members of flat groups have no padding.
+  buffer.erase(std::remove(buffer.begin(), buffer.end(), kPadding), buffer.end());
+  const FlatGroup::Range held = state.flat->HeldAt(coordinates, NumElements(box.extent));
   return std::vector<double>(buffer.begin() + held.begin, buffer.begin() + held.end);
 }
 

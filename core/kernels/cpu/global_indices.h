@@ -13,9 +13,10 @@ namespace tessera::cpu {
 // Maps an element of a part to its row-major index in the global tensor.
 class GlobalIndices {
  public:
-  GlobalIndices(const RandomDraw& draw, const Shape& shape) : shape_(shape) {
-    if (shape == draw.global) {  // One long row.
-      shape_ = {NumElements(shape)};
+  GlobalIndices(const RandomDraw& draw, const Shape& shape)
+      : shape_(draw.box.has_value() ? *draw.box : shape), skipped_(draw.first) {
+    if (shape_ == draw.global) {  // One long row.
+      shape_ = {NumElements(shape_)};
       strides_ = {1};
       return;
     }
@@ -33,8 +34,8 @@ class GlobalIndices {
   void ForEachRun(int64_t begin, int64_t end, const Body& body) const {
     const int64_t row = shape_.back();
     while (begin < end) {
-      const int64_t count = std::min(end - begin, row - begin % row);
-      int64_t index = first_, rest = begin;
+      int64_t index = first_, rest = skipped_ + begin;
+      const int64_t count = std::min(end - begin, row - rest % row);
       for (int d = static_cast<int>(shape_.size()) - 1; d >= 0; --d) {
         index += rest % shape_[d] * strides_[d];
         rest /= shape_[d];
@@ -45,8 +46,9 @@ class GlobalIndices {
   }
 
  private:
-  Shape shape_;
-  Strides strides_;
+  Shape shape_;          // of the box
+  Strides strides_;      // of the global tensor
+  int64_t skipped_ = 0;  // elements of the box before the part
   int64_t first_ = 0;
 };
 

@@ -37,4 +37,15 @@ int64_t FirstIndex(const RandomDraw& draw) {
   return index;
 }
 
+int64_t IndexOf(const RandomDraw& draw, const Shape& shape, int64_t element) {
+  const Strides strides = RowMajorStrides(draw.global);
+  const Shape& box = draw.box.has_value() ? *draw.box : shape;
+  int64_t index = FirstIndex(draw), rest = draw.first + element;
+  for (size_t d = strides.size(); d-- > 0;) {
+    index += rest % box[d] * strides[d];
+    rest /= box[d];
+  }
+  return index;
+}
+
 }  // namespace tessera

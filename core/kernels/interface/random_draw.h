@@ -3,6 +3,7 @@
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_RANDOM_DRAW_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_RANDOM_DRAW_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -15,8 +16,13 @@ namespace tessera {
 // index in a global tensor, of which the output is a part (or all).
 struct RandomDraw {
   std::string path;
-  Shape start;   // of the output's first element in the global tensor
+  Shape start;   // of the box's first element in the global tensor
   Shape global;  // the global tensor's shape
+  // The box of the global tensor whose elements are drawn; nullopt: it has the output's shape, and
+  // the output is all of it. Otherwise the output is those of its elements that begin with number
+  // `first` in row-major order.
+  std::optional<Shape> box = std::nullopt;
+  int64_t first = 0;
 };
 
 // Splits the attributes of an operator that draws (random_path, and start and whole of a part) from
@@ -25,8 +31,11 @@ std::optional<RandomDraw> TakeDraw(const Shape& shape, Attributes& attributes);
 // The same; leaves the attributes.
 std::optional<RandomDraw> DrawOf(const Shape& shape, const Attributes& attributes);
 
-// The index in the global tensor of the output's first element.
+// The index in the global tensor of the box's first element.
 int64_t FirstIndex(const RandomDraw& draw);
+// The index in the global tensor of an output's element, counted in row-major order. `shape` is the
+// output's.
+int64_t IndexOf(const RandomDraw& draw, const Shape& shape, int64_t element);
 
 }  // namespace tessera
 

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "core/kernels/reference/kernel_list.h"
-#include "core/kernels/reference/region.h"
 #include "core/kernels/reference/strided.h"
 #include "core/tensor/random.h"
 
@@ -18,13 +17,12 @@ absl::Status Dropout(const KernelCall& call) {
   const double probability = attributes.GetDouble("probability");
   const auto threshold = static_cast<uint64_t>(std::round(probability * 0x1p32));
   const RandomStream stream = MakeStream(seed, call.draw->path);
-  const GlobalIndices global = IndicesInGlobal(*call.draw);
-  ForEachIndex<3>(
-      y.shape, {x.strides, y.strides, global.strides}, [&](int64_t i, int64_t j, int64_t offset) {
-        const uint64_t index = global.first + offset;
-        const uint64_t word = RandomBlock(stream, step, index / 4)[index % 4];
-        y.As<double>()[j] = word >= threshold ? x.As<double>()[i] / (1 - probability) : 0;
-      });
+  int64_t element = 0;
+  ForEachIndex<2>(y.shape, {x.strides, y.strides}, [&](int64_t i, int64_t j) {
+    const uint64_t index = IndexOf(*call.draw, y.shape, element++);
+    const uint64_t word = RandomBlock(stream, step, index / 4)[index % 4];
+    y.As<double>()[j] = word >= threshold ? x.As<double>()[i] / (1 - probability) : 0;
+  });
   return absl::OkStatus();
 }
 

@@ -1,5 +1,4 @@
 #include "core/kernels/reference/kernel_list.h"
-#include "core/kernels/reference/region.h"
 #include "core/kernels/reference/strided.h"
 #include "core/tensor/random.h"
 
@@ -12,9 +11,10 @@ absl::Status RandomNormal(const KernelCall& call) {
   const auto seed = static_cast<uint64_t>(*call.inputs[0].As<int64_t>());
   const double mean = attributes.GetDouble("mean"), stddev = attributes.GetDouble("stddev");
   const RandomStream stream = MakeStream(seed, call.draw->path);
-  const GlobalIndices global = IndicesInGlobal(*call.draw);
-  ForEachIndex<2>(y.shape, {y.strides, global.strides}, [&](int64_t i, int64_t offset) {
-    y.As<double>()[i] = mean + stddev * tessera::RandomNormal(stream, 0, global.first + offset);
+  int64_t element = 0;
+  ForEachIndex<1>(y.shape, {y.strides}, [&](int64_t i) {
+    const int64_t index = IndexOf(*call.draw, y.shape, element++);
+    y.As<double>()[i] = mean + stddev * tessera::RandomNormal(stream, 0, index);
   });
   return absl::OkStatus();
 }
