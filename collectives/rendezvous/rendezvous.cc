@@ -20,7 +20,7 @@ using std::chrono::milliseconds;
 
 constexpr char kRankPrefix[] = "rank/";
 // How long rank 0's store goes on after an error, for the others to receive it.
-constexpr milliseconds kErrorDelivery{2000};
+constexpr milliseconds kErrorDelivery{300};
 constexpr milliseconds kLauncherCloses{2000};
 constexpr size_t kMaxRanksNamed = 16;
 

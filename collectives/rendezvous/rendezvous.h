@@ -39,7 +39,7 @@ class Rendezvous {
 
   // This rank is done, or cannot go on because of an error, which is sent to the others. Rank 0
   // then waits until the others have left too or are lost, however long they take (to save their
-  // state, for example); after an error, 2 s at most.
+  // state, for example); after an error, 0.3 s at most.
   absl::Status Leave(const absl::Status& why = absl::OkStatus());
 
  private:

@@ -20,6 +20,8 @@ using Clock = std::chrono::steady_clock;
 
 // The longest time for an answer, beyond the time that a request is to wait.
 constexpr std::chrono::seconds kAnswerTimeout{30};
+// The same after an error, for rank 0 to take it in: rank 0 may be what has failed.
+constexpr std::chrono::milliseconds kErrorAnswerTimeout{300};
 constexpr std::chrono::milliseconds kFirstDelay{5};
 constexpr std::chrono::milliseconds kLongestDelay{250};
 
@@ -125,10 +127,7 @@ absl::Status StoreClient::Send(const StoreRequest& request, Deadline deadline) {
 
 absl::Status StoreClient::Call(StoreRequest* request, std::chrono::milliseconds timeout,
                                StoreResponse* response) {
-  // Bounded, so that adding it to a time does not overflow.
-  const Deadline deadline =
-      Clock::now() + std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365)) +
-      kAnswerTimeout;
+  const Deadline deadline = Clock::now() + timeout;
   {
     const MutexLock lock(&mutex_);
     RETURN_IF_ERROR(broken_);
@@ -157,7 +156,7 @@ absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
   request.mutable_set()->set_key(std::string(key));
   request.mutable_set()->set_value(std::string(value));
   StoreResponse response;
-  return Call(&request, std::chrono::milliseconds(0), &response);
+  return Call(&request, kAnswerTimeout, &response);
 }
 
 absl::StatusOr<std::string> StoreClient::Wait(absl::string_view key,
@@ -173,7 +172,9 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
   for (const std::string& key : keys) request.mutable_wait()->add_keys(key);
   request.mutable_wait()->set_timeout_ms(timeout.count());
   StoreResponse response;
-  const absl::Status status = Call(&request, timeout, &response);
+  // Bounded, so that adding it to a time does not overflow.
+  const auto bounded = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
+  const absl::Status status = Call(&request, bounded + kAnswerTimeout, &response);
   if (missing != nullptr) missing->assign(response.missing().begin(), response.missing().end());
   if (absl::IsDeadlineExceeded(status) && timeout.count() > 0) {
     return absl::DeadlineExceededError(
@@ -195,7 +196,7 @@ absl::Status StoreClient::Leave(const absl::Status& why) {
                                                              : std::string(why.message()));
   }
   StoreResponse response;
-  return Call(&request, std::chrono::milliseconds(0), &response);
+  return Call(&request, why.ok() ? kAnswerTimeout : kErrorAnswerTimeout, &response);
 }
 
 }  // namespace tessera::comm

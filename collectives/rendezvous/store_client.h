@@ -72,7 +72,7 @@ class StoreClient {
                                                    std::vector<std::string>* missing = nullptr);
 
   // The last call: this rank is done, or cannot go on because of an error, which is sent to the
-  // others.
+  // others. After an error it waits for rank 0's answer for 0.3 s at most.
   absl::Status Leave(const absl::Status& why);
 
  private:
