@@ -59,7 +59,7 @@ absl::Status ReadLaunchFlags(LaunchCommandLine* line) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--max_restarts=", line->max_restarts, " is not a whole number from 0 to ", kMaxRestarts));
   }
-  line->grace = std::chrono::milliseconds(std::lround(grace * 1e3));
+  line->times.grace = std::chrono::milliseconds(std::lround(grace * 1e3));
   return absl::OkStatus();
 }
 
@@ -82,8 +82,9 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
 std::string LaunchHelpText() {
   const std::string text =
       R"(Starts the ranks of a job on this machine, each as a process, and shows their output with the
-rank before each line. If a rank fails, the others are stopped, and its error is shown last. No
-process is left when the launcher ends, however it ends.
+rank before each line. If a rank fails, the others are stopped (SIGTERM, and after --grace seconds
+SIGKILL, or SIGKILL at once if their process is stopped), and its error is shown last. No process is
+left when the launcher ends, however it ends.
 
 Usage
   ./bazelw run //tools/launch -- --nproc=N [--max_restarts=N] PROGRAM [ARGUMENT...]
@@ -109,6 +110,9 @@ Variables of each rank
 Signals and output
   Ctrl-C, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks, which may take as long as they
   need to end; the third such signal kills them. A job that is ended so is not started again.
+  A rank that gets SIGTERM, SIGINT or SIGHUP itself, as in a preemption, and then exits with 128
+  plus the number of the signal, has not failed: the job ends with this exit code, and is not
+  started again. A rank that such a signal kills has failed.
   SIGUSR1 and SIGUSR2 are passed on too. If the reader of the output ends (... | head), all ranks
   get SIGTERM.
   Rank 0 reads standard input, unless the job is in the background of a terminal.

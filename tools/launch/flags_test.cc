@@ -38,11 +38,11 @@ class LaunchFlagsTest : public ::testing::Test {
 TEST_F(LaunchFlagsTest, EverythingAfterTheProgramIsPassedToIt) {
   const LaunchCommandLine line = Parse({"--nproc", "3", "train", "--nproc=4", "--help", "-x"});
   EXPECT_EQ(line.nproc, 3);
-  EXPECT_EQ(line.grace, std::chrono::seconds(5));
+  EXPECT_EQ(line.times.grace, std::chrono::seconds(5));
   EXPECT_EQ(line.program, "train");
   EXPECT_THAT(line.arguments, ElementsAre("--nproc=4", "--help", "-x"));
   EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "--", "--odd"}).program, "--odd");
-  EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "x"}).grace, std::chrono::milliseconds(250));
+  EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "x"}).times.grace, std::chrono::milliseconds(250));
   EXPECT_EQ(line.max_restarts, 0);
   EXPECT_EQ(Parse({"--nproc=2", "--max_restarts=3", "x"}).max_restarts, 3);
   const LaunchCommandLine as_torchrun = Parse({"--nproc-per-node=4", "--max-restarts=2", "x"});

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace tessera::comm {
@@ -24,6 +25,16 @@ constexpr int kInterruptsThatKill = 3;
 // For output in pipes when all ranks and their children are gone, and in sinks after an interrupt.
 constexpr std::chrono::seconds kDrainTimeout{1};
 constexpr std::chrono::seconds kKillTimeout{10};
+// How long after its time a stopped rank is killed: the ranks that wait for it report it first. If
+// the launcher was stopped with its ranks, they continue within this time.
+constexpr std::chrono::milliseconds kStoppedSlack{500};
+
+// Whether a process that was asked to end has done so, in its own time.
+bool EndedAsAsked(int wait_status) {
+  if (!WIFEXITED(wait_status)) return false;
+  const int signal = WEXITSTATUS(wait_status) - 128;
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+}
 
 int ExitCodeOf(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
@@ -35,7 +46,7 @@ void Job::Stream::Read() {
   std::array<char, 64 << 10> bytes;
   const ssize_t got = read(pipe.get(), bytes.data(), bytes.size());
   if (got > 0) {
-    sink.Write(lines.Feed(absl::string_view(bytes.data(), got), Clock::now()));
+    Show(lines.Feed(absl::string_view(bytes.data(), got), Clock::now()));
   } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
     Close();
   }
@@ -43,8 +54,14 @@ void Job::Stream::Read() {
 
 void Job::Stream::Close() {
   if (!pipe.is_open()) return;
-  sink.Write(lines.Finish());
+  Show(lines.Finish());
   pipe.Close();
+}
+
+void Job::Stream::Show(absl::string_view text) {
+  if (text.empty()) return;
+  sink.Write(text);
+  last_shown = ++shown;
 }
 
 absl::Status Job::Start(const RankCommand& command) {
@@ -65,7 +82,8 @@ void Job::Run() {
   while (AnyRuns()) {
     Poll();
     HandleClosedOutput();
-    if (!stopping_ && FirstFailed() >= 0) StopOthers();
+    if (!stopping_ && MustStop()) StopOthers();
+    KillStopped();
     if (kill_at_ <= Clock::now()) {
       kill_at_ = Deadline::max();
       SendToAll(SIGKILL);
@@ -89,16 +107,31 @@ std::string Job::ReportOfFailure() const {
   const int rank = FirstFailed();
   if (rank < 0) return "";
   const Rank& failed = *ranks_[rank];
-  std::string text = absl::StrCat("error: rank ", rank, " failed first, ",
-                                  DescribeWaitStatus(failed.end->wait_status));
-  if (failed.error.lines.last_lines().empty()) {
+  const auto& written = failed.error.lines.last_lines();
+  if (WIFEXITED(failed.end->wait_status) && failed.error.last_shown == streams_.shown &&
+      !written.empty() && absl::StartsWith(written.back(), "error: ")) {
+    return "";
+  }
+  std::string text =
+      absl::StrCat("error: rank ", rank, " failed first, ",
+                   failed.stopped_too_long ? "stopped by a signal for too long, and then " : "",
+                   DescribeWaitStatus(failed.end->wait_status));
+  if (written.empty()) {
     return absl::StrCat(text, "; it wrote nothing to standard error\n");
   }
   absl::StrAppend(&text, "; the end of what it wrote to standard error:\n");
-  for (const std::string& line : failed.error.lines.last_lines()) {
+  for (const std::string& line : written) {
     absl::StrAppend(&text, "[", rank, "] ", line, "\n");
   }
   return text;
+}
+
+std::string Job::ReportOfRequest() const {
+  const int rank = FirstEndedAsAsked();
+  if (rank < 0 || FirstFailed() >= 0 || streams_.interrupt != 0) return "";
+  const int code = WEXITSTATUS(ranks_[rank]->end->wait_status);
+  return absl::StrCat("note: rank ", rank, " ended with exit code ", code, ", as SIG",
+                      sigabbrev_np(code - 128), " asks: the job ends\n");
 }
 
 bool Job::AnyRuns() const {
@@ -109,7 +142,8 @@ bool Job::AnyRuns() const {
 Deadline Job::NextDeadline() const {
   Deadline next = kill_at_;
   for (const auto& rank : ranks_) {
-    next = std::min({next, rank->output.lines.next_stall(), rank->error.lines.next_stall()});
+    next = std::min({next, rank->stopped_limit, rank->output.lines.next_stall(),
+                     rank->error.lines.next_stall()});
   }
   return next;
 }
@@ -144,8 +178,7 @@ void Job::Poll() {
 void Job::ShowStalledProgress() {
   for (const auto& rank : ranks_) {
     for (Stream* stream : {&rank->output, &rank->error}) {
-      const std::string text = stream->lines.ShowStalled(Clock::now());
-      if (!text.empty()) stream->sink.Write(text);
+      stream->Show(stream->lines.ShowStalled(Clock::now()));
     }
   }
 }
@@ -176,31 +209,70 @@ void Job::HandleClosedOutput() {
 }
 
 void Job::HandleControl(Rank& rank) {
-  RankEnd end;
-  const ssize_t got = recv(rank.control.get(), &end, sizeof(end), /*flags=*/0);
+  RankEvent event;
+  const ssize_t got = recv(rank.control.get(), &event, sizeof(event), /*flags=*/0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got == sizeof(end)) {
-    rank.end = end;
-    return;
-  }
+  if (got == sizeof(event)) return TakeEvent(rank, event);
   rank.control.Close();
   if (rank.end.has_value()) return;
   // The reaper was killed, and its rank with it.
-  end.wait_status = SIGKILL;
-  end.time_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-  rank.end = end;
+  event.wait_status = SIGKILL;
+  event.time_ns = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+  rank.end = event;
+}
+
+void Job::TakeEvent(Rank& rank, const RankEvent& event) {
+  rank.is_stopped = WIFSTOPPED(event.wait_status);
+  if (rank.is_stopped && times_.stopped_limit != std::chrono::milliseconds::max()) {
+    rank.stopped_limit = Deadline(std::chrono::nanoseconds(event.time_ns)) + times_.stopped_limit;
+  } else if (WIFCONTINUED(event.wait_status)) {
+    rank.stopped_limit = Deadline::max();
+    rank.stopped_too_long = false;
+  } else if (!rank.is_stopped) {
+    rank.end = event;
+  }
+}
+
+// A stopped process handles no other signal than SIGKILL and SIGCONT.
+void Job::KillStopped() {
+  const Deadline now = Clock::now();
+  for (const auto& rank : ranks_) {
+    if (!rank->is_stopped || rank->end.has_value()) continue;
+    if (!stopping_ && rank->stopped_limit > now) continue;
+    if (!stopping_ && !rank->stopped_too_long) {
+      rank->stopped_too_long = true;
+      rank->stopped_limit = now + kStoppedSlack;
+      continue;
+    }
+    Send(*rank, SIGKILL);
+    rank->is_stopped = false;
+    rank->stopped_limit = Deadline::max();
+  }
 }
 
 // A rank that ends because of the interrupt has not failed.
 bool Job::IsFailure(const Rank& rank) const {
   if (!rank.end.has_value() || rank.end->wait_status == 0) return false;
+  if (EndedAsAsked(rank.end->wait_status)) return false;
   return streams_.interrupt == 0 || ExitCodeOf(rank.end->wait_status) != 128 + streams_.interrupt;
 }
 
+int Job::FirstEndedAsAsked() const {
+  return FirstOf(
+      [](const Rank& rank) { return rank.end.has_value() && EndedAsAsked(rank.end->wait_status); });
+}
+
 int Job::FirstFailed() const {
+  const int failed = FirstOf([this](const Rank& rank) { return IsFailure(rank); });
+  const int asked = FirstEndedAsAsked();
+  if (failed < 0 || asked < 0 || streams_.interrupt != 0) return failed;
+  return ranks_[asked]->end->time_ns < ranks_[failed]->end->time_ns ? -1 : failed;
+}
+
+int Job::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
   int first = -1;
   for (size_t i = 0; i < ranks_.size(); ++i) {
-    if (!IsFailure(*ranks_[i])) continue;
+    if (!is_one(*ranks_[i])) continue;
     if (first < 0 || ranks_[i]->end->time_ns < ranks_[first]->end->time_ns) {
       first = static_cast<int>(i);
     }
@@ -208,17 +280,24 @@ int Job::FirstFailed() const {
   return first;
 }
 
+// After an interrupt of the job all ranks have been asked to end, and may take their time.
+bool Job::MustStop() const {
+  return FirstFailed() >= 0 || (streams_.interrupt == 0 && FirstEndedAsAsked() >= 0);
+}
+
 void Job::StopOthers() {
   stopping_ = true;
-  kill_at_ = Clock::now() + grace_;
+  kill_at_ = Clock::now() + times_.grace;
   SendToAll(SIGTERM);
 }
 
+void Job::Send(const Rank& rank, int signal) {
+  if (!rank.control.is_open() || rank.end.has_value()) return;
+  (void)!send(rank.control.get(), &signal, sizeof(signal), MSG_NOSIGNAL);
+}
+
 void Job::SendToAll(int signal) {
-  for (const auto& rank : ranks_) {
-    if (!rank->control.is_open() || rank->end.has_value()) continue;
-    (void)!send(rank->control.get(), &signal, sizeof(signal), MSG_NOSIGNAL);
-  }
+  for (const auto& rank : ranks_) Send(*rank, signal);
 }
 
 void Job::Drain() {

@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +15,7 @@
 #include "absl/status/status.h"
 #include "collectives/net/deadline.h"
 #include "core/posix/file_descriptor.h"
+#include "tools/launch/job_times.h"
 #include "tools/launch/launch_signals.h"
 #include "tools/launch/output_sink.h"
 #include "tools/launch/rank_output.h"
@@ -28,48 +31,65 @@ struct LaunchStreams {
   OutputSink error;
   int interrupt = 0;  // the first signal that asked the job to end; 0: none
   int interrupts = 0;
+  int64_t shown = 0;  // counts the texts of ranks that were written to either stream
 };
 
 // Thread safety: the process has one thread.
 class Job {
  public:
   // `streams` must outlive the job. `foreign` are children of this process that it did not start.
-  Job(std::chrono::milliseconds grace, std::vector<pid_t> foreign, LaunchStreams* streams)
-      : grace_(grace), foreign_(std::move(foreign)), streams_(*streams) {}
+  Job(JobTimes times, std::vector<pid_t> foreign, LaunchStreams* streams)
+      : times_(times), foreign_(std::move(foreign)), streams_(*streams) {}
 
   // Starts all ranks, or none.
   absl::Status Start(const RankCommand& command);
   // Runs until all ranks and everything they started have ended. If one fails, the others are sent
-  // SIGTERM, and SIGKILL after the grace period.
+  // SIGTERM, and SIGKILL after the grace period, or at once if their process is stopped.
+  //
+  // A rank that was sent SIGTERM, SIGINT or SIGHUP, and exits with 128 plus its number, has not
+  // failed: it ended as asked. The others are ended too.
   void Run();
 
-  // After Run. The exit code: 0, or that of the rank that failed first.
+  // After Run. Whether a rank has failed.
+  bool has_failed() const { return FirstFailed() >= 0; }
+  // The exit code: 0, that of the rank that failed first, or that of a rank that was
+  // asked to end.
   int exit_code() const;
-  // An error for the user: which rank failed first, and the end of what it wrote; "" if none did.
+  // An error for the user: which rank failed first, and the end of what it wrote. "" if none did,
+  // or if that is the last line that was shown, an error, and the rank exited by itself.
   std::string ReportOfFailure() const;
+  // A note: which rank ended first, if that rank, and not the launcher, was asked to end; else "".
+  std::string ReportOfRequest() const;
 
  private:
   // The pipe that a rank writes to.
   struct Stream {
-    Stream(FileDescriptor pipe, int rank, OutputSink* sink)
-        : pipe(std::move(pipe)), lines(rank), sink(*sink) {}
+    Stream(FileDescriptor pipe, int rank, OutputSink* sink, int64_t* shown)
+        : pipe(std::move(pipe)), lines(rank), sink(*sink), shown(*shown) {}
     // Reads some of the output, and writes its complete lines to the sink.
     void Read();
     void Close();
+    void Show(absl::string_view text);
 
     FileDescriptor pipe;
     RankOutput lines;
     OutputSink& sink;
+    int64_t& shown;           // LaunchStreams::shown
+    int64_t last_shown = -1;  // the value of it for the last text of this stream
   };
   struct Rank {
     Rank(int rank, RankProcess process, LaunchStreams* streams)
         : control(std::move(process.control)),
-          output(std::move(process.output), rank, &streams->output),
-          error(std::move(process.error), rank, &streams->error) {}
+          output(std::move(process.output), rank, &streams->output, &streams->shown),
+          error(std::move(process.error), rank, &streams->error, &streams->shown) {}
     FileDescriptor control;  // closed when the reaper has ended
     Stream output;
     Stream error;
-    std::optional<RankEnd> end;
+    std::optional<RankEvent> end;
+    bool is_stopped = false;  // by SIGSTOP
+    // When it has been stopped for too long, and then when it is killed for it.
+    Deadline stopped_limit = Deadline::max();
+    bool stopped_too_long = false;
   };
 
   bool AnyRuns() const;
@@ -81,18 +101,26 @@ class Job {
   void HandleClosedOutput();
   void Interrupt(int signal);
   void HandleControl(Rank& rank);
+  void TakeEvent(Rank& rank, const RankEvent& event);
+  void KillStopped();
   bool IsFailure(const Rank& rank) const;
-  int FirstFailed() const;  // -1: none
+  int FirstEndedAsAsked() const;  // -1: none
+  int FirstFailed() const;        // -1: none; also if a rank ended as asked before
+  // The one of these ranks, which have ended, that ended first; -1 if there is none.
+  int FirstOf(const std::function<bool(const Rank&)>& is_one) const;
+  // Whether a rank has failed, or has ended as it was asked to.
+  bool MustStop() const;
   void StopOthers();
+  static void Send(const Rank& rank, int signal);
   void SendToAll(int signal);
   // Reads what the ranks wrote before they ended.
   void Drain();
 
-  const std::chrono::milliseconds grace_;
+  const JobTimes times_;
   const std::vector<pid_t> foreign_;
   LaunchStreams& streams_;
   std::vector<std::unique_ptr<Rank>> ranks_;
-  bool stopping_ = false;  // a rank has failed
+  bool stopping_ = false;  // a rank has failed, or has ended as it was asked to
   bool output_closed_ = false;
   Deadline kill_at_ = Deadline::max();
 };

@@ -213,7 +213,49 @@ TEST(LaunchTest, TheErrorOfARankReachesTheOthers) {
   const Ended ended = RunLauncher({"--nproc=2", "--grace=10", TestRank(), "--fail=1"});
   EXPECT_EQ(ended.exit_code, 1);
   EXPECT_THAT(ended.error, HasSubstr("failed as requested"));
-  EXPECT_THAT(ended.error, HasSubstr("failed first, exit code 1"));
+}
+
+TEST(LaunchTest, AnErrorThatIsShownLastIsNotRepeated) {
+  const std::string fail = "sleep 0.2; echo error: no luck >&2; exit 3; ";
+  Ended ended = RunShell(2, absl::StrCat("if [ $RANK = 1 ]; then ", fail, "fi; sleep 100"));
+  EXPECT_EQ(ended.exit_code, 3);
+  EXPECT_EQ(ended.error, "[1] error: no luck\n");
+  // Here another rank writes after it.
+  ended =
+      RunShell(2, absl::StrCat("if [ $RANK = 1 ]; then ", fail,
+                               "fi; trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done"));
+  EXPECT_EQ(ended.exit_code, 3);
+  EXPECT_THAT(ended.error, HasSubstr("error: rank 1 failed first, exit code 3; the end of what it "
+                                     "wrote to standard error:\n[1] error: no luck\n"));
+}
+
+// Only rank 1 can end by itself: the launcher used to wait for --grace seconds.
+TEST(LaunchTest, AStoppedRankIsKilledAtOnceWhenAnotherFails) {
+  Launched launched({"--nproc=2", "--grace=60", "sh", "-c",
+                     "if [ $RANK = 0 ]; then kill -STOP $$; fi; sleep 0.3; exit 3"});
+  EXPECT_TRUE(launched.EndsWithin(20));
+  EXPECT_EQ(launched.Wait().exit_code, 3);
+}
+
+TEST(LaunchTest, ARankThatEndsAsItsSignalAsksHasNotFailed) {
+  Launched launched({"--nproc=2", "--grace=10", "--max_restarts=3", "sh", "-c",
+                     "trap 'exit 143' TERM; echo pid $$ of $RANK; while :; do sleep 0.05; done"});
+  ASSERT_TRUE(launched.WaitForOutput("of 0\n"));
+  ASSERT_TRUE(launched.WaitForOutput("of 1\n"));
+  const std::string output = launched.output();
+  kill(std::stoi(output.substr(output.find("[1] pid ") + 8)), SIGTERM);
+  const Ended ended = launched.Wait();
+  EXPECT_EQ(ended.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(
+      ended.error,
+      AllOf(EndsWith("note: rank 1 ended with exit code 143, as SIGTERM asks: the job ends\n"),
+            Not(HasSubstr("error")), Not(HasSubstr("again"))));
+}
+
+TEST(LaunchTest, ARankThatASignalKillsHasFailed) {
+  const Ended ended = RunShell(2, "if [ $RANK = 1 ]; then kill -TERM $$; fi; sleep 100");
+  EXPECT_EQ(ended.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(ended.error, HasSubstr("error: rank 1 failed first, killed by SIGTERM"));
 }
 
 }  // namespace

@@ -95,13 +95,12 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
                            OutputSink(STDERR_FILENO)};
   for (int restarts = 0;; ++restarts) {
     RETURN_IF_ERROR(PrepareRun(restarts, &command));
-    Job job(line.grace, foreign, &streams);
+    Job job(line.times, foreign, &streams);
     RETURN_IF_ERROR(job.Start(command));
     command.listener.Close();  // rank 0 has it
     job.Run();
-    const std::string failure = job.ReportOfFailure();
-    streams.error.Write(failure);
-    if (failure.empty() || restarts == line.max_restarts || IsInterrupted(&streams)) {
+    streams.error.Write(job.has_failed() ? job.ReportOfFailure() : job.ReportOfRequest());
+    if (!job.has_failed() || restarts == line.max_restarts || IsInterrupted(&streams)) {
       FlushStreams(&streams);
       return job.exit_code();
     }

@@ -70,18 +70,18 @@ class Reaper {
   }
 
  private:
-  // Reaps the children that have ended. If the rank is one of them, tells the launcher and returns
-  // true.
+  // Reaps the children that have ended, and reports to the launcher what has happened to the rank.
+  // Returns true if the rank has ended.
   bool ReapUntilRank() {
     int status = 0;
-    pid_t ended = 0;
-    while ((ended = waitpid(-1, &status, WNOHANG)) > 0) {
-      if (ended != rank_) continue;
-      RankEnd end;
-      end.wait_status = status;
-      end.time_ns = std::chrono::nanoseconds(steady_clock::now().time_since_epoch()).count();
-      (void)!send(launcher_, &end, sizeof(end), MSG_NOSIGNAL);
-      return true;
+    pid_t changed = 0;
+    while ((changed = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+      if (changed != rank_) continue;
+      RankEvent event;
+      event.wait_status = status;
+      event.time_ns = std::chrono::nanoseconds(steady_clock::now().time_since_epoch()).count();
+      (void)!send(launcher_, &event, sizeof(event), MSG_NOSIGNAL);
+      if (WIFEXITED(status) || WIFSIGNALED(status)) return true;
     }
     return false;
   }

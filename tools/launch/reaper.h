@@ -6,8 +6,9 @@
 // because it has a session and a name of its own.
 //
 // The launcher and it share a socket that keeps messages apart. The launcher sends numbers of
-// signals, which go to the rank's process group (SIGKILL: to everything); the reaper sends one
-// RankEnd. Each side learns of the other's end by the end of the stream.
+// signals, which go to the rank's process group (SIGKILL: to everything); the reaper sends a
+// RankEvent whenever the rank is stopped (SIGSTOP), continues or has ended. Each side learns of the
+// other's end by the end of the stream.
 #ifndef TESSERA_TOOLS_LAUNCH_REAPER_H_
 #define TESSERA_TOOLS_LAUNCH_REAPER_H_
 
@@ -23,7 +24,8 @@ namespace tessera::comm {
 // killing these by name does not kill the reaper too.
 inline constexpr char kReaperName[] = "tessera-reaper";
 
-struct RankEnd {
+// The rank's process has ended, or was stopped or continued.
+struct RankEvent {
   int32_t wait_status = 0;  // of waitpid(2)
   int64_t time_ns = 0;      // of the steady clock, which is the same for all processes
 };

@@ -1,6 +1,7 @@
 #include "tools/train/flags.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <utility>
 
@@ -170,6 +171,19 @@ absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& 
   return std::set<std::string>(names.begin(), names.end());
 }
 
+// Checks the flags of a job whose ranks this process starts.
+absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
+  if (!job.rendezvous.empty()) {
+    return absl::InvalidArgumentError(
+        "--rendezvous is for ranks that another launcher starts: leave it out beside --nproc");
+  }
+  const int hosts = static_cast<int>(job.hosts.size());
+  if (hosts == 0 || hosts == ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--hosts names the hosts of ", hosts,
+                                                 " ranks, and --nproc is ", ranks,
+                                                 ": name one host for each rank"));
+}
+
 // Reads the flags of ranks. `given` are all flags of the command line.
 absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
   line->plan = absl::GetFlag(FLAGS_plan);
@@ -183,7 +197,13 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
       line->launch.arguments.push_back(absl::StrCat("--", flag.name, "=", flag.value));
     }
   }
-  if (has_nproc) return comm::ReadLaunchFlags(&line->launch);
+  if (has_nproc) {
+    RETURN_IF_ERROR(comm::ReadLaunchFlags(&line->launch));
+    RETURN_IF_ERROR(CheckJob(line->job, line->launch.nproc));
+    line->launch.times.stopped_limit =
+        std::chrono::milliseconds(static_cast<int64_t>(line->job.timeout_seconds * 1e3));
+    return absl::OkStatus();
+  }
   if (absl::GetFlag(FLAGS_max_restarts) == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--max_restarts is for ranks that --nproc=N starts; another launcher has its own");

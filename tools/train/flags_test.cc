@@ -117,7 +117,7 @@ TEST_F(FlagsTest, RanksGetTheArgumentsButThoseOfTheirLauncher) {
              "--batch_size", "4", "--grace=1", "--backend=tcp", "--plan=p"});
   EXPECT_EQ(line.launch.nproc, 3);
   EXPECT_EQ(line.launch.max_restarts, 2);
-  EXPECT_EQ(line.launch.grace, std::chrono::seconds(1));
+  EXPECT_EQ(line.launch.times.grace, std::chrono::seconds(1));
   EXPECT_THAT(line.launch.arguments,
               ElementsAre("--steps=5", "--check_memory=false", "--set=a=b,c=d", "--batch=4",
                           "--backend=tcp", "--plan=p"));
