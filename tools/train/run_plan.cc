@@ -4,13 +4,18 @@
 #include <cerrno>
 #include <cstdint>
 #include <fstream>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
+#include "core/text/nearest_name.h"
 #include "core/train/compile_ranks.h"
 #include "core/train/config/first_error.h"
 #include "core/train/programs.h"
@@ -37,6 +42,20 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
       absl::StrCat(path, ": a Plan has at most ", FormatBytes(kMaxPlanBytes)));
 }
 
+// A Plan may have parts for Graphs that this run does not have, but no run has others than these.
+absl::Status CheckGraphNames(const Plan& plan) {
+  const std::vector<std::string> known = {kInitialise, kTrain, kEvaluate, kGenerate};
+  for (const Stage& stage : plan.stages()) {
+    for (const PlanPart& part : stage.parts()) {
+      if (absl::c_linear_search(known, part.graph())) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("the Plan has a part for graph '", part.graph(), "'; a run has ",
+                       absl::StrJoin(known, ", "), DidYouMean(part.graph(), known)));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Plan> ParsePlan(const std::string& text, const std::string& path) {
   Plan plan;
   FirstError error;
@@ -46,7 +65,8 @@ absl::StatusOr<Plan> ParsePlan(const std::string& text, const std::string& path)
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": is no Plan: line ", error.line(), ": ", error.message()));
   }
-  const absl::Status status = CheckPlanForm(plan);
+  absl::Status status = CheckPlanForm(plan);
+  if (status.ok()) status = CheckGraphNames(plan);
   if (status.ok()) return plan;
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }

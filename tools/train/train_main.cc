@@ -15,6 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "collectives/fake/fake.h"
 #include "collectives/host_identity.h"
+#include "collectives/rendezvous/environment.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
@@ -284,6 +285,8 @@ void PrintError(absl::string_view message) {
 
 // A rank that does not report an error lets the one that does end first: a launcher names that one.
 constexpr std::chrono::milliseconds kReporterEndsFirst{200};
+// The same for an error before the ranks are connected, which rank 0 reports.
+constexpr std::chrono::milliseconds kFirstReports{1000};
 
 // Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
 // all ranks have, rank 0 reports; an error of one rank is reported by that one.
@@ -325,9 +328,22 @@ absl::StatusOr<int> RunThreads(const CommandLine& line, const std::string& argv0
   return *std::max_element(codes.begin(), codes.end());
 }
 
+// Ranks that are not connected cannot agree on who reports an error, which is often one of all
+// ranks. Rank 0 reports it and ends, and a launcher then ends the others; if they still run after a
+// while, rank 0 does not have this error.
+void LetFirstRankReport() {
+  const absl::StatusOr<comm::RankEnvironment> environment = comm::ReadRankEnvironment("");
+  if (environment.ok() && environment->rank > 0) std::this_thread::sleep_for(kFirstReports);
+}
+
 absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
                         const ModelDefinition& definition) {
-  ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments, definition));
+  const absl::StatusOr<CommandLine> parsed = ParseCommandLine(arguments, definition);
+  if (!parsed.ok()) {
+    LetFirstRankReport();
+    return parsed.status();
+  }
+  const CommandLine& line = *parsed;
   if (line.help) {
     absl::PrintF("%s", HelpText(ProgramCommand(argv0, definition), definition));
     return 0;
@@ -341,8 +357,12 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
     return ShowPlan(line, definition, argv0, std::max({1, line.ranks, line.launch.nproc}));
   }
   if (RanksAreThreads(line)) return RunThreads(line, argv0, definition);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::Join(line.job));
-  return RunInJob(line, argv0, definition, *job);
+  const absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(line.job);
+  if (!job.ok()) {
+    LetFirstRankReport();
+    return job.status();
+  }
+  return RunInJob(line, argv0, definition, **job);
 }
 
 }  // namespace
