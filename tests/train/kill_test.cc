@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
@@ -11,28 +10,10 @@
 
 #include "gtest/gtest.h"
 #include "tests/train/program.h"
+#include "tests/train/rank_program.h"
 
 namespace tessera {
 namespace {
-
-// The step of "going on from step 12, /path".
-int64_t StepGoneOnFrom(const std::string& out) {
-  const std::string before = "going on from step ";
-  const size_t at = out.find(before);
-  return at == std::string::npos ? -1 : std::stoll(out.substr(at + before.size()));
-}
-
-int64_t NewestStep(const std::string& folder) {
-  const std::vector<std::string> checkpoints = Checkpoints(folder);
-  return checkpoints.empty() ? 0 : std::stoll(checkpoints[0].substr(5));
-}
-
-bool HoldsSomethingUnfinished(const std::string& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder + "/checkpoints")) {
-    if (entry.path().filename().string()[0] == '.') return true;
-  }
-  return false;
-}
 
 // Kills within a save test the most. Every start of the program takes half a second, so the test
 // ends as soon as there were enough of them.

@@ -1,0 +1,218 @@
+// Ranks that are killed, stopped or preempted, in runs as a user starts them.
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+#include "tests/train/rank_program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+namespace fs = std::filesystem;
+
+bool HasTrained(const RunningProgram& running) {
+  return running.Out().find("| loss ") != std::string::npos;
+}
+
+// All processes of the ranks of the job whose command line contains `mark`.
+std::vector<pid_t> ProcessesOf(int ranks, const std::string& mark) {
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const pid_t process = ProcessOf(rank, mark);
+    if (process > 0) processes.push_back(process);
+  }
+  return processes;
+}
+
+TEST(RankFailuresTest, ASignalToOneRankStopsAllAndSaves) {
+  const std::string folder = NewFolder();
+  RunningProgram running(
+      GptProgram(),
+      OnRanks(2, PlanFile(), {"--out=" + folder, "--steps=1000000", "--max_restarts=1"}));
+  ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
+  const pid_t second = ProcessOf(1, folder);
+  ASSERT_GT(second, 0);
+  kill(second, SIGTERM);
+  const Result stopped = running.Wait();
+  EXPECT_EQ(stopped.code, 128 + SIGTERM) << stopped.err;
+  EXPECT_THAT(stopped.err, AllOf(HasSubstr("[0] stopping, as rank 1 has got SIGTERM"),
+                                 HasSubstr(" ended with exit code 143, as SIGTERM asks"),
+                                 Not(HasSubstr("error")), Not(HasSubstr("again"))));
+  EXPECT_THAT(stopped.out, AllOf(HasSubstr("[0] stopped after step "), HasSubstr(" --nproc=2 ")));
+  ASSERT_EQ(Checkpoints(folder).size(), 1);
+  // The run goes on with the Plan of its checkpoint.
+  const std::string steps = "--steps=" + std::to_string(NewestStep(folder) + 3);
+  const Result result = RunProgram(GptProgram(), {"--nproc=2", "--resume=" + folder, steps});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string alone = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({steps, "--out=" + alone})).code, 0);
+  ExpectSameMetrics(folder, alone);
+}
+
+struct Fault {
+  int signal = SIGKILL;
+  int ranks = 2;
+  int rank = 0;
+  std::string backend;
+  // Seconds after the first step, or after the ranks were started.
+  double after = 0;
+  bool from_start = false;
+};
+
+std::string Describe(const Fault& fault) {
+  return std::string(fault.signal == SIGKILL ? "SIGKILL" : "SIGSTOP") + " for rank " +
+         std::to_string(fault.rank) + " of " + std::to_string(fault.ranks) + " on " +
+         fault.backend + ", " + std::to_string(fault.after) + " s after the " +
+         (fault.from_start ? "start" : "first step");
+}
+
+constexpr double kTimeoutSeconds = 2;
+
+// Returns the job's standard error. It ends in time with an error that names the rank, and no
+// process is left.
+std::string ExpectEnd(const Fault& fault) {
+  SCOPED_TRACE(Describe(fault));
+  const std::string folder = NewFolder();
+  RunningProgram running(
+      GptProgram(), OnRanks(fault.ranks, DocumentedPlan("data_parallel"),
+                            {"--out=" + folder, "--backend=" + fault.backend, "--steps=1000000",
+                             "--save_every=2", "--eval_every=3", "--timeout=2", "--batch=8"}));
+  EXPECT_TRUE(running.WaitFor([&] {
+    return fault.from_start ? ProcessOf(fault.rank, folder) > 0 : HasTrained(running);
+  })) << running.Err();
+  std::this_thread::sleep_for(std::chrono::duration<double>(fault.after));
+  const pid_t process = ProcessOf(fault.rank, folder);
+  EXPECT_GT(process, 0) << running.Err();
+  if (process <= 0) return "";
+  const auto begin = std::chrono::steady_clock::now();
+  kill(process, fault.signal);
+  const Result ended = running.Wait();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  const double limit = 1 + (fault.signal == SIGKILL ? 0 : kTimeoutSeconds);
+  EXPECT_LT(seconds.count(), limit + 2) << limit << " s, and time for a busy machine";
+  EXPECT_NE(ended.code, 0);
+  EXPECT_THAT(ended.err, HasSubstr("rank " + std::to_string(fault.rank)));
+  EXPECT_THAT(ProcessesOf(fault.ranks, folder), ::testing::IsEmpty());
+  std::cout << Describe(fault) << ": ended after " << seconds.count() << " s, with "
+            << CountOf("] error: ", ended.err) << " errors of ranks\n";
+  return ended.err;
+}
+
+TEST(RankFailuresTest, AKilledRankEndsTheOthersWithALine) {
+  for (const std::string backend : {"shm", "tcp"}) {
+    const std::string err = ExpectEnd({SIGKILL, 3, 1, backend, 0.1});
+    EXPECT_THAT(err, HasSubstr("error: rank 1 failed first, killed by SIGKILL"));
+    EXPECT_THAT(err, AllOf(HasSubstr("rank 1 (process "), HasSubstr(" died; waiting in ")));
+    EXPECT_LE(CountOf("] error: ", err), 2) << err;
+  }
+}
+
+// The launcher waited for its grace period, and ranks for the store of a stopped rank 0.
+TEST(RankFailuresTest, AStoppedRankEndsTheOthersWithinTheTimeOut) {
+  for (const std::string backend : {"shm", "tcp"}) {
+    for (const int rank : {0, 1}) {
+      const std::string err = ExpectEnd({SIGSTOP, 2, rank, backend, 0.1});
+      EXPECT_THAT(err, HasSubstr("] error: rank " + std::to_string(1 - rank) + ": "));
+      EXPECT_THAT(err, AllOf(HasSubstr("rank " + std::to_string(rank) + " (process "),
+                             AnyOf(HasSubstr(" did not come within 2 s"), HasSubstr(" died; ")),
+                             HasSubstr("waiting in ")));
+      EXPECT_EQ(CountOf("] error: ", err.substr(0, err.find("\nerror: "))), 1) << err;
+    }
+  }
+}
+
+// TESSERA_FAULTS=N: more of them.
+TEST(RankFailuresTest, RanksThatFailAtRandomMoments) {
+  const char* const faults = std::getenv("TESSERA_FAULTS");
+  std::mt19937 random(11);
+  for (int i = 0; i < (faults == nullptr ? 4 : std::atoi(faults)); ++i) {
+    Fault fault;
+    fault.signal = random() % 2 == 0 ? SIGKILL : SIGSTOP;
+    fault.ranks = random() % 2 == 0 ? 2 : 4;
+    fault.rank = static_cast<int>(random() % fault.ranks);
+    fault.backend = random() % 2 == 0 ? "shm" : "tcp";
+    fault.from_start = random() % 2 == 0;
+    fault.after = std::uniform_real_distribution<double>(0, fault.from_start ? 1 : 0.3)(random);
+    ExpectEnd(fault);
+  }
+}
+
+// The run folder below `here`/runs; "" if there is none yet.
+std::string RunIn(const std::string& here) {
+  std::error_code missing;
+  for (const auto& run : fs::directory_iterator(here + "/runs", missing))
+    return run.path().string();
+  return "";
+}
+
+void ExpectFailedJobGoesOn(const std::string& plan, const std::string& steps) {
+  SCOPED_TRACE(plan);
+  const std::string here = NewFolder();
+  RunOptions options;
+  options.folder = here;
+  RunningProgram running(
+      GptProgram(),
+      OnRanks(2, DocumentedPlan(plan),
+              {"--max_restarts=2", "--save_every=100", steps, "--set=sample.prompt=" + here}),
+      options);
+  ASSERT_TRUE(running.WaitFor([&] {
+    const std::string run = RunIn(here);
+    return !run.empty() && Checkpoints(run).size() >= 2;
+  })) << running.Err();
+  const std::string folder = RunIn(here);
+  const pid_t second = ProcessOf(1, here);
+  ASSERT_GT(second, 0);
+  kill(second, SIGKILL);
+  const Result ended = running.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("note: starting all ranks again, restart 1 of 2\n"));
+  EXPECT_THAT(ended.out, AllOf(HasSubstr("this job was started again, and goes on in " + folder),
+                               HasSubstr("going on from step ")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(here + "/runs"), fs::directory_iterator()), 1);
+  const std::string unbroken = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), OnRanks(2, DocumentedPlan(plan),
+                                             {steps, "--save_every=100", "--out=" + unbroken}))
+                .code,
+            0);
+  ExpectSameMetrics(folder, unbroken);
+}
+
+TEST(RankFailuresTest, AFailedJobGoesOnFromItsLastCheckpoint) {
+  ExpectFailedJobGoesOn("data_parallel", "--steps=1500");
+  ExpectFailedJobGoesOn("fully_sharded", "--steps=1000");
+  ExpectFailedJobGoesOn("tensor_parallel", "--steps=1000");
+}
+
+TEST(RankFailuresTest, AJobThatFailsBeforeItsFirstCheckpointStartsAgain) {
+  const std::string folder = NewFolder();
+  RunningProgram running(
+      GptProgram(),
+      OnRanks(2, PlanFile(), {"--max_restarts=1", "--steps=2000", "--out=" + folder}));
+  ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
+  kill(ProcessOf(0, folder), SIGKILL);
+  const Result ended = running.Wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.err, HasSubstr("restart 1 of 1\n"));
+  const std::string alone = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--steps=2000", "--out=" + alone})).code, 0);
+  ExpectSameMetrics(folder, alone);
+}
+
+}  // namespace
+}  // namespace tessera
