@@ -19,10 +19,10 @@ namespace tessera {
 // [rows, columns].
 Box BatchBox(const Program& program, int32_t value, int rank);
 
-// Not thread-safe. The dataset must outlive it.
+// Not thread-safe. The dataset must outlive it; it may be null if Set is not called.
 class BatchInputs {
  public:
-  BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(*dataset), shape_(shape) {}
+  BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(dataset), shape_(shape) {}
 
   // Sets the inputs "tokens" and "targets" of an engine's Program, or those that they were split
   // into for micro-batches, to its rank's parts of global batch `index`. Elements past a part that
@@ -34,7 +34,7 @@ class BatchInputs {
   absl::Status Read(DataSplit split, int64_t index, const Box& box,
                     absl::Span<const int64_t> padded);
 
-  const Dataset& dataset_;
+  const Dataset* const dataset_;
   const BatchShape shape_;
   std::vector<int32_t> tokens_, targets_;
   std::vector<int32_t> read_tokens_, read_targets_;  // of a box that is shorter than its buffer
