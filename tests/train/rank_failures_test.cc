@@ -65,6 +65,25 @@ TEST(RankFailuresTest, ASignalToOneRankStopsAllAndSaves) {
   ExpectSameMetrics(folder, alone);
 }
 
+// A scheduler may stop all processes of a job for longer than the time-out.
+TEST(RankFailuresTest, ASuspendedJobGoesOn) {
+  const std::string folder = NewFolder();
+  RunningProgram running(
+      GptProgram(),
+      OnRanks(2, PlanFile(), {"--out=" + folder, "--steps=1000000", "--timeout=0.5"}));
+  ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
+  const std::vector<pid_t> ranks = ProcessesOf(2, folder);
+  ASSERT_EQ(ranks.size(), 2);
+  for (const pid_t rank : ranks) kill(rank, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  for (const pid_t rank : ranks) kill(rank, SIGCONT);
+  const auto steps = [&] { return CountOf("| loss ", running.Out()); };
+  const int before = steps();
+  EXPECT_TRUE(running.WaitFor([&] { return steps() > before + 1; })) << running.Err();
+  running.Signal(SIGINT);
+  EXPECT_EQ(running.Wait().code, 128 + SIGINT);
+}
+
 struct Fault {
   int signal = SIGKILL;
   int ranks = 2;

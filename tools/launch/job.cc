@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
@@ -233,12 +234,19 @@ void Job::TakeEvent(Rank& rank, const RankEvent& event) {
   }
 }
 
-// A stopped process handles no other signal than SIGKILL and SIGCONT.
+// A stopped process handles no other signal than SIGKILL and SIGCONT. While all ranks are stopped,
+// none waits for another: the job is suspended.
 void Job::KillStopped() {
   const Deadline now = Clock::now();
+  const bool suspended = absl::c_none_of(
+      ranks_, [](const auto& rank) { return !rank->end.has_value() && !rank->is_stopped; });
   for (const auto& rank : ranks_) {
     if (!rank->is_stopped || rank->end.has_value()) continue;
     if (!stopping_ && rank->stopped_limit > now) continue;
+    if (!stopping_ && suspended) {
+      rank->stopped_limit = now + times_.stopped_limit;
+      continue;
+    }
     if (!stopping_ && !rank->stopped_too_long) {
       rank->stopped_too_long = true;
       rank->stopped_limit = now + kStoppedSlack;

@@ -10,7 +10,8 @@ struct JobTimes {
   // After a failure, from SIGTERM to SIGKILL.
   std::chrono::milliseconds grace{5000};
   // How long a rank may be stopped (SIGSTOP) before it is killed, which is a failure. Other ranks
-  // that wait for it report so a little earlier, if they have the same time-out. max(): any time.
+  // that wait for it report so a little earlier, if they have the same time-out. While all ranks
+  // are stopped the time does not count. max(): any time.
   std::chrono::milliseconds stopped_limit = std::chrono::milliseconds::max();
 };
 
