@@ -22,6 +22,15 @@ class Board {
  public:
   explicit Board(int ranks) : ranks_(ranks) {}
 
+  // The thread of a rank has ended with an error: nobody need wait for its texts.
+  void Fail(int rank, const absl::Status& why) {
+    MutexLock lock(&mutex_);
+    if (failure_.ok()) {
+      failure_ = absl::AbortedError(absl::StrCat("rank ", rank, " has failed: ", why.message()));
+    }
+    changed_.NotifyAll();
+  }
+
   Exchange ExchangeOf(int rank) {
     return [this, rank](absl::string_view key, absl::string_view mine) {
       return ExchangeTexts(rank, std::string(key), mine);
@@ -44,9 +53,10 @@ class Board {
     round.texts[rank] = std::string(mine);
     ++round.there;
     changed_.NotifyAll();
-    while (round.there < ranks_ && changed_.WaitUntil(lock, end)) {
+    while (round.there < ranks_ && failure_.ok() && changed_.WaitUntil(lock, end)) {
     }
     if (round.there == ranks_) return round.texts;
+    RETURN_IF_ERROR(failure_);
     return absl::DeadlineExceededError(
         absl::StrCat(ranks_ - round.there, " of ", ranks_, " ranks did not come to ", key));
   }
@@ -54,6 +64,7 @@ class Board {
   const int ranks_;
   Mutex mutex_;
   ConditionVariable changed_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, int>, int> uses_ ABSL_GUARDED_BY(mutex_);  // of a key by a rank
   std::map<std::string, Round> rounds_ ABSL_GUARDED_BY(mutex_);
 };
@@ -94,7 +105,10 @@ std::vector<absl::Status> RunThreads(
   std::vector<absl::Status> results(ranks);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] { results[rank] = body(rank, board.ExchangeOf(rank)); });
+    threads.emplace_back([&, rank] {
+      results[rank] = body(rank, board.ExchangeOf(rank));
+      if (!results[rank].ok()) board.Fail(rank, results[rank]);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   return results;
@@ -104,7 +118,9 @@ std::vector<absl::Status> RunFake(const FakeOptions& options,
                                   const std::function<absl::Status(World& rank)>& body) {
   return RunThreads(options.ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<FakeRank> self, MakeFakeRank(rank, options, exchange));
-    return body(*self);
+    const absl::Status status = body(*self);
+    if (!status.ok()) self->Leave(status).IgnoreError();
+    return status;
   });
 }
 

@@ -50,7 +50,9 @@ class FakeRank : public World {
   std::unique_ptr<Communicator> world_;
 };
 
-// Runs `body` on a thread for each rank, and returns what each returned.
+// Runs `body` on a thread for each rank, and returns what each returned. If it returns an error on
+// one rank, waits of the others end with an error too. (A body that owns memory of its rank leaves
+// with the error before it frees the memory, which the ranks do together.)
 std::vector<absl::Status> RunFake(const FakeOptions& options,
                                   const std::function<absl::Status(World& rank)>& body);
 

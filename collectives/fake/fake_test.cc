@@ -1,6 +1,7 @@
 // The same bits under every timing.
 #include "collectives/fake/fake.h"
 
+#include <chrono>
 #include <vector>
 
 #include "collectives/testing/conformance.h"
@@ -43,6 +44,26 @@ TEST_P(FakeTest, GroupsThatOverlap) {
                                       GetParam() + 1, /*delays=*/false);
       });
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
+}
+
+// The others waited for the time-out of a minute, in the communicator or before there was one.
+TEST(FakeFailureTest, AThreadThatFailsEndsTheWaitsOfTheOthers) {
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status failure = absl::InternalError("no luck");
+  for (const absl::Status& status : RunFake({.ranks = 3}, [&](World& self) -> absl::Status {
+         if (self.rank() == 1) return failure;
+         return self.communicator().Wait(self.communicator().Barrier());
+       })) {
+    EXPECT_NE(status.message().find("no luck"), absl::string_view::npos) << status;
+  }
+  const auto exchange = [&](int rank, const Exchange& exchange) -> absl::Status {
+    if (rank == 1) return failure;
+    return exchange("key", "text").status();
+  };
+  for (const absl::Status& status : RunThreads(3, exchange)) {
+    EXPECT_NE(status.message().find("no luck"), absl::string_view::npos) << status;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
 }
 
 }  // namespace

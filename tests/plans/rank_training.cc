@@ -284,8 +284,10 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
         }
         if (status.ok()) status = rank.GatherStates(states);
         if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
-        if (!status.ok()) return status;
-        return rank.Leave();
+        if (status.ok()) return rank.Leave();
+        // The others learn of it before this rank's memory is freed, which they do together.
+        world.Leave(status).IgnoreError();
+        return status;
       });
   for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
   TrainingResult result;
