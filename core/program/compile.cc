@@ -85,7 +85,10 @@ std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs
 void RunStagePasses(const StagePasses& passes, Program& program) {
   if (passes.bucket_gradients.has_value()) BucketGradients(*passes.bucket_gradients, program);
   if (passes.prefetch_distance.has_value()) PrefetchGathers(*passes.prefetch_distance, program);
-  if (passes.gathers_in_flight.has_value()) LimitGathers(*passes.gathers_in_flight, program);
+  if (passes.gathers_in_flight.has_value()) {
+    LimitGathers(*passes.gathers_in_flight, program);
+    LimitReductions(*passes.gathers_in_flight, program);
+  }
 }
 
 absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,

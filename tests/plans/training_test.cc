@@ -1,4 +1,4 @@
-// The Plans of docs/plans train on ranks as one process does.
+// The Plans of docs/plans train GPT on ranks as one process does.
 #include <string>
 #include <vector>
 
@@ -6,99 +6,27 @@
 #include "core/plan/testing_completion.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "models/gpt/gpt.h"
-#include "models/mlp/mlp.h"
 #include "tests/plans/rank_training.h"
+#include "tests/plans/small_runs.h"
 
 namespace tessera {
 namespace {
 
-RunConfig SmallRun(int batch, int sequence) {
-  RunConfig config;
-  config.set_batch(batch);
-  config.set_sequence(sequence);
-  config.mutable_optimizer()->set_kind("sgd");
-  config.mutable_optimizer()->set_lr(0.1);
-  return config;
+// The Plan with micro-batches, and blocks computed again for the backward pass.
+Plan WithPart(const std::string& file, int micro_batches, bool recompute) {
+  Plan plan = ReadPlanFile(file);
+  PlanPart& part = *plan.mutable_stages(0)->add_parts();
+  part.set_graph("train");
+  part.set_micro_batches(micro_batches);
+  for (int i = 0; recompute && i < 2; ++i) part.add_recompute("blocks." + std::to_string(i));
+  return plan;
 }
-
-struct GptSizes {
-  int batch = 8, sequence = 6, heads = 4, head_dim = 2, vocabulary = 24;
-  double clip_norm = 0;
-  bool untied_head = false;
-  std::string optimizer = "sgd";
-};
-
-TrainingRun SmallGpt(const GptSizes& sizes) {
-  GptConfig model;
-  model.set_layers(2);
-  model.set_heads(sizes.heads);
-  model.set_channels(sizes.heads * sizes.head_dim);
-  model.set_vocabulary(sizes.vocabulary);
-  model.set_context(8);
-  model.set_dropout(0.1);
-  model.set_untied_head(sizes.untied_head);
-  RunConfig config = SmallRun(sizes.batch, sizes.sequence);
-  config.mutable_optimizer()->set_kind(sizes.optimizer);
-  config.mutable_optimizer()->set_clip_norm(sizes.clip_norm);
-  if (sizes.optimizer == "adamw") {
-    config.mutable_optimizer()->set_lr(0.01);
-    config.mutable_optimizer()->set_beta1(0.9);
-    config.mutable_optimizer()->set_beta2(0.95);
-    config.mutable_optimizer()->set_eps(1e-8);
-    config.mutable_optimizer()->set_weight_decay(0.1);
-  }
-  const auto created = CreateGpt(model);
-  EXPECT_TRUE(created.ok()) << created.status();
-  return RecordTraining(**created, config);
-}
-
-TrainingRun SmallMlp() {
-  MlpConfig model;
-  model.set_window(4);
-  model.set_channels(6);
-  model.add_hidden(16);
-  model.add_hidden(12);
-  model.set_vocabulary(24);
-  const auto created = CreateMlp(model);
-  EXPECT_TRUE(created.ok()) << created.status();
-  return RecordTraining(**created, SmallRun(8, 4));
-}
-
-// Trains with the Plan on these numbers of ranks, and as one process.
-void ExpectSame(const TrainingRun& run, const Plan& plan, const std::vector<int>& ranks,
-                double tolerance = 1e-10) {
-  const auto alone = Train(run, Plan(), 1);
-  ASSERT_TRUE(alone.ok()) << alone.status();
-  EXPECT_GT(alone->states.size(), 4u);
-  EXPECT_TRUE(alone->outputs[0].contains("loss"));
-  EXPECT_GT(alone->outputs[0].size(), 7u);  // gradients
-  for (const int count : ranks) {
-    const auto result = Train(run, plan, count);
-    ASSERT_TRUE(result.ok()) << count << " ranks: " << result.status();
-    const Difference difference = Compare(*alone, *result);
-    EXPECT_LE(difference.relative, tolerance) << count << " ranks: " << difference.where;
-  }
-}
-
-void ExpectSame(const TrainingRun& run, const std::string& plan, const std::vector<int>& ranks,
-                double tolerance = 1e-10) {
-  ExpectSame(run, ReadPlanFile(plan), ranks, tolerance);
-}
-
-constexpr char kDataParallel[] = "docs/plans/data_parallel.textproto";
-constexpr char kFullySharded[] = "docs/plans/fully_sharded.textproto";
-constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
-constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
-constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
 
 TEST(TrainingTest, DataParallelGpt) { ExpectSame(SmallGpt({}), kDataParallel, {1, 2, 4}); }
 
 TEST(TrainingTest, DataParallelGptWithClipping) {
   ExpectSame(SmallGpt({.clip_norm = 0.5}), kDataParallel, {2});
 }
-
-TEST(TrainingTest, DataParallelMlp) { ExpectSame(SmallMlp(), kDataParallel, {2, 4}); }
 
 TEST(TrainingTest, FullyShardedGpt) {
   ExpectSame(SmallGpt({.clip_norm = 0.5}), kFullySharded, {1, 2, 3, 4});
@@ -120,19 +48,29 @@ TEST(TrainingTest, DataAndTensorParallelGpt) {
   ExpectSame(SmallGpt({.clip_norm = 0.5}), kDataTensorParallel, {4, 8});
 }
 
-// Sizes that the ranks do not divide: parts are padded, and some are empty.
-GptSizes OddSizes() {
-  return {.batch = 5, .sequence = 7, .heads = 3, .head_dim = 5, .vocabulary = 23, .clip_norm = 0.5};
+// The head's weight is a parameter of its own, which no Plan names.
+TEST(TrainingTest, AllPlansWithAnUntiedHead) {
+  const TrainingRun run = SmallGpt({.clip_norm = 0.5, .untied_head = true});
+  for (const char* plan : kAllPlans) {
+    SCOPED_TRACE(plan);
+    ExpectSame(run, plan, {4});
+  }
+  ExpectSame(run, WithPart(kFullySharded, 2, /*recompute=*/true), {2});
+  ExpectSame(run, WithPart(kTensorParallel, 2, /*recompute=*/true), {2});
 }
 
-// The Plan with micro-batches, and blocks computed again for the backward pass.
-Plan WithPart(const std::string& file, int micro_batches, bool recompute) {
-  Plan plan = ReadPlanFile(file);
-  PlanPart& part = *plan.mutable_stages(0)->add_parts();
-  part.set_graph("train");
-  part.set_micro_batches(micro_batches);
-  for (int i = 0; recompute && i < 2; ++i) part.add_recompute("blocks." + std::to_string(i));
-  return plan;
+TEST(TrainingTest, AllPlansOn8Ranks) {
+  TrainingRun run = SmallGpt({.heads = 8, .head_dim = 1, .clip_norm = 0.5});
+  for (const char* plan : kAllPlans) {
+    SCOPED_TRACE(plan);
+    ExpectSame(run, plan, {8});
+  }
+  run = SmallGpt(OddSizes());
+  run.steps = 5;
+  for (const char* plan : {kHybridSharded, kTensorParallel, kDataTensorParallel}) {
+    SCOPED_TRACE(plan);
+    ExpectSame(run, plan, {8});
+  }
 }
 
 TEST(TrainingTest, AllPlansWithMicroBatchesAndRecomputation) {
@@ -152,22 +90,10 @@ TEST(TrainingTest, AllPlansOnTheCpuBackend) {
   for (GptSizes sizes : {GptSizes{.clip_norm = 0.5}, OddSizes()}) {
     TrainingRun run = SmallGpt(sizes);
     run.backend = [] { return MakeCpuBackend(1); };
-    for (const char* plan :
-         {kDataParallel, kFullySharded, kHybridSharded, kTensorParallel, kDataTensorParallel}) {
+    for (const char* plan : kAllPlans) {
       SCOPED_TRACE(plan);
       ExpectSame(run, plan, {4}, 1e-5);
     }
-  }
-}
-
-TEST(TrainingTest, AllPlansUseMemoryAsPlanned) {
-  TrainingRun run = SmallGpt({.clip_norm = 0.5});
-  run.steps = 1;
-  run.check_memory = true;
-  for (const char* plan :
-       {kDataParallel, kFullySharded, kHybridSharded, kTensorParallel, kDataTensorParallel}) {
-    const auto result = Train(run, ReadPlanFile(plan), 4);
-    EXPECT_TRUE(result.ok()) << plan << ": " << result.status();
   }
 }
 

@@ -27,6 +27,10 @@ void PrefetchGathers(int distance, Program& program);
 // that can be: this bounds the gathered groups that are in memory at a time.
 void LimitGathers(int in_flight, Program& program);
 
+// Computes no gradient of a flat group before the gradients of the group `in_flight` groups before
+// it are reduced, if that can be: this bounds the full gradients that are in memory at a time.
+void LimitReductions(int in_flight, Program& program);
+
 // A gather of parameters, and the instructions that read what it gathered.
 struct ParameterGather {
   int32_t instruction = 0;

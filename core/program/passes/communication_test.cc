@@ -251,5 +251,29 @@ TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
   EXPECT_EQ(Lines(made.program), before);
 }
 
+// Three gradients, each reduced to this rank's part where it is made, and read at the end.
+TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
+  Tensor x = graph_.Input("x", F64({kElements}));
+  const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
+  graph_.SetOutput("y", Add(Add(gradients[0], gradients[1]), gradients[2]));
+  TestProgram made(graph_, *backend_);
+  int32_t position = 1;
+  for (const char* path : {"exp", "square", "negate"}) {
+    Communicate(made, CollectiveOperation::kReduceScatter, path, kElements, kGradientStream,
+                position);
+    position += 2;
+  }
+  LimitReductions(2, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "exp = exp(x)\n"
+            "exp.reduced = reduce-scatter(exp)\n"
+            "square = square(x)\n"
+            "square.reduced = reduce-scatter(square)\n"
+            "negate = negate(x) after exp.reduced\n"
+            "negate.reduced = reduce-scatter(negate)\n"
+            "add = add(exp.reduced, square.reduced)\n"
+            "add_1 = add(add, negate.reduced)\n");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,44 @@
+// Small models to train under Plans, on ranks that are threads and as one process.
+#ifndef TESSERA_TESTS_PLANS_SMALL_RUNS_H_
+#define TESSERA_TESTS_PLANS_SMALL_RUNS_H_
+
+#include <string>
+#include <vector>
+
+#include "core/proto/plan.pb.h"
+#include "tests/plans/rank_training.h"
+
+namespace tessera {
+
+inline constexpr char kDataParallel[] = "docs/plans/data_parallel.textproto";
+inline constexpr char kFullySharded[] = "docs/plans/fully_sharded.textproto";
+inline constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
+inline constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
+inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
+inline constexpr const char* kAllPlans[] = {kDataParallel, kFullySharded, kHybridSharded,
+                                            kTensorParallel, kDataTensorParallel};
+
+struct GptSizes {
+  int layers = 2, batch = 8, sequence = 6, heads = 4, head_dim = 2, vocabulary = 24;
+  double clip_norm = 0;
+  bool untied_head = false;
+  std::string optimizer = "sgd";
+};
+
+// Sizes that the ranks do not divide: parts are padded, and some are empty.
+GptSizes OddSizes();
+
+TrainingRun SmallGpt(const GptSizes& sizes);
+// Two hidden layers.
+TrainingRun SmallMlp(int batch = 8);
+
+// Trains with the Plan on these numbers of ranks, and as one process: losses, gradients and states
+// are equal, to `tolerance` of each tensor's norm.
+void ExpectSame(const TrainingRun& run, const Plan& plan, const std::vector<int>& ranks,
+                double tolerance = 1e-10);
+void ExpectSame(const TrainingRun& run, const std::string& plan_file, const std::vector<int>& ranks,
+                double tolerance = 1e-10);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TESTS_PLANS_SMALL_RUNS_H_
