@@ -285,8 +285,9 @@ void PrintError(absl::string_view message) {
 
 // A rank that does not report an error lets the one that does end first: a launcher names that one.
 constexpr std::chrono::milliseconds kReporterEndsFirst{200};
-// The same for an error before the ranks are connected, which rank 0 reports.
-constexpr std::chrono::milliseconds kFirstReports{1000};
+// The same for an error before the ranks are connected, which rank 0 reports. mpirun ends the
+// others after a second.
+constexpr std::chrono::milliseconds kFirstReports{2000};
 
 // Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
 // all ranks have, rank 0 reports; an error of one rank is reported by that one.
