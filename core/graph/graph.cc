@@ -142,6 +142,7 @@ Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
 
 State& Graph::AddState(State state) {
   state_bytes_ += NumBytes(state.type);
+  if (state.origin.empty()) state.origin = state.path;
   state_of_path_[state.path] = static_cast<int>(states_.size());
   states_.push_back(std::move(state));
   return states_.back();
@@ -259,7 +260,12 @@ ValueId Graph::AppendInput(const Value& value, int batch_dim, absl::string_view 
 
 ValueId Graph::AppendState(State state) {
   state.input = state.updated = AddValue(state.path, state.type, state.role, kNone, 0);
+  values_[state.input].region = state.region;
   return AddState(std::move(state)).input;
+}
+
+void Graph::ResetOrigins() {
+  for (Op& op : ops_) op.origin = op.path;
 }
 
 void Graph::Rename(ValueId value, absl::string_view path) {

@@ -85,9 +85,13 @@ struct Op {
   std::vector<ValueId> outputs;
   Phase phase = Phase::kForward;
   std::vector<OpId> after;  // must run later than these, though it reads nothing of theirs
-  // The path of the op of the recorded Graph that this one repeats: its own in that Graph. Empty: a
-  // rewriting has added it.
+  // The path of the op that this one repeats, in the Graph before recomputation and micro-batches
+  // (the recorded one, or its slices): its own path in that Graph. Empty: they have added this op.
   std::string origin;
+  // The path of the recorded op of which this one computes a slice, and the number of the slice.
+  // Empty: it computes all of an op, or slicing has added it.
+  std::string slice_of;
+  int32_t slice = kNone;
   int32_t micro_batch = kNone;  // of the step's, the one that it computes; kNone: the full batch
   bool recomputed = false;      // repeats another op to save memory
   // The forward op whose gradient rule recorded this one. kNone: none, or a rewriting has split it
@@ -113,6 +117,10 @@ struct State {
   bool trainable = true;    // of a parameter
   ValueId input = kNone;    // kNone: the Graph does not read it (initialisation)
   ValueId updated = kNone;  // equal to `input` if the Graph does not change it
+  // The path of the recorded state that this is, or (`region`) a slice of.
+  std::string origin = {};
+  // The elements of the recorded state that this is. Empty: all of them.
+  Region region = {};
 };
 
 struct GraphOutput {
@@ -213,6 +221,8 @@ class Graph {
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
+  // Makes every op its own origin: layouts are said of the ops of this Graph.
+  void ResetOrigins();
   // Gives a value another path, which must be free. Its op keeps its own.
   void Rename(ValueId value, absl::string_view path);
   // `op` must run after `earlier`.

@@ -61,6 +61,7 @@ class PartsChecker {
       if (parts_.values[state.updated].type != state.type) {
         return Error("state", state.path, "its updated value is of another type");
       }
+      RETURN_IF_ERROR(CheckRegion("state", state.path, state.region, state.type));
       if (state.input == kNone) continue;
       if (!IsValue(state.input)) return Missing("state", state.path, "value", state.input);
       RETURN_IF_ERROR(Declare("state", state.path, state.input));
@@ -96,20 +97,20 @@ class PartsChecker {
     for (ValueId of : {value.gradient_of, value.complete_gradient_of}) {
       if (of != kNone && !IsValue(of)) return Missing("value", value.path, "value", of);
     }
-    return CheckRegion(value);
+    return CheckRegion("value", value.path, value.region, value.type);
   }
 
-  static absl::Status CheckRegion(const Value& value) {
-    const Region& region = value.region;
+  static absl::Status CheckRegion(absl::string_view what, absl::string_view path,
+                                  const Region& region, const TensorType& type) {
     if (region.start.empty() && region.global.empty()) return absl::OkStatus();
-    bool fits = region.start.size() == value.type.shape.size() &&
-                region.global.size() == value.type.shape.size();
-    for (size_t d = 0; fits && d < region.start.size(); ++d) {
-      fits = region.start[d] >= 0 && region.global[d] >= value.type.shape[d] &&
-             region.start[d] <= region.global[d] - value.type.shape[d];
+    const Shape& shape = type.shape;
+    bool fits = region.start.size() == shape.size() && region.global.size() == shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) {
+      fits = region.start[d] >= 0 && region.global[d] >= shape[d] &&
+             region.start[d] <= region.global[d] - shape[d];
     }
     if (fits) return absl::OkStatus();
-    return Error("value", value.path, "its region does not lie in the tensor that it is a part of");
+    return Error(what, path, "its region does not lie in the tensor that it is a part of");
   }
 
   absl::Status CheckOp(OpId id) const {
@@ -135,6 +136,7 @@ class PartsChecker {
       return Missing("op", op.path, "op", op.gradient_of);
     }
     if (op.micro_batch < kNone) return Missing("op", op.path, "micro-batch", op.micro_batch);
+    if (op.slice < kNone) return Missing("op", op.path, "slice", op.slice);
     return CheckTypes(op);
   }
 

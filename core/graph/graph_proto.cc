@@ -23,6 +23,13 @@ void Append(const Numbers& numbers, Field* field) {
 
 GraphProto::Role ToProto(Role role) { return static_cast<GraphProto::Role>(role); }
 
+GraphProto::Region ToProto(const Region& region) {
+  GraphProto::Region message;
+  Append(region.start, message.mutable_start());
+  Append(region.global, message.mutable_global());
+  return message;
+}
+
 GraphProto::Value ToProto(const Value& value) {
   GraphProto::Value message;
   message.set_path(value.path);
@@ -32,10 +39,7 @@ GraphProto::Value ToProto(const Value& value) {
   message.set_output_index(value.output_index);
   message.set_gradient_of(value.gradient_of);
   message.set_complete_gradient_of(value.complete_gradient_of);
-  if (!value.region.start.empty()) {
-    Append(value.region.start, message.mutable_region()->mutable_start());
-    Append(value.region.global, message.mutable_region()->mutable_global());
-  }
+  if (!value.region.start.empty()) *message.mutable_region() = ToProto(value.region);
   return message;
 }
 
@@ -52,6 +56,8 @@ GraphProto::Op ToProto(const Op& op) {
   message.set_micro_batch(op.micro_batch);
   message.set_recomputed(op.recomputed);
   message.set_gradient_of(op.gradient_of);
+  message.set_slice_of(op.slice_of);
+  message.set_slice(op.slice);
   return message;
 }
 
@@ -75,6 +81,8 @@ GraphProto::State ToProto(const State& state) {
   message.set_trainable(state.trainable);
   message.set_input(state.input);
   message.set_updated(state.updated);
+  message.set_origin(state.origin);
+  if (!state.region.start.empty()) *message.mutable_region() = ToProto(state.region);
   return message;
 }
 
@@ -86,6 +94,11 @@ absl::StatusOr<Role> RoleFromProto(GraphProto::Role role) {
       absl::StrCat("role ", static_cast<int>(role), ", which this version does not know"));
 }
 
+Region FromProto(const GraphProto::Region& message) {
+  return {{message.start().begin(), message.start().end()},
+          {message.global().begin(), message.global().end()}};
+}
+
 absl::StatusOr<Value> ValueFromProto(const GraphProto::Value& message) {
   Value value;
   value.path = message.path();
@@ -95,8 +108,7 @@ absl::StatusOr<Value> ValueFromProto(const GraphProto::Value& message) {
   value.output_index = message.output_index();
   value.gradient_of = message.gradient_of();
   value.complete_gradient_of = message.complete_gradient_of();
-  value.region.start.assign(message.region().start().begin(), message.region().start().end());
-  value.region.global.assign(message.region().global().begin(), message.region().global().end());
+  value.region = FromProto(message.region());
   return value;
 }
 
@@ -121,6 +133,8 @@ absl::StatusOr<Op> OpFromProto(const GraphProto::Op& message, OperatorFinder fin
   op.micro_batch = message.micro_batch();
   op.recomputed = message.recomputed();
   op.gradient_of = message.gradient_of();
+  op.slice_of = message.slice_of();
+  op.slice = message.slice();
   return op;
 }
 
@@ -141,6 +155,8 @@ absl::StatusOr<State> StateFromProto(const GraphProto::State& message) {
   state.trainable = message.trainable();
   state.input = message.input();
   state.updated = message.updated();
+  state.origin = message.origin();
+  state.region = FromProto(message.region());
   return state;
 }
 
