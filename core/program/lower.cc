@@ -134,7 +134,7 @@ class Lowering {
   absl::Status AddResults() {
     for (size_t i = 0; i < graph_.states().size(); ++i) {
       const State& state = graph_.states()[i];
-      ProgramState lowered{state.path, state.role, kNone, kNone};
+      ProgramState lowered{state.path, state.origin, state.role, kNone, kNone};
       if (state.input != kNone) lowered.input = values_.Made(state.input);
       lowered.updated = lowered.input;
       if (state.updated != state.input) {

@@ -33,24 +33,24 @@ Redistributor::Parts::Parts(const Shape& full, int dim, int64_t part, int ranks)
       p(part),
       inner(Product(full, dim + 1, full.size())) {}
 
-absl::StatusOr<double> Redistributor::Seconds(int32_t id, const Shape& global,
+absl::StatusOr<double> Redistributor::Seconds(int32_t id, const PartRule& tensor,
                                               const MeshLayout& from, const MeshLayout& to) {
   const DType dtype = builder_.value(id).type.dtype;
-  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, global}));
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
   return found->seconds;
 }
 
-absl::StatusOr<int32_t> Redistributor::Redistribute(int32_t id, const Shape& global,
+absl::StatusOr<int32_t> Redistributor::Redistribute(int32_t id, const PartRule& tensor,
                                                     const MeshLayout& from, const MeshLayout& to,
                                                     absl::string_view stream) {
   const DType dtype = builder_.value(id).type.dtype;
-  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, global}));
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
   const Mesh& mesh = finder_->mesh();
   for (const RedistributionStep& step : found->steps) {
-    ASSIGN_OR_RETURN(
-        id, Run({step, global, stream, mesh.axis(step.axis).size, LocalShape(step.to, global, mesh),
-                 builder_.EnterPart(global, step.to)},
-                id));
+    ASSIGN_OR_RETURN(id, Run({step, tensor, stream, mesh.axis(step.axis).size,
+                              LocalShape(step.to, tensor.extent, mesh),
+                              builder_.EnterPart(tensor.With(step.to))},
+                             id));
   }
   return id;
 }
@@ -138,7 +138,7 @@ absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction
 absl::StatusOr<int32_t> Redistributor::ReduceLogSumExp(const Step& step, int32_t id) {
   const Shape shape = builder_.value(id).type.shape;
   const MeshLayout completed = step.step.from.With(step.step.axis, AxisLayout::Broadcast());
-  const int32_t part = builder_.EnterPart(step.global, completed);
+  const int32_t part = builder_.EnterPart(step.tensor.With(completed));
   ASSIGN_OR_RETURN(int32_t max, EmitAllReduce(step, Reduction::kMax, id, part));
   ASSIGN_OR_RETURN(int32_t sum, EmitElementwise("subtract", {id, max}, builder_.value(id).part));
   ASSIGN_OR_RETURN(sum, EmitElementwise("exp", {sum}, builder_.value(id).part));
@@ -176,19 +176,20 @@ absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t i
   const DType dtype = builder_.value(id).type.dtype;
   const Role role = builder_.value(id).role;
   const bool scalar = step.shape.empty();
-  const Shape shape = scalar ? Shape{1} : step.shape, global = scalar ? Shape{1} : step.global;
-  const int32_t part = builder_.EnterPart(global, step.step.to);
+  const Shape shape = scalar ? Shape{1} : step.shape;
+  const PartRule tensor = scalar ? PartRule::All({1}, step.tensor.layout.num_axes()) : step.tensor;
+  const int32_t part = builder_.EnterPart(tensor.With(step.step.to));
   if (!step.step.from.axis(step.step.axis).split()) {
     // In one unit, all of it is coordinate 0's, and the others have nothing.
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
     if (scalar) {  // which may be partial over other axes
       id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role,
-                            builder_.EnterPart(global, step.step.from));
+                            builder_.EnterPart(tensor.With(step.step.from)));
     }
-    const MeshLayout first =
-        step.step.from.With(step.step.axis, AxisLayout::Split(0, std::max<int64_t>(global[0], 1)));
-    ASSIGN_OR_RETURN(id,
-                     builder_.Slice(path, {dtype, shape}, id, builder_.EnterPart(global, first)));
+    const MeshLayout first = step.step.from.With(
+        step.step.axis, AxisLayout::Split(0, std::max<int64_t>(tensor.extent[0], 1)));
+    ASSIGN_OR_RETURN(
+        id, builder_.Slice(path, {dtype, shape}, id, builder_.EnterPart(tensor.With(first))));
   }
   Instruction instruction;
   instruction.path = path;

@@ -10,6 +10,7 @@
 #include "core/layout/mesh_layout.h"
 #include "core/layout/redistribution.h"
 #include "core/program/program_builder.h"
+#include "core/program/rank_rules.h"
 
 namespace tessera {
 
@@ -20,19 +21,20 @@ class Redistributor {
   Redistributor(ProgramBuilder* builder, RedistributionFinder* finder)
       : builder_(*builder), finder_(finder) {}
 
-  // Adds the instructions after which the value `id`, of global shape `global`, lies in layout `to`
-  // instead of `from`, and returns the new value. Collectives run on `stream`.
-  absl::StatusOr<int32_t> Redistribute(int32_t id, const Shape& global, const MeshLayout& from,
+  // Adds the instructions after which the value `id` lies in layout `to` instead of `from`, and
+  // returns the new value. `tensor` is what all ranks together hold of it. Collectives run on
+  // `stream`.
+  absl::StatusOr<int32_t> Redistribute(int32_t id, const PartRule& tensor, const MeshLayout& from,
                                        const MeshLayout& to, absl::string_view stream);
   // The price of that.
-  absl::StatusOr<double> Seconds(int32_t id, const Shape& global, const MeshLayout& from,
+  absl::StatusOr<double> Seconds(int32_t id, const PartRule& tensor, const MeshLayout& from,
                                  const MeshLayout& to);
 
  private:
-  // One step, of a value of this global shape.
+  // One step, of a part of this tensor.
   struct Step {
     const RedistributionStep& step;
-    const Shape& global;
+    const PartRule& tensor;
     absl::string_view stream;
     int ranks;     // of its axis
     Shape shape;   // padded local, after it

@@ -22,6 +22,21 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
       redistributor_(builder, finder),
       flat_(builder, &storage),
       made_(graph.values().size(), kNone) {
+  // States and their gradients agree in what part of the recorded state they are.
+  is_part_.assign(graph.values().size(), false);
+  for (const GraphInput& input : graph.inputs()) is_part_[input.value] = true;
+  for (const Op& op : graph.ops()) {
+    for (ValueId output : op.outputs) is_part_[output] = op.slice != kNone;
+  }
+  for (const State& state : graph.states()) {
+    if (state.region.global.empty()) continue;
+    if (state.input != kNone) is_part_[state.input] = true;
+    is_part_[state.updated] = true;
+  }
+  for (size_t id = 0; id < graph.values().size(); ++id) {
+    const ValueId parameter = graph.values()[id].complete_gradient_of;
+    if (parameter != kNone && is_part_[parameter]) is_part_[id] = true;
+  }
   for (const GraphOutput& output : graph.outputs()) results_.insert(output.value);
   for (const State& state : graph.states()) {
     results_.insert(state.updated);
@@ -62,18 +77,18 @@ TensorType LoweredValues::LocalType(ValueId id, int32_t layout) const {
   return {catalogue_.Realize(graph_.value(id).type.dtype), layouts_.LocalShapeOf(id, layout)};
 }
 
-// The part of the global tensor that ranks hold; of a flat value, over the other axes.
-int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
-  return builder_.EnterPart(graph_.value(id).type.shape, layouts_.layout(layout));
+PartRule LoweredValues::TensorOf(ValueId id) const {
+  const Value& value = graph_.value(id);
+  const Region& region = value.region;
+  const int num_axes = builder_.program().mesh.num_axes();
+  if (!is_part_[id] || region.global.empty()) return PartRule::All(value.type.shape, num_axes);
+  return {Shape(region.global.begin(), region.global.end()),
+          Shape(region.start.begin(), region.start.end()), value.type.shape, MeshLayout(num_axes)};
 }
 
-int32_t LoweredValues::PartOfInput(ValueId id, int32_t layout) {
-  const Value& value = graph_.value(id);
-  if (value.region.global.empty()) return PartOf(id, layout);
-  const Region& region = value.region;
-  return builder_.EnterPart({Shape(region.global.begin(), region.global.end()),
-                             Shape(region.start.begin(), region.start.end()), value.type.shape,
-                             layouts_.layout(layout)});
+// The part of the tensor that ranks hold; of a flat value, over the other axes.
+int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
+  return builder_.EnterPart(TensorOf(id).With(layouts_.layout(layout)));
 }
 
 LocalOp LoweredValues::Localized(OpId id) const {
@@ -130,8 +145,7 @@ void LoweredValues::AddInput(ValueId id) {
   if (layouts_.flat(layout)) {
     Set(id, flat_.AddState(FlatMember(id), *layouts_.PlaceOf(id), /*updated=*/false));
   } else {
-    Set(id,
-        builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOfInput(id, layout)));
+    Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
   }
 }
 
@@ -239,7 +253,7 @@ absl::StatusOr<int32_t> LoweredValues::In(ValueId id, int32_t layout) {
 }
 
 absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout) {
-  const Shape& global = graph_.value(id).type.shape;
+  const PartRule tensor = TensorOf(id);
   const MeshLayout to = layouts_.layout(layout);
   int32_t from = layouts_.Made(id);
   ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
@@ -256,17 +270,17 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
                           StreamOf(id));
     }
   }
-  ASSIGN_OR_RETURN(double price, redistributor_.Seconds(value, global, layouts_.layout(from), to));
+  ASSIGN_OR_RETURN(double price, redistributor_.Seconds(value, tensor, layouts_.layout(from), to));
   for (const Arrangement& other : arranged_[id]) {
     if (layouts_.flat(other.layout) || other.period != PeriodOf(id)) continue;
     const absl::StatusOr<double> seconds =
-        redistributor_.Seconds(other.value, global, layouts_.layout(other.layout), to);
+        redistributor_.Seconds(other.value, tensor, layouts_.layout(other.layout), to);
     if (!seconds.ok() || *seconds >= price) continue;
     price = *seconds;
     from = other.layout;
     value = other.value;
   }
-  return redistributor_.Redistribute(value, global, layouts_.layout(from), to, StreamOf(id));
+  return redistributor_.Redistribute(value, tensor, layouts_.layout(from), to, StreamOf(id));
 }
 
 bool LoweredValues::Completes(int32_t from, int32_t to) const {

@@ -77,9 +77,9 @@ class LoweredValues {
   void ListReads(const std::vector<bool>& needed);
   void Set(ValueId id, int32_t value);
   TensorType LocalType(ValueId id, int32_t layout) const;
+  // What all ranks together hold of a value: of an input or a slice, a part of the recorded tensor.
+  PartRule TensorOf(ValueId id) const;
   int32_t PartOf(ValueId id, int32_t layout);
-  // The same, of the recorded input, of which a micro-batch's is a part.
-  int32_t PartOfInput(ValueId id, int32_t layout);
   FlatLowering::Member FlatMember(ValueId id);
 
   bool IsParameter(ValueId id) const;
@@ -109,6 +109,7 @@ class LoweredValues {
   int period_ = 0;
   absl::flat_hash_set<ValueId> results_;     // outputs, updated states
   absl::flat_hash_set<ValueId> updated_;     // values of states
+  std::vector<bool> is_part_;                // by ValueId: of a recorded tensor, in time
   std::vector<int32_t> made_;                // by ValueId
   std::vector<std::vector<int32_t>> reads_;  // by ValueId: other layouts
   absl::flat_hash_map<ValueId, std::vector<Arrangement>> arranged_;

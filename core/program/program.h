@@ -139,6 +139,8 @@ struct Instruction {
 
 struct ProgramState {
   std::string path;
+  // The path of the recorded state that this is, or (the part of its value) a slice of.
+  std::string origin;
   Role role = Role::kParameter;  // parameter, optimizer state or cache
   int32_t input = kNone;         // value; kNone: only written
   int32_t updated = kNone;       // value; lies in the same bytes as `input`

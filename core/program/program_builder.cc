@@ -25,10 +25,6 @@ int32_t ProgramBuilder::AddValue(ProgramValue value) {
   return static_cast<int32_t>(program_.values.size()) - 1;
 }
 
-int32_t ProgramBuilder::EnterPart(const Shape& global, const MeshLayout& layout) {
-  return rules_.Enter({global, Shape(global.size(), 0), global, layout});
-}
-
 int32_t ProgramBuilder::AddTensor(std::string path, TensorType type, Role role, int32_t part) {
   Buffer buffer;
   buffer.path = path;

@@ -34,8 +34,7 @@ class ProgramBuilder {
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
-  // Returns the index of the part of a tensor that ranks hold in a layout; kNone if all hold all.
-  int32_t EnterPart(const Shape& global, const MeshLayout& layout);
+  // Returns the index of the part of a tensor that ranks hold; kNone if all hold all of it.
   int32_t EnterPart(const PartRule& part) { return rules_.Enter(part); }
 
   int32_t EnterFlat(const FlatRule& flat) { return rules_.Enter(flat); }

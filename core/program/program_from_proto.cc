@@ -356,7 +356,8 @@ class Reader {
     if (!ProgramProto::Role_IsValid(message.role())) return Bad("role ", message.role());
     if (message.input() != kNone) RETURN_IF_ERROR(CheckOperand(message.input()));
     RETURN_IF_ERROR(CheckOperand(message.updated()));
-    state = {message.path(), static_cast<Role>(message.role()), message.input(), message.updated()};
+    state = {message.path(), message.origin(), static_cast<Role>(message.role()), message.input(),
+             message.updated()};
     return absl::OkStatus();
   }
 

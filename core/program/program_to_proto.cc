@@ -155,6 +155,7 @@ ProgramProto ToProto(const Program& program) {
   for (const ProgramState& state : program.states) {
     ProgramProto::State& added = *message.add_states();
     added.set_path(state.path);
+    added.set_origin(state.origin);
     added.set_role(static_cast<ProgramProto::Role>(state.role));
     added.set_input(state.input);
     added.set_updated(state.updated);

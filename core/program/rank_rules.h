@@ -26,6 +26,13 @@ struct PartRule {
   Shape extent;
   MeshLayout layout;
 
+  // All of a tensor, on every rank of a mesh of so many axes.
+  static PartRule All(const Shape& global, int num_axes) {
+    return {global, Shape(global.size(), 0), global, MeshLayout(num_axes)};
+  }
+  // The same elements in time, in another layout over devices.
+  PartRule With(MeshLayout other) const { return {global, start, extent, std::move(other)}; }
+
   // The elements of the global tensor that the rank at `coordinates` holds.
   Box At(const Mesh& mesh, absl::Span<const int> coordinates) const;
   // The shape of a value's buffer, which is the same on all ranks: shorter parts have padding.

@@ -54,6 +54,7 @@ std::vector<StateInfo> StatesOf(const CompiledRun& run) {
       const ProgramValue& value = program.value(index);
       StateInfo& info = states.emplace_back();
       info.path = state.path;
+      info.origin = state.origin;
       info.role = state.role;
       info.type = value.type;
       info.address = program.AddressOf(index);

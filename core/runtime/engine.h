@@ -25,10 +25,13 @@ namespace tessera {
 // A state of the run as it lies on the device of a rank.
 struct StateInfo {
   std::string path;
+  // The path of the recorded state that this is, or (`part`) a slice of. Checkpoints know it by
+  // that.
+  std::string origin;
   Role role = Role::kParameter;
   TensorType type;  // as kept on the backend: the reference keeps f64; the padded local shape
   ArenaAddress address;
-  // The part of the state that a rank holds; none: all ranks hold all of it.
+  // The part of the recorded state that a rank holds; none: all ranks hold all of it.
   std::optional<PartRule> part;
   // Set, beside `part`, if the state is a member of a flat group: see ProgramValue::flat. In an
   // engine, `type` and `address` are those of the elements that its rank holds.
