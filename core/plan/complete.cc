@@ -12,6 +12,7 @@
 #include "core/plan/check.h"
 #include "core/plan/graph_layouts.h"
 #include "core/plan/layout_decisions.h"
+#include "core/plan/slices.h"
 #include "core/plan/stage_passes.h"
 #include "core/status/status_macros.h"
 
@@ -50,6 +51,18 @@ void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage
   }
 }
 
+void ListSlices(const SliceDecisions& slices, Stage& stage) {
+  stage.clear_slice();
+  for (const SlicedParameter& parameter : slices.parameters) {
+    SliceChoice& choice = *stage.add_slice();
+    std::vector<std::string> paths = parameter.optimizer_state;
+    paths.insert(paths.begin(), parameter.path);
+    choice.set_path(absl::StrJoin(paths, "|"));
+    choice.set_dimension(parameter.dimension);
+    choice.set_count(parameter.count);
+  }
+}
+
 PlanPart& PartFor(const Graph& graph, Stage& stage) {
   for (PlanPart& part : *stage.mutable_parts()) {
     if (part.graph() == graph.name()) return part;
@@ -83,15 +96,22 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> grap
   if (!mesh.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
   }
-  if (mesh->num_axes() == 0) return plan;
-  ASSIGN_OR_RETURN(const LayoutDecisions decisions, FindDecisions(open, graphs, *mesh));
+  ASSIGN_OR_RETURN(const SliceDecisions slices, FindSlices(open, graphs));
+  Plan completed = plan;
+  if (open.slice_size() > 0) ListSlices(slices, *completed.mutable_stages(0));
+  if (mesh->num_axes() == 0) return completed;
+  std::vector<Graph> sliced_graphs;
+  if (!slices.parameters.empty()) {
+    ASSIGN_OR_RETURN(sliced_graphs, SliceGraphs(graphs, slices));
+  }
+  const absl::Span<const Graph> sliced = sliced_graphs.empty() ? graphs : sliced_graphs;
+  ASSIGN_OR_RETURN(const LayoutDecisions decisions, FindDecisions(open, sliced, *mesh));
   std::vector<GraphLayouts> layouts;
-  for (size_t i = 0; i < graphs.size(); ++i) {
+  for (size_t i = 0; i < sliced.size(); ++i) {
     ASSIGN_OR_RETURN(GraphLayouts graph,
-                     LayOutGraph(graphs[i], static_cast<int>(i), *mesh, decisions));
+                     LayOutGraph(sliced[i], static_cast<int>(i), *mesh, decisions));
     layouts.push_back(std::move(graph));
   }
-  Plan completed = plan;
   completed.set_format(kPlanFormat);
   Stage& stage = *completed.mutable_stages(0);
   *stage.mutable_mesh() = ToProto(*mesh);
@@ -103,7 +123,7 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> grap
     PlanPart& part = PartFor(graphs[i], stage);
     RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));
     part.set_fingerprint(graphs[i].Fingerprint());
-    ListOperators(graphs[i], layouts[i], *mesh, part);
+    ListOperators(sliced[i], layouts[i], *mesh, part);
   }
   return completed;
 }

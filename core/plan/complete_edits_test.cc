@@ -6,6 +6,7 @@
 #include "core/plan/complete.h"
 #include "core/plan/layout_decisions.h"
 #include "core/plan/rewrite_and_lay_out.h"
+#include "core/plan/slices.h"
 #include "core/plan/testing_completion.h"
 #include "core/plan/testing_transformer.h"
 #include "google/protobuf/io/tokenizer.h"
@@ -17,10 +18,11 @@ namespace {
 // Words of Plans, so that many edits are understood.
 const std::vector<std::string>& Words() {
   static const std::vector<std::string>* const words = new std::vector<std::string>{
-      "S(0)", "S(1)", "S(2)",  "S(0, 2)", "S(3, 7)", "B",  "P",       "P(lse)", "P(max)",
-      "flat", "data", "model", "tokens",  "*",       "|",  ", ",      "wte",    " -> ",
-      "; ",   ": ",   ".",     "0",       "embed",   "-1", "9999999", "",       "weight.*",
-      "once", "8MiB", "cap",   "first",   "gathers", "2"};
+      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",  "B",   "P",     "P(lse)",
+      "P(max)",  "flat", "data",     "model",   "tokens",   "*",   "|",     ", ",
+      "wte",     " -> ", "; ",       ": ",      ".",        "0",   "embed", "-1",
+      "9999999", "",     "weight.*", "once",    "8MiB",     "cap", "first", "gathers",
+      "2",       "[0:",  "1]",       "count",   "dimension"};
   return *words;
 }
 
@@ -43,10 +45,11 @@ void CheckRewriting(const Plan& plan, const std::vector<Graph>& graphs) {
   const Stage& stage = plan.stages(0);
   if (stage.mesh_size() == 0) return;
   const Mesh mesh = Mesh::ForRanks(AxesFromProto(stage.mesh()), 4).value();
-  const LayoutDecisions decisions = FindDecisions(stage, graphs, mesh).value();
+  const std::vector<Graph> sliced = SliceGraphs(graphs, FindSlices(stage, graphs).value()).value();
+  const LayoutDecisions decisions = FindDecisions(stage, sliced, mesh).value();
   for (const PlanPart& part : stage.parts()) {
     if (part.graph() != graphs[0].name()) continue;
-    const auto rewritten = RewriteAndLayOut(graphs[0], 0, part, mesh, decisions);
+    const auto rewritten = RewriteAndLayOut(sliced[0], 0, part, mesh, decisions);
     if (rewritten.ok()) {
       EXPECT_EQ(rewritten->layouts.ops.size(), rewritten->graph.ops().size());
     } else {
@@ -66,7 +69,7 @@ TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
   int completed = 0, refused = 0;
   for (const char* file :
        {"docs/plans/fully_sharded.textproto", "docs/plans/hybrid_sharded.textproto",
-        "docs/plans/data_tensor_parallel.textproto"}) {
+        "docs/plans/data_tensor_parallel.textproto", "docs/plans/sliced.textproto"}) {
     Plan open = ReadPlanFile(file);
     open.mutable_stages(0)->clear_pass();
     open.mutable_stages(0)->MergeFrom(ParsePlan(R"text(stages {

@@ -4,11 +4,15 @@
 
 namespace tessera {
 
+void CopyBlocks(const Graph& from, Graph& to) {
+  for (const std::string& block : from.blocks()) Scope scope(&to, block, Scope::kBlock);
+}
+
 void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies) {
   for (const State& state : from.states()) {
     if (state.input != kNone) copies[state.input] = to.AppendState(state);
   }
-  for (const std::string& block : from.blocks()) Scope scope(&to, block, Scope::kBlock);
+  CopyBlocks(from, to);
 }
 
 void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_of, Graph& to) {

@@ -9,6 +9,9 @@
 
 namespace tessera {
 
+// Copies the names of the blocks.
+void CopyBlocks(const Graph& from, Graph& to);
+
 // Copies the states that `from` reads, and the names of its blocks. Enters the input values of the
 // states in `copies`, by the values of `from`.
 void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies);

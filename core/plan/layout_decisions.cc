@@ -1,7 +1,6 @@
 #include "core/plan/layout_decisions.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 
@@ -11,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_text.h"
+#include "core/plan/choice_errors.h"
+#include "core/plan/optimizer_state.h"
+#include "core/plan/path_index.h"
 #include "core/plan/path_pattern.h"
 #include "core/status/status_macros.h"
-#include "core/text/nearest_name.h"
 #include "core/text/quote.h"
 
 namespace tessera {
@@ -22,71 +23,28 @@ namespace {
 // A state or an input of the Graphs.
 struct Subject {
   std::string path;
+  std::string origin;  // the path of the recorded state or input
   TensorType type;
   Role role = Role::kInput;
   bool trainable = true;
 };
 
-// Paths that a pattern may name, by number.
-class PathIndex {
- public:
-  void Add(absl::string_view path) {
-    number_.emplace(path, paths_.size());
-    paths_.emplace_back(path.data(), path.size());
-  }
-  bool Has(absl::string_view path) const { return number_.contains(path); }
-  const std::vector<std::string>& paths() const { return paths_; }
-
-  // The numbers of the paths that match, rising.
-  std::vector<int> Matching(const PathPattern& pattern) const {
-    std::vector<int> found;
-    if (pattern.has_wildcards()) {
-      for (size_t i = 0; i < paths_.size(); ++i) {
-        if (pattern.Matches(paths_[i])) found.push_back(static_cast<int>(i));
-      }
-      return found;
-    }
-    for (const std::string& path : pattern.paths()) {
-      const auto it = number_.find(path);
-      if (it != number_.end()) found.push_back(static_cast<int>(it->second));
-    }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    return found;
-  }
-
- private:
-  std::vector<std::string> paths_;
-  absl::flat_hash_map<std::string, size_t> number_;
-};
-
-absl::Status Annotated(absl::string_view choice, absl::string_view path,
-                       const absl::Status& status) {
-  if (status.ok()) return status;
-  return absl::Status(
-      status.code(), absl::StrCat("the Plan's ", choice, " ", Quote(path), ": ", status.message()));
-}
-
 class DecisionFinder {
  public:
   DecisionFinder(const Stage& stage, absl::Span<const Graph> graphs, const Mesh& mesh)
-      : stage_(stage), graphs_(graphs), mesh_(mesh) {
-    for (const Graph& graph : graphs) graph_names_.push_back(absl::StrCat("'", graph.name(), "'"));
-    for (const PlanPart& part : stage.parts()) {
-      const bool known =
-          absl::c_any_of(graphs, [&](const Graph& graph) { return graph.name() == part.graph(); });
-      if (!known && !part.fingerprint().empty()) may_match_nothing_ = true;
-    }
-  }
+      : stage_(stage),
+        graphs_(graphs),
+        mesh_(mesh),
+        may_match_nothing_(HasOtherGraphs(stage, graphs)) {}
 
   absl::StatusOr<LayoutDecisions> Find() && {
     ListSubjects();
-    FindOptimizerState();
+    result_.parameter_of = ParametersOfOptimizerState(graphs_);
     for (const StoreChoice& choice : stage_.store()) {
-      RETURN_IF_ERROR(Annotated("store", choice.path(), FindStored(choice)));
+      RETURN_IF_ERROR(InChoice("store", choice.path(), FindStored(choice)));
     }
     for (const GroupChoice& choice : stage_.group()) {
-      RETURN_IF_ERROR(Annotated("group", choice.path(), FindGroups(choice)));
+      RETURN_IF_ERROR(InChoice("group", choice.path(), FindGroups(choice)));
     }
     RETURN_IF_ERROR(FillIn());
     RETURN_IF_ERROR(FindOperators());
@@ -97,48 +55,23 @@ class DecisionFinder {
   absl::Status Unmatched(const PathPattern& pattern, absl::string_view kind,
                          const std::vector<std::string>& paths) const {
     if (may_match_nothing_) return absl::OkStatus();
-    const std::string near =
-        pattern.has_wildcards() ? "" : DidYouMean(pattern.paths().front(), paths);
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no ", kind, " of the graphs ", absl::StrJoin(graph_names_, ", "), " matches", near));
+    return UnmatchedPath(pattern, kind, paths, graphs_);
   }
 
-  void AddSubject(absl::string_view path, const TensorType& type, Role role, bool trainable) {
-    if (index_.Has(path)) return;
-    index_.Add(path);
-    subjects_.push_back({index_.paths().back(), type, role, trainable});
+  void AddSubject(Subject subject) {
+    if (index_.Has(subject.path)) return;
+    index_.Add(subject.path, subject.origin);
+    subjects_.push_back(std::move(subject));
   }
 
   void ListSubjects() {
     for (const Graph& graph : graphs_) {
       for (const State& state : graph.states()) {
-        AddSubject(state.path, state.type, state.role, state.trainable);
+        AddSubject({state.path, state.origin, state.type, state.role, state.trainable});
       }
       for (const GraphInput& input : graph.inputs()) {
         const Value& value = graph.value(input.value);
-        AddSubject(value.path, value.type, Role::kInput, true);
-      }
-    }
-  }
-
-  // The optimizer state of a parameter is what one operator updates with it, and has its type.
-  void FindOptimizerState() {
-    for (const Graph& graph : graphs_) {
-      std::map<OpId, std::vector<const State*>> updates;
-      for (const State& state : graph.states()) {
-        if (state.updated == kNone || state.updated == state.input) continue;
-        updates[graph.value(state.updated).producer].push_back(&state);
-      }
-      for (const auto& [op, states] : updates) {
-        if (op == kNone) continue;
-        for (const State* state : states) {
-          if (state->role != Role::kParameter) continue;
-          for (const State* other : states) {
-            if (other->role == Role::kOptimizerState && other->type.shape == state->type.shape) {
-              result_.parameter_of[other->path] = state->path;
-            }
-          }
-        }
+        AddSubject({value.path, value.path, value.type, Role::kInput, true});
       }
     }
   }
@@ -188,7 +121,8 @@ class DecisionFinder {
       for (int i : index_.Matching(pattern)) members.push_back({i, subjects_[i].path.size()});
     } else {
       for (size_t i = 0; i < subjects_.size(); ++i) {
-        const size_t scope = pattern.MatchingScope(subjects_[i].path);
+        size_t scope = pattern.MatchingScope(subjects_[i].path);
+        if (scope == 0) scope = pattern.MatchingScope(subjects_[i].origin);
         if (scope > 0) members.push_back({static_cast<int>(i), scope});
       }
     }
@@ -287,11 +221,13 @@ class DecisionFinder {
     result_.operators.resize(graphs_.size());
     operator_named_by_.resize(graphs_.size());
     for (size_t g = 0; g < graphs_.size(); ++g) {
-      for (const Op& op : graphs_[g].ops()) operators[g].Add(op.path);
+      for (const Op& op : graphs_[g].ops()) {
+        operators[g].Add(op.path, op.slice_of.empty() ? op.path : op.slice_of);
+      }
     }
     const auto find = [&](const OperatorChoice& choice, size_t begin, size_t end, bool open_units) {
-      return Annotated("operator", choice.path(),
-                       FindOperator(choice, operators, begin, end, open_units));
+      return InChoice("operator", choice.path(),
+                      FindOperator(choice, operators, begin, end, open_units));
     };
     for (const OperatorChoice& choice : stage_.operator_()) {
       RETURN_IF_ERROR(find(choice, 0, graphs_.size(), /*open_units=*/true));
@@ -341,8 +277,7 @@ class DecisionFinder {
   const Stage& stage_;
   const absl::Span<const Graph> graphs_;
   const Mesh& mesh_;
-  std::vector<std::string> graph_names_;  // quoted
-  bool may_match_nothing_ = false;
+  const bool may_match_nothing_;
   std::vector<Subject> subjects_;
   PathIndex index_;  // of subjects
   absl::flat_hash_map<std::string, std::string> named_by_, grouped_by_;

@@ -20,15 +20,15 @@ struct RewrittenGraph {
 };
 
 // Returns the Graph as RewriteGraph (rewrite.h) rewrites it, laid out on the mesh. The layouts of
-// the recorded Graph come first (graph_layouts.h); an op of the rewritten Graph is computed as the
+// the Graph itself come first (graph_layouts.h); an op of the rewritten Graph is computed as the
 // one that it repeats. An op that the rewriting has added takes what arrives (rule 4 there): an
 // accumulation adds partial values as they are, and what reads the sum completes it, once.
 //
 // The micro-batch is the outermost split of the batch: an input whose batch is split over ranks
 // becomes one input for each micro-batch, and a rank's part is one of each micro-batch's rows.
 //
-// `graph` is the one that was recorded, `number` its number in `decisions`. Errors are those of
-// LayOutGraph and RewriteGraph. Thread safety: a pure function.
+// `graph` is the recorded one, with slices (slices.h) if the Plan has any; `number` is its number
+// in `decisions`. Errors are those of LayOutGraph and RewriteGraph. Thread safety: a pure function.
 absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, int number, const PlanPart& part,
                                                 const Mesh& mesh, const LayoutDecisions& decisions);
 

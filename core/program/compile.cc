@@ -18,6 +18,7 @@
 #include "core/plan/pass_names.h"
 #include "core/plan/rewrite.h"
 #include "core/plan/rewrite_and_lay_out.h"
+#include "core/plan/slices.h"
 #include "core/plan/stage_passes.h"
 #include "core/program/assign_buffers.h"
 #include "core/program/kernel_chooser.h"
@@ -188,6 +189,10 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   ASSIGN_OR_RETURN(run.plan, CompleteParts(plan, graphs, ranks));
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
     run.notes.push_back(std::move(note));
+  }
+  ASSIGN_OR_RETURN(const SliceDecisions slices, FindSlices(run.plan.stages(0), graphs));
+  if (!slices.parameters.empty()) {
+    ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, slices));
   }
   KernelChooser chooser(&catalogue, plan.kernels());
   ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(run.plan.stages(0), graphs, ranks));

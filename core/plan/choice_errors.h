@@ -1,0 +1,30 @@
+// The errors of a choice of a Plan: its path names nothing, or what it says does not fit.
+#ifndef TESSERA_CORE_PLAN_CHOICE_ERRORS_H_
+#define TESSERA_CORE_PLAN_CHOICE_ERRORS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/graph/graph.h"
+#include "core/plan/path_pattern.h"
+#include "core/proto/plan.pb.h"
+
+namespace tessera {
+
+// Whether the stage was completed for other Graphs too, so that its choices may match nothing in
+// these.
+bool HasOtherGraphs(const Stage& stage, absl::Span<const Graph> graphs);
+
+// InvalidArgument: no `kind` of the Graphs matches. Suggests one of `paths` that is near.
+absl::Status UnmatchedPath(const PathPattern& pattern, absl::string_view kind,
+                           const std::vector<std::string>& paths, absl::Span<const Graph> graphs);
+
+// An error of the choice of this kind and path: "the Plan's store 'wte.weight': ...".
+absl::Status InChoice(absl::string_view choice, absl::string_view path, const absl::Status& status);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PLAN_CHOICE_ERRORS_H_

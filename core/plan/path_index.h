@@ -1,0 +1,34 @@
+// The paths that the choices of a Plan may name.
+#ifndef TESSERA_CORE_PLAN_PATH_INDEX_H_
+#define TESSERA_CORE_PLAN_PATH_INDEX_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "core/plan/path_pattern.h"
+
+namespace tessera {
+
+// Numbers paths in the order in which they are added. Thread safety: const methods may run
+// concurrently.
+class PathIndex {
+ public:
+  // `origin` is the path of what this is a slice of, which names all of its slices; or `path`.
+  void Add(absl::string_view path, absl::string_view origin);
+  // Whether a path, or the origin of one, is this.
+  bool Has(absl::string_view path) const { return numbers_.contains(path); }
+  const std::vector<std::string>& paths() const { return paths_; }
+
+  // The numbers of the paths that match or whose origins do, rising.
+  std::vector<int> Matching(const PathPattern& pattern) const;
+
+ private:
+  std::vector<std::string> paths_, origins_;
+  absl::flat_hash_map<std::string, std::vector<int>> numbers_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PLAN_PATH_INDEX_H_

@@ -1,0 +1,138 @@
+// Writes a Graph in which values are split in time: ops run once for each part of an axis, one part
+// after another. Micro-batches and slices of parameters are such splits, and share this code.
+#ifndef TESSERA_CORE_PLAN_TIME_SPLIT_WRITER_H_
+#define TESSERA_CORE_PLAN_TIME_SPLIT_WRITER_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/graph/graph.h"
+#include "core/layout/layout.h"
+
+namespace tessera {
+
+// Parts that follow each other in time: the micro-batches of a step, or the slices of a parameter.
+struct TimeAxis {
+  // Of the paths of an op and its outputs in part k: "@1", "[64:128]".
+  std::vector<std::string> suffixes;
+  // Of the path of the sum of parts 0 to k: "@0..1", "[0:128]".
+  std::vector<std::string> sum_suffixes;
+
+  int64_t parts() const { return static_cast<int64_t>(suffixes.size()); }
+};
+
+// How the values of a Graph are split. A value that is B there is one value, the full one. S: each
+// part of the axis has a part of it; they follow each other along the dimension, and the last ones
+// may be shorter. P: each part has a value of the full shape, and the full value is the sum (the
+// maximum, the log-sum-exp) of them.
+struct TimeSplit {
+  std::vector<TimeAxis> axes;
+  std::vector<AxisLayout> values;  // by value
+  std::vector<int> axis;           // by value: along which it is split or partial
+  std::vector<bool> gathered;      // by value: the full value is made when all parts are there
+};
+
+struct TimeSplitOptions {
+  absl::string_view rewriting;  // "slices": in errors, and in the paths of ops that split a value
+  // Whether an op that the rewriting adds has its kind at the end of its path, so that the op has
+  // another path than the value that it makes.
+  bool own_paths = false;
+  // Notes in an op that it is part `part` of `old`, an op of the Graph that is read.
+  std::function<void(const Op& old, int64_t part, Op& op)> mark;
+};
+
+// Ids of the Graph that is read are called `old`. Not thread-safe. What is passed must outlive it.
+class TimeSplitWriter {
+ public:
+  TimeSplitWriter(const Graph& graph, const TimeSplit& split, TimeSplitOptions options);
+
+  Graph& out() { return out_; }
+  // By old value: the full one; kNone until it is there.
+  std::vector<ValueId>& full() { return full_; }
+  // Adds the next part of an input or a state.
+  void AddPart(ValueId old, ValueId part) { local_[old].push_back(part); }
+  // The parts that an op has been written for so far.
+  int64_t PartsWritten(OpId old) const { return static_cast<int64_t>(ops_[old].size()); }
+
+  // The full value. That of an input or a state is made of its parts if something needs it.
+  ValueId Full(ValueId old);
+  // The part of a value in a layout: an activation, or a gradient, with the part's path.
+  Value PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part) const;
+  // The value that a part reads in the layout `wanted`: all of it, its part, or a part of the full
+  // value.
+  ValueId Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part);
+
+  // Writes an op that runs once, on full values.
+  void WriteFull(OpId old);
+  // Writes part `part` of an op, which reads its inputs in the layouts `wanted`. Parts are written
+  // in order. After the last, outputs are gathered that must be.
+  absl::Status WritePart(OpId old, absl::Span<const AxisLayout> wanted, int axis, int64_t part);
+
+  // Says of gradients what they are gradients of. A gradient may stand before that, so this comes
+  // last.
+  void LinkGradients();
+
+ private:
+  static constexpr int64_t kAll = -1;
+  // A value or an op that repeats an old one, in a part of an axis or (kAll) once.
+  struct Copy {
+    int32_t id, old;
+    int axis;
+    int64_t part;
+  };
+  struct PartKey {
+    ValueId old;
+    int axis, dim;
+    int64_t unit;
+    template <typename H>
+    friend H AbslHashValue(H h, const PartKey& key) {
+      return H::combine(std::move(h), key.old, key.axis, key.dim, key.unit);
+    }
+    friend bool operator==(const PartKey& a, const PartKey& b) {
+      return a.old == b.old && a.axis == b.axis && a.dim == b.dim && a.unit == b.unit;
+    }
+  };
+
+  bool HasParts(ValueId old, int axis) const {
+    return !local_[old].empty() && split_.axis[old] == axis;
+  }
+  // The elements of an old value that a part has in a layout, within that value.
+  Region RegionOf(ValueId old, const AxisLayout& layout, int axis, int64_t part,
+                  Shape* extent) const;
+  ValueId CopyIn(int axis, int64_t part, ValueId old) const;
+  OpId GradientOf(const Copy& copy) const;
+  void NoteCopies(OpId id, OpId old, int axis, int64_t part);
+
+  std::string FreePath(std::string path) const;
+  // Appends an op of one output that is not in the Graph that is read. The output has `like`'s type
+  // and role.
+  ValueId Append(absl::string_view kind, const Value& like, std::string path,
+                 std::vector<ValueId> inputs, Attributes attributes, Phase phase);
+  ValueId Part(ValueId old, const AxisLayout& layout, int axis, int64_t part);
+  void Gather(ValueId old, int axis, int64_t part, Phase phase);
+  ValueId Accumulate(AxisLayout::Reduction reduction, const Value& like, const std::string& path,
+                     ValueId sum, ValueId term, Phase phase);
+  absl::Status CheckTypes(const Op& op, absl::Span<const TensorType> outputs) const;
+
+  const Graph& graph_;
+  const TimeSplit& split_;
+  const TimeSplitOptions options_;
+  Graph out_;
+  std::vector<ValueId> full_;                // by old value; kNone until it is there
+  std::vector<std::vector<ValueId>> local_;  // by old value: its parts so far
+  std::vector<std::vector<OpId>> ops_;       // by old op: its parts so far, or the only one
+  std::vector<int> op_axis_;                 // by old op: kNone: it runs once
+  absl::flat_hash_map<PartKey, std::vector<ValueId>> parts_;
+  std::vector<Copy> copied_values_, copied_ops_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PLAN_TIME_SPLIT_WRITER_H_
