@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
@@ -121,7 +122,7 @@ absl::Status LoadOne(const Checkpoint& checkpoint, const StateEntry& saved, cons
     RETURN_IF_ERROR(ForEachStoredShard(
         part.shard.Part(first, first + count), order, [&](const StateShard& stored, int64_t begin) {
           return checkpoint.ReadShard(
-              state.path, stored,
+              state.origin, stored,
               absl::MakeSpan(read).subspan(begin * saved_size, stored.size() * saved_size));
         }));
     if (!same) Convert(saved.type.dtype, read, state.type.dtype, converted);
@@ -134,15 +135,21 @@ absl::string_view RoleOf(const StateInfo& state) {
   return state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
 }
 
-std::vector<StateEntry> EntriesOf(absl::Span<const StateInfo> states) {
-  std::vector<StateEntry> entries;
-  entries.reserve(states.size());
-  for (const StateInfo& state : states) {
-    entries.push_back(
-        {state.path, absl::StrCat(RoleOf(state)), {state.type.dtype, GlobalShape(state)}});
+// The states that a checkpoint has of a run's, which may be slices of them.
+struct SavedStates {
+  explicit SavedStates(absl::Span<const StateInfo> states) {
+    absl::flat_hash_map<absl::string_view, int> known;
+    for (const StateInfo& state : states) {
+      const auto [it, added] = known.try_emplace(state.origin, static_cast<int>(entries.size()));
+      entry_of.push_back(it->second);
+      if (!added) continue;
+      entries.push_back(
+          {state.origin, absl::StrCat(RoleOf(state)), {state.type.dtype, GlobalShape(state)}});
+    }
   }
-  return entries;
-}
+  std::vector<StateEntry> entries;
+  std::vector<int> entry_of;  // by state
+};
 
 // The number of parts of a flat group that hold elements of a member.
 int64_t PartsHolding(const FlatRule& flat) {
@@ -167,7 +174,7 @@ bool Convertible(DType a, DType b) { return a == b || (IsFloating(a) && IsFloati
 
 absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh) {
   CheckpointContents contents;
-  contents.state = EntriesOf(states);
+  contents.state = SavedStates(states).entries;
   absl::Status status = CheckContents(contents);
   if (status.ok()) {
     int64_t shards = 0;
@@ -189,7 +196,7 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
   contents.data = request.data;
   contents.plan = request.plan;
   contents.config = request.config;
-  contents.state = EntriesOf(engine.states());
+  contents.state = SavedStates(engine.states()).entries;
   SaveOptions options;
   options.keep = request.keep;
   return CheckpointSave::Begin(request.run_folder, std::move(contents), options);
@@ -197,17 +204,20 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
 
 ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder) {
   const std::vector<StateInfo>& states = engine.states();
+  const SavedStates saved(states);
   std::vector<OwnedShard> shards;
-  std::vector<StatePart> parts;  // of each shard
+  std::vector<const StateInfo*> shard_of;  // by shard
+  std::vector<StatePart> parts;            // by shard
   for (size_t i = 0; i < states.size(); ++i) {
     StatePart part = PartOf(engine, states[i]);
     if (!part.saves) continue;
-    shards.push_back({static_cast<int>(i), part.shard});
+    shards.push_back({saved.entry_of[i], part.shard});
+    shard_of.push_back(&states[i]);
     parts.push_back(std::move(part));
   }
-  return WriteShards(folder, engine.options().rank.rank, ranks, EntriesOf(states), shards,
+  return WriteShards(folder, engine.options().rank.rank, ranks, saved.entries, shards,
                      [&](int shard, int64_t byte_offset, absl::Span<char> out) {
-                       const StateInfo& state = states[shards[shard].state];
+                       const StateInfo& state = *shard_of[shard];
                        return ReadElements(state, parts[shard],
                                            byte_offset / SizeOf(state.type.dtype), out, engine);
                      });
@@ -218,25 +228,25 @@ absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
   ASSIGN_OR_RETURN(const StoredOrders orders, StoredOrders::Create(checkpoint, model));
   absl::flat_hash_set<absl::string_view> known;
   for (const StateInfo& state : states) {
-    known.insert(state.path);
-    const absl::StatusOr<const StateEntry*> saved = checkpoint.Find(state.path);
+    known.insert(state.origin);
+    const absl::StatusOr<const StateEntry*> saved = checkpoint.Find(state.origin);
     if (!saved.ok()) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the checkpoint ", checkpoint.folder(), " has no state '", state.path,
+          "the checkpoint ", checkpoint.folder(), " has no state '", state.origin,
           "', which this run has as ", TypeToString({state.type.dtype, GlobalShape(state)})));
     }
     if ((*saved)->role != RoleOf(state)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "the checkpoint ", checkpoint.folder(), " has the state '", state.path, "' in the role '",
-          (*saved)->role, "', this run in the role '", RoleOf(state), "'"));
+          "the checkpoint ", checkpoint.folder(), " has the state '", state.origin,
+          "' in the role '", (*saved)->role, "', this run in the role '", RoleOf(state), "'"));
     }
-    const absl::Span<const int> order = orders.Find(state.path);
+    const absl::Span<const int> order = orders.Find(state.origin);
     const TensorType type = {state.type.dtype, GlobalShape(state)};
     if ((*saved)->type.shape != StoredShape(type.shape, order) ||
         !Convertible((*saved)->type.dtype, type.dtype)) {
       const TensorType stored = {type.dtype, StoredShape(type.shape, order)};
       return absl::FailedPreconditionError(absl::StrCat(
-          "the checkpoint ", checkpoint.folder(), " has the state '", state.path, "' as ",
+          "the checkpoint ", checkpoint.folder(), " has the state '", state.origin, "' as ",
           TypeToString((*saved)->type), ", this run as ", TypeToString(type),
           order.empty() ? ""
                         : absl::StrCat(", which that version of the model's states holds as ",
@@ -259,23 +269,25 @@ absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint,
   ASSIGN_OR_RETURN(const StoredOrders orders, StoredOrders::Create(checkpoint, model));
   std::vector<std::string> notes;
   std::string first_transposed;
-  int64_t num_transposed = 0;
+  absl::flat_hash_set<absl::string_view> transposed;
   for (const StateInfo& state : engine.states()) {
-    ASSIGN_OR_RETURN(const StateEntry* saved, checkpoint.Find(state.path));
+    ASSIGN_OR_RETURN(const StateEntry* saved, checkpoint.Find(state.origin));
     if (saved->type.dtype != state.type.dtype && notes.empty()) {
       notes.push_back(absl::StrCat("the checkpoint holds ", DTypeName(saved->type.dtype),
                                    ", this device keeps ", DTypeName(state.type.dtype),
                                    ": state is converted"));
     }
-    const absl::Span<const int> order = orders.Find(state.path);
-    if (!order.empty() && num_transposed++ == 0) first_transposed = state.path;
+    const absl::Span<const int> order = orders.Find(state.origin);
+    if (!order.empty() && transposed.empty()) first_transposed = state.origin;
+    if (!order.empty()) transposed.insert(state.origin);
     RETURN_IF_ERROR(LoadOne(checkpoint, *saved, state, order, engine));
   }
-  if (num_transposed > 0) {
-    notes.push_back(absl::StrCat("the checkpoint holds version ", checkpoint.state_version(),
-                                 " of the model's states, and this is version ",
-                                 model.state_version(), ": '", first_transposed, "' and ",
-                                 Counted(num_transposed - 1, "other state"), " are transposed"));
+  if (!transposed.empty()) {
+    notes.push_back(absl::StrCat(
+        "the checkpoint holds version ", checkpoint.state_version(),
+        " of the model's states, and this is version ", model.state_version(), ": '",
+        first_transposed, "' and ",
+        Counted(static_cast<int64_t>(transposed.size()) - 1, "other state"), " are transposed"));
   }
   return notes;
 }

@@ -143,12 +143,23 @@ std::string Encode(const std::vector<double>& values, DType dtype) {
   return bytes;
 }
 
+// The position of each state's origin among the recorded states: slices of one share it.
+std::vector<int> OriginNumbers(const Engine& engine) {
+  std::vector<int> numbers;
+  absl::flat_hash_map<std::string, int> known;
+  for (const StateInfo& state : engine.states()) {
+    numbers.push_back(known.emplace(state.origin, static_cast<int>(known.size())).first->second);
+  }
+  return numbers;
+}
+
 absl::Status FillStates(Engine& engine, const std::function<double(double)>& value) {
   const Mesh& mesh = engine.run().programs[0].mesh;
   const int rank = engine.options().rank.rank;
+  const std::vector<int> numbers = OriginNumbers(engine);
   for (size_t i = 0; i < engine.states().size(); ++i) {
     const StateInfo& state = engine.states()[i];
-    std::vector<double> buffer = BufferOf(state, static_cast<int>(i), mesh, rank);
+    std::vector<double> buffer = BufferOf(state, numbers[i], mesh, rank);
     for (double& each : buffer) each = value(each);
     RETURN_IF_ERROR(engine.WriteState(state, 0, Encode(buffer, state.type.dtype)));
   }
@@ -162,7 +173,8 @@ void ExpectParts(Engine& engine, const std::string& job) {
       engine.states(), [](const StateInfo& state) { return state.part.has_value(); });
   const auto flats = absl::c_count_if(
       engine.states(), [](const StateInfo& state) { return state.flat.has_value(); });
-  EXPECT_EQ(parts > 0, sharded || absl::StrContains(job, "tensor")) << job;
+  const bool sliced = absl::StrContains(job, "slices");
+  EXPECT_EQ(parts > 0, sharded || sliced || absl::StrContains(job, "tensor")) << job;
   EXPECT_EQ(flats > 0, sharded) << job;
 }
 
@@ -195,10 +207,10 @@ absl::Status LoadOnRank(Engine& engine, const Model& model, const Checkpoint& ch
   EXPECT_THAT(absl::StrJoin(notes, "; "), note);
   const Mesh& mesh = engine.run().programs[0].mesh;
   const int rank = engine.options().rank.rank;
+  const std::vector<int> numbers = OriginNumbers(engine);
   for (size_t i = 0; i < engine.states().size(); ++i) {
     const StateInfo& state = engine.states()[i];
-    const std::string expected =
-        Encode(BufferOf(state, static_cast<int>(i), mesh, rank), state.type.dtype);
+    const std::string expected = Encode(BufferOf(state, numbers[i], mesh, rank), state.type.dtype);
     std::string bytes(expected.size(), '\0');
     RETURN_IF_ERROR(engine.ReadState(state, 0, absl::MakeSpan(&bytes[0], bytes.size())));
     if (bytes != expected) {
@@ -226,6 +238,18 @@ std::vector<Job> Jobs() {
   }
   for (const std::string& mixed : {plans + "data_tensor_parallel", plans + "hybrid_sharded"}) {
     jobs.push_back({mixed + " on 4", ReadPlanFile(mixed + ".textproto"), 4});
+  }
+  // Slices along rows and columns, of qkv by heads; some are stored split.
+  const Plan slices = ParsePlan(R"text(stages {
+      slice { path: "wte.weight" dimension: 0 count: 5 }
+      slice { path: "blocks.*.attn.qkv.weight" dimension: 0 count: 2 }
+      slice { path: "blocks.*.mlp.proj.weight" dimension: 1 count: 3 } })text");
+  jobs.push_back({"slices in one process", slices, 1});
+  for (const std::string& file :
+       {plans + "data_parallel", plans + "fully_sharded", plans + "tensor_parallel"}) {
+    Plan plan = ReadPlanFile(file + ".textproto");
+    plan.mutable_stages(0)->MergeFrom(slices.stages(0));
+    jobs.push_back({absl::StrCat(file, " with slices on 3"), plan, 3});
   }
   return jobs;
 }
