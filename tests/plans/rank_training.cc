@@ -165,7 +165,7 @@ class Rank {
       const Held held = HeldOf(program(), state.updated, world_.rank());
       std::vector<double> local(held.buffer_elements());
       RETURN_IF_ERROR(engine_->ReadStateValues(kTrain, state.path, absl::MakeSpan(local)));
-      RETURN_IF_ERROR(states.Add(state.path, held, local));
+      RETURN_IF_ERROR(states.Add(state.origin, held, local));
     }
     return absl::OkStatus();
   }
