@@ -1,9 +1,13 @@
 // The Plans of docs/plans, completed for a GPT as the training tool records it.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/kernels/reference/backend.h"
@@ -102,6 +106,55 @@ TEST(GptPlansTest, TensorParallelCommunicatesTwicePerBlockAndDirection) {
   EXPECT_THAT(CollectivesOfBlock(program, Phase::kBackward),
               ElementsAre("blocks.1.ln2.layer_norm.grad.all_reduce",
                           "blocks.1.ln1.layer_norm.grad.all_reduce"));
+}
+
+CompiledRun CompiledWith(const std::string& stage, const Backend& backend, int ranks) {
+  auto run =
+      CompileRun(RecordGpt(2, 4, 32, 4),
+                 ParsePlan(absl::StrCat("stages { mesh { name: 'data' } "
+                                        "store { path: 'tokens|targets' layout: 'data: S(0)' }",
+                                        stage, "}")),
+                 backend, ranks);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return *std::move(run);
+}
+
+// The most buffers that hold gathered values of this parameter, or its slices, at one time.
+int MostGathered(const Program& program, const std::string& parameter) {
+  int most = 0;
+  for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
+    most = std::max<int>(most, absl::c_count_if(program.buffers, [&](const Buffer& buffer) {
+                           return absl::StartsWith(buffer.path, parameter) &&
+                                  absl::EndsWith(buffer.path, ".all_gather") && buffer.first <= i &&
+                                  i <= buffer.last;
+                         }));
+  }
+  return most;
+}
+
+// Large weights that are stored split and gathered slice by slice: the planned peak is smaller by
+// most of a weight.
+TEST(GptPlansTest, OneSliceIsGatheredAtATime) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const std::string stores = R"text(
+    store { path: "blocks.*.mlp.fc.weight" layout: "data: S(0)" }
+    store { path: "blocks.*.mlp.proj.weight" layout: "data: S(1)" })text";
+  const CompiledRun full = CompiledWith(stores, *backend, 4);
+  const CompiledRun sliced = CompiledWith(stores + R"text(
+    slice { path: "blocks.*.mlp.fc.weight" dimension: 0 count: 8 }
+    slice { path: "blocks.*.mlp.proj.weight" dimension: 1 count: 8 })text",
+                                          *backend, 4);
+  const int64_t weight_bytes = 128 * 512 * 8;
+  for (const char* name : {kTrain, kEvaluate, kGenerate}) {
+    const Program& program = *sliced.FindProgram(name);
+    EXPECT_EQ(MostGathered(program, "blocks.1.mlp.fc.weight"), 1) << name;
+    EXPECT_EQ(MostGathered(program, "blocks.1.mlp.proj.weight"), 1) << name;
+    const int64_t less = full.FindProgram(name)->arena_bytes() - program.arena_bytes();
+    EXPECT_GT(less, weight_bytes / 2) << name;
+    std::cout << name << ": " << full.FindProgram(name)->arena_bytes() << " bytes, in slices "
+              << program.arena_bytes() << "\n";
+  }
+  EXPECT_EQ(sliced.state_bytes, full.state_bytes);
 }
 
 // 96 layers on 8 x 8 ranks, and 12 beside them: the time is printed for both.

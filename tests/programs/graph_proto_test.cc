@@ -10,6 +10,7 @@
 
 #include "core/ops/operator_list.h"
 #include "core/plan/rewrite.h"
+#include "core/plan/slices.h"
 #include "core/train/programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,7 +21,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// All Graphs of a run: recorded, and rewritten into 2 micro-batches with recomputation.
+// The Graphs with slices of their head or embedding, by words.
+std::vector<Graph> SlicedGraphs(const std::vector<Graph>& graphs) {
+  Stage stage;
+  SliceChoice& slice = *stage.add_slice();
+  slice.set_path("head.weight|wte.weight");
+  slice.set_count(3);
+  return SliceGraphs(graphs, FindSlices(stage, graphs).value()).value();
+}
+
+// All Graphs of a run: recorded, in slices, and rewritten into 2 micro-batches with recomputation.
 std::vector<Graph> GraphsOf(const std::string& model) {
   RunConfig config;
   config.set_batch(4);
@@ -33,9 +43,11 @@ std::vector<Graph> GraphsOf(const std::string& model) {
   std::vector<Graph> graphs = RecordRun(*MakeModel(model), config, RunParts::kAll).value();
   const Plan plan = MakePlan(config, graphs);
   const size_t recorded = graphs.size();
+  for (Graph& sliced : SlicedGraphs(graphs)) graphs.push_back(std::move(sliced));
   for (size_t i = 0; i < recorded; ++i) {
     const PlanPart& part = plan.stages(0).parts(static_cast<int>(i));
     graphs.push_back(RewriteGraph(graphs[i], part).value());
+    graphs.push_back(RewriteGraph(graphs[recorded + i], part).value());
     if (part.micro_batches() > 1) {
       graphs.push_back(RewriteGraph(graphs[i], part, {"tokens", "targets"}).value());
     }
@@ -57,13 +69,20 @@ TEST(GraphProtoTest, EveryGraphOfEveryModelIsReadAsItWasWritten) {
       EXPECT_EQ(read->blocks(), graph.blocks());
       for (const State& state : graph.states()) {
         ASSERT_NE(read->FindState(state.path), nullptr) << state.path;
+        EXPECT_EQ(read->FindState(state.path)->origin, state.origin) << state.path;
+        EXPECT_EQ(read->FindState(state.path)->region.start, state.region.start) << state.path;
         EXPECT_EQ(read->FindState(state.path)->updated, state.updated) << state.path;
       }
-      for (const Op& op : graph.ops()) EXPECT_FALSE(read->PathIsFree(op.path)) << op.path;
+      for (size_t i = 0; i < graph.ops().size(); ++i) {
+        const Op& op = graph.ops()[i];
+        EXPECT_FALSE(read->PathIsFree(op.path)) << op.path;
+        EXPECT_EQ(read->ops()[i].slice_of, op.slice_of) << op.path;
+        EXPECT_EQ(read->ops()[i].slice, op.slice) << op.path;
+      }
       ++graphs;
     }
   }
-  EXPECT_EQ(graphs, 4 * (4 + 4 + 2));
+  EXPECT_EQ(graphs, 4 * (4 + 4 + 4 + 4 + 2));
 }
 
 class BadGraphProto : public ::testing::Test {

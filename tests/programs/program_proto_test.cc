@@ -39,7 +39,12 @@ CompiledRun Compile(const std::string& model, const Backend& backend, int64_t mi
   const std::unique_ptr<Model> made = MakeModel(model);
   auto graphs = RecordRun(*made, config, RunParts::kAll);
   EXPECT_TRUE(graphs.ok()) << graphs.status();
-  const Plan plan = MakePlan(config, *graphs);
+  Plan plan = MakePlan(config, *graphs);
+  if (micro_batches > 1) {
+    SliceChoice& slice = *plan.mutable_stages(0)->add_slice();
+    slice.set_path("head.weight|wte.weight");
+    slice.set_count(3);
+  }
   auto run = CompileRun(*std::move(graphs), plan, backend);
   EXPECT_TRUE(run.ok()) << run.status();
   return *std::move(run);
@@ -59,6 +64,9 @@ TEST(ProgramProto, EveryProgramOfEveryModelIsReadAsItWasWritten) {
           ASSERT_TRUE(read.ok()) << model << ": " << read.status();
           EXPECT_EQ(read->ToString(), program.ToString()) << model;
           EXPECT_EQ(ToProto(*read).SerializeAsString(), bytes) << model;
+          for (size_t i = 0; i < program.states.size(); ++i) {
+            EXPECT_EQ(read->states[i].origin, program.states[i].origin);
+          }
           EXPECT_TRUE(VerifyProgram(*read).ok()) << VerifyProgram(*read);
         }
       }
