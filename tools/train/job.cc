@@ -1,11 +1,19 @@
 #include "tools/train/job.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "collectives/host_identity.h"
+#include "collectives/net/proof.h"
 #include "collectives/rendezvous/environment.h"
+#include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 
@@ -37,7 +45,24 @@ absl::StatusOr<std::unique_ptr<Job>> Job::OfThreads(comm::World* world) {
 absl::Status Job::JoinWorld(comm::World* world) {
   world_ = world;
   ASSIGN_OR_RETURN(ranks_, Ranks::Create(world));
+  ASSIGN_OR_RETURN(report_name_, ranks_->FromFirst([]() -> absl::StatusOr<std::string> {
+    return absl::StrCat("tessera-report-", comm::RandomSecret());
+  }));
   return FindHosts();
+}
+
+// A name of the abstract namespace belongs to one socket of the host, until its process ends.
+bool Job::ClaimReport() {
+  if (world_ == nullptr) return true;
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  TESSERA_CHECK(report_name_.size() + 1 < sizeof(address.sun_path));
+  std::memcpy(address.sun_path + 1, report_name_.data(), report_name_.size());
+  const size_t bytes = offsetof(sockaddr_un, sun_path) + 1 + report_name_.size();
+  report_ = FileDescriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return bind(report_.get(), reinterpret_cast<const sockaddr*>(&address),
+              static_cast<socklen_t>(bytes)) == 0 ||
+         errno != EADDRINUSE;
 }
 
 absl::Status Job::FindHosts() {

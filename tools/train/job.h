@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/connected_world.h"
+#include "core/posix/file_descriptor.h"
 #include "core/train/ranks.h"
 
 namespace tessera {
@@ -33,6 +34,10 @@ class Job {
   // For the user.
   const std::vector<std::string>& notes() const { return notes_; }
 
+  // Of ranks that find an error at the same time, one reports it. Returns true for the first rank
+  // of this host that calls it.
+  bool ClaimReport();
+
   // The last call: this rank is done, or cannot go on because of an error, which ends the others.
   absl::Status Leave(const absl::Status& why);
 
@@ -45,6 +50,8 @@ class Job {
   std::unique_ptr<Ranks> ranks_;                     // destroyed before the world
   int ranks_of_host_ = 1;
   std::vector<std::string> notes_;
+  std::string report_name_;  // of a socket, random and the same on all ranks
+  FileDescriptor report_;    // bound to that name: this rank reports
 };
 
 }  // namespace tessera

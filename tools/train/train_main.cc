@@ -284,16 +284,18 @@ void PrintError(absl::string_view message) {
 }
 
 // A rank that does not report an error lets the one that does end first: a launcher names that one.
-constexpr std::chrono::milliseconds kReporterEndsFirst{200};
+constexpr std::chrono::milliseconds kReporterEndsFirst{400};
 // The same for an error before the ranks are connected, which rank 0 reports. mpirun ends the
 // others after a second.
 constexpr std::chrono::milliseconds kFirstReports{2000};
 
 // Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
-// all ranks have, rank 0 reports; an error of one rank is reported by that one.
+// all ranks have, rank 0 reports; an error of one rank is reported by that one, and one that
+// several find at the same time, as the death of another, by the first.
 int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
-  const bool reports = IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error);
+  const bool reports =
+      IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
   if (reports) {
     std::fflush(stdout);
     const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
