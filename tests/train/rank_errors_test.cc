@@ -1,7 +1,5 @@
 // Mistakes of a user who starts several ranks: one line, and nothing is written.
-#include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -13,10 +11,7 @@
 namespace tessera {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 namespace fs = std::filesystem;
 
@@ -38,37 +33,83 @@ TEST(RankErrorsTest, RanksWithOtherFlagsOrModelsAreNamed) {
                  "[0] error: rank 1: ");
 }
 
-TEST(RankErrorsTest, APlanThatDoesNotFitIsOneLine) {
-  const auto run = [](const std::string& plan, const std::vector<std::string>& more) {
-    std::vector<std::string> flags = more;
-    flags.push_back("--out=" + NewFolder() + "/run");
-    return RunProgram(GptProgram(), OnRanks(2, plan, flags));
-  };
-  ExpectOneError(run(PlanFile("mesh { name: \"data\" size: 3 }"), {}), "the Plan's mesh: ");
-  ExpectOneError(run(PlanFile("parts { graph: \"train\" }"), {}),
-                 "the Plan has no mesh for the 2 ranks of the job");
-  ExpectOneError(run("/no/such/plan", {}), "cannot read the Plan /no/such/plan: No such file");
-  ExpectOneError(run(PlanFile("mesh { nmae: \"data\" }"), {}),
-                 "plan.textproto: is no Plan: line 2: ");
-  ExpectOneError(
-      run(PlanFile("mesh { name: \"data\" } store { path: \"wtf\" layout: \"data: S(0)\" }"), {}),
-      "wtf");
-  const std::string part = "mesh { name: \"data\" } parts { graph: \"train\" micro_batches: 2 ";
-  ExpectOneError(run(PlanFile(part + "}"), {"--micro_batches=4"}),
-                 "--micro_batches is 4, and the Plan says 2 for graph 'train'");
-  ExpectOneError(run(PlanFile(part + "recompute: \"blocks.0\" }"), {"--recompute=none"}),
-                 "--recompute is none, and the Plan says that blocks are recomputed");
-  EXPECT_EQ(run(PlanFile(part + "}"), {"--micro_batches=2"}).code, 0);
+// Runs two ranks with the Plan. They fail with one line, which contains `part`, and write nothing.
+void ExpectPlanError(const std::string& plan, const std::vector<std::string>& more,
+                     const std::string& part) {
+  const std::string folder = NewFolder() + "/run";
+  std::vector<std::string> flags = more;
+  flags.push_back("--out=" + folder);
+  ExpectOneError(RunProgram(GptProgram(), OnRanks(2, plan, flags)), part);
+  EXPECT_FALSE(fs::exists(folder)) << part;
+}
 
-  // A completed Plan is for the Graphs that it was made for.
+TEST(RankErrorsTest, APlanThatDoesNotFitIsOneLine) {
+  ExpectPlanError("/no/such/plan", {}, "cannot read the Plan /no/such/plan: No such file");
+  ExpectPlanError(PlanFile("mesh { nmae: \"data\" }"), {}, "plan.textproto: is no Plan: line 2: ");
+  struct Case {
+    std::string stage;
+    std::string part;
+  };
+  for (const Case& each : std::vector<Case>{
+           {"mesh { name: 'data' size: 3 }", "the mesh (data: 3) has 3 ranks, but the job has 2"},
+           {"mesh { name: 'data' } mesh { name: 'model' }", "only one can take the ranks that "},
+           {"parts { graph: 'train' }", "the Plan has no mesh for the 2 ranks of the job"},
+           {"mesh { name: 'data' } store { path: 'wtf' layout: 'data: S(0)' }", "wtf"},
+           {"mesh { name: 'data' } store { path: 'tokens' layout: 'dtaa: S(0)' }",
+            "has no axis 'dtaa'; did you mean 'data'?"},
+           {"mesh { name: 'data' } store { path: 'tokens' layout: 'data: S(7)' }",
+            "layout 'data: S(7)' does not fit [4, 16]"},
+           {"mesh { name: 'data' } store { path: 'wte.weight' layout: 'data: P' }",
+            "holds partial values; a store is S or B"},
+           {"mesh { name: 'data' } operator { path: 'blocks.*.fc' signature: 'data: B, B -> B' }",
+            "no operator of the graphs 'initialise', 'train', 'evaluate' matches"},
+           {"mesh { name: 'data' } operator { path: 'blocks.0.mlp.fc.matmul' signature: "
+            "'data: S(9), S(9) -> P' }",
+            "which matmul does not have; it has B; S(0), B -> S(0); "},
+           {"mesh { name: 'data' } group { path: 'blocks.*' layout: 'data: S(0)' }",
+            "is no layout of a group; one looks like 'data: flat'"},
+           {"mesh { name: 'data' } pass { name: 'bukket_gradients' }",
+            "did you mean 'bucket_gradients'?"},
+           {"mesh { name: 'data' } pass { name: 'bucket_gradients' cap: '-3' }",
+            "cap: '-3' is no number of bytes above 0"},
+           {"mesh { name: 'data' } parts { graph: 'trian' micro_batches: 2 }",
+            "the Plan has a part for graph 'trian'; a run has initialise, train, evaluate, "
+            "generate; did you mean 'train'?"},
+           {"mesh { name: 'data' } parts { graph: 'train' micro_batches: 3 }",
+            "micro_batches is 3: it must divide batch, which is 4"},
+           {"mesh { name: 'data' } parts { graph: 'train' recompute: 'blocks.9' }",
+            "graph 'train' has no block 'blocks.9'; its blocks are blocks.0"},
+       }) {
+    ExpectPlanError(PlanFile(each.stage), {}, each.part);
+  }
+  // A Plan for another model.
+  ExpectPlanError(PlanFile("mesh { name: 'data' } store { path: 'layers.0.weight' layout: 'B' }"),
+                  {}, "layers.0.weight");
+}
+
+TEST(RankErrorsTest, FlagsBesideAPlanThatSaysOtherwise) {
+  const std::string part = "mesh { name: \"data\" } parts { graph: \"train\" micro_batches: 2 ";
+  ExpectPlanError(PlanFile(part + "}"), {"--micro_batches=4"},
+                  "--micro_batches is 4, and the Plan says 2 for graph 'train'");
+  ExpectPlanError(PlanFile(part + "recompute: \"blocks.0\" }"), {"--recompute=none"},
+                  "--recompute is none, and the Plan says that blocks are recomputed");
+  EXPECT_EQ(RunProgram(GptProgram(), OnRanks(2, PlanFile(part + "}"),
+                                             {"--micro_batches=2", "--out=" + NewFolder()}))
+                .code,
+            0);
+}
+
+TEST(RankErrorsTest, ACompletedPlanIsForItsOwnGraphs) {
   const std::string other = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(),
                        OnRanks(2, PlanFile(), {"--batch=8", "--dump=plan", "--out=" + other}))
                 .code,
             0);
   const std::string completed = other + "/dump/plan.textproto";
-  ExpectOneError(run(completed, {}), "the Plan was made for another graph '");
-  EXPECT_EQ(run(completed, {"--batch=8"}).code, 0);
+  ExpectPlanError(completed, {}, "the Plan was made for another graph '");
+  EXPECT_EQ(
+      RunProgram(GptProgram(), OnRanks(2, completed, {"--batch=8", "--out=" + NewFolder()})).code,
+      0);
 }
 
 TEST(RankErrorsTest, FlagsThatDoNotFitEachOther) {
@@ -86,6 +127,20 @@ TEST(RankErrorsTest, FlagsThatDoNotFitEachOther) {
                  "a run of 2 ranks needs a Plan: --plan=FILE");
   EXPECT_THAT(LaunchShell(2, CommandOf(GptProgram(), OnRanks(2, PlanFile(), {}))).err,
               HasSubstr("leave out --nproc"));
+  EXPECT_THAT(error({"--nproc=2", "--hosts=a,b,c"}),
+              HasSubstr("the hosts of 3 ranks, and --nproc"));
+  EXPECT_THAT(error({"--nproc=2", "--rendezvous=a:1"}), HasSubstr("leave it out beside --nproc"));
+}
+
+// Every rank found these, and printed them.
+TEST(RankErrorsTest, ErrorsBeforeRanksAreConnectedAreOneLine) {
+  ExpectPlanError(PlanFile(), {"--backend=smh"}, "[0] error: there is no backend 'smh': ");
+  ExpectPlanError(PlanFile(), {"--hosts=a,b", "--backend=shm"},
+                  "error: the ranks are on several hosts, and the backend shm is for one host");
+  ExpectPlanError(PlanFile(), {"--backend=tcp", "--interface=none0"},
+                  "'none0' is neither an address nor an interface of this host that is up");
+  const std::string command = CommandOf(GptProgram(), Tiny({"--bogus=1"}));
+  ExpectOneError(LaunchShell(3, command), "[0] error: there is no flag '--bogus'");
 }
 
 }  // namespace

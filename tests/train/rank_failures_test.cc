@@ -128,6 +128,8 @@ std::string ExpectEnd(const Fault& fault) {
   EXPECT_NE(ended.code, 0);
   EXPECT_THAT(ended.err, HasSubstr("rank " + std::to_string(fault.rank)));
   EXPECT_THAT(ProcessesOf(fault.ranks, folder), ::testing::IsEmpty());
+  // The launcher may repeat it below.
+  EXPECT_LE(CountOf("] error: ", ended.err.substr(0, ended.err.find("\nerror: "))), 1) << ended.err;
   std::cout << Describe(fault) << ": ended after " << seconds.count() << " s, with "
             << CountOf("] error: ", ended.err) << " errors of ranks\n";
   return ended.err;
@@ -138,7 +140,6 @@ TEST(RankFailuresTest, AKilledRankEndsTheOthersWithALine) {
     const std::string err = ExpectEnd({SIGKILL, 3, 1, backend, 0.1});
     EXPECT_THAT(err, HasSubstr("error: rank 1 failed first, killed by SIGKILL"));
     EXPECT_THAT(err, AllOf(HasSubstr("rank 1 (process "), HasSubstr(" died; waiting in ")));
-    EXPECT_LE(CountOf("] error: ", err), 2) << err;
   }
 }
 
@@ -151,7 +152,6 @@ TEST(RankFailuresTest, AStoppedRankEndsTheOthersWithinTheTimeOut) {
       EXPECT_THAT(err, AllOf(HasSubstr("rank " + std::to_string(rank) + " (process "),
                              AnyOf(HasSubstr(" did not come within 2 s"), HasSubstr(" died; ")),
                              HasSubstr("waiting in ")));
-      EXPECT_EQ(CountOf("] error: ", err.substr(0, err.find("\nerror: "))), 1) << err;
     }
   }
 }
