@@ -112,8 +112,9 @@ class Assignment {
   bool InPlaceAllowed(const Instruction& instruction, int32_t input, int32_t output) const {
     const ProgramValue& in = program_.values[input];
     const ProgramValue& out = program_.values[output];
-    if (in.type != out.type || in.packed != out.packed || !IsRowMajor(in.type.shape, in.strides) ||
-        !IsRowMajor(out.type.shape, out.strides)) {
+    // A slice begins elsewhere on each rank.
+    if (in.type != out.type || in.sliced_from != kNone || in.packed != out.packed ||
+        !IsRowMajor(in.type.shape, in.strides) || !IsRowMajor(out.type.shape, out.strides)) {
       return false;
     }
     // Only one of its inputs may touch that memory.
