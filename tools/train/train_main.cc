@@ -289,6 +289,14 @@ constexpr std::chrono::milliseconds kReporterEndsFirst{400};
 // others after a second.
 constexpr std::chrono::milliseconds kFirstReports{2000};
 
+// A signal shows that a rank has ended, and that its launcher ends the others.
+void LetReporterEndFirst() {
+  const auto end = std::chrono::steady_clock::now() + kReporterEndsFirst;
+  while (Interrupted() == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 // Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
 // all ranks have, rank 0 reports; an error of one rank is reported by that one, and one that
 // several find at the same time, as the death of another, by the first.
@@ -302,7 +310,7 @@ int EndJob(const absl::Status& error, Job& job) {
     PrintError(absl::StrCat(rank, error.message()));
   }
   job.Leave(error).IgnoreError();
-  if (!reports) std::this_thread::sleep_for(kReporterEndsFirst);
+  if (!reports) LetReporterEndFirst();
   return 1;
 }
 
