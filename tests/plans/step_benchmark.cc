@@ -101,7 +101,7 @@ class BenchmarkCollectives : public Collectives {
   std::vector<Call> started_;
 };
 
-// What a rank computes on: [rows, tokens].
+// The part of the batch that a rank computes on: [rows, tokens].
 struct RankBatch {
   int64_t rows = 0, tokens = 0;
 };

@@ -34,8 +34,8 @@ class Job {
   // For the user.
   const std::vector<std::string>& notes() const { return notes_; }
 
-  // Of ranks that find an error at the same time, one reports it. Returns true for the first rank
-  // of this host that calls it.
+  // Returns true for the first rank of this host that calls it: if several ranks find an error at
+  // the same time, that one reports it.
   bool ClaimReport();
 
   // The last call: this rank is done, or cannot go on because of an error, which ends the others.
