@@ -56,6 +56,26 @@ TEST(ResumeTest, TwentyStepsAreTenAndTen) {
   ExpectStepsTo(20, folder);
 }
 
+TEST(ResumeTest, SlicesAreThoseOfTheCheckpointUnlessAPlanIsNamed) {
+  const std::string folder = NewFolder(), plans = NewFolder();
+  const std::string sliced = "--plan=" + plans + "/sliced", none = "--plan=" + plans + "/none";
+  WriteFile(plans + "/sliced", R"(stages {
+      slice { path: "wte.weight" count: 3 }
+      slice { path: "blocks.*.mlp.*.weight" dimension: 1 count: 4 } })");
+  WriteFile(plans + "/none", "stages {}");
+  Result result = RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=10", sliced}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=20"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {sliced}));
+  result = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=30", none});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const auto files = FilesIn(folder + "/checkpoints/" + Name(30)), alone = WithoutAStop(30, {});
+  EXPECT_THAT(files.at("plan.textproto"), Not(HasSubstr("slice {")));
+  EXPECT_EQ(files.at("plan.textproto"), alone.at("plan.textproto"));
+  ExpectStepsTo(30, folder);
+}
+
 // Dropout is drawn by step, and AdamW counts its own steps: both numbers must be restored.
 TEST(ResumeTest, AKilledRunGoesOnBitForBit) {
   const std::string folder = NewFolder();

@@ -192,8 +192,11 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
     return NeedsPlan(ranks);
   }
   Plan plan = ours;
-  // A resumed run keeps its kernels: with others its results would not be the same bits.
+  // A resumed run keeps its kernels and slices: with others its results would not be the same bits.
   *plan.mutable_kernels() = saved.kernels();
+  if (saved.stages_size() > 0 && !HasMesh(saved)) {
+    *plan.mutable_stages(0)->mutable_slice() = saved.stages(0).slice();
+  }
   return plan;
 }
 
