@@ -38,7 +38,8 @@ class MicroBatchWriter {
         micro_batches_(split.axes[0].parts()),
         separate_(separate.begin(), separate.end()),
         writer_(graph, split,
-                {"micro_batches", /*own_paths=*/false, [](const Op& old, int64_t part, Op& op) {
+                {"micro_batches", /*own_paths=*/false, /*views_per_phase=*/false,
+                 [](const Op& old, int64_t part, Op& op) {
                    op.micro_batch = static_cast<int32_t>(part);
                  }}) {}
 

@@ -160,7 +160,8 @@ class SliceWriter {
         decisions_(decisions),
         layouts_(layouts),
         writer_(graph, layouts.split,
-                {"slices", /*own_paths=*/true, [](const Op& old, int64_t part, Op& op) {
+                {"slices", /*own_paths=*/true, /*views_per_phase=*/true,
+                 [](const Op& old, int64_t part, Op& op) {
                    op.slice_of = old.path;
                    op.slice = static_cast<int32_t>(part);
                  }}) {}
@@ -260,7 +261,8 @@ class SliceWriter {
       const AxisLayout layout = AxisLayout::Split(decisions_.parameters[axis].dimension);
       for (int64_t k = 0; k < decisions_.parameters[axis].count; ++k) {
         const State slice = SliceOf(state, axis, k);
-        const Tensor updated = out.tensor(writer_.Read(state.updated, layout, axis, k));
+        const Tensor updated =
+            out.tensor(writer_.Read(state.updated, layout, axis, k, Phase::kUpdate));
         written ? out.WriteState(slice, updated) : out.SetState(slice.path, updated);
       }
     }

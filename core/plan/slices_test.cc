@@ -108,9 +108,10 @@ TEST(SlicesTest, PartialResultsAreAddedUpInOrder) {
 %square.backward.fill: f32[] = fill() {dtype=f32, shape=[], value=2.0}
 %square.backward.multiply: f32[2, 4] = multiply(%square.grad, %square.backward.fill)
 %matmul.grad: f32[2, 4] = multiply(%square.backward.multiply, %matmul)
-%w.grad[0:1]: f32[4, 1] = matmul(%matmul.grad, %x[0:1]) {transpose_a=true, transpose_b=false}
-%w.grad[1:2]: f32[4, 1] = matmul(%matmul.grad, %x[1:2]) {transpose_a=true, transpose_b=false}
-%w.grad[2:3]: f32[4, 1] = matmul(%matmul.grad, %x[2:3]) {transpose_a=true, transpose_b=false}
+%x[0:1]_1: f32[2, 1], %x[1:2]_1: f32[2, 1], %x[2:3]_1: f32[2, 1] = split(%x) {axis=1, sizes=[1, 1, 1]}
+%w.grad[0:1]: f32[4, 1] = matmul(%matmul.grad, %x[0:1]_1) {transpose_a=true, transpose_b=false}
+%w.grad[1:2]: f32[4, 1] = matmul(%matmul.grad, %x[1:2]_1) {transpose_a=true, transpose_b=false}
+%w.grad[2:3]: f32[4, 1] = matmul(%matmul.grad, %x[2:3]_1) {transpose_a=true, transpose_b=false}
 %sum_squares[0:1]: f32[] = sum_squares(%w.grad[0:1])
 %sum_squares[1:2]: f32[] = sum_squares(%w.grad[1:2])
 %sum_squares[0:2]: f32[] = add(%sum_squares[0:1], %sum_squares[1:2])

@@ -129,8 +129,10 @@ ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::
 }
 
 // The part of a full value, split along a dimension.
-ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, int64_t part) {
-  std::vector<ValueId>& parts = parts_[{old, axis, layout.dim, layout.unit}];
+ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, int64_t part,
+                              Phase phase) {
+  const bool backward = options_.views_per_phase && phase != Phase::kForward;
+  std::vector<ValueId>& parts = parts_[{old, axis, layout.dim, layout.unit, backward}];
   if (!parts.empty()) return parts[part];
   const ValueId full = Full(old);
   std::vector<Value> outputs;
@@ -145,7 +147,7 @@ ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, i
   op.path = absl::StrCat(graph_.value(old).path, ".", options_.rewriting);
   op.attributes = {{"axis", static_cast<int64_t>(layout.dim)}, {"sizes", std::move(sizes)}};
   op.inputs = {full};
-  if (outputs[0].role == Role::kGradient) op.phase = Phase::kBackward;
+  if (backward || outputs[0].role == Role::kGradient) op.phase = Phase::kBackward;
   parts = out_.op(out_.AppendOp(std::move(op), outputs)).outputs;
   for (size_t k = 0; k < parts.size(); ++k) {
     copied_values_.push_back({parts[k], old, axis, static_cast<int64_t>(k)});
@@ -153,10 +155,11 @@ ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, i
   return parts[part];
 }
 
-ValueId TimeSplitWriter::Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part) {
+ValueId TimeSplitWriter::Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part,
+                              Phase phase) {
   if (wanted.broadcast()) return Full(old);
   if (wanted == split_.values[old] && HasParts(old, axis)) return local_[old][part];
-  return Part(old, wanted, axis, part);
+  return Part(old, wanted, axis, part, phase);
 }
 
 // --- Ops -----------------------------------------------------------------------------------------
@@ -186,7 +189,7 @@ absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> w
   Shape extent;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     input_regions.push_back(RegionOf(op.inputs[i], wanted[i], axis, part, &extent));
-    op.inputs[i] = Read(op.inputs[i], wanted[i], axis, part);
+    op.inputs[i] = Read(op.inputs[i], wanted[i], axis, part, op.phase);
   }
   std::vector<OpId> after;
   for (OpId earlier : op.after) {

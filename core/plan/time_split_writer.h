@@ -44,6 +44,9 @@ struct TimeSplitOptions {
   // Whether an op that the rewriting adds has its kind at the end of its path, so that the op has
   // another path than the value that it makes.
   bool own_paths = false;
+  // Whether the backward pass has views of its own of a full value. Where a kernel needs a copy of
+  // such a view, the forward pass's copy is then not kept for the backward pass.
+  bool views_per_phase = false;
   // Notes in an op that it is part `part` of `old`, an op of the Graph that is read.
   std::function<void(const Op& old, int64_t part, Op& op)> mark;
 };
@@ -65,9 +68,9 @@ class TimeSplitWriter {
   ValueId Full(ValueId old);
   // The part of a value in a layout: an activation, or a gradient, with the part's path.
   Value PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part) const;
-  // The value that a part reads in the layout `wanted`: all of it, its part, or a part of the full
-  // value.
-  ValueId Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part);
+  // The value that an op of this phase reads in a part in the layout `wanted`: all of it, its part,
+  // or a part of the full value.
+  ValueId Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part, Phase phase);
 
   // Writes an op that runs once, on full values.
   void WriteFull(OpId old);
@@ -91,12 +94,14 @@ class TimeSplitWriter {
     ValueId old;
     int axis, dim;
     int64_t unit;
+    bool backward;
     template <typename H>
     friend H AbslHashValue(H h, const PartKey& key) {
-      return H::combine(std::move(h), key.old, key.axis, key.dim, key.unit);
+      return H::combine(std::move(h), key.old, key.axis, key.dim, key.unit, key.backward);
     }
     friend bool operator==(const PartKey& a, const PartKey& b) {
-      return a.old == b.old && a.axis == b.axis && a.dim == b.dim && a.unit == b.unit;
+      return a.old == b.old && a.axis == b.axis && a.dim == b.dim && a.unit == b.unit &&
+             a.backward == b.backward;
     }
   };
 
@@ -115,7 +120,7 @@ class TimeSplitWriter {
   // and role.
   ValueId Append(absl::string_view kind, const Value& like, std::string path,
                  std::vector<ValueId> inputs, Attributes attributes, Phase phase);
-  ValueId Part(ValueId old, const AxisLayout& layout, int axis, int64_t part);
+  ValueId Part(ValueId old, const AxisLayout& layout, int axis, int64_t part, Phase phase);
   void Gather(ValueId old, int axis, int64_t part, Phase phase);
   ValueId Accumulate(AxisLayout::Reduction reduction, const Value& like, const std::string& path,
                      ValueId sum, ValueId term, Phase phase);

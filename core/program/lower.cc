@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/program/lowered_values.h"
@@ -32,6 +33,29 @@ std::vector<bool> NeededOps(const Graph& graph) {
   return needed;
 }
 
+// Returns by value the op that assembles it with the other slices, if nothing else reads it; kNone
+// otherwise. Empty if the Graph has no slices.
+std::vector<OpId> AssembliesOfSlices(const Graph& graph) {
+  const auto sliced = [](const Op& op) { return op.slice != kNone; };
+  if (absl::c_none_of(graph.ops(), sliced)) return {};
+  std::vector<int> readers(graph.values().size(), 0);
+  for (const Op& op : graph.ops()) {
+    for (ValueId input : op.inputs) ++readers[input];
+  }
+  for (const GraphOutput& output : graph.outputs()) ++readers[output.value];
+  for (const State& state : graph.states()) ++readers[state.updated];
+  std::vector<OpId> assemblies(graph.values().size(), kNone);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    if (!graph.op(id).kind->is_assembly()) continue;
+    for (ValueId input : graph.op(id).inputs) {
+      const OpId producer = graph.value(input).producer;
+      if (producer == kNone || !sliced(graph.op(producer)) || readers[input] != 1) continue;
+      assemblies[input] = id;
+    }
+  }
+  return assemblies;
+}
+
 class Lowering {
  public:
   // `finder` may be null on one rank.
@@ -39,6 +63,7 @@ class Lowering {
            RedistributionFinder* finder, KernelChooser& chooser)
       : graph_(graph),
         needed_(NeededOps(graph)),
+        assembly_of_(AssembliesOfSlices(graph)),
         builder_(graph.name(), std::move(mesh), &chooser),
         values_(graph, std::move(layouts), storage, needed_, finder, chooser.catalogue(),
                 &builder_) {}
@@ -74,6 +99,20 @@ class Lowering {
       RETURN_IF_ERROR(LowerKernel(id));
     }
     for (ValueId output : op.outputs) RETURN_IF_ERROR(values_.Complete(output));
+    if (!assembly_of_.empty()) RETURN_IF_ERROR(AssembleSlices(op));
+    return absl::OkStatus();
+  }
+
+  // Puts the outputs of a slice at once where they are assembled, so that the slices and the
+  // assembled value are not all in memory where a kernel cannot write a part of a larger tensor.
+  absl::Status AssembleSlices(const Op& op) {
+    for (ValueId output : op.outputs) {
+      const OpId assembly = assembly_of_[output];
+      if (assembly == kNone || !needed_[assembly]) continue;
+      const std::vector<ValueId>& inputs = graph_.op(assembly).inputs;
+      const size_t i = absl::c_find(inputs, output) - inputs.begin();
+      RETURN_IF_ERROR(PutPart(assembly, i));
+    }
     return absl::OkStatus();
   }
 
@@ -110,17 +149,26 @@ class Lowering {
   }
 
   absl::Status LowerAssembly(OpId id) {
-    const Op& op = graph_.op(id);
-    const LocalOp local = values_.Localized(id);
-    ASSIGN_OR_RETURN(const std::vector<int32_t> inputs, values_.InputsOf(id));
-    const std::string& path = graph_.value(op.outputs[0]).path;
-    const int32_t assembled = values_.AddOutput(op.outputs[0]);
+    const std::vector<ValueId>& inputs = graph_.op(id).inputs;
+    RETURN_IF_ERROR(values_.InputsOf(id).status());
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
-      RETURN_IF_ERROR(
-          builder_.PutInto(assembled, inputs[i], placement, absl::StrCat(path, ".part", i)));
+      const bool there = !assembly_of_.empty() && assembly_of_[inputs[i]] == id;
+      if (!there) RETURN_IF_ERROR(PutPart(id, i));
     }
     return absl::OkStatus();
+  }
+
+  // Puts input i of an assembly in its place.
+  absl::Status PutPart(OpId assembly, size_t i) {
+    const Op& op = graph_.op(assembly);
+    const LocalOp local = values_.Localized(assembly);
+    ASSIGN_OR_RETURN(const int32_t input,
+                     values_.In(op.inputs[i], values_.layouts().Read(assembly)[i]));
+    int32_t assembled = values_.Made(op.outputs[0]);
+    if (assembled == kNone) assembled = values_.AddOutput(op.outputs[0]);
+    const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
+    const std::string& path = graph_.value(op.outputs[0]).path;
+    return builder_.PutInto(assembled, input, placement, absl::StrCat(path, ".part", i));
   }
 
   // A value that is there at the end of the step, in row-major order: itself, or a copy if it lies
@@ -153,6 +201,7 @@ class Lowering {
 
   const Graph& graph_;
   const std::vector<bool> needed_;  // by op
+  const std::vector<OpId> assembly_of_;
   ProgramBuilder builder_;
   LoweredValues values_;
   absl::flat_hash_set<int32_t> overwritten_;  // inputs of states that are updated
