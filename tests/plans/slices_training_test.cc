@@ -1,14 +1,21 @@
 // Parameters in slices, under every Plan, train as one process does without slices.
 #include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/backend.h"
 #include "core/plan/testing_completion.h"
+#include "core/program/compile.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/plans/rank_training.h"
 #include "tests/plans/small_runs.h"
 
 namespace tessera {
 namespace {
+
+using ::testing::ElementsAre;
 
 constexpr char kSliced[] = "docs/plans/sliced.textproto";
 
@@ -86,6 +93,33 @@ TEST(SlicesTrainingTest, SlicesUseMemoryAsPlanned) {
                               2);
     EXPECT_TRUE(result.ok()) << plan << ": " << result.status();
   }
+}
+
+TEST(SlicesTrainingTest, SlicesOnTheCpuBackend) {
+  TrainingRun run = SmallGpt({.clip_norm = 0.5});
+  run.backend = [] { return MakeCpuBackend(1); };
+  ExpectSame(run, ParsePlan(absl::StrCat("stages { ", kSlices, "}")), {1}, 1e-5);
+  for (const char* plan : {kDataParallel, kFullySharded, kTensorParallel}) {
+    SCOPED_TRACE(plan);
+    ExpectSame(run, WithSlices(plan, kSlices), {2}, 1e-5);
+  }
+}
+
+// A product that cannot write a part of a larger tensor is copied there before the next slice.
+TEST(SlicesTrainingTest, SlicesAreAssembledAsTheyAreMade) {
+  const auto backend = MakeCpuBackend(1);
+  const auto compiled = CompileRun(
+      SmallGpt({}).graphs,
+      ParsePlan("stages { slice { path: 'blocks.0.mlp.fc.weight' count: 2 } }"), *backend);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const Program& program = *compiled->FindProgram("train");
+  std::vector<std::string> made;
+  for (const Instruction& instruction : program.instructions) {
+    const std::string& path = program.value(instruction.outputs[0]).path;
+    if (absl::StartsWith(path, "blocks.0.mlp.fc.matmul")) made.push_back(path);
+  }
+  EXPECT_THAT(made, ElementsAre("blocks.0.mlp.fc.matmul[0:16]", "blocks.0.mlp.fc.matmul.part0",
+                                "blocks.0.mlp.fc.matmul[16:32]", "blocks.0.mlp.fc.matmul.part1"));
 }
 
 TEST(SlicesTrainingTest, SlicesOfOddSizes) {
