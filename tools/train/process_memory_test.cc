@@ -6,7 +6,6 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -47,10 +46,15 @@ TEST(ProcessMemoryTest, CountsWhatIsTouched) {
 TEST(ProcessMemoryTest, ThePeakCanBeCountedAnew) {
   const int64_t before = ReadResidentMemory().peak;
   const int64_t bytes = int64_t{64} << 20;
-  { const std::vector<char> touched(bytes, 1); }
+  // Not of the heap: a sanitizer keeps what is freed.
+  void* const touched =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(touched, MAP_FAILED);
+  std::memset(touched, 1, bytes);
+  munmap(touched, bytes);
   const int64_t peak = ReadResidentMemory().peak;
   ASSERT_GE(peak, before);
-  EXPECT_EQ(ResetPeakMemory(), peak);
+  EXPECT_GE(ResetPeakMemory(), peak);
   EXPECT_LE(ReadResidentMemory().peak, peak - bytes / 2);
 }
 
