@@ -118,7 +118,7 @@ std::vector<absl::Status> RunFake(const FakeOptions& options,
                                   const std::function<absl::Status(World& rank)>& body) {
   return RunThreads(options.ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const std::unique_ptr<FakeRank> self, MakeFakeRank(rank, options, exchange));
-    const absl::Status status = body(*self);
+    absl::Status status = body(*self);
     if (!status.ok()) self->Leave(status).IgnoreError();
     return status;
   });
