@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/host_identity.h"
+#include "collectives/net/deadline.h"
 #include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/rank_placement.h"
@@ -59,7 +60,16 @@ Exchange ConnectedWorld::ExchangeAmong(std::string name, std::vector<int> ranks)
     RETURN_IF_ERROR(store.Set(key_of(rank()), mine));
     std::vector<std::string> keys;
     for (int r : ranks) keys.push_back(key_of(r));
-    return store.WaitAll(keys, timeout_);
+    std::vector<std::string> missing;
+    absl::StatusOr<std::vector<std::string>> values = store.WaitAll(keys, timeout_, &missing);
+    if (!absl::IsDeadlineExceeded(values.status())) return values;
+    std::vector<int> late;
+    for (int r : ranks) {
+      if (std::find(missing.begin(), missing.end(), key_of(r)) != missing.end()) late.push_back(r);
+    }
+    return absl::DeadlineExceededError(
+        absl::StrCat(FormatRanks(late), " did not come within ", FormatTimeout(timeout_),
+                     "; waiting to connect (", name, ", ", key, ")"));
   };
 }
 

@@ -143,5 +143,15 @@ TEST(RankErrorsTest, ErrorsBeforeRanksAreConnectedAreOneLine) {
   ExpectOneError(LaunchShell(3, command), "[0] error: there is no flag '--bogus'");
 }
 
+// Rank 1 joins the job, and then does not do what a rank of this program does.
+TEST(RankErrorsTest, ARankThatDoesNotConnectIsNamed) {
+  const std::string gpt = CommandOf(GptProgram(), Tiny({"--plan=" + PlanFile(), "--timeout=1"}));
+  const Result result = LaunchShell(2, "if [ $RANK = 0 ]; then " + gpt + "; fi; exec " +
+                                           fs::absolute("tools/launch/test_rank").string());
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("[0] error: rank 1 did not come within 1 s; waiting to connect "
+                                    "(hosts, identity)\n"));
+}
+
 }  // namespace
 }  // namespace tessera

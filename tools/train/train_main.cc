@@ -285,9 +285,11 @@ void PrintError(absl::string_view message) {
 
 // A rank that does not report an error lets the one that does end first: a launcher names that one.
 constexpr std::chrono::milliseconds kReporterEndsFirst{400};
-// The same for an error before the ranks are connected, which rank 0 reports. mpirun ends the
-// others after a second.
+// An error before the ranks are connected is left to rank 0 for so long. mpirun ends the other
+// ranks a second after rank 0 has ended.
 constexpr std::chrono::milliseconds kFirstReports{2000};
+// The rank that reports an error ends no sooner: others that find the same must see that it does.
+constexpr std::chrono::milliseconds kReportHolds{100};
 
 // A signal shows that a rank has ended, and that its launcher ends the others.
 void LetReporterEndFirst() {
@@ -310,7 +312,11 @@ int EndJob(const absl::Status& error, Job& job) {
     PrintError(absl::StrCat(rank, error.message()));
   }
   job.Leave(error).IgnoreError();
-  if (!reports) LetReporterEndFirst();
+  if (!reports) {
+    LetReporterEndFirst();
+  } else if (!IsAgreed(error)) {
+    std::this_thread::sleep_for(kReportHolds);
+  }
   return 1;
 }
 
