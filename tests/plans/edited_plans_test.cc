@@ -198,6 +198,11 @@ TEST_F(EditedPlansTest, AreErrorsOrRunAsOneProcessDoes) {
     part.set_micro_batches(2);
     part.add_recompute("blocks.0");
   }
+  plans.push_back(ReadPlanFile(kDataParallel));
+  plans.back().mutable_stages(0)->MergeFrom(ParsePlan(R"text(stages {
+    slice { path: "blocks.*.mlp.fc.weight" dimension: 0 count: 2 }
+    store { path: "blocks.0.mlp.fc.weight[0:12]" layout: "data: S(0)" } })text")
+                                                .stages(0));
   std::mt19937 random(20);
   for (int i = 0; i < count && !HasFatalFailure(); ++i) {
     Check(Edited(plans[i % plans.size()], random));
