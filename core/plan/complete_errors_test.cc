@@ -35,25 +35,6 @@ TEST(CompletePlanErrorsTest, TheMesh) {
             "the ranks that remain");
 }
 
-TEST(CompletePlanErrorsTest, SlicesOfParameters) {
-  const std::string sliced = "slice { path: 'wte.weight' count: 2 } ";
-  EXPECT_EQ(ErrorOf(sliced + "store { path: 'wte.weight' layout: 'data: S(0)' } "
-                             "store { path: 'wte.weight[0:*]' layout: 'data: B' }"),
-            "the Plan's store 'wte.weight[0:*]': 'wte.weight[0:6]' is named by store 'wte.weight' "
-            "too; one of them must go");
-  EXPECT_EQ(ErrorOf(sliced + "store { path: 'wte.weight[0:7]' layout: 'data: S(0)' }"),
-            "the Plan's store 'wte.weight[0:7]': no state or input of the graphs 'train', "
-            "'evaluate' matches; did you mean 'wte.weight[0:6]'?");
-  EXPECT_EQ(ErrorOf(sliced + "operator { path: 'embed.embedding' signature: 'data: S(0) -> P' }"),
-            "the Plan gives operator 'embed.embedding[0:6]' the signature 'S(0) -> P' along axis "
-            "'data', which embedding does not have; it has B; B, S(0) -> S(0); B, S(1) -> S(1); "
-            "S(1), B -> S(2); P, B -> P; S(0), B -> P");
-  EXPECT_EQ(ErrorOf("slice { path: 'blocks.*.ln1.weight' count: 2 }"),
-            "the Plan's slice 'blocks.0.ln1.weight': operator 'blocks.0.ln1.layer_norm' "
-            "(layer_norm) has no signature that takes 'blocks.0.ln1.weight' as S(0); it has B; "
-            "S(0), B, B -> S(0), S(0), S(0); S(1), B, B -> S(1), S(1), S(1)");
-}
-
 TEST(CompletePlanErrorsTest, Stores) {
   EXPECT_EQ(ErrorOf("store { path: 'tokens' layout: 'model: S(0)' }"),
             "the Plan's store 'tokens': the mesh (data: 2) has no axis 'model'");

@@ -32,49 +32,6 @@ Plan Complete(const char* file, int ranks) {
   return Completed(ReadPlanFile(file), Graphs(), ranks);
 }
 
-// A parameter's path names all of its slices, one may be named by itself, and an operator that runs
-// slice by slice is named by its path. The completed Plan lists all of them.
-TEST(CompletePlanTest, SlicesHaveLayoutsOfTheirOwn) {
-  const Plan open = ParsePlan(R"text(stages { mesh { name: "data" }
-      store { path: "tokens|targets" layout: "data: S(0)" }
-      slice { path: "blocks.0.mlp.*.weight" dimension: 0 count: 2 }
-      store { path: "blocks.0.mlp.fc.weight" layout: "data: S(0)" }
-      store { path: "blocks.0.mlp.proj.weight[0:*]" layout: "data: S(1)" }
-      operator { path: "blocks.0.mlp.fc.matmul" signature: "data: B, S(0) -> S(2)" } })text");
-  const Plan plan = Completed(open, Graphs(), 2);
-  EXPECT_EQ(StoreLines(plan, "blocks.0"), R"(blocks.0.mlp.fc.weight.adam_m[0:16]: data: S(0)
-blocks.0.mlp.fc.weight.adam_m[16:32]: data: S(0)
-blocks.0.mlp.fc.weight.adam_v[0:16]: data: S(0)
-blocks.0.mlp.fc.weight.adam_v[16:32]: data: S(0)
-blocks.0.mlp.fc.weight[0:16]: data: S(0)
-blocks.0.mlp.fc.weight[16:32]: data: S(0)
-blocks.0.mlp.proj.weight.adam_m[0:4]: data: S(1)
-blocks.0.mlp.proj.weight.adam_v[0:4]: data: S(1)
-blocks.0.mlp.proj.weight[0:4]: data: S(1)
-)");
-  EXPECT_EQ(OperatorLines(plan, 0, {"blocks.0.mlp.fc.matmul", "blocks.0.mlp.proj.matmul"}),
-            R"(blocks.0.mlp.fc.matmul[0:16]: data: B, S(0) -> S(2)
-blocks.0.mlp.fc.matmul[16:32]: data: B, S(0) -> S(2)
-blocks.0.mlp.fc.matmul.concat: data: B
-blocks.0.mlp.proj.matmul[0:4]: data: S(0), B -> S(0)
-blocks.0.mlp.proj.matmul[4:8]: data: S(0), B -> S(0)
-blocks.0.mlp.proj.matmul.concat: data: S(0), S(0) -> S(0)
-blocks.0.mlp.proj.matmul.backward.matmul[0:4]: data: S(0), B -> S(0)
-blocks.0.mlp.proj.matmul.backward.matmul[4:8]: data: S(0), B -> S(0)
-blocks.0.mlp.proj.matmul.backward.matmul_1[0:4]: data: S(0), S(0) -> P
-blocks.0.mlp.proj.matmul.backward.matmul_1[4:8]: data: S(0), S(0) -> P
-blocks.0.mlp.fc.matmul.backward.matmul[0:16]: data: S(2), S(0) -> P
-blocks.0.mlp.fc.matmul.backward.matmul[16:32]: data: S(2), S(0) -> P
-blocks.0.mlp.fc.matmul.backward.matmul_1[0:16]: data: S(2), B -> S(0)
-blocks.0.mlp.fc.matmul.backward.matmul_1[16:32]: data: S(2), B -> S(0)
-)");
-  ASSERT_EQ(plan.stages(0).slice_size(), 2);
-  EXPECT_EQ(plan.stages(0).slice(0).path(),
-            "blocks.0.mlp.fc.weight|blocks.0.mlp.fc.weight.adam_m|blocks.0.mlp.fc.weight.adam_v");
-  const Plan again = Completed(plan, Graphs(), 2);
-  EXPECT_EQ(again.SerializeAsString(), plan.SerializeAsString());
-}
-
 // The layouts along `axis` of the outputs of an operator of the first Graph, as it makes them.
 std::vector<std::string> OutputsOf(const Plan& plan, const Graph& graph, OpId op, int axis) {
   auto mesh = Mesh::Create({{plan.stages(0).mesh(0).name(), 2}, {"other", 2}});

@@ -6,26 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/layout/signature_fit.h"
+#include "core/plan/op_signatures.h"
 #include "core/plan/read_layouts.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
-
-// An op's signatures and types.
-class UseOf {
- public:
-  UseOf(const Graph& graph, const Op& op)
-      : inputs_(graph.TypesOf(op.inputs)),
-        outputs_(graph.TypesOf(op.outputs)),
-        signatures_(op.kind->Signatures({inputs_, outputs_, op.attributes})) {}
-
-  FittedUse fitted() const { return {signatures_, inputs_, outputs_}; }
-
- private:
-  std::vector<TensorType> inputs_, outputs_;
-  std::vector<Signature> signatures_;
-};
 
 class MicroBatchPlanner {
  public:
@@ -78,7 +64,7 @@ class MicroBatchPlanner {
       any = any || !result_.values[input].broadcast();
     }
     if (!any) return OpSchedule();
-    const UseOf use(graph_, op);
+    const OpSignatures use(graph_, op);
     const std::optional<SignatureFit> fit = FitOrGather(use.fitted(), arriving, op.inputs, axis_);
     if (!fit.has_value()) {
       for (ValueId input : op.inputs) NeedFull(input);
@@ -120,7 +106,7 @@ class MicroBatchPlanner {
     }
     const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
     if (!read.has_value()) return;
-    const UseOf use(graph_, op);
+    const OpSignatures use(graph_, op);
     const std::optional<Signature> fit = SignatureMaking(use.fitted(), *read, axis_);
     if (!fit.has_value()) return;
     for (size_t i = 0; i < op.outputs.size(); ++i) {

@@ -7,25 +7,11 @@
 #include "absl/strings/str_cat.h"
 #include "core/layout/signature_fit.h"
 #include "core/plan/expected_layouts.h"
+#include "core/plan/op_signatures.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
-
-// An op's signatures and types.
-class UseOf {
- public:
-  UseOf(const Graph& graph, const Op& op)
-      : inputs_(graph.TypesOf(op.inputs)),
-        outputs_(graph.TypesOf(op.outputs)),
-        signatures_(op.kind->Signatures({inputs_, outputs_, op.attributes})) {}
-
-  FittedUse fitted() const { return {signatures_, inputs_, outputs_}; }
-
- private:
-  std::vector<TensorType> inputs_, outputs_;
-  std::vector<Signature> signatures_;
-};
 
 class SlicePlanner {
  public:
@@ -107,7 +93,7 @@ class SlicePlanner {
     if (axis == kNone) axis = forward_axis;
     if (axis == kNone) return absl::OkStatus();
 
-    const UseOf use(graph_, op);
+    const OpSignatures use(graph_, op);
     std::optional<Signature> signature;
     if (forward_axis == axis) signature = Dual(op, forward, use.fitted(), axis);
     if (!signature.has_value() && sliced != kNone) {
@@ -154,7 +140,7 @@ class SlicePlanner {
 
   // The dual of the signature of `forward`, in which inputs that stay split are read as they are.
   std::optional<Signature> Dual(const Op& op, OpId forward, const FittedUse& use, int axis) const {
-    // Nothing makes partial values of what is there in full.
+    // A value that is there in full is never partial.
     std::vector<Signature> possible;
     for (const Signature& signature : use.signatures) {
       if (absl::c_none_of(signature.inputs, [](const AxisLayout& l) { return l.partial(); })) {
@@ -217,7 +203,7 @@ class SlicePlanner {
     if (producer == kNone || result_.ops[producer].axis != kNone) return;
     const Op& op = graph_.op(producer);
     if (op.outputs.size() != 1 || readers_[state.updated] != 1) return;
-    const UseOf use(graph_, op);
+    const OpSignatures use(graph_, op);
     std::optional<Signature> made =
         SignatureMaking(use.fitted(), {Arriving(LayoutOf(axis))}, PartsOf(axis));
     if (!made.has_value()) return;
