@@ -18,6 +18,9 @@ int64_t Align(int64_t bytes) {
 }  // namespace
 
 absl::Status StateLayout::Add(const Program& program) {
+  for (const Instruction& instruction : program.instructions) {
+    communicates_ = communicates_ || program.Communicates(instruction);
+  }
   for (const Buffer& buffer : program.buffers) {
     if (!buffer.state) continue;
     auto [it, inserted] = index_of_.try_emplace(buffer.path, entries_.size());
@@ -39,6 +42,11 @@ absl::Status StateLayout::Add(const Program& program) {
   return absl::OkStatus();
 }
 
+MemorySpace StateLayout::SpaceOf(const Buffer& buffer) const {
+  const bool moves = communicates_ && buffer.space == MemorySpace::kDevice;
+  return moves ? MemorySpace::kShared : buffer.space;
+}
+
 ArenaAddress StateLayout::AddressOf(const std::string& path) const {
   auto it = index_of_.find(path);
   TESSERA_CHECK(it != index_of_.end()) << path;
@@ -57,6 +65,7 @@ void PlanMemory(const StateLayout& states, Program& program) {
       buffer.offset = address.offset;
       continue;
     }
+    buffer.space = states.SpaceOf(buffer);
     // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
     lifetimes[buffer.space].push_back(
         {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});

@@ -16,6 +16,9 @@ namespace tessera {
 
 // Addresses of the states of a run: the same in all its Programs, from the start of an arena. A
 // state that a collective touches in one of them lies in shared memory in all.
+//
+// If a Program of the run communicates, everything but state that kernels reach lies in shared
+// memory in all of them: one arena has one peak, two would have the sum of two, at different times.
 class StateLayout {
  public:
   // `fence_bytes` are left free before and after each state.
@@ -29,6 +32,8 @@ class StateLayout {
   // The bytes of the states, at the start of each arena.
   const SpaceBytes& bytes() const { return bytes_; }
   int64_t fence_bytes() const { return fence_bytes_; }
+  // The space of a buffer that is not state.
+  MemorySpace SpaceOf(const Buffer& buffer) const;
 
  private:
   struct Entry {
@@ -37,12 +42,13 @@ class StateLayout {
   };
   int64_t fence_bytes_;
   SpaceBytes bytes_;
+  bool communicates_ = false;  // some Program that was added
   std::vector<Entry> entries_;
   absl::flat_hash_map<std::string, size_t> index_of_;
 };
 
-// Gives every buffer of `program` its offset and sets the size of each arena. Where a stream gets
-// memory that another one has used, it waits for it.
+// Gives every buffer of `program` its space and its offset, and sets the size of each arena. Where
+// a stream gets memory that another one has used, it waits for it.
 void PlanMemory(const StateLayout& states, Program& program);
 
 // The contents of a Program's arenas at the instruction with the most live bytes.

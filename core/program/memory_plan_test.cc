@@ -62,6 +62,28 @@ TEST(PlanMemory, AStateThatOneProgramSharesLiesInSharedMemoryInAll) {
   }
 }
 
+// What is live at different times took memory twice if a collective touched one of them only.
+TEST(PlanMemory, AProgramThatCommunicatesHasOneArena) {
+  Program program = OneState("train", 64, MemorySpace::kDevice);
+  program.buffers[1].first = program.buffers[1].last = 0;
+  Buffer gathered = program.buffers[1];
+  gathered.space = MemorySpace::kShared;
+  gathered.first = gathered.last = 1;
+  program.buffers.push_back(gathered);
+  program.instructions.resize(2);
+  program.instructions[1].collective = 0;
+  program.instructions[1].kind = InstructionKind::kCollective;
+  Program evaluate = OneState("evaluate", 64, MemorySpace::kDevice);
+  StateLayout states;
+  ASSERT_TRUE(states.Add(program).ok());
+  ASSERT_TRUE(states.Add(evaluate).ok());
+  for (Program* each : {&program, &evaluate}) {
+    PlanMemory(states, *each);
+    EXPECT_EQ(each->arenas[MemorySpace::kShared], 128);
+    EXPECT_EQ(each->arenas[MemorySpace::kDevice], 64);  // the state
+  }
+}
+
 TEST(PlanMemory, AStateOfTwoSizesIsRefused) {
   StateLayout states;
   ASSERT_TRUE(states.Add(OneState("train", 100, MemorySpace::kDevice)).ok());

@@ -235,9 +235,12 @@ void ImproveByPlacingApart(absl::Span<const Lifetime> lifetimes, int64_t target,
   }
 }
 
-// Places lifetimes one after another in the given order, each in the tightest gap that is free
-// during all of it.
-Placement PlaceInOrder(absl::Span<const Lifetime> lifetimes, const std::vector<int32_t>& order) {
+enum class Fit { kTightest, kLowest };
+
+// Places lifetimes one after another in the given order, each in the tightest, or the lowest, gap
+// that is free during all of it.
+Placement PlaceInOrder(absl::Span<const Lifetime> lifetimes, const std::vector<int32_t>& order,
+                       Fit fit = Fit::kTightest) {
   Placement placement;
   placement.offsets.assign(lifetimes.size(), 0);
   std::vector<int32_t> placed;  // sorted by offset
@@ -254,6 +257,7 @@ Placement PlaceInOrder(absl::Span<const Lifetime> lifetimes, const std::vector<i
       if (gap >= item.bytes && gap < best_gap) {
         best_gap = gap;
         best_offset = end;
+        if (fit == Fit::kLowest) break;
       }
       end = std::max(end, placement.offsets[other] + o.bytes);
     }
@@ -291,6 +295,64 @@ void ImproveByPairs(absl::Span<const Lifetime> lifetimes, int64_t bound, Placeme
   }
 }
 
+using Before = std::function<bool(int32_t, int32_t)>;
+
+// Finds an order for the lifetimes of `ids`: after each try, those that reach above their bound
+// move to its front.
+std::vector<int32_t> RepairedOrder(absl::Span<const Lifetime> lifetimes, std::vector<int32_t> ids,
+                                   int64_t bound, const Before& before, int64_t& least) {
+  constexpr int kTries = 8;
+  std::stable_sort(ids.begin(), ids.end(), before);
+  std::vector<int32_t> best;
+  for (int i = 0; i < kTries && least > bound; ++i) {
+    const Placement placement = PlaceInOrder(lifetimes, ids, Fit::kLowest);
+    if (placement.bytes < least) {
+      least = placement.bytes;
+      best = ids;
+    }
+    std::stable_partition(ids.begin(), ids.end(), [&](int32_t id) {
+      return placement.offsets[id] + lifetimes[id].bytes > bound;
+    });
+  }
+  return best;
+}
+
+// Searches an order for the large lifetimes, which are few; the others fit into the gaps.
+void ImproveByLargeOnes(absl::Span<const Lifetime> lifetimes, int64_t bound, int64_t target,
+                        Placement& best) {
+  constexpr size_t kMostLarge = 1000;
+  const auto bytes = [&](int32_t id) { return static_cast<double>(lifetimes[id].bytes); };
+  const auto length = [&](int32_t id) { return static_cast<double>(Length(lifetimes[id])); };
+  const Before orders[] = {
+      [&](int32_t a, int32_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; },
+      [&](int32_t a, int32_t b) { return length(a) > length(b); },
+      [&](int32_t a, int32_t b) { return bytes(a) * length(a) > bytes(b) * length(b); },
+      [&](int32_t a, int32_t b) {
+        return bytes(a) * std::sqrt(length(a)) > bytes(b) * std::sqrt(length(b));
+      },
+      [&](int32_t a, int32_t b) { return lifetimes[a].first < lifetimes[b].first; },
+      [&](int32_t a, int32_t b) { return lifetimes[a].last > lifetimes[b].last; },
+  };
+  for (const int64_t share : {100, 300, 1000}) {
+    if (best.bytes <= target) return;
+    std::vector<int32_t> large, small;
+    for (int32_t id = 0; id < static_cast<int32_t>(lifetimes.size()); ++id) {
+      (lifetimes[id].bytes >= bound / share ? large : small).push_back(id);
+    }
+    if (large.empty() || large.size() > kMostLarge) continue;
+    std::stable_sort(small.begin(), small.end(), orders[0]);
+    int64_t least = std::numeric_limits<int64_t>::max();
+    std::vector<int32_t> order;
+    for (const Before& before : orders) {
+      std::vector<int32_t> found = RepairedOrder(lifetimes, large, bound, before, least);
+      if (!found.empty()) order = std::move(found);
+    }
+    order.insert(order.end(), small.begin(), small.end());
+    Placement placement = PlaceInOrder(lifetimes, order, Fit::kLowest);
+    if (placement.bytes < best.bytes) best = std::move(placement);
+  }
+}
+
 }  // namespace
 
 int64_t LiveBytesBound(absl::Span<const Lifetime> lifetimes) {
@@ -319,6 +381,7 @@ Placement PlaceLifetimes(absl::Span<const Lifetime> lifetimes) {
   // Among many, the rest is not worth the time.
   const int64_t target = bound + (lifetimes.size() <= kMostForPairs ? bound / 100 : bound / 20);
   ImproveByPlacingApart(lifetimes, target, best);
+  if (lifetimes.size() <= kMostForPairs) ImproveByLargeOnes(lifetimes, bound, target, best);
   return best;
 }
 

@@ -167,7 +167,7 @@ TEST_F(WaitsTest, ABufferThatNothingWaitsForIsKeptToTheEnd) {
 
 TEST_F(WaitsTest, CollectivesWorkInSharedMemory) {
   ASSERT_TRUE(made_->Finish().ok());
-  EXPECT_THAT(program().ToString(), HasSubstr("bytes at 0 of shared, live [0, 4], activations"));
+  EXPECT_THAT(program().ToString(), HasSubstr(" of shared, live [0, 4], activations"));
   program().buffers[program().value(made_->Value("exp")).buffer].space = MemorySpace::kDevice;
   EXPECT_THAT(Error(), HasSubstr("exp.sum: cannot work on exp in device memory"));
 }

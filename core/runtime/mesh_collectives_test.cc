@@ -96,7 +96,7 @@ TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
           made.ReplaceReads(made.Value("exp"), sum, 2);
           RETURN_IF_ERROR(run.Prepare(rank, mesh, made));
           const SpaceBytes& arenas = made.program.arenas;
-          if (arenas[MemorySpace::kShared] != 128 || arenas[MemorySpace::kDevice] != 256) {
+          if (arenas[MemorySpace::kShared] != 384 || arenas[MemorySpace::kDevice] != 0) {
             return absl::InternalError(made.program.ToString());
           }
           RETURN_IF_ERROR(CheckMemory(*run.engine, "test", [&](Engine& engine) {

