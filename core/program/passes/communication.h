@@ -33,7 +33,8 @@ void LimitReductions(int in_flight, Program& program);
 
 // A gather of parameters, and the instructions that read what it gathered.
 struct ParameterGather {
-  int32_t instruction = 0;
+  // In order. Over several axes, it is a gather over each, with the copies between them.
+  std::vector<int32_t> instructions;
   int32_t first_use = 0;
   int32_t last_use = 0;
 };

@@ -275,5 +275,53 @@ TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
             "add_1 = add(add, negate.reduced)\n");
 }
 
+// A gather over two axes counted from its second one, so that the first held memory unbounded.
+TEST_F(GatherTest, AGatherOverTwoAxesWaitsBeforeItsFirst) {
+  Tensor y = graph_.Input("x", F64({kElements}));
+  Tensor parameters[2];
+  for (int i = 0; i < 2; ++i) {
+    parameters[i] = graph_.DeclareState(absl::StrCat("w", i), F64({kElements}), Role::kParameter,
+                                        Initializer::Constant(1));
+  }
+  for (const Tensor& parameter : parameters) y = Multiply(y, parameter);
+  graph_.SetOutput("y", y);
+  TestProgram made(graph_, *backend_);
+  for (int i = 1; i >= 0; --i) {
+    const std::string path = absl::StrCat("w", i);
+    const int32_t part = made.AddValue(absl::StrCat(path, ".part"), F64({kElements / 4}));
+    const int32_t inner = made.AddValue(absl::StrCat(path, ".inner"), F64({kElements / 2}));
+    const int32_t outer = made.AddValue(absl::StrCat(path, ".outer"), F64({kElements}));
+    made.program.values[part].buffer = made.program.value(made.Value(path)).buffer;
+    made.program.values[part].within = made.Value(path);
+    made.ReplaceReads(made.Value(path), outer, 0);
+    const auto gather = [&](int32_t position, int32_t from, int32_t to, const char* axis) {
+      made.InsertCollective(position,
+                            {.operation = CollectiveOperation::kAllGather,
+                             .elements = NumElements(made.program.value(to).type.shape),
+                             .dtype = DType::kF64,
+                             .mesh_axes = {axis}},
+                            from, to, kParameterStream);
+    };
+    gather(i, part, inner, "model");
+    gather(i + 1, inner, outer, "data");
+  }
+  PrefetchGathers(1, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "w0.inner = all-gather(w0[0])\n"
+            "w0.outer = all-gather(w0.inner)\n"
+            "w1.inner = all-gather(w1[0])\n"
+            "w1.outer = all-gather(w1.inner)\n"
+            "multiply = multiply(x, w0.outer)\n"
+            "multiply_1 = multiply(multiply, w1.outer)\n");
+  LimitGathers(1, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "w0.inner = all-gather(w0[0])\n"
+            "w0.outer = all-gather(w0.inner)\n"
+            "multiply = multiply(x, w0.outer)\n"
+            "w1.inner = all-gather(w1[0]) after multiply\n"
+            "w1.outer = all-gather(w1.inner)\n"
+            "multiply_1 = multiply(multiply, w1.outer)\n");
+}
+
 }  // namespace
 }  // namespace tessera

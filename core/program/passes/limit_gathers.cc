@@ -20,12 +20,15 @@ void LimitGathers(int in_flight, Program& program) {
     const int32_t last = gathers[k - in_flight].last_use;
     // Parameters that stay in use until then cannot make room.
     if (last >= gather.first_use || program.instructions[last].outputs.empty()) continue;
-    // A gather over several axes is several gathers; the last of them is the one that holds memory.
+    // A parameter that is kept gathered along one axis has no last use yet.
     if (program.Communicates(program.instructions[last])) continue;
-    program.instructions[gather.instruction].after.push_back(program.instructions[last].outputs[0]);
-    if (gather.instruction > last) continue;
-    behind[last].push_back(gather.instruction);
-    moved[gather.instruction] = true;
+    Instruction& first = program.instructions[gather.instructions.front()];
+    first.after.push_back(program.instructions[last].outputs[0]);
+    for (const int32_t instruction : gather.instructions) {
+      if (instruction > last) break;
+      behind[last].push_back(instruction);
+      moved[instruction] = true;
+    }
   }
   std::vector<Instruction> ordered;
   ordered.reserve(count);

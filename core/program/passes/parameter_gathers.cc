@@ -1,4 +1,4 @@
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "core/program/passes/communication.h"
@@ -20,31 +20,61 @@ bool Moves(const Program& program, const Instruction& instruction) {
          program.KernelOf(instruction).request.op == "copy";
 }
 
+// A gather with what is known of it so far.
+struct Found {
+  ParameterGather gather;
+  std::vector<int32_t> copies;  // since its last collective; nothing else has read it
+  bool computed_on = false;     // by a kernel that is no copy
+
+  void Use(int32_t instruction, bool moves) {
+    if (gather.first_use == kNone) gather.first_use = instruction;
+    gather.last_use = instruction;
+    if (moves) copies.push_back(instruction);
+    computed_on = computed_on || !moves;
+  }
+  // Goes on along another axis.
+  void Extend(int32_t instruction) {
+    for (const int32_t copy : copies) gather.instructions.push_back(copy);
+    gather.instructions.push_back(instruction);
+    gather.first_use = gather.last_use = kNone;
+    copies.clear();
+  }
+};
+
 }  // namespace
 
 std::vector<ParameterGather> FindParameterGathers(const Program& program) {
-  std::vector<ParameterGather> gathers;
+  std::vector<Found> found;
   // By tensor: the gather whose result it holds; kNone: none.
   std::vector<int32_t> gather_of(program.values.size(), kNone);
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     const bool moves = Moves(program, instruction);
+    if (IsGather(program, instruction)) {
+      const int32_t source = gather_of[program.TensorOf(instruction.inputs[0])];
+      int32_t& gather = gather_of[program.TensorOf(instruction.outputs[0])];
+      if (source != kNone && !found[source].computed_on) {
+        gather = source;
+        found[source].Extend(i);
+        continue;
+      }
+      if (source != kNone) found[source].Use(i, /*moves=*/false);
+      gather = static_cast<int32_t>(found.size());
+      found.push_back({{{i}, kNone, kNone}, {}, false});
+      continue;
+    }
     for (const int32_t id : instruction.inputs) {
       const int32_t gather = gather_of[program.TensorOf(id)];
       if (gather == kNone) continue;
-      ParameterGather& used = gathers[gather];
-      if (used.first_use == kNone) used.first_use = i;
-      used.last_use = i;
-      if (!moves || IsGather(program, instruction)) continue;
+      found[gather].Use(i, moves);
+      if (!moves) continue;
       for (const int32_t output : instruction.outputs) gather_of[program.TensorOf(output)] = gather;
     }
-    if (!IsGather(program, instruction)) continue;
-    gather_of[program.TensorOf(instruction.outputs[0])] = static_cast<int32_t>(gathers.size());
-    gathers.push_back({i, kNone, kNone});
   }
-  gathers.erase(std::remove_if(gathers.begin(), gathers.end(),
-                               [](const ParameterGather& g) { return g.first_use == kNone; }),
-                gathers.end());
+  std::vector<ParameterGather> gathers;
+  for (Found& each : found) {
+    if (each.gather.first_use != kNone) gathers.push_back(std::move(each.gather));
+  }
   return gathers;
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "core/program/dependencies.h"
 #include "core/program/passes/communication.h"
 
@@ -18,19 +19,24 @@ void PrefetchGathers(int distance, Program& program) {
   std::vector<bool> moved(count, false);
   int32_t earliest = 0;  // gathers keep their order
   for (size_t k = 0; k < gathers.size(); ++k) {
-    const int32_t i = gathers[k].instruction;
+    const std::vector<int32_t>& instructions = gathers[k].instructions;
     const bool first = k < static_cast<size_t>(distance);
-    int32_t position = first ? gathers[0].instruction + 1 : gathers[k - distance].first_use;
+    int32_t position = first ? gathers[0].instructions.back() + 1 : gathers[k - distance].first_use;
     position = std::max(position, earliest);
-    for (const int32_t predecessor : predecessors[i]) {
-      position = std::max(position, predecessor + 1);
+    for (const int32_t i : instructions) {
+      for (const int32_t predecessor : predecessors[i]) {
+        if (absl::c_binary_search(instructions, predecessor)) continue;
+        position = std::max(position, predecessor + 1);
+      }
     }
-    if (position >= i) {
-      earliest = i + 1;
+    if (position >= instructions.front()) {
+      earliest = instructions.back() + 1;
       continue;
     }
-    before[position].push_back(i);
-    moved[i] = true;
+    for (const int32_t i : instructions) {
+      before[position].push_back(i);
+      moved[i] = true;
+    }
     earliest = position;
   }
   std::vector<Instruction> ordered;
