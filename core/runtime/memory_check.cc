@@ -214,13 +214,26 @@ namespace {
 // peak.
 class PlannedEnds {
  public:
-  explicit PlannedEnds(const Program& program) : program_(program) {
-    for (const Instruction& instruction : program.instructions) {
+  explicit PlannedEnds(const Executor& executor) : program_(executor.program()) {
+    for (const Instruction& instruction : program_.instructions) {
       if (instruction.workspace != kNone) partly_used_.insert(instruction.workspace);
     }
-    for (const ProgramValue& value : program.values) {
-      const bool differs = value.part != kNone || value.flat != kNone;
-      if (value.buffer != kNone && differs) partly_used_.insert(value.buffer);
+    for (size_t id = 0; id < program_.values.size(); ++id) {
+      const ProgramValue& value = program_.values[id];
+      if (value.buffer == kNone) continue;
+      const Shape& held = executor.binding().ShapeOf(static_cast<int32_t>(id));
+      if (value.flat != kNone || held != value.type.shape) partly_used_.insert(value.buffer);
+    }
+    // Collectives move the padding of other ranks' parts too.
+    for (const Instruction& instruction : program_.instructions) {
+      if (!program_.Communicates(instruction)) continue;
+      for (const int32_t input : instruction.inputs) {
+        const ProgramValue& value = program_.value(input);
+        if (value.part == kNone && !partly_used_.contains(value.buffer)) continue;
+        for (const int32_t output : instruction.outputs) {
+          partly_used_.insert(program_.value(output).buffer);
+        }
+      }
     }
   }
 
@@ -252,8 +265,8 @@ class PlannedEnds {
 
  private:
   const Program& program_;
-  // A kernel may leave parts of its workspace unused, or all of it; a rank may hold less of a value
-  // than the padded part.
+  // A kernel may leave parts of its workspace unused, or all of it; this rank may hold less of a
+  // value than the padded part.
   absl::flat_hash_set<int32_t> partly_used_;
   BySpace<bool> reached_;
   BySpace<std::string> path_;
@@ -262,7 +275,7 @@ class PlannedEnds {
 }  // namespace
 
 absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
-  PlannedEnds ends(*engine.run().FindProgram(program));
+  PlannedEnds ends(engine.executor(program));
   // A byte that a step writes has the same value whatever was there before, so it differs from at
   // least one of two patterns.
   for (const int pattern : {0xA5, 0x5A}) {
