@@ -108,7 +108,7 @@ std::string Describe(const Request& request) {
   absl::StrAppend(&text, " of ", request.count, " ", DTypeName(request.dtype));
   if (HasParts(request.operation)) absl::StrAppend(&text, " in parts of ", request.part);
   if (IsReduction(request.operation)) {
-    absl::StrAppend(&text, request.reduction == Reduction::kSum ? " (sum" : " (max",
+    absl::StrAppend(&text, " (", ReductionName(request.reduction),
                     request.partial ? ", partial)" : ")");
   }
   if (request.operation == Operation::kBroadcast || request.operation == Operation::kReceive) {

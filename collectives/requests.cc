@@ -12,7 +12,7 @@ namespace tessera::comm {
 bool IsValid(const RequestDescriptor& descriptor) {
   return static_cast<int>(descriptor.operation) < kOperations &&
          static_cast<size_t>(descriptor.dtype) < std::size(kAllDTypes) &&
-         descriptor.reduction <= Reduction::kMax && descriptor.partial <= 1;
+         descriptor.reduction <= Reduction::kMin && descriptor.partial <= 1;
 }
 
 int64_t InputElements(const Request& request, int rank) {

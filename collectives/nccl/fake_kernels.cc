@@ -87,9 +87,11 @@ std::string ncclComm::Compute(const FakeClique::Round& round, size_t index,
       for (int r = 0; r < clique->size; ++r) {
         inputs.push_back(input(r) + (call.kind == FakeKind::kReduceScatter ? rank * bytes : 0));
       }
-      tessera::comm::Reduce(
-          inputs, {output.data()}, static_cast<int64_t>(call.count), TypeOf(call.type),
-          call.reduction == ncclSum ? tessera::Reduction::kSum : tessera::Reduction::kMax);
+      tessera::comm::Reduce(inputs, {output.data()}, static_cast<int64_t>(call.count),
+                            TypeOf(call.type),
+                            call.reduction == ncclSum   ? tessera::Reduction::kSum
+                            : call.reduction == ncclMax ? tessera::Reduction::kMax
+                                                        : tessera::Reduction::kMin);
       return output;
     }
     case FakeKind::kAllGather:

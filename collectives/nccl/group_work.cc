@@ -73,7 +73,9 @@ absl::Status Group::Enqueue(Lane& lane, const Request& request) {
 ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const {
   const ncclComm_t comm = *lane.comm;
   const ncclDataType_t type = TypeOf(request.dtype);
-  const ncclRedOp_t reduction = request.reduction == Reduction::kSum ? ncclSum : ncclMax;
+  const ncclRedOp_t reduction = request.reduction == Reduction::kSum   ? ncclSum
+                                : request.reduction == Reduction::kMax ? ncclMax
+                                                                       : ncclMin;
   const int64_t size = SizeOf(request.dtype);
   const bool equal = HasEqualParts(request, this->size());
   Results results;

@@ -31,9 +31,18 @@ HWY_INLINE V Larger(V a, V b) {
   }
 }
 
+template <class V>
+HWY_INLINE V Smaller(V a, V b) {
+  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  } else {
+    return hn::IfThenElse(hn::Lt(a, b), a, b);
+  }
+}
+
 // result[i] = a[i] and b[i] combined, for i below `count`, and the same in `copy` unless it is
 // null. Both may be a or b.
-template <typename T, bool kMax>
+template <typename T, Reduction kReduction>
 void Combine(const void* a_data, const void* b_data, int64_t count, void* result_data,
              void* copy_data) {
   const T* const a = static_cast<const T*>(a_data);
@@ -42,7 +51,9 @@ void Combine(const void* a_data, const void* b_data, int64_t count, void* result
   T* const copy = static_cast<T*>(copy_data);
   const auto combine = [a, b](auto tag, int64_t i) {
     const auto x = hn::LoadU(tag, a + i), y = hn::LoadU(tag, b + i);
-    return kMax ? Larger(x, y) : hn::Add(x, y);
+    if constexpr (kReduction == Reduction::kMax) return Larger(x, y);
+    if constexpr (kReduction == Reduction::kMin) return Smaller(x, y);
+    return hn::Add(x, y);
   };
   const hn::ScalableTag<T> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -145,10 +156,13 @@ void CopyBlock(void* to, const void* from, int64_t bytes) { CopyBytes<false>(to,
 
 #define TESSERA_COMBINE(name, type)                                                       \
   void Sum##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
-    Combine<type, false>(a, b, count, result, copy);                                      \
+    Combine<type, Reduction::kSum>(a, b, count, result, copy);                            \
   }                                                                                       \
   void Max##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
-    Combine<type, true>(a, b, count, result, copy);                                       \
+    Combine<type, Reduction::kMax>(a, b, count, result, copy);                            \
+  }                                                                                       \
+  void Min##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
+    Combine<type, Reduction::kMin>(a, b, count, result, copy);                            \
   }
 TESSERA_COMBINE(F32, float)
 TESSERA_COMBINE(F64, double)
@@ -168,14 +182,19 @@ namespace {
 
 HWY_EXPORT(SumF32);
 HWY_EXPORT(MaxF32);
+HWY_EXPORT(MinF32);
 HWY_EXPORT(SumF64);
 HWY_EXPORT(MaxF64);
+HWY_EXPORT(MinF64);
 HWY_EXPORT(SumI32);
 HWY_EXPORT(MaxI32);
+HWY_EXPORT(MinI32);
 HWY_EXPORT(SumI64);
 HWY_EXPORT(MaxI64);
+HWY_EXPORT(MinI64);
 HWY_EXPORT(SumU8);
 HWY_EXPORT(MaxU8);
+HWY_EXPORT(MinU8);
 HWY_EXPORT(FromBFloat16);
 HWY_EXPORT(ToBFloat16);
 HWY_EXPORT(FromFloat16);
@@ -194,22 +213,26 @@ struct Arithmetic {
   void (*narrow)(const float* from, int64_t count, void* to) = nullptr;
 };
 
+#define TESSERA_COMBINE_OF(reduction, name)                           \
+  ((reduction) == Reduction::kSum   ? HWY_DYNAMIC_DISPATCH(Sum##name) \
+   : (reduction) == Reduction::kMax ? HWY_DYNAMIC_DISPATCH(Max##name) \
+                                    : HWY_DYNAMIC_DISPATCH(Min##name))
+
 Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
   // Before pointers to functions are taken: until then these choose a target each time.
   hwy::ChosenTarget& target = hwy::GetChosenTarget();
   if (!target.IsInitialized()) target.Update(hwy::SupportedTargets());
-  const bool max = reduction == Reduction::kMax;
   switch (dtype) {
     case DType::kF32:
-      return {max ? HWY_DYNAMIC_DISPATCH(MaxF32) : HWY_DYNAMIC_DISPATCH(SumF32)};
+      return {TESSERA_COMBINE_OF(reduction, F32)};
     case DType::kF64:
-      return {max ? HWY_DYNAMIC_DISPATCH(MaxF64) : HWY_DYNAMIC_DISPATCH(SumF64)};
+      return {TESSERA_COMBINE_OF(reduction, F64)};
     case DType::kI32:
-      return {max ? HWY_DYNAMIC_DISPATCH(MaxI32) : HWY_DYNAMIC_DISPATCH(SumI32)};
+      return {TESSERA_COMBINE_OF(reduction, I32)};
     case DType::kI64:
-      return {max ? HWY_DYNAMIC_DISPATCH(MaxI64) : HWY_DYNAMIC_DISPATCH(SumI64)};
+      return {TESSERA_COMBINE_OF(reduction, I64)};
     case DType::kU8:
-      return {max ? HWY_DYNAMIC_DISPATCH(MaxU8) : HWY_DYNAMIC_DISPATCH(SumU8)};
+      return {TESSERA_COMBINE_OF(reduction, U8)};
     case DType::kBF16:
       return {ArithmeticOf(DType::kF32, reduction).combine, HWY_DYNAMIC_DISPATCH(FromBFloat16),
               HWY_DYNAMIC_DISPATCH(ToBFloat16)};
@@ -219,6 +242,8 @@ Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
   }
   return {};
 }
+
+#undef TESSERA_COMBINE_OF
 
 // The tree over a block of elements, small enough that what is between its levels stays in the
 // first-level cache.

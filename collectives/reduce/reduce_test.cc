@@ -56,9 +56,10 @@ Wide Expected(const Wide* values, int ranks, Reduction reduction) {
   const Wide a = Expected(values, left, reduction);
   const Wide b = Expected(values + left, ranks - left, reduction);
   if constexpr (!std::is_integral_v<Wide>) {
-    if (reduction == Reduction::kMax && std::isnan(a)) return a;
+    if (reduction != Reduction::kSum && std::isnan(a)) return a;
   }
   if (reduction == Reduction::kMax) return a > b ? a : b;
+  if (reduction == Reduction::kMin) return a < b ? a : b;
   if constexpr (std::is_integral_v<Wide>) {
     using Unsigned = std::make_unsigned_t<Wide>;
     return static_cast<Wide>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
@@ -110,7 +111,7 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
       std::vector<const void*> inputs;
       for (int r = 0; r < ranks; ++r) values.push_back(this->Random(count, &random));
       for (const auto& value : values) inputs.push_back(value.data());
-      for (Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
+      for (Reduction reduction : {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
         std::vector<T> first(count + 1), second(count + 1);
         const T end = this->Random(1, &random)[0];
         first[count] = second[count] = end;

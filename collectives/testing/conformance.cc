@@ -24,7 +24,7 @@ class Checker {
     for (const bool in_place : {false, true}) {
       if (in_place && !options_.in_place) continue;
       in_place_ = in_place;
-      for (Reduction reduction : {Reduction::kSum, Reduction::kMax}) {
+      for (Reduction reduction : {Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
         RETURN_IF_ERROR(CheckAllReduce(reduction));
         RETURN_IF_ERROR(CheckReduceScatter(reduction));
       }

@@ -55,6 +55,7 @@ W Tree(int first, int count, Reduction reduction, const Leaf& leaf) {
   const W a = Tree<W>(first, left, reduction, leaf);
   const W b = Tree<W>(first + left, count - left, reduction, leaf);
   if (reduction == Reduction::kMax) return a > b ? a : b;
+  if (reduction == Reduction::kMin) return a < b ? a : b;
   if constexpr (std::is_integral_v<W>) {
     return static_cast<W>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
   } else {

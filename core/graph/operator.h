@@ -84,6 +84,10 @@ class Operator {
     return attributes;
   }
 
+  // Whether it is computed although an input has no elements, on a rank that holds none: others
+  // may have some. If not, its outputs get what changes nothing in their reduction.
+  virtual bool TakesEmptyInputs() const { return false; }
+
   // For an operator whose outputs are parts of input 0's memory (reshape, transpose, split,
   // expand): the position of output i if the input has these strides; nullopt if strides cannot
   // express it. An operator with is_view() has no kernel.

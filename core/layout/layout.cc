@@ -19,6 +19,8 @@ std::string AxisLayout::ToString() const {
           return "P(max)";
         case Reduction::kLogSumExp:
           return "P(lse)";
+        case Reduction::kMin:
+          return "P(min)";
       }
   }
   return "?";

@@ -12,10 +12,10 @@ namespace tessera {
 // The layout of one tensor along one axis.
 //   S(d, u)  split along dimension d in units of u elements;
 //   B        broadcast: every member of the axis has all of it;
-//   P        partial: the true value is the sum, maximum or log-sum-exp over the axis.
+//   P        partial: the true value is the sum, maximum, log-sum-exp or minimum over the axis.
 struct AxisLayout {
   enum class Kind : uint8_t { kBroadcast, kSplit, kPartial };
-  enum class Reduction : uint8_t { kSum, kMax, kLogSumExp };
+  enum class Reduction : uint8_t { kSum, kMax, kLogSumExp, kMin };
 
   Kind kind = Kind::kBroadcast;
   int dim = 0;                            // of a split
@@ -32,7 +32,7 @@ struct AxisLayout {
   bool split() const { return kind == Kind::kSplit; }
   bool partial() const { return kind == Kind::kPartial; }
 
-  // "B", "S(0)", "S(0, 128)", "P", "P(max)", "P(lse)"
+  // "B", "S(0)", "S(0, 128)", "P", "P(max)", "P(lse)", "P(min)"
   std::string ToString() const;
 
   friend bool operator==(const AxisLayout& a, const AxisLayout& b) {

@@ -46,6 +46,9 @@ AxisLayoutProto ToProto(const AxisLayout& layout) {
       case AxisLayout::Reduction::kLogSumExp:
         message.set_kind(AxisLayoutProto::PARTIAL_LOG_SUM_EXP);
         break;
+      case AxisLayout::Reduction::kMin:
+        message.set_kind(AxisLayoutProto::PARTIAL_MIN);
+        break;
     }
   }
   return message;
@@ -71,6 +74,8 @@ absl::StatusOr<AxisLayout> FromProto(const AxisLayoutProto& message) {
       return AxisLayout::Partial(AxisLayout::Reduction::kMax);
     case AxisLayoutProto::PARTIAL_LOG_SUM_EXP:
       return AxisLayout::Partial(AxisLayout::Reduction::kLogSumExp);
+    case AxisLayoutProto::PARTIAL_MIN:
+      return AxisLayout::Partial(AxisLayout::Reduction::kMin);
     default:
       return absl::InvalidArgumentError(
           absl::StrCat("a layout of kind ", message.kind(), ", which this version does not know"));

@@ -65,6 +65,7 @@ std::optional<AxisLayout> ParseSplit(absl::string_view argument) {
 std::optional<AxisLayout> ParsePartial(absl::string_view argument) {
   if (argument == "sum") return AxisLayout::Partial(AxisLayout::Reduction::kSum);
   if (argument == "max") return AxisLayout::Partial(AxisLayout::Reduction::kMax);
+  if (argument == "min") return AxisLayout::Partial(AxisLayout::Reduction::kMin);
   if (argument == "lse") return AxisLayout::Partial(AxisLayout::Reduction::kLogSumExp);
   return std::nullopt;
 }
@@ -91,7 +92,7 @@ absl::StatusOr<AxisLayout> ParseAxisLayout(absl::string_view text) {
   if (layout.has_value()) return *layout;
   return absl::InvalidArgumentError(
       absl::StrCat(Quote(text), " is no layout; one is B, S(dimension), S(dimension, unit), P, ",
-                   "P(max) or P(lse)"));
+                   "P(max), P(min) or P(lse)"));
 }
 
 absl::StatusOr<Signature> ParseSignature(absl::string_view text) {

@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// "B", "S(0)", "S(0, 128)", "P" or "P(sum)", "P(max)", "P(lse)".
+// "B", "S(0)", "S(0, 128)", "P" or "P(sum)", "P(max)", "P(min)", "P(lse)".
 absl::StatusOr<AxisLayout> ParseAxisLayout(absl::string_view text);
 
 // "S(0), B -> S(0)": the layouts of an operator's inputs and outputs along one axis.

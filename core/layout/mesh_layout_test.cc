@@ -177,7 +177,7 @@ TEST(LayoutTextTest, ErrorsQuoteWhatWasReadAndSayWhatWouldBeRight) {
   EXPECT_THAT(error("data: S(0), data: B"), HasSubstr("names axis 'data' twice"));
   EXPECT_EQ(error("S(0)"),
             "'S(0)' in layout 'S(0)' names no axis; a clause looks like 'data: S(0)'");
-  for (const char* text : {"S", "S()", "S(0", "S(-1)", "S(64)", "S(0, 0)", "S(0, 1, 2)", "P(min)",
+  for (const char* text : {"S", "S()", "S(0", "S(-1)", "S(64)", "S(0, 0)", "S(0, 1, 2)", "P(mean)",
                            "S(0, 9999999999999999)", "T", "", "S(0,)", "S(x)", "P()", "B B"}) {
     EXPECT_THAT(error(absl::StrCat("data: ", text)), HasSubstr("is no layout; one is B, S("))
         << text;

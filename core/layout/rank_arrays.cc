@@ -52,6 +52,8 @@ double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, i
         return draw(member);
       case AxisLayout::Reduction::kMax:
         return value - 1 - draw(member);
+      case AxisLayout::Reduction::kMin:
+        return value + 1 + draw(member);
       case AxisLayout::Reduction::kLogSumExp:  // an 11th of it each, or nothing of it
         return draw(member) < 4 ? -std::numeric_limits<double>::infinity() : value - std::log(11.0);
     }
@@ -63,7 +65,8 @@ double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, i
     if (reduction == AxisLayout::Reduction::kLogSumExp && draw(m) >= 4) rest -= 1 / 11.0;
   }
   if (reduction == AxisLayout::Reduction::kSum) return rest;
-  return reduction == AxisLayout::Reduction::kMax ? value : value + std::log(rest);
+  if (reduction == AxisLayout::Reduction::kLogSumExp) return value + std::log(rest);
+  return value;
 }
 
 std::vector<int> PartialAxes(const MeshLayout& layout) {
@@ -153,6 +156,8 @@ double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares)
       return result;
     case AxisLayout::Reduction::kMax:
       return max;
+    case AxisLayout::Reduction::kMin:
+      return *std::min_element(shares.begin(), shares.end());
     case AxisLayout::Reduction::kLogSumExp:
       if (std::isinf(max)) return max;
       for (double share : shares) result += std::exp(share - max);

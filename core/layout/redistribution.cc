@@ -38,11 +38,18 @@ int64_t CountOfParts(const Shape& full, int dim, int64_t part, int ranks) {
   return consecutive ? NumElements(full) : part * ranks;
 }
 
-Reduction ReductionOf(const AxisLayout& partial) {
-  return partial.reduction == AxisLayout::Reduction::kMax ? Reduction::kMax : Reduction::kSum;
-}
-
 }  // namespace
+
+Reduction ReductionOf(const AxisLayout& partial) {
+  switch (partial.reduction) {
+    case AxisLayout::Reduction::kMax:
+      return Reduction::kMax;
+    case AxisLayout::Reduction::kMin:
+      return Reduction::kMin;
+    default:  // powers are summed
+      return Reduction::kSum;
+  }
+}
 
 std::string RedistributionStep::ToString(const Mesh& mesh) const {
   return absl::StrCat(KindName(kind), " along ", mesh.axis(axis).name, ": ", from.ToString(mesh),

@@ -42,6 +42,10 @@ struct RedistributionStep {
   std::string ToString(const Mesh& mesh) const;
 };
 
+// The reduction of the collective that completes a partial layout: of P(lse), the one after the
+// maximum is known.
+Reduction ReductionOf(const AxisLayout& partial);
+
 // The collectives of a step, in order, for a value of a global type; none of a local one. A
 // P(lse) is completed by a maximum all-reduce, a local rescaling to exp(x - max), a sum, and a
 // local max + log(sum).
@@ -80,7 +84,7 @@ class RedistributionFinder {
   // Steps after which each rank holds the elements that `to` says. An axis of one rank is B in
   // their layouts, and their last one may be another name of `to` (HoldSameElements). The result
   // lives as long as this object. InvalidArgument if a layout does not fit the type, or no way
-  // leads to `to`: a P(max) or P(lse) along an axis comes only from the same.
+  // leads to `to`: a P(max), P(min) or P(lse) along an axis comes only from the same.
   absl::StatusOr<const Redistribution*> Find(const MeshLayout& from, const MeshLayout& to,
                                              const TensorType& type);
 

@@ -19,6 +19,7 @@ namespace {
 const AxisLayout kRows = AxisLayout::Split(0), kColumns = AxisLayout::Split(1);
 const AxisLayout kSum = AxisLayout::Partial();
 const AxisLayout kMax = AxisLayout::Partial(AxisLayout::Reduction::kMax);
+const AxisLayout kMin = AxisLayout::Partial(AxisLayout::Reduction::kMin);
 const AxisLayout kLse = AxisLayout::Partial(AxisLayout::Reduction::kLogSumExp);
 
 struct Setting {
@@ -44,7 +45,7 @@ std::vector<Setting> Settings() {
       {{2, 2}, units, units, {{5, 7}, {8, 12}, {9, 2}}},
   };
   for (const std::vector<int>& mesh : {std::vector<int>{2}, {3}, {2, 2}, {2, 3}, {4, 2}}) {
-    for (const AxisLayout& partial : {kMax, kLse}) {
+    for (const AxisLayout& partial : {kMax, kMin, kLse}) {
       const std::vector<AxisLayout> along = {kRows, kColumns, partial};
       settings.push_back({mesh, along, along, {{5, 7}}});
     }

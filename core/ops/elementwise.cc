@@ -22,7 +22,7 @@ std::vector<Signature> ElementwiseOperator::Signatures(const OpTypes& types) con
 }
 
 std::vector<Signature> CarryPartial(const OpTypes& types) {
-  std::vector<AxisLayout> kinds = {sbp::P(), sbp::PMax()};
+  std::vector<AxisLayout> kinds = {sbp::P(), sbp::PMax(), sbp::PMin()};
   if (IsFloating(types.inputs[0].dtype)) kinds.push_back(sbp::PLse());
   std::vector<Signature> signatures;
   for (const AxisLayout& partial : kinds) {

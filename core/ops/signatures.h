@@ -16,6 +16,7 @@ inline AxisLayout P(AxisLayout::Reduction reduction = AxisLayout::Reduction::kSu
   return AxisLayout::Partial(reduction);
 }
 inline AxisLayout PMax() { return P(AxisLayout::Reduction::kMax); }
+inline AxisLayout PMin() { return P(AxisLayout::Reduction::kMin); }
 inline AxisLayout PLse() { return P(AxisLayout::Reduction::kLogSumExp); }
 }  // namespace sbp
 

@@ -1,6 +1,7 @@
 // First values and updates.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_split.h"
 #include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
 
@@ -80,10 +81,24 @@ TEST(Adamw, ShapesAndSignatures) {
       "input 3 (v) is f32[4]; it must be f32[5]");
 }
 
-TEST(AllFinite, DoesNotSplitItsInputs) {
-  const Use use("all_finite", {F32({5}), F32({2, 2})});
+TEST(AllFinite, EachInputMayBeSplit) {
+  const Use use("all_finite", {F32({5}), F32({2, 2}), F32({})});
   EXPECT_EQ(Inferred(use), "u8[]");
-  EXPECT_EQ(SignaturesOf(use), "");
+  EXPECT_EQ(SignaturesOf(use),
+            "B, S(0), B -> P(min)\nB, S(1), B -> P(min)\n"
+            "S(0), B, B -> P(min)\nS(0), S(0), B -> P(min)\nS(0), S(1), B -> P(min)\n");
+  EXPECT_EQ(SignatureThatDoesNotFit(use), "");
+}
+
+TEST(AllFinite, ManyInputsAreSplitAlongOneDimension) {
+  std::vector<TensorType> inputs(20, F32({3}));
+  inputs[1] = F32({2, 2});
+  inputs[2] = F32({});
+  const std::vector<std::string> lines =
+      absl::StrSplit(SignaturesOf(Use("all_finite", inputs)), '\n');
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].substr(0, 19), "S(0), S(0), B, S(0)");
+  EXPECT_EQ(lines[1].substr(0, 15), "B, S(1), B, B, ");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 // Signatures of operators that only move the elements of one input.
-const std::string kMoved = "P -> P\nP(max) -> P(max)\nP(lse) -> P(lse)\n";
+const std::string kMoved = "P -> P\nP(max) -> P(max)\nP(min) -> P(min)\nP(lse) -> P(lse)\n";
 
 Use ReshapeUse(const Shape& from, std::vector<int64_t> to) {
   return Use("reshape", {F32(from)}, {{"shape", std::move(to)}});
@@ -120,6 +120,7 @@ TEST(Split, GivesConsecutiveParts) {
             "S(2) -> S(2), S(2), S(2)\n"
             "P -> P, P, P\n"
             "P(max) -> P(max), P(max), P(max)\n"
+            "P(min) -> P(min), P(min), P(min)\n"
             "P(lse) -> P(lse), P(lse), P(lse)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   EXPECT_EQ(
@@ -166,7 +167,7 @@ TEST(Concat, PlacesItsInputsInTheOutput) {
   EXPECT_EQ(ShapeToString(part.strides), "[8, 1]");
   EXPECT_EQ(SignaturesOf(use),
             "S(0), S(0), S(0) -> S(0)\nP, P, P -> P\nP(max), P(max), P(max) -> P(max)\n"
-            "P(lse), P(lse), P(lse) -> P(lse)\n");
+            "P(min), P(min), P(min) -> P(min)\nP(lse), P(lse), P(lse) -> P(lse)\n");
   EXPECT_EQ(SignatureThatDoesNotFit(use), "");
   EXPECT_EQ(Inferred(Use("concat", {F32({2, 3}), F32({1, 3})}, {{"axis", int64_t{1}}})),
             "input 1 is f32[1, 3]; it must be f32[2, 3] with any size in dimension 1, to join with "

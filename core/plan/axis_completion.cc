@@ -163,7 +163,17 @@ class AxisCompletion {
   // The op on the range of its flat inputs and outputs that a rank holds: elementwise, or a
   // reduction whose output is then partial.
   std::optional<AxisUse> OnFlatRange(OpId id, const std::vector<Signature>& signatures) const {
-    const std::optional<AxisLayout> output = OutputOnRange(Fitted(id, signatures));
+    const FittedUse use_of_op = Fitted(id, signatures);
+    const std::vector<ValueId>& inputs = graph_.op(id).inputs;
+    std::optional<AxisLayout> output;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::optional<AxisStore>& store = UpdateOf(inputs[i]);
+      if (!store.has_value() || !store->flat) continue;
+      const std::optional<AxisLayout> made = OutputOnRange(use_of_op, i);
+      if (!made.has_value() || (output.has_value() && *made != *output)) return std::nullopt;
+      output = made;
+    }
+    if (!output.has_value()) output = OutputOnRange(use_of_op, 0);
     if (!output.has_value()) return std::nullopt;
     AxisUse use = Broadcast(graph_.op(id));
     use.kind = AxisUse::Kind::kFlat;

@@ -22,7 +22,7 @@ const std::vector<std::string>& Words() {
       "P(max)",  "flat", "data",     "model",   "tokens",   "*",   "|",     ", ",
       "wte",     " -> ", "; ",       ": ",      ".",        "0",   "embed", "-1",
       "9999999", "",     "weight.*", "once",    "8MiB",     "cap", "first", "gathers",
-      "2",       "[0:",  "1]",       "count",   "dimension"};
+      "2",       "[0:",  "1]",       "count",   "dimension", "P(min)"};
   return *words;
 }
 

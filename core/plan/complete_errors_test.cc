@@ -51,7 +51,7 @@ TEST(CompletePlanErrorsTest, Stores) {
             "along axis 'data' splits a dimension that is not in 0..1");
   EXPECT_EQ(ErrorOf("store { path: 'tokens' layout: 'data: Q' }"),
             "the Plan's store 'tokens': 'Q' is no layout; one is B, S(dimension), S(dimension, "
-            "unit), P, P(max) or P(lse)");
+            "unit), P, P(max), P(min) or P(lse)");
   EXPECT_EQ(ErrorOf("store { path: 'wte.weight' layout: 'data: P' }"),
             "the Plan's store 'wte.weight': 'data: P' holds partial values; a store is S or B");
   EXPECT_EQ(ErrorOf("store { path: 'tokens|targets' layout: 'data: S(0)' } "

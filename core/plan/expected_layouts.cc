@@ -108,18 +108,18 @@ std::optional<Signature> BestExpected(const FittedUse& use, const ExpectedLayout
   return best;
 }
 
-std::optional<AxisLayout> OutputOnRange(const FittedUse& use) {
-  const Shape& shape = use.inputs.empty() ? use.outputs[0].shape : use.inputs[0].shape;
+std::optional<AxisLayout> OutputOnRange(const FittedUse& use, size_t input) {
+  const Shape& shape = use.inputs.empty() ? use.outputs[0].shape : use.inputs[input].shape;
   std::optional<AxisLayout> output = AxisLayout::Broadcast();
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
     std::optional<AxisLayout> made;
     for (const Signature& signature : use.signatures) {
       const AxisLayout split = AxisLayout::Split(d);
-      if (!use.inputs.empty() && signature.inputs[0] != split) continue;
+      if (!use.inputs.empty() && signature.inputs[input] != split) continue;
       const AxisLayout& first = signature.outputs[0];
       const bool same = absl::c_all_of(signature.outputs,
                                        [&](const AxisLayout& layout) { return layout == first; });
-      if (!same || !(first == split || first == AxisLayout::Partial())) continue;
+      if (!same || !(first == split || first.partial())) continue;
       if (first == split && use.outputs[0].shape != shape) continue;
       made = first.partial() ? first : AxisLayout::Broadcast();
       break;

@@ -42,9 +42,10 @@ ExpectedLayouts ExpectDual(const Graph& graph, const Op& op, const Op& forward,
 std::optional<Signature> BestExpected(const FittedUse& use, const ExpectedLayouts& expected,
                                       absl::Span<const Arriving> arriving, const SplitAxis& axis);
 
-// The layout of all outputs of an op that is computed on any range of its elements: B, for elements
-// of the same range, if it is elementwise; P, if it reduces its input; nothing if it is neither.
-std::optional<AxisLayout> OutputOnRange(const FittedUse& use);
+// The layout of all outputs of an op that is computed on any range of the elements of `input`: B,
+// for elements of the same range, if it is elementwise; P, if it reduces its input; nothing if it
+// is neither. An op without inputs is computed on ranges of its outputs.
+std::optional<AxisLayout> OutputOnRange(const FittedUse& use, size_t input);
 
 // Whether `signature` is `named` with all units multiplied by one number.
 bool IsMultipleOf(const Signature& signature, const Signature& named);

@@ -272,6 +272,9 @@ ValueId TimeSplitWriter::Accumulate(AxisLayout::Reduction reduction, const Value
       return append("add", "", sum, term);
     case AxisLayout::Reduction::kMax:
       return append("maximum", "", sum, term);
+    case AxisLayout::Reduction::kMin:
+      if (like.type.dtype != DType::kU8) return append("minimum", "", sum, term);
+      return Append("select", like, path, {sum, term, sum}, {}, phase);  // both of 0 and 1
     case AxisLayout::Reduction::kLogSumExp: {
       // max + log(exp(sum - max) + exp(term - max)): neither power overflows.
       const ValueId max = append("maximum", ".max", sum, term);

@@ -63,8 +63,7 @@ absl::StatusOr<int32_t> Redistributor::Run(const Step& step, int32_t id) {
     case Kind::kAllReduce: {
       const AxisLayout& partial = step.step.from.axis(step.step.axis);
       if (partial.reduction == AxisLayout::Reduction::kLogSumExp) return ReduceLogSumExp(step, id);
-      const bool max = partial.reduction == AxisLayout::Reduction::kMax;
-      return EmitReduction(step, max ? Reduction::kMax : Reduction::kSum, id);
+      return EmitReduction(step, ReductionOf(partial), id);
     }
     case Kind::kAllToAll:
       return AllToAll(step, id);

@@ -23,7 +23,7 @@ static_assert(static_cast<int>(MemorySpace::kOffloadHost) == ProgramProto::OFFLO
 static_assert(static_cast<int>(InstructionKind::kCopy) == ProgramProto::Instruction::COPY);
 static_assert(static_cast<int>(Phase::kUpdate) == ProgramProto::Instruction::UPDATE);
 static_assert(static_cast<int>(CollectiveOperation::kReceive) == ProgramProto::Collective::RECEIVE);
-static_assert(static_cast<int>(Reduction::kMax) == ProgramProto::Collective::MAX);
+static_assert(static_cast<int>(Reduction::kMin) == ProgramProto::Collective::MIN);
 
 template <typename... Text>
 absl::Status Bad(const Text&... text) {

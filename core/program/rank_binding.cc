@@ -98,7 +98,8 @@ LocalWork LocalWorkOf(const Program& program, const Instruction& instruction,
   const bool lacks_input =
       std::any_of(instruction.inputs.begin(), instruction.inputs.end(),
                   [&](int32_t id) { return nothing(id) && !Empty(program.values[id].type.shape); });
-  return lacks_input ? LocalWork::kIdentity : LocalWork::kOwn;
+  const bool identity = lacks_input && !program.KernelOf(instruction).op->TakesEmptyInputs();
+  return identity ? LocalWork::kIdentity : LocalWork::kOwn;
 }
 
 KernelRequest LocalRequest(const Program& program, const Instruction& instruction,

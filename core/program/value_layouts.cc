@@ -58,8 +58,11 @@ void ValueLayouts::FindPlaces(const GraphLayouts& layouts) {
     const Op& op = graph_.ops()[id];
     for (ValueId input : op.inputs) {
       if (places_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
-      for (ValueId output : op.outputs) {
-        if (places_[output] == nullptr) places_[output] = places_[input];
+      const AxisUse& use = layouts.ops[id][storage_->axis(places_[input]->group)];
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        // What is partial is no member: it was reduced from one.
+        if (use.signature.outputs[i].partial()) continue;
+        if (places_[op.outputs[i]] == nullptr) places_[op.outputs[i]] = places_[input];
       }
     }
   }
@@ -77,10 +80,7 @@ int32_t ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
     layout = layout.With(axis, layout_of(uses[axis].signature));
   }
-  // A reduction of flat values is partial.
-  const bool flat =
-      UsedFlat(value, uses) && layout.axis(storage_->axis(PlaceOf(value)->group)).broadcast();
-  return Enter(std::move(layout), flat);
+  return Enter(std::move(layout), UsedFlat(value, uses));
 }
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {

@@ -9,9 +9,18 @@
 namespace tessera {
 namespace {
 
+double LargestOf(DType dtype) {
+  if (dtype == DType::kU8) return std::numeric_limits<uint8_t>::max();
+  if (dtype == DType::kI32) return std::numeric_limits<int32_t>::max();
+  if (dtype == DType::kI64) return 0x1p63 - 1024;  // the largest that a double holds
+  return std::numeric_limits<double>::infinity();
+}
+
 // The value that changes nothing in a reduction of elements of this type.
 double IdentityOf(AxisLayout::Reduction reduction, DType dtype) {
-  if (reduction == AxisLayout::Reduction::kSum || dtype == DType::kU8) return 0;
+  if (reduction == AxisLayout::Reduction::kSum) return 0;
+  if (reduction == AxisLayout::Reduction::kMin) return LargestOf(dtype);
+  if (dtype == DType::kU8) return 0;
   if (dtype == DType::kI32) return std::numeric_limits<int32_t>::min();
   if (dtype == DType::kI64) return static_cast<double>(std::numeric_limits<int64_t>::min());
   return -std::numeric_limits<double>::infinity();

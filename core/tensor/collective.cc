@@ -12,7 +12,8 @@ absl::string_view CollectiveOperationName(CollectiveOperation operation) {
 }
 
 absl::string_view ReductionName(Reduction reduction) {
-  return reduction == Reduction::kSum ? "sum" : "max";
+  constexpr absl::string_view kNames[] = {"sum", "max", "min"};
+  return kNames[static_cast<size_t>(reduction)];
 }
 
 }  // namespace tessera

@@ -24,9 +24,9 @@ inline constexpr int kCollectiveOperations = 8;
 // "all-reduce", ...
 absl::string_view CollectiveOperationName(CollectiveOperation operation);
 
-enum class Reduction : uint8_t { kSum, kMax };
+enum class Reduction : uint8_t { kSum, kMax, kMin };
 
-// "sum", "max"
+// "sum", "max", "min"
 absl::string_view ReductionName(Reduction reduction);
 
 }  // namespace tessera

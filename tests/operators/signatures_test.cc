@@ -114,6 +114,9 @@ std::vector<double> SharesOf(double global, DType dtype, AxisLayout::Reduction r
       case AxisLayout::Reduction::kMax:
         shares[m] = m == owner ? global : global - (integer ? 1 : draw(m));
         break;
+      case AxisLayout::Reduction::kMin:
+        shares[m] = m == owner ? global : global + (integer ? 1 : draw(m));
+        break;
       case AxisLayout::Reduction::kLogSumExp:
         shares[m] = global - std::log(static_cast<double>(members));
         break;
