@@ -119,6 +119,10 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         sum = sum.valid() ? operators.add(sum, contribution) : contribution;
         graph.SetGradientOfValue(sum.id(), input);
       }
+      // Sums of contributions as well.
+      for (OpId op = first_gradient_op; op < static_cast<OpId>(graph.ops().size()); ++op) {
+        graph.SetBlock(op, graph.op(id).block);
+      }
     }
   }
 

@@ -59,12 +59,17 @@ int64_t Tensor::dim(int i) const {
 }
 
 Scope::Scope(Graph* graph, absl::string_view name, Kind kind)
-    : graph_(graph), outer_size_(graph->scope_.size()) {
+    : graph_(graph), outer_size_(graph->scope_.size()), outer_block_(graph->block_) {
   absl::StrAppend(&graph->scope_, graph->scope_.empty() ? "" : ".", name);
-  if (kind == kBlock) graph->blocks_.push_back(graph->scope_);
+  if (kind != kBlock) return;
+  graph->block_ = static_cast<int32_t>(graph->blocks_.size());
+  graph->blocks_.push_back(graph->scope_);
 }
 
-Scope::~Scope() { graph_->scope_.resize(outer_size_); }
+Scope::~Scope() {
+  graph_->scope_.resize(outer_size_);
+  graph_->block_ = outer_block_;
+}
 
 std::string Graph::ScopedPath(absl::string_view name) const {
   return scope_.empty() ? ToStdString(name) : absl::StrCat(scope_, ".", name);
@@ -135,7 +140,7 @@ Tensor Graph::DeclareState(absl::string_view name, TensorType type, Role role,
                      " bytes, more than the limit of ", state_limit_.bytes)));
     return {};
   }
-  State& state = AddState({path, type, role, initializer, trainable, kNone, kNone});
+  State& state = AddState({path, type, role, initializer, trainable});
   state.input = state.updated = AddValue(path, std::move(type), role, kNone, 0);
   return tensor(state.input);
 }
@@ -150,6 +155,12 @@ State& Graph::AddState(State state) {
 
 Tensor Graph::Parameter(absl::string_view name, Shape shape, Initializer initializer) {
   return DeclareState(name, {DType::kF32, std::move(shape)}, Role::kParameter, initializer);
+}
+
+Tensor Graph::Bias(absl::string_view name, Shape shape) {
+  const Tensor bias = Parameter(name, std::move(shape), Initializer::Constant(0));
+  if (bias.valid()) states_[state_of_path_.at(ScopedPath(name))].bias = true;
+  return bias;
 }
 
 void Graph::SetState(absl::string_view path, Tensor updated) {
@@ -190,6 +201,7 @@ std::vector<Tensor> Graph::Record(const Operator& kind, absl::Span<const Tensor>
   op.kind = &kind;
   op.attributes = std::move(attributes);
   op.phase = phase_;
+  op.block = block_;
   std::vector<TensorType> types;
   for (const Tensor& input : inputs) {
     if (!input.valid()) {

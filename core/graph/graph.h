@@ -94,6 +94,7 @@ struct Op {
   int32_t slice = kNone;
   int32_t micro_batch = kNone;  // of the step's, the one that it computes; kNone: the full batch
   bool recomputed = false;      // repeats another op to save memory
+  int32_t block = kNone;        // in Graph::blocks(): the block that it, or its forward op, lies in
   // The forward op whose gradient rule recorded this one. kNone: none, or a rewriting has split it
   // into several, and this one into none.
   OpId gradient_of = kNone;
@@ -115,6 +116,7 @@ struct State {
   Role role = Role::kParameter;
   Initializer initializer;
   bool trainable = true;    // of a parameter
+  bool bias = false;        // of a parameter: it is added to a result, not multiplied by anything
   ValueId input = kNone;    // kNone: the Graph does not read it (initialisation)
   ValueId updated = kNone;  // equal to `input` if the Graph does not change it
   // The path of the recorded state that this is, or (`region`) a slice of.
@@ -194,6 +196,8 @@ class Graph {
                       bool trainable = true);
   // A trainable parameter of dtype f32.
   Tensor Parameter(absl::string_view name, Shape shape, Initializer initializer);
+  // The same for a bias, which is 0 at first.
+  Tensor Bias(absl::string_view name, Shape shape);
   // Sets the updated value of the state `path`.
   void SetState(absl::string_view path, Tensor updated);
   // Declares a state that the Graph writes and never reads.
@@ -229,6 +233,7 @@ class Graph {
   void AddOrderEdge(OpId op, OpId earlier);
   // `op` was recorded by the gradient rule of `forward`.
   void SetGradientOf(OpId op, OpId forward) { ops_[op].gradient_of = forward; }
+  void SetBlock(OpId op, int32_t block) { ops_[op].block = block; }
   // `gradient` is that of `value`, unless it is known as another one's.
   void SetGradientOfValue(ValueId gradient, ValueId value) {
     ValueId& of = values_[gradient].gradient_of;
@@ -306,6 +311,7 @@ class Graph {
   absl::flat_hash_map<std::string, int> state_of_path_;
   absl::flat_hash_map<std::string, int> next_suffix_;
   std::string scope_;
+  int32_t block_ = kNone;  // in blocks_: the one that is being recorded
   Phase phase_ = Phase::kForward;
   absl::Status status_;
   int64_t state_bytes_ = 0;
@@ -325,6 +331,7 @@ class Scope {
  private:
   Graph* graph_;
   size_t outer_size_;
+  int32_t outer_block_;
 };
 
 // True if `path` lies in the scope `scope` ("blocks.1" holds "blocks.1.ln1", not "blocks.10").

@@ -135,6 +135,9 @@ class PartsChecker {
     if (op.gradient_of != kNone && !IsOp(op.gradient_of)) {
       return Missing("op", op.path, "op", op.gradient_of);
     }
+    if (op.block < kNone || op.block >= static_cast<int32_t>(parts_.blocks.size())) {
+      return Missing("op", op.path, "block", op.block);
+    }
     if (op.micro_batch < kNone) return Missing("op", op.path, "micro-batch", op.micro_batch);
     if (op.slice < kNone) return Missing("op", op.path, "slice", op.slice);
     return CheckTypes(op);

@@ -58,6 +58,7 @@ GraphProto::Op ToProto(const Op& op) {
   message.set_gradient_of(op.gradient_of);
   message.set_slice_of(op.slice_of);
   message.set_slice(op.slice);
+  message.set_block(op.block);
   return message;
 }
 
@@ -79,6 +80,7 @@ GraphProto::State ToProto(const State& state) {
   initializer.set_value(state.initializer.value);
   initializer.set_stddev(state.initializer.stddev);
   message.set_trainable(state.trainable);
+  message.set_bias(state.bias);
   message.set_input(state.input);
   message.set_updated(state.updated);
   message.set_origin(state.origin);
@@ -135,6 +137,7 @@ absl::StatusOr<Op> OpFromProto(const GraphProto::Op& message, OperatorFinder fin
   op.gradient_of = message.gradient_of();
   op.slice_of = message.slice_of();
   op.slice = message.slice();
+  op.block = message.block();
   return op;
 }
 
@@ -153,6 +156,7 @@ absl::StatusOr<State> StateFromProto(const GraphProto::State& message) {
   state.initializer.value = initializer.value();
   state.initializer.stddev = initializer.stddev();
   state.trainable = message.trainable();
+  state.bias = message.bias();
   state.input = message.input();
   state.updated = message.updated();
   state.origin = message.origin();

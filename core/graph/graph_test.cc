@@ -43,6 +43,27 @@ TEST(GraphTest, PathsComeFromScopes) {
   EXPECT_THAT(graph.blocks(), ElementsAre("blocks.0"));
 }
 
+TEST(GraphTest, ABlockIsAScopeThatWasMarked) {
+  Graph graph("g");
+  const Tensor x = graph.Input("x", Four());
+  const auto block_of = [&](Tensor value) {
+    return graph.op(graph.value(value.id()).producer).block;
+  };
+  {
+    Scope block(&graph, "blocks.0", Scope::kBlock);
+    Scope inner(&graph, "mlp");
+    EXPECT_EQ(block_of(Round(x)), 0);
+  }
+  {
+    Scope block(&graph, "blocks.1", Scope::kBlock);
+    EXPECT_EQ(block_of(Round(x)), 1);
+  }
+  EXPECT_EQ(block_of(Round(x)), kNone);
+  // Its path alone puts nothing into a block.
+  Scope plain(&graph, "blocks.0");
+  EXPECT_EQ(block_of(Round(x)), kNone);
+}
+
 TEST(GraphTest, OutputsHaveNames) {
   Graph graph("g");
   const std::vector<Tensor> halves = Halve(graph.Input("x", Four()));

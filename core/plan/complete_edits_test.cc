@@ -18,10 +18,10 @@ namespace {
 // Words of Plans, so that many edits are understood.
 const std::vector<std::string>& Words() {
   static const std::vector<std::string>* const words = new std::vector<std::string>{
-      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",  "B",   "P",     "P(lse)",
-      "P(max)",  "flat", "data",     "model",   "tokens",   "*",   "|",     ", ",
-      "wte",     " -> ", "; ",       ": ",      ".",        "0",   "embed", "-1",
-      "9999999", "",     "weight.*", "once",    "8MiB",     "cap", "first", "gathers",
+      "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",   "B",     "P",     "P(lse)",
+      "P(max)",  "flat", "data",     "model",   "tokens",    "*",     "|",     ", ",
+      "wte",     " -> ", "; ",       ": ",      ".",         "0",     "embed", "-1",
+      "9999999", "",     "weight.*", "once",    "8MiB",      "cap",   "first", "gathers",
       "2",       "[0:",  "1]",       "count",   "dimension", "P(min)"};
   return *words;
 }

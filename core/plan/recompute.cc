@@ -41,19 +41,15 @@ class Recomputer {
   bool Forward(OpId op) const { return graph_.op(op).phase == Phase::kForward; }
   OpId num_ops() const { return static_cast<OpId>(graph_.ops().size()); }
 
-  // Forward and backward ops alike: a gradient operator lies in its forward op's scope.
+  // Forward and backward ops alike.
   void AssignBlocks() {
     absl::flat_hash_map<absl::string_view, int> index;
     for (size_t i = 0; i < blocks_.size(); ++i) index[blocks_[i]] = static_cast<int>(i);
     for (OpId op = 0; op < num_ops(); ++op) {
-      const absl::string_view path = graph_.op(op).path;
-      for (size_t dot = path.find('.'); dot != absl::string_view::npos;
-           dot = path.find('.', dot + 1)) {
-        auto it = index.find(path.substr(0, dot));
-        if (it == index.end()) continue;
-        block_of_[op] = it->second;
-        break;
-      }
+      const int32_t block = graph_.op(op).block;
+      if (block == kNone) continue;
+      const auto chosen = index.find(graph_.blocks()[block]);
+      if (chosen != index.end()) block_of_[op] = chosen->second;
     }
   }
 

@@ -42,14 +42,14 @@ class Recorder {
   Tensor Norm(absl::string_view name, Tensor x) {
     Scope scope(&graph_, name);
     const Tensor weight = graph_.Parameter("weight", {x.dim(-1)}, Initializer::Constant(1));
-    const Tensor bias = graph_.Parameter("bias", {x.dim(-1)}, kZero);
+    const Tensor bias = graph_.Bias("bias", {x.dim(-1)});
     return LayerNorm(x, weight, bias, 1e-5);
   }
 
   Tensor Projection(absl::string_view name, Tensor x, int64_t outputs) {
     Scope scope(&graph_, name);
     const Tensor weight = graph_.Parameter("weight", {outputs, x.dim(-1)}, kNormal);
-    const Tensor bias = graph_.Parameter("bias", {outputs}, kZero);
+    const Tensor bias = graph_.Bias("bias", {outputs});
     return Linear(x, weight, bias);
   }
 
@@ -62,7 +62,7 @@ class Recorder {
     {
       Scope qkv_scope(&graph_, "qkv");
       const Tensor weight = graph_.Parameter("weight", {heads, 3, head_dim, channels}, kNormal);
-      const Tensor bias = graph_.Parameter("bias", {heads, 3, head_dim}, kZero);
+      const Tensor bias = graph_.Bias("bias", {heads, 3, head_dim});
       qkv =
           Linear(normed, Reshape(weight, {3 * channels, channels}), Reshape(bias, {3 * channels}));
     }

@@ -111,6 +111,10 @@ Value TimeSplitWriter::PartOf(ValueId old, const AxisLayout& layout, int axis, i
   return result;
 }
 
+int32_t TimeSplitWriter::BlockOf(const Value& value) const {
+  return value.producer == kNone ? kNone : graph_.op(value.producer).block;
+}
+
 ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::string path,
                                 std::vector<ValueId> inputs, Attributes attributes, Phase phase) {
   Op op;
@@ -119,6 +123,7 @@ ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::
   op.attributes = std::move(attributes);
   op.inputs = std::move(inputs);
   op.phase = phase;
+  op.block = BlockOf(like);
   Value output;
   output.path = std::move(path);
   output.type = like.type;
@@ -144,6 +149,7 @@ ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, i
   }
   Op op;
   op.kind = FindOperator("split");
+  op.block = BlockOf(graph_.value(old));
   op.path = absl::StrCat(graph_.value(old).path, ".", options_.rewriting);
   op.attributes = {{"axis", static_cast<int64_t>(layout.dim)}, {"sizes", std::move(sizes)}};
   op.inputs = {full};

@@ -116,8 +116,10 @@ class TimeSplitWriter {
   void NoteCopies(OpId id, OpId old, int axis, int64_t part);
 
   std::string FreePath(std::string path) const;
+  // The block of the op that makes a value of the Graph that is read.
+  int32_t BlockOf(const Value& value) const;
   // Appends an op of one output that is not in the Graph that is read. The output has `like`'s type
-  // and role.
+  // and role, and the op lies in its block.
   ValueId Append(absl::string_view kind, const Value& like, std::string path,
                  std::vector<ValueId> inputs, Attributes attributes, Phase phase);
   ValueId Part(ValueId old, const AxisLayout& layout, int axis, int64_t part, Phase phase);

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
 #include "core/status/status_macros.h"
@@ -81,7 +80,7 @@ absl::Status CheckRange(absl::string_view field, double value, bool below_one) {
 }  // namespace
 
 bool DecaysByDefault(const State& parameter) {
-  return parameter.type.shape.size() >= 2 && !absl::EndsWith(parameter.path, ".bias");
+  return parameter.type.shape.size() >= 2 && !parameter.bias;
 }
 
 std::vector<std::string> MomentPaths(absl::string_view parameter) {

@@ -16,7 +16,7 @@ namespace tessera {
 
 // Selects the parameters to which weight decay applies.
 using DecayRule = std::function<bool(const State& parameter)>;
-// Selects parameters with two or more dimensions whose path does not end in ".bias".
+// Selects parameters with two or more dimensions that are no biases.
 bool DecaysByDefault(const State& parameter);
 
 // Appends to a Graph that records `loss`:

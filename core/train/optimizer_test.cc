@@ -30,7 +30,9 @@ class OptimizerTest : public ::testing::Test {
     Graph graph("train");
     Tensor loss;
     const auto add = [&](const std::string& name, const Shape& shape) {
-      const Tensor w = graph.Parameter(name, shape, Initializer::Constant(0));
+      const Tensor w = name == "matrix.bias"
+                           ? graph.Bias(name, shape)
+                           : graph.Parameter(name, shape, Initializer::Constant(0));
       const Tensor x = graph.Input(name + "_x", {DType::kF32, shape});
       const Tensor half = Scale(SumSquares(Multiply(w, x)), 0.5);
       loss = loss.valid() ? Add(loss, half) : half;
@@ -110,6 +112,17 @@ TEST_F(OptimizerTest, ClippingIsThatOfTorch) {
   EXPECT_NEAR(after.at("matrix").values[3], -4 + 0.1 * scale * 4, 1e-12);
   config.set_clip_norm(100);
   EXPECT_NEAR(RunStep(Record(config), First()).at("matrix").values[3], -4 + 0.1 * 4, 1e-12);
+}
+
+// The rule read ".bias" from the path.
+TEST(DecaysByDefault, ABiasIsOneWhateverItsPath) {
+  State state;
+  state.path = "layers.0.bias";
+  state.type = {DType::kF32, {2, 2}};
+  EXPECT_TRUE(DecaysByDefault(state));
+  state.bias = true;
+  state.path = "layers.0.offset";
+  EXPECT_FALSE(DecaysByDefault(state));
 }
 
 TEST_F(OptimizerTest, DecayAppliesToMatricesThatAreNoBiases) {

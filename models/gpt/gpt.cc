@@ -181,7 +181,7 @@ Tensor Gpt::AttentionPart(Graph& graph, Tensor x, bool training, const Attend& a
     Scope qkv_scope(&graph, "qkv");
     Tensor weight = graph.Parameter("weight", {heads_, 3, head_dim_, channels_},
                                     Initializer::Normal(0, kWeightStddev));
-    Tensor bias = graph.Parameter("bias", {heads_, 3, head_dim_}, Initializer::Constant(0));
+    Tensor bias = graph.Bias("bias", {heads_, 3, head_dim_});
     weight = Reshape(weight, {3 * channels_, channels_});
     bias = Reshape(bias, {3 * channels_});
     qkv = Reshape(Linear(normed, weight, bias), {x.dim(0), x.dim(1), heads_, 3, head_dim_});
@@ -206,7 +206,7 @@ Tensor Gpt::MlpPart(Graph& graph, Tensor x, bool training) const {
 Tensor Gpt::Norm(Graph& graph, absl::string_view name, Tensor x) const {
   Scope scope(&graph, name);
   const Tensor weight = graph.Parameter("weight", {channels_}, Initializer::Constant(1));
-  const Tensor bias = graph.Parameter("bias", {channels_}, Initializer::Constant(0));
+  const Tensor bias = graph.Bias("bias", {channels_});
   return LayerNorm(x, weight, bias, eps_);
 }
 
@@ -215,7 +215,7 @@ Tensor Gpt::Projection(Graph& graph, absl::string_view name, Tensor x, int64_t o
   Scope scope(&graph, name);
   const Tensor weight =
       graph.Parameter("weight", {outputs, x.dim(-1)}, Initializer::Normal(0, stddev));
-  const Tensor bias = graph.Parameter("bias", {outputs}, Initializer::Constant(0));
+  const Tensor bias = graph.Bias("bias", {outputs});
   return Linear(x, weight, bias);
 }
 

@@ -103,7 +103,7 @@ class Mlp final : public Model {
       const double stddev = std::sqrt(2.0 / static_cast<double>(inputs));
       const Tensor weight =
           graph.Parameter("weight", {config_.hidden(i), inputs}, Initializer::Normal(0, stddev));
-      const Tensor bias = graph.Parameter("bias", {config_.hidden(i)}, Initializer::Constant(0));
+      const Tensor bias = graph.Bias("bias", {config_.hidden(i)});
       x = Activate(Linear(x, weight, bias));
     }
     return x;
