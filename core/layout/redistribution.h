@@ -83,8 +83,8 @@ class RedistributionFinder {
 
   // Steps after which each rank holds the elements that `to` says. An axis of one rank is B in
   // their layouts, and their last one may be another name of `to` (HoldSameElements). The result
-  // lives as long as this object. InvalidArgument if a layout does not fit the type, or no way
-  // leads to `to`: a P(max), P(min) or P(lse) along an axis comes only from the same.
+  // is valid as long as this object. InvalidArgument if a layout does not fit the type, or no steps
+  // lead to `to`: a P(max), P(min) or P(lse) along an axis comes only from the same.
   absl::StatusOr<const Redistribution*> Find(const MeshLayout& from, const MeshLayout& to,
                                              const TensorType& type);
 

@@ -40,10 +40,10 @@ class ValueBytes {
   absl::flat_hash_map<int32_t, Group> groups_;  // by buffer
 };
 
-// Keeps, for every byte that was written, which value and instruction wrote it last, and who has
-// read it since. Time per operation is logarithmic in the number of values that the buffer holds;
-// linear in it while values lie interleaved (columns of one matrix) and in what an operation
-// overwrites.
+// Keeps, for every byte that was written, which value and instruction wrote it last, and which
+// instructions have read it since. Time per operation is logarithmic in the number of values that
+// the buffer holds; linear in it while values lie interleaved (columns of one matrix) and in what
+// an operation overwrites.
 class BufferContents {
  public:
   // An instruction that has read an entry; of each lane (a stream, say) the last one is kept.

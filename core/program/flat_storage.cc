@@ -38,7 +38,7 @@ absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions
     const int number = storage.num_groups();
     const auto add = [&](const std::string& path, size_t member, size_t buffer) {
       if (buffer == group.buffers.size()) group.buffers.push_back(absl::StrCat(path, ".group"));
-      storage.places_[path] = {number, static_cast<int>(member), static_cast<int>(buffer)};
+      storage.positions_[path] = {number, static_cast<int>(member), static_cast<int>(buffer)};
     };
     for (size_t member = 0; member < stored.members.size(); ++member) {
       add(stored.members[member], member, 0);
@@ -50,9 +50,9 @@ absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions
   return storage;
 }
 
-const FlatPlace* FlatStorage::Find(const std::string& state) const {
-  const auto found = places_.find(state);
-  return found == places_.end() ? nullptr : &found->second;
+const FlatPosition* FlatStorage::Find(const std::string& state) const {
+  const auto found = positions_.find(state);
+  return found == positions_.end() ? nullptr : &found->second;
 }
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ namespace tessera {
 
 // The position of a state: `member` of a group, in the group's buffer of this number. Buffer 0 has
 // the parameters, each further one has one optimizer state of every parameter.
-struct FlatPlace {
+struct FlatPosition {
   int group = kNone;
   int member = 0;
   int buffer = 0;
@@ -42,7 +42,7 @@ class FlatStorage {
   // The path of a buffer of group i.
   const std::string& BufferPath(int i, int buffer) const { return groups_[i].buffers[buffer]; }
   // nullptr if the state is stored in no group.
-  const FlatPlace* Find(const std::string& state) const;
+  const FlatPosition* Find(const std::string& state) const;
 
  private:
   struct Group {
@@ -53,7 +53,7 @@ class FlatStorage {
   };
 
   std::vector<Group> groups_;
-  absl::flat_hash_map<std::string, FlatPlace> places_;  // by path of a state
+  absl::flat_hash_map<std::string, FlatPosition> positions_;  // by path of a state
 };
 
 }  // namespace tessera

@@ -31,8 +31,8 @@ class KernelChooser {
   // note() says so.
   KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded);
 
-  // Returns the kernel for the request, without its workspace; it stays where it is as long as the
-  // chooser lives. nullptr if the backend has no kernel for the request.
+  // Returns the kernel for the request, without its workspace; the pointer is valid as long as the
+  // chooser. nullptr if the backend has no kernel for the request.
   const PlannedKernel* Find(const KernelRequest& request);
   // The same; NotFound if the backend has none.
   absl::StatusOr<const PlannedKernel*> Choose(const KernelRequest& request);

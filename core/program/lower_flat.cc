@@ -10,8 +10,10 @@ int32_t FlatLowering::AddTensor(const std::string& path, DType dtype, Role role,
   return builder_.AddTensor(path, {dtype, {storage_.group(group)->part()}}, role, kNone);
 }
 
-int32_t FlatLowering::AddMember(const Member& member, const FlatPlace& place, int32_t tensor) {
-  const FlatRule rule = {storage_.group(place.group), storage_.axis(place.group), place.member};
+int32_t FlatLowering::AddMember(const Member& member, const FlatPosition& position,
+                                int32_t tensor) {
+  const FlatRule rule = {storage_.group(position.group), storage_.axis(position.group),
+                         position.member};
   const int32_t value =
       builder_.AddView(member.path, {member.dtype, {rule.LocalElements()}}, tensor,
                        ViewPlacement{0, Strides{1}}, member.role, member.part);
@@ -19,23 +21,23 @@ int32_t FlatLowering::AddMember(const Member& member, const FlatPlace& place, in
   return value;
 }
 
-int32_t FlatLowering::AddState(const Member& member, const FlatPlace& place, bool updated) {
-  const std::pair<int, int> buffer = {place.group, place.buffer};
-  const std::string& path = storage_.BufferPath(place.group, place.buffer);
+int32_t FlatLowering::AddState(const Member& member, const FlatPosition& position, bool updated) {
+  const std::pair<int, int> buffer = {position.group, position.buffer};
+  const std::string& path = storage_.BufferPath(position.group, position.buffer);
   const auto [it, inserted] = states_.try_emplace({buffer, updated}, kNone);
   if (inserted) {
     const auto before = states_.find({buffer, false});
     const bool in_place = updated && before != states_.end();
     it->second = in_place ? builder_.AddOver(before->second, absl::StrCat(path, ".updated"))
-                          : AddTensor(path, member.dtype, member.role, place.group);
+                          : AddTensor(path, member.dtype, member.role, position.group);
   }
-  return AddMember(member, place, it->second);
+  return AddMember(member, position, it->second);
 }
 
-int32_t FlatLowering::AddValue(const Member& member, const FlatPlace& place) {
+int32_t FlatLowering::AddValue(const Member& member, const FlatPosition& position) {
   return AddMember(
-      member, place,
-      AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, place.group));
+      member, position,
+      AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, position.group));
 }
 
 CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t elements,
@@ -48,9 +50,9 @@ CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t
   return request;
 }
 
-absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPlace& place, int32_t part,
-                                             int period, absl::string_view stream) {
-  const FlatGroup& group = *storage_.group(place.group);
+absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPosition& position,
+                                             int32_t part, int period, absl::string_view stream) {
+  const FlatGroup& group = *storage_.group(position.group);
   const int32_t tensor = builder_.Root(member);
   const DType dtype = builder_.value(member).type.dtype;
   const Role role = builder_.value(member).role;
@@ -60,12 +62,12 @@ absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPlace& pl
                                     {dtype, {group.elements()}}, role, kNone);
     RETURN_IF_ERROR(
         builder_.EmitCollective(RequestOf(CollectiveOperation::kAllGather, group.elements(), dtype,
-                                          storage_.axis(place.group)),
+                                          storage_.axis(position.group)),
                                 stream, tensor, it->second));
   }
-  const Shape& local = group.members()[place.member].local;
+  const Shape& local = group.members()[position.member].local;
   return builder_.AddPackedView(absl::StrCat(builder_.value(member).path, ".gathered"),
-                                {dtype, local}, it->second, group.InGathered(place.member).begin,
+                                {dtype, local}, it->second, group.InGathered(position.member).begin,
                                 role, part);
 }
 

@@ -30,16 +30,16 @@ class FlatLowering {
   };
 
   // Adds the value of a state before the step, or after it: both lie in the same bytes.
-  int32_t AddState(const Member& member, const FlatPlace& place, bool updated);
+  int32_t AddState(const Member& member, const FlatPosition& position, bool updated);
   // Adds a member of a group in a buffer of its own.
-  int32_t AddValue(const Member& member, const FlatPlace& place);
+  int32_t AddValue(const Member& member, const FlatPosition& position);
 
   // Returns all elements of `member`, which is flat. Its group is gathered on `stream`; members
   // that are read in the same period share the gathered array.
-  absl::StatusOr<int32_t> Gather(int32_t member, const FlatPlace& place, int32_t part, int period,
-                                 absl::string_view stream);
+  absl::StatusOr<int32_t> Gather(int32_t member, const FlatPosition& position, int32_t part,
+                                 int period, absl::string_view stream);
 
-  // What a group's gradients are reduced from, and to.
+  // The gradients of a group that are reduced together.
   struct Gradients {
     std::vector<int32_t> values;  // by member; kNone: a member counts as zeros
     std::vector<int32_t> parts;   // of the results, over the other axes
@@ -54,7 +54,7 @@ class FlatLowering {
  private:
   // A part of a group.
   int32_t AddTensor(const std::string& path, DType dtype, Role role, int group);
-  int32_t AddMember(const Member& member, const FlatPlace& place, int32_t tensor);
+  int32_t AddMember(const Member& member, const FlatPosition& position, int32_t tensor);
   // The members of a group as one array, in which gaps are zeros.
   absl::StatusOr<int32_t> Assemble(int group, absl::Span<const int32_t> values, DType dtype,
                                    const std::string& path);

@@ -53,11 +53,11 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
     reads.push_back(layout);
     if (!layouts_.flat(layout)) return;
-    const FlatPlace& place = *layouts_.PlaceOf(value);
-    Gradients& gradients = gradients_[place.group];
-    gradients.members.resize(storage_.group(place.group)->num_members(), kNone);
-    TESSERA_CHECK(gradients.members[place.member] == kNone) << graph_.value(value).path;
-    gradients.members[place.member] = value;
+    const FlatPosition& position = *layouts_.PositionOf(value);
+    Gradients& gradients = gradients_[position.group];
+    gradients.members.resize(storage_.group(position.group)->num_members(), kNone);
+    TESSERA_CHECK(gradients.members[position.member] == kNone) << graph_.value(value).path;
+    gradients.members[position.member] = value;
     ++gradients.missing;
   };
   for (size_t id = 0; id < graph_.ops().size(); ++id) {
@@ -143,7 +143,7 @@ void LoweredValues::AddInput(ValueId id) {
   const int32_t layout = layouts_.Made(id);
   const Value& value = graph_.value(id);
   if (layouts_.flat(layout)) {
-    Set(id, flat_.AddState(FlatMember(id), *layouts_.PlaceOf(id), /*updated=*/false));
+    Set(id, flat_.AddState(FlatMember(id), *layouts_.PositionOf(id), /*updated=*/false));
   } else {
     Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
   }
@@ -155,9 +155,9 @@ int32_t LoweredValues::AddOutput(ValueId id) {
   if (!layouts_.flat(layout)) {
     Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
   } else if (updated_.contains(id)) {
-    Set(id, flat_.AddState(FlatMember(id), *layouts_.PlaceOf(id), /*updated=*/true));
+    Set(id, flat_.AddState(FlatMember(id), *layouts_.PositionOf(id), /*updated=*/true));
   } else {
-    Set(id, flat_.AddValue(FlatMember(id), *layouts_.PlaceOf(id)));
+    Set(id, flat_.AddValue(FlatMember(id), *layouts_.PositionOf(id)));
   }
   const ValueId parameter = value.complete_gradient_of;
   if (parameter != kNone) builder_.SetGradientOf(made_[id], made_[parameter]);
@@ -209,8 +209,8 @@ int LoweredValues::PeriodOf(ValueId id) const {
   constexpr int kStep = -1;
   if (!Repeats(id)) return kStep;
   while (!IsParameter(id)) id = graph_.op(graph_.value(id).producer).inputs[0];
-  const FlatPlace* const place = layouts_.PlaceOf(id);
-  return place != nullptr && storage_.gather_once(place->group) ? kStep : period_;
+  const FlatPosition* const position = layouts_.PositionOf(id);
+  return position != nullptr && storage_.gather_once(position->group) ? kStep : period_;
 }
 
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
@@ -266,7 +266,7 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
     if (from != layout) {
       ASSIGN_OR_RETURN(value, In(id, from));
     } else {
-      return flat_.Gather(value, *layouts_.PlaceOf(id), PartOf(id, from), PeriodOf(id),
+      return flat_.Gather(value, *layouts_.PositionOf(id), PartOf(id, from), PeriodOf(id),
                           StreamOf(id));
     }
   }
@@ -297,7 +297,7 @@ absl::Status LoweredValues::Complete(ValueId id) {
   if (reads_.empty()) return absl::OkStatus();
   for (const int32_t layout : reads_[id]) {
     if (layouts_.flat(layout)) {
-      const int group = layouts_.PlaceOf(id)->group;
+      const int group = layouts_.PositionOf(id)->group;
       if (--gradients_[group].missing == 0) RETURN_IF_ERROR(ReduceGradients(group));
     } else if (Completes(layouts_.Made(id), layout)) {
       RETURN_IF_ERROR(In(id, layout).status());

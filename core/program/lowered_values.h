@@ -77,7 +77,8 @@ class LoweredValues {
   void ListReads(const std::vector<bool>& needed);
   void Set(ValueId id, int32_t value);
   TensorType LocalType(ValueId id, int32_t layout) const;
-  // What all ranks together hold of a value: of an input or a slice, a part of the recorded tensor.
+  // The elements of a value that all ranks together hold: all of it, or, if it is an input or a
+  // slice, a part of the recorded tensor.
   PartRule TensorOf(ValueId id) const;
   int32_t PartOf(ValueId id, int32_t layout);
   FlatLowering::Member FlatMember(ValueId id);

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/kernels/interface/backend.h"
-#include "core/program/place_lifetimes.h"
+#include "core/program/assign_offsets.h"
 #include "core/program/waits.h"
 #include "core/status/check.h"
 
@@ -55,7 +55,7 @@ ArenaAddress StateLayout::AddressOf(const std::string& path) const {
 
 void PlanMemory(const StateLayout& states, Program& program) {
   const int64_t fence = states.fence_bytes();
-  BySpace<std::vector<Lifetime>> lifetimes;
+  BySpace<std::vector<LiveRange>> ranges;
   BySpace<std::vector<int32_t>> buffer_of;
   for (size_t i = 0; i < program.buffers.size(); ++i) {
     Buffer& buffer = program.buffers[i];
@@ -67,19 +67,19 @@ void PlanMemory(const StateLayout& states, Program& program) {
     }
     buffer.space = states.SpaceOf(buffer);
     // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
-    lifetimes[buffer.space].push_back(
+    ranges[buffer.space].push_back(
         {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});
     buffer_of[buffer.space].push_back(static_cast<int32_t>(i));
   }
   program.arenas = states.bytes();
   for (const MemorySpace space : kAllMemorySpaces) {
-    if (lifetimes[space].empty()) continue;
-    const Placement placement = PlaceLifetimes(lifetimes[space]);
-    for (size_t i = 0; i < lifetimes[space].size(); ++i) {
+    if (ranges[space].empty()) continue;
+    const Assignment assignment = AssignOffsets(ranges[space]);
+    for (size_t i = 0; i < ranges[space].size(); ++i) {
       program.buffers[buffer_of[space][i]].offset =
-          states.bytes()[space] + placement.offsets[i] + fence;
+          states.bytes()[space] + assignment.offsets[i] + fence;
     }
-    program.arenas[space] += placement.bytes;
+    program.arenas[space] += assignment.bytes;
   }
   AddReuseWaits(program);
 }

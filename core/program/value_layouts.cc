@@ -21,7 +21,7 @@ ValueLayouts::ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayo
     : graph_(graph), mesh_(mesh), storage_(&storage) {
   Enter(MeshLayout(mesh.num_axes()));
   made_.assign(graph.values().size(), kBroadcast);
-  if (storage.num_groups() > 0) FindPlaces(layouts);
+  if (storage.num_groups() > 0) FindPositions(layouts);
   ReadStores(layouts, decisions);
   ReadUses(layouts);
 }
@@ -43,34 +43,34 @@ void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions
   }
 }
 
-void ValueLayouts::FindPlaces(const GraphLayouts& layouts) {
-  places_.assign(graph_.values().size(), nullptr);
+void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
+  positions_.assign(graph_.values().size(), nullptr);
   for (const State& state : graph_.states()) {
-    const FlatPlace* const place = storage_->Find(state.path);
-    if (state.input != kNone) places_[state.input] = place;
-    places_[state.updated] = place;
+    const FlatPosition* const position = storage_->Find(state.path);
+    if (state.input != kNone) positions_[state.input] = position;
+    positions_[state.updated] = position;
   }
-  for (size_t id = 0; id < places_.size(); ++id) {
+  for (size_t id = 0; id < positions_.size(); ++id) {
     const ValueId parameter = graph_.values()[id].complete_gradient_of;
-    if (parameter != kNone && places_[id] == nullptr) places_[id] = places_[parameter];
+    if (parameter != kNone && positions_[id] == nullptr) positions_[id] = positions_[parameter];
   }
   for (size_t id = 0; id < graph_.ops().size(); ++id) {
     const Op& op = graph_.ops()[id];
     for (ValueId input : op.inputs) {
-      if (places_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
-      const AxisUse& use = layouts.ops[id][storage_->axis(places_[input]->group)];
+      if (positions_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
+      const AxisUse& use = layouts.ops[id][storage_->axis(positions_[input]->group)];
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         // What is partial is no member: it was reduced from one.
         if (use.signature.outputs[i].partial()) continue;
-        if (places_[op.outputs[i]] == nullptr) places_[op.outputs[i]] = places_[input];
+        if (positions_[op.outputs[i]] == nullptr) positions_[op.outputs[i]] = positions_[input];
       }
     }
   }
 }
 
 bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const {
-  const FlatPlace* const place = PlaceOf(value);
-  return place != nullptr && uses[storage_->axis(place->group)].kind == AxisUse::Kind::kFlat;
+  const FlatPosition* const position = PositionOf(value);
+  return position != nullptr && uses[storage_->axis(position->group)].kind == AxisUse::Kind::kFlat;
 }
 
 template <typename LayoutOf>
@@ -114,8 +114,8 @@ Shape ValueLayouts::LocalShapeOf(ValueId value, int32_t layout) const {
   const Shape& global = graph_.value(value).type.shape;
   if (layout == kBroadcast) return global;
   if (!flat(layout)) return LocalShape(layouts_[layout].layout, global, mesh_);
-  const FlatPlace& place = *PlaceOf(value);
-  return {FlatRule{storage_->group(place.group), storage_->axis(place.group), place.member}
+  const FlatPosition& position = *PositionOf(value);
+  return {FlatRule{storage_->group(position.group), storage_->axis(position.group), position.member}
               .LocalElements()};
 }
 

@@ -60,8 +60,8 @@ class ValueLayouts {
 
   // Where a value lies that is flat: a state, a gradient of a parameter, or a value that follows
   // from them element by element. nullptr of any other value.
-  const FlatPlace* PlaceOf(ValueId value) const {
-    return places_.empty() ? nullptr : places_[value];
+  const FlatPosition* PositionOf(ValueId value) const {
+    return positions_.empty() ? nullptr : positions_[value];
   }
 
   // The shape of what a rank holds of a value in a layout, with padding.
@@ -69,7 +69,7 @@ class ValueLayouts {
 
  private:
   void ReadStores(const GraphLayouts& layouts, const LayoutDecisions& decisions);
-  void FindPlaces(const GraphLayouts& layouts);
+  void FindPositions(const GraphLayouts& layouts);
   void ReadUses(const GraphLayouts& layouts);
   // The number of the layout of an operand that `layout_of` gives along each axis of a use.
   template <typename LayoutOf>
@@ -82,11 +82,11 @@ class ValueLayouts {
   const FlatStorage* storage_ = nullptr;
   std::vector<ValueLayout> layouts_;
   absl::flat_hash_map<ValueLayout, int32_t> numbers_;
-  std::vector<int32_t> made_;             // by value
-  std::vector<const FlatPlace*> places_;  // by value; empty without flat groups
-  std::vector<int32_t> stored_;           // by state
-  std::vector<int32_t> read_;             // by op and input
-  std::vector<int32_t> first_read_;       // by op: of its inputs in read_
+  std::vector<int32_t> made_;                   // by value
+  std::vector<const FlatPosition*> positions_;  // by value; empty without flat groups
+  std::vector<int32_t> stored_;                 // by state
+  std::vector<int32_t> read_;                   // by op and input
+  std::vector<int32_t> first_read_;             // by op: of its inputs in read_
 };
 
 }  // namespace tessera
