@@ -189,3 +189,10 @@ absl::Status OnednnProduct::Run(const float* a, const float* b, float* y, void* 
 }
 
 }  // namespace tessera::cpu
+
+#ifdef __SANITIZE_THREAD__
+// Debian's oneDNN is built without ThreadSanitizer, which cannot see how its cache of primitives
+// synchronises ranks that are threads of one process.
+// NOLINTNEXTLINE(bugprone-reserved-identifier)
+extern "C" const char* __tsan_default_suppressions() { return "called_from_lib:libdnnl.so\n"; }
+#endif
