@@ -1,4 +1,4 @@
-// What a Plan says of slices, completed.
+// Completes Plans with slices.
 #include <string>
 #include <vector>
 

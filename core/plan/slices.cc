@@ -182,7 +182,7 @@ class SliceWriter {
         RETURN_IF_ERROR(WriteSlices(old));
       }
     }
-    // What nothing reads slice by slice.
+    // Nothing reads the results of these slice by slice.
     for (OpId old = 0; old < num_ops; ++old) {
       if (layouts_.ops[old].late) RETURN_IF_ERROR(WriteSlices(old));
     }

@@ -39,7 +39,7 @@ void TimeSplitWriter::LinkGradients() {
   for (const Copy& copy : copied_values_) {
     const Value& old = graph_.value(copy.old);
     out_.SetGradientOfValue(copy.id, CopyIn(copy.axis, copy.part, old.gradient_of));
-    // Of a target that is not split, parts are shares of its gradient.
+    // If the target is not split, each part is a share of its gradient.
     const ValueId target = old.complete_gradient_of;
     if (target == kNone) continue;
     const ValueId full = full_[target];

@@ -20,9 +20,9 @@ namespace tessera {
 
 // Parts that follow each other in time: the micro-batches of a step, or the slices of a parameter.
 struct TimeAxis {
-  // Of the paths of an op and its outputs in part k: "@1", "[64:128]".
+  // The suffix of the paths of an op and its outputs in part k: "@1", "[64:128]".
   std::vector<std::string> suffixes;
-  // Of the path of the sum of parts 0 to k: "@0..1", "[0:128]".
+  // The suffix of the path of the sum of parts 0 to k: "@0..1", "[0:128]".
   std::vector<std::string> sum_suffixes;
 
   int64_t parts() const { return static_cast<int64_t>(suffixes.size()); }

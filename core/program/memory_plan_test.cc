@@ -62,7 +62,7 @@ TEST(PlanMemory, AStateThatOneProgramSharesLiesInSharedMemoryInAll) {
   }
 }
 
-// What is live at different times took memory twice if a collective touched one of them only.
+// Two buffers that are live at different times took memory twice if a collective touched only one.
 TEST(PlanMemory, AProgramThatCommunicatesHasOneArena) {
   Program program = OneState("train", 64, MemorySpace::kDevice);
   program.buffers[1].first = program.buffers[1].last = 0;

@@ -133,7 +133,8 @@ int MostGathered(const Program& program, const std::string& parameter) {
 }
 
 // Large weights that are stored split and gathered slice by slice: the planned peak is smaller by
-// most of a weight, but in training, where it is at the end of the backward pass, after all gathers.
+// most of a weight, but in training, where it is at the end of the backward pass, after all
+// gathers.
 TEST(GptPlansTest, OneSliceIsGatheredAtATime) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const std::string stores = R"text(
