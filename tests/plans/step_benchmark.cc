@@ -149,7 +149,7 @@ class StepBenchmark {
     collectives.set_recording(true);
     RETURN_IF_ERROR(trainer.Step().status());
     collectives.set_recording(false);
-    return Time(*engine, collectives, rounds);
+    return Time(*engine, trainer, collectives, rounds);
   }
 
  private:
@@ -165,10 +165,14 @@ class StepBenchmark {
     return 1e-9 * static_cast<double>(nanoseconds);
   }
 
-  absl::StatusOr<Times> Time(Engine& engine, BenchmarkCollectives& collectives, int rounds) {
+  absl::StatusOr<Times> Time(Engine& engine, Trainer& trainer, BenchmarkCollectives& collectives,
+                             int rounds) {
     std::vector<double> steps, computations, communications;
     for (int round = 0; round <= rounds; ++round) {
+      // A step may write over its inputs.
+      RETURN_IF_ERROR(trainer.SetTrainInputs(engine));
       ASSIGN_OR_RETURN(const double step, TimeOf([&] { return engine.Run(kTrain); }));
+      RETURN_IF_ERROR(trainer.SetTrainInputs(engine));
       collectives.set_return_at_once(true);
       ASSIGN_OR_RETURN(const double computation, TimeOf([&] { return engine.Run(kTrain); }));
       collectives.set_return_at_once(false);
