@@ -1,7 +1,7 @@
 // One step as a trace that chrome://tracing and Perfetto (ui.perfetto.dev) open: a process for each
 // rank, with a slice for the step, in it slices for forward, backward and update, and in those a
-// slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. Communication has threads of
-// its own. A counter shows the live bytes.
+// slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. Communication has threads
+// of its own. A counter shows the live bytes.
 //
 // The format is Chrome's trace events ("Trace Event Format", docs of the Catapult project).
 #ifndef TESSERA_CORE_TRAIN_TRACE_H_
