@@ -35,12 +35,12 @@ absl::Status BatchInputs::Read(DataSplit split, int64_t index, const Box& box,
   targets_.resize(elements);
   if (rows.size() * columns.size() == elements) {
     return dataset_->Read(split, index, shape_, rows, columns, absl::MakeSpan(tokens_),
-                         absl::MakeSpan(targets_));
+                          absl::MakeSpan(targets_));
   }
   read_tokens_.resize(rows.size() * columns.size());
   read_targets_.resize(rows.size() * columns.size());
   RETURN_IF_ERROR(dataset_->Read(split, index, shape_, rows, columns, absl::MakeSpan(read_tokens_),
-                                absl::MakeSpan(read_targets_)));
+                                 absl::MakeSpan(read_targets_)));
   CopyPadded(read_tokens_, columns.size(), padded[1], 0, absl::MakeSpan(tokens_));
   CopyPadded(read_targets_, columns.size(), padded[1], kIgnoredTarget, absl::MakeSpan(targets_));
   return absl::OkStatus();
