@@ -4,9 +4,7 @@
 set -euo pipefail
 source tests/network/two_hosts.sh
 bench=$PWD/tests/plans/step_benchmark
-command -v ip >/dev/null && command -v tc >/dev/null ||
-  { echo "error: install iproute2" >&2 && exit 1; }
-two_hosts || { echo "error: emulated hosts need root" >&2 && exit 1; }
+need_two_hosts
 flags=("$@")
 if ((${#flags[@]} == 0)); then flags=(--shapes=4x256 --rounds=5); fi
 on_two_hosts 1 "$bench" "${flags[@]}"

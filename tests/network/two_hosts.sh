@@ -17,6 +17,13 @@ two_hosts() {
   ip -n "$host_b" address add 10.77.0.2/24 dev link0
 }
 
+# need_two_hosts: the same for a benchmark, which ends with a line on what the machine lacks.
+need_two_hosts() {
+  command -v ip >/dev/null && command -v tc >/dev/null ||
+    { echo "error: install iproute2" >&2 && exit 1; }
+  two_hosts || { echo "error: emulated hosts need root" >&2 && exit 1; }
+}
+
 # bytes_sent HOST: what its side of the link has counted.
 bytes_sent() { ip netns exec "$1" cat /sys/class/net/link0/statistics/tx_bytes; }
 

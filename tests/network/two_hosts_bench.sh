@@ -4,9 +4,7 @@
 set -euo pipefail
 source tests/network/two_hosts.sh
 bench=$PWD/tools/comm_bench/comm_bench
-command -v ip >/dev/null && command -v tc >/dev/null ||
-  { echo "error: install iproute2" >&2 && exit 1; }
-two_hosts || { echo "error: emulated hosts need root" >&2 && exit 1; }
+need_two_hosts
 folder=$(mktemp -d)
 flags=("$@")
 if ((${#flags[@]} == 0)); then
