@@ -21,6 +21,12 @@ constexpr absl::string_view kBucketGradients = "bucket_gradients";
 constexpr absl::string_view kPrefetchGathers = "prefetch_gathers";
 constexpr absl::string_view kLimitGathers = "limit_gathers";
 
+constexpr StagePassHelp kHelp[] = {
+    {kBucketGradients, "reduces gradients together, in the order in which they become ready"},
+    {kPrefetchGathers, "gathers a group while the groups before it are used"},
+    {kLimitGathers, "bounds how many gathered groups are in memory"},
+};
+
 constexpr char kDefaultCap[] = "25MiB";
 constexpr char kDefaultFirst[] = "1MiB";
 constexpr int32_t kDefaultDistance = 1;
@@ -98,6 +104,8 @@ absl::Status Unknown(const std::string& name) {
 }
 
 }  // namespace
+
+absl::Span<const StagePassHelp> StagePassesWithHelp() { return kHelp; }
 
 std::vector<std::string> PassOptionsIn(const PassChoice& choice) {
   std::vector<std::string> options;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/proto/plan.pb.h"
 
 namespace tessera {
@@ -35,6 +36,12 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage);
 
 // Fills in the options that the stage's passes leave out. ReadStagePasses accepts the stage.
 void CompleteStagePasses(Stage& stage);
+
+// The passes that a stage may list, each with what it does in one line.
+struct StagePassHelp {
+  absl::string_view name, help;
+};
+absl::Span<const StagePassHelp> StagePassesWithHelp();
 
 // The names of the options that a choice of a pass has.
 std::vector<std::string> PassOptionsIn(const PassChoice& choice);

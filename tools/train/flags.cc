@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "collectives/rendezvous/environment.h"
 #include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
@@ -72,6 +73,13 @@ ABSL_FLAG(std::string, recompute, "",
           "save memory");
 ABSL_FLAG(std::string, memory_limit, "", "refuse a run that needs more than this, such as 2GiB");
 
+ABSL_FLAG(std::string, strategy, "",
+          "how the run is distributed over its ranks: a strategy's name (ddp, fsdp) or the path of "
+          "a plugin; with --help, prints its options. Without it and without --plan, several ranks "
+          "run ddp");
+ABSL_FLAG(std::vector<std::string>, strategy_options, {}, "the strategy's options: bucket_mb=25");
+ABSL_FLAG(double, strategy_seconds, 600,
+          "seconds that a strategy may plan; after that its best Plan so far is used");
 ABSL_FLAG(
     std::string, plan, "",
     "run this Plan, a file in protobuf's text form: how the run is distributed over its ranks");
@@ -104,6 +112,19 @@ ABSL_FLAG(bool, check_memory, false,
 
 namespace tessera {
 namespace {
+
+constexpr double kMostStrategySeconds = 1e6;
+
+// Returns the value of --strategy among arguments that were not parsed; "" if it is not there.
+std::string FindStrategy(const std::vector<std::string>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    absl::string_view text = arguments[i];
+    if (!absl::ConsumePrefix(&text, "--strategy")) continue;
+    if (absl::ConsumePrefix(&text, "=")) return std::string(text);
+    if (text.empty() && i + 1 < arguments.size()) return arguments[i + 1];
+  }
+  return "";
+}
 
 // The flags that set a field of the configuration.
 struct FlagField {
@@ -187,6 +208,9 @@ absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
 // Reads the flags of ranks. `given` are all flags of the command line.
 absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
   line->plan = absl::GetFlag(FLAGS_plan);
+  line->strategy = absl::GetFlag(FLAGS_strategy);
+  line->strategy_options = absl::GetFlag(FLAGS_strategy_options);
+  line->strategy_seconds = absl::GetFlag(FLAGS_strategy_seconds);
   line->ranks = absl::GetFlag(FLAGS_ranks);
   ASSIGN_OR_RETURN(line->job, ReadJobFlags());
   bool has_nproc = false;
@@ -243,8 +267,26 @@ absl::Status CheckThreads(const CommandLine& line) {
                    environment.rank, " of a job that ", environment.launcher, " has started"));
 }
 
+absl::Status CheckStrategy(const CommandLine& line) {
+  if (!line.strategy.empty() && !line.plan.empty()) {
+    return absl::InvalidArgumentError(
+        "--strategy and --plan exclude each other: a strategy makes the Plan");
+  }
+  if (!line.strategy_options.empty() && line.strategy.empty()) {
+    return absl::InvalidArgumentError(
+        "--strategy_options are those of a strategy: name it with --strategy=NAME");
+  }
+  if (!(line.strategy_seconds > 0 && line.strategy_seconds <= kMostStrategySeconds)) {
+    return absl::InvalidArgumentError(absl::StrCat("--strategy_seconds is ", line.strategy_seconds,
+                                                   ": it must be above 0 and at most ",
+                                                   kMostStrategySeconds));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckCombination(const CommandLine& line) {
   RETURN_IF_ERROR(CheckRanks(line));
+  RETURN_IF_ERROR(CheckStrategy(line));
   RETURN_IF_ERROR(CheckThreads(line));
   if (line.mode != Mode::kTrain && line.resume.empty()) {
     return absl::InvalidArgumentError(
@@ -266,6 +308,9 @@ std::vector<FlagEntry> RankFlags() {
   std::vector<FlagEntry> flags = {{"nproc", "N", {"nproc_per_node", "np"}},
                                   {"max_restarts", "N"},
                                   {"grace", "X"},
+                                  {"strategy", "NAME"},
+                                  {"strategy_options", "NAME=VALUE,..."},
+                                  {"strategy_seconds", "X"},
                                   {"plan", "FILE"},
                                   {"ranks", "N"}};
   for (FlagEntry& flag : JobFlags()) flags.push_back(std::move(flag));
@@ -336,7 +381,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
                    ParseFlags(arguments, TrainFlags(), Rest::kError,
                               [&model](absl::string_view name) { return Hint(name, model); }));
   line.help = parsed.help;
-  if (line.help) return line;
+  if (line.help) {
+    line.strategy = FindStrategy(arguments);
+    return line;
+  }
   std::vector<std::string> set_texts;
   std::vector<FieldSetting> field_flags;
   for (const GivenFlag& given : parsed.given) {

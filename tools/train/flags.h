@@ -35,9 +35,12 @@ struct CommandLine {
   bool check_memory = false;
   bool print_config = false;
   bool plan_only = false;
-  std::string plan;        // a file, or ""
-  int ranks = 0;           // for which --plan_only plans; 0: those of this job
-  comm::WorldOptions job;  // how the ranks of a job communicate
+  std::string plan;      // a file, or ""
+  std::string strategy;  // a name, the path of a plugin, or ""; also with `help`
+  std::vector<std::string> strategy_options;  // "name=value"
+  double strategy_seconds = 0;                // that a strategy may plan
+  int ranks = 0;                              // for which --plan_only plans; 0: those of this job
+  comm::WorldOptions job;                     // how the ranks of a job communicate
   // With --nproc, how to start that many ranks, and the arguments of each; nproc is 0 without it.
   comm::LaunchCommandLine launch;
 };

@@ -28,8 +28,12 @@ constexpr char kExamples[] =
     "  $program --resume=my_run --mode=sample --prompt=\"In the beginning\"\n"
     "  $program --batch=64 --recompute=block --plan_only\n"
     "      prints what the run would need: parameters, FLOPs, memory\n"
-    "  $program --nproc=2 --plan=docs/plans/data_parallel.textproto\n"
-    "      trains on two ranks of this machine, as the Plan distributes the model\n";
+    "  $program --nproc=2 --strategy=fsdp --strategy_options=prefetch=2\n"
+    "      trains on two ranks of this machine, as the strategy distributes the model\n"
+    "  $program --strategy=fsdp --help\n"
+    "      prints the options of a strategy\n"
+    "  $program --nproc=2 --plan=docs/plans/tensor_parallel.textproto\n"
+    "      the same by a Plan that was written or saved\n";
 
 constexpr char kNotes[] =
     "\n"
@@ -38,8 +42,9 @@ constexpr char kNotes[] =
     "the command that resumes it.\n"
     "\n"
     "Ranks\n"
-    "  A run of several ranks needs a Plan, which says how the model is distributed\n"
-    "  over a mesh of ranks. --nproc starts the ranks on this machine; torchrun, srun\n"
+    "  A strategy makes a Plan, which says how the model is distributed over a mesh\n"
+    "  of ranks; --plan runs one that was written by hand or saved. --nproc starts the ranks on "
+    "this machine; torchrun, srun\n"
     "  and mpirun start one process of this program for each. All ranks must see the\n"
     "  run folder. Rank 0 prints and writes. Ctrl-C, SIGTERM or SIGHUP to any rank\n"
     "  stops all of them after the step: the run is saved, every rank exits with\n"

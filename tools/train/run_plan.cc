@@ -12,16 +12,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
-#include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
 #include "core/train/compile_ranks.h"
-#include "core/train/config/first_error.h"
+#include "core/train/plan_text.h"
 #include "core/train/programs.h"
 #include "core/train/saved_plan.h"
-#include "google/protobuf/text_format.h"
 #include "tools/train/run_folder.h"
+#include "tools/train/run_strategy.h"
 
 namespace tessera {
 namespace {
@@ -57,16 +56,8 @@ absl::Status CheckGraphNames(const Plan& plan) {
 }
 
 absl::StatusOr<Plan> ParsePlan(const std::string& text, const std::string& path) {
-  Plan plan;
-  FirstError error;
-  google::protobuf::TextFormat::Parser parser;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &plan)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": is no Plan: line ", error.line(), ": ", error.message()));
-  }
-  absl::Status status = CheckPlanForm(plan);
-  if (status.ok()) status = CheckGraphNames(plan);
+  absl::StatusOr<Plan> plan = ParsePlanText(text);
+  const absl::Status status = plan.ok() ? CheckGraphNames(*plan) : plan.status();
   if (status.ok()) return plan;
   return absl::Status(status.code(), absl::StrCat(path, ": ", status.message()));
 }
@@ -124,12 +115,20 @@ absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan
 }
 
 absl::Status NeedsPlan(int ranks) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("a run of ", ranks,
-                   " ranks needs a Plan: --plan=FILE, such as docs/plans/data_parallel.textproto"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a run of ", ranks, " ranks needs a strategy (--strategy=ddp) or a Plan (--plan=FILE)"));
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpoint* checkpoint,
+                                          int ranks) {
+  if (!line.strategy.empty()) return line.strategy;
+  if (!line.plan.empty() || ranks == 1) return "";
+  if (checkpoint == nullptr) return DefaultStrategy();
+  ASSIGN_OR_RETURN(const Plan saved, ReadPlan(*checkpoint));
+  return HasMesh(saved) ? "" : DefaultStrategy();
+}
 
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks) {
   if (line.plan.empty()) return std::optional<Plan>();
@@ -183,9 +182,9 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
   if (HasMesh(saved)) {
     if (MeshOfPlan(saved, ranks).ok()) return ResumedPlan(std::move(saved), line, ours);
     if (ranks > 1) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("the checkpoint's Plan is for a mesh of another size, and this job has ",
-                       ranks, " ranks: name a Plan for them with --plan=FILE"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the checkpoint's Plan is for a mesh of another size, and this job has ", ranks,
+          " ranks: name a strategy or a Plan for them with --strategy=NAME or --plan=FILE"));
     }
     notes->push_back("the checkpoint's Plan is for several ranks: one process needs none of it");
   } else if (ranks > 1) {

@@ -18,6 +18,12 @@
 
 namespace tessera {
 
+// Whether a strategy makes the Plan of a run that is new (`checkpoint` is null) or goes on from a
+// checkpoint: unless there is --plan, or the checkpoint's Plan fits the ranks. Returns its name, ""
+// if none does.
+absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpoint* checkpoint,
+                                          int ranks);
+
 // Returns the Plan in the file of --plan, nothing without the flag. Collective: rank 0 reads the
 // file. Errors are agreed ones, and name the file and the line.
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks);
@@ -26,7 +32,8 @@ absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks&
 // configuration. InvalidArgument if a flag of the same command line says otherwise.
 absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
 
-// Returns the Plan of a run of `ranks` ranks: `file` (--plan) if there is one, else that of
+// Returns the Plan of a run of `ranks` ranks: `file` (of --plan, or a strategy's) if there is one,
+// else that of
 // `checkpoint` if there is one, else the default one of one process. Settings of the configuration
 // fill in what it leaves open. A note says so if the checkpoint's Plan is not used. InvalidArgument
 // if there is none for that many ranks.

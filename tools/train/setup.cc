@@ -23,6 +23,7 @@
 #include "tools/train/run_config.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/run_plan.h"
+#include "tools/train/run_strategy.h"
 
 namespace tessera {
 namespace {
@@ -118,6 +119,8 @@ std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& lin
                                  {"--mode", ModeName(line.mode)},
                                  {"--resume", line.resume.empty() ? "" : "set"},
                                  {"--plan", line.plan.empty() ? "" : "set"},
+                                 {"--strategy", line.strategy},
+                                 {"--strategy_options", absl::StrJoin(line.strategy_options, ",")},
                                  {"--trace", line.trace.empty() ? "" : "set"},
                                  {"--check_memory", line.check_memory ? "true" : "false"}};
   for (const std::string& path : config.FieldPaths()) {
@@ -182,12 +185,29 @@ absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& c
   return recorded;
 }
 
+// Returns the Plan of the run: of --plan, of a strategy, or the default one. Collective.
+absl::StatusOr<Plan> MakeRunPlan(const CommandLine& line, const Setup& setup,
+                                 const RunConfig& config, const std::vector<Graph>& graphs,
+                                 std::vector<std::string>* notes) {
+  const int size = setup.ranks.size;
+  std::optional<Plan> plan = setup.plan;
+  ASSIGN_OR_RETURN(const std::string strategy, StrategyOfRun(line, setup.checkpoint.get(), size));
+  if (!strategy.empty()) {
+    const auto record = [&line, &setup](const RunConfig& other) {
+      return Record(setup, other, PartsOf(line.mode));
+    };
+    const StrategyRun run = {&config, &graphs, setup.backend.get(), size, record};
+    ASSIGN_OR_RETURN(plan,
+                     PlanOfStrategy(strategy, line, setup.argv0, run, *setup.ranks.ranks, notes));
+  }
+  return PlanOfRun(line, plan, setup.checkpoint.get(), config, graphs, size, notes);
+}
+
 // Compiles the run for ranks that do not have to run.
 absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& setup,
                                          const RunConfig& config, std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, Record(setup, config, PartsOf(line.mode)));
-  ASSIGN_OR_RETURN(const Plan plan, PlanOfRun(line, setup.plan, setup.checkpoint.get(), config,
-                                              graphs, setup.ranks.size, notes));
+  ASSIGN_OR_RETURN(const Plan plan, MakeRunPlan(line, setup, config, graphs, notes));
   return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size);
 }
 
@@ -196,12 +216,10 @@ absl::StatusOr<CompiledRun> Compile(const CommandLine& line, Setup* setup) {
   Ranks& ranks = *setup->ranks.ranks;
   // CheckMemoryLimit compares the limit with the peak, for a better message.
   if (ranks.size() == 1) return CompileAlone(line, *setup, setup->config, &setup->notes);
-  std::vector<Graph> graphs;
-  const auto plan = [&]() -> absl::StatusOr<Plan> {
-    ASSIGN_OR_RETURN(graphs, Record(*setup, setup->config, PartsOf(line.mode)));
-    return PlanOfRun(line, setup->plan, setup->checkpoint.get(), setup->config, graphs,
-                     ranks.size(), &setup->notes);
-  }();
+  absl::StatusOr<std::vector<Graph>> recorded = Record(*setup, setup->config, PartsOf(line.mode));
+  RETURN_IF_ERROR(ranks.Agree(recorded.status()));
+  std::vector<Graph> graphs = *std::move(recorded);
+  const absl::StatusOr<Plan> plan = MakeRunPlan(line, *setup, setup->config, graphs, &setup->notes);
   RETURN_IF_ERROR(ranks.Agree(plan.status()));
   return CompileTogether(std::move(graphs), *plan, *setup->backend, ranks);
 }
@@ -375,6 +393,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
                                  const std::string& argv0, const RunRanks& ranks) {
   Setup setup;
   setup.definition = &definition;
+  setup.argv0 = argv0;
   setup.ranks = ranks;
   RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
   ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, *ranks.ranks));

@@ -33,6 +33,7 @@ struct RunRanks {
 
 struct Setup {
   const ModelDefinition* definition = nullptr;
+  std::string argv0;  // beside which the files that come with the program are searched for
   RunRanks ranks;
   RunConfig config;
   std::string config_text;                 // the effective configuration, as it is saved

@@ -12,7 +12,10 @@ def tessera_train(name, model, **kwargs):
     """
     cc_binary(
         name = name,
-        data = ["//third_party/bible_kjv:text"],
+        data = [
+            "//strategies:plugins",
+            "//third_party/bible_kjv:text",
+        ],
         deps = [
             # The main function asks for the model, so it stands before it on the linker's line.
             "//tools/train:main",

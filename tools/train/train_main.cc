@@ -37,6 +37,7 @@
 #include "tools/train/process_memory.h"
 #include "tools/train/report.h"
 #include "tools/train/run_folder.h"
+#include "tools/train/run_strategy.h"
 #include "tools/train/sample.h"
 #include "tools/train/setup.h"
 #include "tools/train/shell_word.h"
@@ -361,6 +362,11 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
     return parsed.status();
   }
   const CommandLine& line = *parsed;
+  if (line.help && !line.strategy.empty()) {
+    ASSIGN_OR_RETURN(const std::string help, StrategyHelp(line.strategy, argv0));
+    absl::PrintF("%s", help);
+    return 0;
+  }
   if (line.help) {
     absl::PrintF("%s", HelpText(ProgramCommand(argv0, definition), definition));
     return 0;

@@ -1,0 +1,163 @@
+// The C++ kit over the plugin interface (strategy.h): an author writes a class.
+//
+//   class Replicated : public tessera::strategy::Strategy {
+//    public:
+//     absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override { ... }
+//   };
+//   TESSERA_STRATEGY(Replicated, {.name = "replicated", .version = "1.0", .summary = "..."})
+//
+// A plugin that uses the kit links the messages without descriptors (//strategies/api:messages), so
+// that they do not collide with those of the host.
+#ifndef TESSERA_STRATEGIES_API_KIT_H_
+#define TESSERA_STRATEGIES_API_KIT_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "strategies/api/messages/strategy.pb.h"
+#include "strategies/api/strategy.h"
+
+namespace tessera::strategy {
+
+// What a run asks of a strategy. The host has checked the values of options by their types.
+class Request {
+ public:
+  explicit Request(PlanRequest message) : message_(std::move(message)) {}
+
+  int ranks() const { return message_.ranks(); }
+  int64_t memory_limit_bytes() const { return message_.memory_limit_bytes(); }  // 0: none
+  const Cluster& cluster() const { return message_.cluster(); }
+  const PlanRequest& message() const { return message_; }
+
+  // The value of an option that the strategy declares.
+  const std::string& Text(const std::string& option) const;
+  bool Bool(const std::string& option) const { return Text(option) == "true"; }
+  int64_t Int(const std::string& option) const;  // also of bytes
+  double Number(const std::string& option) const;
+
+ private:
+  PlanRequest message_;
+};
+
+// The services of the host, for the length of one call. Thread-safe.
+class Host {
+ public:
+  explicit Host(const TesseraHost* host) : host_(*host) {}
+
+  // The Graphs of the run, as the model recorded them.
+  absl::StatusOr<RunGraphs> Graphs(TesseraContext* context = nullptr) const;
+  // The same at another batch size; 0: that of the run.
+  absl::StatusOr<TesseraContext*> OpenContext(int64_t batch, int64_t sequence) const;
+  void CloseContext(TesseraContext* context) const { host_.close_context(&host_, context); }
+
+  absl::StatusOr<OperatorDescriptions> Describe(const DescribeOperators& request,
+                                                TesseraContext* context = nullptr) const;
+  absl::StatusOr<Prices> Price(const PriceOperators& request,
+                               TesseraContext* context = nullptr) const;
+  absl::StatusOr<Prices> Price(const PriceCollectives& request) const;
+  absl::StatusOr<Prices> Price(const PriceRedistributions& request) const;
+
+  // Reads a Plan from its text form.
+  absl::StatusOr<Plan> ReadPlan(absl::string_view text) const;
+  absl::StatusOr<Plan> Complete(const Plan& plan, TesseraContext* context = nullptr) const;
+  // Exact memory, bytes and collectives of candidates, and their estimated times.
+  absl::StatusOr<LoweredPlans> Lower(const LowerPlans& request,
+                                     TesseraContext* context = nullptr) const;
+  absl::StatusOr<StepCost> Lower(const Plan& plan, TesseraContext* context = nullptr) const;
+  absl::StatusOr<ProgramProto> Program(const MakeProgram& request,
+                                       TesseraContext* context = nullptr) const;
+  absl::StatusOr<PassDescriptions> Passes() const;
+
+  // The best Plan so far is used if the strategy takes too long.
+  void Report(const Progress& progress) const;
+  bool cancelled() const { return host_.cancelled(&host_) != 0; }
+  void Log(absl::string_view line) const { host_.log(&host_, line.data(), line.size()); }
+
+ private:
+  absl::StatusOr<std::string> Call(TesseraService service, TesseraContext* context,
+                                   absl::string_view request) const;
+  template <typename Result>
+  absl::StatusOr<Result> Call(TesseraService service, TesseraContext* context,
+                              absl::string_view request) const;
+
+  const TesseraHost& host_;
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // The decisions; what is left open follows. An error says what of the request does not fit.
+  virtual absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) = 0;
+
+  // The cost of a training step under a completed Plan: by default the host's estimate.
+  virtual absl::StatusOr<StepCost> Estimate(const Request& request, const Plan& plan, Host& host) {
+    return host.Lower(plan);
+  }
+
+  // Runs one of the strategy's own passes over the Program of a Graph.
+  virtual absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) {
+    return absl::UnimplementedError("the strategy has no passes");
+  }
+};
+
+struct Option {
+  std::string name, type, default_value, help;  // see TesseraOption
+};
+
+struct Description {
+  std::string name, version, summary;
+  std::vector<Option> options = {};
+  std::vector<std::string> passes = {};
+};
+
+// What `tessera_strategy` returns for a class of strategies. Never destroyed.
+const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy);
+
+#define TESSERA_STRATEGY(Class, ...)                                              \
+  extern "C" const TesseraStrategy* tessera_strategy(void) {                      \
+    static const TesseraStrategy* const strategy = ::tessera::strategy::Export(   \
+        ::tessera::strategy::Description __VA_ARGS__, std::make_unique<Class>()); \
+    return strategy;                                                              \
+  }                                                                               \
+  static_assert(true)
+
+// --- The model, as most strategies see it ------------------------------------------------------
+
+struct ParameterInfo {
+  std::string path;
+  int64_t elements = 0;
+  int64_t bytes = 0;
+  bool trainable = true;
+  TypeProto type;
+  // Index in ModelInfo::blocks of the one block whose operators use it; -1: several, or none.
+  int block = -1;
+};
+
+struct InputInfo {
+  std::string path;
+  int batch_dim = -1;  // the dimension that counts the rows of the batch; -1: the same for all rows
+};
+
+struct ModelInfo {
+  std::vector<ParameterInfo> parameters;  // in the order of the training Graph
+  std::vector<InputInfo> inputs;          // of all Graphs, each once
+  std::vector<std::string> blocks;        // paths of scopes: "blocks.0"
+};
+
+// Collects what the Graphs say of parameters, inputs and blocks.
+ModelInfo DescribeModel(const RunGraphs& graphs);
+
+// Stores every input that counts rows split over these axes, the first of which is the outermost.
+void SplitBatch(const ModelInfo& model, absl::Span<const std::string> axes, Stage& stage);
+
+}  // namespace tessera::strategy
+
+#endif  // TESSERA_STRATEGIES_API_KIT_H_

@@ -1,0 +1,34 @@
+"""Plugins: dynamic libraries that export one symbol."""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
+
+def strategy_plugin(name, srcs, deps = [], **kwargs):
+    """Makes the plugin NAME.so.
+
+    Args:
+      name: of the strategy.
+      srcs: sources, one of which defines `tessera_strategy` (or uses TESSERA_STRATEGY).
+      deps: what they use; //strategies/api:kit or //strategies/api:strategy.
+      **kwargs: what else a cc_binary takes.
+    """
+    cc_library(
+        name = name + "_lib",
+        srcs = srcs,
+        visibility = ["//visibility:private"],
+        deps = deps,
+        alwayslink = True,
+    )
+    cc_binary(
+        name = name + ".so",
+        additional_linker_inputs = ["//strategies/api:plugin.lds"],
+        # gold, which Bazel prefers and which alone knows --start-lib, exports symbols that the script
+        # makes local, if a shared library uses them too.
+        features = ["-supports_start_end_lib"],
+        linkopts = [
+            "-fuse-ld=bfd",
+            "-Wl,--version-script=$(location //strategies/api:plugin.lds)",
+        ],
+        linkshared = True,
+        deps = [name + "_lib"],
+        **kwargs
+    )

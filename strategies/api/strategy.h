@@ -1,0 +1,214 @@
+/* The interface of strategy plugins, version 1.0.
+ *
+ * A strategy decides how a model is distributed over ranks: from the run's Graphs it makes a Plan
+ * (core/proto/plan.proto). A plugin is a dynamic library that exports one symbol,
+ * `tessera_strategy`, and uses nothing of the host but the services that it is passed. This header
+ * is C99, so that a plugin may be written in any language and built with any compiler; C++ authors
+ * use the kit over it (strategies/api/kit.h).
+ *
+ * Messages are protocol buffers, as bytes in their binary form; core/proto/strategy.proto says
+ * which message each function takes and returns.
+ *
+ * Ownership. Whoever calls owns what it passes, which is valid until the call returns: requests,
+ * sinks, names. A result is put into the caller's sink, which copies it. So nobody frees memory of
+ * the other side. What `tessera_strategy` returns, and all that it points to, is constant and valid
+ * until the process ends; plugins are never unloaded.
+ *
+ * Errors. Functions return TESSERA_OK, or another code after they have put a message of one line
+ * into the sink: what was wrong, where, and what would be right. No exception leaves a function.
+ *
+ * Thread safety. The host calls a plugin from one thread at a time, which may be another one in
+ * each call. All services may be called by any number of threads, until the call that passed the
+ * host returns. They are deterministic: equal requests have equal results.
+ *
+ * Compatibility. Every struct begins with its size, as the side that made it knows it. Members are
+ * only ever appended within a major version (`since`), and a member that lies beyond the size is
+ * absent. The host refuses a plugin of another major version.
+ */
+#ifndef TESSERA_STRATEGIES_API_STRATEGY_H_
+#define TESSERA_STRATEGIES_API_STRATEGY_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TESSERA_STRATEGY_MAJOR 1
+#define TESSERA_STRATEGY_MINOR 0
+
+/* The name of the one symbol that a plugin exports. */
+#define TESSERA_STRATEGY_SYMBOL "tessera_strategy"
+
+enum TesseraCode {
+  TESSERA_OK = 0,
+  TESSERA_INVALID = 1,     /* the request, or an option, does not fit */
+  TESSERA_NOT_FOUND = 2,   /* it names something that does not exist */
+  TESSERA_INFEASIBLE = 3,  /* no Plan meets a limit; the message names the smallest that one does */
+  TESSERA_CANCELLED = 4,   /* the host asked the plugin to stop */
+  TESSERA_UNSUPPORTED = 5, /* this side does not have the function */
+  TESSERA_INTERNAL = 6     /* a defect */
+};
+
+/* Receives the result or the message of one call. */
+typedef struct TesseraSink {
+  size_t struct_size;
+  void* state;
+  /* Copies `size` bytes; a second call replaces the first one's. Thread-safe: no. */
+  void (*put)(void* state, const char* data, size_t size);
+} TesseraSink;
+
+/* A planning context: the Graphs of a run at one batch size, with everything that was computed for
+ * them once. NULL stands for that of the run. */
+typedef struct TesseraContext TesseraContext;
+
+typedef struct TesseraHost TesseraHost;
+
+/* A service: takes a message, puts a message. */
+typedef int32_t (*TesseraService)(const TesseraHost* host, TesseraContext* context,
+                                  const char* request, size_t request_size,
+                                  const TesseraSink* result);
+
+/* The services of the host. Request -> result, messages of core/proto/strategy.proto. */
+struct TesseraHost {
+  size_t struct_size;
+  int32_t major;
+  int32_t minor;
+  void* state; /* the host's own */
+
+  /* since 1.0. OpenContext -> nothing. Records the Graphs at another batch size. `*opened` is valid
+   * until it is closed, at the latest until the call that passed the host returns. */
+  int32_t (*open_context)(const TesseraHost* host, const char* request, size_t request_size,
+                          TesseraContext** opened, const TesseraSink* result);
+  /* since 1.0 */
+  void (*close_context)(const TesseraHost* host, TesseraContext* context);
+
+  /* since 1.0. Nothing -> RunGraphs. */
+  TesseraService graphs;
+  /* since 1.0. DescribeOperators -> OperatorDescriptions: signatures, FLOPs, bytes. */
+  TesseraService describe_operators;
+  /* since 1.0. PriceOperators -> Prices: seconds of operators under signatures. */
+  TesseraService price_operators;
+  /* since 1.0. PriceCollectives -> Prices. */
+  TesseraService price_collectives;
+  /* since 1.0. PriceRedistributions -> Prices: the cheapest ways between layouts. */
+  TesseraService price_redistributions;
+  /* since 1.0. A Plan in protobuf's text form -> Plan. */
+  TesseraService read_plan;
+  /* since 1.0. Plan -> Plan, in which every path is listed. */
+  TesseraService complete_plan;
+  /* since 1.0. LowerPlans -> LoweredPlans: exact memory, bytes and collectives of each candidate,
+   * and its estimated time. */
+  TesseraService lower_plans;
+  /* since 1.0. MakeProgram -> ProgramProto: a Graph's Program under a Plan. */
+  TesseraService make_program;
+  /* since 1.0. Nothing -> PassDescriptions: the passes that a Plan may name. */
+  TesseraService passes;
+
+  /* since 1.0. Progress -> nothing. The best Plan so far is used if the plugin takes too long. */
+  TesseraService report_progress;
+  /* since 1.0. Whether the plugin shall stop: its time is over, or the user wants to end. 0: no. */
+  int32_t (*cancelled)(const TesseraHost* host);
+  /* since 1.0. Shows a line to the user. */
+  void (*log)(const TesseraHost* host, const char* line, size_t size);
+};
+
+/* An option of a strategy, as users write it: --strategy_options=name=value. */
+typedef struct TesseraOption {
+  size_t struct_size;
+  const char* name; /* lower case, digits and underscores */
+  /* "bool", "int", "number", "bytes" (such as 25MiB), "text", or the values of a choice with "|"
+   * between them: "full|gradients|none". The host checks values, and passes bytes as a number. */
+  const char* type;
+  const char* default_value;
+  const char* help; /* one line */
+} TesseraOption;
+
+typedef struct TesseraStrategy TesseraStrategy;
+
+/* A function of a plugin: takes a message, puts a message. */
+typedef int32_t (*TesseraStrategyFunction)(const TesseraStrategy* strategy, const TesseraHost* host,
+                                           const char* request, size_t request_size,
+                                           const TesseraSink* result);
+
+struct TesseraStrategy {
+  size_t struct_size;
+  int32_t major; /* TESSERA_STRATEGY_MAJOR of the header that the plugin was built with */
+  int32_t minor;
+  void* state;         /* the plugin's own */
+  const char* name;    /* "fsdp": lower case, digits and underscores */
+  const char* version; /* the plugin's own: "1.0" */
+  const char* summary; /* one line */
+  const TesseraOption* const* options;
+  size_t option_count;
+  /* Names of the plugin's own passes. */
+  const char* const* pass_names;
+  size_t pass_count;
+
+  /* since 1.0. PlanRequest -> Plan. The Plan may leave operators open. */
+  TesseraStrategyFunction plan;
+  /* since 1.0. EstimateRequest -> StepCost. NULL: the host estimates. */
+  TesseraStrategyFunction estimate;
+  /* since 1.0. PassRequest -> ProgramProto. NULL if there are no passes. */
+  TesseraStrategyFunction run_pass;
+};
+
+/* Exported by the plugin. Called once. */
+const TesseraStrategy* tessera_strategy(void);
+typedef const TesseraStrategy* (*TesseraStrategyEntry)(void);
+
+/* The layout of this version, which later minor versions only append to. */
+#if defined(__cplusplus)
+#define TESSERA_STATIC_ASSERT(condition, name) static_assert(condition, #name)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define TESSERA_STATIC_ASSERT(condition, name) _Static_assert(condition, #name)
+#else
+#define TESSERA_STATIC_ASSERT(condition, name) \
+  typedef char tessera_assert_##name[(condition) ? 1 : -1]
+#endif
+#define TESSERA_OFFSET(type, member, offset) \
+  TESSERA_STATIC_ASSERT(sizeof(void*) != 8 || offsetof(type, member) == (offset), type##_##member)
+
+TESSERA_OFFSET(TesseraSink, put, 16);
+TESSERA_OFFSET(TesseraHost, major, 8);
+TESSERA_OFFSET(TesseraHost, minor, 12);
+TESSERA_OFFSET(TesseraHost, state, 16);
+TESSERA_OFFSET(TesseraHost, open_context, 24);
+TESSERA_OFFSET(TesseraHost, close_context, 32);
+TESSERA_OFFSET(TesseraHost, graphs, 40);
+TESSERA_OFFSET(TesseraHost, describe_operators, 48);
+TESSERA_OFFSET(TesseraHost, price_operators, 56);
+TESSERA_OFFSET(TesseraHost, price_collectives, 64);
+TESSERA_OFFSET(TesseraHost, price_redistributions, 72);
+TESSERA_OFFSET(TesseraHost, read_plan, 80);
+TESSERA_OFFSET(TesseraHost, complete_plan, 88);
+TESSERA_OFFSET(TesseraHost, lower_plans, 96);
+TESSERA_OFFSET(TesseraHost, make_program, 104);
+TESSERA_OFFSET(TesseraHost, passes, 112);
+TESSERA_OFFSET(TesseraHost, report_progress, 120);
+TESSERA_OFFSET(TesseraHost, cancelled, 128);
+TESSERA_OFFSET(TesseraHost, log, 136);
+TESSERA_OFFSET(TesseraOption, name, 8);
+TESSERA_OFFSET(TesseraOption, type, 16);
+TESSERA_OFFSET(TesseraOption, default_value, 24);
+TESSERA_OFFSET(TesseraOption, help, 32);
+TESSERA_OFFSET(TesseraStrategy, major, 8);
+TESSERA_OFFSET(TesseraStrategy, minor, 12);
+TESSERA_OFFSET(TesseraStrategy, state, 16);
+TESSERA_OFFSET(TesseraStrategy, name, 24);
+TESSERA_OFFSET(TesseraStrategy, version, 32);
+TESSERA_OFFSET(TesseraStrategy, summary, 40);
+TESSERA_OFFSET(TesseraStrategy, options, 48);
+TESSERA_OFFSET(TesseraStrategy, option_count, 56);
+TESSERA_OFFSET(TesseraStrategy, pass_names, 64);
+TESSERA_OFFSET(TesseraStrategy, pass_count, 72);
+TESSERA_OFFSET(TesseraStrategy, plan, 80);
+TESSERA_OFFSET(TesseraStrategy, estimate, 88);
+TESSERA_OFFSET(TesseraStrategy, run_pass, 96);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* TESSERA_STRATEGIES_API_STRATEGY_H_ */

@@ -1,0 +1,144 @@
+// Fully sharded data parallel: parameters, gradients and optimizer state are split over the ranks,
+// and a unit of parameters is gathered before it is used.
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "strategies/api/kit.h"
+#include "strategies/fsdp/units.h"
+
+namespace tessera::strategy {
+namespace {
+
+constexpr char kReplica[] = "replica", kShard[] = "shard";
+
+absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
+  UnitPolicy policy;
+  policy.pattern = request.Text("pattern");
+  policy.min_bytes = static_cast<int64_t>(request.Number("unit_mb") * (1 << 20));
+  const std::string& units = request.Text("units");
+  if (units == "size") policy.kind = UnitPolicy::Kind::kSize;
+  if (units == "pattern") policy.kind = UnitPolicy::Kind::kPattern;
+  if ((units == "pattern") == policy.pattern.empty()) {
+    return absl::InvalidArgumentError(
+        "units=pattern and pattern=... belong together, such as "
+        "units=pattern,pattern=blocks.*.mlp|blocks.*.attn");
+  }
+  if ((units == "size") != (policy.min_bytes > 0)) {
+    return absl::InvalidArgumentError(
+        "units=size and unit_mb=... belong together, such as units=size,unit_mb=100");
+  }
+  return policy;
+}
+
+// One axis, or replicas of shards. Returns the axes over which the batch is split.
+absl::StatusOr<std::vector<std::string>> AddMesh(const Request& request, Stage& stage) {
+  const int64_t replicas = request.Int("replicas");
+  if (replicas < 1 || request.ranks() % replicas != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "replicas is ", replicas, ": it must divide the ", request.ranks(), " ranks of the run"));
+  }
+  std::vector<std::string> axes;
+  if (replicas > 1) {
+    MeshAxis& axis = *stage.add_mesh();
+    axis.set_name(kReplica);
+    axis.set_size(replicas);
+    axes.push_back(kReplica);
+  }
+  stage.add_mesh()->set_name(kShard);
+  axes.push_back(kShard);
+  return axes;
+}
+
+class Fsdp : public Strategy {
+ public:
+  absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
+    absl::StatusOr<UnitPolicy> policy = PolicyOf(request);
+    if (!policy.ok()) return policy.status();
+    absl::StatusOr<RunGraphs> graphs = host.Graphs();
+    if (!graphs.ok()) return graphs.status();
+    const ModelInfo model = DescribeModel(*graphs);
+    absl::StatusOr<std::vector<Unit>> units = DivideIntoUnits(model, *policy);
+    if (!units.ok()) return units.status();
+
+    Plan plan;
+    Stage& stage = *plan.add_stages();
+    absl::StatusOr<std::vector<std::string>> axes = AddMesh(request, stage);
+    if (!axes.ok()) return axes.status();
+    SplitBatch(model, *axes, stage);
+    const bool shards = request.Text("shard") != "none";
+    if (shards) AddGroups(request, *units, stage);
+    absl::Status passes = AddPasses(request, shards, stage);
+    if (!passes.ok()) return passes;
+    return plan;
+  }
+
+ private:
+  static void AddGroups(const Request& request, const std::vector<Unit>& units, Stage& stage) {
+    const bool keep = request.Text("shard") == "gradients" || !request.Bool("reshard");
+    for (const Unit& unit : units) {
+      GroupChoice& group = *stage.add_group();
+      group.set_path(absl::StrJoin(unit.parameters, "|"));
+      group.set_layout(absl::StrCat(kShard, ": flat"));
+      group.set_gather(keep || (unit.root && !request.Bool("reshard_root")) ? "once"
+                                                                            : "each phase");
+    }
+  }
+
+  static absl::Status AddPasses(const Request& request, bool shards, Stage& stage) {
+    const int64_t prefetch = request.Int("prefetch"), in_flight = request.Int("in_flight");
+    if (prefetch < 0 || in_flight < 0) {
+      return absl::InvalidArgumentError(
+          "prefetch and in_flight are counts of units: 0 (prefetch: none; in_flight: no bound) or "
+          "more");
+    }
+    if (!shards) {
+      stage.add_pass()->set_name("bucket_gradients");
+      return absl::OkStatus();
+    }
+    if (prefetch > 0) {
+      PassChoice& pass = *stage.add_pass();
+      pass.set_name("prefetch_gathers");
+      pass.set_distance(static_cast<int32_t>(prefetch));
+    }
+    if (in_flight > 0) {
+      PassChoice& pass = *stage.add_pass();
+      pass.set_name("limit_gathers");
+      pass.set_in_flight(static_cast<int32_t>(in_flight));
+    }
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+TESSERA_STRATEGY(
+    Fsdp,
+    {
+        .name = "fsdp",
+        .version = "1.0",
+        .summary =
+            "fully sharded: parameters, gradients and optimizer state are split over the ranks",
+        .options =
+            {
+                {"shard", "full|gradients|none", "full",
+                 "what is split; gradients: parameters stay gathered from forward to backward"},
+                {"reshard", "bool", "yes",
+                 "whether a unit is freed after forward and gathered again for backward"},
+                {"reshard_root", "bool", "no",
+                 "the same for the parameters that lie in no block"},
+                {"replicas", "int", "1",
+                 "hybrid sharding: so many replicas, each split over the ranks of its own"},
+                {"units", "block|size|pattern", "block", "what is gathered at a time"},
+                {"unit_mb", "number", "0", "with units=size: blocks are joined up to so many MiB"},
+                {"pattern", "text", "", "with units=pattern: scopes, each a unit: blocks.*.mlp"},
+                {"prefetch", "int", "1",
+                 "how many units before its use a unit is gathered; 0: none"},
+                {"in_flight", "int", "2",
+                 "how many gathered units are in memory at most; 0: no bound"},
+            },
+    });
+
+}  // namespace tessera::strategy

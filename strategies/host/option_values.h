@@ -1,0 +1,34 @@
+// The values of a plugin's options, as a user writes them.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_STRATEGIES_HOST_OPTION_VALUES_H_
+#define TESSERA_STRATEGIES_HOST_OPTION_VALUES_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "strategies/host/plugin.h"
+
+namespace tessera {
+
+using OptionValues = std::map<std::string, std::string>;
+
+// InvalidArgument if the option's type is unknown, or its default is no value of it.
+absl::Status CheckOptionType(const PluginOption& option);
+
+// Returns the value of every option that the plugin declares: those of `settings` ("name=value"),
+// or the defaults. Bytes are plain numbers, bools "true" or "false". InvalidArgument, in one line,
+// names the setting, the fault, and what would be right.
+absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
+                                         absl::Span<const std::string> settings);
+
+// What --help shows of a plugin: its summary, and its options as a table.
+std::string PluginHelp(const Plugin& plugin);
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_HOST_OPTION_VALUES_H_

@@ -1,0 +1,49 @@
+// A planning context: the Graphs of a run at one batch size, and what a strategy may ask of them.
+#ifndef TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_
+#define TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/graph/graph.h"
+#include "core/kernels/interface/backend.h"
+#include "core/proto/strategy.pb.h"
+
+namespace tessera {
+
+// What a run is planned for.
+struct PlanningFor {
+  const KernelCatalogue* catalogue = nullptr;  // outlives the context
+  int ranks = 1;
+  Cluster cluster;
+};
+
+// Thread safety: const methods may be called by any number of threads. Everything is a function of
+// the arguments. Errors are InvalidArgument or NotFound, in one line.
+class PlanningContext {
+ public:
+  PlanningContext(std::vector<Graph> graphs, PlanningFor planning_for)
+      : graphs_(std::move(graphs)), for_(std::move(planning_for)) {}
+
+  const PlanningFor& planned_for() const { return for_; }
+
+  strategy::RunGraphs Graphs() const;
+  absl::StatusOr<strategy::OperatorDescriptions> Describe(
+      const strategy::DescribeOperators& request) const;
+  absl::StatusOr<Plan> Complete(const Plan& plan) const;
+  absl::StatusOr<ProgramProto> Program(const strategy::MakeProgram& request) const;
+
+ private:
+  absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;
+
+  const std::vector<Graph> graphs_;
+  const PlanningFor for_;
+};
+
+// The passes that a Plan may name.
+strategy::PassDescriptions DescribePasses();
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_

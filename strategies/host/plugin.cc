@@ -1,0 +1,156 @@
+#include "strategies/host/plugin.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "core/status/status_macros.h"
+#include "strategies/host/option_values.h"
+
+namespace tessera {
+namespace {
+
+// Bounds of what a plugin says of itself: beyond them it is taken for garbage.
+constexpr size_t kMaxTextBytes = 4096;
+constexpr size_t kMaxListed = 1000;
+
+// The members of a table that version 1.0 has.
+constexpr size_t kFirstVersionSize =
+    offsetof(TesseraStrategy, run_pass) + sizeof(TesseraStrategyFunction);
+
+bool IsName(absl::string_view text) {
+  return !text.empty() && absl::ascii_islower(text[0]) &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+         });
+}
+
+absl::Status Malformed(const std::string& path, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("strategy plugin ", path, ": ", what));
+}
+
+// Reads a text of the plugin: one line of printable characters.
+absl::StatusOr<std::string> TextOf(const char* text, absl::string_view what,
+                                   const std::string& path) {
+  if (text == nullptr) return Malformed(path, absl::StrCat("its ", what, " is null"));
+  const size_t size = strnlen(text, kMaxTextBytes + 1);
+  const absl::string_view view(text, size);
+  const bool printable = std::none_of(view.begin(), view.end(), absl::ascii_iscntrl);
+  if (size <= kMaxTextBytes && printable) return std::string(view);
+  return Malformed(path, absl::StrCat("its ", what, " is not one line of at most ", kMaxTextBytes,
+                                      " characters"));
+}
+
+absl::StatusOr<std::string> NameOf(const char* text, absl::string_view what,
+                                   const std::string& path) {
+  absl::StatusOr<std::string> name = TextOf(text, what, path);
+  if (!name.ok() || IsName(*name)) return name;
+  return Malformed(path, absl::StrCat("its ", what, " is '", *name,
+                                      "': names have lower case letters, digits and underscores"));
+}
+
+absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::string& path) {
+  if (option == nullptr || option->struct_size < sizeof(TesseraOption)) {
+    return Malformed(path, "an option is null or smaller than version 1.0 of the interface has it");
+  }
+  PluginOption read;
+  ASSIGN_OR_RETURN(read.name, NameOf(option->name, "option's name", path));
+  ASSIGN_OR_RETURN(read.type, TextOf(option->type, "option's type", path));
+  ASSIGN_OR_RETURN(read.default_value, TextOf(option->default_value, "option's default", path));
+  ASSIGN_OR_RETURN(read.help, TextOf(option->help, "option's help", path));
+  const absl::Status fits = CheckOptionType(read);
+  if (!fits.ok()) return Malformed(path, fits.message());
+  return read;
+}
+
+absl::Status CheckVersion(const TesseraStrategy& table, const std::string& path) {
+  // The version comes first in every major version, so it can be read before anything else.
+  if (table.struct_size >= offsetof(TesseraStrategy, state) &&
+      table.major != TESSERA_STRATEGY_MAJOR) {
+    return Malformed(path, absl::StrCat("it was built for version ", table.major, ".", table.minor,
+                                        " of the strategy interface, and this is version ",
+                                        TESSERA_STRATEGY_MAJOR, ".", TESSERA_STRATEGY_MINOR,
+                                        ": build it with this version's strategy.h"));
+  }
+  if (table.struct_size < kFirstVersionSize) {
+    return Malformed(path, absl::StrCat("its table has ", table.struct_size,
+                                        " bytes, and that of version 1.0 has ", kFirstVersionSize));
+  }
+  return absl::OkStatus();
+}
+
+std::string LoaderError() {
+  const char* const error = dlerror();
+  return error == nullptr ? "no reason is known" : absl::StrReplaceAll(error, {{"\n", " "}});
+}
+
+}  // namespace
+
+absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std::string& path) {
+  if (table == nullptr) return Malformed(path, "tessera_strategy returned null");
+  RETURN_IF_ERROR(CheckVersion(*table, path));
+  Plugin plugin;
+  plugin.path_ = path;
+  plugin.table_ = table;
+  ASSIGN_OR_RETURN(plugin.name_, NameOf(table->name, "name", path));
+  ASSIGN_OR_RETURN(plugin.version_, TextOf(table->version, "version", path));
+  ASSIGN_OR_RETURN(plugin.summary_, TextOf(table->summary, "summary", path));
+  if (table->plan == nullptr) return Malformed(path, "it has no function `plan`");
+  if (table->pass_count > 0 && table->run_pass == nullptr) {
+    return Malformed(path, "it has passes, and no function `run_pass`");
+  }
+  if (table->option_count > kMaxListed || table->pass_count > kMaxListed ||
+      (table->option_count > 0 && table->options == nullptr) ||
+      (table->pass_count > 0 && table->pass_names == nullptr)) {
+    return Malformed(path, absl::StrCat("it lists options or passes that are null, or more than ",
+                                        kMaxListed, " of them"));
+  }
+  for (size_t i = 0; i < table->option_count; ++i) {
+    ASSIGN_OR_RETURN(PluginOption option, OptionOf(table->options[i], path));
+    for (const PluginOption& other : plugin.options_) {
+      if (other.name == option.name) {
+        return Malformed(path, absl::StrCat("it declares option '", option.name, "' twice"));
+      }
+    }
+    plugin.options_.push_back(std::move(option));
+  }
+  for (size_t i = 0; i < table->pass_count; ++i) {
+    ASSIGN_OR_RETURN(std::string pass, NameOf(table->pass_names[i], "pass's name", path));
+    plugin.passes_.push_back(std::move(pass));
+  }
+  return plugin;
+}
+
+absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
+  dlerror();
+  // Local: symbols of one plugin are not seen by another one.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot load the strategy plugin ", path, ": ", LoaderError()));
+  }
+  void* const symbol = dlsym(library, TESSERA_STRATEGY_SYMBOL);
+  if (symbol == nullptr) {
+    return Malformed(path, absl::StrCat("it does not export `", TESSERA_STRATEGY_SYMBOL,
+                                        "`: strategies/api/strategy.h says what a plugin has"));
+  }
+  const TesseraStrategy* table = nullptr;
+  try {
+    table = reinterpret_cast<TesseraStrategyEntry>(symbol)();
+  } catch (const std::exception& error) {
+    return Malformed(path, absl::StrCat("tessera_strategy threw an exception: ", error.what()));
+  } catch (...) {
+    return Malformed(path, "tessera_strategy threw an exception");
+  }
+  return FromTable(table, path);
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+// A strategy plugin: a dynamic library that exports `tessera_strategy` (strategies/api/strategy.h).
+#ifndef TESSERA_STRATEGIES_HOST_PLUGIN_H_
+#define TESSERA_STRATEGIES_HOST_PLUGIN_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "strategies/api/strategy.h"
+
+namespace tessera {
+
+struct PluginOption {
+  std::string name, type, default_value, help;  // see TesseraOption
+};
+
+// Thread safety: immutable after construction. Plugins are never unloaded.
+class Plugin {
+ public:
+  // Loads the library at `path`. InvalidArgument or NotFound, in one line, if there is none, it is
+  // no library, lacks the symbol, was built for another major version of the interface, or what it
+  // says of itself is malformed.
+  static absl::StatusOr<Plugin> Load(const std::string& path);
+  // Of a table that needs no library; for tests. `path` stands in messages.
+  static absl::StatusOr<Plugin> FromTable(const TesseraStrategy* table, const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::string& name() const { return name_; }
+  const std::string& version() const { return version_; }
+  const std::string& summary() const { return summary_; }
+  absl::Span<const PluginOption> options() const { return options_; }
+  absl::Span<const std::string> passes() const { return passes_; }
+  const TesseraStrategy& table() const { return *table_; }
+
+ private:
+  Plugin() = default;
+
+  std::string path_, name_, version_, summary_;
+  std::vector<PluginOption> options_;
+  std::vector<std::string> passes_;
+  const TesseraStrategy* table_ = nullptr;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_HOST_PLUGIN_H_

@@ -1,0 +1,285 @@
+#include "strategies/host/plugin_call.h"
+
+#include <algorithm>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "core/plan/check.h"
+#include "core/status/status_macros.h"
+#include "core/train/plan_text.h"
+
+namespace tessera {
+namespace {
+
+// Beyond this a result is not read: a Plan of GPT-3 175B that lists every path has a few MiB.
+constexpr size_t kMaxResultBytes = size_t{1} << 30;
+constexpr size_t kMaxMessageBytes = 2000;
+
+int32_t ToCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return TESSERA_OK;
+    case absl::StatusCode::kInvalidArgument:
+      return TESSERA_INVALID;
+    case absl::StatusCode::kNotFound:
+      return TESSERA_NOT_FOUND;
+    case absl::StatusCode::kResourceExhausted:
+      return TESSERA_INFEASIBLE;
+    case absl::StatusCode::kCancelled:
+      return TESSERA_CANCELLED;
+    case absl::StatusCode::kUnimplemented:
+      return TESSERA_UNSUPPORTED;
+    default:
+      return TESSERA_INTERNAL;
+  }
+}
+
+absl::StatusCode ToStatusCode(int32_t code) {
+  switch (code) {
+    case TESSERA_INVALID:
+      return absl::StatusCode::kInvalidArgument;
+    case TESSERA_NOT_FOUND:
+      return absl::StatusCode::kNotFound;
+    case TESSERA_INFEASIBLE:
+      return absl::StatusCode::kResourceExhausted;
+    case TESSERA_CANCELLED:
+      return absl::StatusCode::kCancelled;
+    case TESSERA_UNSUPPORTED:
+      return absl::StatusCode::kUnimplemented;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+// A message of a plugin, as one line that can be shown.
+std::string OneLine(absl::string_view text) {
+  std::string line(absl::StripAsciiWhitespace(text.substr(0, kMaxMessageBytes)));
+  std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
+  return line;
+}
+
+int32_t PutResult(const absl::StatusOr<std::string>& result, const TesseraSink* sink) {
+  const absl::string_view text =
+      result.ok() ? absl::string_view(*result) : result.status().message();
+  if (sink != nullptr && sink->put != nullptr) sink->put(sink->state, text.data(), text.size());
+  return ToCode(result.status());
+}
+
+// Calls of the host's functions carry the host, whose state is the call.
+PluginCall& CallOf(const TesseraHost* host) { return *static_cast<PluginCall*>(host->state); }
+
+std::string Bytes(const char* data, size_t size) {
+  return data == nullptr ? std::string() : std::string(data, size);
+}
+
+template <PluginCall::Service service>
+int32_t ServiceFunction(const TesseraHost* host, TesseraContext* context, const char* request,
+                        size_t size, const TesseraSink* sink) {
+  return PutResult(CallOf(host).Serve(context, Bytes(request, size), service), sink);
+}
+
+template <typename Message>
+absl::StatusOr<Message> Read(const std::string& bytes) {
+  Message message;
+  if (message.ParseFromString(bytes)) return message;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the request is not a ", Message::descriptor()->name(), " message"));
+}
+
+absl::StatusOr<std::string> GraphsService(const PlanningContext& context, const std::string&) {
+  return context.Graphs().SerializeAsString();
+}
+
+absl::StatusOr<std::string> DescribeService(const PlanningContext& context,
+                                            const std::string& request) {
+  ASSIGN_OR_RETURN(const strategy::DescribeOperators message,
+                   Read<strategy::DescribeOperators>(request));
+  ASSIGN_OR_RETURN(const strategy::OperatorDescriptions result, context.Describe(message));
+  return result.SerializeAsString();
+}
+
+absl::StatusOr<std::string> ReadPlanService(const PlanningContext&, const std::string& request) {
+  ASSIGN_OR_RETURN(const Plan plan, ParsePlanText(request));
+  return plan.SerializeAsString();
+}
+
+absl::StatusOr<std::string> CompleteService(const PlanningContext& context,
+                                            const std::string& request) {
+  ASSIGN_OR_RETURN(const Plan plan, Read<Plan>(request));
+  RETURN_IF_ERROR(CheckPlanForm(plan));
+  ASSIGN_OR_RETURN(const Plan completed, context.Complete(plan));
+  return completed.SerializeAsString();
+}
+
+absl::StatusOr<std::string> ProgramService(const PlanningContext& context,
+                                           const std::string& request) {
+  ASSIGN_OR_RETURN(const strategy::MakeProgram message, Read<strategy::MakeProgram>(request));
+  RETURN_IF_ERROR(CheckPlanForm(message.plan()));
+  ASSIGN_OR_RETURN(const ProgramProto program, context.Program(message));
+  return program.SerializeAsString();
+}
+
+absl::StatusOr<std::string> PassesService(const PlanningContext&, const std::string&) {
+  return DescribePasses().SerializeAsString();
+}
+
+int32_t OpenFunction(const TesseraHost* host, const char* request, size_t size,
+                     TesseraContext** opened, const TesseraSink* sink) {
+  absl::StatusOr<TesseraContext*> context = CallOf(host).Open(Bytes(request, size));
+  if (context.ok()) *opened = *context;
+  return PutResult(context.ok() ? absl::StatusOr<std::string>("") : context.status(), sink);
+}
+
+void CloseFunction(const TesseraHost* host, TesseraContext* context) {
+  CallOf(host).CloseContext(context);
+}
+
+int32_t ReportFunction(const TesseraHost* host, TesseraContext*, const char* request, size_t size,
+                       const TesseraSink* sink) {
+  const absl::Status status = CallOf(host).Report(Bytes(request, size));
+  return PutResult(status.ok() ? absl::StatusOr<std::string>("") : status, sink);
+}
+
+int32_t CancelledFunction(const TesseraHost* host) { return CallOf(host).cancelled() ? 1 : 0; }
+
+void LogFunction(const TesseraHost* host, const char* line, size_t size) {
+  CallOf(host).Log(Bytes(line, size));
+}
+
+// Collects the result of a plugin's function.
+struct Result {
+  std::string bytes;
+  bool too_long = false;
+};
+
+void TakeResult(void* state, const char* data, size_t size) {
+  Result& result = *static_cast<Result*>(state);
+  result.too_long = size > kMaxResultBytes;
+  if (!result.too_long) result.bytes = Bytes(data, size);
+}
+
+}  // namespace
+
+PluginCall::PluginCall(std::shared_ptr<const PlanningContext> context, PluginCallOptions options)
+    : context_(std::move(context)),
+      options_(std::move(options)),
+      table_{sizeof(TesseraHost),
+             TESSERA_STRATEGY_MAJOR,
+             TESSERA_STRATEGY_MINOR,
+             this,
+             OpenFunction,
+             CloseFunction,
+             ServiceFunction<GraphsService>,
+             ServiceFunction<DescribeService>,
+             nullptr,
+             nullptr,
+             nullptr,
+             ServiceFunction<ReadPlanService>,
+             ServiceFunction<CompleteService>,
+             nullptr,
+             ServiceFunction<ProgramService>,
+             ServiceFunction<PassesService>,
+             ReportFunction,
+             CancelledFunction,
+             LogFunction} {}
+
+absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrategyFunction function,
+                                            const std::string& request) {
+  Result result;
+  const TesseraSink sink = {sizeof(TesseraSink), &result, TakeResult};
+  const auto error = [&plugin](absl::StatusCode code, absl::string_view what) {
+    return absl::Status(code, absl::StrCat("strategy ", plugin.name(), ": ", what));
+  };
+  int32_t code = TESSERA_INTERNAL;
+  try {
+    code = function(&plugin.table(), &table_, request.data(), request.size(), &sink);
+  } catch (const std::exception& thrown) {
+    return error(absl::StatusCode::kInternal,
+                 absl::StrCat("threw an exception: ", OneLine(thrown.what())));
+  } catch (...) {
+    return error(absl::StatusCode::kInternal, "threw an exception");
+  }
+  if (code != TESSERA_OK) {
+    const std::string message = OneLine(result.bytes);
+    return error(
+        ToStatusCode(code),
+        message.empty() ? absl::StrCat("failed with code ", code, " and no message") : message);
+  }
+  if (result.too_long) {
+    return error(absl::StatusCode::kInvalidArgument, "returned more than 1 GiB");
+  }
+  return std::move(result.bytes);
+}
+
+void PluginCall::Close() {
+  const std::lock_guard<std::shared_mutex> lock(running_);
+  closed_ = true;
+}
+
+std::optional<Plan> PluginCall::best() {
+  MutexLock lock(&mutex_);
+  return best_;
+}
+
+absl::StatusOr<std::string> PluginCall::Serve(TesseraContext* context, const std::string& request,
+                                              Service service) {
+  const std::shared_lock<std::shared_mutex> lock(running_);
+  if (closed_) return absl::CancelledError("the call that this host was passed to is over");
+  const std::shared_ptr<const PlanningContext> found = Find(context);
+  if (found == nullptr) return absl::InvalidArgumentError("the planning context is not open");
+  return service(*found, request);
+}
+
+std::shared_ptr<const PlanningContext> PluginCall::Find(const TesseraContext* handle) {
+  if (handle == nullptr) return context_;
+  MutexLock lock(&mutex_);
+  for (const std::shared_ptr<const PlanningContext>& context : opened_) {
+    if (static_cast<const void*>(context.get()) == handle) return context;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<TesseraContext*> PluginCall::Open(const std::string& request) {
+  const std::shared_lock<std::shared_mutex> lock(running_);
+  if (closed_) return absl::CancelledError("the call that this host was passed to is over");
+  if (!options_.record) return absl::UnimplementedError("this run has one batch size");
+  ASSIGN_OR_RETURN(const strategy::OpenContext message, Read<strategy::OpenContext>(request));
+  if (message.batch() < 0 || message.sequence() < 0) {
+    return absl::InvalidArgumentError("a batch and a sequence are 0 (those of the run) or more");
+  }
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, options_.record(message.batch(), message.sequence()));
+  auto context =
+      std::make_shared<const PlanningContext>(std::move(graphs), context_->planned_for());
+  void* const handle = const_cast<PlanningContext*>(context.get());
+  MutexLock opened(&mutex_);
+  opened_.push_back(std::move(context));
+  return static_cast<TesseraContext*>(handle);
+}
+
+void PluginCall::CloseContext(TesseraContext* context) {
+  MutexLock lock(&mutex_);
+  const auto is_closed = [context](const std::shared_ptr<const PlanningContext>& each) {
+    return static_cast<const void*>(each.get()) == context;
+  };
+  opened_.erase(std::remove_if(opened_.begin(), opened_.end(), is_closed), opened_.end());
+}
+
+absl::Status PluginCall::Report(const std::string& request) {
+  ASSIGN_OR_RETURN(const strategy::Progress progress, Read<strategy::Progress>(request));
+  if (progress.has_best()) {
+    RETURN_IF_ERROR(CheckPlanForm(progress.best()));
+    MutexLock lock(&mutex_);
+    best_ = progress.best();
+  }
+  if (options_.progress) options_.progress(progress.fraction(), OneLine(progress.message()));
+  return absl::OkStatus();
+}
+
+void PluginCall::Log(const std::string& line) {
+  if (options_.progress) options_.progress(-1, OneLine(line));
+}
+
+}  // namespace tessera

@@ -1,0 +1,125 @@
+#include "tools/train/run_strategy.h"
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/status/status_macros.h"
+#include "core/train/programs.h"
+#include "strategies/host/find_plugin.h"
+#include "strategies/host/option_values.h"
+#include "strategies/host/plan_with.h"
+#include "strategies/host/planning_context.h"
+#include "strategies/host/plugin.h"
+#include "tools/train/interrupt.h"
+#include "tools/train/run_config.h"
+#include "tools/train/run_folder.h"
+#include "tools/train/standard_output.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Lines of progress come no more often than this.
+constexpr std::chrono::seconds kBetweenLines{1};
+
+absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, const std::string& argv0) {
+  const bool is_path = absl::StrContains(strategy, '/');
+  ASSIGN_OR_RETURN(const std::string path,
+                   FindPlugin(is_path ? UserPath(strategy) : strategy, argv0));
+  return Plugin::Load(path);
+}
+
+strategy::PlanRequest RequestOf(const StrategyRun& run, OptionValues options) {
+  strategy::PlanRequest request;
+  request.set_ranks(run.ranks);
+  for (auto& [name, value] : options) (*request.mutable_options())[name] = std::move(value);
+  request.set_memory_limit_bytes(MemoryLimit(*run.config));
+  const Plan open = MakePlan(*run.config, *run.graphs);
+  for (const PlanPart& part : open.stages(0).parts()) {
+    if (part.graph() != kTrain) continue;
+    request.set_micro_batches(part.micro_batches());
+    *request.mutable_recompute() = part.recompute();
+  }
+  return request;
+}
+
+PluginCallOptions CallOptions(const CommandLine& line, const StrategyRun& run,
+                              const std::string& name) {
+  PluginCallOptions options;
+  options.limit = std::chrono::milliseconds(static_cast<int64_t>(1e3 * line.strategy_seconds));
+  options.stop = [] { return Interrupted() != 0; };
+  options.progress = [name, last = Clock::time_point()](double fraction,
+                                                        const std::string& text) mutable {
+    if (Clock::now() - last < kBetweenLines) return;
+    last = Clock::now();
+    const std::string share = fraction < 0 ? "" : absl::StrFormat("%.0f%%: ", 100 * fraction);
+    PrintLine(absl::StrCat("strategy ", name, ": ", share, text));
+  };
+  options.record = [config = *run.config, record = run.record](int64_t batch, int64_t sequence) {
+    RunConfig other = config;
+    if (batch > 0) other.set_batch(batch);
+    if (sequence > 0) other.set_sequence(sequence);
+    return record(other);
+  };
+  return options;
+}
+
+// A Plan may not say otherwise than the configuration, which the run saves.
+absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request,
+                           const std::string& name) {
+  for (const Stage& stage : plan.stages()) {
+    for (const PlanPart& part : stage.parts()) {
+      if (part.graph() != kTrain || part.micro_batches() == 0) continue;
+      if (part.micro_batches() == request.micro_batches()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("strategy ", name, ": its Plan has ", part.micro_batches(),
+                       " micro-batches, and the run ", request.micro_batches(),
+                       ": set --micro_batches=", part.micro_batches()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& line,
+                              const std::string& argv0, const StrategyRun& run,
+                              std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
+  ASSIGN_OR_RETURN(OptionValues options, ReadOptions(plugin, line.strategy_options));
+  const strategy::PlanRequest request = RequestOf(run, std::move(options));
+  const auto context = std::make_shared<const PlanningContext>(
+      *run.graphs, PlanningFor{run.catalogue, run.ranks, request.cluster()});
+  ASSIGN_OR_RETURN(StrategyPlan made,
+                   PlanWith(plugin, request, context, CallOptions(line, run, plugin.name())));
+  RETURN_IF_ERROR(CheckSettings(made.plan, request, plugin.name()));
+  notes->insert(notes->end(), made.notes.begin(), made.notes.end());
+  return std::move(made.plan);
+}
+
+}  // namespace
+
+std::string DefaultStrategy() { return std::string(OwnStrategies().front()); }
+
+absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
+                                    const std::string& argv0, const StrategyRun& run, Ranks& ranks,
+                                    std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const Plan plan, PlanHere(strategy, line, argv0, run, notes));
+    return plan.SerializeAsString();
+  }));
+  Plan plan;
+  if (plan.ParseFromString(bytes)) return plan;
+  return absl::InternalError("rank 0 has sent a malformed Plan");
+}
+
+absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0) {
+  ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
+  return PluginHelp(plugin);
+}
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+// The Plan of a run that a strategy plugin makes.
+#ifndef TESSERA_TOOLS_TRAIN_RUN_STRATEGY_H_
+#define TESSERA_TOOLS_TRAIN_RUN_STRATEGY_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/graph/graph.h"
+#include "core/kernels/interface/backend.h"
+#include "core/proto/plan.pb.h"
+#include "core/train/config/run_config.pb.h"
+#include "core/train/ranks.h"
+#include "tools/train/flags.h"
+
+namespace tessera {
+
+// The strategy of a run of several ranks that names neither a strategy nor a Plan.
+std::string DefaultStrategy();
+
+// What a strategy plans for.
+struct StrategyRun {
+  const RunConfig* config = nullptr;
+  const std::vector<Graph>* graphs = nullptr;
+  const KernelCatalogue* catalogue = nullptr;
+  int ranks = 1;
+  // Records the run's Graphs for another configuration.
+  std::function<absl::StatusOr<std::vector<Graph>>(const RunConfig& config)> record;
+};
+
+// Returns the open Plan that the plugin of `strategy` makes with --strategy_options. Collective:
+// rank 0 plans, and the others get what it has made. Errors are agreed ones. Notes are rank 0's.
+absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
+                                    const std::string& argv0, const StrategyRun& run, Ranks& ranks,
+                                    std::vector<std::string>* notes);
+
+// What --help prints of a strategy: its summary and options.
+absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_RUN_STRATEGY_H_
