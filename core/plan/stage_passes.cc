@@ -123,6 +123,10 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
   StagePasses passes;
   absl::flat_hash_set<absl::string_view> listed;
   for (const PassChoice& choice : stage.pass()) {
+    if (!choice.plugin().empty()) {
+      passes.of_plugins.push_back(choice);
+      continue;
+    }
     const PassForm* form = FindForm(choice.name());
     if (form == nullptr) return Unknown(choice.name());
     absl::Status status = listed.insert(form->name).second

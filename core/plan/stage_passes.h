@@ -27,6 +27,7 @@ struct StagePasses {
   std::optional<int32_t> prefetch_distance;
   // How many gathered groups may be in memory that are not used yet, or still in use.
   std::optional<int32_t> gathers_in_flight;
+  std::vector<PassChoice> of_plugins;  // in order
 };
 
 // Reads the passes of a stage. InvalidArgument, in one line, names the pass that does not exist, is

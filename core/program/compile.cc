@@ -27,6 +27,7 @@
 #include "core/program/passes/communication.h"
 #include "core/program/passes/pass.h"
 #include "core/program/verify.h"
+#include "core/program/verify_order.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -83,13 +84,30 @@ std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs
       absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
-void RunStagePasses(const StagePasses& passes, Program& program) {
+// Runs the passes of the stage that are of this version, then those of plugins.
+absl::Status RunStagePasses(const StagePasses& passes, PluginPasses* plugin_passes,
+                            Program& program) {
   if (passes.bucket_gradients.has_value()) BucketGradients(*passes.bucket_gradients, program);
   if (passes.prefetch_distance.has_value()) PrefetchGathers(*passes.prefetch_distance, program);
   if (passes.gathers_in_flight.has_value()) {
     LimitGathers(*passes.gathers_in_flight, program);
     LimitReductions(*passes.gathers_in_flight, program);
   }
+  for (const PassChoice& choice : passes.of_plugins) {
+    if (plugin_passes == nullptr) {
+      return absl::InvalidArgumentError(absl::StrCat("the Plan needs pass '", choice.name(),
+                                                     "' of the strategy plugin '", choice.plugin(),
+                                                     "', and plugins are not loaded here"));
+    }
+    ASSIGN_OR_RETURN(program, plugin_passes->Run(choice, program));
+    const absl::Status fits = VerifyOrder(program);
+    if (!fits.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("pass '", choice.name(), "' of strategy ",
+                                                     choice.plugin(), ": what it made of ",
+                                                     fits.message()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
@@ -184,7 +202,8 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
 }
 
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const KernelCatalogue& catalogue, int ranks) {
+                                       const KernelCatalogue& catalogue, int ranks,
+                                       PluginPasses* plugin_passes) {
   CompiledRun run;
   ASSIGN_OR_RETURN(run.plan, CompleteParts(plan, graphs, ranks));
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
@@ -202,7 +221,7 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
     ASSIGN_OR_RETURN(LoweredGraph lowered,
                      lowering.Lower(std::move(graphs[i]), static_cast<int>(i), part, chooser));
-    RunStagePasses(passes, lowered.program);
+    RETURN_IF_ERROR(RunStagePasses(passes, plugin_passes, lowered.program));
     ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, chooser));
     RETURN_IF_ERROR(states.Add(program));
     run.graphs.push_back(std::move(lowered.graph));

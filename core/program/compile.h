@@ -28,14 +28,25 @@ struct CompiledRun {
   const Program* FindProgram(absl::string_view name) const;  // nullptr if there is none
 };
 
+// Runs the passes that strategy plugins bring.
+class PluginPasses {
+ public:
+  virtual ~PluginPasses() = default;
+  // Returns the Program that the pass makes of this one, whose buffers have no addresses yet.
+  // Errors name the plugin and the pass.
+  virtual absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) = 0;
+};
+
 // Compiles the Graphs of one run (names must differ; states of one path must have one type). `plan`
 // may be open: parts, passes and kernels that it leaves out are filled in. Its parts for other
 // Graphs are not used, so a saved Plan can be replayed for some of its Graphs; a note names such
 // parts if they have no fingerprint, as in a Plan that was written by hand.
 //
-// The Programs are for each of `ranks` ranks, arranged in the Plan's mesh.
+// The Programs are for each of `ranks` ranks, arranged in the Plan's mesh. `plugin_passes` runs the
+// passes of plugins; null: a Plan that lists one is an error.
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
-                                       const KernelCatalogue& catalogue, int ranks = 1);
+                                       const KernelCatalogue& catalogue, int ranks = 1,
+                                       PluginPasses* plugin_passes = nullptr);
 
 }  // namespace tessera
 

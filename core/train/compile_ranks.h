@@ -19,9 +19,11 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 
 // CompileRun among the ranks of a run. Collective. Rank 0 completes its Plan and chooses the
 // kernels; the others compile what it has completed, and ignore `plan`. Errors are agreed ones:
-// ranks that have recorded other Graphs, or compile other Programs, are named.
+// ranks that have recorded other Graphs, or compile other Programs, are named. `plugin_passes` is
+// as for CompileRun.
 absl::StatusOr<CompiledRun> CompileTogether(std::vector<Graph> graphs, const Plan& plan,
-                                            const KernelCatalogue& catalogue, Ranks& ranks);
+                                            const KernelCatalogue& catalogue, Ranks& ranks,
+                                            PluginPasses* plugin_passes = nullptr);
 
 }  // namespace tessera
 

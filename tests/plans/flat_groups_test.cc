@@ -1,12 +1,13 @@
 // Flat groups whose members another axis of the mesh splits too: fully sharded and tensor parallel.
 #include <string>
+#include <utility>
 
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing_completion.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"
-#include "tests/plans/rank_training.h"
+#include "strategies/conformance/rank_training.h"
 
 namespace tessera {
 namespace {
@@ -38,9 +39,9 @@ TrainingRun Gpt(const Sizes& sizes, const std::string& optimizer = "sgd") {
     settings.set_eps(1e-8);
     settings.set_weight_decay(0.1);
   }
-  const auto created = CreateGpt(model);
+  auto created = CreateGpt(model);
   EXPECT_TRUE(created.ok()) << created.status();
-  return RecordTraining(**created, config);
+  return RecordTraining(*std::move(created), config);
 }
 
 // A Plan on `data` x `model` ranks.

@@ -9,7 +9,7 @@
 #include "core/program/compile.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/plans/rank_training.h"
+#include "strategies/conformance/rank_training.h"
 #include "tests/plans/small_runs.h"
 
 namespace tessera {

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "core/proto/plan.pb.h"
-#include "tests/plans/rank_training.h"
+#include "strategies/conformance/rank_training.h"
+#include "strategies/conformance/small_models.h"
 
 namespace tessera {
 
@@ -17,20 +18,6 @@ inline constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto"
 inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
 inline constexpr const char* kAllPlans[] = {kDataParallel, kFullySharded, kHybridSharded,
                                             kTensorParallel, kDataTensorParallel};
-
-struct GptSizes {
-  int layers = 2, batch = 8, sequence = 6, heads = 4, head_dim = 2, vocabulary = 24;
-  double clip_norm = 0;
-  bool untied_head = false;
-  std::string optimizer = "sgd";
-};
-
-// Sizes that the ranks do not divide: parts are padded, and some are empty.
-GptSizes OddSizes();
-
-TrainingRun SmallGpt(const GptSizes& sizes);
-// Two hidden layers.
-TrainingRun SmallMlp(int batch = 8);
 
 // Trains with the Plan on these numbers of ranks, and as one process: losses, gradients and states
 // are equal, to `tolerance` of each tensor's norm.

@@ -6,7 +6,7 @@
 #include "core/plan/testing_completion.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "tests/plans/rank_training.h"
+#include "strategies/conformance/rank_training.h"
 #include "tests/plans/small_runs.h"
 
 namespace tessera {

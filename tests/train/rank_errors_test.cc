@@ -123,8 +123,8 @@ TEST(RankErrorsTest, FlagsThatDoNotFitEachOther) {
   EXPECT_THAT(error({"--max_restarts=2"}), HasSubstr("--max_restarts is for ranks that --nproc=N"));
   EXPECT_THAT(error({"--nproc=0"}), HasSubstr("give the number of ranks, from 1 to"));
   EXPECT_THAT(error({"--timeout=0"}), HasSubstr("--timeout=0 is not a number of seconds"));
-  ExpectOneError(RunProgram(GptProgram(), Tiny({"--nproc=2", "--out=" + NewFolder() + "/run"})),
-                 "a run of 2 ranks needs a Plan: --plan=FILE");
+  EXPECT_THAT(error({"--strategy=ddp", "--plan=p"}), HasSubstr("exclude each other"));
+  EXPECT_THAT(error({"--strategy_options=a=b"}), HasSubstr("name it with --strategy=NAME"));
   EXPECT_THAT(LaunchShell(2, CommandOf(GptProgram(), OnRanks(2, PlanFile(), {}))).err,
               HasSubstr("leave out --nproc"));
   EXPECT_THAT(error({"--nproc=2", "--hosts=a,b,c"}),

@@ -139,7 +139,7 @@ TEST(RanksTest, EvaluationAndSamplesAreThoseOfOneProcess) {
   }
   // Another number of ranks needs a Plan.
   ExpectOneError(RunProgram(GptProgram(), {"--nproc=3", "--resume=" + folder, "--mode=evaluate"}),
-                 "name a Plan for them with --plan=FILE");
+                 "name a strategy or a Plan for them with --strategy=NAME or --plan=FILE");
   EXPECT_EQ(RunProgram(GptProgram(), {"--nproc=3", "--resume=" + folder, "--mode=evaluate",
                                       "--plan=" + PlanFile()})
                 .code,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,6 +16,7 @@
 #include "strategies/host/plan_with.h"
 #include "strategies/host/planning_context.h"
 #include "strategies/host/plugin.h"
+#include "strategies/host/plugin_passes.h"
 #include "tools/train/interrupt.h"
 #include "tools/train/run_config.h"
 #include "tools/train/run_folder.h"
@@ -115,6 +117,25 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
   Plan plan;
   if (plan.ParseFromString(bytes)) return plan;
   return absl::InternalError("rank 0 has sent a malformed Plan");
+}
+
+absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
+                                                              const CommandLine& line,
+                                                              const std::string& argv0,
+                                                              const StrategyRun& run) {
+  const auto is_of_plugin = [](const PassChoice& pass) { return !pass.plugin().empty(); };
+  if (plan.stages_size() == 0 || absl::c_none_of(plan.stages(0).pass(), is_of_plugin)) {
+    return nullptr;
+  }
+  auto passes =
+      std::make_unique<LoadedPasses>(argv0, run.catalogue,
+                                     std::make_shared<const PlanningContext>(
+                                         *run.graphs, PlanningFor{run.catalogue, run.ranks, {}}));
+  if (!line.strategy.empty()) {
+    ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(line.strategy, argv0));
+    passes->Add(plugin);
+  }
+  return passes;
 }
 
 absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0) {

@@ -3,12 +3,14 @@
 #define TESSERA_TOOLS_TRAIN_RUN_STRATEGY_H_
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/ranks.h"
@@ -34,6 +36,13 @@ struct StrategyRun {
 absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
                                     const std::string& argv0, const StrategyRun& run, Ranks& ranks,
                                     std::vector<std::string>* notes);
+
+// The passes of plugins, for a Plan that lists some, else null: of the plugin that --strategy
+// names, and of those that are found by name.
+absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
+                                                              const CommandLine& line,
+                                                              const std::string& argv0,
+                                                              const StrategyRun& run);
 
 // What --help prints of a strategy: its summary and options.
 absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0);

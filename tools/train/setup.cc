@@ -208,7 +208,9 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& s
                                          const RunConfig& config, std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, Record(setup, config, PartsOf(line.mode)));
   ASSIGN_OR_RETURN(const Plan plan, MakeRunPlan(line, setup, config, graphs, notes));
-  return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size);
+  const StrategyRun run = {&config, &graphs, setup.backend.get(), setup.ranks.size, nullptr};
+  ASSIGN_OR_RETURN(const auto passes, PassesOfPlugins(plan, line, setup.argv0, run));
+  return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size, passes.get());
 }
 
 // Compiles the run together with the other ranks.
@@ -221,7 +223,10 @@ absl::StatusOr<CompiledRun> Compile(const CommandLine& line, Setup* setup) {
   std::vector<Graph> graphs = *std::move(recorded);
   const absl::StatusOr<Plan> plan = MakeRunPlan(line, *setup, setup->config, graphs, &setup->notes);
   RETURN_IF_ERROR(ranks.Agree(plan.status()));
-  return CompileTogether(std::move(graphs), *plan, *setup->backend, ranks);
+  const StrategyRun run = {&setup->config, &graphs, setup->backend.get(), ranks.size(), nullptr};
+  const auto passes = PassesOfPlugins(*plan, line, setup->argv0, run);
+  RETURN_IF_ERROR(ranks.Agree(passes.status()));
+  return CompileTogether(std::move(graphs), *plan, *setup->backend, ranks, passes->get());
 }
 
 // Compares the state of the checkpoint with that of the run. If they differ, the error names the

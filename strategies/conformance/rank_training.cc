@@ -1,4 +1,4 @@
-#include "tests/plans/rank_training.h"
+#include "strategies/conformance/rank_training.h"
 
 #include <algorithm>
 #include <cmath>
@@ -122,9 +122,8 @@ class Rank {
  public:
   Rank(const TrainingRun& run, comm::World& world) : run_(run), world_(world) {}
 
-  absl::Status Prepare(const Plan& plan) {
+  absl::Status Prepare(CompiledRun compiled) {
     backend_ = run_.backend();
-    ASSIGN_OR_RETURN(CompiledRun compiled, CompileRun(run_.graphs, plan, *backend_, world_.size()));
     const Mesh mesh = compiled.FindProgram(kTrain)->mesh;
     EngineOptions options;
     if (world_.size() > 1) {
@@ -144,6 +143,10 @@ class Rank {
         collectives_ == nullptr ? comm::Traffic() : collectives_->traffic();
     RETURN_IF_ERROR(engine_->Run(kTrain));
     if (collectives_ != nullptr) RETURN_IF_ERROR(CheckTraffic(before, collectives_->traffic()));
+    for (size_t i = 0; collectives_ != nullptr && i < traffic_.size(); ++i) {
+      traffic_[i].calls = collectives_->traffic()[i].calls - before[i].calls;
+      traffic_[i].bytes_sent = collectives_->traffic()[i].bytes_sent - before[i].bytes_sent;
+    }
     for (const NamedValue& output : program().outputs) {
       const Held held = HeldOf(program(), output.value, world_.rank());
       std::vector<double> local(held.buffer_elements());
@@ -169,6 +172,10 @@ class Rank {
     }
     return absl::OkStatus();
   }
+
+  // Of the last step.
+  const comm::Traffic& traffic() const { return traffic_; }
+  int64_t peak_bytes() const { return engine_->run().arena_bytes(); }
 
   absl::Status Leave() {
     engine_.reset();
@@ -230,7 +237,31 @@ class Rank {
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<MeshCollectives> collectives_;
   std::unique_ptr<Engine> engine_;
+  comm::Traffic traffic_ = {};
 };
+
+// Compiles the run as each rank does: one after the other, if plugins have a hand in it.
+absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, const Plan& plan,
+                                                      int ranks) {
+  const std::unique_ptr<Backend> backend = run.backend();
+  std::vector<CompiledRun> compiled;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank > 0 && !run.plugin_passes) {
+      compiled.push_back(compiled[0]);
+      continue;
+    }
+    const auto passes = run.plugin_passes ? run.plugin_passes(*backend) : nullptr;
+    ASSIGN_OR_RETURN(compiled.emplace_back(),
+                     CompileRun(run.graphs, plan, *backend, ranks, passes.get()));
+    for (size_t i = 0; i < compiled[0].programs.size(); ++i) {
+      const Program& own = compiled[rank].programs[i];
+      if (own.Fingerprint() == compiled[0].programs[i].Fingerprint()) continue;
+      return absl::InternalError(
+          absl::StrCat("rank ", rank, " compiles another program '", own.name, "' than rank 0"));
+    }
+  }
+  return compiled;
+}
 
 void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
                     Difference& largest) {
@@ -252,8 +283,8 @@ void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
 
 }  // namespace
 
-TrainingRun RecordTraining(const Model& model, const RunConfig& config) {
-  absl::StatusOr<Graph> train = RecordTrain(model, config);
+TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& config) {
+  absl::StatusOr<Graph> train = RecordTrain(*model, config);
   TESSERA_CHECK(train.ok()) << train.status();
   for (const State& state : train->states()) {
     const ValueId gradient = train->FindValue(state.path + ".grad");
@@ -266,7 +297,9 @@ TrainingRun RecordTraining(const Model& model, const RunConfig& config) {
   run.graphs.push_back(*std::move(train));
   run.batch = config.batch();
   run.sequence = config.sequence();
-  run.vocabulary = model.vocabulary();
+  run.vocabulary = model->vocabulary();
+  run.model = std::move(model);
+  run.config = config;
   run.lr = config.optimizer().lr();
   run.backend = [] { return MakeReferenceBackend(); };
   return run;
@@ -275,14 +308,20 @@ TrainingRun RecordTraining(const Model& model, const RunConfig& config) {
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks) {
   std::vector<Gathered> outputs(run.steps);
   Gathered states;
+  TrainingResult result;
+  ASSIGN_OR_RETURN(std::vector<CompiledRun> compiled, CompileRanks(run, plan, ranks));
   const std::vector<absl::Status> statuses =
-      comm::RunFake({.ranks = ranks, .seed = 5}, [&](comm::World& world) -> absl::Status {
+      comm::RunFake({.ranks = ranks, .seed = run.delays}, [&](comm::World& world) -> absl::Status {
         Rank rank(run, world);
-        absl::Status status = rank.Prepare(plan);
+        absl::Status status = rank.Prepare(std::move(compiled[world.rank()]));
         for (int step = 0; status.ok() && step < run.steps; ++step) {
           status = rank.Step(step, outputs[step]);
         }
         if (status.ok()) status = rank.GatherStates(states);
+        if (status.ok() && world.rank() == 0) {
+          result.traffic = rank.traffic();
+          result.peak_bytes = rank.peak_bytes();
+        }
         if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
         if (status.ok()) return rank.Leave();
         // The others learn of it before this rank's memory is freed, which they do together.
@@ -290,7 +329,6 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
         return status;
       });
   for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
-  TrainingResult result;
   for (Gathered& step : outputs) {
     ASSIGN_OR_RETURN(result.outputs.emplace_back(), step.Take());
   }

@@ -1,6 +1,6 @@
 // Trains the Graphs of a run on ranks that are threads, and gathers what they hold.
-#ifndef TESSERA_TESTS_PLANS_RANK_TRAINING_H_
-#define TESSERA_TESTS_PLANS_RANK_TRAINING_H_
+#ifndef TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_
+#define TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_
 
 #include <cstdint>
 #include <functional>
@@ -11,8 +11,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collectives/communicator.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/model.h"
@@ -27,11 +29,16 @@ struct TrainingRun {
   double lr = 0.1;
   double ignored = 0.1;       // the share of targets that do not count
   bool check_memory = false;  // one more step uses memory as it is planned (CheckMemory)
+  uint64_t delays = 5;        // the seed of pauses before collectives
   std::function<std::unique_ptr<Backend>()> backend;
+  // Makes what runs the passes of plugins, for each rank; null: there are none.
+  std::function<std::unique_ptr<PluginPasses>(const KernelCatalogue& catalogue)> plugin_passes;
+  std::shared_ptr<const Model> model;  // of which the Graphs are
+  RunConfig config;
 };
 
 // Records the Graphs. Every gradient of a parameter is an output "PATH.grad" of the training Graph.
-TrainingRun RecordTraining(const Model& model, const RunConfig& config);
+TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& config);
 
 // Global tensors, by path.
 using Tensors = std::map<std::string, std::vector<double>>;
@@ -39,10 +46,14 @@ using Tensors = std::map<std::string, std::vector<double>>;
 struct TrainingResult {
   std::vector<Tensors> outputs;  // by step
   Tensors states;                // after the last step
+  // Of the first rank: what a step communicated, and the planned peak.
+  comm::Traffic traffic = {};
+  int64_t peak_bytes = 0;
 };
 
-// Trains with `plan` on `ranks` threads. Internal if ranks differ in what they hold of one element,
-// or a step communicates other calls or bytes than its Program declares.
+// Trains with `plan` on `ranks` threads. Internal if ranks compile different Programs or differ in
+// what they hold of one element, or a step communicates other calls or bytes than its Program
+// declares.
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks);
 
 // The largest difference of two results, relative to the norm of its tensor, and where it is.
@@ -54,4 +65,4 @@ Difference Compare(const TrainingResult& a, const TrainingResult& b);
 
 }  // namespace tessera
 
-#endif  // TESSERA_TESTS_PLANS_RANK_TRAINING_H_
+#endif  // TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_

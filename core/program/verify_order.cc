@@ -1,0 +1,85 @@
+#include "core/program/verify_order.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/program/verify_operands.h"
+#include "core/program/verify_rank_rules.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+class OrderVerifier {
+ public:
+  explicit OrderVerifier(const Program& program)
+      : program_(program),
+        has_writer_(program.values.size(), false),
+        written_(program.values.size(), false) {}
+
+  absl::Status Run() {
+    for (const NamedValue& input : program_.inputs) Write(input.value);
+    for (const ProgramState& state : program_.states) {
+      if (state.input != kNone) Write(state.input);
+    }
+    for (const Instruction& instruction : program_.instructions) {
+      RETURN_IF_ERROR(CheckInstruction(instruction));
+    }
+    for (const ProgramState& state : program_.states) {
+      if (state.updated != kNone) RETURN_IF_ERROR(CheckWritten(state.updated, state.path));
+    }
+    for (const NamedValue& output : program_.outputs) {
+      RETURN_IF_ERROR(CheckWritten(output.value, absl::StrCat("output ", output.name)));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Error(absl::string_view where, absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  }
+
+  // Values that lie within a tensor are written with it, or it with them.
+  void Write(int32_t value) { written_[program_.TensorOf(value)] = true; }
+
+  absl::Status CheckWritten(int32_t value, absl::string_view reader) const {
+    if (written_[program_.TensorOf(value)]) return absl::OkStatus();
+    return Error(reader, absl::StrCat("reads ", program_.value(value).path,
+                                      ", which nothing has written before"));
+  }
+
+  absl::Status CheckInstruction(const Instruction& instruction) {
+    for (const int32_t value : instruction.inputs) {
+      RETURN_IF_ERROR(CheckWritten(value, instruction.path));
+    }
+    for (const int32_t value : instruction.after) {
+      RETURN_IF_ERROR(CheckWritten(value, instruction.path));
+    }
+    for (const int32_t value : instruction.outputs) {
+      if (has_writer_[value]) {
+        return Error(instruction.path, absl::StrCat("writes ", program_.value(value).path,
+                                                    ", which another instruction has written"));
+      }
+      has_writer_[value] = true;
+      Write(value);
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  std::vector<bool> has_writer_;  // by value
+  std::vector<bool> written_;     // by tensor
+};
+
+}  // namespace
+
+absl::Status VerifyOrder(const Program& program) {
+  for (const absl::Status& status : {VerifyOperands(program), VerifyRankRules(program)}) {
+    if (!status.ok()) return absl::InvalidArgumentError(status.message());
+  }
+  return OrderVerifier(program).Run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "strategies/conformance/small_models.h"
+
+#include <utility>
+
+#include "core/status/check.h"
+#include "models/gpt/gpt.h"
+#include "models/mlp/mlp.h"
+
+namespace tessera {
+namespace {
+
+RunConfig SmallRun(int batch, int sequence) {
+  RunConfig config;
+  config.set_batch(batch);
+  config.set_sequence(sequence);
+  config.mutable_optimizer()->set_kind("sgd");
+  config.mutable_optimizer()->set_lr(0.1);
+  return config;
+}
+
+}  // namespace
+
+GptSizes OddSizes() {
+  return {.batch = 5, .sequence = 7, .heads = 3, .head_dim = 5, .vocabulary = 23, .clip_norm = 0.5};
+}
+
+TrainingRun SmallGpt(const GptSizes& sizes) {
+  GptConfig model;
+  model.set_layers(sizes.layers);
+  model.set_heads(sizes.heads);
+  model.set_channels(sizes.heads * sizes.head_dim);
+  model.set_vocabulary(sizes.vocabulary);
+  model.set_context(8);
+  model.set_dropout(0.1);
+  model.set_untied_head(sizes.untied_head);
+  RunConfig config = SmallRun(sizes.batch, sizes.sequence);
+  config.mutable_optimizer()->set_kind(sizes.optimizer);
+  config.mutable_optimizer()->set_clip_norm(sizes.clip_norm);
+  if (sizes.optimizer == "adamw") {
+    config.mutable_optimizer()->set_lr(0.01);
+    config.mutable_optimizer()->set_beta1(0.9);
+    config.mutable_optimizer()->set_beta2(0.95);
+    config.mutable_optimizer()->set_eps(1e-8);
+    config.mutable_optimizer()->set_weight_decay(0.1);
+  }
+  auto created = CreateGpt(model);
+  TESSERA_CHECK(created.ok()) << created.status();
+  return RecordTraining(*std::move(created), config);
+}
+
+TrainingRun SmallMlp(int batch) {
+  MlpConfig model;
+  model.set_window(4);
+  model.set_channels(6);
+  model.add_hidden(16);
+  model.add_hidden(12);
+  model.set_vocabulary(24);
+  auto created = CreateMlp(model);
+  TESSERA_CHECK(created.ok()) << created.status();
+  return RecordTraining(*std::move(created), SmallRun(batch, 4));
+}
+
+}  // namespace tessera

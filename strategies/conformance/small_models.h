@@ -1,0 +1,27 @@
+// Models that train in milliseconds a step.
+#ifndef TESSERA_STRATEGIES_CONFORMANCE_SMALL_MODELS_H_
+#define TESSERA_STRATEGIES_CONFORMANCE_SMALL_MODELS_H_
+
+#include <string>
+
+#include "strategies/conformance/rank_training.h"
+
+namespace tessera {
+
+struct GptSizes {
+  int layers = 2, batch = 8, sequence = 6, heads = 4, head_dim = 2, vocabulary = 24;
+  double clip_norm = 0;
+  bool untied_head = false;
+  std::string optimizer = "sgd";
+};
+
+// Sizes that the ranks do not divide: parts are padded, and some are empty.
+GptSizes OddSizes();
+
+TrainingRun SmallGpt(const GptSizes& sizes);
+// Two hidden layers.
+TrainingRun SmallMlp(int batch = 8);
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_CONFORMANCE_SMALL_MODELS_H_

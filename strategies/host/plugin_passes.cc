@@ -1,0 +1,56 @@
+#include "strategies/host/plugin_passes.h"
+
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "core/program/program_proto.h"
+#include "core/status/status_macros.h"
+#include "strategies/host/find_plugin.h"
+#include "strategies/host/plugin_call.h"
+
+namespace tessera {
+
+absl::StatusOr<const Plugin*> LoadedPasses::Find(const std::string& name) {
+  const auto found = plugins_.find(name);
+  if (found != plugins_.end()) return &found->second;
+  ASSIGN_OR_RETURN(const std::string path, FindPlugin(name, argv0_));
+  ASSIGN_OR_RETURN(Plugin plugin, Plugin::Load(path));
+  return &plugins_.emplace(name, std::move(plugin)).first->second;
+}
+
+absl::StatusOr<Program> LoadedPasses::Run(const PassChoice& pass, const Program& program) {
+  ASSIGN_OR_RETURN(const Plugin* const plugin, Find(pass.plugin()));
+  if (plugin->version() != pass.plugin_version()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the Plan was made with version ", pass.plugin_version(), " of strategy ",
+                     pass.plugin(), ", whose pass '", pass.name(), "' it needs; ", plugin->path(),
+                     " is version ", plugin->version()));
+  }
+  if (!absl::c_linear_search(plugin->passes(), pass.name())) {
+    return absl::FailedPreconditionError(absl::StrCat("the Plan needs pass '", pass.name(),
+                                                      "' of strategy ", pass.plugin(), ", which ",
+                                                      plugin->path(), " does not have"));
+  }
+  strategy::PassRequest request;
+  request.set_name(pass.name());
+  *request.mutable_options() = pass.options();
+  *request.mutable_program() = ToProto(program);
+  PluginCall call(context_, PluginCallOptions());
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   call.Run(*plugin, plugin->table().run_pass, request.SerializeAsString()));
+  call.Close();
+  const auto error = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pass '", pass.name(), "' of strategy ", pass.plugin(), ": ", what));
+  };
+  ProgramProto message;
+  if (!message.ParseFromString(bytes)) {
+    return error(absl::StrCat("returned ", bytes.size(), " bytes that are no Program"));
+  }
+  absl::StatusOr<Program> made = FromProto(message, catalogue_);
+  return made.ok() ? std::move(made) : error(made.status().message());
+}
+
+}  // namespace tessera

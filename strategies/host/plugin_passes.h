@@ -1,0 +1,44 @@
+// Runs the passes that strategy plugins bring.
+#ifndef TESSERA_STRATEGIES_HOST_PLUGIN_PASSES_H_
+#define TESSERA_STRATEGIES_HOST_PLUGIN_PASSES_H_
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
+#include "strategies/host/planning_context.h"
+#include "strategies/host/plugin.h"
+
+namespace tessera {
+
+// Loads a plugin when a Plan first names one of its passes. One thread at a time.
+class LoadedPasses : public PluginPasses {
+ public:
+  // Plugins are searched for beside the program `argv0` (find_plugin.h). `catalogue` and `context`
+  // are what the passes may ask about; the catalogue must outlive the object.
+  LoadedPasses(std::string argv0, const KernelCatalogue* catalogue,
+               std::shared_ptr<const PlanningContext> context)
+      : argv0_(std::move(argv0)), catalogue_(*catalogue), context_(std::move(context)) {}
+
+  // A plugin that was named by its path.
+  void Add(const Plugin& plugin) { plugins_.insert_or_assign(plugin.name(), plugin); }
+
+  // NotFound if the plugin cannot be found; FailedPrecondition if it has another version than the
+  // Plan says, or no such pass; InvalidArgument if what the pass returns is no Program.
+  absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) override;
+
+ private:
+  absl::StatusOr<const Plugin*> Find(const std::string& name);
+
+  const std::string argv0_;
+  const KernelCatalogue& catalogue_;
+  const std::shared_ptr<const PlanningContext> context_;
+  std::map<std::string, Plugin> plugins_;  // by name
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_HOST_PLUGIN_PASSES_H_
