@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
-#include "core/train/config/first_error.h"
+#include "core/text/first_error.h"
 #include "google/protobuf/text_format.h"
 
 namespace tessera {

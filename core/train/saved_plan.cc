@@ -5,8 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
+#include "core/text/first_error.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
-#include "core/train/config/first_error.h"
 #include "google/protobuf/text_format.h"
 
 namespace tessera {

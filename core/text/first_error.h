@@ -1,6 +1,6 @@
 // The first error of protobuf's parser, which otherwise prints all of them.
-#ifndef TESSERA_CORE_TRAIN_CONFIG_FIRST_ERROR_H_
-#define TESSERA_CORE_TRAIN_CONFIG_FIRST_ERROR_H_
+#ifndef TESSERA_CORE_TEXT_FIRST_ERROR_H_
+#define TESSERA_CORE_TEXT_FIRST_ERROR_H_
 
 #include <string>
 
@@ -28,4 +28,4 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 
 }  // namespace tessera
 
-#endif  // TESSERA_CORE_TRAIN_CONFIG_FIRST_ERROR_H_
+#endif  // TESSERA_CORE_TEXT_FIRST_ERROR_H_
