@@ -1,0 +1,110 @@
+#include "core/cost/cluster_prices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/cost/cluster.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr double kWithinLatency = 1e-6, kWithinBytes = 1e10;
+constexpr double kBetweenLatency = 1e-4, kBetweenBytes = 1e8;
+
+Cluster MakeCluster(int ranks_per_host) {
+  Cluster cluster;
+  cluster.set_f32_flops_per_second(1e10);
+  cluster.set_bf16_flops_per_second(4e10);
+  cluster.set_memory_bytes_per_second(1e9);
+  cluster.set_seconds_per_instruction(1e-6);
+  cluster.set_ranks_per_host(ranks_per_host);
+  cluster.mutable_within_host()->set_latency_seconds(kWithinLatency);
+  cluster.mutable_within_host()->set_bytes_per_second(kWithinBytes);
+  cluster.mutable_between_hosts()->set_latency_seconds(kBetweenLatency);
+  cluster.mutable_between_hosts()->set_bytes_per_second(kBetweenBytes);
+  return cluster;
+}
+
+Mesh MakeMesh(int data, int model) { return *Mesh::Create({{"data", data}, {"model", model}}); }
+
+CollectiveCall AllGather(std::vector<int> axes, int64_t count, int64_t part) {
+  CollectiveCall call;
+  call.operation = CollectiveOperation::kAllGather;
+  call.axes = std::move(axes);
+  call.count = count;
+  call.part = part;
+  return call;
+}
+
+TEST(ClusterPricesTest, AGroupOnOneHostTakesItsLink) {
+  const Mesh mesh = MakeMesh(2, 4);
+  const ClusterPrices prices(MakeCluster(4), mesh);
+  // Each of 4 ranks sends its 1000 floats to 3 others in one step.
+  EXPECT_DOUBLE_EQ(prices.Seconds(AllGather({1}, 4000, 1000), mesh),
+                   kWithinLatency + 3 * 4000 / kWithinBytes);
+}
+
+TEST(ClusterPricesTest, AGroupOnSeveralHostsTakesTheNetwork) {
+  const Mesh mesh = MakeMesh(2, 4);
+  const ClusterPrices prices(MakeCluster(4), mesh);
+  EXPECT_DOUBLE_EQ(prices.Seconds(AllGather({0}, 2000, 1000), mesh),
+                   kBetweenLatency + 4000 / kBetweenBytes);
+  // Along both axes: 1000 floats to the rank of the other host, and within each host to 3 others
+  // what every host's ranks have.
+  EXPECT_DOUBLE_EQ(prices.Seconds(AllGather({0, 1}, 8000, 1000), mesh),
+                   2 * kBetweenLatency + 2 * 3 * 4000 / kWithinBytes + 4000 / kBetweenBytes);
+}
+
+TEST(ClusterPricesTest, TheSlowestGroupDecides) {
+  // Of the ranks 0 to 3 on a host and 4 and 5 on another, {0, 1} and {4, 5} share a host, and of
+  // three consecutive ones only the first three do.
+  const Mesh pairs = *Mesh::Create({{"a", 3}, {"b", 2}});
+  EXPECT_EQ(ClusterPrices(MakeCluster(4), pairs).GroupsAlong({1}).size(), 1u);
+  const Mesh threes = *Mesh::Create({{"a", 2}, {"b", 3}});
+  const ClusterPrices prices(MakeCluster(4), threes);
+  EXPECT_EQ(prices.GroupsAlong({1}).size(), 2u);
+  EXPECT_GT(prices.Seconds(AllGather({1}, 3000, 1000), threes), kBetweenLatency);
+}
+
+TEST(ClusterPricesTest, HostsMayBeOthersThanTheClusters) {
+  const Mesh mesh = MakeMesh(2, 2);
+  const GroupSite job = {CollectiveBackend::kHierarchical, {7, 3, 7, 3}};
+  const ClusterPrices prices(MakeCluster(0), mesh, job);
+  ASSERT_EQ(prices.GroupsAlong({0}).size(), 1u);
+  EXPECT_THAT(prices.GroupsAlong({0})[0].site.host_of, ElementsAre(0, 0));
+  EXPECT_THAT(prices.GroupsAlong({1})[0].site.host_of, ElementsAre(0, 1));
+  EXPECT_LT(prices.Seconds(AllGather({0}, 20, 10), mesh), kBetweenLatency);
+  EXPECT_GT(prices.Seconds(AllGather({1}, 20, 10), mesh), kBetweenLatency);
+}
+
+TEST(ClusterPricesTest, OneRankCommunicatesForNothing) {
+  const Mesh mesh = MakeMesh(1, 2);
+  const ClusterPrices prices(MakeCluster(0), mesh);
+  EXPECT_THAT(prices.GroupsAlong({0}), IsEmpty());
+  EXPECT_EQ(prices.Seconds(AllGather({0}, 20, 20), mesh), 0);
+}
+
+TEST(ClusterPricesTest, AllTrafficOfTcpTakesTheLinkBetweenHosts) {
+  const Mesh mesh = *Mesh::Create({{"data", 2}});
+  const GroupSite job = {CollectiveBackend::kTcp, {0, 1}};
+  EXPECT_DOUBLE_EQ(
+      ClusterPrices(MakeCluster(0), mesh, job).Seconds(AllGather({0}, 2000, 1000), mesh),
+      kBetweenLatency + 4000 / kBetweenBytes);
+}
+
+TEST(ClusterPricesTest, ComputationTakesItsFlopsOrItsBytes) {
+  const Cluster cluster = MakeCluster(0);
+  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10, .bytes = 1e9}, DType::kF32, cluster),
+                   2 + 1e-6);
+  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10, .bytes = 3e9}, DType::kF32, cluster),
+                   3 + 1e-6);
+  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kBF16, cluster), 0.5 + 1e-6);
+  // The cluster has no rate of f16 of its own.
+  EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10}, DType::kF16, cluster), 2 + 1e-6);
+}
+
+}  // namespace
+}  // namespace tessera

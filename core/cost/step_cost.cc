@@ -1,0 +1,217 @@
+#include "core/cost/step_cost.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "core/cost/cluster.h"
+#include "core/cost/cluster_prices.h"
+#include "core/program/memory_plan.h"
+#include "core/tensor/collective.h"
+
+namespace tessera {
+namespace {
+
+using Operation = CollectiveOperation;
+
+// The categories of an instruction's time, in the order in which they are listed.
+constexpr std::array<const char*, 4> kTimes = {"forward", "backward", "update", "recomputation"};
+
+size_t TimeOf(const Instruction& instruction) {
+  return instruction.recomputed ? 3 : static_cast<size_t>(instruction.phase);
+}
+
+// Operations with a rank at each end, which TrafficOf does not have.
+CollectiveTraffic MessageTraffic(const CollectiveRequest& request, const GroupSite& site,
+                                 int position) {
+  const int ranks = site.size();
+  const int64_t bytes = request.elements * SizeOf(request.dtype);
+  CollectiveTraffic traffic;
+  traffic.steps = 1;
+  int to = position;
+  if (request.operation == Operation::kSend) {
+    to = (position + request.shift) % ranks;
+    traffic.bytes_sent = bytes;
+  } else if (request.operation == Operation::kBroadcast) {
+    to = ranks - 1;
+    traffic.bytes_sent = position == 0 ? (ranks - 1) * bytes : 0;
+  }
+  const bool network =
+      site.backend == CollectiveBackend::kTcp || site.host_of[position] != site.host_of[to];
+  traffic.bytes_network = network ? traffic.bytes_sent : 0;
+  return traffic;
+}
+
+CollectiveTraffic RequestTraffic(const CollectiveRequest& request, const GroupSite& site,
+                                 int position) {
+  switch (request.operation) {
+    case Operation::kAllReduce:
+    case Operation::kReduceScatter:
+    case Operation::kAllGather:
+    case Operation::kAllToAll:
+      break;
+    default:
+      return MessageTraffic(request, site, position);
+  }
+  CollectiveCall call;
+  call.operation = request.operation;
+  call.dtype = request.dtype;
+  call.reduction = request.reduction;
+  call.count = request.elements;
+  call.part = request.elements / site.size();
+  return TrafficOf(call, site, position);
+}
+
+// The bytes that each rank sends in collectives of one operation along the same axes.
+class SentBytes {
+ public:
+  explicit SentBytes(const std::vector<PricedGroup>& groups) {
+    for (const PricedGroup& group : groups) sent_.emplace_back(group.positions.size(), 0);
+  }
+  int64_t& At(size_t group, size_t position) { return sent_[group][position]; }
+  int64_t Most() const {
+    int64_t most = 0;
+    for (const std::vector<int64_t>& group : sent_) {
+      most = std::max(most, *std::max_element(group.begin(), group.end()));
+    }
+    return most;
+  }
+
+ private:
+  std::vector<std::vector<int64_t>> sent_;
+};
+
+// The axes of a request, as far as the mesh has them.
+std::vector<int> AxesOf(const CollectiveRequest& request, const Mesh& mesh) {
+  std::vector<int> axes;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (absl::c_linear_search(request.mesh_axes, mesh.axis(axis).name)) axes.push_back(axis);
+  }
+  return axes;
+}
+
+// Adds the entries of all collectives with their bytes. Returns the seconds of each request.
+std::vector<double> AddCollectives(const Program& program, const ClusterPrices& prices,
+                                   StepCost* cost) {
+  std::vector<int64_t> calls(program.collectives.size(), 0);
+  for (const Instruction& instruction : program.instructions) {
+    if (program.Communicates(instruction)) ++calls[instruction.collective];
+  }
+  std::vector<double> seconds(calls.size(), 0);
+  std::vector<SentBytes> sent;  // by entry
+  for (size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i] == 0) continue;
+    const CollectiveRequest& request = program.collectives[i];
+    const std::vector<PricedGroup>& groups = prices.GroupsAlong(AxesOf(request, program.mesh));
+    const size_t entry = FindCollective(request, cost);
+    if (entry == sent.size()) sent.emplace_back(groups);
+    for (size_t g = 0; g < groups.size(); ++g) {
+      for (size_t p = 0; p < groups[g].positions.size(); ++p) {
+        const CollectiveTraffic traffic =
+            RequestTraffic(request, groups[g].site, groups[g].positions[p]);
+        sent[entry].At(g, p) += calls[i] * traffic.bytes_sent;
+        seconds[i] = std::max(seconds[i], prices.Seconds(traffic));
+      }
+    }
+  }
+  for (size_t entry = 0; entry < sent.size(); ++entry) {
+    cost->mutable_collectives(static_cast<int>(entry))->set_bytes(sent[entry].Most());
+  }
+  return seconds;
+}
+
+void AddMemory(const Program& program, StepCost* cost) {
+  const MemoryReport report = ReportMemory(program);
+  cost->set_peak_bytes(report.arena_bytes);
+  for (const Category category : kAllCategories) {
+    const int64_t bytes = report.bytes_at_peak[static_cast<size_t>(category)];
+    if (bytes == 0) continue;
+    StepCost::Memory& memory = *cost->add_memory();
+    memory.set_category(std::string(CategoryName(category)));
+    memory.set_bytes(bytes);
+  }
+}
+
+// The dtype of the operands of an instruction that computes.
+DType OperandDType(const Program& program, const Instruction& instruction) {
+  if (instruction.inputs.empty()) return DType::kF32;
+  return program.value(instruction.inputs[0]).type.dtype;
+}
+
+void AddTimes(const Program& program, absl::Span<const TimeSpan> times, StepCost* cost) {
+  const Overlap overlap = OverlapOf(program, times);
+  std::array<double, kTimes.size()> seconds{};
+  double exposed = 0;
+  for (size_t i = 0; i < times.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (!program.Communicates(instruction)) {
+      seconds[TimeOf(instruction)] += times[i].seconds();
+      continue;
+    }
+    const CollectiveRequest& request = program.collectives[instruction.collective];
+    StepCost::Collective& collective =
+        *cost->mutable_collectives(static_cast<int>(FindCollective(request, cost)));
+    collective.set_calls(collective.calls() + 1);
+    collective.set_seconds(collective.seconds() + times[i].seconds());
+    collective.set_exposed_seconds(collective.exposed_seconds() + overlap.exposed_seconds[i]);
+    exposed += overlap.exposed_seconds[i];
+  }
+  cost->set_step_seconds(StepSeconds(times));
+  cost->set_computation_seconds(overlap.computation_seconds);
+  cost->set_exposed_seconds(exposed);
+  for (size_t i = 0; i < kTimes.size(); ++i) {
+    if (seconds[i] == 0) continue;
+    StepCost::Time& time = *cost->add_times();
+    time.set_category(kTimes[i]);
+    time.set_seconds(seconds[i]);
+  }
+}
+
+}  // namespace
+
+size_t FindCollective(const CollectiveRequest& request, StepCost* cost) {
+  const absl::string_view operation = CollectiveOperationName(request.operation);
+  int entry = 0;
+  for (; entry < cost->collectives_size(); ++entry) {
+    const StepCost::Collective& known = cost->collectives(entry);
+    if (known.operation() == operation && absl::c_equal(known.mesh_axes(), request.mesh_axes)) {
+      return entry;
+    }
+  }
+  StepCost::Collective& added = *cost->add_collectives();
+  added.set_operation(std::string(operation));
+  for (const std::string& axis : request.mesh_axes) added.add_mesh_axes(axis);
+  return entry;
+}
+
+StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job) {
+  StepCost cost;
+  AddMemory(program, &cost);
+  const ClusterPrices prices(cluster, program.mesh, job);
+  const std::vector<double> collectives = AddCollectives(program, prices, &cost);
+  std::vector<double> seconds;
+  seconds.reserve(program.instructions.size());
+  for (const Instruction& instruction : program.instructions) {
+    seconds.push_back(
+        program.Communicates(instruction)
+            ? collectives[instruction.collective]
+            : ComputationSeconds(instruction.cost, OperandDType(program, instruction), cluster));
+  }
+  AddTimes(program, SimulateStep(program, seconds), &cost);
+  return cost;
+}
+
+StepCost EstimateStep(const Program& program, const Cluster& cluster) {
+  return EstimateStep(program, cluster, SiteOnCluster(cluster, program.mesh.size()));
+}
+
+StepCost CostOfTimes(const Program& program, absl::Span<const TimeSpan> times) {
+  StepCost cost;
+  AddTimes(program, times, &cost);
+  return cost;
+}
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+// When the instructions of a step run, if each takes a time that is known.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_CORE_COST_STEP_TIME_H_
+#define TESSERA_CORE_COST_STEP_TIME_H_
+
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/program/program.h"
+
+namespace tessera {
+
+// Seconds from the begin of the step.
+struct TimeSpan {
+  double begin = 0;
+  double end = 0;
+
+  double seconds() const { return end - begin; }
+};
+
+// Returns when each instruction runs if instruction i takes seconds[i]: the longest path over
+// streams and waits, issued as the executor issues (core/runtime/executor.h). A stream runs its
+// instructions in order, and an instruction begins when those that it waits for have ended. One
+// thread issues all of them in the Program's order. It computes itself, so that computations run
+// one after another; it only starts a collective, which runs beside what follows, as soon as the
+// collectives before it on its stream have ended. If that stream last ran something else than a
+// collective of the same group, or if there are waits, the thread waits too.
+//
+// Collectives that run at the same time do not slow down each other, nor the computation. Takes
+// time in proportion to the number of instructions and waits.
+std::vector<TimeSpan> SimulateStep(const Program& program, absl::Span<const double> seconds);
+
+// Returns the end of the last instruction.
+double StepSeconds(absl::Span<const TimeSpan> times);
+
+// How long something computes, and for each instruction how long it communicates while nothing
+// computes: 0 for instructions that compute. Where several communicate, the time counts for the one
+// that began first, so that the sum is the time in which only communication runs.
+struct Overlap {
+  double computation_seconds = 0;
+  std::vector<double> exposed_seconds;  // by instruction
+};
+// `times` may be simulated or measured.
+Overlap OverlapOf(const Program& program, absl::Span<const TimeSpan> times);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_COST_STEP_TIME_H_
