@@ -70,14 +70,13 @@ absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, PluginCall& call,
   return StrategyPlan{*std::move(best), {absl::StrCat(took, ": its best Plan so far is used")}};
 }
 
-}  // namespace
-
-absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      std::shared_ptr<const PlanningContext> context,
-                                      const PluginCallOptions& options) {
-  const auto running = std::make_shared<Running>(std::move(context), options);
-  std::thread thread([running, plugin, bytes = request.SerializeAsString()] {
-    absl::StatusOr<std::string> result = running->call.Run(plugin, plugin.table().plan, bytes);
+// Runs a function of the plugin on a thread of its own. Returns its result, or Cancelled if it has
+// not ended when its time was over, or the user wants to end.
+absl::StatusOr<std::string> RunLimited(const Plugin& plugin, TesseraStrategyFunction function,
+                                       const std::string& request, const PluginCallOptions& options,
+                                       const std::shared_ptr<Running>& running) {
+  std::thread thread([running, plugin, function, request] {
+    absl::StatusOr<std::string> result = running->call.Run(plugin, function, request);
     MutexLock lock(&running->mutex);
     running->result = std::move(result);
     running->ended = true;
@@ -95,14 +94,53 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
   running->call.Close();
   if (!ended) {
     thread.detach();
-    return BestSoFar(plugin, running->call, options);
+    return absl::CancelledError("");
   }
   thread.join();
   MutexLock lock(&running->mutex);
-  if (absl::IsCancelled(running->result.status())) return BestSoFar(plugin, running->call, options);
-  RETURN_IF_ERROR(running->result.status());
-  ASSIGN_OR_RETURN(Plan plan, ReadPlan(plugin, *running->result));
+  return std::move(running->result);
+}
+
+}  // namespace
+
+absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
+                                      std::shared_ptr<const PlanningContext> context,
+                                      const PluginCallOptions& options) {
+  const auto running = std::make_shared<Running>(std::move(context), options);
+  const absl::StatusOr<std::string> result =
+      RunLimited(plugin, plugin.table().plan, request.SerializeAsString(), options, running);
+  if (absl::IsCancelled(result.status())) return BestSoFar(plugin, running->call, options);
+  RETURN_IF_ERROR(result.status());
+  ASSIGN_OR_RETURN(Plan plan, ReadPlan(plugin, *result));
   return StrategyPlan{std::move(plan), {}};
+}
+
+absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
+                                      const Plan& plan,
+                                      std::shared_ptr<const PlanningContext> context,
+                                      const PluginCallOptions& options) {
+  if (plugin.table().estimate == nullptr) {
+    strategy::LowerPlans plans;
+    *plans.add_plans() = plan;
+    const strategy::LoweredPlans lowered = context->Lower(plans);
+    if (lowered.plans(0).error().empty()) return lowered.plans(0).cost();
+    return absl::InvalidArgumentError(lowered.plans(0).error());
+  }
+  strategy::EstimateRequest message;
+  *message.mutable_request() = request;
+  *message.mutable_plan() = plan;
+  const auto running = std::make_shared<Running>(std::move(context), options);
+  const absl::StatusOr<std::string> result =
+      RunLimited(plugin, plugin.table().estimate, message.SerializeAsString(), options, running);
+  if (absl::IsCancelled(result.status())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("strategy ", plugin.name(), ": its estimate took too long"));
+  }
+  RETURN_IF_ERROR(result.status());
+  StepCost cost;
+  if (cost.ParseFromString(*result)) return cost;
+  return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
+                                                 result->size(), " bytes that are no estimate"));
 }
 
 }  // namespace tessera

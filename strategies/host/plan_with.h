@@ -42,6 +42,13 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);
 
+// The plugin's estimate of a training step under a completed Plan: its own, or the host's if it has
+// none. Errors are as for PlanWith.
+absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
+                                      const Plan& plan,
+                                      std::shared_ptr<const PlanningContext> context,
+                                      const PluginCallOptions& options);
+
 }  // namespace tessera
 
 #endif  // TESSERA_STRATEGIES_HOST_PLAN_WITH_H_

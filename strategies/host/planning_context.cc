@@ -3,12 +3,22 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/cost/cluster_prices.h"
+#include "core/cost/step_cost.h"
+#include "core/graph/attributes_proto.h"
 #include "core/graph/graph_proto.h"
+#include "core/layout/layout_proto.h"
+#include "core/layout/layout_text.h"
+#include "core/layout/redistribution.h"
+#include "core/plan/axis_use.h"
+#include "core/plan/check.h"
 #include "core/plan/complete.h"
+#include "core/plan/graph_layouts.h"
 #include "core/plan/pass_names.h"
 #include "core/plan/stage_passes.h"
 #include "core/program/compile.h"
@@ -16,6 +26,7 @@
 #include "core/program/program_proto.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
+#include "core/train/programs.h"
 
 namespace tessera {
 namespace {
@@ -34,6 +45,31 @@ strategy::OperatorDescriptions::Operator DescriptionOf(const Graph& graph, const
     description.add_signatures(signature.ToString());
   }
   return description;
+}
+
+absl::StatusOr<Mesh> MeshOf(const google::protobuf::RepeatedPtrField<MeshAxis>& axes, int ranks) {
+  return Mesh::ForRanks(AxesFromProto(axes), ranks);
+}
+
+// The types of a rank's padded parts of an operator's inputs, then of its outputs.
+absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op& op,
+                                                   const std::string& signature, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(signature, mesh));
+  std::vector<TensorType> types = graph.TypesOf(op.inputs);
+  for (const TensorType& type : graph.TypesOf(op.outputs)) types.push_back(type);
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    if (!uses[axis].has_value() || uses[axis]->kind != AxisUse::Kind::kSigned) continue;
+    std::vector<AxisLayout> layouts = uses[axis]->signature.inputs;
+    const std::vector<AxisLayout>& outputs = uses[axis]->signature.outputs;
+    layouts.insert(layouts.end(), outputs.begin(), outputs.end());
+    if (layouts.size() != types.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operator ", op.path, " has ", op.inputs.size(), " inputs and ",
+                       op.outputs.size(), " outputs, and '", signature, "' is of others"));
+    }
+    ShrinkToParts(layouts, mesh.axis(axis).size, types);
+  }
+  return types;
 }
 
 }  // namespace
@@ -71,6 +107,99 @@ absl::StatusOr<strategy::OperatorDescriptions> PlanningContext::Describe(
 
 absl::StatusOr<Plan> PlanningContext::Complete(const Plan& plan) const {
   return CompletePlan(plan, graphs_, for_.ranks);
+}
+
+absl::StatusOr<strategy::Prices> PlanningContext::Price(
+    const strategy::PriceOperators& request) const {
+  ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
+  absl::flat_hash_map<absl::string_view, const Op*> op_of;
+  for (const Op& op : graph->ops()) op_of.emplace(op.path, &op);
+  strategy::Prices prices;
+  for (const strategy::PriceOperators::Use& use : request.uses()) {
+    const auto found = op_of.find(use.path());
+    if (found == op_of.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("graph '", graph->name(), "' has no operator '", use.path(), "'"));
+    }
+    const Op& op = *found->second;
+    ASSIGN_OR_RETURN(const std::vector<TensorType> types,
+                     LocalTypes(*graph, op, use.signature(), mesh));
+    const absl::Span<const TensorType> all = types;
+    const OpCost cost =
+        op.kind->Cost({all.first(op.inputs.size()), all.subspan(op.inputs.size()), op.attributes});
+    const DType dtype = types.empty() ? DType::kF32 : types.front().dtype;
+    prices.add_seconds(op.kind->is_view() ? 0 : ComputationSeconds(cost, dtype, for_.cluster));
+  }
+  return prices;
+}
+
+absl::StatusOr<strategy::Prices> PlanningContext::Price(
+    const strategy::PriceCollectives& request) const {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
+  const ClusterPrices of_cluster(for_.cluster, mesh, for_.job);
+  strategy::Prices prices;
+  for (const strategy::PriceCollectives::Call& call : request.calls()) {
+    if (call.operation() > ProgramProto::Collective::ALL_TO_ALL || call.elements() < 0 ||
+        call.dtype() > TypeProto::U8) {
+      return absl::InvalidArgumentError(
+          "a price is asked of an operation that is no all-reduce, reduce-scatter, all-gather or "
+          "all-to-all, or of a dtype or a number of elements that does not exist");
+    }
+    CollectiveCall priced;
+    priced.operation = static_cast<CollectiveOperation>(call.operation());
+    priced.dtype = static_cast<DType>(call.dtype());
+    priced.count = call.elements();
+    int64_t ranks = 1;
+    for (const std::string& name : call.mesh_axes()) {
+      ASSIGN_OR_RETURN(const int axis, mesh.FindAxis(name));
+      priced.axes.push_back(axis);
+      ranks *= mesh.axis(axis).size;
+    }
+    priced.part = (priced.count + ranks - 1) / ranks;
+    prices.add_seconds(of_cluster.Seconds(priced, mesh));
+  }
+  return prices;
+}
+
+absl::StatusOr<strategy::Prices> PlanningContext::Price(
+    const strategy::PriceRedistributions& request) const {
+  ASSIGN_OR_RETURN(const Mesh mesh, MeshOf(request.mesh(), for_.ranks));
+  const ClusterPrices of_cluster(for_.cluster, mesh, for_.job);
+  RedistributionFinder finder(mesh, &of_cluster);
+  strategy::Prices prices;
+  for (const strategy::PriceRedistributions::Change& change : request.changes()) {
+    ASSIGN_OR_RETURN(const TensorType type, FromProto(change.type()));
+    ASSIGN_OR_RETURN(const MeshLayout from, ParseMeshLayout(change.from(), mesh));
+    ASSIGN_OR_RETURN(const MeshLayout to, ParseMeshLayout(change.to(), mesh));
+    ASSIGN_OR_RETURN(const Redistribution* const found, finder.Find(from, to, type));
+    prices.add_seconds(found->seconds);
+  }
+  return prices;
+}
+
+absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
+  RETURN_IF_ERROR(CheckPlanForm(plan));
+  ASSIGN_OR_RETURN(const CompiledRun run, CompileRun(graphs_, plan, *for_.catalogue, for_.ranks));
+  const tessera::Program* const train = run.FindProgram(kTrain);
+  StepCost cost =
+      EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.job);
+  cost.set_peak_bytes(run.arena_bytes());
+  return cost;
+}
+
+strategy::LoweredPlans PlanningContext::Lower(const strategy::LowerPlans& request) const {
+  strategy::LoweredPlans lowered;
+  for (const Plan& plan : request.plans()) {
+    strategy::LoweredPlans::Lowered& each = *lowered.add_plans();
+    absl::StatusOr<StepCost> cost = Lower(plan);
+    if (cost.ok()) {
+      *each.mutable_cost() = *std::move(cost);
+    } else {
+      each.set_error(std::string(cost.status().message()));
+    }
+  }
+  return lowered;
 }
 
 absl::StatusOr<ProgramProto> PlanningContext::Program(const strategy::MakeProgram& request) const {

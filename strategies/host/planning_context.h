@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
+#include "core/layout/collective_traffic.h"
 #include "core/proto/strategy.pb.h"
 
 namespace tessera {
@@ -16,7 +17,8 @@ namespace tessera {
 struct PlanningFor {
   const KernelCatalogue* catalogue = nullptr;  // outlives the context
   int ranks = 1;
-  Cluster cluster;
+  Cluster cluster;  // CheckCluster accepts it
+  GroupSite job;    // the host of each rank, and the backend of their communicators
 };
 
 // Thread safety: const methods may be called by any number of threads. Everything is a function of
@@ -31,11 +33,18 @@ class PlanningContext {
   strategy::RunGraphs Graphs() const;
   absl::StatusOr<strategy::OperatorDescriptions> Describe(
       const strategy::DescribeOperators& request) const;
+  // Seconds, by the prices of the cluster.
+  absl::StatusOr<strategy::Prices> Price(const strategy::PriceOperators& request) const;
+  absl::StatusOr<strategy::Prices> Price(const strategy::PriceCollectives& request) const;
+  absl::StatusOr<strategy::Prices> Price(const strategy::PriceRedistributions& request) const;
   absl::StatusOr<Plan> Complete(const Plan& plan) const;
+  // The cost of a training step under each candidate, or what is wrong with it.
+  strategy::LoweredPlans Lower(const strategy::LowerPlans& request) const;
   absl::StatusOr<ProgramProto> Program(const strategy::MakeProgram& request) const;
 
  private:
   absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;
+  absl::StatusOr<StepCost> Lower(const Plan& plan) const;
 
   const std::vector<Graph> graphs_;
   const PlanningFor for_;

@@ -122,6 +122,20 @@ absl::StatusOr<std::string> ProgramService(const PlanningContext& context,
   return program.SerializeAsString();
 }
 
+absl::StatusOr<std::string> LowerService(const PlanningContext& context,
+                                         const std::string& request) {
+  ASSIGN_OR_RETURN(const strategy::LowerPlans message, Read<strategy::LowerPlans>(request));
+  return context.Lower(message).SerializeAsString();
+}
+
+template <typename Request>
+absl::StatusOr<std::string> PriceService(const PlanningContext& context,
+                                         const std::string& request) {
+  ASSIGN_OR_RETURN(const Request message, Read<Request>(request));
+  ASSIGN_OR_RETURN(const strategy::Prices prices, context.Price(message));
+  return prices.SerializeAsString();
+}
+
 absl::StatusOr<std::string> PassesService(const PlanningContext&, const std::string&) {
   return DescribePasses().SerializeAsString();
 }
@@ -174,12 +188,12 @@ PluginCall::PluginCall(std::shared_ptr<const PlanningContext> context, PluginCal
              CloseFunction,
              ServiceFunction<GraphsService>,
              ServiceFunction<DescribeService>,
-             nullptr,
-             nullptr,
-             nullptr,
+             ServiceFunction<PriceService<strategy::PriceOperators>>,
+             ServiceFunction<PriceService<strategy::PriceCollectives>>,
+             ServiceFunction<PriceService<strategy::PriceRedistributions>>,
              ServiceFunction<ReadPlanService>,
              ServiceFunction<CompleteService>,
-             nullptr,
+             ServiceFunction<LowerService>,
              ServiceFunction<ProgramService>,
              ServiceFunction<PassesService>,
              ReportFunction,
