@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/fake/fake.h"
 #include "core/kernels/reference/backend.h"
@@ -263,6 +264,16 @@ absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, co
   return compiled;
 }
 
+void AddTraffic(const Rank& rank, Mutex& mutex, TrainingResult& result) {
+  MutexLock lock(&mutex);
+  result.peak_bytes = rank.peak_bytes();
+  for (size_t i = 0; i < result.traffic.size(); ++i) {
+    comm::OperationCount& most = result.traffic[i];
+    most.calls = std::max(most.calls, rank.traffic()[i].calls);
+    most.bytes_sent = std::max(most.bytes_sent, rank.traffic()[i].bytes_sent);
+  }
+}
+
 void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
                     Difference& largest) {
   TESSERA_CHECK(a.size() == b.size()) << when;
@@ -309,6 +320,7 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
   std::vector<Gathered> outputs(run.steps);
   Gathered states;
   TrainingResult result;
+  Mutex mutex;  // of `result`
   ASSIGN_OR_RETURN(std::vector<CompiledRun> compiled, CompileRanks(run, plan, ranks));
   const std::vector<absl::Status> statuses =
       comm::RunFake({.ranks = ranks, .seed = run.delays}, [&](comm::World& world) -> absl::Status {
@@ -318,10 +330,7 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
           status = rank.Step(step, outputs[step]);
         }
         if (status.ok()) status = rank.GatherStates(states);
-        if (status.ok() && world.rank() == 0) {
-          result.traffic = rank.traffic();
-          result.peak_bytes = rank.peak_bytes();
-        }
+        if (status.ok()) AddTraffic(rank, mutex, result);
         if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
         if (status.ok()) return rank.Leave();
         // The others learn of it before this rank's memory is freed, which they do together.
@@ -333,6 +342,9 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
     ASSIGN_OR_RETURN(result.outputs.emplace_back(), step.Take());
   }
   ASSIGN_OR_RETURN(result.states, states.Take());
+  for (const State& state : run.graphs.back().states()) {
+    if (state.role == Role::kParameter) result.parameters[state.path] = state.type.shape;
+  }
   return result;
 }
 
@@ -344,6 +356,22 @@ Difference Compare(const TrainingResult& a, const TrainingResult& b) {
   }
   CompareTensors(a.states, b.states, "state ", largest);
   return largest;
+}
+
+Difference CompareParameters(const TrainingResult& a, const TrainingResult& b) {
+  double distance = 0, norm = 0;
+  for (const auto& [path, shape] : a.parameters) {
+    const std::vector<double>& x = a.states.at(path);
+    const std::vector<double>& y = b.states.at(path);
+    // [heads, 3, head_dim]: query, key and value of each head.
+    const size_t head_dim = absl::EndsWith(path, "attn.qkv.bias") ? shape.back() : 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (head_dim > 0 && i / head_dim % 3 == 1) continue;
+      distance += (x[i] - y[i]) * (x[i] - y[i]);
+      norm += x[i] * x[i];
+    }
+  }
+  return {distance == 0 ? 0 : std::sqrt(distance / norm), "the parameters"};
 }
 
 }  // namespace tessera

@@ -16,6 +16,7 @@
 #include "core/kernels/interface/backend.h"
 #include "core/program/compile.h"
 #include "core/proto/plan.pb.h"
+#include "core/tensor/shape.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/model.h"
 
@@ -44,9 +45,10 @@ TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& 
 using Tensors = std::map<std::string, std::vector<double>>;
 
 struct TrainingResult {
-  std::vector<Tensors> outputs;  // by step
-  Tensors states;                // after the last step
-  // Of the first rank: what a step communicated, and the planned peak.
+  std::vector<Tensors> outputs;             // by step
+  Tensors states;                           // after the last step
+  std::map<std::string, Shape> parameters;  // global shapes of those states that are parameters
+  // What a step communicated, of each operation the most of a rank; and the planned peak.
   comm::Traffic traffic = {};
   int64_t peak_bytes = 0;
 };
@@ -62,6 +64,10 @@ struct Difference {
   std::string where;
 };
 Difference Compare(const TrainingResult& a, const TrainingResult& b);
+
+// The same of all parameters after the last step as one vector, without the key part of attention's
+// bias, whose true gradient is 0: AdamW makes noise of it as large as an update.
+Difference CompareParameters(const TrainingResult& a, const TrainingResult& b);
 
 }  // namespace tessera
 

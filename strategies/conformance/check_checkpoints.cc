@@ -1,0 +1,130 @@
+#include "strategies/conformance/check_checkpoints.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
+#include "core/status/status_macros.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/compile_ranks.h"
+#include "core/train/data/synthetic_dataset.h"
+#include "core/train/rank_engine.h"
+#include "core/train/trainer.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kSteps = 3;  // before the checkpoint, and after it
+constexpr double kTolerance = 1e-5;
+
+// A folder that exists as long as the object.
+class TemporaryFolder {
+ public:
+  static absl::StatusOr<std::unique_ptr<TemporaryFolder>> Create() {
+    std::error_code error;
+    std::string path = (std::filesystem::temp_directory_path(error) / "tessera_XXXXXX").string();
+    if (error || mkdtemp(path.data()) == nullptr) {
+      return absl::UnavailableError("cannot make a temporary folder");
+    }
+    return std::unique_ptr<TemporaryFolder>(new TemporaryFolder(std::move(path)));
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  const std::string path_;
+};
+
+// Where a run of the trainer begins, and how far it goes.
+struct Leg {
+  std::string from;     // a checkpoint's folder; "": at the beginning
+  std::string save_in;  // saves after kSteps in this run folder; "": does not
+  int steps = kSteps;
+};
+
+absl::StatusOr<std::vector<double>> TrainLeg(const TrainingRun& run, const ContinuedRun& by,
+                                             const Leg& leg, Ranks& ranks) {
+  const std::unique_ptr<Backend> backend = run.backend();
+  const auto passes = run.plugin_passes ? run.plugin_passes(*backend) : nullptr;
+  ASSIGN_OR_RETURN(CompiledRun compiled,
+                   CompileTogether(run.graphs, by.plan, *backend, ranks, passes.get()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeRankEngine(std::move(compiled), backend.get(), ranks));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
+                   SyntheticDataset::Create(run.vocabulary, 1));
+  Trainer trainer(run.config, run.model.get(), engine.get(), dataset.get(), &ranks);
+  std::vector<double> losses;
+  const auto train = [&]() -> absl::Status {
+    if (leg.from.empty()) {
+      RETURN_IF_ERROR(trainer.Initialise());
+    } else {
+      ASSIGN_OR_RETURN(const OpenedCheckpoint opened, OpenCheckpoint(leg.from));
+      RETURN_IF_ERROR(trainer.Load(*opened.checkpoint, Extra::kRefuse).status());
+    }
+    for (int step = 0; step < leg.steps; ++step) {
+      if (step == kSteps && !leg.save_in.empty()) {
+        RETURN_IF_ERROR(trainer.Save(leg.save_in, "").status());
+      }
+      ASSIGN_OR_RETURN(const StepResult result, trainer.Step());
+      losses.push_back(result.loss);
+    }
+    return absl::OkStatus();
+  };
+  const absl::Status status = train();
+  // The others learn of it before this rank's memory is freed, which they do together.
+  if (!status.ok()) ranks.Abort(status);
+  RETURN_IF_ERROR(status);
+  return losses;
+}
+
+// Returns the losses, by step, of rank 0.
+absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const ContinuedRun& by,
+                                           const Leg& leg) {
+  std::vector<double> losses;
+  const std::vector<absl::Status> statuses =
+      comm::RunFake({.ranks = by.ranks}, [&](comm::World& world) -> absl::Status {
+        ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
+        absl::StatusOr<std::vector<double>> own = TrainLeg(run, by, leg, *ranks);
+        if (own.ok() && world.rank() == 0) losses = *std::move(own);
+        const absl::Status status = own.status();
+        if (status.ok()) return world.Leave();
+        world.Leave(status).IgnoreError();
+        return status;
+      });
+  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  return losses;
+}
+
+}  // namespace
+
+absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
+                            const ContinuedRun& second) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create());
+  ASSIGN_OR_RETURN(const std::vector<double> unbroken,
+                   RunLeg(run, first, {"", folder->path(), 2 * kSteps}));
+  ASSIGN_OR_RETURN(const std::vector<double> continued,
+                   RunLeg(run, second, {folder->path(), "", kSteps}));
+  for (int i = 0; i < kSteps; ++i) {
+    const double expected = unbroken[kSteps + i];
+    if (std::abs(continued[i] - expected) <= kTolerance * std::abs(expected)) continue;
+    return absl::InternalError(absl::StrCat("the loss of step ", kSteps + i + 1, " is ",
+                                            continued[i], ", and in the unbroken run ", expected));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

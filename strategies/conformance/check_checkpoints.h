@@ -1,0 +1,23 @@
+// Checkpoints of one Plan that another Plan continues.
+#ifndef TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_
+#define TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_
+
+#include "absl/status/status.h"
+#include "core/proto/plan.pb.h"
+#include "strategies/conformance/rank_training.h"
+
+namespace tessera {
+
+struct ContinuedRun {
+  int ranks = 1;
+  Plan plan;
+};
+
+// Trains by `first`, saves, and goes on by `second`. Internal unless its losses are those of the
+// unbroken run of `first`, to 1e-5.
+absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
+                            const ContinuedRun& second);
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_

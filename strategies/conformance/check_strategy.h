@@ -1,0 +1,43 @@
+// The checks that every strategy plugin must pass.
+#ifndef TESSERA_STRATEGIES_CONFORMANCE_CHECK_STRATEGY_H_
+#define TESSERA_STRATEGIES_CONFORMANCE_CHECK_STRATEGY_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "strategies/host/plugin.h"
+
+namespace tessera {
+
+struct StrategyChecks {
+  std::vector<std::string> options;          // of the strategy, "name=value"
+  std::vector<int> ranks = {1, 2, 3, 4, 8};  // threads of this process
+  std::vector<std::string> models;           // none: all
+  int steps = 5;
+  // Called before each check with what it is; may be null.
+  std::function<void(const std::string& what)> progress;
+};
+
+// The names of the models on which strategies are checked.
+std::vector<std::string> ConformanceModels();
+
+// Checks a strategy with these options on every model and number of ranks:
+// - it makes the same Plan for the same request;
+// - it trains as one process does: losses, gradients and parameters on the reference backend to
+//   1e-10 of each tensor's norm, on the CPU backend to 1e-5;
+// - two runs, with other delays before collectives, give the same bits;
+// - what the communicators count is what the Program declares and the strategy's estimate says, in
+//   calls and in bytes;
+// - the planned memory is used as planned, and is what the estimate says;
+// - a checkpoint of 2 ranks is continued by 3 ranks, and by one process, with the same loss.
+//
+// A number of ranks that does not suit the options, for which the strategy returns InvalidArgument,
+// is left out; one of them has to suit. Returns the first failure in one line: what was checked, on
+// what, and what differs.
+absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks);
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_CONFORMANCE_CHECK_STRATEGY_H_
