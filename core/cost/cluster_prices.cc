@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/cost/cluster.h"
 #include "core/status/check.h"
@@ -48,7 +49,8 @@ std::vector<PricedGroup> KindsOfGroups(const Mesh& mesh, size_t set, const Group
     GroupSite site = {job.backend, HostsOf(ranks, job)};
     if (!seen.insert(site.host_of).second) continue;
     std::vector<int> positions = PositionsOf(site);
-    kinds.push_back({std::move(site), std::move(positions)});
+    const bool on_one_host = absl::c_all_of(site.host_of, [](int host) { return host == 0; });
+    kinds.push_back({std::move(site), on_one_host, std::move(positions)});
   }
   return kinds;
 }
@@ -75,15 +77,13 @@ const std::vector<PricedGroup>& ClusterPrices::GroupsAlong(absl::Span<const int>
   return groups_[set];
 }
 
-double ClusterPrices::Seconds(const CollectiveTraffic& traffic) const {
-  const bool network = traffic.bytes_network > 0;
-  const double latency = (network ? between_hosts_ : within_host_).latency_seconds();
+double ClusterPrices::Seconds(const CollectiveTraffic& traffic, const PricedGroup& group) const {
+  const int64_t between = group.on_one_host ? 0 : traffic.bytes_network;
+  const int64_t within = traffic.bytes_sent - between;
+  const double latency = (group.on_one_host ? within_host_ : between_hosts_).latency_seconds();
   double seconds = static_cast<double>(traffic.steps) * latency;
-  const int64_t within = traffic.bytes_sent - traffic.bytes_network;
   if (within > 0) seconds += static_cast<double>(within) / within_host_.bytes_per_second();
-  if (network) {
-    seconds += static_cast<double>(traffic.bytes_network) / between_hosts_.bytes_per_second();
-  }
+  if (between > 0) seconds += static_cast<double>(between) / between_hosts_.bytes_per_second();
   return seconds;
 }
 
@@ -92,7 +92,7 @@ double ClusterPrices::Seconds(const CollectiveCall& call, const Mesh& mesh) cons
   double longest = 0;
   for (const PricedGroup& group : GroupsAlong(call.axes)) {
     for (const int position : group.positions) {
-      longest = std::max(longest, Seconds(TrafficOf(call, group.site, position)));
+      longest = std::max(longest, Seconds(TrafficOf(call, group.site, position), group));
     }
   }
   return longest;

@@ -5,7 +5,8 @@
 //   seconds = steps * latency + bytes within the host / rate within it
 //                             + bytes over the network / rate between hosts
 //
-// with TrafficOf's steps and bytes, and the latency of the network if a byte goes over it. These
+// with TrafficOf's steps and bytes, and the latency between hosts if the group is on several. Over
+// TCP on one host, bytes take the link within the host. These
 // are the formulas of the backends that run, which their counters are tested against; a ring
 // (RingPrices) would take more steps than they do. The rank that needs most decides.
 #ifndef TESSERA_CORE_COST_CLUSTER_PRICES_H_
@@ -28,6 +29,7 @@ namespace tessera {
 // one that sends the most, whatever they communicate.
 struct PricedGroup {
   GroupSite site;
+  bool on_one_host = false;
   std::vector<int> positions;
 };
 
@@ -41,7 +43,8 @@ class ClusterPrices final : public CollectivePrices {
 
   // `mesh` is that of the constructor.
   double Seconds(const CollectiveCall& call, const Mesh& mesh) const override;
-  double Seconds(const CollectiveTraffic& traffic) const;
+  // Seconds of one rank's traffic in a group.
+  double Seconds(const CollectiveTraffic& traffic, const PricedGroup& group) const;
 
   // Returns one group of each kind that there is along these axes: groups whose ranks lie on hosts
   // in the same way cost the same. The list is empty for groups of one rank.

@@ -95,6 +95,14 @@ TEST(ClusterPricesTest, AllTrafficOfTcpTakesTheLinkBetweenHosts) {
       kBetweenLatency + 4000 / kBetweenBytes);
 }
 
+TEST(ClusterPricesTest, TcpOnOneHostTakesItsLink) {
+  const Mesh mesh = *Mesh::Create({{"data", 2}});
+  const GroupSite job = {CollectiveBackend::kTcp, {0, 0}};
+  EXPECT_DOUBLE_EQ(
+      ClusterPrices(MakeCluster(0), mesh, job).Seconds(AllGather({0}, 2000, 1000), mesh),
+      kWithinLatency + 4000 / kWithinBytes);
+}
+
 TEST(ClusterPricesTest, ComputationTakesItsFlopsOrItsBytes) {
   const Cluster cluster = MakeCluster(0);
   EXPECT_DOUBLE_EQ(ComputationSeconds({.flops = 2e10, .bytes = 1e9}, DType::kF32, cluster),

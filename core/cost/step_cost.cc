@@ -113,7 +113,7 @@ std::vector<double> AddCollectives(const Program& program, const ClusterPrices& 
         const CollectiveTraffic traffic =
             RequestTraffic(request, groups[g].site, groups[g].positions[p]);
         sent[entry].At(g, p) += calls[i] * traffic.bytes_sent;
-        seconds[i] = std::max(seconds[i], prices.Seconds(traffic));
+        seconds[i] = std::max(seconds[i], prices.Seconds(traffic, groups[g]));
       }
     }
   }

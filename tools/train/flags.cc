@@ -83,6 +83,9 @@ ABSL_FLAG(double, strategy_seconds, 600,
 ABSL_FLAG(
     std::string, plan, "",
     "run this Plan, a file in protobuf's text form: how the run is distributed over its ranks");
+ABSL_FLAG(std::string, cluster, "",
+          "price the run for this cluster, a file in protobuf's text form (docs/costs.md); without "
+          "it, for ranks like this machine's");
 ABSL_FLAG(int32_t, ranks, 0, "with --plan_only: plan for so many ranks, of which none is started");
 
 ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
@@ -208,6 +211,7 @@ absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
 // Reads the flags of ranks. `given` are all flags of the command line.
 absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
   line->plan = absl::GetFlag(FLAGS_plan);
+  line->cluster = absl::GetFlag(FLAGS_cluster);
   line->strategy = absl::GetFlag(FLAGS_strategy);
   line->strategy_options = absl::GetFlag(FLAGS_strategy_options);
   line->strategy_seconds = absl::GetFlag(FLAGS_strategy_seconds);
@@ -312,6 +316,7 @@ std::vector<FlagEntry> RankFlags() {
                                   {"strategy_options", "NAME=VALUE,..."},
                                   {"strategy_seconds", "X"},
                                   {"plan", "FILE"},
+                                  {"cluster", "FILE"},
                                   {"ranks", "N"}};
   for (FlagEntry& flag : JobFlags()) flags.push_back(std::move(flag));
   return flags;

@@ -39,6 +39,7 @@ struct CommandLine {
   std::string strategy;  // a name, the path of a plugin, or ""; also with `help`
   std::vector<std::string> strategy_options;  // "name=value"
   double strategy_seconds = 0;                // that a strategy may plan
+  std::string cluster;                        // a file, or ""
   int ranks = 0;                              // for which --plan_only plans; 0: those of this job
   comm::WorldOptions job;                     // how the ranks of a job communicate
   // With --nproc, how to start that many ranks, and the arguments of each; nproc is 0 without it.

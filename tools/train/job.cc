@@ -32,23 +32,23 @@ absl::StatusOr<std::unique_ptr<Job>> Job::Join(const comm::WorldOptions& options
        {job->connected_->environment().note, job->connected_->communicator().note()}) {
     if (!note.empty()) job->notes_.push_back(note);
   }
-  RETURN_IF_ERROR(job->JoinWorld(job->connected_.get()));
+  RETURN_IF_ERROR(job->JoinWorld(job->connected_.get(), options.hosts));
   return job;
 }
 
 absl::StatusOr<std::unique_ptr<Job>> Job::OfThreads(comm::World* world) {
   auto job = std::make_unique<Job>();
-  RETURN_IF_ERROR(job->JoinWorld(world));
+  RETURN_IF_ERROR(job->JoinWorld(world, {}));
   return job;
 }
 
-absl::Status Job::JoinWorld(comm::World* world) {
+absl::Status Job::JoinWorld(comm::World* world, const std::vector<std::string>& hosts) {
   world_ = world;
   ASSIGN_OR_RETURN(ranks_, Ranks::Create(world));
   ASSIGN_OR_RETURN(report_name_, ranks_->FromFirst([]() -> absl::StatusOr<std::string> {
     return absl::StrCat("tessera-report-", comm::RandomSecret());
   }));
-  return FindHosts();
+  return FindHosts(hosts);
 }
 
 // A name of the abstract namespace belongs to one socket of the host, until its process ends.
@@ -65,10 +65,17 @@ bool Job::ClaimReport() {
          errno != EADDRINUSE;
 }
 
-absl::Status Job::FindHosts() {
-  ASSIGN_OR_RETURN(const std::vector<std::string> hosts, ranks_->Gather(comm::HostIdentity()));
-  ranks_of_host_ = static_cast<int>(std::count(hosts.begin(), hosts.end(), hosts[ranks_->rank()]));
+absl::Status Job::FindHosts(const std::vector<std::string>& hosts) {
+  ASSIGN_OR_RETURN(hosts_, ranks_->Gather(comm::HostIdentity()));
+  ranks_of_host_ =
+      static_cast<int>(std::count(hosts_.begin(), hosts_.end(), hosts_[ranks_->rank()]));
+  if (!hosts.empty()) hosts_ = hosts;
   return absl::OkStatus();
+}
+
+const std::string& Job::backend() const {
+  static const std::string* const kAlone = new std::string("shm");
+  return world_ == nullptr ? *kAlone : world_->backend();
 }
 
 std::string Job::Description() const {

@@ -29,6 +29,10 @@ class Job {
   // " --nproc=2" if our own launcher has started the ranks, else "": for a command that goes on. Of
   // threads, " --nproc=2 --backend=fake".
   std::string LaunchFlag() const;
+  // "shm" for one rank.
+  const std::string& backend() const;
+  // The name of the host of each rank, as --hosts says or as it is.
+  const std::vector<std::string>& hosts() const { return hosts_; }
   // The number of this job's ranks on this rank's host.
   int ranks_of_host() const { return ranks_of_host_; }
   // For the user.
@@ -42,12 +46,14 @@ class Job {
   absl::Status Leave(const absl::Status& why);
 
  private:
-  absl::Status JoinWorld(comm::World* world);
-  absl::Status FindHosts();
+  // `hosts` are those of WorldOptions.
+  absl::Status JoinWorld(comm::World* world, const std::vector<std::string>& hosts);
+  absl::Status FindHosts(const std::vector<std::string>& hosts);
 
   std::unique_ptr<comm::ConnectedWorld> connected_;  // null for one rank, and for threads
   comm::World* world_ = nullptr;                     // null for one rank
   std::unique_ptr<Ranks> ranks_;                     // destroyed before the world
+  std::vector<std::string> hosts_ = {""};
   int ranks_of_host_ = 1;
   std::vector<std::string> notes_;
   std::string report_name_;  // of a socket, random and the same on all ranks

@@ -41,6 +41,7 @@ strategy::PlanRequest RequestOf(const StrategyRun& run, OptionValues options) {
   strategy::PlanRequest request;
   request.set_ranks(run.ranks);
   for (auto& [name, value] : options) (*request.mutable_options())[name] = std::move(value);
+  *request.mutable_cluster() = run.cluster;
   request.set_memory_limit_bytes(MemoryLimit(*run.config));
   const Plan open = MakePlan(*run.config, *run.graphs);
   for (const PlanPart& part : open.stages(0).parts()) {
@@ -95,7 +96,7 @@ absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& li
   ASSIGN_OR_RETURN(OptionValues options, ReadOptions(plugin, line.strategy_options));
   const strategy::PlanRequest request = RequestOf(run, std::move(options));
   const auto context = std::make_shared<const PlanningContext>(
-      *run.graphs, PlanningFor{run.catalogue, run.ranks, request.cluster()});
+      *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job});
   ASSIGN_OR_RETURN(StrategyPlan made,
                    PlanWith(plugin, request, context, CallOptions(line, run, plugin.name())));
   RETURN_IF_ERROR(CheckSettings(made.plan, request, plugin.name()));

@@ -10,7 +10,9 @@
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
+#include "core/layout/collective_traffic.h"
 #include "core/program/compile.h"
+#include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/ranks.h"
@@ -29,6 +31,8 @@ struct StrategyRun {
   int ranks = 1;
   // Records the run's Graphs for another configuration.
   std::function<absl::StatusOr<std::vector<Graph>>(const RunConfig& config)> record;
+  Cluster cluster;
+  GroupSite job;  // the host of each rank
 };
 
 // Returns the open Plan that the plugin of `strategy` makes with --strategy_options. Collective:

@@ -20,6 +20,7 @@
 #include "core/train/state_transfer.h"
 #include "tools/backends/backends.h"
 #include "tools/train/data_source.h"
+#include "tools/train/run_cluster.h"
 #include "tools/train/run_config.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/run_plan.h"
@@ -119,6 +120,7 @@ std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& lin
                                  {"--mode", ModeName(line.mode)},
                                  {"--resume", line.resume.empty() ? "" : "set"},
                                  {"--plan", line.plan.empty() ? "" : "set"},
+                                 {"--cluster", line.cluster.empty() ? "" : "set"},
                                  {"--strategy", line.strategy},
                                  {"--strategy_options", absl::StrJoin(line.strategy_options, ",")},
                                  {"--trace", line.trace.empty() ? "" : "set"},
@@ -196,7 +198,8 @@ absl::StatusOr<Plan> MakeRunPlan(const CommandLine& line, const Setup& setup,
     const auto record = [&line, &setup](const RunConfig& other) {
       return Record(setup, other, PartsOf(line.mode));
     };
-    const StrategyRun run = {&config, &graphs, setup.backend.get(), size, record};
+    const StrategyRun run = {&config, &graphs,       setup.backend.get(), size,
+                             record,  setup.cluster, setup.site};
     ASSIGN_OR_RETURN(plan,
                      PlanOfStrategy(strategy, line, setup.argv0, run, *setup.ranks.ranks, notes));
   }
@@ -208,7 +211,8 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& s
                                          const RunConfig& config, std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, Record(setup, config, PartsOf(line.mode)));
   ASSIGN_OR_RETURN(const Plan plan, MakeRunPlan(line, setup, config, graphs, notes));
-  const StrategyRun run = {&config, &graphs, setup.backend.get(), setup.ranks.size, nullptr};
+  const StrategyRun run = {&config, &graphs,       setup.backend.get(), setup.ranks.size,
+                           nullptr, setup.cluster, setup.site};
   ASSIGN_OR_RETURN(const auto passes, PassesOfPlugins(plan, line, setup.argv0, run));
   return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size, passes.get());
 }
@@ -223,7 +227,8 @@ absl::StatusOr<CompiledRun> Compile(const CommandLine& line, Setup* setup) {
   std::vector<Graph> graphs = *std::move(recorded);
   const absl::StatusOr<Plan> plan = MakeRunPlan(line, *setup, setup->config, graphs, &setup->notes);
   RETURN_IF_ERROR(ranks.Agree(plan.status()));
-  const StrategyRun run = {&setup->config, &graphs, setup->backend.get(), ranks.size(), nullptr};
+  const StrategyRun run = {&setup->config, &graphs,        setup->backend.get(), ranks.size(),
+                           nullptr,        setup->cluster, setup->site};
   const auto passes = PassesOfPlugins(*plan, line, setup->argv0, run);
   RETURN_IF_ERROR(ranks.Agree(passes.status()));
   return CompileTogether(std::move(graphs), *plan, *setup->backend, ranks, passes->get());
@@ -335,6 +340,20 @@ absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Set
   return setup->checkpoint != nullptr ? CheckData(line, setup) : absl::OkStatus();
 }
 
+// Sets the cluster of the run and the site of its ranks, if anything is priced.
+absl::Status FindCluster(const CommandLine& line, Setup* setup) {
+  const RunRanks& ranks = setup->ranks;
+  const bool is_priced = ranks.size > 1 || !line.strategy.empty() || !line.cluster.empty();
+  if (!is_priced) return absl::OkStatus();
+  const bool runs = ranks.site.size() > 0;
+  const bool tcp = runs ? ranks.site.backend == CollectiveBackend::kTcp : line.job.backend == "tcp";
+  ASSIGN_OR_RETURN(setup->cluster, ClusterOfRun(line, *setup->backend, tcp, *ranks.ranks));
+  setup->site = ranks.site;
+  if (runs) return absl::OkStatus();
+  ASSIGN_OR_RETURN(setup->site, PlannedSite(line, setup->cluster, ranks.size));
+  return absl::OkStatus();
+}
+
 // Compares what the ranks have before they record Graphs.
 absl::Status CompareSetups(const Setup& setup) {
   std::vector<RankFact> facts = setup.facts;
@@ -404,6 +423,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, *ranks.ranks));
   RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup)));
   RETURN_IF_ERROR(CompareSetups(setup));
+  RETURN_IF_ERROR(FindCluster(line, &setup));
   ASSIGN_OR_RETURN(setup.compiled, Compile(line, &setup));
   RETURN_IF_ERROR(ranks.ranks->Agree(CheckStates(line, setup)));
   NoteWaste(&setup);

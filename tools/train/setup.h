@@ -11,7 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
+#include "core/layout/collective_traffic.h"
 #include "core/program/compile.h"
+#include "core/proto/cluster.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/compare_ranks.h"
@@ -29,6 +31,7 @@ struct RunRanks {
   Ranks* ranks = nullptr;  // those that run
   int size = 1;            // more than run with --plan_only
   int of_host = 1;         // those on the host of this rank
+  GroupSite site;          // of those that run; empty with --plan_only
 };
 
 struct Setup {
@@ -46,6 +49,9 @@ struct Setup {
   std::unique_ptr<Model> model;
   std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Backend> backend;
+  // With several ranks, a strategy or --cluster: for what the cost of the run is estimated.
+  Cluster cluster;
+  GroupSite site;  // of all ranks
   CompiledRun compiled;
 };
 

@@ -36,6 +36,7 @@
 #include "tools/train/own_run.h"
 #include "tools/train/process_memory.h"
 #include "tools/train/report.h"
+#include "tools/train/run_cluster.h"
 #include "tools/train/run_folder.h"
 #include "tools/train/run_strategy.h"
 #include "tools/train/sample.h"
@@ -271,7 +272,8 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
                         })
                         .status());
   }
-  const RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host()};
+  RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), {}};
+  ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
   ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0, run_ranks));
   RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);

@@ -1,0 +1,36 @@
+// The cluster for which a run is planned and its cost estimated, and where its ranks are on it.
+#ifndef TESSERA_TOOLS_TRAIN_RUN_CLUSTER_H_
+#define TESSERA_TOOLS_TRAIN_RUN_CLUSTER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "core/kernels/interface/backend.h"
+#include "core/layout/collective_traffic.h"
+#include "core/proto/cluster.pb.h"
+#include "core/train/ranks.h"
+#include "tools/train/flags.h"
+
+namespace tessera {
+
+// Returns the site of a job's ranks. hosts[r] is the name of the host of rank r. `backend` is that
+// of their world: "shm", "tcp", "hierarchical", "nccl", or "fake", whose ranks communicate as over
+// shm.
+absl::StatusOr<GroupSite> SiteOfJob(absl::string_view backend, absl::Span<const std::string> hosts);
+
+// Returns the site of ranks of which none runs (--plan_only): as --backend and --hosts say, or else
+// as `cluster` does.
+absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cluster, int ranks);
+
+// Returns the cluster in the file of --cluster. Without the flag, a cluster of ranks like this one,
+// with the best rates that this machine has shown, which are measured if it has shown none; `tcp`
+// says that ranks of one host communicate over TCP. Collective: rank 0 reads or measures, and the
+// others get its cluster. Errors are agreed ones.
+absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, bool tcp,
+                                     Ranks& ranks);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_RUN_CLUSTER_H_
