@@ -84,15 +84,18 @@ std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs
       absl::StrJoin(unused, ", "), "; the run has ", absl::StrJoin(names, ", "));
 }
 
-// Runs the passes of the stage that are of this version, then those of plugins.
-absl::Status RunStagePasses(const StagePasses& passes, PluginPasses* plugin_passes,
-                            Program& program) {
+void RunStagePasses(const StagePasses& passes, Program& program) {
   if (passes.bucket_gradients.has_value()) BucketGradients(*passes.bucket_gradients, program);
   if (passes.prefetch_distance.has_value()) PrefetchGathers(*passes.prefetch_distance, program);
   if (passes.gathers_in_flight.has_value()) {
     LimitGathers(*passes.gathers_in_flight, program);
     LimitReductions(*passes.gathers_in_flight, program);
   }
+}
+
+// Runs the passes of plugins, and checks what they return.
+absl::Status RunPluginPasses(const StagePasses& passes, PluginPasses* plugin_passes,
+                             Program& program) {
   for (const PassChoice& choice : passes.of_plugins) {
     if (plugin_passes == nullptr) {
       return absl::InvalidArgumentError(absl::StrCat("the Plan needs pass '", choice.name(),
@@ -111,13 +114,16 @@ absl::Status RunStagePasses(const StagePasses& passes, PluginPasses* plugin_pass
 }
 
 absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
+                                       const StagePasses& passes, PluginPasses* plugin_passes,
                                        KernelChooser& chooser) {
+  RunStagePasses(passes, program);
   for (const PassChoice& choice : part.passes()) {
     if (choice.name() == kNoPass) continue;
     ASSIGN_OR_RETURN(const Pass* pass, FindPass(choice.name()));
     const PassOptions options(choice.options().begin(), choice.options().end());
     RETURN_IF_ERROR(pass->run(options, chooser, program));
   }
+  RETURN_IF_ERROR(RunPluginPasses(passes, plugin_passes, program));
   RETURN_IF_ERROR(AssignBuffers(chooser, program));
   return program;
 }
@@ -221,8 +227,8 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
     const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
     ASSIGN_OR_RETURN(LoweredGraph lowered,
                      lowering.Lower(std::move(graphs[i]), static_cast<int>(i), part, chooser));
-    RETURN_IF_ERROR(RunStagePasses(passes, plugin_passes, lowered.program));
-    ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, chooser));
+    ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, passes,
+                                                     plugin_passes, chooser));
     RETURN_IF_ERROR(states.Add(program));
     run.graphs.push_back(std::move(lowered.graph));
     run.programs.push_back(std::move(program));

@@ -12,7 +12,7 @@ namespace {
 
 class OperandVerifier {
  public:
-  explicit OperandVerifier(const Program& program) : program_(program) {}
+  OperandVerifier(const Program& program, Buffers buffers) : program_(program), buffers_(buffers) {}
 
   absl::Status Run() const {
     RETURN_IF_ERROR(CheckKernels());
@@ -78,6 +78,11 @@ class OperandVerifier {
   absl::Status CheckSpaces(absl::string_view where, absl::Span<const int32_t> ids,
                            std::initializer_list<MemorySpace> reached) const {
     for (const int32_t id : ids) {
+      if (program_.values[id].buffer == kNone) {
+        return Error(where,
+                     absl::StrCat("works on ", program_.values[id].path, ", which has no memory"));
+      }
+      if (buffers_ == Buffers::kMade) continue;
       const MemorySpace space = program_.buffers[program_.values[id].buffer].space;
       if (std::find(reached.begin(), reached.end(), space) != reached.end()) continue;
       return Error(where, absl::StrCat("cannot work on ", program_.values[id].path, " in ",
@@ -168,10 +173,13 @@ class OperandVerifier {
   }
 
   const Program& program_;
+  const Buffers buffers_;
 };
 
 }  // namespace
 
-absl::Status VerifyOperands(const Program& program) { return OperandVerifier(program).Run(); }
+absl::Status VerifyOperands(const Program& program, Buffers buffers) {
+  return OperandVerifier(program, buffers).Run();
+}
 
 }  // namespace tessera

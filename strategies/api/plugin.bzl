@@ -2,17 +2,19 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
 
-def strategy_plugin(name, srcs, deps = [], **kwargs):
+def strategy_plugin(name, srcs, deps = [], testonly = False, **kwargs):
     """Makes the plugin NAME.so.
 
     Args:
       name: of the strategy.
       srcs: sources, one of which defines `tessera_strategy` (or uses TESSERA_STRATEGY).
       deps: what they use; //strategies/api:kit or //strategies/api:strategy.
+      testonly: whether only tests may use it.
       **kwargs: what else a cc_binary takes.
     """
     cc_library(
         name = name + "_lib",
+        testonly = testonly,
         srcs = srcs,
         visibility = ["//visibility:private"],
         deps = deps,
@@ -20,6 +22,7 @@ def strategy_plugin(name, srcs, deps = [], **kwargs):
     )
     cc_binary(
         name = name + ".so",
+        testonly = testonly,
         additional_linker_inputs = ["//strategies/api:plugin.lds"],
         # gold, which Bazel prefers and which alone knows --start-lib, exports symbols that the script
         # makes local, if a shared library uses them too.

@@ -74,20 +74,21 @@ class Checker {
     };
   }
 
-  absl::Status Run() {
+  // Sets *suits if the options suit the model on some number of ranks.
+  absl::Status Run(bool* suits) {
     ASSIGN_OR_RETURN(options_, ReadOptions(plugin_, checks_.options));
     const absl::StatusOr<TrainingResult> alone = Train(run_, Plan(), 1);
     RETURN_IF_ERROR(alone.status());
     run_.backend = [] { return MakeCpuBackend(1); };
     const absl::StatusOr<TrainingResult> alone_on_cpu = Train(run_, Plan(), 1);
     RETURN_IF_ERROR(alone_on_cpu.status());
-    bool any = false;
     for (const int ranks : checks_.ranks) {
-      RETURN_IF_ERROR(CheckRanks(ranks, *alone, *alone_on_cpu, &any));
+      RETURN_IF_ERROR(CheckRanks(ranks, *alone, *alone_on_cpu, suits));
     }
-    if (!any) return Failure(checks_.ranks.back(), "no number of ranks suits the options");
     return absl::OkStatus();
   }
+
+  const absl::Status& refusal() const { return refusal_; }
 
  private:
   absl::Status Failure(int ranks, absl::string_view what) const {
@@ -127,21 +128,33 @@ class Checker {
     }
     Planned planned;
     planned.plan = std::move(made.plan);
-    const auto passes = run_.plugin_passes(backend);
-    ASSIGN_OR_RETURN(const CompiledRun compiled,
-                     CompileRun(run_.graphs, planned.plan, backend, ranks, passes.get()));
-    ASSIGN_OR_RETURN(planned.estimate, EstimateWith(plugin_, request, compiled.plan, context, {}));
+    const absl::Status fits = Estimate(request, backend, context, planned);
+    // Only a request may be refused as InvalidArgument.
+    if (!fits.ok()) return absl::InternalError(fits.message());
     return planned;
   }
 
+  // Compiles the Plan, and estimates it.
+  absl::Status Estimate(const strategy::PlanRequest& request, const Backend& backend,
+                        const std::shared_ptr<const PlanningContext>& context, Planned& planned) {
+    const auto passes = run_.plugin_passes(backend);
+    ASSIGN_OR_RETURN(const CompiledRun compiled,
+                     CompileRun(run_.graphs, planned.plan, backend, request.ranks(), passes.get()));
+    ASSIGN_OR_RETURN(planned.estimate, EstimateWith(plugin_, request, compiled.plan, context, {}));
+    return absl::OkStatus();
+  }
+
   absl::Status CheckRanks(int ranks, const TrainingResult& alone,
-                          const TrainingResult& alone_on_cpu, bool* any) {
+                          const TrainingResult& alone_on_cpu, bool* suits) {
     Say(ranks, "planning");
     run_.backend = [] { return MakeReferenceBackend(); };
     const absl::StatusOr<Planned> planned = PlanFor(ranks, *run_.backend());
-    if (absl::IsInvalidArgument(planned.status())) return absl::OkStatus();
+    if (absl::IsInvalidArgument(planned.status())) {
+      refusal_ = planned.status();
+      return absl::OkStatus();
+    }
     if (!planned.ok()) return Failed(ranks, "planning", planned.status());
-    *any = true;
+    *suits = true;
     Say(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
                      TrainAs(alone, *planned, ranks, kReferenceTolerance));
@@ -215,6 +228,7 @@ class Checker {
   const StrategyChecks& checks_;
   const KitModel& model_;
   OptionValues options_;
+  absl::Status refusal_;  // of a request that does not suit the options
   TrainingRun run_;
 };
 
@@ -227,11 +241,18 @@ std::vector<std::string> ConformanceModels() {
 }
 
 absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks) {
+  bool suits = false;
+  absl::Status refusal;
   for (const KitModel& model : Models()) {
     if (!checks.models.empty() && !absl::c_linear_search(checks.models, model.name)) continue;
-    RETURN_IF_ERROR(Checker(plugin, checks, model).Run());
+    Checker checker(plugin, checks, model);
+    RETURN_IF_ERROR(checker.Run(&suits));
+    if (!checker.refusal().ok()) refusal = checker.refusal();
   }
-  return absl::OkStatus();
+  if (suits) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the options [",
+                                                 absl::StrJoin(checks.options, ","),
+                                                 "] suit none of the models: ", refusal.message()));
 }
 
 }  // namespace tessera

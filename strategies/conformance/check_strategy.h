@@ -33,8 +33,8 @@ std::vector<std::string> ConformanceModels();
 // - the planned memory is used as planned, and is what the estimate says;
 // - a checkpoint of 2 ranks is continued by 3 ranks, and by one process, with the same loss.
 //
-// A number of ranks that does not suit the options, for which the strategy returns InvalidArgument,
-// is left out; one of them has to suit. Returns the first failure in one line: what was checked, on
+// A model and number of ranks that do not suit the options, for which the strategy returns
+// InvalidArgument, are left out; some have to suit. Returns the first failure in one line: what was checked, on
 // what, and what differs.
 absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks);
 

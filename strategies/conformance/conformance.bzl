@@ -1,0 +1,24 @@
+"""Conformance tests of strategy plugins."""
+
+load("@rules_cc//cc:defs.bzl", "cc_test")
+
+def strategy_conformance_test(name, plugin, options = [""], models = [], size = "medium", **kwargs):
+    """Makes a test that checks a plugin with each set of options.
+
+    Args:
+      name: of the test.
+      plugin: the label of the plugin, NAME.so.
+      options: sets of options, "name=value,..." each; "" are the defaults.
+      models: names of the models to check it on; none: all.
+      size: of the test.
+      **kwargs: what else a cc_test takes.
+    """
+    flags = ["--models=" + ",".join(models)] if models else []
+    cc_test(
+        name = name,
+        size = size,
+        args = flags + ["$(location %s)" % plugin] + ["'%s'" % option for option in options],
+        data = [plugin],
+        deps = ["//strategies/conformance:main"],
+        **kwargs
+    )

@@ -1,0 +1,62 @@
+// Plugins that are wrong in one way are found out, by a message that says what they did.
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "strategies/conformance/check_strategy.h"
+#include "strategies/host/plugin.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string Check(const std::string& fault, const std::string& model = "gpt_odd") {
+  const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
+  EXPECT_TRUE(plugin.ok()) << plugin.status();
+  StrategyChecks checks;
+  checks.options = {"fault=" + fault};
+  checks.models = {model};
+  checks.ranks = {1, 2, 3};
+  checks.steps = 3;
+  return std::string(CheckStrategy(*plugin, checks).message());
+}
+
+TEST(FaultyTest, WithoutAFaultItPasses) { EXPECT_EQ(Check("none"), ""); }
+
+TEST(FaultyTest, BytesThatAreEstimatedWrongly) {
+  EXPECT_THAT(Check("fewer_bytes"), HasSubstr("its estimate says"));
+  EXPECT_THAT(Check("fewer_calls"), HasSubstr("its estimate says"));
+  EXPECT_THAT(Check("less_memory"), HasSubstr("bytes of memory at the peak"));
+}
+
+TEST(FaultyTest, GradientsThatAreReducedTwiceOrWrongly) {
+  EXPECT_THAT(Check("reduce_twice"), HasSubstr("training differs from one process in"));
+  EXPECT_THAT(Check("reduce_wrongly"), HasSubstr("training differs from one process in"));
+}
+
+TEST(FaultyTest, MemoryThatIsFreedTooEarly) {
+  EXPECT_THAT(Check("share_bytes"), HasSubstr("bytes"));
+}
+
+TEST(FaultyTest, CollectivesInAnotherOrderOnOneRank) {
+  EXPECT_THAT(Check("reorder"), HasSubstr("compiles another program"));
+}
+
+TEST(FaultyTest, APassThatReturnsNoProgram) {
+  EXPECT_THAT(Check("no_program"), HasSubstr("pass 'no_program' of strategy faulty"));
+}
+
+TEST(FaultyTest, PlansThatDiffer) {
+  EXPECT_THAT(Check("random"), HasSubstr("another Plan for the same request"));
+}
+
+TEST(FaultyTest, PlansThatCannotBeRun) {
+  EXPECT_THAT(Check("unknown_path"), HasSubstr("no.such.path"));
+  EXPECT_THAT(Check("no_mesh"), HasSubstr("mesh"));
+  EXPECT_THAT(Check("throw"), HasSubstr("threw an exception: the strategy is broken"));
+  EXPECT_THAT(Check("refuse"), HasSubstr("suit none of the models"));
+}
+
+}  // namespace
+}  // namespace tessera

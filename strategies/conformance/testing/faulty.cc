@@ -1,0 +1,187 @@
+// A data parallel strategy with a fault that the option names, which the checks must find.
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "strategies/api/kit.h"
+
+namespace tessera::strategy {
+namespace {
+
+using Instruction = ProgramProto::Instruction;
+
+bool IsCollective(const Instruction& instruction) {
+  return instruction.kind() == Instruction::COLLECTIVE;
+}
+
+// Reduces the first large gradient a second time, so that its updates read the sum of sums.
+void ReduceTwice(ProgramProto& program) {
+  for (int i = 0; i < program.instructions_size(); ++i) {
+    if (!IsCollective(program.instructions(i)) || program.instructions(i).phase() == 0) continue;
+    Instruction again = program.instructions(i);
+    const int32_t first = again.outputs(0), second = program.values_size();
+    ProgramProto::Value value = program.values(first);
+    if (value.within() >= 0) continue;
+    ProgramProto::Buffer buffer = program.buffers(value.buffer());
+    value.set_path(value.path() + ".again");
+    value.set_buffer(program.buffers_size());
+    buffer.set_path(buffer.path() + ".again");
+    again.set_path(again.path() + ".again");
+    again.set_inputs(0, first);
+    again.set_outputs(0, second);
+    for (int32_t id = 0; id < program.values_size(); ++id) {
+      ProgramProto::Value& view = *program.mutable_values(id);
+      if (view.within() != first) continue;
+      view.set_within(second);
+      view.set_buffer(value.buffer());
+    }
+    for (int j = i + 1; j < program.instructions_size(); ++j) {
+      for (int32_t& input : *program.mutable_instructions(j)->mutable_inputs()) {
+        if (input == first) input = second;
+      }
+    }
+    *program.add_values() = value;
+    *program.add_buffers() = buffer;
+    *program.add_instructions() = again;
+    for (int j = program.instructions_size() - 1; j > i + 1; --j) {
+      program.mutable_instructions()->SwapElements(j, j - 1);
+    }
+    return;
+  }
+}
+
+// Takes the largest instead of the sum.
+void ReduceWrongly(ProgramProto& program) {
+  for (ProgramProto::Collective& collective : *program.mutable_collectives()) {
+    collective.set_reduction(ProgramProto::Collective::MAX);
+  }
+}
+
+// Puts what a kernel makes into the bytes of what it reads.
+void ShareBytes(ProgramProto& program) {
+  for (const Instruction& instruction : program.instructions()) {
+    if (instruction.kind() != Instruction::KERNEL || instruction.inputs_size() < 2) continue;
+    const ProgramProto::Value& read = program.values(instruction.inputs(1));
+    ProgramProto::Value& made = *program.mutable_values(instruction.outputs(0));
+    const bool fits =
+        program.buffers(read.buffer()).bytes() >= program.buffers(made.buffer()).bytes();
+    if (!fits || read.within() >= 0 || made.within() >= 0) continue;
+    made.set_buffer(read.buffer());
+    made.set_offset(0);
+    return;
+  }
+}
+
+// Moves the last collective before the one that precedes it, on every second rank that asks.
+void Reorder(ProgramProto& program) {
+  static std::atomic<int> calls{0};
+  if (calls++ % 4 < 2) return;  // two Programs a rank
+  std::vector<int> collectives;
+  for (int i = 0; i < program.instructions_size(); ++i) {
+    if (IsCollective(program.instructions(i))) collectives.push_back(i);
+  }
+  if (collectives.size() < 2) return;
+  const int last = collectives.back(), before = collectives[collectives.size() - 2];
+  Instruction delayed = program.instructions(before);
+  for (int i = before; i < last; ++i) {
+    program.mutable_instructions()->SwapElements(i, i + 1);
+  }
+}
+
+class Faulty : public Strategy {
+ public:
+  absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
+    const std::string& fault = request.Text("fault");
+    if (fault == "throw") throw std::runtime_error("the strategy is\nbroken");
+    if (fault == "refuse") return absl::InvalidArgumentError("no such thing");
+    if (fault == "infeasible") return absl::ResourceExhaustedError("needs at least 17 B");
+    if (fault == "hang" || fault == "hang_with_plan") return Hang(fault == "hang_with_plan", host);
+    absl::StatusOr<Plan> plan = DataParallel(host);
+    if (!plan.ok()) return plan;
+    Stage& stage = *plan->mutable_stages(0);
+    static std::atomic<int> calls{0};
+    if (fault == "no_mesh") stage.clear_mesh();
+    if (fault == "unknown_path") stage.mutable_store(0)->set_path("no.such.path");
+    if (fault == "random" && calls++ % 2 == 1) stage.add_pass()->set_name("bucket_gradients");
+    if (fault == "reduce_twice" || fault == "reduce_wrongly" || fault == "share_bytes" ||
+        fault == "reorder" || fault == "no_program") {
+      PassChoice& pass = *stage.add_pass();
+      pass.set_name(fault);
+      pass.set_plugin("faulty");
+      pass.set_plugin_version("1.0");
+    }
+    return plan;
+  }
+
+  absl::StatusOr<StepCost> Estimate(const Request& request, const Plan& plan, Host& host) override {
+    Plan without = plan;
+    without.mutable_stages(0)->clear_pass();
+    absl::StatusOr<StepCost> cost = host.Lower(without);
+    if (!cost.ok()) return cost;
+    const std::string& fault = request.Text("fault");
+    if (fault == "fewer_bytes" && cost->collectives_size() > 0) {
+      cost->mutable_collectives(0)->set_bytes(cost->collectives(0).bytes() / 2);
+    }
+    if (fault == "fewer_calls" && cost->collectives_size() > 0) {
+      cost->mutable_collectives(0)->set_calls(cost->collectives(0).calls() - 1);
+    }
+    if (fault == "less_memory") cost->set_peak_bytes(cost->peak_bytes() - 64);
+    return cost;
+  }
+
+  absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) override {
+    ProgramProto program = request.program();
+    if (request.name() == "reduce_twice") ReduceTwice(program);
+    if (request.name() == "reduce_wrongly") ReduceWrongly(program);
+    if (request.name() == "share_bytes") ShareBytes(program);
+    if (request.name() == "reorder") Reorder(program);
+    if (request.name() == "no_program" && program.instructions_size() > 0) {
+      program.mutable_instructions(0)->add_inputs(1 << 20);
+    }
+    return program;
+  }
+
+ private:
+  static absl::StatusOr<Plan> DataParallel(Host& host) {
+    absl::StatusOr<RunGraphs> graphs = host.Graphs();
+    if (!graphs.ok()) return graphs.status();
+    Plan plan;
+    Stage& stage = *plan.add_stages();
+    stage.add_mesh()->set_name("data");
+    SplitBatch(DescribeModel(*graphs), {"data"}, stage);
+    return plan;
+  }
+
+  // Never returns, whatever the host says.
+  static absl::StatusOr<Plan> Hang(bool report, Host& host) {
+    absl::StatusOr<Plan> plan = DataParallel(host);
+    Progress progress;
+    if (plan.ok() && report) *progress.mutable_best() = *plan;
+    progress.set_fraction(0.5);
+    progress.set_message("half done");
+    host.Report(progress);
+    while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+};
+
+}  // namespace
+
+TESSERA_STRATEGY(Faulty, {
+                             .name = "faulty",
+                             .version = "1.0",
+                             .summary = "data parallel, with a fault",
+                             .options = {{"fault", "text", "none", "what is wrong"},
+                                         {"size", "bytes", "1KiB", "an option of bytes"},
+                                         {"choice", "a|b", "a", "an option of choices"},
+                                         {"count", "int", "3", "an option of a whole number"},
+                                         {"share", "number", "0.5", "an option of a number"},
+                                         {"on", "bool", "no", "an option of yes or no"}},
+                             .passes = {"reduce_twice", "reduce_wrongly", "share_bytes", "reorder",
+                                        "no_program"},
+                         });
+
+}  // namespace tessera::strategy
