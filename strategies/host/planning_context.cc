@@ -54,7 +54,10 @@ absl::StatusOr<Mesh> MeshOf(const google::protobuf::RepeatedPtrField<MeshAxis>& 
 // The types of a rank's padded parts of an operator's inputs, then of its outputs.
 absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op& op,
                                                    const std::string& signature, const Mesh& mesh) {
-  ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(signature, mesh));
+  AxisUses uses(mesh.num_axes());  // "" is B along all axes
+  if (!signature.empty()) {
+    ASSIGN_OR_RETURN(uses, ParseAxisUses(signature, mesh));
+  }
   std::vector<TensorType> types = graph.TypesOf(op.inputs);
   for (const TensorType& type : graph.TypesOf(op.outputs)) types.push_back(type);
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {

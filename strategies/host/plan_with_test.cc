@@ -1,0 +1,208 @@
+// What a plugin may do wrong while it plans, and what the host's services say.
+#include "strategies/host/plan_with.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/cost/cluster.h"
+#include "core/graph/graph.h"
+#include "core/kernels/cpu/backend.h"
+#include "core/ops/ops.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "strategies/host/option_values.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// y = x w, of 8 rows.
+std::vector<Graph> SmallGraphs() {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {8, 4}}, /*batch_dim=*/0);
+  const Tensor w = graph.Parameter("w", {4, 6}, Initializer::Constant(1));
+  graph.SetOutput("y", MatMul(x, w));
+  EXPECT_TRUE(graph.status().ok()) << graph.status();
+  std::vector<Graph> graphs;
+  graphs.push_back(std::move(graph));
+  return graphs;
+}
+
+class PlanWithTest : public testing::Test {
+ protected:
+  PlanWithTest() : backend_(MakeCpuBackend(1)) {
+    const Cluster cluster = ClusterOfMachine("test", MachineRates());
+    context_ = std::make_shared<const PlanningContext>(
+        SmallGraphs(), PlanningFor{backend_.get(), 2, cluster, SiteOnCluster(cluster, 2)});
+    options_.limit = std::chrono::seconds(30);
+    options_.grace = std::chrono::milliseconds(50);
+  }
+
+  absl::StatusOr<StrategyPlan> Plan(const std::string& fault) {
+    const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
+    EXPECT_TRUE(plugin.ok()) << plugin.status();
+    strategy::PlanRequest request;
+    request.set_ranks(2);
+    const auto values = ReadOptions(*plugin, {"fault=" + fault});
+    EXPECT_TRUE(values.ok()) << values.status();
+    for (const auto& [name, value] : *values) (*request.mutable_options())[name] = value;
+    return PlanWith(*plugin, request, context_, options_);
+  }
+
+  std::string Error(const std::string& fault) {
+    return std::string(Plan(fault).status().message());
+  }
+
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<const PlanningContext> context_;
+  PluginCallOptions options_;
+};
+
+TEST_F(PlanWithTest, ReturnsThePlan) {
+  const auto made = Plan("none");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->plan.stages(0).store(0).path(), "x");
+  EXPECT_EQ(made->plan.stages(0).store(0).layout(), "data: S(0)");
+  EXPECT_TRUE(made->notes.empty());
+}
+
+TEST_F(PlanWithTest, ErrorsNameTheStrategy) {
+  EXPECT_EQ(Error("throw"), "strategy faulty: threw an exception: the strategy is broken");
+  EXPECT_EQ(Error("refuse"), "strategy faulty: no such thing");
+  EXPECT_EQ(Error("infeasible"), "strategy faulty: needs at least 17 B");
+  EXPECT_THAT(Error("no_mesh"), HasSubstr("strategy faulty: its Plan cannot be run: the Plan has "
+                                          "no mesh"));
+}
+
+TEST_F(PlanWithTest, APluginThatTakesTooLongIsLeftBehind) {
+  options_.limit = std::chrono::milliseconds(100);
+  std::vector<std::string> lines;
+  options_.progress = [&](double, const std::string& line) { lines.push_back(line); };
+  EXPECT_EQ(Error("hang"),
+            "strategy faulty: planning took longer than 100 ms, and it has reported no Plan so "
+            "far; allow it more time");
+  EXPECT_THAT(lines, ElementsAre("half done"));
+  const auto made = Plan("hang_with_plan");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->plan.stages(0).store_size(), 1);
+  EXPECT_THAT(made->notes, ElementsAre(HasSubstr("its best Plan so far is used")));
+}
+
+TEST_F(PlanWithTest, TheUserMayStopIt) {
+  options_.stop = [] { return true; };
+  EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
+}
+
+// A plugin that returns what `result` says, by code and bytes.
+struct Canned {
+  int32_t code = TESSERA_OK;
+  std::string bytes;
+};
+int32_t PutCanned(const TesseraStrategy* self, const TesseraHost*, const char*, size_t,
+                  const TesseraSink* sink) {
+  const Canned& canned = *static_cast<Canned*>(self->state);
+  sink->put(sink->state, canned.bytes.data(), canned.bytes.size());
+  return canned.code;
+}
+
+TEST_F(PlanWithTest, ResultsThatAreNoPlans) {
+  Canned canned;
+  TesseraStrategy table = {};
+  table.struct_size = sizeof(TesseraStrategy);
+  table.major = TESSERA_STRATEGY_MAJOR;
+  table.state = &canned;
+  table.name = "canned";
+  table.version = table.summary = "";
+  table.plan = PutCanned;
+  const auto plugin = Plugin::FromTable(&table, "canned.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  const auto error = [&](int32_t code, const std::string& bytes) {
+    canned = {code, bytes};
+    return std::string(PlanWith(*plugin, {}, context_, options_).status().message());
+  };
+  EXPECT_EQ(error(TESSERA_OK, "nonsense"), "strategy canned: returned 8 bytes that are no Plan");
+  class Plan plan;
+  plan.add_stages()->add_mesh()->set_name("data");
+  const std::string bytes = plan.SerializeAsString();
+  EXPECT_EQ(error(TESSERA_OK, bytes), "");
+  EXPECT_THAT(error(TESSERA_OK, bytes.substr(0, bytes.size() - 1)), HasSubstr("are no Plan"));
+  EXPECT_EQ(error(-7, ""), "strategy canned: failed with code -7 and no message");
+  EXPECT_EQ(error(TESSERA_INVALID, "two\nlines\x01"), "strategy canned: two lines ");
+  plan.add_stages();
+  EXPECT_THAT(error(TESSERA_OK, plan.SerializeAsString()), HasSubstr("has 2 stages"));
+}
+
+TEST_F(PlanWithTest, TheContextAnswers) {
+  strategy::DescribeOperators describe;
+  describe.set_graph("train");
+  const auto operators = context_->Describe(describe);
+  ASSERT_TRUE(operators.ok()) << operators.status();
+  ASSERT_EQ(operators->operators_size(), 1);
+  EXPECT_EQ(operators->operators(0).path(), "matmul");
+  EXPECT_EQ(operators->operators(0).flops(), 2.0 * 8 * 4 * 6);
+  EXPECT_THAT(operators->operators(0).signatures(), testing::Contains("S(0), B -> S(0)"));
+  describe.add_paths("matmull");
+  EXPECT_THAT(context_->Describe(describe).status().message(), HasSubstr("no operator 'matmull'"));
+  describe.set_graph("trane");
+  EXPECT_THAT(context_->Describe(describe).status().message(), HasSubstr("did you mean 'train'"));
+
+  strategy::PriceOperators price;
+  price.set_graph("train");
+  price.add_mesh()->set_name("data");
+  price.add_uses()->set_path("matmul");
+  price.add_uses()->set_path("matmul");
+  price.mutable_uses(1)->set_signature("data: S(0), B -> S(0)");
+  const auto prices = context_->Price(price);
+  ASSERT_TRUE(prices.ok()) << prices.status();
+  EXPECT_LT(prices->seconds(1), prices->seconds(0));
+  price.mutable_uses(1)->set_signature("data: S(0) -> S(0)");
+  EXPECT_THAT(context_->Price(price).status().message(), HasSubstr("has 2 inputs and 1 outputs"));
+
+  strategy::PriceCollectives collectives;
+  collectives.add_mesh()->set_name("data");
+  for (const int64_t elements : {1000, 1000000}) {
+    auto& call = *collectives.add_calls();
+    call.set_elements(elements);
+    call.add_mesh_axes("data");
+  }
+  const auto seconds = context_->Price(collectives);
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_GT(seconds->seconds(0), 0);
+  EXPECT_GT(seconds->seconds(1), seconds->seconds(0));
+  collectives.mutable_calls(0)->set_mesh_axes(0, "model");
+  EXPECT_FALSE(context_->Price(collectives).ok());
+
+  strategy::PriceRedistributions changes;
+  changes.add_mesh()->set_name("data");
+  auto& change = *changes.add_changes();
+  change.mutable_type()->add_shape(1000);
+  change.set_from("data: P");
+  change.set_to("data: B");
+  EXPECT_GT(context_->Price(changes)->seconds(0), 0);
+  change.set_from("data: B");
+  EXPECT_EQ(context_->Price(changes)->seconds(0), 0);
+}
+
+TEST_F(PlanWithTest, CandidatesAreLowered) {
+  strategy::LowerPlans request;
+  class Plan& good = *request.add_plans();
+  good.add_stages()->add_mesh()->set_name("data");
+  StoreChoice& store = *good.mutable_stages(0)->add_store();
+  store.set_path("x");
+  store.set_layout("data: S(0)");
+  *request.add_plans() = good;
+  request.mutable_plans(1)->mutable_stages(0)->mutable_store(0)->set_path("z");
+  const strategy::LoweredPlans lowered = context_->Lower(request);
+  ASSERT_EQ(lowered.plans_size(), 2);
+  EXPECT_EQ(lowered.plans(0).error(), "");
+  EXPECT_GE(lowered.plans(0).cost().peak_bytes(), 4 * (4 * 4 + 4 * 6 + 4 * 6));
+  EXPECT_GT(lowered.plans(0).cost().step_seconds(), 0);
+  EXPECT_THAT(lowered.plans(1).error(), HasSubstr("'z'"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,181 @@
+// Plugins that are no plugins, or not of this version, and the values of options.
+#include "strategies/host/plugin.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "strategies/host/find_plugin.h"
+#include "strategies/host/option_values.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kFaulty[] = "strategies/conformance/testing/faulty.so";
+
+std::string LoadError(const std::string& path) {
+  const auto plugin = Plugin::Load(path);
+  EXPECT_FALSE(plugin.ok()) << path;
+  const std::string message(plugin.status().message());
+  EXPECT_THAT(message, HasSubstr(path));
+  EXPECT_THAT(message, Not(HasSubstr("\n")));
+  return message;
+}
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  return path;
+}
+
+TEST(PluginTest, FilesThatAreNoPlugins) {
+  EXPECT_THAT(LoadError("/no/such/plugin.so"), HasSubstr("cannot load the strategy plugin"));
+  EXPECT_THAT(LoadError(WriteFile("text.so", "not a library")), HasSubstr("cannot load"));
+  EXPECT_THAT(LoadError(WriteFile("empty.so", "")), HasSubstr("cannot load"));
+  EXPECT_THAT(LoadError("strategies/host/testing/no_symbol.so"),
+              HasSubstr("does not export `tessera_strategy`"));
+}
+
+int32_t NoPlan(const TesseraStrategy*, const TesseraHost*, const char*, size_t,
+               const TesseraSink*) {
+  return TESSERA_INTERNAL;
+}
+
+TesseraStrategy Table() {
+  TesseraStrategy table = {};
+  table.struct_size = sizeof(TesseraStrategy);
+  table.major = TESSERA_STRATEGY_MAJOR;
+  table.name = "good_1";
+  table.version = "1.0";
+  table.summary = "";
+  table.plan = NoPlan;
+  return table;
+}
+
+std::string TableError(const TesseraStrategy& table) {
+  const auto plugin = Plugin::FromTable(&table, "x.so");
+  EXPECT_FALSE(plugin.ok());
+  return std::string(plugin.status().message());
+}
+
+TEST(PluginTest, TablesThatAreMalformed) {
+  EXPECT_TRUE(Plugin::FromTable(new TesseraStrategy(Table()), "x.so").ok());
+  EXPECT_THAT(Plugin::FromTable(nullptr, "x.so").status().message(), HasSubstr("returned null"));
+  TesseraStrategy table = Table();
+  table.major = 2;
+  EXPECT_THAT(TableError(table), HasSubstr("built for version 2.0 of the strategy interface, and "
+                                           "this is version 1.0"));
+  table = Table();
+  table.struct_size = 40;
+  EXPECT_THAT(TableError(table), HasSubstr("its table has 40 bytes"));
+  table = Table();
+  table.name = "Bad Name";
+  EXPECT_THAT(TableError(table), HasSubstr("its name is 'Bad Name'"));
+  table = Table();
+  table.summary = "two\nlines";
+  EXPECT_THAT(TableError(table), HasSubstr("its summary is not one line"));
+  table = Table();
+  table.version = nullptr;
+  EXPECT_THAT(TableError(table), HasSubstr("its version is null"));
+  table = Table();
+  table.plan = nullptr;
+  EXPECT_THAT(TableError(table), HasSubstr("no function `plan`"));
+  table = Table();
+  table.pass_count = 1;
+  EXPECT_THAT(TableError(table), HasSubstr("no function `run_pass`"));
+  table = Table();
+  table.option_count = size_t{1} << 60;
+  EXPECT_THAT(TableError(table), HasSubstr("null, or more than"));
+}
+
+// A later minor version has more members, which this version does not read.
+TEST(PluginTest, ATableOfALaterMinorVersion) {
+  TesseraStrategy table = Table();
+  table.struct_size += 64;
+  table.minor = 7;
+  EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
+}
+
+std::string OptionError(TesseraOption option) {
+  const TesseraOption* const options[] = {&option};
+  TesseraStrategy table = Table();
+  table.options = options;
+  table.option_count = 1;
+  return TableError(table);
+}
+
+TEST(PluginTest, OptionsThatAreMalformed) {
+  const size_t size = sizeof(TesseraOption);
+  EXPECT_THAT(OptionError({8, "a", "int", "1", ""}), HasSubstr("an option is null or smaller"));
+  EXPECT_THAT(OptionError({size, "a-b", "int", "1", ""}), HasSubstr("option's name is 'a-b'"));
+  EXPECT_THAT(OptionError({size, "a", "float", "1", ""}), HasSubstr("unknown type 'float'"));
+  EXPECT_THAT(OptionError({size, "a", "int", "x", ""}),
+              HasSubstr("option a is 'x', and has to be a whole number"));
+}
+
+OptionValues Values(const std::vector<std::string>& settings) {
+  const auto plugin = Plugin::Load(kFaulty);
+  EXPECT_TRUE(plugin.ok()) << plugin.status();
+  const auto values = ReadOptions(*plugin, settings);
+  EXPECT_TRUE(values.ok()) << values.status();
+  return values.ok() ? *values : OptionValues();
+}
+
+TEST(PluginTest, OptionsHaveDefaultsAndAreNormalised) {
+  EXPECT_EQ(Values({}), (OptionValues{{"choice", "a"},
+                                      {"count", "3"},
+                                      {"fault", "none"},
+                                      {"on", "false"},
+                                      {"share", "0.5"},
+                                      {"size", "1024"}}));
+  EXPECT_EQ(Values({"on=yes", "size=2MiB", "choice=b", "fault=x=y"}),
+            (OptionValues{{"choice", "b"},
+                          {"count", "3"},
+                          {"fault", "x=y"},
+                          {"on", "true"},
+                          {"share", "0.5"},
+                          {"size", "2097152"}}));
+}
+
+TEST(PluginTest, OptionsThatDoNotFit) {
+  const auto plugin = Plugin::Load(kFaulty);
+  ASSERT_TRUE(plugin.ok());
+  const auto error = [&](const std::string& setting) {
+    return std::string(ReadOptions(*plugin, {setting}).status().message());
+  };
+  EXPECT_EQ(error("conut=1"),
+            "strategy faulty has no option 'conut'; it has fault, size, choice, count, share, on; "
+            "did you mean 'count'?");
+  EXPECT_EQ(error("count"),
+            "strategy option 'count' has no value: write count=..., a whole number");
+  EXPECT_EQ(error("count=1.5"), "option count is '1.5', and has to be a whole number");
+  EXPECT_EQ(error("on=maybe"), "option on is 'maybe', and has to be yes or no");
+  EXPECT_EQ(error("share=inf"), "option share is 'inf', and has to be a number");
+  EXPECT_EQ(error("size=-1"), "option size is '-1', and has to be a size such as 25MiB");
+  EXPECT_EQ(error("choice=c"), "option choice is 'c', and has to be one of a, b");
+  EXPECT_EQ(ReadOptions(*plugin, {"on=yes", "on=no"}).status().message(),
+            "strategy option on is set twice");
+}
+
+TEST(FindPluginTest, NamesAndPaths) {
+  const auto found = FindPlugin(kFaulty, "");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, kFaulty);
+  EXPECT_THAT(FindPlugin("./no.so", "").status().message(),
+              HasSubstr("there is no strategy plugin ./no.so"));
+  EXPECT_THAT(FindPlugin("dpp", "").status().message(), HasSubstr("did you mean 'ddp'?"));
+  setenv("TESSERA_STRATEGY_PATH", "/nowhere:strategies/conformance/testing", 1);
+  const auto by_name = FindPlugin("faulty", "");
+  EXPECT_TRUE(by_name.ok()) << by_name.status();
+  unsetenv("TESSERA_STRATEGY_PATH");
+}
+
+}  // namespace
+}  // namespace tessera
