@@ -1,5 +1,6 @@
 // Every preset of every model is complete and makes a model of the size that its name says.
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,7 @@
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
-#include "models/gpt/gpt.h"
-#include "models/mlp/mlp.h"
+#include "models/models.h"
 
 namespace tessera {
 namespace {
@@ -25,7 +25,7 @@ struct NamedPreset {
 
 std::vector<NamedPreset> AllPresets() {
   std::vector<NamedPreset> all;
-  for (const ModelDefinition* model : {&GptDefinition(), &MlpDefinition()}) {
+  for (const ModelDefinition* model : AllModels()) {
     for (const Preset& preset : model->presets) all.push_back({model, preset});
   }
   return all;
@@ -136,9 +136,20 @@ TEST(PresetParametersTest, Gpt3HasTheSizesOfItsTable) {
   }
 }
 
+TEST(ModelNamesTest, AreThoseOfTheFoldersAndDiffer) {
+  std::set<std::string> names;
+  for (const ModelDefinition* model : AllModels()) {
+    EXPECT_TRUE(names.insert(model->name).second) << model->name;
+    const std::string package = model->default_config->GetDescriptor()->file()->name();
+    EXPECT_EQ(package, absl::StrCat("models/", model->name, "/", model->name, ".proto"));
+  }
+}
+
 TEST(PresetNamesTest, TheDefaultIsTiny) {
-  EXPECT_EQ(GptDefinition().presets.front().name, "tiny");
-  EXPECT_EQ(MlpDefinition().presets.front().name, "tiny");
+  for (const ModelDefinition* model : AllModels()) {
+    ASSERT_FALSE(model->presets.empty()) << model->name;
+    EXPECT_EQ(model->presets.front().name, "tiny") << model->name;
+  }
 }
 
 }  // namespace

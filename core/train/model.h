@@ -63,7 +63,7 @@ struct Preset {
   std::string text;  // a RunConfig in protobuf's text form
 };
 
-// A model as tools see it. The library of models/X defines ThisModel().
+// A model as tools see it. models/models.h lists all models.
 struct ModelDefinition {
   std::string name;                                 // "gpt"
   const google::protobuf::Message* default_config;  // of the model's own message type
@@ -73,9 +73,6 @@ struct ModelDefinition {
   // For --help: a setting that fits the default preset, "model.layers=6".
   std::string example = "";
 };
-
-// Defined by the one model that a program is linked with.
-const ModelDefinition& ThisModel();
 
 }  // namespace tessera
 

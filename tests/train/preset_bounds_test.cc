@@ -13,13 +13,14 @@
 #include "core/train/model.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
+#include "models/models.h"
 
 namespace tessera {
 namespace {
 
 // The state of a preset, as a checkpoint names it.
-std::vector<StateEntry> StateOf(const ConfigEditor& config) {
-  const auto model = ThisModel().create(config.model());
+std::vector<StateEntry> StateOf(const ModelDefinition& definition, const ConfigEditor& config) {
+  const auto model = definition.create(config.model());
   EXPECT_TRUE(model.ok()) << model.status();
   const auto graph = RecordTrain(**model, config.config());
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -31,13 +32,21 @@ std::vector<StateEntry> StateOf(const ConfigEditor& config) {
   return entries;
 }
 
+std::vector<std::pair<const ModelDefinition*, Preset>> AllPresets() {
+  std::vector<std::pair<const ModelDefinition*, Preset>> all;
+  for (const ModelDefinition* definition : AllModels()) {
+    for (const Preset& preset : definition->presets) all.push_back({definition, preset});
+  }
+  return all;
+}
+
 TEST(PresetBoundsTest, TextsOfEveryPresetAreAThirtiethOfTheirBounds) {
   size_t manifest_bytes = 0, header_bytes = 0, config_bytes = 0;
-  for (const Preset& preset : ThisModel().presets) {
-    ConfigEditor config(RunConfig(), *ThisModel().default_config);
+  for (const auto& [definition, preset] : AllPresets()) {
+    ConfigEditor config(RunConfig(), *definition->default_config);
     ASSERT_TRUE(config.MergeText(preset.text, preset.name).ok());
     Manifest manifest;
-    manifest.state = StateOf(config);
+    manifest.state = StateOf(*definition, config);
     manifest.files = {{"parameters.safetensors", 0, ""}};
     for (const StateEntry& entry : manifest.state) {
       manifest.shards.push_back({FullShard(entry.type.shape)});

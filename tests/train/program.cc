@@ -50,14 +50,14 @@ std::string NewPath(const std::string& name) {
   _exit(127);
 }
 
-std::string ProgramPath(const std::string& name) {
-  return fs::absolute("tests/train/" + name).string();
+std::string ProgramOf(const std::string& model) {
+  return fs::absolute("models/" + model + "/train").string();
 }
 
 }  // namespace
 
-std::string GptProgram() { return ProgramPath("train_gpt"); }
-std::string MlpProgram() { return ProgramPath("train_mlp"); }
+std::string GptProgram() { return ProgramOf("gpt"); }
+std::string MlpProgram() { return ProgramOf("mlp"); }
 
 std::vector<std::string> TinyFlags() {
   return {"--set=model.layers=1,model.heads=2,model.channels=8,model.context=16",

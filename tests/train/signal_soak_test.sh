@@ -1,3 +1,3 @@
 #!/bin/bash
 # The short form of signal_soak.
-exec tests/train/signal_soak 3 tests/train/train_gpt
+exec tests/train/signal_soak 3 models/gpt/train

@@ -2,24 +2,25 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 
-def tessera_train(name, model, **kwargs):
+def tessera_train(name, srcs, model, **kwargs):
     """Makes a program that trains a model.
 
     Args:
       name: of the cc_binary.
-      model: a library that defines tessera::ThisModel() (core/train/model.h).
+      srcs: a main function that calls tessera::TrainMain with the model's definition.
+      model: the library of the model.
       **kwargs: what else a cc_binary takes.
     """
     cc_binary(
         name = name,
+        srcs = srcs,
         data = [
             "//strategies:plugins",
             "//third_party/bible_kjv:text",
         ],
         deps = [
-            # The main function asks for the model, so it stands before it on the linker's line.
-            "//tools/train:main",
             model,
+            "//tools/train:train_main",
         ],
         **kwargs
     )

@@ -1,21 +1,17 @@
 #include "tools/train/train_main.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
-#include "collectives/fake/fake.h"
 #include "collectives/host_identity.h"
-#include "collectives/rendezvous/environment.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
@@ -31,6 +27,7 @@
 #include "tools/train/help.h"
 #include "tools/train/interrupt.h"
 #include "tools/train/job.h"
+#include "tools/train/job_program.h"
 #include "tools/train/machine_rates.h"
 #include "tools/train/open_run.h"
 #include "tools/train/own_run.h"
@@ -281,81 +278,6 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
                : UseModel(line, std::move(setup));
 }
 
-// One line, even if a library's message has several.
-void PrintError(absl::string_view message) {
-  absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
-}
-
-// A rank that does not report an error lets the one that does end first: a launcher names that one.
-constexpr std::chrono::milliseconds kReporterEndsFirst{400};
-// An error before the ranks are connected is left to rank 0 for so long. mpirun ends the other
-// ranks a second after rank 0 has ended.
-constexpr std::chrono::milliseconds kFirstReports{2000};
-// The rank that reports an error ends no sooner: others that find the same must see that it does.
-constexpr std::chrono::milliseconds kReportHolds{100};
-
-// A signal shows that a rank has ended, and that its launcher ends the others.
-void LetReporterEndFirst() {
-  const auto end = std::chrono::steady_clock::now() + kReporterEndsFirst;
-  while (Interrupted() == 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
-// Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
-// all ranks have, rank 0 reports; an error of one rank is reported by that one, and one that
-// several find at the same time, as the death of another, by the first.
-int EndJob(const absl::Status& error, Job& job) {
-  const Ranks& ranks = job.ranks();
-  const bool reports =
-      IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
-  if (reports) {
-    std::fflush(stdout);
-    const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
-    PrintError(absl::StrCat(rank, error.message()));
-  }
-  job.Leave(error).IgnoreError();
-  if (!reports) {
-    LetReporterEndFirst();
-  } else if (!IsAgreed(error)) {
-    std::this_thread::sleep_for(kReportHolds);
-  }
-  return 1;
-}
-
-// Runs the command line on this rank, and leaves the job.
-absl::StatusOr<int> RunInJob(const CommandLine& line, const std::string& argv0,
-                             const ModelDefinition& definition, Job& job) {
-  absl::StatusOr<int> code = RunRank(line, argv0, definition, job);
-  if (job.ranks().size() == 1) return code;
-  if (!code.ok()) return EndJob(code.status(), job);
-  RETURN_IF_ERROR(job.Leave(absl::OkStatus()));
-  return code;
-}
-
-// Runs the command line on ranks that are threads of this process.
-absl::StatusOr<int> RunThreads(const CommandLine& line, const std::string& argv0,
-                               const ModelDefinition& definition) {
-  std::vector<int> codes(line.launch.nproc, 0);
-  const std::vector<absl::Status> statuses = comm::RunFake(
-      {.ranks = line.launch.nproc, .timeout_seconds = line.job.timeout_seconds},
-      [&](comm::World& world) -> absl::Status {
-        ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::OfThreads(&world));
-        ASSIGN_OR_RETURN(codes[world.rank()], RunInJob(line, argv0, definition, *job));
-        return absl::OkStatus();
-      });
-  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
-  return *std::max_element(codes.begin(), codes.end());
-}
-
-// Ranks that are not connected cannot agree on who reports an error, which is often one of all
-// ranks. Rank 0 reports it and ends, and a launcher then ends the others; if they still run after a
-// while, rank 0 does not have this error.
-void LetFirstRankReport() {
-  const absl::StatusOr<comm::RankEnvironment> environment = comm::ReadRankEnvironment("");
-  if (environment.ok() && environment->rank > 0) std::this_thread::sleep_for(kFirstReports);
-}
-
 absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
                         const ModelDefinition& definition) {
   const absl::StatusOr<CommandLine> parsed = ParseCommandLine(arguments, definition);
@@ -381,25 +303,29 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
   if (line.plan_only) {
     return ShowPlan(line, definition, argv0, std::max({1, line.ranks, line.launch.nproc}));
   }
-  if (RanksAreThreads(line)) return RunThreads(line, argv0, definition);
-  const absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(line.job);
-  if (!job.ok()) {
-    LetFirstRankReport();
-    return job.status();
+  const int threads = RanksAreThreads(line) ? line.launch.nproc : 0;
+  return RunInJob(line.job, threads,
+                  [&](Job& job) { return RunRank(line, argv0, definition, job); });
+}
+
+std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
+                                                     const ModelDefinition& definition) {
+  absl::StatusOr<CommandLine> line = ParseCommandLine(arguments, definition);
+  if (!line.ok() || line->help || line->print_config || line->plan_only ||
+      line->launch.nproc == 0 || RanksAreThreads(*line)) {
+    return std::nullopt;
   }
-  return RunInJob(line, argv0, definition, **job);
+  return std::move(line->launch);
 }
 
 }  // namespace
 
-int TrainMain(const std::string& argv0, const std::vector<std::string>& arguments,
-              const ModelDefinition& definition) {
-  absl::StatusOr<int> code = Run(argv0, arguments, definition);
-  const absl::Status written = OutputStatus();
-  if (code.ok() && !written.ok()) code = written;
-  if (code.ok()) return *code;
-  PrintError(code.status().message());
-  return 1;
+int TrainMain(int argc, char** argv, const ModelDefinition& definition) {
+  return JobMain(
+      argc, argv,
+      {.launch = [&](const auto& arguments) { return RanksToLaunch(arguments, definition); },
+       .run = [&](const auto& argv0,
+                  const auto& arguments) { return Run(argv0, arguments, definition); }});
 }
 
 }  // namespace tessera

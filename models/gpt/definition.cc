@@ -1,7 +1,0 @@
-#include "models/gpt/gpt.h"
-
-namespace tessera {
-
-const ModelDefinition& ThisModel() { return GptDefinition(); }
-
-}  // namespace tessera

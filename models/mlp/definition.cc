@@ -1,7 +1,0 @@
-#include "models/mlp/mlp.h"
-
-namespace tessera {
-
-const ModelDefinition& ThisModel() { return MlpDefinition(); }
-
-}  // namespace tessera
