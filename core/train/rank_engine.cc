@@ -9,12 +9,15 @@
 namespace tessera {
 
 absl::StatusOr<std::unique_ptr<Engine>> MakeRankEngine(CompiledRun run, Backend* backend,
-                                                       Ranks& ranks) {
+                                                       Ranks& ranks, Collectives* collectives) {
   EngineOptions options;
   if (ranks.size() > 1) {
     ASSIGN_OR_RETURN(const Mesh mesh, MeshOfPlan(run.plan, ranks.size()));
     options.rank.rank = ranks.rank();
-    ASSIGN_OR_RETURN(options.rank.collectives, ranks.CollectivesOn(mesh));
+    options.rank.collectives = collectives;
+    if (collectives == nullptr) {
+      ASSIGN_OR_RETURN(options.rank.collectives, ranks.CollectivesOn(mesh));
+    }
     options.allocate = ArenasOf(ranks.world(), backend);
     // Ranks come here at different times, and operations of the world have a time-out.
     RETURN_IF_ERROR(ranks.Barrier());

@@ -4,7 +4,6 @@
 //   ./bazelw build -c opt //tests/plans:step_benchmark
 //   ./bazelw run //tools/launch -- --nproc=2 bazel-bin/tests/plans/step_benchmark
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,14 +22,11 @@
 #include "core/kernels/cpu/backend.h"
 #include "core/posix/available_cores.h"
 #include "core/proto/plan.pb.h"
-#include "core/runtime/engine.h"
-#include "core/runtime/world_memory.h"
 #include "core/status/status_macros.h"
-#include "core/train/batch_inputs.h"
 #include "core/train/compile_ranks.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/programs.h"
-#include "core/train/trainer.h"
+#include "core/train/step_timer.h"
 #include "google/protobuf/text_format.h"
 #include "models/gpt/gpt.h"
 #include "tools/command_line/command_line.h"
@@ -50,57 +46,6 @@ ABSL_FLAG(int, rounds, 11, "timed rounds, whose medians are printed");
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-// Collectives of a Program, some of whose steps do without them.
-class BenchmarkCollectives : public Collectives {
- public:
-  explicit BenchmarkCollectives(Collectives* actual) : actual_(*actual) {}
-
-  absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) override {
-    return actual_.GroupAlong(mesh_axes);
-  }
-  int SizeOf(int group) const override { return actual_.SizeOf(group); }
-  int PositionIn(int group) const override { return actual_.PositionIn(group); }
-
-  StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
-                          void* output) override {
-    if (return_at_once_) return {};
-    if (recording_) started_.push_back({&request, group, input, output});
-    return actual_.Start(request, group, input, output);
-  }
-  absl::Status Wait(const StartedCollective& started) override {
-    return return_at_once_ ? absl::OkStatus() : actual_.Wait(started);
-  }
-
-  // Whether operations return at once, without having done anything.
-  void set_return_at_once(bool value) { return_at_once_ = value; }
-  // Whether operations are recorded, for RunRecorded.
-  void set_recording(bool value) { recording_ = value; }
-
-  // Runs the recorded operations, one after the other.
-  absl::Status RunRecorded() {
-    for (const Call& call : started_) {
-      RETURN_IF_ERROR(
-          actual_.Wait(actual_.Start(*call.request, call.group, call.input, call.output)));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  struct Call {
-    const CollectiveRequest* request;
-    int group;
-    const void* input;
-    void* output;
-  };
-
-  Collectives& actual_;
-  bool return_at_once_ = false;
-  bool recording_ = false;
-  std::vector<Call> started_;
-};
-
 // The part of the batch that a rank computes on: [rows, tokens].
 struct RankBatch {
   int64_t rows = 0, tokens = 0;
@@ -116,79 +61,44 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// One Plan and one shape, on this rank.
-class StepBenchmark {
- public:
-  StepBenchmark(Job& job, Backend* backend) : job_(job), backend_(*backend) {}
+RunConfig ConfigOf(const RankBatch& shape, int ranks) {
+  RunConfig config;
+  config.set_batch(shape.rows * ranks);
+  config.set_sequence(shape.tokens);
+  config.set_steps(1000);
+  config.mutable_optimizer()->set_kind("sgd");
+  config.mutable_optimizer()->set_lr(1e-3);
+  return config;
+}
 
-  absl::StatusOr<Times> Run(const Model& model, const Plan& plan, const RankBatch& shape,
-                            int rounds) {
-    Ranks& ranks = job_.ranks();
-    RunConfig config;
-    config.set_batch(shape.rows * ranks.size());
-    config.set_sequence(shape.tokens);
-    config.set_steps(1000);
-    config.mutable_optimizer()->set_kind("sgd");
-    config.mutable_optimizer()->set_lr(1e-3);
-    ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
-    ASSIGN_OR_RETURN(CompiledRun compiled,
-                     CompileTogether(std::move(graphs), plan, backend_, ranks));
-    ASSIGN_OR_RETURN(const Mesh mesh, MeshOfPlan(compiled.plan, ranks.size()));
-    ASSIGN_OR_RETURN(Collectives* const actual, ranks.CollectivesOn(mesh));
-    BenchmarkCollectives collectives(actual);
-    EngineOptions options;
-    options.rank = {ranks.rank(), &collectives};
-    options.allocate = ArenasOf(ranks.world(), &backend_);
-    RETURN_IF_ERROR(ranks.Barrier());
-    ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                     Engine::Create(std::move(compiled), &backend_, options));
-    ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
-                     SyntheticDataset::Create(model.vocabulary(), 1));
-    Trainer trainer(config, &model, engine.get(), dataset.get(), &ranks);
-    RETURN_IF_ERROR(trainer.Initialise());
-    collectives.set_recording(true);
-    RETURN_IF_ERROR(trainer.Step().status());
-    collectives.set_recording(false);
-    return Time(*engine, trainer, collectives, rounds);
+absl::StatusOr<Times> TimesOfRounds(StepTimer& timer, int rounds) {
+  RETURN_IF_ERROR(timer.RecordStep().status());
+  std::vector<double> steps, computations, communications;
+  for (int round = 0; round <= rounds; ++round) {
+    ASSIGN_OR_RETURN(const double step, timer.Step());
+    ASSIGN_OR_RETURN(const double computation, timer.Computation());
+    ASSIGN_OR_RETURN(const double communication, timer.Communication());
+    if (round == 0) continue;
+    steps.push_back(step);
+    computations.push_back(computation);
+    communications.push_back(communication);
   }
+  return Times{Median(steps), Median(computations), Median(communications)};
+}
 
- private:
-  // The time of the slowest rank. All ranks begin together.
-  template <typename Function>
-  absl::StatusOr<double> TimeOf(const Function& function) {
-    Ranks& ranks = job_.ranks();
-    RETURN_IF_ERROR(ranks.Barrier());
-    const Clock::time_point begin = Clock::now();
-    RETURN_IF_ERROR(function());
-    int64_t nanoseconds = (Clock::now() - begin) / std::chrono::nanoseconds(1);
-    RETURN_IF_ERROR(ranks.Max(absl::MakeSpan(&nanoseconds, 1)));
-    return 1e-9 * static_cast<double>(nanoseconds);
-  }
-
-  absl::StatusOr<Times> Time(Engine& engine, Trainer& trainer, BenchmarkCollectives& collectives,
-                             int rounds) {
-    std::vector<double> steps, computations, communications;
-    for (int round = 0; round <= rounds; ++round) {
-      // A step may write over its inputs.
-      RETURN_IF_ERROR(trainer.SetTrainInputs(engine));
-      ASSIGN_OR_RETURN(const double step, TimeOf([&] { return engine.Run(kTrain); }));
-      RETURN_IF_ERROR(trainer.SetTrainInputs(engine));
-      collectives.set_return_at_once(true);
-      ASSIGN_OR_RETURN(const double computation, TimeOf([&] { return engine.Run(kTrain); }));
-      collectives.set_return_at_once(false);
-      ASSIGN_OR_RETURN(const double communication,
-                       TimeOf([&] { return collectives.RunRecorded(); }));
-      if (round == 0) continue;
-      steps.push_back(step);
-      computations.push_back(computation);
-      communications.push_back(communication);
-    }
-    return Times{Median(steps), Median(computations), Median(communications)};
-  }
-
-  Job& job_;
-  Backend& backend_;
-};
+// Times one Plan and one shape, on this rank.
+absl::StatusOr<Times> TimePlan(const Model& model, const Plan& plan, const RankBatch& shape,
+                               Backend* backend, Ranks& ranks) {
+  const RunConfig config = ConfigOf(shape, ranks.size());
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
+  ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(std::move(graphs), plan, *backend, ranks));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
+                   SyntheticDataset::Create(model.vocabulary(), 1));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<StepTimer> timer,
+      StepTimer::Create({config, &model, dataset.get()}, std::move(compiled), backend, &ranks));
+  return TimesOfRounds(*timer, absl::GetFlag(FLAGS_rounds));
+}
 
 std::vector<FlagGroup> Groups() {
   return {{"What to time",
@@ -259,9 +169,8 @@ absl::Status RunRank(Job& job) {
   for (const std::string& file : absl::GetFlag(FLAGS_plans)) {
     ASSIGN_OR_RETURN(const Plan plan, ReadPlan(file));
     for (const RankBatch& shape : shapes) {
-      StepBenchmark benchmark(job, backend.get());
       ASSIGN_OR_RETURN(const Times times,
-                       benchmark.Run(*model, plan, shape, absl::GetFlag(FLAGS_rounds)));
+                       TimePlan(*model, plan, shape, backend.get(), job.ranks()));
       if (!prints) continue;
       absl::PrintF("%s", RowOf(file.substr(file.rfind('/') + 1), shape, times));
       std::fflush(stdout);

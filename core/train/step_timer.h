@@ -1,0 +1,73 @@
+// Times the training steps of a run on its ranks: the step, its computation alone and its
+// communication alone.
+#ifndef TESSERA_CORE_TRAIN_STEP_TIMER_H_
+#define TESSERA_CORE_TRAIN_STEP_TIMER_H_
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
+#include "core/runtime/engine.h"
+#include "core/train/config/run_config.pb.h"
+#include "core/train/data/dataset.h"
+#include "core/train/model.h"
+#include "core/train/ranks.h"
+#include "core/train/switchable_collectives.h"
+#include "core/train/trainer.h"
+
+namespace tessera {
+
+// A run whose steps are timed.
+struct TimedRun {
+  RunConfig config;
+  const Model* model = nullptr;
+  const Dataset* dataset = nullptr;
+};
+
+// Every rank of a run has a timer, and calls the same methods in the same order. Times are seconds
+// of the slowest rank; all ranks begin together. Not thread-safe.
+class StepTimer {
+ public:
+  // Collective. Makes the engine of `compiled` (of CompileTogether), and initialises its state.
+  // What the pointers point to must outlive the timer, whose end is collective too.
+  static absl::StatusOr<std::unique_ptr<StepTimer>> Create(const TimedRun& run,
+                                                           CompiledRun compiled, Backend* backend,
+                                                           Ranks* ranks);
+
+  Engine& engine() { return *engine_; }
+
+  // Executes the next training step. `result` may be null.
+  absl::StatusOr<double> Step(StepResult* result = nullptr);
+  // Executes the next training step, and records its collectives for Communication.
+  absl::StatusOr<StepResult> RecordStep();
+
+  // Runs the training Program with collectives that return at once. The state of the run is
+  // meaningless afterwards.
+  absl::StatusOr<double> Computation();
+  // Copies the state of the run, and puts the copy back: before and after Computation.
+  absl::Status SetStateAside();
+  absl::Status PutStateBack();
+  // Runs the recorded collectives, one after the other. Their buffers, which may be state of the
+  // run, are overwritten.
+  absl::StatusOr<double> Communication();
+
+ private:
+  StepTimer(const TimedRun& run, Ranks* ranks) : run_(run), ranks_(*ranks) {}
+
+  absl::StatusOr<double> TimeOf(const std::function<absl::Status()>& function);
+
+  const TimedRun run_;
+  Ranks& ranks_;
+  std::unique_ptr<SwitchableCollectives> collectives_;  // null for one rank
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<std::vector<char>> state_;  // by the engine's state, while it is set aside
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_STEP_TIMER_H_

@@ -1,0 +1,26 @@
+#include "core/train/switchable_collectives.h"
+
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+StartedCollective SwitchableCollectives::Start(const CollectiveRequest& request, int group,
+                                               const void* input, void* output) {
+  if (return_at_once_) return {};
+  if (recording_) recorded_.push_back({&request, group, input, output});
+  return actual_.Start(request, group, input, output);
+}
+
+absl::Status SwitchableCollectives::Wait(const StartedCollective& started) {
+  return return_at_once_ ? absl::OkStatus() : actual_.Wait(started);
+}
+
+absl::Status SwitchableCollectives::RunRecorded() {
+  for (const Call& call : recorded_) {
+    RETURN_IF_ERROR(
+        actual_.Wait(actual_.Start(*call.request, call.group, call.input, call.output)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera
