@@ -116,6 +116,7 @@ absl::Status RunPluginPasses(const StagePasses& passes, PluginPasses* plugin_pas
 absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
                                        const StagePasses& passes, PluginPasses* plugin_passes,
                                        KernelChooser& chooser) {
+  RemoveUnreadTransfers(program);
   RunStagePasses(passes, program);
   for (const PassChoice& choice : part.passes()) {
     if (choice.name() == kNoPass) continue;

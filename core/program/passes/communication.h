@@ -13,6 +13,10 @@
 
 namespace tessera {
 
+// Removes collectives and copies of what nothing reads. (Of a parameter whose view every micro-batch
+// reads, lowering gathers the group for the view, and again for each micro-batch.)
+void RemoveUnreadTransfers(Program& program);
+
 // Reduces gradients that are ready one after the other in one all-reduce, as large as `buckets`
 // allows. A bucket is one tensor, in which instructions write the gradients, and of which the
 // reduced ones are views: nothing is copied. A gradient that lies in a buffer with anything else is

@@ -181,6 +181,19 @@ class GatherTest : public CommunicationTest {
   }
 };
 
+TEST_F(BucketTest, WhatNothingReadsIsNotMoved) {
+  TestProgram made = Made();
+  const std::string before = Lines(made.program);
+  // A copy of a gathered value, which nothing reads: neither is needed.
+  Communicate(made, CollectiveOperation::kAllGather, "x", kElements, kGradientStream, 0);
+  const int32_t copied = made.AddValue("copied", F64({2 * kElements}));
+  made.ReplaceReads(made.Value("x.gathered"), made.Value("x"), 1);
+  made.Insert(1, InstructionKind::kCopy, made.Value("x.gathered"), copied, "compute");
+  EXPECT_NE(Lines(made.program), before);
+  RemoveUnreadTransfers(made.program);
+  EXPECT_EQ(Lines(made.program), before);
+}
+
 TEST_F(GatherTest, AGatherRunsBesideTheGroupBefore) {
   TestProgram made = Made();
   EXPECT_EQ(Lines(made.program),

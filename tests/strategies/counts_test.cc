@@ -1,0 +1,141 @@
+// The collectives of a training step under ddp and fsdp: how many, and how large.
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cost/cluster.h"
+#include "core/kernels/cpu/backend.h"
+#include "core/program/compile.h"
+#include "core/train/programs.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "strategies/host/option_values.h"
+#include "strategies/host/plan_with.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kBlocks = 6;
+constexpr int kUnits = kBlocks + 1;  // and the root: embeddings and the last norm
+constexpr int kRanks = 4;
+
+// A number of collectives, and the bytes of their full buffers together.
+struct Count {
+  int64_t calls = 0, bytes = 0;
+};
+
+struct Case {
+  std::string strategy;
+  std::vector<std::string> options;
+  int micro_batches = 1;
+};
+
+// The collectives of a training step of GPT, by operation: of gradients and parameters, of which
+// each has more than one element.
+std::map<CollectiveOperation, Count> CountsOf(const Case& run) {
+  GptConfig model;
+  model.set_layers(kBlocks);
+  model.set_heads(2);
+  model.set_channels(8);
+  model.set_vocabulary(61);
+  model.set_context(8);
+  RunConfig config;
+  config.set_batch(16);
+  config.set_sequence(6);
+  config.set_micro_batches(run.micro_batches);
+  config.mutable_optimizer()->set_kind("sgd");
+  const auto created = CreateGpt(model);
+  EXPECT_TRUE(created.ok()) << created.status();
+  const auto graphs = RecordRun(**created, config, RunParts::kAll);
+  EXPECT_TRUE(graphs.ok()) << graphs.status();
+  const auto plugin = Plugin::Load("strategies/" + run.strategy + "/" + run.strategy + ".so");
+  EXPECT_TRUE(plugin.ok()) << plugin.status();
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  const Cluster cluster = ClusterOfMachine("test", MachineRates());
+  const auto context = std::make_shared<const PlanningContext>(
+      *graphs, PlanningFor{backend.get(), kRanks, cluster, SiteOnCluster(cluster, kRanks)});
+  strategy::PlanRequest request;
+  request.set_ranks(kRanks);
+  request.set_micro_batches(run.micro_batches);
+  const auto values = ReadOptions(*plugin, run.options);
+  EXPECT_TRUE(values.ok()) << values.status();
+  for (const auto& [name, value] : *values) (*request.mutable_options())[name] = value;
+  auto made = PlanWith(*plugin, request, context, {});
+  EXPECT_TRUE(made.ok()) << made.status();
+  PlanPart& part = *made->plan.mutable_stages(0)->add_parts();
+  part.set_graph(kTrain);
+  part.set_micro_batches(run.micro_batches);
+  const auto compiled = CompileRun(*graphs, made->plan, *backend, kRanks);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  std::map<CollectiveOperation, Count> counts;
+  const Program& program = *compiled->FindProgram(kTrain);
+  for (const Instruction& instruction : program.instructions) {
+    if (!program.Communicates(instruction)) continue;
+    const CollectiveRequest& request = program.collectives[instruction.collective];
+    if (request.elements == 1) continue;  // losses, counts and norms
+    Count& count = counts[request.operation];
+    ++count.calls;
+    count.bytes += request.elements * SizeOf(request.dtype);
+  }
+  return counts;
+}
+
+constexpr auto kGather = CollectiveOperation::kAllGather;
+constexpr auto kScatter = CollectiveOperation::kReduceScatter;
+constexpr auto kReduce = CollectiveOperation::kAllReduce;
+
+// Blocks are gathered for each phase, and the root once.
+TEST(CountsTest, FullyShardedGathersTwiceAndReducesOnce) {
+  auto counts = CountsOf({"fsdp", {}});
+  EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
+  EXPECT_EQ(counts[kScatter].calls, kUnits);
+  EXPECT_EQ(counts[kReduce].calls, 0);
+  counts = CountsOf({"fsdp", {"reshard_root=yes"}});
+  EXPECT_EQ(counts[kGather].calls, 2 * kUnits);
+  EXPECT_EQ(counts[kGather].bytes, 2 * counts[kScatter].bytes);
+}
+
+TEST(CountsTest, KeptParametersAreGatheredOnce) {
+  for (const char* option : {"reshard=no", "shard=gradients"}) {
+    auto counts = CountsOf({"fsdp", {option}});
+    EXPECT_EQ(counts[kGather].calls, kUnits) << option;
+    EXPECT_EQ(counts[kScatter].calls, kUnits) << option;
+  }
+}
+
+// Each micro-batch gathers the blocks anew; gradients are added up and reduced once.
+TEST(CountsTest, MicroBatches) {
+  for (const int micro_batches : {2, 4}) {
+    auto counts = CountsOf({"fsdp", {}, micro_batches});
+    EXPECT_EQ(counts[kGather].calls, 2 * kBlocks * micro_batches + 1);
+    EXPECT_EQ(counts[kScatter].calls, kUnits);
+    counts = CountsOf({"fsdp", {"reshard=no"}, micro_batches});
+    EXPECT_EQ(counts[kScatter].calls, kUnits);
+    counts = CountsOf({"ddp", {}, micro_batches});
+    EXPECT_EQ(counts[kReduce].calls, 1);
+  }
+}
+
+// All-reduces the rank's part of the gradients across the replicas.
+TEST(CountsTest, HybridShardingAddsAnAllReduceForEachUnit) {
+  auto counts = CountsOf({"fsdp", {"replicas=2"}});
+  EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
+  EXPECT_EQ(counts[kScatter].calls, kUnits);
+  EXPECT_EQ(counts[kReduce].calls, kUnits);
+  EXPECT_NEAR(counts[kReduce].bytes, counts[kScatter].bytes / 2, 100);
+}
+
+TEST(CountsTest, DataParallelReducesEachGradientOnce) {
+  auto one = CountsOf({"ddp", {}}), each = CountsOf({"ddp", {"bucket_mb=0"}});
+  EXPECT_EQ(one[kReduce].calls, 1);
+  EXPECT_EQ(each[kReduce].calls, 12 * kBlocks + 4);
+  EXPECT_EQ(one[kReduce].bytes, each[kReduce].bytes);
+  EXPECT_EQ(one[kGather].calls + one[kScatter].calls, 0);
+  auto none = CountsOf({"fsdp", {"shard=none"}});
+  EXPECT_EQ(none[kReduce].bytes, one[kReduce].bytes);
+}
+
+}  // namespace
+}  // namespace tessera
