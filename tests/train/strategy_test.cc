@@ -1,0 +1,112 @@
+// --strategy through the training program, as a user starts it: shared memory and TCP, help, a Plan
+// that was saved, and errors.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+#include "tests/train/rank_program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> Flags(const std::string& folder, const std::vector<std::string>& more) {
+  std::vector<std::string> flags =
+      Tiny({"--optimizer=sgd", "--lr=0.1", "--batch=8", "--clip_norm=0", "--steps=20",
+            "--set=model.layers=2,model.dropout=0.1", "--eval_every=10", "--threads=1",
+            "--out=" + folder});
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+// Trains in a new folder, and returns it.
+std::string Trained(const std::vector<std::string>& more) {
+  const std::string folder = NewFolder();
+  const Result result = RunProgram(GptProgram(), Flags(folder, more));
+  EXPECT_EQ(result.code, 0) << result.err;
+  return folder;
+}
+
+void ExpectNear(const std::string& folder, const std::string& expected) {
+  for (const char* name : {"loss", "eval_loss"}) {
+    const std::vector<double> a = Field(folder, name), b = Field(expected, name);
+    ASSERT_EQ(a.size(), b.size());
+    ASSERT_GT(a.size(), 1u);
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-5 * b[i]) << name << " " << i;
+  }
+}
+
+TEST(StrategyTest, TrainsAsOneProcessDoesWithTheSameBitsByAll) {
+  const std::string alone = Trained({});
+  const std::string ddp = Trained({"--nproc=2", "--backend=shm", "--strategy=ddp"});
+  ExpectNear(ddp, alone);
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--nproc=2", "--backend=tcp", "--strategy=ddp"},
+           {"--nproc=2", "--backend=shm", "--strategy=fsdp"},
+           {"--nproc=2", "--backend=tcp", "--strategy=fsdp", "--strategy_options=reshard=no"}}) {
+    const std::string folder = Trained(flags);
+    EXPECT_EQ(Field(folder, "loss"), Field(ddp, "loss")) << flags[1] << " " << flags[2];
+    EXPECT_EQ(Field(folder, "eval_loss"), Field(ddp, "eval_loss"));
+  }
+}
+
+TEST(StrategyTest, SeveralRanksRunDdpUnlessTheFlagsSayOtherwise) {
+  const std::string folder = Trained({"--nproc=2", "--dump=plan"});
+  EXPECT_THAT(ReadFile(folder + "/dump/plan.textproto"), HasSubstr("bucket_gradients"));
+  // One process needs none.
+  const std::string alone = Trained({"--dump=plan"});
+  EXPECT_THAT(ReadFile(alone + "/dump/plan.textproto"), Not(HasSubstr("mesh")));
+}
+
+// What a strategy has planned is replayed without it.
+TEST(StrategyTest, ASavedPlanIsReplayedWithTheSameBits) {
+  const std::string folder = Trained({"--nproc=2", "--strategy=fsdp", "--dump=plan"});
+  const std::string replayed = Trained({"--nproc=2", "--plan=" + folder + "/dump/plan.textproto"});
+  EXPECT_EQ(Field(replayed, "loss"), Field(folder, "loss"));
+}
+
+TEST(StrategyTest, ARunIsContinuedByAnotherStrategy) {
+  const std::string unbroken = Trained({"--nproc=2", "--strategy=ddp"});
+  const std::string folder = NewFolder();
+  std::vector<std::string> flags = Flags(folder, {"--nproc=2", "--strategy=fsdp"});
+  flags.push_back("--steps=10");
+  ASSERT_EQ(RunProgram(GptProgram(), flags).code, 0);
+  const Result resumed = RunProgram(GptProgram(), {"--resume=" + folder, "--steps=20", "--nproc=3",
+                                                   "--threads=1", "--strategy=ddp"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  ExpectNear(folder, unbroken);
+}
+
+TEST(StrategyTest, HelpShowsTheOptions) {
+  const Result help = RunProgram(GptProgram(), {"--strategy=fsdp", "--help"});
+  EXPECT_EQ(help.code, 0) << help.err;
+  EXPECT_THAT(help.out, HasSubstr("fully sharded"));
+  EXPECT_THAT(help.out, HasSubstr("in_flight=INT"));
+  EXPECT_THAT(help.out, HasSubstr("(default 2)"));
+}
+
+TEST(StrategyTest, ErrorsAreOneLine) {
+  const auto error = [](const std::vector<std::string>& flags, const std::string& part) {
+    const std::string folder = NewFolder() + "/run";
+    ExpectOneError(RunProgram(GptProgram(), Flags(folder, flags)), part);
+    EXPECT_FALSE(std::filesystem::exists(folder));
+  };
+  error({"--nproc=2", "--strategy=dpp"}, "there is no strategy 'dpp'; did you mean 'ddp'?");
+  error({"--nproc=2", "--strategy=/etc/passwd"}, "cannot load the strategy plugin /etc/passwd");
+  error({"--nproc=2", "--strategy=fsdp", "--strategy_options=replicas=3"},
+        "strategy fsdp: replicas is 3: it must divide the 2 ranks of the run");
+  error({"--nproc=2", "--strategy=ddp", "--strategy_options=bucket_mb=-1"},
+        "bucket_mb and first_bucket_mb are sizes of 0");
+  error({"--nproc=2", "--strategy=ddp", "--strategy_options=shard=full"},
+        "strategy ddp has no option 'shard'");
+  error({"--nproc=2", "--strategy=ddp", "--memory_limit=1KiB"},
+        "the smallest limit that could be met is");
+}
+
+}  // namespace
+}  // namespace tessera
