@@ -1,0 +1,112 @@
+// Times planning: a strategy's Plan with its estimate, and one more candidate in an open planning
+// context, which is what a search pays for each.
+//
+//   ./bazelw run -c opt //tests/strategies:planning_benchmark
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/cost/cluster.h"
+#include "core/kernels/cpu/backend.h"
+#include "core/status/status_macros.h"
+#include "core/train/programs.h"
+#include "google/protobuf/text_format.h"
+#include "models/gpt/gpt.h"
+#include "strategies/host/find_plugin.h"
+#include "strategies/host/option_values.h"
+#include "strategies/host/plan_with.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kRounds = 11;
+
+double SecondsOf(const std::function<absl::Status()>& function, absl::Status* status) {
+  const auto begin = std::chrono::steady_clock::now();
+  *status = function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Sizes {
+  const char* name;
+  const char* model;
+  int batch, sequence, ranks;
+};
+
+absl::Status Run(const Sizes& sizes, const std::string& strategy, const std::string& argv0) {
+  GptConfig model_config;
+  if (!google::protobuf::TextFormat::ParseFromString(sizes.model, &model_config)) {
+    return absl::InternalError("a model is malformed");
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, CreateGpt(model_config));
+  RunConfig config;
+  config.set_batch(sizes.batch);
+  config.set_sequence(sizes.sequence);
+  config.mutable_optimizer()->set_kind("adamw");
+  ASSIGN_OR_RETURN(const std::vector<Graph> graphs, RecordRun(*model, config, RunParts::kAll));
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  const Cluster cluster = ClusterOfMachine("benchmark", MachineRates());
+  const auto context = std::make_shared<const PlanningContext>(
+      graphs,
+      PlanningFor{backend.get(), sizes.ranks, cluster, SiteOnCluster(cluster, sizes.ranks)});
+  ASSIGN_OR_RETURN(const std::string path, FindPlugin(strategy, argv0));
+  ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(path));
+  ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, {}));
+  strategy::PlanRequest request;
+  request.set_ranks(sizes.ranks);
+  request.set_micro_batches(1);
+  for (const auto& [name, value] : options) (*request.mutable_options())[name] = value;
+  strategy::LowerPlans candidate;
+  absl::Status status;
+  const double planning = SecondsOf(
+      [&]() -> absl::Status {
+        ASSIGN_OR_RETURN(const StrategyPlan made, PlanWith(plugin, request, context, {}));
+        *candidate.add_plans() = made.plan;
+        return EstimateWith(plugin, request, made.plan, context, {}).status();
+      },
+      &status);
+  RETURN_IF_ERROR(status);
+  std::vector<double> lowering;
+  for (int round = 0; round < kRounds; ++round) {
+    lowering.push_back(SecondsOf(
+        [&]() -> absl::Status {
+          const strategy::LoweredPlans lowered = context->Lower(candidate);
+          const std::string& error = lowered.plans(0).error();
+          return error.empty() ? absl::OkStatus() : absl::InternalError(error);
+        },
+        &status));
+    RETURN_IF_ERROR(status);
+  }
+  std::nth_element(lowering.begin(), lowering.begin() + kRounds / 2, lowering.end());
+  absl::PrintF("%-12s %-8s %6d %12.2f s %12.1f ms\n", sizes.name, strategy, sizes.ranks, planning,
+               1e3 * lowering[kRounds / 2]);
+  return absl::OkStatus();
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int, char** argv) {
+  std::printf("model        strategy  ranks  plan and estimate  one more candidate\n");
+  const tessera::Sizes all[] = {
+      {"GPT-2 124M", "layers: 12 channels: 768 heads: 12 vocabulary: 50257 context: 1024", 32, 1024,
+       8},
+      {"GPT-3 175B", "layers: 96 channels: 12288 heads: 96 vocabulary: 50257 context: 2048", 64,
+       2048, 64}};
+  for (const tessera::Sizes& sizes : all) {
+    for (const char* strategy : {"ddp", "fsdp"}) {
+      const absl::Status status = tessera::Run(sizes, strategy, argv[0]);
+      if (status.ok()) continue;
+      absl::FPrintF(stderr, "error: %s\n", std::string(status.message()));
+      return 1;
+    }
+  }
+  return 0;
+}
