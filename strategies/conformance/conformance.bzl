@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_test")
 
-def strategy_conformance_test(name, plugin, options = [""], models = [], size = "medium", **kwargs):
+def strategy_conformance_test(name, plugin, options = [""], models = [], data = [], size = "medium", **kwargs):
     """Makes a test that checks a plugin with each set of options.
 
     Args:
@@ -10,6 +10,7 @@ def strategy_conformance_test(name, plugin, options = [""], models = [], size = 
       plugin: the label of the plugin, NAME.so.
       options: sets of options, "name=value,..." each; "" are the defaults.
       models: names of the models to check it on; none: all.
+      data: files that the plugin reads.
       size: of the test.
       **kwargs: what else a cc_test takes.
     """
@@ -18,7 +19,7 @@ def strategy_conformance_test(name, plugin, options = [""], models = [], size = 
         name = name,
         size = size,
         args = flags + ["$(location %s)" % plugin] + ["'%s'" % option for option in options],
-        data = [plugin],
+        data = [plugin] + data,
         deps = ["//strategies/conformance:main"],
         **kwargs
     )

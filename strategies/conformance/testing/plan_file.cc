@@ -1,0 +1,41 @@
+// A strategy that is a Plan, written by hand, in a file.
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "strategies/api/kit.h"
+
+namespace tessera::strategy {
+namespace {
+
+class PlanFile : public Strategy {
+ public:
+  absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
+    std::ifstream file(request.Text("file"));
+    if (!file.good()) {
+      return absl::NotFoundError(absl::StrCat("cannot read '", request.Text("file"), "'"));
+    }
+    std::stringstream text;
+    text << file.rdbuf();
+    absl::StatusOr<Plan> plan = host.ReadPlan(text.str());
+    if (!plan.ok()) return plan;
+    // A number of ranks that the mesh cannot have, or a model that lacks what the Plan names.
+    const absl::Status fits = host.Complete(*plan).status();
+    if (!fits.ok()) return absl::InvalidArgumentError(fits.message());
+    return plan;
+  }
+};
+
+}  // namespace
+
+TESSERA_STRATEGY(PlanFile,
+                 {
+                     .name = "plan_file",
+                     .version = "1.0",
+                     .summary = "a Plan that was written by hand",
+                     .options = {{"file", "text", "", "the Plan, in protobuf's text form"}},
+                 });
+
+}  // namespace tessera::strategy
