@@ -10,8 +10,13 @@ load(
     "system_repository",
 )
 
-def tessera_repositories():
-    _bazel_repositories()
+def tessera_repositories(root = ""):
+    """Declares them.
+
+    Args:
+      root: the folder of Tessera, with a "/" at its end, if it is another one's repository.
+    """
+    _bazel_repositories(root)
     absl_repository(name = "com_google_absl")
     protobuf_repository(name = "com_google_protobuf")
     system_repository(
@@ -36,15 +41,15 @@ def tessera_repositories():
     simple_system_library("openssl", "crypto", "libssl-dev", "openssl/opensslv.h", ["-lcrypto"])
     simple_system_library("gloo", "gloo", "libgloo-dev", "gloo/config.h", ["-lgloo"])
     simple_system_library("openmpi", "openmpi", "libopenmpi-dev", "mpi/mpi.h", ["-lmpi"])
-    native.local_repository(name = "openmp", path = "third_party/openmp")
+    native.local_repository(name = "openmp", path = root + "third_party/openmp")
     cuda_repository(name = "cuda")
 
-def _bazel_repositories():
+def _bazel_repositories(root):
     """What Bazel's own rules ask for, and would download."""
-    native.local_repository(name = "rules_cc", path = "third_party/rules_cc")
+    native.local_repository(name = "rules_cc", path = root + "third_party/rules_cc")
     native.local_repository(
         name = "remote_coverage_tools",
-        path = "third_party/remote_coverage_tools",
+        path = root + "third_party/remote_coverage_tools",
     )
 
     # Debian's Bazel has no version, and has these in packages of their own. Later ones bring them.

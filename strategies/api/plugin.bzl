@@ -2,6 +2,9 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
 
+# Of the repository that this file is in.
+_EXPORTS = str(Label("//strategies/api:plugin.lds"))
+
 def strategy_plugin(name, srcs, deps = [], testonly = False, **kwargs):
     """Makes the plugin NAME.so.
 
@@ -23,13 +26,13 @@ def strategy_plugin(name, srcs, deps = [], testonly = False, **kwargs):
     cc_binary(
         name = name + ".so",
         testonly = testonly,
-        additional_linker_inputs = ["//strategies/api:plugin.lds"],
+        additional_linker_inputs = [_EXPORTS],
         # gold, which Bazel prefers and which alone knows --start-lib, exports symbols that the script
         # makes local, if a shared library uses them too.
         features = ["-supports_start_end_lib"],
         linkopts = [
             "-fuse-ld=bfd",
-            "-Wl,--version-script=$(location //strategies/api:plugin.lds)",
+            "-Wl,--version-script=$(location %s)" % _EXPORTS,
         ],
         linkshared = True,
         deps = [name + "_lib"],

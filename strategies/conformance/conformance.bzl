@@ -2,6 +2,9 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_test")
 
+# Of the repository that this file is in.
+_MAIN = str(Label("//strategies/conformance:main"))
+
 def strategy_conformance_test(name, plugin, options = [""], models = [], data = [], size = "medium", **kwargs):
     """Makes a test that checks a plugin with each set of options.
 
@@ -20,6 +23,6 @@ def strategy_conformance_test(name, plugin, options = [""], models = [], data = 
         size = size,
         args = flags + ["$(location %s)" % plugin] + ["'%s'" % option for option in options],
         data = [plugin] + data,
-        deps = ["//strategies/conformance:main"],
+        deps = [_MAIN],
         **kwargs
     )
