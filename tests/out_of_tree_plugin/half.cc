@@ -34,7 +34,7 @@ class Half : public Strategy {
 }  // namespace
 
 TESSERA_STRATEGY(Half, {
-    .name = "half",
-    .version = "1.0",
-    .summary = "every second parameter is stored split over the ranks",
-});
+                           .name = "half",
+                           .version = "1.0",
+                           .summary = "every second parameter is stored split over the ranks",
+                       });
