@@ -109,7 +109,9 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
   const auto running = std::make_shared<Running>(std::move(context), options);
   const absl::StatusOr<std::string> result =
       RunLimited(plugin, plugin.table().plan, request.SerializeAsString(), options, running);
-  if (absl::IsCancelled(result.status())) return BestSoFar(plugin, running->call, options);
+  if (absl::IsCancelled(result.status()) && running->call.cancelled()) {
+    return BestSoFar(plugin, running->call, options);
+  }
   RETURN_IF_ERROR(result.status());
   ASSIGN_OR_RETURN(Plan plan, ReadPlan(plugin, *result));
   return StrategyPlan{std::move(plan), {}};
@@ -132,7 +134,7 @@ absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::Plan
   const auto running = std::make_shared<Running>(std::move(context), options);
   const absl::StatusOr<std::string> result =
       RunLimited(plugin, plugin.table().estimate, message.SerializeAsString(), options, running);
-  if (absl::IsCancelled(result.status())) {
+  if (absl::IsCancelled(result.status()) && running->call.cancelled()) {
     return absl::DeadlineExceededError(
         absl::StrCat("strategy ", plugin.name(), ": its estimate took too long"));
   }
