@@ -19,6 +19,14 @@ struct StartedCollective {
   uint64_t number = 0;
 };
 
+// What a rank has communicated in one operation along the same axes.
+struct CollectiveCount {
+  CollectiveOperation operation = CollectiveOperation::kAllReduce;
+  std::vector<std::string> mesh_axes;
+  int64_t calls = 0;
+  int64_t bytes_sent = 0;  // by this rank, to others
+};
+
 // Not thread-safe: the thread of the executor uses it.
 class Collectives {
  public:
@@ -40,6 +48,9 @@ class Collectives {
   // Returns when it has ended on this rank: the output is there, and no rank touches the buffers
   // any more.
   virtual absl::Status Wait(const StartedCollective& started) = 0;
+
+  // Returns what this rank has communicated so far; empty if that is not counted.
+  virtual std::vector<CollectiveCount> Counts() const { return {}; }
 };
 
 }  // namespace tessera

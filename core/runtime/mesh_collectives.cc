@@ -73,6 +73,21 @@ comm::Traffic MeshCollectives::traffic() const {
   return sum;
 }
 
+std::vector<CollectiveCount> MeshCollectives::Counts() const {
+  std::vector<CollectiveCount> counts;
+  for (const Group& group : groups_) {
+    std::vector<std::string> axes;
+    for (const int axis : group.axes) axes.push_back(mesh_.axis(axis).name);
+    const comm::Traffic counted = group.communicator->traffic();
+    for (size_t i = 0; i < counted.size(); ++i) {
+      if (counted[i].calls == 0) continue;
+      counts.push_back(
+          {static_cast<CollectiveOperation>(i), axes, counted[i].calls, counted[i].bytes_sent});
+    }
+  }
+  return counts;
+}
+
 absl::Status MeshCollectives::Wait(const StartedCollective& started) {
   return groups_[started.group].communicator->Wait({started.channel, started.number});
 }

@@ -28,6 +28,7 @@ class MeshCollectives : public Collectives {
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
                           void* output) override;
   absl::Status Wait(const StartedCollective& started) override;
+  std::vector<CollectiveCount> Counts() const override;
 
   // This rank aborts: the waits of all groups end, on the other ranks too, which learn why.
   void Abort(const absl::Status& why);
