@@ -73,7 +73,7 @@ class RandomMeasure {
 absl::Status Overlapping(absl::Span<const StateShard> shards) {
   for (size_t i = 0; i < std::min(shards.size(), kMostCompared); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      if (!Overlap(shards[j], shards[i])) continue;
+      if (!ShardsOverlap(shards[j], shards[i])) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "its shards ", ShardToString(shards[j]), " and ", ShardToString(shards[i]), " overlap"));
     }

@@ -137,7 +137,7 @@ absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
   return absl::OkStatus();
 }
 
-bool Overlap(const StateShard& first, const StateShard& second) {
+bool ShardsOverlap(const StateShard& first, const StateShard& second) {
   return !ForEachSharedRun(first, second, [](const SharedRun&) {
             return absl::AlreadyExistsError("an element in common");
           }).ok();

@@ -66,7 +66,7 @@ absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
                               const std::function<absl::Status(const SharedRun& run)>& visit);
 
 // Whether two shards of one tensor have an element in common.
-bool Overlap(const StateShard& first, const StateShard& second);
+bool ShardsOverlap(const StateShard& first, const StateShard& second);
 
 }  // namespace tessera
 

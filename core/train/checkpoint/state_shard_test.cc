@@ -94,7 +94,7 @@ TEST(StateShardTest, SharedRunsAreTheCommonElementsInOrder) {
     const auto common = Common(first, second, shape);
     ASSERT_EQ(CommonByRuns(first, second, &runs), common)
         << ShardToString(first) << " and " << ShardToString(second);
-    ASSERT_EQ(Overlap(first, second), !common.empty());
+    ASSERT_EQ(ShardsOverlap(first, second), !common.empty());
   }
 }
 
