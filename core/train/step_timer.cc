@@ -29,6 +29,10 @@ absl::StatusOr<std::unique_ptr<StepTimer>> StepTimer::Create(const TimedRun& run
   return timer;
 }
 
+std::vector<CollectiveCount> StepTimer::Counts() const {
+  return collectives_ == nullptr ? std::vector<CollectiveCount>() : collectives_->Counts();
+}
+
 absl::StatusOr<double> StepTimer::TimeOf(const std::function<absl::Status()>& function) {
   using Clock = std::chrono::steady_clock;
   RETURN_IF_ERROR(ranks_.Barrier());

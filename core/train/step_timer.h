@@ -39,6 +39,8 @@ class StepTimer {
                                                            Ranks* ranks);
 
   Engine& engine() { return *engine_; }
+  // What this rank has communicated so far.
+  std::vector<CollectiveCount> Counts() const;
 
   // Executes the next training step. `result` may be null.
   absl::StatusOr<double> Step(StepResult* result = nullptr);

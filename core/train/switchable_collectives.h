@@ -25,6 +25,7 @@ class SwitchableCollectives : public Collectives {
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
                           void* output) override;
   absl::Status Wait(const StartedCollective& started) override;
+  std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
   // Whether operations return at once, without having done anything.
   void set_return_at_once(bool value) { return_at_once_ = value; }

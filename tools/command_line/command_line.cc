@@ -156,7 +156,7 @@ std::string FlagsHelp(const std::vector<FlagGroup>& groups,
       const auto note = notes.find(entry.name);
       std::string help = flag->Help(), value = flag->DefaultValue();
       if (note != notes.end()) {
-        help += note->second.more;
+        help = absl::StrCat(note->second.help.value_or(help), note->second.more);
         value = note->second.default_value.value_or(value);
       }
       if (IsBool(entry) && value == "false") value.clear();

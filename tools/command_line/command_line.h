@@ -58,6 +58,7 @@ absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments
 struct FlagNote {
   std::string more;                          // is appended to the help
   std::optional<std::string> default_value;  // in place of the ABSL_FLAG's default; "": none
+  std::optional<std::string> help = {};      // in place of the ABSL_FLAG's help
 };
 
 // Returns the groups for --help, with the default of each flag that has one. `notes` is by the

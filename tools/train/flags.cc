@@ -156,20 +156,6 @@ constexpr FlagField kFields[] = {
     {"top_k", "sample.top_k"},
 };
 
-// Returns the remedy for a name that is no flag: a flag that does nearly the same, or a field.
-std::string Hint(absl::string_view name, const ModelDefinition& model) {
-  if (name == "gradient_accumulation_steps" || name == "grad_accum_steps") {
-    return ": --micro_batches=N splits the --batch sequences of a step into N micro-batches";
-  }
-  for (const std::string& path :
-       ConfigEditor(DefaultRunConfig(), *model.default_config).FieldPaths()) {
-    if (path == name || absl::EndsWith(path, absl::StrCat(".", name))) {
-      return absl::StrCat(": it is a field of the configuration, --set=", path, "=VALUE");
-    }
-  }
-  return "";
-}
-
 absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::string>& texts) {
   std::vector<FieldSetting> settings;
   for (const std::string& text : texts) {
@@ -379,12 +365,25 @@ std::string FieldOfFlag(absl::string_view flag) {
   return "";
 }
 
+std::string FieldHint(absl::string_view name, const ModelDefinition& model) {
+  if (name == "gradient_accumulation_steps" || name == "grad_accum_steps") {
+    return ": --micro_batches=N splits the --batch sequences of a step into N micro-batches";
+  }
+  for (const std::string& path :
+       ConfigEditor(DefaultRunConfig(), *model.default_config).FieldPaths()) {
+    if (path == name || absl::EndsWith(path, absl::StrCat(".", name))) {
+      return absl::StrCat(": it is a field of the configuration, --set=", path, "=VALUE");
+    }
+  }
+  return "";
+}
+
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
                                              const ModelDefinition& model) {
   CommandLine line;
   ASSIGN_OR_RETURN(const ParsedFlags parsed,
                    ParseFlags(arguments, TrainFlags(), Rest::kError,
-                              [&model](absl::string_view name) { return Hint(name, model); }));
+                              [&model](absl::string_view name) { return FieldHint(name, model); }));
   line.help = parsed.help;
   if (line.help) {
     line.strategy = FindStrategy(arguments);

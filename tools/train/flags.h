@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/flags/declare.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "collectives/connected_world.h"
@@ -14,6 +15,9 @@
 #include "tools/command_line/command_line.h"
 #include "tools/launch/flags.h"
 #include "tools/train/run_config.h"
+
+// For programs in which it means something else.
+ABSL_DECLARE_FLAG(int64_t, steps);
 
 namespace tessera {
 
@@ -60,6 +64,10 @@ bool SetsField(const CommandLine& line, absl::string_view field);
 
 // Returns the path of the configuration's field that a flag sets, "" if it sets none.
 std::string FieldOfFlag(absl::string_view flag);
+
+// Returns the remedy for a name that is no flag, "" if there is none: a flag that does nearly the
+// same, or the field of the configuration that `model` has by this name.
+std::string FieldHint(absl::string_view name, const ModelDefinition& model);
 
 // Parses all arguments as flags: --name=value, --name value, and --name or --noname for a bool.
 // InvalidArgument names the flag and the remedy: the nearest flag, or the field of the

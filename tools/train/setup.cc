@@ -288,7 +288,7 @@ absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) 
   if (parts == RunParts::kGenerate) {
     return absl::InvalidArgumentError("a model of synthetic data generates no text to sample");
   }
-  if (parts == RunParts::kAll && AsksForSample(line)) {
+  if (parts == RunParts::kAll && sample.tokens() > 0 && AsksForSample(line)) {
     setup->notes.push_back("no sample: a model of synthetic data generates no text");
   }
   sample.set_tokens(0);

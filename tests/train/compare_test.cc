@@ -1,0 +1,215 @@
+// The tool that compares strategies, on a small model.
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/train/program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+std::string CompareProgram() { return std::filesystem::absolute("tools/compare/compare").string(); }
+
+// The model of TinyFlags().
+std::vector<std::string> TinyComparison(const std::vector<std::string>& more) {
+  std::vector<std::string> flags = {
+      "--set=model.layers=1,model.heads=2,model.channels=8,model.context=16",
+      "--set=optimizer.schedule=constant,optimizer.warmup_steps=0",
+      "--sequence=16",
+      "--batch=4",
+      "--threads=1",
+      "--data=" + TextFile(),
+      "--steps=4",
+      "--rounds=2"};
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+Result Compare(const std::vector<std::string>& flags) {
+  return RunProgram(CompareProgram(), flags);
+}
+
+// The loss of step 5 of one process that trains the same model.
+double LossOfOneProcess() {
+  const std::string folder = NewFolder();
+  const Result result = RunProgram(GptProgram(), Tiny({"--steps=5", "--out=" + folder}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  return Metrics(folder).back()["loss"];
+}
+
+void ExpectEstimateHolds(const Json& strategy) {
+  const Json& estimated = strategy["estimated"];
+  const Json& measured = strategy["measured"];
+  EXPECT_EQ(estimated["peak_bytes"], measured["peak_bytes"]);
+  ASSERT_EQ(estimated["collectives"].size(), measured["collectives"].size()) << strategy.dump(2);
+  for (const Json& each : estimated["collectives"]) {
+    bool found = false;
+    for (const Json& other : measured["collectives"]) {
+      if (each["operation"] != other["operation"] || each["mesh_axes"] != other["mesh_axes"]) {
+        continue;
+      }
+      found = true;
+      EXPECT_EQ(each["calls"], other["calls"]) << each;
+      EXPECT_EQ(each["bytes"], other["bytes"]) << each;
+      EXPECT_GT(other["calls"], 0);
+    }
+    EXPECT_TRUE(found) << each;
+  }
+}
+
+TEST(Compare, DdpAndFsdpOnTwoProcessesByDefault) {
+  const std::string file = NewFolder() + "/comparison.json";
+  const Result result = Compare(TinyComparison({"--json=" + file}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("2 ranks, shm"));
+  EXPECT_THAT(result.out, HasSubstr("round 2/2 | fsdp | "));
+  EXPECT_THAT(result.out, HasSubstr("exposed communication"));
+  EXPECT_THAT(result.out, HasSubstr("loss of step 5"));
+  const Json json = Json::parse(ReadFile(file));
+  EXPECT_EQ(json["tokens"], 64);
+  EXPECT_TRUE(json["alternated"]);
+  ASSERT_EQ(json["strategies"].size(), 2u);
+  EXPECT_EQ(json["strategies"][0]["name"], "ddp");
+  EXPECT_EQ(json["strategies"][1]["name"], "fsdp");
+  const double loss = LossOfOneProcess();
+  for (const Json& strategy : json["strategies"]) {
+    ExpectEstimateHolds(strategy);
+    const Json& measured = strategy["measured"];
+    EXPECT_EQ(measured["steps"].size(), 4u);
+    EXPECT_EQ(measured["computations"].size(), 4u);
+    EXPECT_GT(measured["step_seconds"], 0);
+    EXPECT_GE(measured["exposed_seconds"], 0);
+    EXPECT_EQ(measured["last_step"], 5);
+    // Steps without communication leave no trace in the state.
+    EXPECT_NEAR(measured["last_loss"].get<double>(), loss, 1e-5 * loss);
+  }
+}
+
+TEST(Compare, PlansAndOptionsOnThreads) {
+  const std::string file = NewFolder() + "/comparison.json";
+  const std::string plan = std::filesystem::absolute("docs/plans/fully_sharded.textproto").string();
+  const Result result = Compare(TinyComparison(
+      {"--backend=fake", "--nproc=4", "--json=" + file,
+       "--strategies=tensor_parallel,mine=" + plan + ",ddp:bucket_mb=1,hybrid_sharded"}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json json = Json::parse(ReadFile(file));
+  ASSERT_EQ(json["strategies"].size(), 4u);
+  const double loss = LossOfOneProcess();
+  for (size_t i = 0; i < 4; ++i) {
+    const Json& strategy = json["strategies"][i];
+    const std::vector<std::string> names = {"tensor_parallel", "mine", "ddp:bucket_mb=1",
+                                            "hybrid_sharded"};
+    EXPECT_EQ(strategy["name"], names[i]);
+    ExpectEstimateHolds(strategy);
+    EXPECT_NEAR(strategy["measured"]["last_loss"].get<double>(), loss, 1e-4 * loss);
+  }
+}
+
+TEST(Compare, OneAtATimeGivesTheSameLosses) {
+  const std::string folder = NewFolder();
+  const auto run = [&](const std::string& name, const std::vector<std::string>& more) {
+    std::vector<std::string> flags =
+        TinyComparison({"--model=gpt", "--backend=fake", "--json=" + folder + "/" + name});
+    flags.insert(flags.end(), more.begin(), more.end());
+    const Result result = Compare(flags);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return Json::parse(ReadFile(folder + "/" + name));
+  };
+  const Json together = run("together", {}), alone = run("alone", {"--one_at_a_time"});
+  EXPECT_FALSE(alone["alternated"]);
+  for (int i : {0, 1}) {
+    EXPECT_EQ(alone["strategies"][i]["measured"]["last_loss"],
+              together["strategies"][i]["measured"]["last_loss"]);
+  }
+}
+
+TEST(Compare, OneProcessHasNoCommunication) {
+  const std::string file = NewFolder() + "/comparison.json";
+  const Result result =
+      Compare(TinyComparison({"--nproc=1", "--strategies=ddp", "--json=" + file}));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const Json json = Json::parse(ReadFile(file));
+  EXPECT_TRUE(json["strategies"][0]["measured"]["collectives"].empty());
+}
+
+TEST(Compare, OtherModels) {
+  const Result result = Compare({"--model=mlp", "--backend=fake", "--steps=2", "--batch=2",
+                                 "--sequence=16", "--data=" + TextFile()});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("mlp: "));
+}
+
+TEST(Compare, RanksThatALauncherStarts) {
+  const auto options = [](const std::string& rank) {
+    RunOptions with;
+    with.environment = {{"RANK", rank},
+                        {"WORLD_SIZE", "2"},
+                        {"MASTER_ADDR", "127.0.0.1"},
+                        {"MASTER_PORT", std::to_string(20000 + getpid() % 10000)}};
+    return with;
+  };
+  RunningProgram second(CompareProgram(), TinyComparison({}), options("1"));
+  const Result first = RunProgram(CompareProgram(), TinyComparison({}), options("0"));
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("loss of step 5"));
+  const Result other = second.Wait();
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_EQ(other.out, "");
+}
+
+TEST(Compare, HelpFitsInto80Columns) {
+  const Result help = RunProgram("/bin/sh", {"-c", CompareProgram() + " --help"});
+  EXPECT_EQ(help.code, 0);
+  std::istringstream lines(help.out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find(CompareProgram()) != std::string::npos) continue;
+    EXPECT_LE(line.size(), 80u) << line;
+  }
+  EXPECT_THAT(help.out, HasSubstr("--strategies=ENTRY"));
+  EXPECT_THAT(help.out, HasSubstr("gpt or mlp"));
+  EXPECT_THAT(help.out, HasSubstr("(default 20)"));
+}
+
+struct BadFlags {
+  std::vector<std::string> flags;
+  std::string message;
+};
+
+TEST(Compare, BadFlagsAreOneLine) {
+  for (const BadFlags& each : std::vector<BadFlags>{
+           {{"--model=gp"},
+            "--model: there is no model 'gp': it is gpt or mlp; did you mean 'gpt'?"},
+           {{"--strategies="}, "--strategies is empty"},
+           {{"--strategies=ddp,ddp"}, "the second entry with the label ddp"},
+           {{"--strategies=ddb"}, "ddb: there is no strategy 'ddb'; did you mean 'ddp'?"},
+           {{"--strategies=ddp:bucket=1"}, "bucket"},
+           {{"--strategies=nowhere/plan.textproto"}, "cannot read the Plan"},
+           {{"--strategies=tensor_parallel:x=1"}, "is a Plan, which has no options"},
+           {{"--steps=0"}, "--steps is 0: it must be 1 or more"},
+           {{"--rounds=5"}, "--rounds is 5: it must be from 0 to 4, the number of --steps"},
+           {{"--layers=3"}, "--set=model.layers=VALUE"},
+           {{"--out=run"}, "--out"},
+           {{"--memory_limit=1KiB"}, "ddp: memory_limit is 1KiB"},
+           {{"--json=/nonexistent/file"}, "--json: cannot write /nonexistent/file"},
+           {{"--set=optimizer.lr=1e30"}, "is not finite: choose a smaller --lr"}}) {
+    std::vector<std::string> flags = TinyComparison({"--backend=fake"});
+    flags.insert(flags.end(), each.flags.begin(), each.flags.end());
+    const Result result = Compare(flags);
+    EXPECT_EQ(result.code, 1) << each.message;
+    EXPECT_THAT(result.err, HasSubstr(each.message));
+    EXPECT_EQ(result.err.find("error: "), 0u) << result.err;
+    EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
+    EXPECT_THAT(result.out, Not(HasSubstr("step time")));
+  }
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,21 @@
+// Compares strategies on the ranks of a job.
+#ifndef TESSERA_TOOLS_COMPARE_COMPARE_H_
+#define TESSERA_TOOLS_COMPARE_COMPARE_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tools/compare/flags.h"
+#include "tools/train/job.h"
+
+namespace tessera {
+
+// Runs the comparison on this rank, together with the others, and prints the table on rank 0, which
+// also writes the file of --json. Returns the exit code: 0, or 128 + the signal that has stopped
+// it.
+absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::string& argv0,
+                                  Job& job);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_COMPARE_COMPARE_H_

@@ -1,0 +1,61 @@
+// One of the strategies that are compared, on one rank.
+#ifndef TESSERA_TOOLS_COMPARE_COMPARED_STRATEGY_H_
+#define TESSERA_TOOLS_COMPARE_COMPARED_STRATEGY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/train/step_timer.h"
+#include "tools/compare/comparison.h"
+#include "tools/train/setup.h"
+#include "tools/train/stop_request.h"
+
+namespace tessera {
+
+// Every rank has one for each strategy, and calls the same methods in the same order. Errors name
+// the strategy. Not thread-safe.
+class ComparedStrategy {
+ public:
+  // `setup` is of PrepareRun.
+  ComparedStrategy(std::string label, Setup setup);
+
+  const std::string& label() const { return result_.label; }
+  const Setup& setup() const { return setup_; }
+  // The arenas of a rank, and its state, of which Run keeps a copy for a while.
+  int64_t arena_bytes() const { return arena_bytes_; }
+  int64_t state_bytes() const { return state_bytes_; }
+
+  // Collective. Allocates the memory, initialises the state, and runs the first step, which is not
+  // timed.
+  absl::Status Begin();
+  // Collective. Runs timed steps, and then some of them without communication, after which the
+  // state is what it was. Ends early if `stop` has a signal.
+  absl::Status Run(int64_t steps, StopRequest& stop);
+  // Collective. Frees the memory.
+  void End() { timer_.reset(); }
+  // Collective. Returns the result of all ranks, after End.
+  absl::StatusOr<StrategyResult> Result();
+
+  // The median of the timed steps so far, and the loss of the last one.
+  double median_seconds() const { return Quantile(result_.step_seconds, 0.5); }
+  double last_loss() const { return result_.last_loss; }
+  double first_loss() const { return result_.first_loss; }
+
+ private:
+  absl::Status RunSteps(int64_t steps, StopRequest& stop);
+  absl::Status RunComputations(int64_t steps, StopRequest& stop);
+
+  Setup setup_;
+  int64_t arena_bytes_, state_bytes_;
+  std::unique_ptr<StepTimer> timer_;
+  StrategyResult result_;  // of this rank
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_COMPARE_COMPARED_STRATEGY_H_

@@ -1,0 +1,56 @@
+// What was measured of strategies on one model, as a table and as JSON.
+//
+// Thread safety: pure functions.
+#ifndef TESSERA_TOOLS_COMPARE_COMPARISON_H_
+#define TESSERA_TOOLS_COMPARE_COMPARISON_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/proto/estimate.pb.h"
+
+namespace tessera {
+
+// A strategy's steps on the slowest rank.
+struct StrategyResult {
+  std::string label;
+  std::vector<double> step_seconds;         // of the timed steps
+  std::vector<double> computation_seconds;  // of steps without communication
+  double first_loss = 0;
+  double last_loss = 0;
+  int64_t last_step = 0;
+  StepCost estimated;
+  // The memory that a rank has allocated, and the collectives of the rank that has most of them.
+  StepCost counted;
+};
+
+struct Comparison {
+  std::string model;      // "gpt: 842K parameters, 16 sequences of 128 tokens a step, adamw"
+  std::string ranks;      // "2 ranks, shm"; "" for one process
+  std::string processor;  // "AMD EPYC, AVX2", of each rank
+  int threads = 0;        // of each rank
+  std::string cluster;    // that estimates are for
+  int64_t tokens = 0;     // of a step
+  int rounds = 0;
+  bool alternated = true;  // else the strategies ran one after the other
+  std::vector<StrategyResult> strategies;
+};
+
+// The quantile of values that are not empty: 0.5 is the median.
+double Quantile(std::vector<double> values, double q);
+
+// Returns the time of a step that communication adds to computation: the difference of the medians,
+// and no less than 0.
+double ExposedSeconds(const StrategyResult& result);
+
+// Returns a table with two columns for each strategy, estimated and measured.
+std::string ComparisonTable(const Comparison& comparison);
+
+// Returns one JSON object, whose times are in seconds and sizes in bytes.
+std::string ComparisonJson(const Comparison& comparison);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_COMPARE_COMPARISON_H_

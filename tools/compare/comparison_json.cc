@@ -1,0 +1,85 @@
+#include "nlohmann/json.hpp"
+#include "tools/compare/comparison.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json CollectivesJson(const StepCost& cost, bool with_times) {
+  Json list = Json::array();
+  for (const StepCost::Collective& collective : cost.collectives()) {
+    Json each;
+    each["operation"] = collective.operation();
+    each["mesh_axes"] = Json::array();
+    for (const std::string& axis : collective.mesh_axes()) each["mesh_axes"].push_back(axis);
+    each["calls"] = collective.calls();
+    each["bytes"] = collective.bytes();
+    if (with_times) {
+      each["seconds"] = collective.seconds();
+      each["exposed_seconds"] = collective.exposed_seconds();
+    }
+    list.push_back(std::move(each));
+  }
+  return list;
+}
+
+Json EstimateJson(const StepCost& cost, int64_t tokens) {
+  Json json;
+  json["step_seconds"] = cost.step_seconds();
+  json["tokens_per_second"] = static_cast<double>(tokens) / cost.step_seconds();
+  json["computation_seconds"] = cost.computation_seconds();
+  json["exposed_seconds"] = cost.exposed_seconds();
+  json["peak_bytes"] = cost.peak_bytes();
+  for (const StepCost::Memory& memory : cost.memory()) {
+    json["memory"][memory.category()] = memory.bytes();
+  }
+  json["collectives"] = CollectivesJson(cost, /*with_times=*/true);
+  return json;
+}
+
+Json MeasuredJson(const StrategyResult& result, int64_t tokens) {
+  const double median = Quantile(result.step_seconds, 0.5);
+  Json json;
+  json["step_seconds"] = median;
+  json["first_quartile_seconds"] = Quantile(result.step_seconds, 0.25);
+  json["third_quartile_seconds"] = Quantile(result.step_seconds, 0.75);
+  json["tokens_per_second"] = static_cast<double>(tokens) / median;
+  json["computation_seconds"] = Quantile(result.computation_seconds, 0.5);
+  json["exposed_seconds"] = ExposedSeconds(result);
+  json["peak_bytes"] = result.counted.peak_bytes();
+  json["collectives"] = CollectivesJson(result.counted, /*with_times=*/false);
+  json["steps"] = result.step_seconds;
+  json["computations"] = result.computation_seconds;
+  json["first_loss"] = result.first_loss;
+  json["last_loss"] = result.last_loss;
+  json["last_step"] = result.last_step;
+  return json;
+}
+
+}  // namespace
+
+std::string ComparisonJson(const Comparison& comparison) {
+  Json json;
+  json["model"] = comparison.model;
+  json["ranks"] = comparison.ranks;
+  json["processor"] = comparison.processor;
+  json["threads"] = comparison.threads;
+  json["cluster"] = comparison.cluster;
+  json["tokens"] = comparison.tokens;
+  json["rounds"] = comparison.rounds;
+  json["alternated"] = comparison.alternated;
+  json["strategies"] = Json::array();
+  for (const StrategyResult& result : comparison.strategies) {
+    Json each;
+    each["name"] = result.label;
+    if (result.estimated.step_seconds() > 0) {
+      each["estimated"] = EstimateJson(result.estimated, comparison.tokens);
+    }
+    each["measured"] = MeasuredJson(result, comparison.tokens);
+    json["strategies"].push_back(std::move(each));
+  }
+  return json.dump(2) + "\n";
+}
+
+}  // namespace tessera

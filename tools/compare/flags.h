@@ -1,0 +1,41 @@
+// The flags of the tool that compares strategies.
+#ifndef TESSERA_TOOLS_COMPARE_FLAGS_H_
+#define TESSERA_TOOLS_COMPARE_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/train/model.h"
+#include "tools/compare/strategy_entry.h"
+#include "tools/launch/flags.h"
+#include "tools/train/flags.h"
+
+namespace tessera {
+
+struct CompareCommandLine {
+  bool help = false;
+  const ModelDefinition* model = nullptr;
+  std::vector<StrategyEntry> strategies;
+  int64_t steps = 0;   // timed steps of each strategy
+  int64_t rounds = 0;  // at most `steps`
+  bool one_at_a_time = false;
+  std::string json;  // a file as the user wrote it, or ""
+  // The flags that all strategies have as in the training tool.
+  CommandLine train;
+  // How to start the ranks; nproc is 0 if this process is one.
+  comm::LaunchCommandLine launch;
+};
+
+// Parses all arguments as flags. Without --nproc, a process that no launcher has started starts 2
+// ranks. InvalidArgument names the flag and the remedy.
+absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
+    const std::vector<std::string>& arguments);
+
+// The text that --help prints. `program` is the command that starts this program.
+std::string CompareHelp(const std::string& program);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_COMPARE_FLAGS_H_

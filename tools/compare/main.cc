@@ -1,0 +1,49 @@
+// Compares parallel strategies on one model.
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_format.h"
+#include "core/status/status_macros.h"
+#include "tools/compare/compare.h"
+#include "tools/compare/flags.h"
+#include "tools/train/job_program.h"
+#include "tools/train/shell_word.h"
+
+namespace tessera {
+namespace {
+
+std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments) {
+  absl::StatusOr<CompareCommandLine> line = ParseCompareCommandLine(arguments);
+  if (!line.ok() || line->help || line->launch.nproc == 0 || RanksAreThreads(line->train)) {
+    return std::nullopt;
+  }
+  return std::move(line->launch);
+}
+
+absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments) {
+  const absl::StatusOr<CompareCommandLine> line = ParseCompareCommandLine(arguments);
+  if (!line.ok()) {
+    LetFirstRankReport();
+    return line.status();
+  }
+  if (line->help) {
+    // `bazel run` sets the variable.
+    const bool bazel = std::getenv("BUILD_WORKING_DIRECTORY") != nullptr;
+    absl::PrintF("%s", CompareHelp(bazel ? "./bazelw run //tools/compare --" : ShellWord(argv0)));
+    return 0;
+  }
+  const int threads = RanksAreThreads(line->train) ? line->launch.nproc : 0;
+  return RunInJob(line->train.job, threads,
+                  [&](Job& job) { return CompareOnRank(*line, argv0, job); });
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int argc, char** argv) {
+  return tessera::JobMain(argc, argv, {.launch = tessera::RanksToLaunch, .run = tessera::Run});
+}

@@ -1,0 +1,87 @@
+#include "tools/compare/strategy_entry.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/cord.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+StrategyEntry Parse(const std::string& text) {
+  const auto entries = ParseStrategies({text});
+  EXPECT_TRUE(entries.ok()) << entries.status();
+  return entries.ok() ? entries->front() : StrategyEntry();
+}
+
+TEST(StrategyEntryTest, ANameIsItsLabel) {
+  const StrategyEntry entry = Parse("ddp");
+  EXPECT_EQ(entry.label, "ddp");
+  EXPECT_EQ(entry.name, "ddp");
+  EXPECT_THAT(entry.options, IsEmpty());
+}
+
+TEST(StrategyEntryTest, OptionsBelongToTheLabel) {
+  const StrategyEntry entry = Parse("fsdp:reshard=no:prefetch=2");
+  EXPECT_EQ(entry.label, "fsdp:reshard=no:prefetch=2");
+  EXPECT_EQ(entry.name, "fsdp");
+  EXPECT_THAT(entry.options, ElementsAre("reshard=no", "prefetch=2"));
+}
+
+TEST(StrategyEntryTest, FoldersAndTheEndingOfAPlanDoNot) {
+  EXPECT_EQ(Parse("docs/plans/fully_sharded.textproto").label, "fully_sharded");
+  EXPECT_EQ(Parse("docs/plans/fully_sharded.textproto").name, "docs/plans/fully_sharded.textproto");
+  EXPECT_EQ(Parse("/tmp/mine.so:depth=3").label, "mine.so:depth=3");
+}
+
+TEST(StrategyEntryTest, ALabelStandsBeforeTheName) {
+  const StrategyEntry entry = Parse("small=ddp:bucket_mb=1");
+  EXPECT_EQ(entry.label, "small");
+  EXPECT_EQ(entry.name, "ddp");
+  EXPECT_THAT(entry.options, ElementsAre("bucket_mb=1"));
+}
+
+TEST(StrategyEntryTest, FaultsAreNamed) {
+  const auto message = [](std::vector<std::string> texts) {
+    return std::string(ParseStrategies(texts).status().message());
+  };
+  EXPECT_THAT(message({}), HasSubstr("--strategies is empty"));
+  EXPECT_THAT(message({"ddp", ""}), HasSubstr("'' names no strategy"));
+  EXPECT_THAT(message({"=ddp"}), HasSubstr("'=ddp' has an empty label"));
+  EXPECT_THAT(message({"fsdp:reshard"}), HasSubstr("has the option 'reshard': an entry is"));
+  EXPECT_THAT(message({"ddp", "fsdp", "ddp"}), HasSubstr("the second entry with the label ddp"));
+}
+
+TEST(StrategyEntryTest, APlanHasNoOptions) {
+  CommandLine line;
+  EXPECT_TRUE(SetStrategy(Parse("a/b.textproto"), "", &line).ok());
+  EXPECT_EQ(line.plan, "a/b.textproto");
+  EXPECT_EQ(line.strategy, "");
+  EXPECT_THAT(SetStrategy(Parse("a/b.textproto:x=1"), "", &line).message(),
+              HasSubstr("is a Plan, which has no options"));
+}
+
+TEST(StrategyEntryTest, AStrategyTakesItsOptions) {
+  CommandLine line;
+  EXPECT_TRUE(SetStrategy(Parse("fsdp:reshard=no"), "", &line).ok());
+  EXPECT_EQ(line.strategy, "fsdp");
+  EXPECT_THAT(line.strategy_options, ElementsAre("reshard=no"));
+  EXPECT_EQ(line.plan, "");
+}
+
+TEST(NamedStatusTest, KeepsCodeAndPayload) {
+  absl::Status status = absl::InvalidArgumentError("no");
+  status.SetPayload("a", absl::Cord("b"));
+  const absl::Status named = NamedStatus("ddp", status);
+  EXPECT_EQ(named.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(named.message(), "ddp: no");
+  EXPECT_EQ(named.GetPayload("a"), absl::Cord("b"));
+  EXPECT_TRUE(NamedStatus("ddp", absl::OkStatus()).ok());
+}
+
+}  // namespace
+}  // namespace tessera
