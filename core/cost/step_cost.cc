@@ -106,7 +106,7 @@ std::vector<double> AddCollectives(const Program& program, const ClusterPrices& 
     if (calls[i] == 0) continue;
     const CollectiveRequest& request = program.collectives[i];
     const std::vector<PricedGroup>& groups = prices.GroupsAlong(AxesOf(request, program.mesh));
-    const size_t entry = FindCollective(request, cost);
+    const size_t entry = FindCollective(request.operation, request.mesh_axes, cost);
     if (entry == sent.size()) sent.emplace_back(groups);
     for (size_t g = 0; g < groups.size(); ++g) {
       for (size_t p = 0; p < groups[g].positions.size(); ++p) {
@@ -152,8 +152,8 @@ void AddTimes(const Program& program, absl::Span<const TimeSpan> times, StepCost
       continue;
     }
     const CollectiveRequest& request = program.collectives[instruction.collective];
-    StepCost::Collective& collective =
-        *cost->mutable_collectives(static_cast<int>(FindCollective(request, cost)));
+    StepCost::Collective& collective = *cost->mutable_collectives(
+        static_cast<int>(FindCollective(request.operation, request.mesh_axes, cost)));
     collective.set_calls(collective.calls() + 1);
     collective.set_seconds(collective.seconds() + times[i].seconds());
     collective.set_exposed_seconds(collective.exposed_seconds() + overlap.exposed_seconds[i]);
@@ -172,18 +172,19 @@ void AddTimes(const Program& program, absl::Span<const TimeSpan> times, StepCost
 
 }  // namespace
 
-size_t FindCollective(const CollectiveRequest& request, StepCost* cost) {
-  const absl::string_view operation = CollectiveOperationName(request.operation);
+size_t FindCollective(CollectiveOperation operation, absl::Span<const std::string> mesh_axes,
+                      StepCost* cost) {
+  const absl::string_view name = CollectiveOperationName(operation);
   int entry = 0;
   for (; entry < cost->collectives_size(); ++entry) {
     const StepCost::Collective& known = cost->collectives(entry);
-    if (known.operation() == operation && absl::c_equal(known.mesh_axes(), request.mesh_axes)) {
+    if (known.operation() == name && absl::c_is_permutation(known.mesh_axes(), mesh_axes)) {
       return entry;
     }
   }
   StepCost::Collective& added = *cost->add_collectives();
-  added.set_operation(std::string(operation));
-  for (const std::string& axis : request.mesh_axes) added.add_mesh_axes(axis);
+  added.set_operation(std::string(name));
+  for (const std::string& axis : mesh_axes) added.add_mesh_axes(axis);
   return entry;
 }
 

@@ -6,7 +6,10 @@
 #define TESSERA_CORE_COST_STEP_COST_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/cost/step_time.h"
 #include "core/layout/collective_traffic.h"
@@ -26,9 +29,25 @@ StepCost EstimateStep(const Program& program, const Cluster& cluster);
 // Returns the times of a step, and the calls of its collectives: neither memory nor bytes.
 StepCost CostOfTimes(const Program& program, absl::Span<const TimeSpan> times);
 
-// Returns the index of the entry of a request's operation and axes, which is appended if there is
-// none.
-size_t FindCollective(const CollectiveRequest& request, StepCost* cost);
+// Returns the index of the entry of an operation along axes, in any order, which is appended if
+// there is none.
+size_t FindCollective(CollectiveOperation operation, absl::Span<const std::string> mesh_axes,
+                      StepCost* cost);
+
+// "all-gather along data"
+std::string NameOf(const StepCost::Collective& collective);
+
+// Returns the sums of what each rank has measured in some steps: calls and bytes of the rank that
+// has most of them, and the mean of the ranks' times.
+StepCost MergeRanks(absl::Span<const StepCost> sums_by_rank);
+// Adds the calls, bytes and times of a step to those of others.
+void AddStep(const StepCost& step, StepCost* sums);
+// Returns the mean of so many steps.
+StepCost PerStep(const StepCost& sums, int64_t steps);
+
+// Internal, in one line, unless the calls and bytes that were counted in so many steps are those of
+// the estimate. It names the first collective that differs, with both.
+absl::Status CompareCollectives(const StepCost& estimated, const StepCost& sums, int64_t steps);
 
 }  // namespace tessera
 

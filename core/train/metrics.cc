@@ -64,6 +64,11 @@ absl::Status MetricsLog::Append(const StepMetrics& metrics) {
       {"mfu", metrics.mfu},
       {"peak_bytes", metrics.peak_bytes},
   };
+  if (metrics.communication.has_value()) {
+    entry["bytes_sent"] = metrics.communication->bytes_sent;
+    entry["communication_seconds"] = metrics.communication->seconds;
+    entry["exposed_communication_seconds"] = metrics.communication->exposed_seconds;
+  }
   if (metrics.eval_loss.has_value()) entry["eval_loss"] = *metrics.eval_loss;
   const std::string line = entry.dump() + "\n";
   size_t written = 0;

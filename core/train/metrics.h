@@ -1,10 +1,12 @@
 // metrics.jsonl: one JSON object for each step, one a line.
 //
 //   {"step":12,"loss":3.21,"grad_norm":0.87,"lr":0.001,"step_seconds":0.0123,
-//    "tokens_per_second":41600.5,"mfu":0.52,"peak_bytes":123456,"eval_loss":3.3}
+//    "tokens_per_second":41600.5,"mfu":0.52,"peak_bytes":123456,"bytes_sent":4096,
+//    "communication_seconds":0.004,"exposed_communication_seconds":0.001,"eval_loss":3.3}
 //
-// eval_loss is present if an evaluation followed the step. mfu is a fraction (1 = the machine's
-// best rate). Numbers are written exactly; one that is not finite is null.
+// bytes_sent and the seconds of communication are present, for rank 0 of several, if the step was
+// timed by instruction; eval_loss if an evaluation followed the step. mfu is a fraction (1 = the
+// machine's best rate). Numbers are written exactly; one that is not finite is null.
 #ifndef TESSERA_CORE_TRAIN_METRICS_H_
 #define TESSERA_CORE_TRAIN_METRICS_H_
 
@@ -29,6 +31,12 @@ struct StepMetrics {
   double tokens_per_second = 0;
   double mfu = 0;
   int64_t peak_bytes = 0;  // the planned, and allocated, peak
+  struct Communication {
+    int64_t bytes_sent = 0;      // to other ranks
+    double seconds = 0;          // of all collectives
+    double exposed_seconds = 0;  // the part in which nothing computed
+  };
+  std::optional<Communication> communication;
   std::optional<double> eval_loss;
 };
 

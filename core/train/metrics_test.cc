@@ -37,6 +37,7 @@ TEST(MetricsTest, WritesOneObjectALine) {
   StepMetrics second = Step(2);
   second.eval_loss = 2.5;
   second.grad_norm = NAN;
+  second.communication = {4096, 0.5, 0.25};
   ASSERT_TRUE((*log)->Append(Step(1)).ok());
   ASSERT_TRUE((*log)->Append(second).ok());
 
@@ -48,8 +49,12 @@ TEST(MetricsTest, WritesOneObjectALine) {
   EXPECT_EQ(entry["loss"], 1.0 / 3);
   EXPECT_EQ(entry["peak_bytes"], int64_t{1} << 40);
   EXPECT_FALSE(entry.contains("eval_loss"));
+  EXPECT_FALSE(entry.contains("bytes_sent"));
   std::getline(lines, line);
   entry = nlohmann::json::parse(line);
+  EXPECT_EQ(entry["bytes_sent"], 4096);
+  EXPECT_EQ(entry["communication_seconds"], 0.5);
+  EXPECT_EQ(entry["exposed_communication_seconds"], 0.25);
   EXPECT_EQ(entry["eval_loss"], 2.5);
   EXPECT_TRUE(entry["grad_norm"].is_null());
 }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/status/check.h"
-#include "core/train/computing_times.h"
+#include "core/train/measured_steps.h"
 
 namespace tessera {
 namespace {
@@ -167,12 +167,9 @@ std::string TraceToJson(const Program& program, const StepTimes& times) {
 }
 
 double ShareOutsideKernels(const Program& program, const StepTimes& times) {
-  int64_t inside = 0;
-  for (const InstructionTime& time : ComputingTimes(program, times.instructions)) {
-    inside += time.end_ns - time.begin_ns;
-  }
-  const int64_t total = times.end_ns - times.begin_ns;
-  return total > 0 ? 1 - static_cast<double>(inside) / static_cast<double>(total) : 0;
+  const Overlap overlap = OverlapOf(program, ToTimeSpans(times.instructions, times.begin_ns));
+  const double total = 1e-9 * static_cast<double>(times.end_ns - times.begin_ns);
+  return total > 0 ? 1 - overlap.computation_seconds / total : 0;
 }
 
 absl::Status WriteTrace(absl::string_view json, const std::string& path) {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/types/span.h"
+#include "core/cost/step_time.h"
 #include "core/program/program.h"
-#include "core/runtime/executor.h"
 
 namespace tessera {
 
@@ -26,7 +26,7 @@ class RunSummary {
   void AddEvaluation(int64_t step, double loss);
   // The times of a step's instructions; a share of all steps is enough. Communication counts where
   // nothing is computed beside it, and only once.
-  void AddTimes(const Program& program, absl::Span<const InstructionTime> times);
+  void AddTimes(const Program& program, absl::Span<const TimeSpan> times);
 
   // Returns lines for speed, evaluations and operators. The last two are left out if there were
   // none.
@@ -50,7 +50,7 @@ class RunSummary {
   int64_t tokens_ = 0;
   double step_seconds_ = 0;
   std::optional<Evaluation> last_, best_;
-  std::map<std::string, int64_t> operator_ns_;
+  std::map<std::string, double> operator_seconds_;
 };
 
 }  // namespace tessera

@@ -46,7 +46,7 @@ TEST(RunSummaryTest, TimeByOperator) {
   graph.SetOutput("y", Exp(MatMul(x, w, false, true)));
   const auto run = CompileRun({graph}, Plan(), *backend);
   ASSERT_TRUE(run.ok()) << run.status();
-  const std::vector<InstructionTime> times = {{0, 300}, {400, 500}};
+  const std::vector<TimeSpan> times = {{0, 300}, {400, 500}};
   RunSummary summary("token");
   summary.AddTimes(run->programs[0], times);
   EXPECT_EQ(summary.Text(1),
@@ -67,7 +67,7 @@ TEST(RunSummaryTest, CommunicationCountsWhereNothingIsComputed) {
   const auto run = CompileRun({graph}, plan, *backend, 2);
   ASSERT_TRUE(run.ok()) << run.status();
   ASSERT_EQ(run->programs[0].instructions.size(), 2u);
-  const auto line = [&](InstructionTime sum, InstructionTime all_reduce) {
+  const auto line = [&](TimeSpan sum, TimeSpan all_reduce) {
     RunSummary summary("token");
     summary.AddTimes(run->programs[0], {sum, all_reduce});
     const std::string text = summary.Text(1);

@@ -11,11 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/cost/limits.h"
+#include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "core/train/trace.h"
+#include "tools/train/cost_report.h"
 #include "tools/train/data_source.h"
 #include "tools/train/machine_rates.h"
 #include "tools/train/process_memory.h"
@@ -54,7 +56,8 @@ TrainLoop::TrainLoop(const Setup& setup, const MachineRates& rates, const LoopOp
       stop_(setup.ranks.ranks),
       scale_(Scale()),
       first_step_(trainer->step() + 1),
-      summary_(setup.config.data().file() == kSyntheticData ? "token" : "byte") {
+      summary_(setup.config.data().file() == kSyntheticData ? "token" : "byte"),
+      measured_(&engine->executor(kTrain), engine->options().rank.collectives) {
   if (options.start_step < 0) return;
   saved_step_ = options.start_step;
   saved_folder_ = options.start_folder;
@@ -157,18 +160,31 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
     RETURN_IF_ERROR(ranks_.Barrier());
     zero_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
+  if (timed) measured_.BeforeStep();
   ASSIGN_OR_RETURN(const StepResult result,
                    trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
   if (!result.finite) return NotFinite(result);
   summary_.AddStep(scale_.tokens, result.seconds);
-  if (timed) {
-    const Executor& executor = engine_->executor(kTrain);
-    summary_.AddTimes(executor.program(), executor.times());
-  }
+  communication_.reset();
+  if (timed) NoteTimes();
   RETURN_IF_ERROR(AgreeAfterStep(result, progress));
   progress.Step({result.step, result.loss, result.grad_norm, result.lr, result.seconds});
   if (trace) RETURN_IF_ERROR(TraceStep(result, zero_ns, progress));
   return result;
+}
+
+// Notes the times of the last step's instructions.
+void TrainLoop::NoteTimes() {
+  const Executor& executor = engine_->executor(kTrain);
+  summary_.AddTimes(executor.program(), ToTimeSpans(executor.times(), executor.step_begin_ns()));
+  const StepCost cost = measured_.AfterStep();
+  if (ranks_.size() == 1) return;
+  communication_.emplace();
+  for (const StepCost::Collective& collective : cost.collectives()) {
+    communication_->bytes_sent += collective.bytes();
+    communication_->seconds += collective.seconds();
+    communication_->exposed_seconds += collective.exposed_seconds();
+  }
 }
 
 absl::Status TrainLoop::AgreeAfterStep(const StepResult& result, Progress& progress) {
@@ -224,6 +240,7 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.tokens_per_second = static_cast<double>(scale_.tokens) / result.seconds;
   line.mfu = scale_.best_seconds / result.seconds;
   line.peak_bytes = scale_.memory_bytes;
+  line.communication = communication_;
   if (Due(result.step, config.eval_every(), config.steps())) {
     ASSIGN_OR_RETURN(const EvaluationResult evaluated, Evaluate());
     evaluation_stopped_ = !evaluated.complete;
@@ -247,6 +264,25 @@ absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
   // The step of an interrupt is saved, unless it is saved already.
   const bool saved = saved_here_ && saved_step_ == trainer_->step();
   if (stop_.signal() != 0 && !saved) RETURN_IF_ERROR(Save(&progress));
+  return absl::OkStatus();
+}
+
+// Prints the cost of a step beside its estimate, and an error if something else was communicated.
+absl::Status TrainLoop::PrintCost() {
+  if (ranks_.size() == 1 || measured_.steps() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   ranks_.Gather(measured_.sums().SerializeAsString()));
+  std::vector<StepCost> sums(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!sums[rank].ParseFromString(texts[rank])) {
+      return absl::InternalError(absl::StrCat("rank ", rank, " has sent malformed measurements"));
+    }
+  }
+  const StepCost all = MergeRanks(sums);
+  const int64_t steps = measured_.steps();
+  absl::FPrintF(Output(), "%s", CostTable(options_.estimated, PerStep(all, steps), steps));
+  const absl::Status same = CompareCollectives(options_.estimated, all, steps);
+  if (!same.ok()) PrintLine(absl::StrCat("error: ", same.message()));
   return absl::OkStatus();
 }
 
@@ -294,6 +330,7 @@ absl::StatusOr<int> TrainLoop::Run() {
     return 128 + stop_.signal();
   }
   absl::FPrintF(Output(), "%s", summary_.Text(Now() - begin));
+  RETURN_IF_ERROR(PrintCost());
   RETURN_IF_ERROR(PrintMemory());
   if (engine_->HasProgram(kGenerate) && stop_.signal() == 0) {
     RETURN_IF_ERROR(PrintSample(setup_, *engine_, stop_));

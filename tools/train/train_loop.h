@@ -3,11 +3,14 @@
 #ifndef TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 #define TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
+#include "core/proto/estimate.pb.h"
 #include "core/runtime/engine.h"
+#include "core/train/measured_steps.h"
 #include "core/train/metrics.h"
 #include "core/train/progress.h"
 #include "core/train/ranks.h"
@@ -26,6 +29,7 @@ struct LoopOptions {
   // The checkpoint that the run goes on from; -1 and "" for a new run.
   int64_t start_step = -1;
   std::string start_folder;
+  StepCost estimated;  // of a step, with several ranks
 };
 
 // Not thread-safe. All arguments must outlive it.
@@ -43,6 +47,7 @@ class TrainLoop {
   absl::Status RunSteps(Progress& progress, MetricsLog* metrics);
   bool IsTimed(int64_t step) const;
   absl::StatusOr<StepResult> TakeStep(Progress& progress);
+  void NoteTimes();
   absl::StatusOr<EvaluationResult> Evaluate();
   // Agrees with the other ranks, after a step, on whether to stop.
   absl::Status AgreeAfterStep(const StepResult& result, Progress& progress);
@@ -52,6 +57,7 @@ class TrainLoop {
   absl::Status Save(Progress* progress);
   absl::Status CheckOutput(Progress* progress);
   absl::Status TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress);
+  absl::Status PrintCost();
   absl::Status PrintMemory();
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;
@@ -76,6 +82,8 @@ class TrainLoop {
   bool saved_here_ = false;          // whether it is in folder_
   bool evaluation_stopped_ = false;  // whether the newest evaluation was interrupted
   RunSummary summary_;
+  MeasuredSteps measured_;
+  std::optional<StepMetrics::Communication> communication_;  // of the last step, if it was timed
 };
 
 // "eval_loss 1.5508 (20 batches, 529 ms)"
