@@ -47,7 +47,7 @@ TEST(CheckPlanFormTest, RefusesInOneLineWhatCannotBeFollowed) {
        "the Plan's part for graph 'train' lists pass 'magic'; there are fuse, order and none"},
       {[](Plan&, PlanPart& part) { part.add_passes()->set_name("none"); },
        "the Plan's part for graph 'train' lists pass 'none' beside others; it stands alone"},
-      {[](Plan&, PlanPart& part) { (*part.mutable_passes(0)->mutable_options())["depth"] = "3"; },
+      {[](Plan&, PlanPart& part) { part.mutable_passes(0)->add_options()->set_key("depth"); },
        "the Plan's part for graph 'train' lists pass 'order' with option 'depth'; it has no "
        "options"},
   };

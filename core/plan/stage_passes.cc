@@ -113,7 +113,7 @@ std::vector<std::string> PassOptionsIn(const PassChoice& choice) {
   if (!choice.first().empty()) options.push_back("first");
   if (choice.distance() != 0) options.push_back("distance");
   if (choice.in_flight() != 0) options.push_back("in_flight");
-  for (const auto& [name, value] : choice.options()) options.push_back(name);
+  for (const OptionValue& option : choice.options()) options.push_back(option.key());
   return options;
 }
 

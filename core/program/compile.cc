@@ -121,7 +121,8 @@ absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
   for (const PassChoice& choice : part.passes()) {
     if (choice.name() == kNoPass) continue;
     ASSIGN_OR_RETURN(const Pass* pass, FindPass(choice.name()));
-    const PassOptions options(choice.options().begin(), choice.options().end());
+    PassOptions options;
+    for (const OptionValue& option : choice.options()) options[option.key()] = option.value();
     RETURN_IF_ERROR(pass->run(options, chooser, program));
   }
   RETURN_IF_ERROR(RunPluginPasses(passes, plugin_passes, program));

@@ -176,8 +176,10 @@ void AddParameters(const GraphProto& graph, ModelInfo& model) {
 
 const std::string& Request::Text(const std::string& option) const {
   static const std::string* const kNone = new std::string;
-  const auto found = message_.options().find(option);
-  return found == message_.options().end() ? *kNone : found->second;
+  for (const OptionValue& each : message_.options()) {
+    if (each.key() == option) return each.value();
+  }
+  return *kNone;
 }
 
 int64_t Request::Int(const std::string& option) const {

@@ -117,7 +117,7 @@ class Checker {
   absl::StatusOr<Planned> PlanFor(int ranks, const Backend& backend) {
     strategy::PlanRequest request;
     request.set_ranks(ranks);
-    for (const auto& [name, value] : options_) (*request.mutable_options())[name] = value;
+    SetOptions(options_, request);
     *request.mutable_cluster() = ClusterOfMachine("conformance", MachineRates());
     request.set_micro_batches(1);
     const auto context = Context(backend, ranks);

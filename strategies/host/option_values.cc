@@ -117,6 +117,14 @@ absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
   return values;
 }
 
+void SetOptions(const OptionValues& values, strategy::PlanRequest& request) {
+  for (const auto& [name, value] : values) {
+    OptionValue& option = *request.add_options();
+    option.set_key(name);
+    option.set_value(value);
+  }
+}
+
 std::string PluginHelp(const Plugin& plugin) {
   std::string text = absl::StrCat("Strategy ", plugin.name(), " ", plugin.version(), " (",
                                   plugin.path(), ")\n  ", plugin.summary(), "\n");

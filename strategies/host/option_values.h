@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/proto/strategy.pb.h"
 #include "strategies/host/plugin.h"
 
 namespace tessera {
@@ -25,6 +26,9 @@ absl::Status CheckOptionType(const PluginOption& option);
 // names the setting, the fault, and what would be right.
 absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
                                          absl::Span<const std::string> settings);
+
+// Adds the values to a request.
+void SetOptions(const OptionValues& values, strategy::PlanRequest& request);
 
 // What --help shows of a plugin: its summary, and its options as a table.
 std::string PluginHelp(const Plugin& plugin);

@@ -49,7 +49,7 @@ class PlanWithTest : public testing::Test {
     request.set_ranks(2);
     const auto values = ReadOptions(*plugin, {"fault=" + fault});
     EXPECT_TRUE(values.ok()) << values.status();
-    for (const auto& [name, value] : *values) (*request.mutable_options())[name] = value;
+    SetOptions(*values, request);
     return PlanWith(*plugin, request, context_, options_);
   }
 

@@ -61,7 +61,7 @@ std::map<CollectiveOperation, Count> CountsOf(const Case& run) {
   request.set_micro_batches(run.micro_batches);
   const auto values = ReadOptions(*plugin, run.options);
   EXPECT_TRUE(values.ok()) << values.status();
-  for (const auto& [name, value] : *values) (*request.mutable_options())[name] = value;
+  SetOptions(*values, request);
   auto made = PlanWith(*plugin, request, context, {});
   EXPECT_TRUE(made.ok()) << made.status();
   PlanPart& part = *made->plan.mutable_stages(0)->add_parts();

@@ -62,7 +62,7 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy, const std::str
   strategy::PlanRequest request;
   request.set_ranks(sizes.ranks);
   request.set_micro_batches(1);
-  for (const auto& [name, value] : options) (*request.mutable_options())[name] = value;
+  SetOptions(options, request);
   strategy::LowerPlans candidate;
   absl::Status status;
   const double planning = SecondsOf(

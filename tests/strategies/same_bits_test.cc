@@ -30,7 +30,7 @@ TrainingResult TrainBy(const TrainingRun& run, const Mode& mode, int ranks) {
   if (!mode.option.empty()) settings.push_back(mode.option);
   const auto values = ReadOptions(*plugin, settings);
   EXPECT_TRUE(values.ok()) << values.status();
-  for (const auto& [name, value] : *values) (*request.mutable_options())[name] = value;
+  SetOptions(*values, request);
   const auto made = PlanWith(*plugin, request, context, {});
   EXPECT_TRUE(made.ok()) << made.status();
   auto result = Train(run, made->plan, ranks);

@@ -37,10 +37,10 @@ absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, const std::stri
   return Plugin::Load(path);
 }
 
-strategy::PlanRequest RequestOf(const StrategyRun& run, OptionValues options) {
+strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options) {
   strategy::PlanRequest request;
   request.set_ranks(run.ranks);
-  for (auto& [name, value] : options) (*request.mutable_options())[name] = std::move(value);
+  SetOptions(options, request);
   *request.mutable_cluster() = run.cluster;
   request.set_memory_limit_bytes(MemoryLimit(*run.config));
   const Plan open = MakePlan(*run.config, *run.graphs);
@@ -94,7 +94,7 @@ absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& li
                               std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
   ASSIGN_OR_RETURN(OptionValues options, ReadOptions(plugin, line.strategy_options));
-  const strategy::PlanRequest request = RequestOf(run, std::move(options));
+  const strategy::PlanRequest request = RequestOf(run, options);
   const auto context = std::make_shared<const PlanningContext>(
       *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job});
   ASSIGN_OR_RETURN(StrategyPlan made,
