@@ -37,7 +37,7 @@ void AddCounts(const std::vector<CollectiveCount>& counts, int sign, StepCost* c
 }
 
 // Returns calls and bytes of one of `steps` steps, without collectives that were not called.
-StepCost PerStep(const StepCost& sums, int64_t steps) {
+StepCost CountsPerStep(const StepCost& sums, int64_t steps) {
   StepCost mean;
   mean.set_peak_bytes(sums.peak_bytes());
   for (const StepCost::Collective& sum : sums.collectives()) {
@@ -122,7 +122,7 @@ absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
 absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   StrategyResult result = result_;
   const int64_t steps = static_cast<int64_t>(result.step_seconds.size());
-  result.counted = PerStep(result_.counted, steps);
+  result.counted = CountsPerStep(result_.counted, steps);
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
                    setup_.ranks.ranks->Gather(result.counted.SerializeAsString()));
   for (const std::string& bytes : all) {
