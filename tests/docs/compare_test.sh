@@ -11,7 +11,7 @@ while IFS= read -r line; do
   command=${command%%#*}
   command=$(sed -E 's/--steps=[0-9]+//' <<<"${command#*-- }")
   echo "compare $command"
-  eval "\"$root/tools/compare/compare\" $command --steps=1 --batch=2 --sequence=32" >log 2>&1 || {
+  eval "\"$root/tools/compare/compare\" $command --steps=1 --batch=2 --sequence=16" >log 2>&1 || {
     tail -5 log
     echo "a README says: $line"
     exit 1

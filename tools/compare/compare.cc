@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -33,9 +32,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Strategies = std::vector<std::unique_ptr<ComparedStrategy>>;
-
-// The same initial state and data give the same loss, up to the order of sums.
-constexpr double kSameLoss = 1e-5;
 
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
@@ -131,16 +127,6 @@ absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& r
   return false;
 }
 
-// The loss of the first step depends neither on the strategy nor on noise.
-absl::Status CheckFirstLosses(const ComparedStrategy& base, const ComparedStrategy& other) {
-  const double distance = std::abs(other.first_loss() - base.first_loss());
-  if (distance <= kSameLoss * std::abs(base.first_loss())) return absl::OkStatus();
-  return Agreed(absl::InternalError(absl::StrFormat(
-      "%s: the loss of step 1 is %.7g, and with %s it is %.7g: from the same initial state and "
-      "data they must be equal to %g",
-      other.label(), other.first_loss(), base.label(), base.first_loss(), kSameLoss)));
-}
-
 // Shows how far the comparison is.
 class Reporter {
  public:
@@ -166,7 +152,7 @@ absl::Status RunRounds(const CompareCommandLine& line, absl::Span<ComparedStrate
                        const ComparedStrategy& base, StopRequest& stop, Reporter* reporter) {
   for (ComparedStrategy* each : group) {
     RETURN_IF_ERROR(each->Begin());
-    RETURN_IF_ERROR(CheckFirstLosses(base, *each));
+    RETURN_IF_ERROR(Agreed(CheckFirstLoss(base.result(), each->result())));
   }
   for (int64_t round = 0; round < line.rounds; ++round) {
     const int64_t steps = line.steps * (round + 1) / line.rounds - line.steps * round / line.rounds;

@@ -44,7 +44,8 @@ class ComparedStrategy {
   // The median of the timed steps so far, and the loss of the last one.
   double median_seconds() const { return Quantile(result_.step_seconds, 0.5); }
   double last_loss() const { return result_.last_loss; }
-  double first_loss() const { return result_.first_loss; }
+  // This rank's results so far.
+  const StrategyResult& result() const { return result_; }
 
  private:
   absl::Status RunSteps(int64_t steps, StopRequest& stop);

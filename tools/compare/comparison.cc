@@ -15,6 +15,7 @@ namespace tessera {
 namespace {
 
 constexpr char kNothing[] = "-";
+constexpr double kSameLoss = 1e-5;
 
 // A cell for what was estimated, and one for what was measured.
 struct Cells {
@@ -179,6 +180,15 @@ double Quantile(std::vector<double> values, double q) {
 
 double ExposedSeconds(const StrategyResult& result) {
   return std::max(0.0, Median(result.step_seconds) - Median(result.computation_seconds));
+}
+
+absl::Status CheckFirstLoss(const StrategyResult& base, const StrategyResult& other) {
+  const double distance = std::abs(other.first_loss - base.first_loss);
+  if (distance <= kSameLoss * std::abs(base.first_loss)) return absl::OkStatus();
+  return absl::InternalError(absl::StrFormat(
+      "%s: the loss of step 1 is %.7g, and with %s it is %.7g: from the same initial state and "
+      "data they must be equal to %g",
+      other.label, other.first_loss, base.label, base.first_loss, kSameLoss));
 }
 
 std::string ComparisonTable(const Comparison& comparison) {

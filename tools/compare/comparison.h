@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "absl/types/span.h"
+#include "absl/status/status.h"
 #include "core/proto/estimate.pb.h"
 
 namespace tessera {
@@ -44,6 +44,10 @@ double Quantile(std::vector<double> values, double q);
 // Returns the time of a step that communication adds to computation: the difference of the medians,
 // and no less than 0.
 double ExposedSeconds(const StrategyResult& result);
+
+// Internal if the losses of the first step differ by more than a share of 1e-5: the same initial
+// state and data give the same loss, up to the order of sums.
+absl::Status CheckFirstLoss(const StrategyResult& base, const StrategyResult& other);
 
 // Returns a table with two columns for each strategy, estimated and measured.
 std::string ComparisonTable(const Comparison& comparison);

@@ -1,5 +1,7 @@
 #include "tools/compare/comparison.h"
 
+#include <cmath>
+
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -56,6 +58,21 @@ TEST(ComparisonTest, ExposedIsTheDifferenceOfMedians) {
   EXPECT_NEAR(ExposedSeconds(result), 0.01, 1e-12);
   result.computation_seconds = {0.2};
   EXPECT_EQ(ExposedSeconds(result), 0);
+}
+
+TEST(ComparisonTest, FirstLossesAreTheSameUpToTheOrderOfSums) {
+  const StrategyResult base = Result("ddp", 0.1);
+  StrategyResult other = Result("fsdp", 0.1);
+  other.first_loss = base.first_loss * (1 + 9e-6);
+  EXPECT_TRUE(CheckFirstLoss(base, other).ok());
+  for (const double loss : {base.first_loss * (1 - 1.1e-5), base.first_loss * 2, std::nan("")}) {
+    other.first_loss = loss;
+    EXPECT_FALSE(CheckFirstLoss(base, other).ok()) << loss;
+  }
+  other.first_loss = 5.25;
+  EXPECT_EQ(CheckFirstLoss(base, other).message(),
+            "fsdp: the loss of step 1 is 5.25, and with ddp it is 5.5: from the same initial state "
+            "and data they must be equal to 1e-05");
 }
 
 TEST(ComparisonTest, TheTableIsAligned) {
