@@ -235,6 +235,9 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::str
   }
   absl::FPrintF(Output(), "\n%s", ComparisonTable(comparison));
   RETURN_IF_ERROR(WriteJson(line, ComparisonJson(comparison), ranks));
+  for (const StrategyResult& result : comparison.strategies) {
+    RETURN_IF_ERROR(Agreed(result.same_collectives));
+  }
   return 0;
 }
 

@@ -14,50 +14,24 @@ namespace {
 // Steps without communication in each round: enough for a median, whose spread is small.
 constexpr int64_t kMostComputations = 3;
 
-StepCost::Collective& Find(const CollectiveCount& count, StepCost* cost) {
-  for (StepCost::Collective& each : *cost->mutable_collectives()) {
-    const std::vector<std::string> axes(each.mesh_axes().begin(), each.mesh_axes().end());
-    if (each.operation() == CollectiveOperationName(count.operation) && axes == count.mesh_axes) {
-      return each;
-    }
-  }
-  StepCost::Collective& added = *cost->add_collectives();
-  added.set_operation(std::string(CollectiveOperationName(count.operation)));
-  for (const std::string& axis : count.mesh_axes) added.add_mesh_axes(axis);
-  return added;
-}
-
-// Adds `sign` times the counts to the calls and bytes of `cost`.
-void AddCounts(const std::vector<CollectiveCount>& counts, int sign, StepCost* cost) {
+// Adds `sign` times the counts to the calls and bytes of `sums`.
+void AddCounts(const std::vector<CollectiveCount>& counts, int sign, StepCost* sums) {
   for (const CollectiveCount& count : counts) {
-    StepCost::Collective& sum = Find(count, cost);
+    StepCost::Collective& sum = *sums->mutable_collectives(
+        static_cast<int>(FindCollective(count.operation, count.mesh_axes, sums)));
     sum.set_calls(sum.calls() + sign * count.calls);
     sum.set_bytes(sum.bytes() + sign * count.bytes_sent);
   }
 }
 
-// Returns calls and bytes of one of `steps` steps, without collectives that were not called.
-StepCost CountsPerStep(const StepCost& sums, int64_t steps) {
-  StepCost mean;
-  mean.set_peak_bytes(sums.peak_bytes());
-  for (const StepCost::Collective& sum : sums.collectives()) {
-    if (sum.calls() == 0) continue;
-    StepCost::Collective& each = *mean.add_collectives() = sum;
-    each.set_calls(sum.calls() / steps);
-    each.set_bytes(sum.bytes() / steps);
+// Removes collectives that no step has called, but the initialisation.
+void RemoveUncalled(StepCost* cost) {
+  StepCost called = *cost;
+  called.clear_collectives();
+  for (const StepCost::Collective& each : cost->collectives()) {
+    if (each.calls() > 0) *called.add_collectives() = each;
   }
-  return mean;
-}
-
-// Makes each number of `most` the larger one of both; all ranks have the same collectives, in the
-// same order.
-void TakeLarger(const StepCost& other, StepCost* most) {
-  most->set_peak_bytes(std::max(most->peak_bytes(), other.peak_bytes()));
-  for (int i = 0; i < std::min(most->collectives_size(), other.collectives_size()); ++i) {
-    StepCost::Collective& each = *most->mutable_collectives(i);
-    each.set_calls(std::max(each.calls(), other.collectives(i).calls()));
-    each.set_bytes(std::max(each.bytes(), other.collectives(i).bytes()));
-  }
+  *cost = called;
 }
 
 }  // namespace
@@ -67,7 +41,6 @@ ComparedStrategy::ComparedStrategy(std::string label, Setup setup)
       arena_bytes_(setup_.compiled.arena_bytes()),
       state_bytes_(setup_.compiled.state_bytes) {
   result_.label = std::move(label);
-  result_.counted.set_peak_bytes(arena_bytes_);
   if (setup_.site.size() > 0) {
     result_.estimated =
         EstimateStep(*setup_.compiled.FindProgram(kTrain), setup_.cluster, setup_.site);
@@ -87,7 +60,7 @@ absl::Status ComparedStrategy::Begin() {
 }
 
 absl::Status ComparedStrategy::RunSteps(int64_t steps, StopRequest& stop) {
-  AddCounts(timer_->Counts(), -1, &result_.counted);
+  AddCounts(timer_->Counts(), -1, &sums_);
   for (int64_t i = 0; i < steps && stop.signal() == 0; ++i) {
     StepResult step;
     ASSIGN_OR_RETURN(const double seconds, timer_->Step(&step));
@@ -100,7 +73,7 @@ absl::Status ComparedStrategy::RunSteps(int64_t steps, StopRequest& stop) {
     }
     RETURN_IF_ERROR(stop.Agree());
   }
-  AddCounts(timer_->Counts(), 1, &result_.counted);
+  AddCounts(timer_->Counts(), 1, &sums_);
   return absl::OkStatus();
 }
 
@@ -120,16 +93,22 @@ absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
 }
 
 absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
-  StrategyResult result = result_;
-  const int64_t steps = static_cast<int64_t>(result.step_seconds.size());
-  result.counted = CountsPerStep(result_.counted, steps);
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
-                   setup_.ranks.ranks->Gather(result.counted.SerializeAsString()));
-  for (const std::string& bytes : all) {
-    StepCost other;
-    if (!other.ParseFromString(bytes))
-      return absl::InternalError("a rank has sent a malformed cost");
-    TakeLarger(other, &result.counted);
+                   setup_.ranks.ranks->Gather(sums_.SerializeAsString()));
+  std::vector<StepCost> sums(all.size());
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (sums[rank].ParseFromString(all[rank])) continue;
+    return absl::InternalError(absl::StrCat("rank ", rank, " has sent a malformed cost"));
+  }
+  const StepCost merged = MergeRanks(sums);
+  const int64_t steps = static_cast<int64_t>(result_.step_seconds.size());
+  StrategyResult result = result_;
+  result.counted = PerStep(merged, steps);
+  result.counted.set_peak_bytes(arena_bytes_);
+  RemoveUncalled(&result.counted);
+  if (setup_.site.size() > 0) {
+    result.same_collectives =
+        NamedStatus(label(), CompareCollectives(result.estimated, merged, steps));
   }
   return result;
 }

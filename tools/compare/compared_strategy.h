@@ -54,7 +54,8 @@ class ComparedStrategy {
   Setup setup_;
   int64_t arena_bytes_, state_bytes_;
   std::unique_ptr<StepTimer> timer_;
-  StrategyResult result_;  // of this rank
+  StepCost sums_;          // calls and bytes of this rank in all timed steps
+  StrategyResult result_;  // of this rank, without what is counted
 };
 
 }  // namespace tessera

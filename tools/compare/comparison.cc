@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "core/cost/step_cost.h"
 #include "core/text/human_units.h"
 
 namespace tessera {
@@ -123,12 +124,6 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
     return Cells{Estimated(each, Seconds(each.estimated.exposed_seconds())),
                  Seconds(ExposedSeconds(each))};
   });
-}
-
-// "all-reduce along data"
-std::string NameOf(const StepCost::Collective& collective) {
-  return absl::StrCat(collective.operation(), " along ",
-                      absl::StrJoin(collective.mesh_axes(), ", "));
 }
 
 const StepCost::Collective* Find(const StepCost& cost, const std::string& name) {

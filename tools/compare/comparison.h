@@ -24,6 +24,8 @@ struct StrategyResult {
   StepCost estimated;
   // The memory that a rank has allocated, and the collectives of the rank that has most of them.
   StepCost counted;
+  // An error if collectives were counted that the estimate does not have, or others.
+  absl::Status same_collectives;
 };
 
 struct Comparison {
