@@ -34,8 +34,8 @@ std::vector<std::string> ConformanceModels();
 // - a checkpoint of 2 ranks is continued by 3 ranks, and by one process, with the same loss.
 //
 // A model and number of ranks that do not suit the options, for which the strategy returns
-// InvalidArgument, are left out; some have to suit. Returns the first failure in one line: what was checked, on
-// what, and what differs.
+// InvalidArgument, are left out; some have to suit. Returns the first failure in one line: what was
+// checked, on what, and what differs.
 absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks);
 
 }  // namespace tessera
