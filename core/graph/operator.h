@@ -70,6 +70,10 @@ class Operator {
   // False for inputs through which no gradient flows (labels, counts, seeds).
   virtual bool Differentiable(int input) const { return true; }
 
+  // Whether input i has StatisticDType() of the other floating inputs' dtype: a row's statistic, an
+  // optimizer's state. What such an input holds is never rounded to 16 bits.
+  virtual bool IsStatistic(int input) const { return false; }
+
   // By default no arithmetic, and every input and output moved once.
   virtual OpCost Cost(const OpTypes& types) const;
 

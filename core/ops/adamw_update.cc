@@ -24,9 +24,9 @@ class AdamwUpdateOp : public ElementwiseOperator {
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.Floating(Input::kParameter));
     const TensorType& parameter = inputs[Input::kParameter];
-    for (int i : {Input::kGradient, Input::kM, Input::kV}) {
-      RETURN_IF_ERROR(check.Is(i, parameter));
-    }
+    RETURN_IF_ERROR(check.Statistic(Input::kParameter));
+    RETURN_IF_ERROR(check.IsFloatingOfShape(Input::kGradient, parameter.shape));
+    for (int i : {Input::kM, Input::kV}) RETURN_IF_ERROR(check.Is(i, parameter));
     RETURN_IF_ERROR(check.Is(Input::kLr, {parameter.dtype, {}}));
     RETURN_IF_ERROR(check.Is(Input::kScale, {parameter.dtype, {}}));
     RETURN_IF_ERROR(check.Is(Input::kStep, {DType::kI64, {}}));
@@ -40,6 +40,8 @@ class AdamwUpdateOp : public ElementwiseOperator {
     RETURN_IF_ERROR(check.Has<double>("weight_decay"));
     return std::vector<TensorType>(3, parameter);
   }
+
+  bool IsStatistic(int input) const override { return input != Input::kGradient; }
 
   absl::string_view OutputName(int i) const override {
     return i == Output::kParameter ? "" : i == Output::kM ? "m" : "v";

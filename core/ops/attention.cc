@@ -40,7 +40,7 @@ absl::StatusOr<TensorType> CheckScores(const InputCheck& check, int q,
     return check.Misfit(q + 1, absl::StrCat("as long as q in dimension 1, ", query.shape[1],
                                             ", where the attention is causal"));
   }
-  return TensorType{query.dtype, {query.shape[0], query.shape[2], query.shape[1]}};
+  return TensorType{StatisticDType(query.dtype), {query.shape[0], query.shape[2], query.shape[1]}};
 }
 
 // FLOPs of one product over all scores that count: q k^T, or the weights times v.
@@ -119,6 +119,8 @@ class AttentionGradOp : public Operator {
   absl::string_view OutputName(int i) const override {
     return i == AttentionGradOutput::kDq ? "dq" : i == AttentionGradOutput::kDk ? "dk" : "dv";
   }
+
+  bool IsStatistic(int input) const override { return input == Input::kLse; }
 
   // Scores are made again; then dv, the weights' gradient, dq and dk.
   OpCost Cost(const OpTypes& types) const override {

@@ -47,17 +47,12 @@ Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
   const RowLogits rows = LinearLogSumExp(x, weight, targets);
   if (!rows.lse.valid()) return {};
-  // Sums over a global batch need f32 at least, whatever the dtype of the logits.
-  const DType dtype = x.dtype() == DType::kF64 ? DType::kF64 : DType::kF32;
-  Tensor lse = rows.lse, target_logit = rows.target_logit, mask = ValidMask(targets);
+  // The rows' numbers are f32 at least, whatever the dtype of x, and so are the sums over a batch.
+  Tensor mask = ValidMask(targets);
   const Tensor valid = mask;
-  if (x.dtype() != dtype) {
-    lse = Cast(lse, dtype);
-    target_logit = Cast(target_logit, dtype);
-  }
-  if (mask.dtype() != dtype) mask = Cast(mask, dtype);
+  if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());
   const std::vector<int64_t> axes = AllAxes(mask);
-  const Tensor total = ReduceSum(Multiply(Subtract(lse, target_logit), mask), axes);
+  const Tensor total = ReduceSum(Multiply(Subtract(rows.lse, rows.target_logit), mask), axes);
   const Tensor count = ReduceSum(mask, axes);
   return {Divide(total, Maximum(count, ConstantLike(count, 1))), valid};
 }

@@ -61,6 +61,12 @@ absl::Status InputCheck::Floating(int input) const {
   return Misfit(input, "floating");
 }
 
+absl::Status InputCheck::Statistic(int input) const {
+  const DType dtype = inputs_[input].dtype;
+  if (IsFloating(dtype) && !IsHalf(dtype)) return absl::OkStatus();
+  return Misfit(input, "f32 or f64");
+}
+
 absl::Status InputCheck::Numeric(int input) const {
   const DType dtype = inputs_[input].dtype;
   if (IsFloating(dtype) || dtype == DType::kI32 || dtype == DType::kI64) return absl::OkStatus();
@@ -86,6 +92,11 @@ absl::Status InputCheck::OneFloatingDType(int count) const {
 absl::Status InputCheck::Is(int input, const TensorType& type) const {
   if (inputs_[input] == type) return absl::OkStatus();
   return Misfit(input, TypeToString(type));
+}
+
+absl::Status InputCheck::IsFloatingOfShape(int input, const Shape& shape) const {
+  if (IsFloating(inputs_[input].dtype) && inputs_[input].shape == shape) return absl::OkStatus();
+  return Misfit(input, absl::StrCat("floating, of shape ", ShapeToString(shape)));
 }
 
 absl::StatusOr<Shape> InputCheck::BroadcastShape() const {

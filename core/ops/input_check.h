@@ -27,12 +27,16 @@ class InputCheck {
   // As many inputs as names; without names at least one. The checks below need it to hold.
   absl::Status Count() const;
   absl::Status Floating(int input) const;
+  // f32 or f64.
+  absl::Status Statistic(int input) const;
   // Floating, i32 or i64: what arithmetic takes.
   absl::Status Numeric(int input) const;
   absl::Status MinRank(int input, int rank) const;
   // Floating, and the others of the inputs up to `count` have the same dtype.
   absl::Status OneFloatingDType(int count) const;
   absl::Status SameDType(int input, int other) const;
+  // Has this shape, and is floating.
+  absl::Status IsFloatingOfShape(int input, const Shape& shape) const;
   absl::Status Is(int input, const TensorType& type) const;
   // The shape to which inputs broadcast by numpy's rule.
   absl::StatusOr<Shape> BroadcastShape() const;

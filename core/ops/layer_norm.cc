@@ -16,9 +16,9 @@ using sbp::B;
 using sbp::P;
 using sbp::S;
 
-// The type without its last dimension.
+// The type of one number for each row.
 TensorType RowsOf(const TensorType& x) {
-  return {x.dtype, Shape(x.shape.begin(), x.shape.end() - 1)};
+  return {StatisticDType(x.dtype), Shape(x.shape.begin(), x.shape.end() - 1)};
 }
 
 class LayerNormOp : public Operator {
@@ -93,6 +93,10 @@ class LayerNormGradOp : public Operator {
     RETURN_IF_ERROR(check.Is(Input::kWeight, weight));
     for (int i : {Input::kMean, Input::kRstd}) RETURN_IF_ERROR(check.Is(i, RowsOf(dy)));
     return std::vector<TensorType>{dy, weight, weight};
+  }
+
+  bool IsStatistic(int input) const override {
+    return input == Input::kMean || input == Input::kRstd;
   }
 
   absl::string_view OutputName(int i) const override {

@@ -32,7 +32,7 @@ absl::StatusOr<TensorType> CheckLogits(const InputCheck& check, int x,
   }
   const Shape rows(rows_and_c.begin(), rows_and_c.end() - 1);
   RETURN_IF_ERROR(check.Is(x + 2, {DType::kI32, rows}));
-  return TensorType{inputs[x].dtype, rows};
+  return TensorType{StatisticDType(inputs[x].dtype), rows};
 }
 
 // FLOPs of one product over all logits.
@@ -116,6 +116,10 @@ class LinearLogSumExpGradOp : public Operator {
 
   absl::string_view OutputName(int i) const override {
     return i == LinearLogSumExpGradOutput::kDx ? "dx" : "dw";
+  }
+
+  bool IsStatistic(int input) const override {
+    return input == Input::kDlse || input == Input::kDtarget || input == Input::kLse;
   }
 
   // Logits are made again; then dx and dw.

@@ -28,13 +28,16 @@ class SgdUpdateOp : public ElementwiseOperator {
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.Floating(SgdInput::kParameter));
     const TensorType& parameter = inputs[SgdInput::kParameter];
-    RETURN_IF_ERROR(check.Is(SgdInput::kGradient, parameter));
+    RETURN_IF_ERROR(check.Statistic(SgdInput::kParameter));
+    RETURN_IF_ERROR(check.IsFloatingOfShape(SgdInput::kGradient, parameter.shape));
     if (momentum) RETURN_IF_ERROR(check.Is(SgdInput::kMomentum, parameter));
     RETURN_IF_ERROR(check.Is(SgdInput::Lr(momentum), {parameter.dtype, {}}));
     RETURN_IF_ERROR(check.Is(SgdInput::Scale(momentum), {parameter.dtype, {}}));
     RETURN_IF_ERROR(check.Is(SgdInput::Predicate(momentum), {DType::kU8, {}}));
     return std::vector<TensorType>(momentum ? 2 : 1, parameter);
   }
+
+  bool IsStatistic(int input) const override { return input != SgdInput::kGradient; }
 
   absl::string_view OutputName(int i) const override {
     return i == SgdOutput::kParameter ? "" : "momentum";

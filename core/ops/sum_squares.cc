@@ -19,11 +19,15 @@ class SumSquaresOp : public Operator {
     const InputCheck check({"x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.Floating(0));
-    return std::vector<TensorType>{{inputs[0].dtype, {}}};
+    return std::vector<TensorType>{{StatisticDType(inputs[0].dtype), {}}};
   }
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    builder.SetInputGradient(0, Multiply(builder.input(0), Scale(builder.output_gradient(0), 2)));
+    Tensor factor = Scale(builder.output_gradient(0), 2);
+    if (factor.dtype() != builder.input(0).dtype()) {
+      factor = Cast(factor, builder.input(0).dtype());
+    }
+    builder.SetInputGradient(0, Multiply(builder.input(0), factor));
     return absl::OkStatus();
   }
 

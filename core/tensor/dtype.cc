@@ -55,4 +55,8 @@ bool IsFloating(DType dtype) {
          dtype == DType::kF16;
 }
 
+bool IsHalf(DType dtype) { return dtype == DType::kBF16 || dtype == DType::kF16; }
+
+DType StatisticDType(DType dtype) { return dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
 }  // namespace tessera

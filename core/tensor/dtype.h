@@ -29,6 +29,13 @@ absl::StatusOr<DType> ParseDType(absl::string_view name);
 
 bool IsFloating(DType dtype);
 
+// bf16 or f16.
+bool IsHalf(DType dtype);
+
+// The dtype of what must not be rounded to 16 bits beside values of `dtype`: sums over many
+// elements, a row's statistics. f64 for f64, else f32.
+DType StatisticDType(DType dtype);
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_TENSOR_DTYPE_H_

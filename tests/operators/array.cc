@@ -135,6 +135,17 @@ double UnitRoundoff(DType dtype) {
   return 0;
 }
 
+namespace {
+
+// The distance from a number of 16 bits to the next larger one; 0 of other dtypes.
+double StepOf16Bits(double value, DType dtype) {
+  if (!IsHalf(dtype)) return 0;
+  const double smallest = dtype == DType::kF16 ? 0x1p-24 : 0x1p-133;
+  return std::max(2 * UnitRoundoff(dtype) * std::abs(value), smallest);
+}
+
+}  // namespace
+
 std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance,
                        double magnitude) {
   const std::vector<double> values = Values(actual);
@@ -147,7 +158,8 @@ std::string Difference(const Array& actual, absl::Span<const double> expected, d
   for (size_t i = 0; i < values.size(); ++i) {
     const double wanted = Rounded(expected[i], actual.type.dtype);
     if (values[i] == wanted || (std::isnan(values[i]) && std::isnan(wanted))) continue;
-    const double allowed = tolerance * (std::abs(wanted) + rms + magnitude);
+    const double allowed =
+        tolerance * (std::abs(wanted) + rms + magnitude) + StepOf16Bits(wanted, actual.type.dtype);
     if (std::isfinite(wanted) && std::abs(values[i] - wanted) <= allowed) continue;
     return absl::StrCat("element ", i, " of ", TypeToString(actual.type), " is ", values[i],
                         " instead of ", wanted, ", off by ", std::abs(values[i] - wanted),

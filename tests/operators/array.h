@@ -43,7 +43,8 @@ double Rounded(double value, DType dtype);
 
 // "" if every element of `actual` is near its expected value, rounded to the dtype: no further than
 // `tolerance` times the sum of its own magnitude, of the root mean square of all, and of
-// `magnitude`, that of what they were computed from. Else the first one that is not.
+// `magnitude`, that of what they were computed from; an element of 16 bits one step of its dtype
+// further. Else the first one that is not.
 std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance,
                        double magnitude = 0);
 

@@ -56,13 +56,14 @@ double DrawElement(const CaseInput& spec, RandomStream stream, int input, int64_
   return 0;
 }
 
-std::vector<double> DrawInput(const Case& use, int input) {
+// `dtype` is that of the input as it is prepared.
+std::vector<double> DrawInput(const Case& use, int input, DType prepared) {
   const CaseInput& spec = use.inputs[input];
   const RandomStream stream = MakeStream(1, absl::StrCat(use.name, " input ", input));
   std::vector<double> values;
   for (int64_t i = 0; i < NumElements(spec.type.shape); ++i) {
     // Every backend, and f32 and f64, are given the same.
-    const DType dtype = spec.type.dtype == DType::kF64 ? DType::kF32 : spec.type.dtype;
+    const DType dtype = prepared == DType::kF64 ? DType::kF32 : prepared;
     values.push_back(Rounded(DrawElement(spec, stream, input, i), dtype));
   }
   return values;
@@ -83,7 +84,10 @@ absl::Status Derive(const DerivedInputs& derived, Backend& reference, PreparedCa
   for (size_t i = 0; i < derived.to.size(); ++i) {
     std::vector<double>& values = prepared.values[derived.to[i]];
     values = Values(outputs[derived.outputs[i]]);
-    for (double& value : values) value = Rounded(value, DType::kF32);
+    const DType dtype = prepared.inputs[derived.to[i]].dtype;
+    for (double& value : values) {
+      value = Rounded(value, dtype == DType::kF64 ? DType::kF32 : dtype);
+    }
   }
   return absl::OkStatus();
 }
@@ -188,9 +192,13 @@ absl::StatusOr<PreparedCase> Prepare(const Case& use, Backend& reference, DType 
   prepared.attributes = WithFloats(use.attributes, floats);
   prepared.regions = use.regions;
   for (size_t i = 0; i < use.inputs.size(); ++i) {
+    const int input = static_cast<int>(i);
     prepared.inputs.push_back(use.inputs[i].type);
-    if (prepared.inputs[i].dtype == DType::kF32) prepared.inputs[i].dtype = floats;
-    prepared.values.push_back(DrawInput(use, static_cast<int>(i)));
+    DType& dtype = prepared.inputs[i].dtype;
+    if (dtype == DType::kF32) {
+      dtype = prepared.op->IsStatistic(input) ? StatisticDType(floats) : floats;
+    }
+    prepared.values.push_back(DrawInput(use, input, dtype));
   }
   ASSIGN_OR_RETURN(prepared.outputs, prepared.op->InferTypes(prepared.inputs, prepared.attributes));
   for (const DerivedInputs& derived : use.derived) {

@@ -88,7 +88,7 @@ struct PreparedCase {
 };
 
 // Infers types and draws inputs; `reference` runs what inputs are derived from. With `floats`, f32
-// is replaced by it in inputs and attributes.
+// is replaced by it in inputs and attributes, but for statistics, which have no 16 bits.
 absl::StatusOr<PreparedCase> Prepare(const Case& use, Backend& reference,
                                      DType floats = DType::kF32);
 

@@ -12,6 +12,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/adamw_update.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/update_steps.h"
@@ -23,8 +24,9 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-void AdamwRun(const AdamwStep& step, const float* p, const float* gradient, const float* m,
-              const float* v, float* new_p, float* new_m, float* new_v, int64_t count) {
+template <typename T>
+void UpdateElements(const AdamwStep& step, const float* p, const T* gradient, const float* m,
+                    const float* v, float* new_p, float* new_m, float* new_v, int64_t count) {
   const FloatTag d;
   const Floats scale = hn::Set(d, step.scale), decay = hn::Set(d, step.decay);
   const Floats beta1 = hn::Set(d, step.beta1), beta2 = hn::Set(d, step.beta2);
@@ -40,6 +42,15 @@ void AdamwRun(const AdamwStep& step, const float* p, const float* gradient, cons
     access.Store(hn::NegMulAdd(step_size, hn::Div(m1, denominator), decayed), new_p + i);
     access.Store(m1, new_m + i);
     access.Store(v1, new_v + i);
+  });
+}
+
+void AdamwRun(const AdamwStep& step, const float* p, DType dtype, const void* gradient,
+              const float* m, const float* v, float* new_p, float* new_m, float* new_v,
+              int64_t count) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    UpdateElements(step, p, static_cast<const T*>(gradient), m, v, new_p, new_m, new_v, count);
   });
 }
 
@@ -88,9 +99,9 @@ absl::Status AdamwUpdate(const KernelCall& call) {
              *call.inputs[Input::kScale].As<float>(), *call.inputs[Input::kStep].As<int64_t>());
   ParallelFor(call.request.threads, p.elements(), 16384, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(AdamwRun)
-    (step, p.As<float>() + begin, gradient.As<float>() + begin, m.As<float>() + begin,
-     v.As<float>() + begin, new_p.As<float>() + begin, new_m.As<float>() + begin,
-     new_v.As<float>() + begin, end - begin);
+    (step, p.As<float>() + begin, gradient.dtype, ElementAt(gradient.dtype, gradient.data, begin),
+     m.As<float>() + begin, v.As<float>() + begin, new_p.As<float>() + begin,
+     new_m.As<float>() + begin, new_v.As<float>() + begin, end - begin);
   });
   return absl::OkStatus();
 }

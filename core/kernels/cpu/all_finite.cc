@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/all_finite.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
@@ -38,11 +39,26 @@ namespace tessera::cpu {
 namespace {
 HWY_EXPORT(AllFiniteRun);
 
+bool AllFinitePart(const TensorView& x, int64_t begin, int64_t end) {
+  if (x.dtype == DType::kF32) {
+    return HWY_DYNAMIC_DISPATCH(AllFiniteRun)(x.As<float>() + begin, end - begin);
+  }
+  constexpr int64_t kTile = 2048;
+  alignas(64) float tile[kTile];
+  bool all = true;
+  for (int64_t i = begin; i < end && all; i += kTile) {
+    const int64_t count = std::min(kTile, end - i);
+    ToFloats(x.dtype, ElementAt(x.dtype, x.data, i), count, tile);
+    all = HWY_DYNAMIC_DISPATCH(AllFiniteRun)(tile, count);
+  }
+  return all;
+}
+
 absl::Status AllFinite(const KernelCall& call) {
   std::atomic<bool> all{true};
   for (const TensorView& x : call.inputs) {
     ParallelFor(call.request.threads, x.elements(), 16384, [&](int64_t begin, int64_t end) {
-      if (!HWY_DYNAMIC_DISPATCH(AllFiniteRun)(x.As<float>() + begin, end - begin)) {
+      if (!AllFinitePart(x, begin, end)) {
         all.store(false, std::memory_order_relaxed);
       }
     });

@@ -329,12 +329,12 @@ absl::Status AttentionGrad(const KernelCall& call) {
 
 void AddAttentionKernels(KernelList& list) {
   list.Add("attention", "highway", Attention,
-           {.accepts = FloatsAreF32,
+           {.accepts = FloatsAreNotF64,
             .strided_inputs = 0b111,
             .strided_outputs = 0b11,
             .workspace_bytes = AttentionWorkspace});
   list.Add("attention_grad", "highway", AttentionGrad,
-           {.accepts = FloatsAreF32,
+           {.accepts = FloatsAreNotF64,
             .strided_inputs = 0b111111,
             .strided_outputs = 0b111,
             .workspace_bytes = AttentionGradWorkspace});

@@ -22,11 +22,12 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // `count` keys and values of `dim` elements, `row` elements apart. `scores` has room for `count`.
-void DecodeHead(const float* query, const float* keys, const float* values, int64_t row,
-                int64_t count, int64_t dim, float scale, float* scores, float* output) {
+template <typename T>
+void Decode(const float* query, const T* keys, const T* values, int64_t row, int64_t count,
+            int64_t dim, float scale, float* scores, float* output) {
   double sum[1];
   for (int64_t j = 0; j < count; ++j) {
-    const float* const key = keys + j * row;
+    const T* const key = keys + j * row;
     SumVectors<1>(
         dim,
         [=](auto access, int64_t i, Floats* terms)
@@ -44,7 +45,7 @@ void DecodeHead(const float* query, const float* keys, const float* values, int6
       sum);
   std::fill_n(output, dim, 0.0f);
   for (int64_t j = 0; j < count; ++j) {
-    const float* const value = values + j * row;
+    const T* const value = values + j * row;
     const Floats weight = SetF(scores[j]);
     ForEachVector(dim, [=](auto access, int64_t i) HWY_ATTR {
       access.Store(hn::MulAdd(weight, access.Load(value + i), access.Load(output + i)), output + i);
@@ -53,6 +54,15 @@ void DecodeHead(const float* query, const float* keys, const float* values, int6
   const Floats total = SetF(static_cast<float>(sum[0]));
   ForEachVector(dim, [=](auto access, int64_t i) HWY_ATTR {
     access.Store(hn::Div(access.Load(output + i), total), output + i);
+  });
+}
+
+void DecodeHead(const float* query, const HeadView& keys, const HeadView& values, int64_t count,
+                int64_t dim, float scale, float* scores, float* output) {
+  WithFloatType(keys.dtype, [&](auto type) {
+    using T = decltype(type);
+    Decode(query, static_cast<const T*>(keys.data), static_cast<const T*>(values.data), keys.token,
+           count, dim, scale, scores, output);
   });
 }
 
@@ -68,19 +78,20 @@ namespace {
 HWY_EXPORT(DecodeHead);
 
 // new_cache = cache, but for the row `position`, which becomes `row` [batch, 1, heads, head_dim].
+// `scratch` has room for head_dim.
 void WriteRow(int threads, const TensorView& row, const TensorView& cache,
-              const TensorView& new_cache, int64_t position) {
+              const TensorView& new_cache, int64_t position, float* scratch) {
   const int64_t heads = cache.shape[2], dim = cache.shape[3];
   if (new_cache.data != cache.data) {
     ParallelFor(threads, cache.elements(), 16384, [&](int64_t begin, int64_t end) {
-      std::memcpy(new_cache.As<float>() + begin, cache.As<float>() + begin,
-                  (end - begin) * sizeof(float));
+      std::memcpy(ElementAt(cache.dtype, new_cache.data, begin),
+                  ElementAt(cache.dtype, cache.data, begin), (end - begin) * SizeOf(cache.dtype));
     });
   }
   for (int64_t b = 0; b < cache.shape[0]; ++b) {
     for (int64_t h = 0; h < heads; ++h) {
-      HeadView(row, b, h).Read(
-          0, 1, dim, HeadView(new_cache, b, h).data + position * new_cache.strides[1], dim);
+      HeadView(row, b, h).Read(0, 1, dim, scratch, dim);
+      HeadView(new_cache, b, h).Write(position, 1, dim, scratch, dim);
     }
   }
 }
@@ -104,8 +115,9 @@ absl::Status AttentionDecode(const KernelCall& call) {
         absl::StrCat("position ", position, " is not in the cache: it has rows [0, ", rows, ")"));
   }
   const int threads = call.request.threads;
-  WriteRow(threads, call.inputs[Input::kK], call.inputs[Input::kKCache], k, position);
-  WriteRow(threads, call.inputs[Input::kV], call.inputs[Input::kVCache], v, position);
+  float* const scratch = static_cast<float*>(call.workspace);
+  WriteRow(threads, call.inputs[Input::kK], call.inputs[Input::kKCache], k, position, scratch);
+  WriteRow(threads, call.inputs[Input::kV], call.inputs[Input::kVCache], v, position, scratch);
   const auto scale = static_cast<float>(call.request.attributes.GetDouble("scale"));
   ParallelTasks(threads, k.shape[0] * heads, [&](int64_t task, int worker) {
     const int64_t b = task / heads, h = task % heads;
@@ -114,8 +126,7 @@ absl::Status AttentionDecode(const KernelCall& call) {
     float *const query = scores + rows, *const output = query + dim;
     HeadView(q, b, h).Read(0, 1, dim, query, dim);
     HWY_DYNAMIC_DISPATCH(DecodeHead)
-    (query, HeadView(k, b, h).data, HeadView(v, b, h).data, heads * dim, position + 1, dim, scale,
-     scores, output);
+    (query, HeadView(k, b, h), HeadView(v, b, h), position + 1, dim, scale, scores, output);
     HeadView(o, b, h).Write(0, 1, dim, output, dim);
   });
   return absl::OkStatus();
@@ -125,7 +136,7 @@ absl::Status AttentionDecode(const KernelCall& call) {
 
 void AddAttentionDecodeKernels(KernelList& list) {
   list.Add("attention_decode", "highway", AttentionDecode,
-           {.accepts = FloatsAreF32,
+           {.accepts = FloatsAreNotF64,
             .strided_inputs = 0b111,
             .strided_outputs = 0b1,
             .workspace_bytes = AttentionDecodeWorkspace});

@@ -138,12 +138,13 @@ absl::Status Run(const KernelCall& call, BinaryRun run) {
   struct Context {
     BinaryRun run;
     DType dtype;
-  } context{run, call.outputs[0].dtype};
-  RunElementwise(call.request.threads, call.inputs, call.outputs[0], &context,
-                 [](const void* opaque, const void* const* inputs, void* output, int64_t count) {
-                   const Context& c = *static_cast<const Context*>(opaque);
-                   c.run(c.dtype, inputs[0], inputs[1], output, count);
-                 });
+  } context{run, IsHalf(call.outputs[0].dtype) ? DType::kF32 : call.outputs[0].dtype};
+  RunElementwiseInF32(
+      call.request.threads, call.inputs, call.outputs[0], &context,
+      [](const void* opaque, const void* const* inputs, void* output, int64_t count) {
+        const Context& c = *static_cast<const Context*>(opaque);
+        c.run(c.dtype, inputs[0], inputs[1], output, count);
+      });
   return absl::OkStatus();
 }
 

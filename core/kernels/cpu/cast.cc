@@ -1,54 +1,14 @@
-// cast: between all dtypes (convert.h says how).
+// cast: between all dtypes (convert.h says how); between f32 and 16 bits by vectors, with the same
+// bits.
 #include <cstdint>
 
-#include "core/kernels/cpu/targets.h"
-// The file includes itself once for each target.
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "core/kernels/cpu/cast.cc"
-#include "hwy/foreach_target.h"
-// After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/elementwise.h"
 #include "core/kernels/cpu/kernel_list.h"
-#include "core/kernels/cpu/vectors-inl.h"
 #include "core/tensor/convert.h"
 
-HWY_BEFORE_NAMESPACE();
-namespace tessera::cpu {
-namespace HWY_NAMESPACE {
-namespace {
-
-// The two that training in half precision does all the time; their bits are those of Convert.
-// Plain integer arithmetic, which the compiler makes vectors of with this target's instructions.
-void FloatToBFloat16(const void* /*context*/, const void* const* inputs, void* output,
-                     int64_t count) {
-  const uint32_t* const x = static_cast<const uint32_t*>(inputs[0]);
-  uint16_t* const y = static_cast<uint16_t*>(output);
-  for (int64_t i = 0; i < count; ++i) {
-    const uint32_t word = x[i];
-    const uint32_t nan = word >> 16 | 0x40u;
-    const uint32_t rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;
-    y[i] = static_cast<uint16_t>((word & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
-  }
-}
-
-void BFloat16ToFloat(const void* /*context*/, const void* const* inputs, void* output,
-                     int64_t count) {
-  const uint16_t* const x = static_cast<const uint16_t*>(inputs[0]);
-  uint32_t* const y = static_cast<uint32_t*>(output);
-  for (int64_t i = 0; i < count; ++i) y[i] = uint32_t{x[i]} << 16;
-}
-
-}  // namespace
-}  // namespace HWY_NAMESPACE
-}  // namespace tessera::cpu
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace tessera::cpu {
 namespace {
-
-HWY_EXPORT(FloatToBFloat16);
-HWY_EXPORT(BFloat16ToFloat);
 
 template <typename From, typename To>
 void ConvertRun(const void* /*context*/, const void* const* inputs, void* output, int64_t count) {
@@ -57,9 +17,21 @@ void ConvertRun(const void* /*context*/, const void* const* inputs, void* output
   for (int64_t i = 0; i < count; ++i) y[i] = Convert<To>(x[i]);
 }
 
+template <DType kFrom>
+void WidenRun(const void* /*context*/, const void* const* inputs, void* output, int64_t count) {
+  ToFloats(kFrom, inputs[0], count, static_cast<float*>(output));
+}
+
+template <DType kTo>
+void NarrowRun(const void* /*context*/, const void* const* inputs, void* output, int64_t count) {
+  FromFloats(kTo, static_cast<const float*>(inputs[0]), count, output);
+}
+
 ElementwiseRun RunFor(DType from, DType to) {
-  if (from == DType::kF32 && to == DType::kBF16) return HWY_DYNAMIC_DISPATCH(FloatToBFloat16);
-  if (from == DType::kBF16 && to == DType::kF32) return HWY_DYNAMIC_DISPATCH(BFloat16ToFloat);
+  if (from == DType::kF32 && to == DType::kBF16) return NarrowRun<DType::kBF16>;
+  if (from == DType::kF32 && to == DType::kF16) return NarrowRun<DType::kF16>;
+  if (from == DType::kBF16 && to == DType::kF32) return WidenRun<DType::kBF16>;
+  if (from == DType::kF16 && to == DType::kF32) return WidenRun<DType::kF16>;
   return WithElementType(from, [to](auto from_type) {
     return WithElementType(to, [](auto to_type) -> ElementwiseRun {
       return ConvertRun<decltype(from_type), decltype(to_type)>;
@@ -78,4 +50,3 @@ absl::Status Cast(const KernelCall& call) {
 void AddCastKernels(KernelList& list) { list.Add("cast", "loops", Cast, kElementwiseOfAnyDType); }
 
 }  // namespace tessera::cpu
-#endif  // HWY_ONCE

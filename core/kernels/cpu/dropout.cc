@@ -2,6 +2,7 @@
 // the same on every backend.
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
@@ -9,6 +10,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/dropout.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/global_indices.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
@@ -72,8 +74,9 @@ void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
 
 // Elements x[0, count) have the indices index, index + 1, ... in the global tensor. An element is
 // kept where its word is at least `threshold`.
-void DropoutRun(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold, float kept_share,
-                const float* x, float* y, int64_t count) {
+template <typename T>
+void DropElements(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold, float kept_share,
+                  const T* x, T* y, int64_t count) {
   const FloatTag d;
   const WordTag du;
   const Floats divisor = hn::Set(d, kept_share);
@@ -94,6 +97,15 @@ void DropoutRun(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold,
     });
     i += run;
   }
+}
+
+void DropoutRun(DType dtype, uint64_t key, uint64_t step, uint64_t index, uint32_t threshold,
+                float kept_share, const void* x, void* y, int64_t count) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    DropElements(key, step, index, threshold, kept_share, static_cast<const T*>(x),
+                 static_cast<T*>(y), count);
+  });
 }
 
 }  // namespace
@@ -117,13 +129,14 @@ absl::Status Dropout(const KernelCall& call) {
   const GlobalIndices indices(*call.draw, y.shape);
   ParallelFor(call.request.threads, y.elements(), 4096, [&](int64_t begin, int64_t end) {
     if (threshold > 0xffffffffu) {  // No word is so large.
-      std::fill(y.As<float>() + begin, y.As<float>() + end, 0.0f);
+      std::memset(ElementAt(y.dtype, y.data, begin), 0, (end - begin) * SizeOf(y.dtype));
       return;
     }
     indices.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
       HWY_DYNAMIC_DISPATCH(DropoutRun)
-      (stream.key, step, static_cast<uint64_t>(index), static_cast<uint32_t>(threshold),
-       static_cast<float>(1 - probability), x.As<float>() + first, y.As<float>() + first, count);
+      (x.dtype, stream.key, step, static_cast<uint64_t>(index), static_cast<uint32_t>(threshold),
+       static_cast<float>(1 - probability), ElementAt(x.dtype, x.data, first),
+       ElementAt(x.dtype, y.data, first), count);
     });
   });
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/status/check.h"
 
@@ -18,8 +19,10 @@ constexpr int64_t kGrain = 16384;
 struct Operand {
   const char* data;
   int64_t element_bytes;
-  Strides strides;    // in elements, of the loop's dimensions
-  bool flat = false;  // lies as the output does
+  Strides strides;      // in elements, of the loop's dimensions
+  bool flat = false;    // lies as the output does
+  bool widens = false;  // is converted from `dtype` to f32
+  DType dtype;
 };
 
 // The dimensions of the output with those merged that every operand steps through as one.
@@ -28,7 +31,9 @@ struct Loop {
   Operand operands[kMaxElementwiseInputs];
   int inputs;
   char* output;
-  int64_t output_bytes;  // of one element
+  int64_t output_bytes;         // of one element
+  bool narrows_output = false;  // from f32 to `output_dtype`
+  DType output_dtype;
   const void* context;
   ElementwiseRun run;
 
@@ -135,6 +140,11 @@ void GatherBytes(const Loop& loop, const Operand& operand, int64_t begin, int64_
   }
 }
 
+// Elements that were converted to f32, or are about to be converted from it.
+struct FloatTile {
+  alignas(64) float floats[kTile];
+};
+
 // A tile, and which element it is full of if it was made from a single one: where an operand is
 // broadcast along the inner dimension, the next tile is the same.
 struct Tile {
@@ -161,12 +171,27 @@ const void* FillTile(const Loop& loop, const Operand& operand, int64_t begin, in
   return tile.bytes;
 }
 
+// Runs `count` elements, at most a tile where any of them are converted.
+void RunConverted(const Loop& loop, int64_t begin, int64_t count, const void** inputs) {
+  FloatTile input_tiles[kMaxElementwiseInputs], output_tile;
+  for (int k = 0; k < loop.inputs; ++k) {
+    if (!loop.operands[k].widens) continue;
+    ToFloats(loop.operands[k].dtype, inputs[k], count, input_tiles[k].floats);
+    inputs[k] = input_tiles[k].floats;
+  }
+  char* const output = loop.output + begin * loop.output_bytes;
+  if (!loop.narrows_output) return loop.run(loop.context, inputs, output, count);
+  loop.run(loop.context, inputs, output_tile.floats, count);
+  FromFloats(loop.output_dtype, output_tile.floats, count, output);
+}
+
 void RunRange(const Loop& loop, int64_t begin, int64_t end) {
-  bool all_flat = true, needs_tiles = false;
+  bool all_flat = true, needs_tiles = false, converts = loop.narrows_output;
   for (int k = 0; k < loop.inputs; ++k) {
     const Operand& operand = loop.operands[k];
     all_flat &= operand.flat;
     needs_tiles |= !operand.flat && operand.strides.back() != 1;
+    converts |= operand.widens;
   }
   const int64_t inner = loop.inner();
   const bool by_runs = inner >= kShort || loop.sizes.size() == 1;
@@ -177,6 +202,7 @@ void RunRange(const Loop& loop, int64_t begin, int64_t end) {
       if (by_runs) count = std::min(count, inner - i % inner);
       if (!by_runs || needs_tiles) count = std::min(count, kTile);
     }
+    if (converts) count = std::min(count, kTile);
     const void* inputs[kMaxElementwiseInputs];
     for (int k = 0; k < loop.inputs; ++k) {
       const Operand& operand = loop.operands[k];
@@ -189,15 +215,17 @@ void RunRange(const Loop& loop, int64_t begin, int64_t end) {
         inputs[k] = FillTile(loop, operand, i, count, by_runs, tiles[k]);
       }
     }
-    loop.run(loop.context, inputs, loop.output + i * loop.output_bytes, count);
+    if (converts) {
+      RunConverted(loop, i, count, inputs);
+    } else {
+      loop.run(loop.context, inputs, loop.output + i * loop.output_bytes, count);
+    }
     i += count;
   }
 }
 
-}  // namespace
-
-void RunElementwise(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
-                    const void* context, ElementwiseRun run) {
+void RunLoop(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
+             const void* context, ElementwiseRun run, bool in_f32) {
   TESSERA_CHECK(inputs.size() <= kMaxElementwiseInputs && output.shape.size() <= kMaxRank)
       << inputs.size() << " inputs, output " << ShapeToString(output.shape);
   const int64_t elements = output.elements();
@@ -206,15 +234,31 @@ void RunElementwise(int threads, absl::Span<const TensorView> inputs, const Tens
   loop.inputs = static_cast<int>(inputs.size());
   loop.output = output.As<char>();
   loop.output_bytes = SizeOf(output.dtype);
+  loop.output_dtype = output.dtype;
+  loop.narrows_output = in_f32 && IsHalf(output.dtype);
   loop.context = context;
   loop.run = run;
   for (int k = 0; k < loop.inputs; ++k) {
     loop.operands[k].data = inputs[k].As<char>();
     loop.operands[k].element_bytes = SizeOf(inputs[k].dtype);
+    loop.operands[k].dtype = inputs[k].dtype;
+    loop.operands[k].widens = in_f32 && IsHalf(inputs[k].dtype);
   }
   MergeDimensions(output.shape, inputs, loop);
   ParallelFor(threads, elements, kGrain,
               [&](int64_t begin, int64_t end) { RunRange(loop, begin, end); });
+}
+
+}  // namespace
+
+void RunElementwise(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
+                    const void* context, ElementwiseRun run) {
+  RunLoop(threads, inputs, output, context, run, /*in_f32=*/false);
+}
+
+void RunElementwiseInF32(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
+                         const void* context, ElementwiseRun run) {
+  RunLoop(threads, inputs, output, context, run, /*in_f32=*/true);
 }
 
 }  // namespace tessera::cpu

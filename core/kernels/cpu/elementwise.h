@@ -21,9 +21,15 @@ using ElementwiseRun = void (*)(const void* context, const void* const* inputs, 
                                 int64_t count);
 
 // Calls `run` for parts that together are `output` (row-major). The inputs, at most
-// kMaxElementwiseInputs at any strides, are broadcast to its shape.
+// kMaxElementwiseInputs at any strides, are broadcast to its shape. Elements are passed as they
+// are, whatever their dtype.
 void RunElementwise(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
                     const void* context, ElementwiseRun run);
+
+// The same; but `run` is passed floats for inputs of bf16 or f16, and writes floats to an output of
+// them.
+void RunElementwiseInF32(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
+                         const void* context, ElementwiseRun run);
 
 }  // namespace tessera::cpu
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/ops/table_rows.h"
@@ -30,7 +31,7 @@ absl::Status CheckIds(const TensorView& ids, int64_t rows) {
 absl::Status Embedding(const KernelCall& call) {
   const TensorView &table = call.inputs[EmbeddingInput::kTable],
                    &ids = call.inputs[EmbeddingInput::kIds], &y = call.outputs[0];
-  const int64_t columns = table.shape[1];
+  const int64_t columns = table.shape[1], row_bytes = columns * SizeOf(table.dtype);
   const TableRows rows = TableRowsOf(call.input_regions, EmbeddingInput::kTable, table.shape[0]);
   RETURN_IF_ERROR(CheckIds(ids, rows.global));
   const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
@@ -38,21 +39,19 @@ absl::Status Embedding(const KernelCall& call) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = ids.As<int32_t>()[i] - rows.first;
       if (row < 0 || row >= table.shape[0]) {  // another device has it
-        std::fill_n(y.As<float>() + i * columns, columns, 0.0f);
+        std::memset(y.As<char>() + i * row_bytes, 0, row_bytes);
         continue;
       }
-      std::copy_n(table.As<float>() + row * columns, columns, y.As<float>() + i * columns);
+      std::memcpy(y.As<char>() + i * row_bytes, table.As<char>() + row * row_bytes, row_bytes);
     }
   });
   return absl::OkStatus();
 }
 
-absl::Status EmbeddingGrad(const KernelCall& call) {
+void AddRows(const KernelCall& call, const TableRows& rows) {
   const TensorView &dy = call.inputs[EmbeddingGradInput::kDy],
                    &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
   const int64_t columns = dtable.shape[1], count = ids.elements();
-  const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
-  RETURN_IF_ERROR(CheckIds(ids, rows.global));
   ParallelFor(call.request.threads, dtable.elements(), 16384, [&](int64_t begin, int64_t end) {
     std::memset(dtable.As<float>() + begin, 0, (end - begin) * sizeof(float));
   });
@@ -66,6 +65,80 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
       for (int64_t c = begin; c < end; ++c) to[c] += from[c];
     }
   });
+}
+
+// Sums of many terms must not be rounded to 16 bits at each of them. So the ids are sorted, each
+// row's in their order, and a row's terms are added one after another in f32.
+struct SortedIds {
+  int32_t* first;     // by row: its first id in `position`; one more than there are rows
+  int32_t* position;  // of each id in the tensor of ids
+
+  SortedIds(void* workspace, int64_t rows)
+      : first(static_cast<int32_t*>(workspace)), position(first + rows + 1) {}
+  static int64_t Bytes(int64_t rows, int64_t ids) {
+    return (rows + 1 + ids) * static_cast<int64_t>(sizeof(int32_t));
+  }
+
+  // Ids of rows that another device has are left out.
+  void Sort(const TensorView& ids, int64_t first_row, int64_t rows) const {
+    const int64_t count = ids.elements();
+    const auto row_of = [&](int64_t i) { return ids.As<int32_t>()[i] - first_row; };
+    std::fill_n(position, count, 0);
+    std::fill_n(first, rows + 1, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      if (row_of(i) >= 0 && row_of(i) < rows) ++first[row_of(i) + 1];
+    }
+    for (int64_t r = 0; r < rows; ++r) first[r + 1] += first[r];
+    for (int64_t i = 0; i < count; ++i) {
+      if (row_of(i) >= 0 && row_of(i) < rows) {
+        position[first[row_of(i)]++] = static_cast<int32_t>(i);
+      }
+    }
+    for (int64_t r = rows; r > 0; --r) first[r] = first[r - 1];
+    first[0] = 0;
+  }
+};
+
+void AddSortedRows(const KernelCall& call, const SortedIds& sorted) {
+  const TensorView &dy = call.inputs[EmbeddingGradInput::kDy], &dtable = call.outputs[0];
+  const int64_t columns = dtable.shape[1];
+  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, columns));
+  ParallelFor(call.request.threads, dtable.shape[0], grain, [&](int64_t begin, int64_t end) {
+    constexpr int64_t kStrip = 512;
+    float sums[kStrip], terms[kStrip];
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t c = 0; c < columns; c += kStrip) {
+        const int64_t width = std::min(kStrip, columns - c);
+        std::fill_n(sums, width, 0.0f);
+        for (int32_t i = sorted.first[r]; i < sorted.first[r + 1]; ++i) {
+          const int64_t at = int64_t{sorted.position[i]} * columns + c;
+          ToFloats(dy.dtype, ElementAt(dy.dtype, dy.data, at), width, terms);
+          for (int64_t j = 0; j < width; ++j) sums[j] += terms[j];
+        }
+        FromFloats(dy.dtype, sums, width, ElementAt(dy.dtype, dtable.data, r * columns + c));
+      }
+    }
+  });
+}
+
+int64_t EmbeddingGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
+  const TensorType& dtable = request.outputs[0];
+  if (!IsHalf(dtable.dtype)) return 0;
+  return SortedIds::Bytes(dtable.shape[0],
+                          NumElements(request.inputs[EmbeddingGradInput::kIds].shape));
+}
+
+absl::Status EmbeddingGrad(const KernelCall& call) {
+  const TensorView &ids = call.inputs[EmbeddingGradInput::kIds], &dtable = call.outputs[0];
+  const TableRows rows = TableRowsOf(call.output_regions, 0, dtable.shape[0]);
+  RETURN_IF_ERROR(CheckIds(ids, rows.global));
+  if (!IsHalf(dtable.dtype)) {
+    AddRows(call, rows);
+    return absl::OkStatus();
+  }
+  const SortedIds sorted(call.workspace, dtable.shape[0]);
+  sorted.Sort(ids, rows.first, dtable.shape[0]);
+  AddSortedRows(call, sorted);
   return absl::OkStatus();
 }
 
@@ -73,7 +146,7 @@ absl::Status EmbeddingGrad(const KernelCall& call) {
 
 void AddEmbeddingKernels(KernelList& list) {
   list.Add("embedding", "loops", Embedding, kRowMajor);
-  list.Add("embedding_grad", "loops", EmbeddingGrad, kRowMajor);
+  list.Add("embedding_grad", "loops", EmbeddingGrad, WithWorkspace(EmbeddingGradWorkspace));
 }
 
 }  // namespace tessera::cpu

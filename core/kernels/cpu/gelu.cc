@@ -123,14 +123,14 @@ bool IsTanh(const KernelCall& call) {
 }
 
 absl::Status Gelu(const KernelCall& call) {
-  RunElementwise(
+  RunElementwiseInF32(
       call.request.threads, call.inputs, call.outputs[0], nullptr,
       IsTanh(call) ? HWY_DYNAMIC_DISPATCH(GeluTanhRun) : HWY_DYNAMIC_DISPATCH(GeluErfRun));
   return absl::OkStatus();
 }
 
 absl::Status GeluGrad(const KernelCall& call) {
-  RunElementwise(
+  RunElementwiseInF32(
       call.request.threads, call.inputs, call.outputs[0], nullptr,
       IsTanh(call) ? HWY_DYNAMIC_DISPATCH(GeluTanhGradRun) : HWY_DYNAMIC_DISPATCH(GeluErfGradRun));
   return absl::OkStatus();

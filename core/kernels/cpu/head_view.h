@@ -5,42 +5,51 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/tensor/tensor_view.h"
 
 namespace tessera::cpu {
 
-// Token t's element d lies at data[t * token + d * element].
+// Token t's element d lies `t * token + d * element` elements behind the first one.
 struct HeadView {
-  float* data = nullptr;
+  void* data = nullptr;
+  DType dtype = DType::kF32;
   int64_t token = 0, element = 0;
 
   HeadView() = default;
   HeadView(const TensorView& view, int64_t batch, int64_t head)
-      : data(view.As<float>() + batch * view.strides[0] + head * view.strides[2]),
+      : data(ElementAt(view.dtype, view.data, batch * view.strides[0] + head * view.strides[2])),
+        dtype(view.dtype),
         token(view.strides[1]),
         element(view.strides[3]) {}
 
-  // Copies tokens [begin, begin + count) to rows `row` elements apart.
+  // Converts tokens [begin, begin + count) to rows of floats, `row` elements apart.
   void Read(int64_t begin, int64_t count, int64_t dim, float* rows, int64_t row) const {
     for (int64_t t = 0; t < count; ++t) {
-      const float* const from = data + (begin + t) * token;
+      const void* const from = ElementAt(dtype, data, (begin + t) * token);
       float* const to = rows + t * row;
       if (element == 1) {
-        std::memcpy(to, from, dim * sizeof(float));
-      } else {
-        for (int64_t d = 0; d < dim; ++d) to[d] = from[d * element];
+        ToFloats(dtype, from, dim, to);
+        continue;
       }
+      WithFloatType(dtype, [&](auto type) {
+        const auto* const elements = static_cast<const decltype(type)*>(from);
+        for (int64_t d = 0; d < dim; ++d) to[d] = static_cast<float>(elements[d * element]);
+      });
     }
   }
   void Write(int64_t begin, int64_t count, int64_t dim, const float* rows, int64_t row) const {
     for (int64_t t = 0; t < count; ++t) {
       const float* const from = rows + t * row;
-      float* const to = data + (begin + t) * token;
+      void* const to = ElementAt(dtype, data, (begin + t) * token);
       if (element == 1) {
-        std::memcpy(to, from, dim * sizeof(float));
-      } else {
-        for (int64_t d = 0; d < dim; ++d) to[d * element] = from[d];
+        FromFloats(dtype, from, dim, to);
+        continue;
       }
+      WithFloatType(dtype, [&](auto type) {
+        auto* const elements = static_cast<decltype(type)*>(to);
+        for (int64_t d = 0; d < dim; ++d) elements[d * element] = decltype(type)(from[d]);
+      });
     }
   }
 };

@@ -7,10 +7,10 @@ namespace tessera::cpu {
 #include "core/kernels/cpu/kernel_files.inc"
 #undef TESSERA_KERNELS
 
-bool FloatsAreF32(const KernelRequest& request) {
+bool FloatsAreNotF64(const KernelRequest& request) {
   for (const auto* types : {&request.inputs, &request.outputs}) {
     for (const TensorType& type : *types) {
-      if (IsFloating(type.dtype) && type.dtype != DType::kF32) return false;
+      if (type.dtype == DType::kF64) return false;
     }
   }
   return true;
@@ -18,7 +18,7 @@ bool FloatsAreF32(const KernelRequest& request) {
 
 bool IsArithmetic(const KernelRequest& request) {
   const DType dtype = request.outputs[0].dtype;
-  return dtype == DType::kF32 || dtype == DType::kI32 || dtype == DType::kI64;
+  return dtype != DType::kF64 && dtype != DType::kU8;
 }
 
 absl::Span<const Kernel* const> Kernels() {

@@ -13,18 +13,21 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/layer_norm.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
 #include "core/ops/layer_norm.h"
+#include "core/tensor/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-void LayerNormRow(const float* x, const float* weight, const float* bias, double eps, int64_t count,
-                  float* y, float* mean_of_row, float* rstd_of_row) {
+template <typename T>
+void NormalizeRow(const T* x, const T* weight, const T* bias, double eps, int64_t count, T* y,
+                  float* mean_of_row, float* rstd_of_row) {
   const FloatTag d;
   double sum[1], squares[1];
   SumVectors<1>(
@@ -49,8 +52,9 @@ void LayerNormRow(const float* x, const float* weight, const float* bias, double
 }
 
 // Adds the row's part of the gradients of weight and bias to `dweight` and `dbias`.
-void LayerNormGradRow(const float* dy, const float* x, const float* weight, float mean_of_row,
-                      float rstd_of_row, int64_t count, float* dx, float* dweight, float* dbias) {
+template <typename T>
+void GradientOfRow(const T* dy, const T* x, const T* weight, float mean_of_row, float rstd_of_row,
+                   int64_t count, T* dx, float* dweight, float* dbias) {
   const FloatTag d;
   const Floats mean = hn::Set(d, mean_of_row), rstd = hn::Set(d, rstd_of_row);
   double sums[2];
@@ -72,6 +76,26 @@ void LayerNormGradRow(const float* dy, const float* x, const float* weight, floa
     const Floats normal = hn::Mul(hn::Sub(access.Load(x + i), mean), rstd);
     const Floats rest = hn::NegMulAdd(normal, along, hn::Sub(change, mean_change));
     access.Store(hn::Mul(rest, rstd), dx + i);
+  });
+}
+
+// The operands of one row: x, weight and bias; or dy, x and weight.
+void LayerNormRow(DType dtype, const void* const* inputs, double eps, int64_t count, void* y,
+                  float* mean, float* rstd) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    NormalizeRow(static_cast<const T*>(inputs[0]), static_cast<const T*>(inputs[1]),
+                 static_cast<const T*>(inputs[2]), eps, count, static_cast<T*>(y), mean, rstd);
+  });
+}
+
+void LayerNormGradRow(DType dtype, const void* const* inputs, float mean, float rstd, int64_t count,
+                      void* dx, float* dweight, float* dbias) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    GradientOfRow(static_cast<const T*>(inputs[0]), static_cast<const T*>(inputs[1]),
+                  static_cast<const T*>(inputs[2]), mean, rstd, count, static_cast<T*>(dx), dweight,
+                  dbias);
   });
 }
 
@@ -111,21 +135,24 @@ RowBlocks BlocksOf(const Shape& shape) {
 
 void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double* sums) {
   using Input = LayerNormGradInput;
-  const float *const dy = call.inputs[Input::kDy].As<float>(), *const x = call.inputs[Input::kX]
-                                                                              .As<float>();
+  const TensorView &dy = call.inputs[Input::kDy], &x = call.inputs[Input::kX],
+                   &dx = call.outputs[LayerNormGradOutput::kDx];
   const float *const mean = call.inputs[Input::kMean].As<float>(), *const rstd =
                                                                        call.inputs[Input::kRstd]
                                                                            .As<float>();
-  float* const dx = call.outputs[LayerNormGradOutput::kDx].As<float>();
   float* const group = reinterpret_cast<float*>(sums + 2 * of.columns);
   std::fill_n(sums, 2 * of.columns, 0.0);
   const int64_t end = std::min(of.rows, (block + 1) * of.block_rows);
   for (int64_t begin = block * of.block_rows; begin < end; begin += RowBlocks::kGroup) {
     std::fill_n(group, 2 * of.columns, 0.0f);
     for (int64_t r = begin; r < std::min(end, begin + RowBlocks::kGroup); ++r) {
+      const int64_t at = r * of.columns;
+      const void* const operands[] = {ElementAt(x.dtype, dy.data, at),
+                                      ElementAt(x.dtype, x.data, at),
+                                      call.inputs[Input::kWeight].data};
       HWY_DYNAMIC_DISPATCH(LayerNormGradRow)
-      (dy + r * of.columns, x + r * of.columns, call.inputs[Input::kWeight].As<float>(), mean[r],
-       rstd[r], of.columns, dx + r * of.columns, group, group + of.columns);
+      (x.dtype, operands, mean[r], rstd[r], of.columns, ElementAt(x.dtype, dx.data, at), group,
+       group + of.columns);
     }
     for (int64_t c = 0; c < 2 * of.columns; ++c) sums[c] += double{group[c]};
   }
@@ -136,14 +163,15 @@ absl::Status LayerNorm(const KernelCall& call) {
   const RowBlocks of = BlocksOf(call.inputs[Input::kX].shape);
   const double eps = call.request.attributes.GetDouble("eps");
   if (of.columns == 0) return absl::OkStatus();
-  const float* const x = call.inputs[Input::kX].As<float>();
+  const TensorView &x = call.inputs[Input::kX], &y = call.outputs[LayerNormOutput::kY];
   const int64_t grain = std::max<int64_t>(1, 8192 / of.columns);
   ParallelFor(call.request.threads, of.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
+      const void* const operands[] = {ElementAt(x.dtype, x.data, r * of.columns),
+                                      call.inputs[Input::kWeight].data,
+                                      call.inputs[Input::kBias].data};
       HWY_DYNAMIC_DISPATCH(LayerNormRow)
-      (x + r * of.columns, call.inputs[Input::kWeight].As<float>(),
-       call.inputs[Input::kBias].As<float>(), eps, of.columns,
-       call.outputs[LayerNormOutput::kY].As<float>() + r * of.columns,
+      (x.dtype, operands, eps, of.columns, ElementAt(x.dtype, y.data, r * of.columns),
        call.outputs[LayerNormOutput::kMean].As<float>() + r,
        call.outputs[LayerNormOutput::kRstd].As<float>() + r);
     }
@@ -165,18 +193,21 @@ absl::Status LayerNormGrad(const KernelCall& call) {
   ParallelFor(call.request.threads, of.blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t block = begin; block < end; ++block) SumBlock(call, of, block, block_sums(block));
   });
-  float *const dweight = call.outputs[LayerNormGradOutput::kDweight].As<float>(),
-               *const dbias = call.outputs[LayerNormGradOutput::kDbias].As<float>();
-  ParallelFor(call.request.threads, of.columns, 256, [&](int64_t begin, int64_t end) {
-    for (int64_t c = begin; c < end; ++c) {
-      double weight_sum = 0, bias_sum = 0;
-      for (int64_t block = 0; block < of.blocks; ++block) {
-        weight_sum += block_sums(block)[c];
-        bias_sum += block_sums(block)[of.columns + c];
+  const TensorView &dweight = call.outputs[LayerNormGradOutput::kDweight],
+                   &dbias = call.outputs[LayerNormGradOutput::kDbias];
+  WithFloatType(dweight.dtype, [&](auto type) {
+    using T = decltype(type);
+    ParallelFor(call.request.threads, of.columns, 256, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        double weight_sum = 0, bias_sum = 0;
+        for (int64_t block = 0; block < of.blocks; ++block) {
+          weight_sum += block_sums(block)[c];
+          bias_sum += block_sums(block)[of.columns + c];
+        }
+        dweight.As<T>()[c] = Convert<T>(weight_sum);
+        dbias.As<T>()[c] = Convert<T>(bias_sum);
       }
-      dweight[c] = static_cast<float>(weight_sum);
-      dbias[c] = static_cast<float>(bias_sum);
-    }
+    });
   });
   return absl::OkStatus();
 }

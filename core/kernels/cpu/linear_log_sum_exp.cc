@@ -23,6 +23,7 @@
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/kernels/cpu/via_f32.h"
 #include "core/ops/linear_log_sum_exp.h"
 #include "core/ops/table_rows.h"
 #include "core/status/status_macros.h"
@@ -287,26 +288,6 @@ class BoundGradient : public BoundKernel {
   GradientProducts products_;
 };
 
-// Without rows, words or columns: sums over nothing.
-class BoundEmpty : public BoundKernel {
- public:
-  explicit BoundEmpty(const Chunks& chunks) : chunks_(chunks) {}
-
-  absl::Status Run(const KernelCall& call) override {
-    for (const TensorView& y : call.outputs) {
-      std::fill_n(y.As<float>(), y.elements(), 0.0f);
-    }
-    if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
-    // Each of the logits is 0, as are the target's.
-    std::fill_n(call.outputs[LinearLogSumExpOutput::kLse].As<float>(), chunks_.rows,
-                std::log(static_cast<float>(chunks_.vocabulary)));
-    return absl::OkStatus();
-  }
-
- private:
-  Chunks chunks_;
-};
-
 bool AllF32(const KernelRequest& request) {
   for (const auto* types : {&request.inputs, &request.outputs}) {
     for (const TensorType& type : *types) {
@@ -388,10 +369,17 @@ class GradientKernel : public Kernel {
 }  // namespace
 
 void AddLinearLogSumExpKernels(KernelList& list) {
-  list.Add(std::make_unique<ForwardKernel>("onednn", ProductMethod::kPrimitive));
-  list.Add(std::make_unique<ForwardKernel>("onednn_gemm", ProductMethod::kGemm));
-  list.Add(std::make_unique<GradientKernel>("onednn", ProductMethod::kPrimitive));
-  list.Add(std::make_unique<GradientKernel>("onednn_gemm", ProductMethod::kGemm));
+  struct Names {
+    ProductMethod method;
+    const char *name, *via_f32;
+  };
+  for (const Names& of : {Names{ProductMethod::kPrimitive, "onednn", "onednn_via_f32"},
+                          Names{ProductMethod::kGemm, "onednn_gemm", "onednn_gemm_via_f32"}}) {
+    list.Add(std::make_unique<ForwardKernel>(of.name, of.method));
+    list.Add(std::make_unique<GradientKernel>(of.name, of.method));
+    list.Add(ViaF32(of.via_f32, std::make_unique<ForwardKernel>(of.name, of.method)));
+    list.Add(ViaF32(of.via_f32, std::make_unique<GradientKernel>(of.name, of.method)));
+  }
 }
 
 }  // namespace tessera::cpu

@@ -4,12 +4,15 @@
 #define TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <utility>
 
 #include "absl/status/statusor.h"
 #include "core/kernels/cpu/onednn_product.h"
+#include "core/kernels/interface/kernel.h"
+#include "core/ops/linear_log_sum_exp.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/shape.h"
 
@@ -76,6 +79,26 @@ class ChunkProducts {
   int64_t block_rows_, block_words_;
   int64_t scratch_bytes_ = 0;
   std::optional<OnednnProduct> products_[2][2];
+};
+
+// Without rows, words or columns: sums over nothing.
+class BoundEmpty : public BoundKernel {
+ public:
+  explicit BoundEmpty(const Chunks& chunks) : chunks_(chunks) {}
+
+  absl::Status Run(const KernelCall& call) override {
+    for (const TensorView& y : call.outputs) {
+      std::fill_n(y.As<float>(), y.elements(), 0.0f);
+    }
+    if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
+    // Each of the logits is 0, as are the target's.
+    std::fill_n(call.outputs[LinearLogSumExpOutput::kLse].As<float>(), chunks_.rows,
+                std::log(static_cast<float>(chunks_.vocabulary)));
+    return absl::OkStatus();
+  }
+
+ private:
+  Chunks chunks_;
 };
 
 }  // namespace tessera::cpu

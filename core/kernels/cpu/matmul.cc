@@ -18,6 +18,7 @@
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/product-inl.h"
 #include "core/kernels/cpu/transpose-inl.h"
+#include "core/kernels/cpu/via_f32.h"
 #include "core/ops/matmul.h"
 #include "core/status/status_macros.h"
 
@@ -336,8 +337,15 @@ absl::Status SmallMatMul(const KernelCall& call) {
 void AddMatMulKernels(KernelList& list) {
   list.Add(std::make_unique<OnednnMatMulKernel>("onednn", ProductMethod::kPrimitive));
   list.Add(std::make_unique<OnednnMatMulKernel>("onednn_gemm", ProductMethod::kGemm));
-  list.Add("matmul", "highway", SmallMatMul,
-           {.accepts = IsSmallMatMul, .workspace_bytes = SmallMatMulWorkspace});
+  const FunctionKernel::Traits small = {.accepts = IsSmallMatMul,
+                                        .workspace_bytes = SmallMatMulWorkspace};
+  list.Add("matmul", "highway", SmallMatMul, small);
+  for (const auto& [name, method] : {std::pair{"onednn_via_f32", ProductMethod::kPrimitive},
+                                     std::pair{"onednn_gemm_via_f32", ProductMethod::kGemm}}) {
+    list.Add(ViaF32(name, std::make_unique<OnednnMatMulKernel>(name, method)));
+  }
+  list.Add(ViaF32("highway_via_f32",
+                  std::make_unique<FunctionKernel>("matmul", "highway", SmallMatMul, small)));
 }
 
 }  // namespace tessera::cpu

@@ -1,9 +1,11 @@
 // In double by the functions of the C library, as the reference: the same bits on every backend.
 #include <cstdint>
 
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/global_indices.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/tensor/convert.h"
 #include "core/tensor/random.h"
 
 namespace tessera::cpu {
@@ -16,12 +18,15 @@ absl::Status RandomNormal(const KernelCall& call) {
   const RandomStream stream = MakeStream(seed, call.draw->path);
   const double mean = attributes.GetDouble("mean"), stddev = attributes.GetDouble("stddev");
   const GlobalIndices indices(*call.draw, y.shape);
-  ParallelFor(call.request.threads, y.elements(), 1024, [&](int64_t begin, int64_t end) {
-    indices.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
-      for (int64_t i = 0; i < count; ++i) {
-        y.As<float>()[first + i] =
-            static_cast<float>(mean + stddev * tessera::RandomNormal(stream, 0, index + i));
-      }
+  WithFloatType(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    ParallelFor(call.request.threads, y.elements(), 1024, [&](int64_t begin, int64_t end) {
+      indices.ForEachRun(begin, end, [&](int64_t first, int64_t count, int64_t index) {
+        for (int64_t i = 0; i < count; ++i) {
+          y.As<T>()[first + i] =
+              Convert<T>(mean + stddev * tessera::RandomNormal(stream, 0, index + i));
+        }
+      });
     });
   });
   return absl::OkStatus();

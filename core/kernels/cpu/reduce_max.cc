@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/reduction.h"
@@ -56,42 +58,59 @@ absl::Status ReduceMax(const KernelCall& call) {
   return absl::OkStatus();
 }
 
-absl::Status ReduceMaxGrad(const KernelCall& call) {
+// The kept and the reduced dimensions of a row-major tensor.
+struct Dimensions {
+  Shape kept, reduced;
+  Strides kept_strides, reduced_strides;
+
+  Dimensions(const Shape& shape, const std::vector<int64_t>& axes) {
+    const Strides strides = RowMajorStrides(shape);
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const bool is_reduced =
+          std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
+      (is_reduced ? reduced : kept).push_back(shape[d]);
+      (is_reduced ? reduced_strides : kept_strides).push_back(strides[d]);
+    }
+  }
+  // The offset of the first element that output `i` is the maximum of.
+  int64_t FirstOf(int64_t i) const {
+    int64_t first = 0;
+    for (int d = static_cast<int>(kept.size()) - 1; d >= 0; --d) {
+      first += i % kept[d] * kept_strides[d];
+      i /= kept[d];
+    }
+    return first;
+  }
+};
+
+template <typename T>
+void ShareAmongLargest(const KernelCall& call) {
   const TensorView &dy = call.inputs[ReduceMaxGradInput::kDy],
                    &x = call.inputs[ReduceMaxGradInput::kX],
                    &y = call.inputs[ReduceMaxGradInput::kY];
   const TensorView& dx = call.outputs[0];
-  if (x.elements() == 0) return absl::OkStatus();
-  const auto& axes = call.request.attributes.GetInts("axes");
-  const Strides all_strides = RowMajorStrides(x.shape);
-  Shape kept, reduced;
-  Strides kept_strides, reduced_strides;
-  for (size_t d = 0; d < x.shape.size(); ++d) {
-    const bool is_reduced =
-        std::find(axes.begin(), axes.end(), static_cast<int64_t>(d)) != axes.end();
-    (is_reduced ? reduced : kept).push_back(x.shape[d]);
-    (is_reduced ? reduced_strides : kept_strides).push_back(all_strides[d]);
-  }
-  const int64_t outputs = NumElements(kept);
-  const int64_t grain = std::max<int64_t>(16, 4096 / NumElements(reduced));
-  ParallelFor(call.request.threads, outputs, grain, [&](int64_t begin, int64_t end) {
+  const Dimensions of(x.shape, call.request.attributes.GetInts("axes"));
+  const int64_t grain = std::max<int64_t>(16, 4096 / NumElements(of.reduced));
+  ParallelFor(call.request.threads, NumElements(of.kept), grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      int64_t first = 0, rest = i;
-      for (int d = static_cast<int>(kept.size()) - 1; d >= 0; --d) {
-        first += rest % kept[d] * kept_strides[d];
-        rest /= kept[d];
-      }
-      const float* const from = x.As<float>() + first;
-      float* const to = dx.As<float>() + first;
-      const float max = y.As<float>()[i];
+      const int64_t first = of.FirstOf(i);
+      const T* const from = x.As<T>() + first;
+      T* const to = dx.As<T>() + first;
+      const float max = static_cast<float>(y.As<T>()[i]);
       int64_t equal = 0;
-      ForEachOffset(reduced, reduced_strides,
-                    [&](int64_t at) { equal += from[at] == max ? 1 : 0; });
-      const float share = dy.As<float>()[i] / static_cast<float>(equal);
-      ForEachOffset(reduced, reduced_strides,
-                    [&](int64_t at) { to[at] = from[at] == max ? share : 0.0f; });
+      ForEachOffset(of.reduced, of.reduced_strides,
+                    [&](int64_t at) { equal += static_cast<float>(from[at]) == max ? 1 : 0; });
+      const T share(static_cast<float>(dy.As<T>()[i]) / static_cast<float>(equal));
+      ForEachOffset(of.reduced, of.reduced_strides, [&](int64_t at) {
+        to[at] = static_cast<float>(from[at]) == max ? share : T(0.0f);
+      });
     }
   });
+}
+
+absl::Status ReduceMaxGrad(const KernelCall& call) {
+  if (call.inputs[ReduceMaxGradInput::kX].elements() == 0) return absl::OkStatus();
+  WithFloatType(call.outputs[0].dtype, [&](auto type) { ShareAmongLargest<decltype(type)>(call); });
   return absl::OkStatus();
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/parallel.h"
+#include "core/tensor/convert.h"
 
 namespace tessera::cpu {
 namespace {
@@ -95,23 +97,58 @@ Columns ColumnsOf(const Plan& plan, int64_t unit) {
           std::min(kStrip, plan.inner_kept.size - begin)};
 }
 
-void ReducePiece(const Plan& plan, const Reducer& reducer, const float* x, int64_t unit,
+// Reduces elements of 16 bits: a few rows of a strip, or as many elements of one row, at a time.
+constexpr int64_t kTileRows = 4;
+
+void ReduceHalves(const Reducer& reducer, DType dtype, const void* x, bool by_rows, int64_t length,
+                  int64_t stride, int64_t width, double* result) {
+  alignas(64) float tile[kTileRows * kStrip];
+  if (by_rows) {
+    *result = reducer.identity;
+    for (int64_t i = 0; i < length; i += kTileRows * kStrip) {
+      const int64_t count = std::min(kTileRows * kStrip, length - i);
+      ToFloats(dtype, ElementAt(dtype, x, i), count, tile);
+      const double part = reducer.row(tile, count);
+      reducer.combine(&part, 1, result);
+    }
+    return;
+  }
+  std::fill_n(result, width, reducer.identity);
+  for (int64_t r = 0; r < length; r += kTileRows) {
+    const int64_t rows = std::min(kTileRows, length - r);
+    for (int64_t i = 0; i < rows; ++i) {
+      ToFloats(dtype, ElementAt(dtype, x, (r + i) * stride), width, tile + i * kStrip);
+    }
+    reducer.columns(tile, rows, kStrip, width, result);
+  }
+}
+
+void ReducePiece(const Plan& plan, const Reducer& reducer, const TensorView& x, int64_t unit,
                  int64_t piece, double* result) {
   const int64_t begin = piece % plan.inner_pieces * plan.piece_length;
   const int64_t length = std::min(plan.piece_length, plan.inner_reduced.size - begin);
-  x += OffsetOf(plan.reduced, piece / plan.inner_pieces) + begin * plan.inner_reduced.stride;
-  x += OffsetOf(plan.kept, unit / plan.strips) + unit % plan.strips * kStrip;
+  const int64_t stride = plan.inner_reduced.stride;
+  const int64_t at = OffsetOf(plan.reduced, piece / plan.inner_pieces) + begin * stride +
+                     OffsetOf(plan.kept, unit / plan.strips) + unit % plan.strips * kStrip;
+  const int64_t width = ColumnsOf(plan, unit).count;
+  if (x.dtype != DType::kF32) {
+    return ReduceHalves(reducer, x.dtype, ElementAt(x.dtype, x.data, at), plan.by_rows, length,
+                        stride, width, result);
+  }
   if (plan.by_rows) {
-    *result = reducer.row(x, length);
+    *result = reducer.row(x.As<float>() + at, length);
     return;
   }
-  const int64_t width = ColumnsOf(plan, unit).count;
   std::fill_n(result, width, reducer.identity);
-  reducer.columns(x, length, plan.inner_reduced.stride, width, result);
+  reducer.columns(x.As<float>() + at, length, stride, width, result);
 }
 
-void WriteFloats(const double* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(from[i]);
+void WriteResults(const double* from, int64_t count, const TensorView& y, int64_t first) {
+  WithFloatType(y.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* const to = y.As<T>() + first;
+    for (int64_t i = 0; i < count; ++i) to[i] = Convert<T>(from[i]);
+  });
 }
 
 }  // namespace
@@ -120,7 +157,7 @@ void Reduce(const KernelCall& call, const Reducer& reducer) {
   const TensorView &x = call.inputs[0], &y = call.outputs[0];
   if (y.elements() == 0) return;
   if (x.elements() == 0) {
-    std::fill_n(y.As<float>(), y.elements(), static_cast<float>(reducer.identity));
+    for (int64_t i = 0; i < y.elements(); ++i) WriteResults(&reducer.identity, 1, y, i);
     return;
   }
   const int threads = call.request.threads;
@@ -130,8 +167,7 @@ void Reduce(const KernelCall& call, const Reducer& reducer) {
   if (plan.shares_units) {
     ParallelFor(threads, plan.units * plan.pieces, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        ReducePiece(plan, reducer, x.As<float>(), i / plan.pieces, i % plan.pieces,
-                    partial + i * width);
+        ReducePiece(plan, reducer, x, i / plan.pieces, i % plan.pieces, partial + i * width);
       }
     });
   }
@@ -147,12 +183,12 @@ void Reduce(const KernelCall& call, const Reducer& reducer) {
       for (int64_t piece = 0; piece < plan.pieces; ++piece) {
         const double* result = partial + (unit * plan.pieces + piece) * width;
         if (!plan.shares_units) {
-          ReducePiece(plan, reducer, x.As<float>(), unit, piece, piece_result);
+          ReducePiece(plan, reducer, x, unit, piece, piece_result);
           result = piece_result;
         }
         reducer.combine(result, columns.count, total);
       }
-      WriteFloats(total, columns.count, y.As<float>() + columns.first);
+      WriteResults(total, columns.count, y, columns.first);
     }
   });
 }

@@ -48,14 +48,14 @@ HWY_EXPORT(ReluRun);
 HWY_EXPORT(ReluGradRun);
 
 absl::Status Relu(const KernelCall& call) {
-  RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr,
-                 HWY_DYNAMIC_DISPATCH(ReluRun));
+  RunElementwiseInF32(call.request.threads, call.inputs, call.outputs[0], nullptr,
+                      HWY_DYNAMIC_DISPATCH(ReluRun));
   return absl::OkStatus();
 }
 
 absl::Status ReluGrad(const KernelCall& call) {
-  RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr,
-                 HWY_DYNAMIC_DISPATCH(ReluGradRun));
+  RunElementwiseInF32(call.request.threads, call.inputs, call.outputs[0], nullptr,
+                      HWY_DYNAMIC_DISPATCH(ReluGradRun));
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/sgd_update.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/update_steps.h"
@@ -19,8 +20,9 @@ namespace HWY_NAMESPACE {
 namespace {
 
 // `m` and `new_m` are nullptr where there is no momentum.
-void SgdRun(const SgdStep& step, const float* p, const float* gradient, const float* m,
-            float* new_p, float* new_m, int64_t count) {
+template <typename T>
+void UpdateElements(const SgdStep& step, const float* p, const T* gradient, const float* m,
+                    float* new_p, float* new_m, int64_t count) {
   const FloatTag d;
   const Floats lr = hn::Set(d, step.lr), scale = hn::Set(d, step.scale);
   const Floats momentum = hn::Set(d, step.momentum), decay = hn::Set(d, step.weight_decay);
@@ -32,6 +34,14 @@ void SgdRun(const SgdStep& step, const float* p, const float* gradient, const fl
       access.Store(g, new_m + i);
     }
     access.Store(hn::NegMulAdd(lr, g, old_p), new_p + i);
+  });
+}
+
+void SgdRun(const SgdStep& step, const float* p, DType dtype, const void* gradient, const float* m,
+            float* new_p, float* new_m, int64_t count) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    UpdateElements(step, p, static_cast<const T*>(gradient), m, new_p, new_m, count);
   });
 }
 
@@ -60,13 +70,14 @@ absl::Status SgdUpdate(const KernelCall& call) {
                         *call.inputs[Input::Scale(has_momentum)].As<float>(),
                         static_cast<float>(attributes.GetDouble("momentum")),
                         static_cast<float>(attributes.GetDouble("weight_decay"))};
-  const float* const gradient = call.inputs[Input::kGradient].As<float>();
+  const TensorView& gradient = call.inputs[Input::kGradient];
   const float* const m = has_momentum ? call.inputs[Input::kMomentum].As<float>() : nullptr;
   float* const new_m = has_momentum ? call.outputs[SgdOutput::kMomentum].As<float>() : nullptr;
   ParallelFor(call.request.threads, p.elements(), 16384, [&](int64_t begin, int64_t end) {
     HWY_DYNAMIC_DISPATCH(SgdRun)
-    (step, p.As<float>() + begin, gradient + begin, has_momentum ? m + begin : nullptr,
-     new_p.As<float>() + begin, has_momentum ? new_m + begin : nullptr, end - begin);
+    (step, p.As<float>() + begin, gradient.dtype, ElementAt(gradient.dtype, gradient.data, begin),
+     has_momentum ? m + begin : nullptr, new_p.As<float>() + begin,
+     has_momentum ? new_m + begin : nullptr, end - begin);
   });
   return absl::OkStatus();
 }

@@ -10,17 +10,21 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/softmax.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/ops/softmax.h"
+#include "core/tensor/convert.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-void SoftmaxRow(const float* x, float* y, int64_t count) {
+// What is stored in 16 bits is rounded; so its powers are computed again where they are divided.
+// In f32 they wait in y.
+void SoftmaxOfRow(const float* x, float* y, int64_t count) {
   const Floats max = SetF(MaxOfFloats(x, count));
   double sum[1];
   SumVectors<1>(
@@ -35,7 +39,32 @@ void SoftmaxRow(const float* x, float* y, int64_t count) {
                            HWY_ATTR { access.Store(hn::Div(access.Load(y + i), total), y + i); });
 }
 
-void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t count) {
+HWY_INLINE float MaxOfHalves(const auto* x, int64_t count) {
+  const FloatTag d;
+  const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  Floats max = lowest;
+  ForEachVector(count, [&, x](auto access, int64_t i)
+                           HWY_ATTR { max = hn::Max(max, access.Or(access.Load(x + i), lowest)); });
+  return hn::GetLane(hn::MaxOfLanes(d, max));
+}
+
+template <typename Half>
+void SoftmaxOfRow(const Half* x, Half* y, int64_t count) {
+  const Floats max = SetF(MaxOfHalves(x, count));
+  double sum[1];
+  SumVectors<1>(
+      count,
+      [=](auto access, int64_t i, Floats* terms)
+          HWY_ATTR { terms[0] = ExpOfNegative(hn::Sub(access.Load(x + i), max)); },
+      sum);
+  const Floats total = SetF(static_cast<float>(sum[0]));
+  ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
+    access.Store(hn::Div(ExpOfNegative(hn::Sub(access.Load(x + i), max)), total), y + i);
+  });
+}
+
+template <typename T>
+void GradientOfRow(const T* dy, const T* y, T* dx, int64_t count) {
   double sum[1];
   SumVectors<1>(
       count,
@@ -52,7 +81,8 @@ void SoftmaxGradRow(const float* dy, const float* y, float* dx, int64_t count) {
 constexpr int64_t kBlock = 128;
 
 // Columns of a [length, inner] matrix.
-void SoftmaxColumns(const float* x, float* y, int64_t length, int64_t inner) {
+template <typename T>
+void SoftmaxOfColumns(const T* x, T* y, int64_t length, int64_t inner) {
   ForEachVector(inner, [=](auto access, int64_t i) HWY_ATTR {
     Floats max = SetF(-std::numeric_limits<float>::infinity());
     for (int64_t j = 0; j < length; ++j) max = hn::Max(max, access.Load(x + j * inner + i));
@@ -63,18 +93,24 @@ void SoftmaxColumns(const float* x, float* y, int64_t length, int64_t inner) {
       for (int64_t j = begin; j < end; ++j) {
         const Floats e = ExpOfNegative(hn::Sub(access.Load(x + j * inner + i), max));
         part = hn::Add(part, e);
-        access.Store(e, y + j * inner + i);
+        if constexpr (!kIsHalf<T>) access.Store(e, y + j * inner + i);
       }
       sum = hn::Add(sum, part);
     }
     for (int64_t j = 0; j < length; ++j) {
-      float* const at = y + j * inner + i;
-      access.Store(hn::Div(access.Load(at), sum), at);
+      T* const at = y + j * inner + i;
+      if constexpr (kIsHalf<T>) {
+        const Floats e = ExpOfNegative(hn::Sub(access.Load(x + j * inner + i), max));
+        access.Store(hn::Div(e, sum), at);
+      } else {
+        access.Store(hn::Div(access.Load(at), sum), at);
+      }
     }
   });
 }
 
-void SoftmaxGradColumns(const float* dy, const float* y, float* dx, int64_t length, int64_t inner) {
+template <typename T>
+void GradientOfColumns(const T* dy, const T* y, T* dx, int64_t length, int64_t inner) {
   ForEachVector(inner, [=](auto access, int64_t i) HWY_ATTR {
     Floats dot = SetF(0.0f);
     for (int64_t begin = 0; begin < length; begin += kBlock) {
@@ -92,6 +128,25 @@ void SoftmaxGradColumns(const float* dy, const float* y, float* dx, int64_t leng
   });
 }
 
+// A [length, inner] matrix.
+void SoftmaxMatrix(DType dtype, const void* x, void* y, int64_t length, int64_t inner) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    if (inner == 1) return SoftmaxOfRow(static_cast<const T*>(x), static_cast<T*>(y), length);
+    SoftmaxOfColumns(static_cast<const T*>(x), static_cast<T*>(y), length, inner);
+  });
+}
+
+void SoftmaxGradMatrix(DType dtype, const void* dy, const void* y, void* dx, int64_t length,
+                       int64_t inner) {
+  WithFloatType(dtype, [&](auto type) {
+    using T = decltype(type);
+    const T *const from = static_cast<const T*>(dy), *const result = static_cast<const T*>(y);
+    if (inner == 1) return GradientOfRow(from, result, static_cast<T*>(dx), length);
+    GradientOfColumns(from, result, static_cast<T*>(dx), length, inner);
+  });
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::cpu
@@ -101,10 +156,8 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 
-HWY_EXPORT(SoftmaxRow);
-HWY_EXPORT(SoftmaxGradRow);
-HWY_EXPORT(SoftmaxColumns);
-HWY_EXPORT(SoftmaxGradColumns);
+HWY_EXPORT(SoftmaxMatrix);
+HWY_EXPORT(SoftmaxGradMatrix);
 
 struct Extents {
   int64_t outer = 1, length = 1, inner = 1;
@@ -123,16 +176,12 @@ struct Extents {
 absl::Status Softmax(const KernelCall& call) {
   const Extents e(call);
   if (e.elements() == 0) return absl::OkStatus();
-  const float* const x = call.inputs[0].As<float>();
-  float* const y = call.outputs[0].As<float>();
+  const TensorView &x = call.inputs[0], &y = call.outputs[0];
   ParallelFor(call.request.threads, e.outer, e.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = i * e.length * e.inner;
-      if (e.inner == 1) {
-        HWY_DYNAMIC_DISPATCH(SoftmaxRow)(x + at, y + at, e.length);
-      } else {
-        HWY_DYNAMIC_DISPATCH(SoftmaxColumns)(x + at, y + at, e.length, e.inner);
-      }
+      HWY_DYNAMIC_DISPATCH(SoftmaxMatrix)
+      (x.dtype, ElementAt(x.dtype, x.data, at), ElementAt(x.dtype, y.data, at), e.length, e.inner);
     }
   });
   return absl::OkStatus();
@@ -141,17 +190,14 @@ absl::Status Softmax(const KernelCall& call) {
 absl::Status SoftmaxGrad(const KernelCall& call) {
   const Extents e(call);
   if (e.elements() == 0) return absl::OkStatus();
-  const float *const dy = call.inputs[SoftmaxGradInput::kDy].As<float>(),
-                     *const y = call.inputs[SoftmaxGradInput::kY].As<float>();
-  float* const dx = call.outputs[0].As<float>();
+  const TensorView &dy = call.inputs[SoftmaxGradInput::kDy], &y = call.inputs[SoftmaxGradInput::kY],
+                   &dx = call.outputs[0];
   ParallelFor(call.request.threads, e.outer, e.grain(), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t at = i * e.length * e.inner;
-      if (e.inner == 1) {
-        HWY_DYNAMIC_DISPATCH(SoftmaxGradRow)(dy + at, y + at, dx + at, e.length);
-      } else {
-        HWY_DYNAMIC_DISPATCH(SoftmaxGradColumns)(dy + at, y + at, dx + at, e.length, e.inner);
-      }
+      HWY_DYNAMIC_DISPATCH(SoftmaxGradMatrix)
+      (y.dtype, ElementAt(y.dtype, dy.data, at), ElementAt(y.dtype, y.data, at),
+       ElementAt(y.dtype, dx.data, at), e.length, e.inner);
     }
   });
   return absl::OkStatus();

@@ -7,6 +7,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/sum_squares.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/parallel.h"
 #include "core/kernels/cpu/vectors-inl.h"
@@ -57,14 +58,28 @@ int64_t SumSquaresWorkspace(const KernelRequest& request, const Processor& /*pro
   return Blocks(NumElements(request.inputs[0].shape)) * static_cast<int64_t>(sizeof(double));
 }
 
+double SquaresOfPart(const TensorView& x, int64_t begin, int64_t count) {
+  if (x.dtype == DType::kF32) {
+    return HWY_DYNAMIC_DISPATCH(SquaresOfBlock)(x.As<float>() + begin, count);
+  }
+  constexpr int64_t kTile = 2048;
+  alignas(64) float tile[kTile];
+  double sum = 0;
+  for (int64_t i = 0; i < count; i += kTile) {
+    const int64_t part = std::min(kTile, count - i);
+    ToFloats(x.dtype, ElementAt(x.dtype, x.data, begin + i), part, tile);
+    sum += HWY_DYNAMIC_DISPATCH(SquaresOfBlock)(tile, part);
+  }
+  return sum;
+}
+
 absl::Status SumSquares(const KernelCall& call) {
   const TensorView& x = call.inputs[0];
   const int64_t elements = x.elements(), blocks = Blocks(elements);
   double* const sums = static_cast<double*>(call.workspace);
   ParallelFor(call.request.threads, blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      sums[b] = HWY_DYNAMIC_DISPATCH(SquaresOfBlock)(x.As<float>() + b * kBlock,
-                                                     std::min(kBlock, elements - b * kBlock));
+      sums[b] = SquaresOfPart(x, b * kBlock, std::min(kBlock, elements - b * kBlock));
     }
   });
   double sum = 0;

@@ -54,12 +54,12 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::cpu {
 namespace {
 
-#define TESSERA_UNARY(name)                                                     \
-  HWY_EXPORT(name##Run);                                                        \
-  absl::Status name(const KernelCall& call) {                                   \
-    RunElementwise(call.request.threads, call.inputs, call.outputs[0], nullptr, \
-                   HWY_DYNAMIC_DISPATCH(name##Run));                            \
-    return absl::OkStatus();                                                    \
+#define TESSERA_UNARY(name)                                                          \
+  HWY_EXPORT(name##Run);                                                             \
+  absl::Status name(const KernelCall& call) {                                        \
+    RunElementwiseInF32(call.request.threads, call.inputs, call.outputs[0], nullptr, \
+                        HWY_DYNAMIC_DISPATCH(name##Run));                            \
+    return absl::OkStatus();                                                         \
   }
 TESSERA_UNARY(Exp)
 TESSERA_UNARY(Log)

@@ -15,7 +15,8 @@ void ValidMaskRun(const void* context, const void* const* inputs, void* output, 
 
 absl::Status ValidMask(const KernelCall& call) {
   const int64_t ignore_index = call.request.attributes.GetInt("ignore_index");
-  RunElementwise(call.request.threads, call.inputs, call.outputs[0], &ignore_index, ValidMaskRun);
+  RunElementwiseInF32(call.request.threads, call.inputs, call.outputs[0], &ignore_index,
+                      ValidMaskRun);
   return absl::OkStatus();
 }
 

@@ -1,10 +1,14 @@
 // Loops over arrays of floats by vectors. The last, shorter vector is a masked one that goes
 // through the same code, so an element's result does not depend on its position.
+//
+// Arrays of bf16 and f16 are read as floats, and floats are rounded to them when they are stored:
+// the functions that load and store a vector here are the only ones that know the difference.
 #include <cstdint>
 #include <cstring>
 #include <limits>
 
 #include "core/kernels/cpu/targets.h"
+#include "core/tensor/half.h"
 #include "hwy/highway.h"
 
 #if defined(TESSERA_CORE_KERNELS_CPU_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -61,10 +65,72 @@ HWY_INLINE void StoreFirst(Floats v, float* to, int64_t count) {
   }
 }
 
+// As many bf16 or f16 as a vector has floats, as their bits.
+using HalfWordTag = hn::Rebind<uint16_t, FloatTag>;
+using HalfWords = hn::Vec<HalfWordTag>;
+
+HWY_INLINE Floats Widen(HalfWords bits, BFloat16 /*type*/) {
+  const hn::RebindToUnsigned<FloatTag> d;
+  return hn::BitCast(FloatTag(), hn::ShiftLeft<16>(hn::PromoteTo(d, bits)));
+}
+
+// Rounds to nearest, ties to even; the bits are those of BFloat16(float).
+HWY_INLINE HalfWords Narrow(Floats v, BFloat16 /*type*/) {
+  const hn::RebindToUnsigned<FloatTag> d;
+  const auto word = hn::BitCast(d, v);
+  const auto high = hn::ShiftRight<16>(word);
+  const auto odd = hn::And(high, hn::Set(d, 1));
+  const auto rounded =
+      hn::ShiftRight<16>(hn::Add(word, hn::Add(odd, hn::Set(d, uint32_t{0x7fff}))));
+  const auto nan = hn::Or(high, hn::Set(d, uint32_t{0x40}));
+  const auto bits = hn::IfThenElse(hn::RebindMask(d, hn::IsNaN(v)), nan, rounded);
+  return hn::DemoteTo(HalfWordTag(), hn::BitCast(hn::RebindToSigned<FloatTag>(), bits));
+}
+
+#if HWY_TARGET == HWY_SCALAR
+// Highway's own rounds otherwise here.
+HWY_INLINE Floats Widen(HalfWords bits, Float16 type) {
+  type.bits = hn::GetLane(bits);
+  return hn::Set(FloatTag(), static_cast<float>(type));
+}
+HWY_INLINE HalfWords Narrow(Floats v, Float16 /*type*/) {
+  return hn::Set(HalfWordTag(), Float16(hn::GetLane(v)).bits);
+}
+#else
+HWY_INLINE Floats Widen(HalfWords bits, Float16 /*type*/) {
+  const hn::Rebind<hwy::float16_t, FloatTag> d;
+  return hn::PromoteTo(FloatTag(), hn::BitCast(d, bits));
+}
+// Every NaN becomes the one that Float16(float) has.
+HWY_INLINE HalfWords Narrow(Floats v, Float16 /*type*/) {
+  const FloatTag d;
+  const Floats nan = hn::CopySign(hn::Set(d, std::numeric_limits<float>::quiet_NaN()), v);
+  const Floats known = hn::IfThenElse(hn::IsNaN(v), nan, v);
+  return hn::BitCast(HalfWordTag(), hn::DemoteTo(hn::Rebind<hwy::float16_t, FloatTag>(), known));
+}
+#endif
+
+template <class Half>
+HWY_INLINE const uint16_t* WordsOf(const Half* from) {
+  return &from->bits;
+}
+template <class Half>
+HWY_INLINE uint16_t* WordsOf(Half* to) {
+  return &to->bits;
+}
+
 // Reads and writes a vector of which all lanes count.
 struct FullVector {
   HWY_INLINE Floats Load(const float* from) const { return hn::LoadU(FloatTag(), from); }
   HWY_INLINE void Store(Floats v, float* to) const { hn::StoreU(v, FloatTag(), to); }
+  template <class Half>
+  HWY_INLINE Floats Load(const Half* from) const {
+    return Widen(hn::LoadU(HalfWordTag(), WordsOf(from)), Half());
+  }
+  template <class Half>
+  HWY_INLINE void Store(Floats v, Half* to) const {
+    hn::StoreU(Narrow(v, Half()), HalfWordTag(), WordsOf(to));
+  }
   // `v`, with `other` in lanes that do not count.
   HWY_INLINE Floats Or(Floats v, Floats /*other*/) const { return v; }
 };
@@ -74,6 +140,19 @@ struct ShortVector {
   int64_t count;
   HWY_INLINE Floats Load(const float* from) const { return LoadFirst(FloatTag(), from, count); }
   HWY_INLINE void Store(Floats v, float* to) const { StoreFirst(v, to, count); }
+  // Through a copy: few targets have masks for elements of 16 bits.
+  template <class Half>
+  HWY_INLINE Floats Load(const Half* from) const {
+    HWY_ALIGN uint16_t lanes[kLanes] = {};
+    std::memcpy(lanes, from, static_cast<size_t>(count) * sizeof(Half));
+    return Widen(hn::Load(HalfWordTag(), lanes), Half());
+  }
+  template <class Half>
+  HWY_INLINE void Store(Floats v, Half* to) const {
+    HWY_ALIGN uint16_t lanes[kLanes];
+    hn::Store(Narrow(v, Half()), HalfWordTag(), lanes);
+    std::memcpy(to, lanes, static_cast<size_t>(count) * sizeof(Half));
+  }
   HWY_INLINE Floats Or(Floats v, Floats other) const {
     return hn::IfThenElse(hn::FirstN(FloatTag(), static_cast<size_t>(count)), v, other);
   }
