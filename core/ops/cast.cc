@@ -18,6 +18,7 @@ class CastOp : public ElementwiseOperator {
     const InputCheck check({"x"}, inputs, attributes);
     RETURN_IF_ERROR(check.Count());
     RETURN_IF_ERROR(check.Has<DType>("dtype"));
+    if (attributes.Has("terms")) RETURN_IF_ERROR(check.Has<bool>("terms"));
     return std::vector<TensorType>{{attributes.GetDType("dtype"), inputs[0].shape}};
   }
 
@@ -27,14 +28,16 @@ class CastOp : public ElementwiseOperator {
     return absl::OkStatus();
   }
 
-  // A partial sum stays one only where every value keeps its bits: rounding the terms is not
-  // rounding their sum, and truncation to integers is not linear.
+  // A partial sum stays one where every value keeps its bits: rounding the terms is not rounding
+  // their sum, and truncation to integers is not linear. `terms` decides otherwise.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures = SplitEveryDim(types);
     const DType from = types.inputs[0].dtype, to = types.outputs[0].dtype;
     const bool exact =
         from == to || (IsFloating(from) && IsFloating(to) && SizeOf(to) > SizeOf(from));
-    if (exact) signatures.push_back({{sbp::P()}, {sbp::P()}});
+    const bool said = types.attributes.Has("terms");
+    const bool meant = said && types.attributes.GetBool("terms") && IsFloating(from);
+    if (said ? meant && IsFloating(to) : exact) signatures.push_back({{sbp::P()}, {sbp::P()}});
     return signatures;
   }
 };

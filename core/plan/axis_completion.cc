@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/plan/expected_layouts.h"
+#include "core/plan/parameter_cast.h"
 #include "core/plan/read_layouts.h"
 #include "core/status/status_macros.h"
 
@@ -42,8 +43,12 @@ class AxisCompletion {
     const OpId num_ops = static_cast<OpId>(graph_.ops().size());
     result_.ops.reserve(num_ops);
     for (OpId id = 0; id < num_ops; ++id) {
-      ASSIGN_OR_RETURN(AxisUse use, Choose(id));
       const Op& op = graph_.op(id);
+      if (IsParameterCast(graph_, op)) {
+        flexible_[op.outputs[0]] = true;
+        result_.values[op.outputs[0]] = result_.values[op.inputs[0]];
+      }
+      ASSIGN_OR_RETURN(AxisUse use, Choose(id));
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         if (!flexible_[op.outputs[i]]) result_.values[op.outputs[i]] = use.signature.outputs[i];
       }
@@ -67,6 +72,7 @@ class AxisCompletion {
     const Op& op = graph_.op(id);
     if (decisions_.ops[id] != nullptr) return AsPlanned(id, *decisions_.ops[id]);
     std::vector<Signature> signatures = SignaturesOf(id);
+    if (IsParameterCast(graph_, op)) return AsStored(id, signatures);
     ASSIGN_OR_RETURN(std::optional<AxisUse> update, AsUpdate(id, signatures));
     if (update.has_value()) return *std::move(update);
     if (absl::c_all_of(op.inputs, [&](ValueId input) { return flexible_[input]; })) {
@@ -179,6 +185,21 @@ class AxisCompletion {
     use.kind = AxisUse::Kind::kFlat;
     for (AxisLayout& layout : use.signature.outputs) layout = *output;
     return use;
+  }
+
+  // A cast of a parameter, on the part that a rank stores.
+  AxisUse AsStored(OpId id, const std::vector<Signature>& signatures) const {
+    const Op& op = graph_.op(id);
+    const std::optional<AxisStore>& store = decisions_.stored[op.inputs[0]];
+    if (store.has_value() && store->flat) {
+      AxisUse use = Broadcast(op);
+      use.kind = AxisUse::Kind::kFlat;
+      return use;
+    }
+    const std::vector<Arriving> stored = {result_.values[op.inputs[0]]};
+    const std::optional<SignatureFit> fit =
+        FitOrGather(Fitted(id, signatures), stored, op.inputs, split_);
+    return fit.has_value() ? AxisUse::By(fit->signature) : Broadcast(op);
   }
 
   // --- Rule 3 ----------------------------------------------------------------------------------

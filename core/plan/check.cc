@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/plan/pass_names.h"
+#include "core/plan/precision.h"
 #include "core/plan/recompute.h"
 #include "core/plan/stage_passes.h"
 #include "core/status/status_macros.h"
@@ -78,6 +79,7 @@ absl::Status CheckPlanForm(const Plan& plan) {
   absl::flat_hash_set<std::string> graphs;
   for (const Stage& stage : plan.stages()) {
     RETURN_IF_ERROR(ReadStagePasses(stage).status());
+    RETURN_IF_ERROR(ReadPrecision(stage).status());
     for (const PlanPart& part : stage.parts()) {
       if (part.graph().empty()) {
         return absl::InvalidArgumentError("the Plan has a part that names no graph");

@@ -12,6 +12,7 @@
 #include "core/plan/check.h"
 #include "core/plan/graph_layouts.h"
 #include "core/plan/layout_decisions.h"
+#include "core/plan/precision.h"
 #include "core/plan/slices.h"
 #include "core/plan/stage_passes.h"
 #include "core/status/status_macros.h"
@@ -82,6 +83,24 @@ void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& 
   }
 }
 
+// The Graphs whose layouts a Plan states: with its slices, in its precision. Empty if these are the
+// recorded ones.
+absl::StatusOr<std::vector<Graph>> GraphsToLayOut(const Stage& stage,
+                                                  absl::Span<const Graph> recorded,
+                                                  const SliceDecisions& slices) {
+  ASSIGN_OR_RETURN(const Precision precision, ReadPrecision(stage));
+  if (slices.parameters.empty() && !precision.lowers()) return std::vector<Graph>();
+  std::vector<Graph> graphs(recorded.begin(), recorded.end());
+  if (!slices.parameters.empty()) {
+    ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, slices));
+  }
+  for (Graph& graph : graphs) {
+    if (!precision.lowers()) break;
+    ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
+  }
+  return graphs;
+}
+
 }  // namespace
 
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
@@ -99,17 +118,15 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> grap
   ASSIGN_OR_RETURN(const SliceDecisions slices, FindSlices(open, graphs));
   Plan completed = plan;
   if (open.slice_size() > 0) ListSlices(slices, *completed.mutable_stages(0));
+  if (open.has_precision()) CompletePrecision(*completed.mutable_stages(0));
   if (mesh->num_axes() == 0) return completed;
-  std::vector<Graph> sliced_graphs;
-  if (!slices.parameters.empty()) {
-    ASSIGN_OR_RETURN(sliced_graphs, SliceGraphs(graphs, slices));
-  }
-  const absl::Span<const Graph> sliced = sliced_graphs.empty() ? graphs : sliced_graphs;
-  ASSIGN_OR_RETURN(const LayoutDecisions decisions, FindDecisions(open, sliced, *mesh));
+  ASSIGN_OR_RETURN(const std::vector<Graph> rewritten, GraphsToLayOut(open, graphs, slices));
+  const absl::Span<const Graph> laid_out = rewritten.empty() ? graphs : rewritten;
+  ASSIGN_OR_RETURN(const LayoutDecisions decisions, FindDecisions(open, laid_out, *mesh));
   std::vector<GraphLayouts> layouts;
-  for (size_t i = 0; i < sliced.size(); ++i) {
+  for (size_t i = 0; i < laid_out.size(); ++i) {
     ASSIGN_OR_RETURN(GraphLayouts graph,
-                     LayOutGraph(sliced[i], static_cast<int>(i), *mesh, decisions));
+                     LayOutGraph(laid_out[i], static_cast<int>(i), *mesh, decisions));
     layouts.push_back(std::move(graph));
   }
   completed.set_format(kPlanFormat);
@@ -123,7 +140,7 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> grap
     PlanPart& part = PartFor(graphs[i], stage);
     RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));
     part.set_fingerprint(graphs[i].Fingerprint());
-    ListOperators(sliced[i], layouts[i], *mesh, part);
+    ListOperators(laid_out[i], layouts[i], *mesh, part);
   }
   return completed;
 }

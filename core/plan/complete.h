@@ -9,11 +9,12 @@
 
 namespace tessera {
 
-// Returns the Plan with the sizes of all mesh axes, the sliced parameters, the layout of each state
-// and input, the members of each flat group, and the signature of each op of each Graph with
-// slices; graph_layouts.h has the rules. It is a function of its arguments, and completing what it
-// returns again changes nothing. Micro-batches, recomputation, passes and kernels stay as they are.
-// In a Plan without a mesh only the slices are completed.
+// Returns the Plan with the sizes of all mesh axes, the sliced parameters, all dtypes, the layout
+// of each state and input, the members of each flat group, and the signature of each op of each
+// Graph with slices in the Plan's precision; graph_layouts.h has the rules. It is a function of its
+// arguments, and completing what it returns again changes nothing. Micro-batches, recomputation,
+// passes and kernels stay as they are. In a Plan without a mesh only slices and precision are
+// completed.
 //
 // `graphs` are those of the run as they were recorded, before any rewriting.
 //

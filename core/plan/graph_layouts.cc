@@ -22,8 +22,11 @@ class GraphLayout {
     }
     for (const State& state : graph.states()) ReadState(state, decisions);
     for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
-      const ValueId parameter = graph.value(id).gradient_of;
-      if (parameter != kNone) updated_[id] = updated_[parameter];
+      const Value& value = graph.value(id);
+      if (value.gradient_of != kNone) updated_[id] = updated_[value.gradient_of];
+      // The gradient of a parameter that is read in fewer bits.
+      const ValueId parameter = value.complete_gradient_of;
+      if (parameter != kNone && updated_[id] == nullptr) updated_[id] = updated_[parameter];
     }
     for (const Op& op : graph.ops()) {
       types_.push_back({graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)});

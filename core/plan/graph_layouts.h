@@ -30,7 +30,8 @@ struct GraphLayouts {
 //    which values arrive.
 // 2. An op that writes states makes them as they are stored (as LayoutDecisions::updated says); in
 //    a flat group, on the range that a rank holds. A parameter's gradient arrives in the same
-//    layout, and is reduced on that range.
+//    layout, and is reduced on that range. An op that casts a parameter to fewer bits runs on what
+//    a rank stores of it, and its output is as flexible as the parameter.
 // 3. An op that records a gradient takes the dual of its forward op's signature: it reads values of
 //    the forward pass in the layouts in which that read or made them (completed, if partial), and
 //    the gradient of a value that is S is S, of one that is P is B, of one that is B is P or B. Of

@@ -254,6 +254,9 @@ void TimeSplitWriter::Gather(ValueId old, int axis, int64_t part, Phase phase) {
     full_[old] = Append("concat", value, value.path, local_[old],
                         {{"axis", static_cast<int64_t>(layout.dim)}}, phase);
     copied_values_.push_back({full_[old], old, kNone, kAll});
+  } else if (layout == AxisLayout::Partial() && IsHalf(value.type.dtype)) {
+    AddHalf(old, local_[old][part], value,
+            absl::StrCat(value.path, split_.axes[axis].sum_suffixes[part]), last, phase);
   } else if (part == 0 || layout.broadcast()) {
     full_[old] = local_[old][0];
   } else {
@@ -264,6 +267,22 @@ void TimeSplitWriter::Gather(ValueId old, int axis, int64_t part, Phase phase) {
     full_[old] = Accumulate(layout.reduction, like, path, full_[old], local_[old][part], phase);
     copied_values_.push_back({full_[old], old, kNone, kAll});
   }
+}
+
+void TimeSplitWriter::AddHalf(ValueId old, ValueId term, const Value& like, const std::string& path,
+                              bool last, Phase phase) {
+  Value sum = like;
+  sum.type.dtype = DType::kF32;
+  ValueId& wide = wide_sums_.try_emplace(old, kNone).first->second;
+  const std::string& term_path = out_.value(term).path;
+  term =
+      Append("cast", sum, absl::StrCat(term_path, ".f32"), {term}, {{"dtype", DType::kF32}}, phase);
+  wide = wide == kNone ? term
+                       : Append("add", sum, absl::StrCat(path, ".f32"), {wide, term}, {}, phase);
+  if (!last) return;
+  full_[old] =
+      Append("cast", like, like.path, {wide}, {{"dtype", like.type.dtype}, {"terms", true}}, phase);
+  copied_values_.push_back({full_[old], old, kNone, kAll});
 }
 
 ValueId TimeSplitWriter::Accumulate(AxisLayout::Reduction reduction, const Value& like,

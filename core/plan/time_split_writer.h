@@ -124,6 +124,9 @@ class TimeSplitWriter {
                  std::vector<ValueId> inputs, Attributes attributes, Phase phase);
   ValueId Part(ValueId old, const AxisLayout& layout, int axis, int64_t part, Phase phase);
   void Gather(ValueId old, int axis, int64_t part, Phase phase);
+  // Adds a term of 16 bits to the sum, which is kept in f32 and rounded once, after the last.
+  void AddHalf(ValueId old, ValueId term, const Value& like, const std::string& path, bool last,
+               Phase phase);
   ValueId Accumulate(AxisLayout::Reduction reduction, const Value& like, const std::string& path,
                      ValueId sum, ValueId term, Phase phase);
   absl::Status CheckTypes(const Op& op, absl::Span<const TensorType> outputs) const;
@@ -132,10 +135,11 @@ class TimeSplitWriter {
   const TimeSplit& split_;
   const TimeSplitOptions options_;
   Graph out_;
-  std::vector<ValueId> full_;                // by old value; kNone until it is there
-  std::vector<std::vector<ValueId>> local_;  // by old value: its parts so far
-  std::vector<std::vector<OpId>> ops_;       // by old op: its parts so far, or the only one
-  std::vector<int> op_axis_;                 // by old op: kNone: it runs once
+  std::vector<ValueId> full_;                        // by old value; kNone until it is there
+  absl::flat_hash_map<ValueId, ValueId> wide_sums_;  // by old value of 16 bits: its sum so far
+  std::vector<std::vector<ValueId>> local_;          // by old value: its parts so far
+  std::vector<std::vector<OpId>> ops_;               // by old op: its parts so far, or the only one
+  std::vector<int> op_axis_;                         // by old op: kNone: it runs once
   absl::flat_hash_map<PartKey, std::vector<ValueId>> parts_;
   std::vector<Copy> copied_values_, copied_ops_;
 };

@@ -16,6 +16,7 @@
 #include "core/plan/complete.h"
 #include "core/plan/layout_decisions.h"
 #include "core/plan/pass_names.h"
+#include "core/plan/precision.h"
 #include "core/plan/rewrite.h"
 #include "core/plan/rewrite_and_lay_out.h"
 #include "core/plan/slices.h"
@@ -220,6 +221,11 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   ASSIGN_OR_RETURN(const SliceDecisions slices, FindSlices(run.plan.stages(0), graphs));
   if (!slices.parameters.empty()) {
     ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, slices));
+  }
+  ASSIGN_OR_RETURN(const Precision precision, ReadPrecision(run.plan.stages(0)));
+  for (Graph& graph : graphs) {
+    if (!precision.lowers()) break;
+    ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
   }
   KernelChooser chooser(&catalogue, plan.kernels());
   ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(run.plan.stages(0), graphs, ranks));

@@ -7,6 +7,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "core/plan/parameter_cast.h"
 #include "core/program/lowered_values.h"
 #include "core/program/program_builder.h"
 #include "core/program/value_layouts.h"
@@ -62,6 +63,7 @@ class Lowering {
   Lowering(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage, Mesh mesh,
            RedistributionFinder* finder, KernelChooser& chooser)
       : graph_(graph),
+        on_mesh_(finder != nullptr),
         needed_(NeededOps(graph)),
         assembly_of_(AssembliesOfSlices(graph)),
         builder_(graph.name(), std::move(mesh), &chooser),
@@ -79,8 +81,16 @@ class Lowering {
       values_.AddInput(state.input);
       if (state.updated != state.input) overwritten_.insert(values_.Made(state.input));
     }
-    for (size_t id = 0; id < graph_.ops().size(); ++id) {
-      if (needed_[id]) RETURN_IF_ERROR(LowerOp(static_cast<OpId>(id)));
+    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
+    // On a mesh what is gathered is cast first, so that no gather waits for its cast.
+    const auto comes_first = [&](OpId id) {
+      return on_mesh_ && IsParameterCast(graph_, graph_.op(id));
+    };
+    for (OpId id = 0; id < num_ops; ++id) {
+      if (needed_[id] && comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
+    }
+    for (OpId id = 0; id < num_ops; ++id) {
+      if (needed_[id] && !comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
     }
     values_.Begin(Phase::kUpdate, kNone);
     RETURN_IF_ERROR(AddResults());
@@ -95,6 +105,8 @@ class Lowering {
       RETURN_IF_ERROR(values_.AddViews(id));
     } else if (op.kind->is_assembly()) {
       RETURN_IF_ERROR(LowerAssembly(id));
+    } else if (values_.IsFlat(id) && IsParameterCast(graph_, op)) {
+      RETURN_IF_ERROR(values_.AddFlatCast(id));
     } else {
       RETURN_IF_ERROR(LowerKernel(id));
     }
@@ -200,6 +212,7 @@ class Lowering {
   }
 
   const Graph& graph_;
+  const bool on_mesh_;
   const std::vector<bool> needed_;  // by op
   const std::vector<OpId> assembly_of_;
   ProgramBuilder builder_;

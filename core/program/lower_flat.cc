@@ -40,6 +40,25 @@ int32_t FlatLowering::AddValue(const Member& member, const FlatPosition& positio
       AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, position.group));
 }
 
+absl::StatusOr<int32_t> FlatLowering::Cast(int32_t member, const Member& to,
+                                           const FlatPosition& position) {
+  const int32_t tensor = builder_.Root(member);
+  const auto [it, inserted] = casts_.try_emplace({tensor, to.dtype}, kNone);
+  if (inserted) {
+    const TensorType from = builder_.value(tensor).type;
+    Instruction instruction;
+    instruction.path = absl::StrCat(builder_.value(tensor).path, ".", DTypeName(to.dtype));
+    it->second = AddTensor(instruction.path, to.dtype, to.role, position.group);
+    instruction.inputs = {tensor};
+    instruction.outputs = {it->second};
+    instruction.cost.flops = static_cast<double>(NumElements(from.shape));
+    instruction.cost.bytes =
+        static_cast<double>(NumBytes(from) + NumBytes(builder_.value(it->second).type));
+    RETURN_IF_ERROR(builder_.EmitKernel({"cast", {{"dtype", to.dtype}}}, std::move(instruction)));
+  }
+  return AddMember(to, position, it->second);
+}
+
 CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t elements,
                                           DType dtype, int axis) const {
   CollectiveRequest request;

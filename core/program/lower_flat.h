@@ -34,6 +34,10 @@ class FlatLowering {
   // Adds a member of a group in a buffer of its own.
   int32_t AddValue(const Member& member, const FlatPosition& position);
 
+  // Returns `member`, cast to the dtype of `to`. The rank's part of its group is cast as one array,
+  // once for each dtype.
+  absl::StatusOr<int32_t> Cast(int32_t member, const Member& to, const FlatPosition& position);
+
   // Returns all elements of `member`, which is flat. Its group is gathered on `stream`; members
   // that are read in the same period share the gathered array.
   absl::StatusOr<int32_t> Gather(int32_t member, const FlatPosition& position, int32_t part,
@@ -66,6 +70,7 @@ class FlatLowering {
   // By group, buffer, and whether it is after the step.
   absl::flat_hash_map<std::pair<std::pair<int, int>, bool>, int32_t> states_;
   absl::flat_hash_map<std::pair<int32_t, int>, int32_t> gathered_;  // by tensor and period
+  absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> casts_;   // by tensor
 };
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/plan/parameter_cast.h"
 #include "core/program/stream_names.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
@@ -36,6 +37,9 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
   for (size_t id = 0; id < graph.values().size(); ++id) {
     const ValueId parameter = graph.values()[id].complete_gradient_of;
     if (parameter != kNone && is_part_[parameter]) is_part_[id] = true;
+  }
+  for (const Op& op : graph.ops()) {  // a slice of a parameter in fewer bits
+    if (IsParameterCast(graph, op)) is_part_[op.outputs[0]] = is_part_[op.inputs[0]];
   }
   for (const GraphOutput& output : graph.outputs()) results_.insert(output.value);
   for (const State& state : graph.states()) {
@@ -164,6 +168,15 @@ int32_t LoweredValues::AddOutput(ValueId id) {
   return made_[id];
 }
 
+absl::Status LoweredValues::AddFlatCast(OpId id) {
+  const Op& op = graph_.op(id);
+  const ValueId output = op.outputs[0];
+  ASSIGN_OR_RETURN(const int32_t value, flat_.Cast(made_[op.inputs[0]], FlatMember(output),
+                                                   *layouts_.PositionOf(output)));
+  Set(output, value);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) {
   const auto [it, inserted] = views_.try_emplace({id, base});
   std::vector<int32_t>& made = it->second;
@@ -202,7 +215,9 @@ absl::Status LoweredValues::AddViews(OpId id) {
 // --- Layouts -------------------------------------------------------------------------------------
 
 bool LoweredValues::IsParameter(ValueId id) const {
-  return graph_.value(id).role == Role::kParameter && graph_.value(id).producer == kNone;
+  const Value& value = graph_.value(id);
+  if (value.producer != kNone) return IsParameterCast(graph_, graph_.op(value.producer));
+  return value.role == Role::kParameter;
 }
 
 int LoweredValues::PeriodOf(ValueId id) const {

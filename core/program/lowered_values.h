@@ -50,6 +50,11 @@ class LoweredValues {
   int32_t AddOutput(ValueId id);
   // Adds the outputs of an op that is a view.
   absl::Status AddViews(OpId id);
+  // Adds the output of an op that casts a parameter of a flat group: the part of the group that a
+  // rank holds is cast as one array.
+  absl::Status AddFlatCast(OpId id);
+  // Whether an op reads or makes a member of a flat group.
+  bool IsFlat(OpId id) const { return layouts_.flat(layouts_.Made(graph_.op(id).outputs[0])); }
   // To be called when an op's output has been written: brings it, if it is partial, to the layouts
   // in which it is completed.
   absl::Status Complete(ValueId id);
@@ -84,7 +89,8 @@ class LoweredValues {
   FlatLowering::Member FlatMember(ValueId id);
 
   bool IsParameter(ValueId id) const;
-  // Whether the value is a parameter, or a view of one, which may be there once for each period.
+  // Whether the value is a parameter (or one in fewer bits), or a view of one, which may be there
+  // once for each period.
   bool Repeats(ValueId id) const { return IsParameter(id) || repeated_views_.contains(id); }
   // The period for which a value is brought to another layout.
   int PeriodOf(ValueId id) const;

@@ -1,0 +1,168 @@
+// Training in fewer bits than the model was recorded with, against the same in double.
+#include <string>
+
+#include "core/kernels/cpu/backend.h"
+#include "core/plan/testing_completion.h"
+#include "gtest/gtest.h"
+#include "tests/plans/small_runs.h"
+
+namespace tessera {
+namespace {
+
+// The distance that a mode of lower precision may have, which still finds a wrong factor.
+constexpr double kTolerance = 5e-2;
+
+TrainingRun OnCpu(TrainingRun run, int steps) {
+  run.backend = [] { return MakeCpuBackend(1); };
+  run.steps = steps;
+  return run;
+}
+
+// The loss and the gradients of a step on the cpu backend with this Plan, against one process that
+// computes in double.
+void ExpectNear(const GptSizes& sizes, const Plan& plan, int ranks) {
+  SCOPED_TRACE(plan.DebugString());
+  TrainingRun in_double = SmallGpt(sizes);
+  in_double.steps = 1;
+  const auto exact = Train(in_double, Plan(), 1);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  TrainingRun run = OnCpu(SmallGpt(sizes), 1);
+  run.check_memory = true;
+  const auto result = Train(run, plan, ranks);
+  ASSERT_TRUE(result.ok()) << result.status();
+  // A step of AdamW by a gradient near 0 has its sign alone.
+  const Difference difference = Compare({.outputs = exact->outputs, .states = {}},
+                                        {.outputs = result->outputs, .states = {}});
+  EXPECT_LE(difference.relative, kTolerance) << difference.where;
+  EXPECT_GE(difference.relative, 1e-4) << "nothing was rounded";
+}
+
+void ExpectNear(const GptSizes& sizes, const std::string& plan) {
+  ExpectNear(sizes, ParsePlan(plan), 1);
+}
+
+// A Plan of docs/plans in bf16.
+Plan InBf16(const std::string& file, const std::string& reduction) {
+  Plan plan = ReadPlanFile(file);
+  PrecisionChoice& precision = *plan.mutable_stages(0)->mutable_precision();
+  precision.set_parameters("bf16");
+  precision.set_reduction(reduction);
+  return plan;
+}
+
+TEST(PrecisionTrainingTest, EveryDTypeOfParametersAndReduction) {
+  for (const char* precision :
+       {"parameters: 'bf16'", "parameters: 'bf16' reduction: 'bf16'", "reduction: 'bf16'",
+        "parameters: 'bf16' in_f32: 'ln_f.*|blocks.*.ln1.*|blocks.0.mlp.*'"}) {
+    ExpectNear({}, std::string("stages { precision { ") + precision + " } }");
+  }
+}
+
+// After 20 steps of SGD masters, losses and gradients are near.
+TEST(PrecisionTrainingTest, TrainsAsInDouble) {
+  TrainingRun in_double = SmallGpt({});
+  const auto exact = Train(in_double, Plan(), 1);
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  const auto result = Train(OnCpu(SmallGpt({}), in_double.steps),
+                            ParsePlan("stages { precision { parameters: 'bf16' } }"), 1);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Difference states =
+      Compare({.outputs = {}, .states = exact->states}, {.outputs = {}, .states = result->states});
+  EXPECT_LE(states.relative, kTolerance) << states.where;
+  EXPECT_NEAR(result->outputs.back().at("loss")[0], exact->outputs.back().at("loss")[0], 1e-2);
+}
+
+TEST(PrecisionTrainingTest, WithClippingAndAdamw) {
+  GptSizes sizes;
+  sizes.clip_norm = 0.1;
+  sizes.optimizer = "adamw";
+  sizes.untied_head = true;
+  ExpectNear(sizes, "stages { precision { parameters: 'bf16' reduction: 'bf16' } }");
+}
+
+TEST(PrecisionTrainingTest, WithMicroBatchesRecomputationAndSlices) {
+  for (const char* reduction : {"f32", "bf16"}) {
+    ExpectNear({}, std::string(R"(stages {
+        precision { parameters: 'bf16' reduction: ')") +
+                       reduction + R"(' }
+        slice { path: 'wte.weight' count: 3 }
+        slice { path: 'blocks.*.mlp.fc.weight' count: 2 }
+        parts { graph: 'train' micro_batches: 2 recompute: 'blocks.0' recompute: 'blocks.1' } })");
+  }
+}
+
+// On ranks, with odd numbers of them, and parameters and gradients in flat groups, split or not.
+TEST(PrecisionRanksTest, EveryPlanIsNearOneProcess) {
+  for (const char* file : kAllPlans) {
+    for (const int ranks : {2, 4}) {
+      for (const char* reduction : {"f32", "bf16"}) {
+        ExpectNear({}, InBf16(file, reduction), ranks);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+  for (const char* file : {kDataParallel, kFullySharded}) {
+    ExpectNear({}, InBf16(file, "bf16"), 1);
+    ExpectNear(OddSizes(), InBf16(file, "bf16"), 3);
+  }
+}
+
+TEST(PrecisionRanksTest, WithMicroBatchesRecomputationAndSlices) {
+  for (const char* reduction : {"f32", "bf16"}) {
+    for (const char* file : {kDataParallel, kFullySharded}) {
+      Plan plan = InBf16(file, reduction);
+      Stage& stage = *plan.mutable_stages(0);
+      PlanPart& part = *stage.add_parts();
+      part.set_graph("train");
+      part.set_micro_batches(2);
+      part.add_recompute("blocks.0");
+      part.add_recompute("blocks.1");
+      SliceChoice& slice = *stage.add_slice();
+      slice.set_path("blocks.*.mlp.fc.weight");
+      slice.set_count(2);
+      ExpectNear({}, plan, 2);
+    }
+  }
+}
+
+// Gathered parameters and reduced gradients are what fully sharded training communicates.
+TEST(PrecisionRanksTest, GathersAndReductionsMoveHalfTheBytes) {
+  const auto traffic = [](const Plan& plan) {
+    const auto result = Train(OnCpu(SmallGpt({}), 1), plan, 2);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return result.ok() ? result->traffic : comm::Traffic();
+  };
+  const comm::Traffic full = traffic(ReadPlanFile(kFullySharded));
+  const comm::Traffic half = traffic(InBf16(kFullySharded, "bf16"));
+  const comm::Traffic mixed = traffic(InBf16(kFullySharded, "f32"));
+  const auto gather = static_cast<size_t>(CollectiveOperation::kAllGather);
+  const auto reduce = static_cast<size_t>(CollectiveOperation::kReduceScatter);
+  ASSERT_GT(full[gather].bytes_sent, 0);
+  ASSERT_GT(full[reduce].bytes_sent, 0);
+  for (const size_t operation : {gather, reduce}) {
+    EXPECT_EQ(half[operation].calls, full[operation].calls);
+    EXPECT_EQ(2 * half[operation].bytes_sent, full[operation].bytes_sent);
+  }
+  EXPECT_EQ(mixed[gather].bytes_sent, half[gather].bytes_sent);
+  EXPECT_EQ(mixed[reduce].bytes_sent, full[reduce].bytes_sent);
+}
+
+// Compression of data parallel training: f32 but for the reduction, in buckets.
+TEST(PrecisionRanksTest, DataParallelReducesInFewerBits) {
+  Plan plan = ReadPlanFile(kDataParallel);
+  const auto full = Train(OnCpu(SmallGpt({}), 1), plan, 2);
+  ASSERT_TRUE(full.ok()) << full.status();
+  plan.mutable_stages(0)->mutable_precision()->set_reduction("bf16");
+  ExpectNear({}, plan, 2);
+  const auto half = Train(OnCpu(SmallGpt({}), 1), plan, 2);
+  ASSERT_TRUE(half.ok()) << half.status();
+  const auto reduce = static_cast<size_t>(CollectiveOperation::kAllReduce);
+  // The loss and the count of its targets are f32 scalars. Here gradients are outputs too, which in
+  // f32 cannot lie in buckets.
+  EXPECT_LT(half->traffic[reduce].calls, full->traffic[reduce].calls);
+  const int64_t saved = full->traffic[reduce].bytes_sent - half->traffic[reduce].bytes_sent;
+  EXPECT_GT(saved, 0.49 * static_cast<double>(full->traffic[reduce].bytes_sent));
+}
+
+}  // namespace
+}  // namespace tessera
