@@ -6,12 +6,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
+#include "core/plan/precision.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
 
 constexpr absl::string_view kStepPath = "optimizer.step";
+constexpr absl::string_view kLossScaleStepsPath = "optimizer.loss_scale_steps";
+
+constexpr double kLargestLossScale = 1 << 24;
 
 // Names below a parameter's path.
 constexpr absl::string_view kMomentum = "momentum";
@@ -41,6 +45,43 @@ Tensor ClippingScale(Graph& graph, Tensor norm, double clip_norm) {
   const Tensor factor = Divide(limit, AddConstant(norm, 1e-6));
   return Minimum(factor, Fill(graph, scalar, 1));
 }
+
+// The loss scale of a step, an invalid handle without one, and what becomes of it.
+class LossScale {
+ public:
+  LossScale(Graph& graph, const std::optional<LossScaling>& scaling) {
+    if (!scaling.has_value()) return;
+    growth_steps_ = scaling->growth_steps;
+    scale_ = graph.DeclareState(kLossScalePath, {DType::kF32, {}}, Role::kOptimizerState,
+                                Initializer::Constant(scaling->first));
+    steps_ = graph.DeclareState(kLossScaleStepsPath, {DType::kI64, {}}, Role::kOptimizerState,
+                                Initializer::Constant(0));
+  }
+
+  Tensor Scaled(Tensor loss) const { return scale_.valid() ? Multiply(loss, scale_) : loss; }
+  Tensor Unscaled(Tensor x) const { return scale_.valid() ? Divide(x, scale_) : x; }
+
+  // Records the scale of the next step.
+  void Update(Graph& graph, Tensor finite) const {
+    if (!scale_.valid()) return;
+    const auto count = [&](double value) { return Fill(graph, {DType::kI64, {}}, value); };
+    const auto factor = [&](double value) { return Fill(graph, {DType::kF32, {}}, value); };
+    const Tensor steps = Add(steps_, count(1));
+    const auto before = static_cast<double>(growth_steps_ - 1);
+    // 1 in the last of the steps before it grows, else 0.
+    const Tensor grows = Cast(Maximum(Subtract(steps, count(before)), count(0)), DType::kU8);
+    const Tensor larger = Minimum(Multiply(scale_, factor(2)), factor(kLargestLossScale));
+    const Tensor smaller = Maximum(Multiply(scale_, factor(0.5)), factor(1));
+    const Tensor next = Select(finite, Select(grows, larger, scale_), smaller);
+    graph.SetState(kLossScalePath, next);
+    graph.SetState(kLossScaleStepsPath, Select(finite, Select(grows, count(0), steps), count(0)));
+    graph.SetOutput("loss_scale", next);
+  }
+
+ private:
+  Tensor scale_, steps_;
+  int64_t growth_steps_ = 0;
+};
 
 // Operators and moments lie below their parameter's path, which is the current scope.
 Tensor DeclareMoment(Graph& graph, const State& parameter, absl::string_view name) {
@@ -107,7 +148,7 @@ absl::Status CheckOptimizer(const OptimizerConfig& config) {
 }
 
 absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& config,
-                          const DecayRule& decays) {
+                          const DecayRule& decays, const std::optional<LossScaling>& scaling) {
   RETURN_IF_ERROR(CheckOptimizer(config));
   RETURN_IF_ERROR(graph.status());
   std::vector<State> parameters;  // copies: declaring moments moves the Graph's list
@@ -120,7 +161,9 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
   if (parameters.empty()) {
     return absl::InvalidArgumentError("the model has no parameter that can be trained");
   }
-  ASSIGN_OR_RETURN(const std::vector<Tensor> gradients, RecordGradients(graph, loss, targets));
+  const LossScale loss_scale(graph, scaling);
+  ASSIGN_OR_RETURN(const std::vector<Tensor> gradients,
+                   RecordGradients(graph, loss_scale.Scaled(loss), targets));
 
   graph.set_phase(Phase::kUpdate);
   const Tensor lr = graph.Input("lr", {DType::kF32, {}});
@@ -131,12 +174,13 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
   Tensor norm;
   {
     Scope scope(&graph, "update");
-    norm = Norm(gradients);
-    common.scale = ClippingScale(graph, norm, config.clip_norm());
+    norm = loss_scale.Unscaled(Norm(gradients));
+    common.scale = loss_scale.Unscaled(ClippingScale(graph, norm, config.clip_norm()));
     common.predicate = AllFinite({loss, norm});
     common.step = Add(step, Fill(graph, step.type(), 1));
     graph.SetState(kStepPath, Select(common.predicate, common.step, step));
     graph.SetOutput("finite", Cast(common.predicate, DType::kI32));
+    loss_scale.Update(graph, common.predicate);
   }
   for (size_t i = 0; i < parameters.size(); ++i) {
     const State& parameter = parameters[i];

@@ -4,6 +4,7 @@
 #define TESSERA_CORE_TRAIN_OPTIMIZER_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,14 @@ using DecayRule = std::function<bool(const State& parameter)>;
 // Selects parameters with two or more dimensions that are no biases.
 bool DecaysByDefault(const State& parameter);
 
+// A factor of the loss, and so of all gradients, in which f16 would lose the smallest ones. It is
+// halved by a step whose gradients overflow, and doubled after `growth_steps` without one, between
+// 1 and 2^24.
+struct LossScaling {
+  double first = 65536;
+  int64_t growth_steps = 2000;
+};
+
 // Appends to a Graph that records `loss`:
 // - the gradient of every trainable parameter, and grad_norm, the norm of all of them together,
 //   added in the order in which the parameters were declared;
@@ -27,10 +36,14 @@ bool DecaysByDefault(const State& parameter);
 // - state: `<parameter>.momentum`, or `<parameter>.adam_m` and `.adam_v`, in f32, and
 //   `optimizer.step` (i64), the number of updates;
 // - the input "lr" (f32 scalar) and the outputs "loss", "grad_norm" and "finite" (i32 scalar).
-// A step whose loss or norm is not finite has finite = 0 and changes no state.
+// A step whose loss or norm is not finite has finite = 0 and changes no state but the loss scale.
+// - with `scaling` the states kLossScalePath (core/plan/precision.h; f32) and
+//   `optimizer.loss_scale_steps` (i64: steps since it last changed) and the output "loss_scale",
+//   the one of the next step. Loss, norm and updates are those without it.
 // Returns InvalidArgument, with the field of the configuration, for a value out of range.
 absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& config,
-                          const DecayRule& decays = DecaysByDefault);
+                          const DecayRule& decays = DecaysByDefault,
+                          const std::optional<LossScaling>& scaling = std::nullopt);
 
 // The paths of the states that optimizers keep in the shape of a parameter.
 std::vector<std::string> MomentPaths(absl::string_view parameter);

@@ -7,10 +7,12 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/kernels/cpu/backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/runtime/run_graph.h"
@@ -26,7 +28,8 @@ class OptimizerTest : public ::testing::Test {
  protected:
   using Values = std::map<std::string, HostTensor>;
 
-  Graph Record(const OptimizerConfig& config) {
+  Graph Record(const OptimizerConfig& config,
+               const std::optional<LossScaling>& scaling = std::nullopt) {
     Graph graph("train");
     Tensor loss;
     const auto add = [&](const std::string& name, const Shape& shape) {
@@ -42,7 +45,7 @@ class OptimizerTest : public ::testing::Test {
     add("vector", {3});
     graph.DeclareState("frozen", {DType::kF32, {2}}, Role::kParameter, Initializer::Constant(1),
                        /*trainable=*/false);
-    const absl::Status status = RecordUpdate(graph, loss, config);
+    const absl::Status status = RecordUpdate(graph, loss, config, DecaysByDefault, scaling);
     EXPECT_TRUE(status.ok()) << status;
     return graph;
   }
@@ -172,6 +175,72 @@ TEST_F(OptimizerTest, AStepThatIsNotFiniteChangesNothing) {
       EXPECT_EQ(after.at(state.path).values, given.at(state.path).values) << state.path;
     }
   }
+}
+
+TEST_F(OptimizerTest, ALossScaleChangesNoUpdate) {
+  OptimizerConfig config = Sgd();
+  config.set_clip_norm(1.5);
+  Values given = First();
+  given["optimizer.loss_scale"].values = {1024};
+  given["optimizer.loss_scale_steps"].values = {3};
+  const Values with = RunStep(Record(config, LossScaling()), given);
+  const Values without = RunStep(Record(config), First());
+  for (const auto& [name, tensor] : without) {
+    for (size_t i = 0; i < tensor.values.size(); ++i) {
+      EXPECT_NEAR(with.at(name).values[i], tensor.values[i], 1e-12) << name;
+    }
+  }
+  EXPECT_EQ(with.at("loss_scale").values[0], 1024);
+  EXPECT_EQ(with.at("optimizer.loss_scale_steps").values[0], 4);
+}
+
+TEST_F(OptimizerTest, ALossScaleGrowsAfterGoodStepsAndIsHalvedByABadOne) {
+  struct Step {
+    double scale, steps, new_scale, new_steps;
+    bool finite;
+  };
+  const double largest = 1 << 24;
+  const Graph graph = Record(Sgd(), LossScaling{.first = 8, .growth_steps = 3});
+  for (const Step& step :
+       {Step{8, 0, 8, 1, true}, Step{8, 1, 8, 2, true}, Step{8, 2, 16, 0, true},
+        Step{8, 2, 4, 0, false}, Step{1, 0, 1, 0, false}, Step{largest, 2, largest, 0, true}}) {
+    Values given = First();
+    given["optimizer.loss_scale"].values = {step.scale};
+    given["optimizer.loss_scale_steps"].values = {step.steps};
+    if (!step.finite) given["vector_x"].values = {1, INFINITY, 1};
+    const Values after = RunStep(graph, given);
+    EXPECT_EQ(after.at("finite").values[0], step.finite ? 1 : 0);
+    EXPECT_EQ(after.at("optimizer.loss_scale").values[0], step.new_scale);
+    EXPECT_EQ(after.at("loss_scale").values[0], step.new_scale);
+    EXPECT_EQ(after.at("optimizer.loss_scale_steps").values[0], step.new_steps);
+  }
+}
+
+// In f16 numbers above 65504 are infinite: a scaled gradient of 4 overflows, and of 4 / 64 does
+// not.
+TEST_F(OptimizerTest, AnOverflowOfF16SkipsTheStepAndHalvesTheLossScale) {
+  const std::unique_ptr<Backend> cpu = MakeCpuBackend(1);
+  Plan plan;
+  plan.add_stages()->mutable_precision()->set_parameters("f16");
+  const Graph graph = Record(Sgd(), LossScaling());
+  Values given = First();
+  given["optimizer.loss_scale_steps"].values = {7};
+  given["optimizer.loss_scale"].values = {65536};
+  auto after = RunGraph(graph, *cpu, given, plan);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->at("finite").values[0], 0);
+  EXPECT_EQ(after->at("optimizer.loss_scale").values[0], 32768);
+  EXPECT_EQ(after->at("optimizer.loss_scale_steps").values[0], 0);
+  EXPECT_EQ(after->at("optimizer.step").values[0], 0);
+  EXPECT_EQ(after->at("matrix").values, given["matrix"].values);
+
+  given["optimizer.loss_scale"].values = {1024};
+  after = RunGraph(graph, *cpu, given, plan);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(after->at("finite").values[0], 1);
+  EXPECT_NEAR(after->at("grad_norm").values[0], kNorm, 1e-3 * kNorm);
+  EXPECT_NEAR(after->at("matrix").values[1], -2 + 0.1 * 2, 1e-3);
+  EXPECT_EQ(after->at("optimizer.loss_scale_steps").values[0], 8);
 }
 
 TEST_F(OptimizerTest, WhatDoesNotFitIsNamed) {

@@ -1,10 +1,12 @@
 #include "core/train/programs.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
+#include "core/plan/precision.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -38,7 +40,9 @@ absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
   graph.LimitState(state_limit);
   const Tensor loss =
       model.RecordLoss(graph, config.batch(), config.sequence(), /*training=*/true).mean;
-  RETURN_IF_ERROR(RecordUpdate(graph, loss, config.optimizer(), decays));
+  std::optional<LossScaling> scaling;
+  if (config.dtype() == DTypeName(DType::kF16)) scaling = LossScaling();
+  RETURN_IF_ERROR(RecordUpdate(graph, loss, config.optimizer(), decays, scaling));
   return graph;
 }
 
@@ -95,6 +99,10 @@ Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs) {
   Plan plan;
   plan.set_format(1);
   Stage& stage = *plan.add_stages();
+  if (!config.dtype().empty() && config.dtype() != "f32") {
+    stage.mutable_precision()->set_parameters(config.dtype());
+    CompletePrecision(stage);
+  }
   for (const Graph& graph : graphs) {
     PlanPart& part = *stage.add_parts();
     part.set_graph(graph.name());

@@ -24,7 +24,8 @@ inline constexpr char kTrain[] = "train";
 inline constexpr char kEvaluate[] = "evaluate";
 inline constexpr char kGenerate[] = "generate";
 
-// The loss with dropout, its gradients and the optimizer's update (RecordUpdate). Inputs: tokens,
+// The loss with dropout, its gradients and the optimizer's update (RecordUpdate), with a loss scale
+// for f16. Inputs: tokens,
 // targets, lr, and seed and step if the model draws random numbers. ResourceExhausted as soon as
 // the state exceeds the limit.
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
@@ -53,7 +54,7 @@ absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig
                                              RunParts parts, const StateLimit& state_limit = {});
 
 // The open Plan of a configuration: micro-batches of train and evaluate, recomputed blocks of
-// train.
+// train, the precision of all.
 Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs);
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
@@ -23,6 +24,11 @@ absl::StatusOr<double> ReadScalar(Engine& engine, absl::string_view program,
   double value = 0;
   RETURN_IF_ERROR(engine.ReadOutput(program, output, absl::MakeSpan(&value, 1)));
   return value;
+}
+
+bool HasOutput(const Program& program, absl::string_view name) {
+  return absl::c_any_of(program.outputs,
+                        [&](const NamedValue& output) { return output.name == name; });
 }
 
 // Seeds are unsigned, and scalar inputs are signed.
@@ -73,6 +79,9 @@ absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
   ASSIGN_OR_RETURN(result.loss, ReadScalar(*engine_, kTrain, "loss"));
   ASSIGN_OR_RETURN(result.grad_norm, ReadScalar(*engine_, kTrain, "grad_norm"));
   ASSIGN_OR_RETURN(const double finite, ReadScalar(*engine_, kTrain, "finite"));
+  if (HasOutput(engine_->executor(kTrain).program(), "loss_scale")) {
+    ASSIGN_OR_RETURN(result.loss_scale, ReadScalar(*engine_, kTrain, "loss_scale"));
+  }
   result.seconds = Now() - begin;
   result.finite = finite != 0;
   if (result.finite) {

@@ -142,6 +142,14 @@ TEST(TrainTest, EveryDeviceOptimizerAndWayToSaveMemory) {
   const double plain = loss_of("plain", {});
   EXPECT_NEAR(loss_of("reference", {"--device=reference"}), plain, 1e-4);
   EXPECT_NEAR(loss_of("saving", {"--recompute=block", "--micro_batches=4"}), plain, 1e-4);
+  const double bf16 = loss_of("bf16", {"--dtype=bf16", "--recompute=block", "--micro_batches=2"});
+  EXPECT_NEAR(bf16, plain, 1e-2);
+  EXPECT_NE(bf16, plain);
+  EXPECT_NEAR(loss_of("f16", {"--dtype=f16"}), plain, 1e-2);
+  // A checkpoint holds masters, so any dtype goes on from it.
+  const Result resumed =
+      RunProgram(GptProgram(), {"--resume=" + folder + "/bf16", "--dtype=f32", "--steps=6"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_NE(loss_of("sgd", {"--optimizer=sgd", "--clip_norm=0"}), plain);
 }
 

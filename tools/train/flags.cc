@@ -71,6 +71,8 @@ ABSL_FLAG(int64_t, micro_batches, 0, "gradient accumulation: micro-batches per s
 ABSL_FLAG(std::string, recompute, "",
           "none, or block: compute the activations of each block again in the backward pass, to "
           "save memory");
+ABSL_FLAG(std::string, dtype, "",
+          "f32, bf16 or f16: what operators compute on; parameters and optimizer state stay f32");
 ABSL_FLAG(std::string, memory_limit, "", "refuse a run that needs more than this, such as 2GiB");
 
 ABSL_FLAG(std::string, strategy, "",
@@ -147,6 +149,7 @@ constexpr FlagField kFields[] = {
     {"threads", "threads"},
     {"micro_batches", "micro_batches"},
     {"recompute", "recompute"},
+    {"dtype", "dtype"},
     {"memory_limit", "memory_limit"},
     {"save_every", "save_every"},
     {"eval_every", "eval_every"},
@@ -336,6 +339,7 @@ const std::vector<FlagGroup>& TrainFlags() {
         {"threads", "N"},
         {"micro_batches", "N"},
         {"recompute", "WHAT"},
+        {"dtype", "NAME", {"precision"}},
         {"memory_limit", "SIZE"}}},
       {"Ranks", RankFlags()},
       {"Run",

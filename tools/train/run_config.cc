@@ -93,6 +93,7 @@ RunConfig DefaultRunConfig() {
   config.set_seed(1);
   config.set_device(BackendNames().front());
   config.set_recompute("none");
+  config.set_dtype("f32");
   config.set_keep_checkpoints(2);
   config.set_eval_batches(20);
   return config;
@@ -159,6 +160,7 @@ absl::Status CheckRunConfig(const RunConfig& config) {
   RETURN_IF_ERROR(CheckBatch(config));
   RETURN_IF_ERROR(OneOf("device", config.device(), BackendNames()));
   RETURN_IF_ERROR(OneOf("recompute", config.recompute(), {"none", "block"}));
+  RETURN_IF_ERROR(OneOf("dtype", config.dtype(), {"f32", "bf16", "f16"}));
   if (!config.memory_limit().empty()) {
     const absl::StatusOr<int64_t> limit = ParseBytes(config.memory_limit());
     if (!limit.ok()) {

@@ -87,6 +87,7 @@ TEST(RunConfigTest, EveryFieldIsChecked) {
       {"micro_batches is 0", [](RunConfig& c) { c.set_micro_batches(0); }},
       {"device is 'gpu': it must be one of cpu, reference",
        [](RunConfig& c) { c.set_device("gpu"); }},
+      {"dtype is 'f64'", [](RunConfig& c) { c.set_dtype("f64"); }},
       {"recompute is 'blocks'", [](RunConfig& c) { c.set_recompute("blocks"); }},
       {"memory_limit: '2 gigs'", [](RunConfig& c) { c.set_memory_limit("2 gigs"); }},
       {"memory_limit is 0", [](RunConfig& c) { c.set_memory_limit("0"); }},

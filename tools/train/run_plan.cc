@@ -99,6 +99,20 @@ absl::Status FillIn(const PlanPart& ours, const CommandLine& line, Plan* plan) {
   return absl::OkStatus();
 }
 
+// The dtype of parameters that a Plan states; "" if it leaves that open.
+std::string DTypeOf(const Plan& plan) {
+  if (plan.stages_size() == 0 || !plan.stages(0).has_precision()) return "";
+  const std::string& dtype = plan.stages(0).precision().parameters();
+  return dtype.empty() ? "f32" : dtype;
+}
+
+void SetPrecision(const Plan& ours, Plan& plan) {
+  if (plan.stages_size() == 0) plan.add_stages();
+  Stage& stage = *plan.mutable_stages(0);
+  stage.clear_precision();
+  if (ours.stages(0).has_precision()) *stage.mutable_precision() = ours.stages(0).precision();
+}
+
 // Returns the Plan of a resumed run, so that its completion takes other batches and settings too.
 absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan& ours) {
   for (const PlanPart& each : ours.stages(0).parts()) {
@@ -111,6 +125,7 @@ absl::StatusOr<Plan> ResumedPlan(Plan saved, const CommandLine& line, const Plan
     if (SetsField(line, "micro_batches")) part->set_micro_batches(each.micro_batches());
     if (SetsField(line, "recompute")) *part->mutable_recompute() = each.recompute();
   }
+  if (SetsField(line, "dtype")) SetPrecision(ours, saved);
   return saved;
 }
 
@@ -140,6 +155,13 @@ absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks&
 }
 
 absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config) {
+  if (const std::string dtype = DTypeOf(plan); !dtype.empty()) {
+    if (SetsField(line, "dtype") && config->dtype() != dtype) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--dtype is ", config->dtype(), ", and the Plan says ", dtype, ": leave out --dtype"));
+    }
+    config->set_dtype(dtype);
+  }
   Plan copy = plan;
   const PlanPart* const part = FindPart(kTrain, &copy);
   if (part == nullptr) return absl::OkStatus();
@@ -176,6 +198,7 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
   if (file.has_value()) {
     Plan plan = *file;
     for (const PlanPart& part : ours.stages(0).parts()) RETURN_IF_ERROR(FillIn(part, line, &plan));
+    if (DTypeOf(plan).empty()) SetPrecision(ours, plan);
     if (plan.kernels().choices_size() == 0) *plan.mutable_kernels() = saved.kernels();
     return plan;
   }

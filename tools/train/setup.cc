@@ -110,6 +110,7 @@ absl::Status SetFromPlan(const CommandLine& line, const Plan& plan, ConfigEditor
   RunConfig values = config->config();
   RETURN_IF_ERROR(TakeSettings(plan, line, &values));
   RETURN_IF_ERROR(config->Set("micro_batches", absl::StrCat(values.micro_batches())));
+  RETURN_IF_ERROR(config->Set("dtype", values.dtype()));
   return config->Set("recompute", values.recompute());
 }
 

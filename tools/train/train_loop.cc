@@ -161,8 +161,15 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
     zero_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
   if (timed) measured_.BeforeStep();
-  ASSIGN_OR_RETURN(const StepResult result,
+  ASSIGN_OR_RETURN(StepResult result,
                    trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
+  // A step that f16 cannot hold was skipped on all ranks. It is taken again with the lower scale.
+  while (!result.finite && std::isfinite(result.loss) && result.loss_scale > 1) {
+    progress.Line(absl::StrFormat("step %d: gradients overflow f16; the loss scale is now %g",
+                                  result.step, result.loss_scale));
+    if (timed) measured_.BeforeStep();
+    ASSIGN_OR_RETURN(result, trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
+  }
   if (!result.finite) return NotFinite(result);
   summary_.AddStep(scale_.tokens, result.seconds);
   communication_.reset();
