@@ -22,7 +22,6 @@ namespace tessera {
 namespace {
 
 constexpr int kSteps = 3;  // before the checkpoint, and after it
-constexpr double kTolerance = 1e-5;
 
 // A folder that exists as long as the object.
 class TemporaryFolder {
@@ -112,7 +111,7 @@ absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const Continu
 }  // namespace
 
 absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
-                            const ContinuedRun& second) {
+                            const ContinuedRun& second, double tolerance) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TemporaryFolder> folder, TemporaryFolder::Create());
   ASSIGN_OR_RETURN(const std::vector<double> unbroken,
                    RunLeg(run, first, {"", folder->path(), 2 * kSteps}));
@@ -120,7 +119,7 @@ absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
                    RunLeg(run, second, {folder->path(), "", kSteps}));
   for (int i = 0; i < kSteps; ++i) {
     const double expected = unbroken[kSteps + i];
-    if (std::abs(continued[i] - expected) <= kTolerance * std::abs(expected)) continue;
+    if (std::abs(continued[i] - expected) <= tolerance * std::abs(expected)) continue;
     return absl::InternalError(absl::StrCat("the loss of step ", kSteps + i + 1, " is ",
                                             continued[i], ", and in the unbroken run ", expected));
   }

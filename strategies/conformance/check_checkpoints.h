@@ -14,9 +14,9 @@ struct ContinuedRun {
 };
 
 // Trains by `first`, saves, and goes on by `second`. Internal unless its losses are those of the
-// unbroken run of `first`, to 1e-5.
+// unbroken run of `first`, to a relative `tolerance`.
 absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
-                            const ContinuedRun& second);
+                            const ContinuedRun& second, double tolerance);
 
 }  // namespace tessera
 

@@ -26,7 +26,8 @@ std::vector<std::string> ConformanceModels();
 // Checks a strategy with these options on every model and number of ranks:
 // - it makes the same Plan for the same request;
 // - it trains as one process does: losses, gradients and parameters on the reference backend to
-//   1e-10 of each tensor's norm, on the CPU backend to 1e-5;
+//   1e-10 of each tensor's norm, on the CPU backend to 1e-5 (a Plan that lowers the precision to
+//   5e-2);
 // - two runs, with other delays before collectives, give the same bits;
 // - what the communicators count is what the Program declares and the strategy's estimate says, in
 //   calls and in bytes;

@@ -30,6 +30,9 @@ class Ddp : public Strategy {
     Stage& stage = *plan.add_stages();
     stage.add_mesh()->set_name(kAxis);
     SplitBatch(DescribeModel(*graphs), {kAxis}, stage);
+    if (request.Text("reduce") != "f32") {
+      stage.mutable_precision()->set_reduction(request.Text("reduce"));
+    }
     if (cap > 0) {
       PassChoice& buckets = *stage.add_pass();
       buckets.set_name("bucket_gradients");
@@ -56,6 +59,8 @@ TESSERA_STRATEGY(
                 {"first_bucket_mb", "number", "1",
                  "MiB of the bucket whose gradients are ready first, so that communication begins "
                  "early"},
+                {"reduce", "f32|bf16|f16", "f32",
+                 "the dtype in which gradients are reduced: half the bytes, and rounded"},
             },
     });
 

@@ -68,6 +68,7 @@ class Fsdp : public Strategy {
     absl::StatusOr<std::vector<std::string>> axes = AddMesh(request, stage);
     if (!axes.ok()) return axes.status();
     SplitBatch(model, *axes, stage);
+    SetPrecision(request, stage);
     const bool shards = request.Text("shard") != "none";
     if (shards) AddGroups(request, *units, stage);
     absl::Status passes = AddPasses(request, shards, stage);
@@ -76,6 +77,13 @@ class Fsdp : public Strategy {
   }
 
  private:
+  static void SetPrecision(const Request& request, Stage& stage) {
+    const std::string& dtype = request.Text("dtype");
+    const std::string& reduce = request.Text("reduce");
+    if (dtype != "f32") stage.mutable_precision()->set_parameters(dtype);
+    if (reduce != "f32") stage.mutable_precision()->set_reduction(reduce);
+  }
+
   static void AddGroups(const Request& request, const std::vector<Unit>& units, Stage& stage) {
     const bool keep = request.Text("shard") == "gradients" || !request.Bool("reshard");
     for (const Unit& unit : units) {
@@ -128,6 +136,9 @@ TESSERA_STRATEGY(
                 {"reshard", "bool", "yes",
                  "whether a unit is freed after forward and gathered again for backward"},
                 {"reshard_root", "bool", "no", "the same for the parameters that lie in no block"},
+                {"dtype", "f32|bf16", "f32",
+                 "in which parameters are gathered and used; what is stored stays f32"},
+                {"reduce", "f32|bf16|f16", "f32", "the dtype in which gradients are reduced"},
                 {"replicas", "int", "1",
                  "hybrid sharding: so many replicas, each split over the ranks of its own"},
                 {"units", "block|size|pattern", "block", "what is gathered at a time"},
