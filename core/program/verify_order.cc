@@ -76,7 +76,8 @@ class OrderVerifier {
 }  // namespace
 
 absl::Status VerifyOrder(const Program& program) {
-  for (const absl::Status& status : {VerifyOperands(program, Buffers::kMade), VerifyRankRules(program)}) {
+  for (const absl::Status& status :
+       {VerifyOperands(program, Buffers::kMade), VerifyRankRules(program)}) {
     if (!status.ok()) return absl::InvalidArgumentError(status.message());
   }
   return OrderVerifier(program).Run();

@@ -13,8 +13,8 @@
 
 namespace tessera {
 
-// Removes collectives and copies of what nothing reads. (Of a parameter whose view every micro-batch
-// reads, lowering gathers the group for the view, and again for each micro-batch.)
+// Removes collectives and copies of what nothing reads. (Of a parameter whose view every
+// micro-batch reads, lowering gathers the group for the view, and again for each micro-batch.)
 void RemoveUnreadTransfers(Program& program);
 
 // Reduces gradients that are ready one after the other in one all-reduce, as large as `buckets`
