@@ -85,6 +85,7 @@ TEST(Compare, DdpAndFsdpOnTwoProcessesByDefault) {
     const Json& measured = strategy["measured"];
     EXPECT_EQ(measured["steps"].size(), 4u);
     EXPECT_EQ(measured["computations"].size(), 4u);
+    EXPECT_EQ(measured["communications"].size(), 4u);
     EXPECT_GT(measured["step_seconds"], 0);
     EXPECT_GE(measured["exposed_seconds"], 0);
     EXPECT_EQ(measured["last_step"], 5);

@@ -11,8 +11,9 @@
 namespace tessera {
 namespace {
 
-// Steps without communication in each round: enough for a median, whose spread is small.
-constexpr int64_t kMostComputations = 3;
+// How often computation and communication run alone in each round: enough for a median, whose
+// spread is small.
+constexpr int64_t kMostAlone = 3;
 
 // Adds `sign` times the counts to the calls and bytes of `sums`.
 void AddCounts(const std::vector<CollectiveCount>& counts, int sign, StepCost* sums) {
@@ -53,9 +54,9 @@ absl::Status ComparedStrategy::Begin() {
       StepTimer::Create(run, std::move(setup_.compiled), setup_.backend.get(), setup_.ranks.ranks);
   RETURN_IF_ERROR(NamedStatus(label(), timer.status()));
   timer_ = *std::move(timer);
-  StepResult first;
-  RETURN_IF_ERROR(NamedStatus(label(), timer_->Step(&first).status()));
-  result_.first_loss = first.loss;
+  const absl::StatusOr<StepResult> first = timer_->RecordStep();
+  RETURN_IF_ERROR(NamedStatus(label(), first.status()));
+  result_.first_loss = first->loss;
   return absl::OkStatus();
 }
 
@@ -77,11 +78,13 @@ absl::Status ComparedStrategy::RunSteps(int64_t steps, StopRequest& stop) {
   return absl::OkStatus();
 }
 
-absl::Status ComparedStrategy::RunComputations(int64_t steps, StopRequest& stop) {
+absl::Status ComparedStrategy::RunPartsAlone(int64_t steps, StopRequest& stop) {
   RETURN_IF_ERROR(timer_->SetStateAside());
   for (int64_t i = 0; i < steps && stop.signal() == 0; ++i) {
-    ASSIGN_OR_RETURN(const double seconds, timer_->Computation());
-    result_.computation_seconds.push_back(seconds);
+    ASSIGN_OR_RETURN(const double computation, timer_->Computation());
+    ASSIGN_OR_RETURN(const double communication, timer_->Communication());
+    result_.computation_seconds.push_back(computation);
+    result_.communication_seconds.push_back(communication);
     RETURN_IF_ERROR(stop.Agree());
   }
   return timer_->PutStateBack();
@@ -89,7 +92,7 @@ absl::Status ComparedStrategy::RunComputations(int64_t steps, StopRequest& stop)
 
 absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
   RETURN_IF_ERROR(NamedStatus(label(), RunSteps(steps, stop)));
-  return NamedStatus(label(), RunComputations(std::min(steps, kMostComputations), stop));
+  return NamedStatus(label(), RunPartsAlone(std::min(steps, kMostAlone), stop));
 }
 
 absl::StatusOr<StrategyResult> ComparedStrategy::Result() {

@@ -33,8 +33,8 @@ class ComparedStrategy {
   // Collective. Allocates the memory, initialises the state, and runs the first step, which is not
   // timed.
   absl::Status Begin();
-  // Collective. Runs timed steps, and then some of them without communication, after which the
-  // state is what it was. Ends early if `stop` has a signal.
+  // Collective. Runs timed steps, and then the computation and the communication of some of them
+  // alone, after which the state is what it was. Ends early if `stop` has a signal.
   absl::Status Run(int64_t steps, StopRequest& stop);
   // Collective. Frees the memory.
   void End() { timer_.reset(); }
@@ -49,7 +49,7 @@ class ComparedStrategy {
 
  private:
   absl::Status RunSteps(int64_t steps, StopRequest& stop);
-  absl::Status RunComputations(int64_t steps, StopRequest& stop);
+  absl::Status RunPartsAlone(int64_t steps, StopRequest& stop);
 
   Setup setup_;
   int64_t arena_bytes_, state_bytes_;

@@ -91,6 +91,12 @@ std::string Estimated(const StrategyResult& result, const std::string& text) {
   return IsEstimated(result) ? text : kNothing;
 }
 
+double CommunicationSeconds(const StepCost& cost) {
+  double seconds = 0;
+  for (const StepCost::Collective& collective : cost.collectives()) seconds += collective.seconds();
+  return seconds;
+}
+
 void AddRatios(const StrategyResult& base, Rows* rows) {
   rows->Add(absl::StrCat("  over that of ", base.label), [&base](const StrategyResult& each) {
     const double estimated = each.estimated.step_seconds() / base.estimated.step_seconds();
@@ -119,6 +125,10 @@ void AddTimes(const Comparison& comparison, Rows* rows) {
   rows->Add("computation alone", [](const StrategyResult& each) {
     return Cells{Estimated(each, Seconds(each.estimated.computation_seconds())),
                  Seconds(Median(each.computation_seconds))};
+  });
+  rows->Add("communication alone", [](const StrategyResult& each) {
+    return Cells{Estimated(each, Seconds(CommunicationSeconds(each.estimated))),
+                 Seconds(Median(each.communication_seconds))};
   });
   rows->Add("exposed communication", [](const StrategyResult& each) {
     return Cells{Estimated(each, Seconds(each.estimated.exposed_seconds())),

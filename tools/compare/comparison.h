@@ -16,8 +16,9 @@ namespace tessera {
 // A strategy's steps on the slowest rank.
 struct StrategyResult {
   std::string label;
-  std::vector<double> step_seconds;         // of the timed steps
-  std::vector<double> computation_seconds;  // of steps without communication
+  std::vector<double> step_seconds;           // of the timed steps
+  std::vector<double> computation_seconds;    // of steps without communication
+  std::vector<double> communication_seconds;  // of a step's collectives, one after the other
   double first_loss = 0;
   double last_loss = 0;
   int64_t last_step = 0;

@@ -46,11 +46,13 @@ Json MeasuredJson(const StrategyResult& result, int64_t tokens) {
   json["third_quartile_seconds"] = Quantile(result.step_seconds, 0.75);
   json["tokens_per_second"] = static_cast<double>(tokens) / median;
   json["computation_seconds"] = Quantile(result.computation_seconds, 0.5);
+  json["communication_seconds"] = Quantile(result.communication_seconds, 0.5);
   json["exposed_seconds"] = ExposedSeconds(result);
   json["peak_bytes"] = result.counted.peak_bytes();
   json["collectives"] = CollectivesJson(result.counted, /*with_times=*/false);
   json["steps"] = result.step_seconds;
   json["computations"] = result.computation_seconds;
+  json["communications"] = result.communication_seconds;
   json["first_loss"] = result.first_loss;
   json["last_loss"] = result.last_loss;
   json["last_step"] = result.last_step;

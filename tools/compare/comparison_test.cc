@@ -21,6 +21,7 @@ StrategyResult Result(const std::string& label, double seconds) {
   result.label = label;
   result.step_seconds = {seconds, 1.2 * seconds, 1.1 * seconds};
   result.computation_seconds = {seconds, seconds};
+  result.communication_seconds = {seconds / 8, seconds / 5, seconds / 2};
   result.first_loss = 5.5;
   result.last_loss = 4.25;
   result.last_step = 4;
@@ -85,6 +86,7 @@ step time, median                50.0 ms    110 ms      100 ms           220 ms
   over that of ddp                 1.000     1.000       2.000            2.000
 tokens/s                           40.0K     18.2K       20.0K            9.09K
 computation alone                25.0 ms    100 ms     50.0 ms           200 ms
+communication alone                  0 s   20.0 ms         0 s          40.0 ms
 exposed communication            25.0 ms   10.0 ms     50.0 ms          20.0 ms
 peak memory of a rank           1.00 MiB  1.00 MiB    1.00 MiB         1.00 MiB
 all-reduce along data, calls           3         3           -                -
@@ -115,6 +117,7 @@ TEST(ComparisonTest, JsonHasEveryNumber) {
   EXPECT_DOUBLE_EQ(ddp["measured"]["step_seconds"], 0.11);
   EXPECT_DOUBLE_EQ(ddp["estimated"]["step_seconds"], 0.05);
   EXPECT_EQ(ddp["measured"]["steps"].size(), 3);
+  EXPECT_DOUBLE_EQ(ddp["measured"]["communication_seconds"], 0.02);
   EXPECT_EQ(ddp["measured"]["collectives"][0]["operation"], "all-reduce");
   EXPECT_EQ(ddp["measured"]["collectives"][0]["mesh_axes"][0], "data");
   EXPECT_EQ(ddp["measured"]["collectives"][0]["bytes"], 4096);

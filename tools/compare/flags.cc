@@ -62,6 +62,7 @@ constexpr char kNotes[] =
     "  measured    times of the slowest rank, calls and bytes of the rank that sends\n"
     "              most, and the memory that a rank has allocated\n"
     "  computation alone      a step whose collectives return at once\n"
+    "  communication alone    the collectives of a step, one after the other\n"
     "  exposed communication  the step less its computation alone\n";
 
 const std::vector<FlagGroup>& CompareFlags() {
