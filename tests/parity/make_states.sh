@@ -25,19 +25,7 @@ case "${1-}" in
     shift
     ;;
 esac
-if [[ -z "$venv" ]]; then
-  venv=${XDG_CACHE_HOME:-$HOME/.cache}/tessera/parity-venv
-fi
-
-# The copy of requirements.txt is written last: its presence says that what it
-# lists was installed in full.
-stamp=$venv/parity-requirements.txt
-if ! cmp -s -- "$here/requirements.txt" "$stamp"; then
-  if [[ ! -x "$venv/bin/python" ]]; then
-    "${PYTHON:-python3}" -m venv -- "$venv"
-  fi
-  "$venv/bin/python" -m pip install --quiet --requirement "$here/requirements.txt"
-  cp -- "$here/requirements.txt" "$stamp"
-fi
+source "$here/torch_venv.sh"
+torch_venv "$venv"
 
 exec "$venv/bin/python" "$here/make_states.py" "$@"
