@@ -108,7 +108,7 @@ int32_t PlanFunction(const TesseraStrategy* self, const TesseraHost* host, const
 
 int32_t EstimateFunction(const TesseraStrategy* self, const TesseraHost* host, const char* request,
                          size_t size, const TesseraSink* sink) {
-  return Serve<EstimateRequest>(request, size, sink, [&](EstimateRequest message) {
+  return Serve<EstimateRequest>(request, size, sink, [&](const EstimateRequest& message) {
     Host services(host);
     return StrategyOf(self).Estimate(Request(message.request()), message.plan(), services);
   });

@@ -41,6 +41,7 @@ extern "C" {
 /* The name of the one symbol that a plugin exports. */
 #define TESSERA_STRATEGY_SYMBOL "tessera_strategy"
 
+/* NOLINTBEGIN(readability-identifier-naming): names of C */
 enum TesseraCode {
   TESSERA_OK = 0,
   TESSERA_INVALID = 1,     /* the request, or an option, does not fit */
@@ -50,6 +51,7 @@ enum TesseraCode {
   TESSERA_UNSUPPORTED = 5, /* this side does not have the function */
   TESSERA_INTERNAL = 6     /* a defect */
 };
+/* NOLINTEND(readability-identifier-naming) */
 
 /* Receives the result or the message of one call. */
 typedef struct TesseraSink {

@@ -97,10 +97,10 @@ absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const Continu
   const std::vector<absl::Status> statuses =
       comm::RunFake({.ranks = by.ranks}, [&](comm::World& world) -> absl::Status {
         ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-        absl::StatusOr<std::vector<double>> own = TrainLeg(run, by, leg, *ranks);
-        if (own.ok() && world.rank() == 0) losses = *std::move(own);
-        const absl::Status status = own.status();
-        if (status.ok()) return world.Leave();
+        const absl::StatusOr<std::vector<double>> own = TrainLeg(run, by, leg, *ranks);
+        if (own.ok() && world.rank() == 0) losses = *own;
+        if (own.ok()) return world.Leave();
+        absl::Status status = own.status();
         world.Leave(status).IgnoreError();
         return status;
       });
