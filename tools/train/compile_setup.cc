@@ -7,6 +7,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/train/compile_ranks.h"
+#include "core/train/memory_limit.h"
 #include "tools/train/run_config.h"
 #include "tools/train/run_plan.h"
 #include "tools/train/run_strategy.h"
@@ -65,11 +66,6 @@ absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& s
   return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size, passes.get());
 }
 
-// The limit with which a run that needs `bytes` is accepted, for people and for the flag.
-std::string SmallestLimit(int64_t bytes) {
-  return absl::StrCat(FormatBytes(bytes), " (--memory_limit=", bytes, ")");
-}
-
 }  // namespace
 
 RunParts PartsOf(Mode mode) {
@@ -101,13 +97,12 @@ absl::StatusOr<CompiledRun> CompileSetup(const CommandLine& line, Setup* setup) 
 }
 
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
-  const int64_t limit = MemoryLimit(setup.config);
   const int64_t peak = setup.compiled.arena_bytes();
-  if (limit == 0 || peak <= limit) return absl::OkStatus();
-  std::string message =
-      absl::StrCat("memory_limit is ", setup.config.memory_limit(), ", and ",
-                   setup.ranks.size == 1 ? "the run" : "each rank", " needs ", FormatBytes(peak),
-                   ": the smallest limit that could be met is ", SmallestLimit(peak));
+  const absl::Status fits =
+      CheckMemoryLimit(peak, MemoryLimit(setup.config), setup.config.memory_limit(),
+                       setup.ranks.size == 1 ? "the run" : "each rank");
+  if (fits.ok()) return fits;
+  std::string message(fits.message());
   if (PartsOf(line.mode) == RunParts::kAll && setup.config.recompute() == "none" &&
       !setup.plan.has_value()) {
     RunConfig recomputing = setup.config;
