@@ -1,0 +1,43 @@
+#!/bin/bash
+# The rules for the sources of strategies: core and models name none, ddp and fsdp are small, and a
+# plugin exports one symbol.
+set -euo pipefail
+# The sources themselves, to which runfiles are links.
+root=$(dirname "$(readlink -f "$0")")/../..
+test -f "$root/core/plan/check.h"
+
+failed=0
+fail() {
+  echo "$1"
+  failed=1
+}
+
+# What a strategy is called, as a word or a part of a name: "ddp", "fsdp_units", "DdpPlan".
+names='(^|[^a-z])(ddp|fsdp|osdp|sbp_auto|sbpauto)([^a-z]|$)|(Ddp|Fsdp|Osdp|SbpAuto)([^a-z]|$)|DDP|FSDP|OSDP|SBP-auto'
+# The words are found where they are.
+grep -qE "$names" "$root/strategies/fsdp/fsdp.cc"
+grep -qE "$names" <<< 'class FsdpUnits {'
+for folder in core models; do
+  found=$(grep -rnIE "$names" "$root/$folder" || true)
+  test -z "$found" || fail "$folder names a strategy:"$'\n'"$found"
+  found=$(find "$root/$folder" | sed "s#^$root/##" | grep -E "$names" || true)
+  test -z "$found" || fail "a file of $folder is named after a strategy: $found"
+done
+
+# Lines of a strategy without its tests.
+lines() { find "$root/strategies/$1" \( -name '*.cc' -o -name '*.h' \) ! -name '*_test.cc' -exec cat {} + | wc -l; }
+for limit in ddp:300 fsdp:600; do
+  strategy=${limit%:*}
+  count=$(lines "$strategy")
+  echo "$strategy: $count lines"
+  test "$count" -gt 20 || fail "strategies/$strategy has no sources"
+  test "$count" -lt "${limit#*:}" || fail "$strategy has $count lines, and may have less than ${limit#*:}"
+done
+
+for plugin in strategies/*/*.so; do
+  symbols=$(nm -D --defined-only "$plugin" | awk '{print $3}')
+  echo "$plugin: $symbols"
+  test "$symbols" = tessera_strategy || fail "$plugin exports other symbols than tessera_strategy"
+done
+test "$(ls strategies/*/*.so | wc -l)" -ge 2 || fail "there are no plugins"
+exit $failed
