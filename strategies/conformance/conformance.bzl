@@ -5,24 +5,38 @@ load("@rules_cc//cc:defs.bzl", "cc_test")
 # Of the repository that this file is in.
 _MAIN = str(Label("//strategies/conformance:main"))
 
-def strategy_conformance_test(name, plugin, options = [""], models = [], data = [], size = "medium", **kwargs):
-    """Makes a test that checks a plugin with each set of options.
+def strategy_conformance_test(name, plugin, options = [], values = {}, models = [], data = [], size = "medium", **kwargs):
+    """Makes a test that checks a plugin, with its options combined in pairs.
+
+    The target NAME_product, which is manual, checks all combinations.
 
     Args:
       name: of the test.
       plugin: the label of the plugin, NAME.so.
-      options: sets of options, "name=value,..." each; "" are the defaults.
+      options: further sets of options, "name=value,..." each, checked on all models.
+      values: the values to try of options that are no choices and no bools, by name; the default
+        is always tried.
       models: names of the models to check it on; none: all.
       data: files that the plugin reads.
       size: of the test.
       **kwargs: what else a cc_test takes.
     """
     flags = ["--models=" + ",".join(models)] if models else []
+    flags += ["'--try=%s=%s'" % (option, value) for option in values for value in values[option]]
+    strategy = "$(location %s)" % plugin
     cc_test(
         name = name,
         size = size,
-        args = flags + ["$(location %s)" % plugin] + ["'%s'" % option for option in options],
+        args = flags + ["--pairwise", strategy] + ["'%s'" % option for option in options],
         data = [plugin] + data,
         deps = [_MAIN],
         **kwargs
+    )
+    cc_test(
+        name = name + "_product",
+        size = "enormous",
+        args = flags + ["--product", strategy],
+        data = [plugin] + data,
+        tags = ["manual"],
+        deps = [_MAIN],
     )

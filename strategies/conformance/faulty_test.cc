@@ -30,6 +30,14 @@ TEST(FaultyTest, BytesThatAreEstimatedWrongly) {
   EXPECT_THAT(Check("less_memory"), HasSubstr("bytes of memory at the peak"));
 }
 
+TEST(FaultyTest, MemoryLimitsThatAreNamedWrongly) {
+  EXPECT_THAT(Check("any_limit"),
+              HasSubstr("it says that a memory limit of 17 bytes can be met: "));
+  EXPECT_THAT(Check("no_limit"), HasSubstr("does not end with the smallest limit: "));
+  EXPECT_THAT(Check("high_limit"), HasSubstr("123456789 bytes is the smallest memory limit that "
+                                             "can be met, and it accepts one byte less"));
+}
+
 TEST(FaultyTest, GradientsThatAreReducedTwiceOrWrongly) {
   EXPECT_THAT(Check("reduce_twice"), HasSubstr("training differs from one process in"));
   EXPECT_THAT(Check("reduce_wrongly"), HasSubstr("training differs from one process in"));

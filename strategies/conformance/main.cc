@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,31 +17,53 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "core/kernels/reference/backend.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "strategies/conformance/check_strategy.h"
+#include "strategies/conformance/option_sets.h"
+#include "strategies/conformance/small_models.h"
+#include "strategies/conformance/strategy_planner.h"
 #include "strategies/host/find_plugin.h"
+#include "strategies/host/option_values.h"
 #include "strategies/host/plugin.h"
 
 namespace tessera {
 namespace {
 
 constexpr char kHelp[] =
-    "Checks a strategy plugin: it trains small models on ranks that are threads, and\n"
-    "compares the training, what is communicated, the memory and checkpoints with those\n"
-    "of one process and with the strategy's estimate.\n"
+    "Checks a strategy plugin: it trains small models on ranks that are threads and\n"
+    "processes, and compares the training, what is communicated, the memory and\n"
+    "checkpoints with those of one process and with the strategy's estimate.\n"
     "\n"
     "Usage\n"
-    "  conformance [--models=NAME,...] [--ranks=N,...] STRATEGY [NAME=VALUE,...]...\n"
+    "  conformance [FLAGS] STRATEGY [NAME=VALUE,...]...\n"
     "\n"
     "STRATEGY is a name (ddp, fsdp) or the path of a plugin. Each further argument is one\n"
-    "set of options; without any, the defaults are checked.\n"
+    "set of options, checked on all models; without any, the defaults are checked.\n"
     "\n"
-    "Models: $models\n";
+    "  --pairwise          also sets in which every value of each option is combined with\n"
+    "                      every value of each other one, on two models each\n"
+    "  --product           also all combinations, on one model each\n"
+    "  --try=NAME=VALUE    a further value for these; again for another one. Choices and\n"
+    "                      bools need none\n"
+    "  --models=NAME,...   of $models\n"
+    "  --ranks=N,...       of 1,2,3,4,8\n"
+    "\n"
+    "A set that the strategy refuses for all models and ranks is reported as refused; one\n"
+    "at least has to pass.\n";
+
+// A set of options, and the models on which it is checked.
+struct CheckedSet {
+  std::string options;  // "name=value,..."
+  std::vector<std::string> models;
+};
 
 struct CommandLine {
   std::string strategy;
   std::vector<std::string> option_sets;
+  bool pairwise = false, product = false;
+  std::vector<std::string> tried;  // "name=value"
   StrategyChecks checks;
 };
 
@@ -49,7 +72,13 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const std::pair<std::string, std::string> halves =
         absl::StrSplit(argument, absl::MaxSplits('=', 1));
-    if (halves.first == "--models") {
+    if (argument == "--pairwise") {
+      line.pairwise = true;
+    } else if (argument == "--product") {
+      line.product = true;
+    } else if (halves.first == "--try") {
+      line.tried.push_back(halves.second);
+    } else if (halves.first == "--models") {
       line.checks.models = absl::StrSplit(halves.second, ',', absl::SkipEmpty());
     } else if (halves.first == "--ranks") {
       line.checks.ranks.clear();
@@ -63,7 +92,7 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
       }
     } else if (absl::StartsWith(argument, "-")) {
       return absl::InvalidArgumentError(
-          absl::StrCat("there is no flag ", argument, "; there are --models, --ranks and --help"));
+          absl::StrCat("there is no flag ", argument, "; --help lists those that there are"));
     } else if (line.strategy.empty()) {
       line.strategy = argument;
     } else {
@@ -79,24 +108,87 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
     return absl::InvalidArgumentError(absl::StrCat("--models: there is no '", model,
                                                    "'; there are ", absl::StrJoin(known, ", ")));
   }
-  if (line.option_sets.empty()) line.option_sets.push_back("");
+  if (line.option_sets.empty() && !line.pairwise && !line.product) line.option_sets.push_back("");
   return line;
 }
 
+// The sets of --pairwise: the defaults on all models, the others on two.
+absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
+                                                       const CommandLine& line) {
+  const std::vector<std::string>& models = line.checks.models;
+  ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
+  const TrainingRun run = MakeConformanceModel(models.front());
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const OptionSets found = PairwiseSets(options, [&](const OptionSet& set) {
+    const absl::StatusOr<OptionValues> values = ReadOptions(plugin, set);
+    const StrategyPlanner planner(&plugin, values.ok() ? *values : OptionValues(), &run);
+    return absl::c_any_of(line.checks.ranks,
+                          [&](int ranks) { return !planner.Refuses(ranks, *backend); });
+  });
+  std::vector<CheckedSet> sets;
+  for (const OptionSet& set : found.sets) {
+    const size_t i = 2 * sets.size();
+    sets.push_back({absl::StrJoin(set, ","), models});
+    if (i > 0) sets.back().models = {models[i % models.size()], models[(i + 1) % models.size()]};
+  }
+  for (const std::string& pair : found.refused) {
+    absl::PrintF("%-8s %-60s refused\n", plugin.name(), pair);
+  }
+  return sets;
+}
+
+absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const CommandLine& line) {
+  std::vector<CheckedSet> sets;
+  for (const std::string& options : line.option_sets) {
+    const std::vector<std::string> settings = absl::StrSplit(options, ',', absl::SkipEmpty());
+    RETURN_IF_ERROR(ReadOptions(plugin, settings).status());
+    sets.push_back({options, line.checks.models});
+  }
+  if (line.pairwise) {
+    ASSIGN_OR_RETURN(const std::vector<CheckedSet> pairwise, PairwiseSetsOf(plugin, line));
+    sets.insert(sets.end(), pairwise.begin(), pairwise.end());
+  }
+  if (line.product) {
+    ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
+    for (const OptionSet& set : AllSets(options)) {
+      const std::string& model = line.checks.models[sets.size() % line.checks.models.size()];
+      sets.push_back({absl::StrJoin(set, ","), {model}});
+    }
+  }
+  return sets;
+}
+
+// Returns whether the options suit a model.
+absl::StatusOr<bool> Check(const Plugin& plugin, const CheckedSet& set, StrategyChecks checks) {
+  const auto begin = std::chrono::steady_clock::now();
+  checks.options = absl::StrSplit(set.options, ',', absl::SkipEmpty());
+  checks.models = set.models;
+  const absl::Status status = CheckStrategy(plugin, checks);
+  if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  absl::PrintF("%-8s %-60s %s\n", plugin.name(), set.options.empty() ? "(defaults)" : set.options,
+               status.ok() ? absl::StrCat("passed on ", absl::StrJoin(set.models, ", "), " in ",
+                                          FormatSeconds(took.count()))
+                           : absl::StrCat("refused: ", status.message()));
+  std::fflush(stdout);
+  return status.ok();
+}
+
 absl::Status Run(const std::vector<std::string>& arguments, const std::string& argv0) {
-  ASSIGN_OR_RETURN(CommandLine line, Parse(arguments));
+  ASSIGN_OR_RETURN(const CommandLine line, Parse(arguments));
   ASSIGN_OR_RETURN(const std::string path, FindPlugin(line.strategy, argv0));
   ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(path));
-  for (const std::string& options : line.option_sets) {
-    const auto begin = std::chrono::steady_clock::now();
-    line.checks.options = absl::StrSplit(options, ',', absl::SkipEmpty());
-    RETURN_IF_ERROR(CheckStrategy(plugin, line.checks));
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    absl::PrintF("%-8s %-60s passed in %s\n", plugin.name(),
-                 options.empty() ? "(defaults)" : options, FormatSeconds(took.count()));
-    std::fflush(stdout);
+  ASSIGN_OR_RETURN(const std::vector<CheckedSet> sets, SetsToCheck(plugin, line));
+  size_t passed = 0;
+  for (const CheckedSet& set : sets) {
+    ASSIGN_OR_RETURN(const bool suits, Check(plugin, set, line.checks));
+    if (suits) ++passed;
   }
-  return absl::OkStatus();
+  absl::PrintF("%-8s %d of %d sets of options passed, and the others were refused\n", plugin.name(),
+               passed, sets.size());
+  if (passed > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("strategy ", plugin.name(), " refuses all sets of options"));
 }
 
 }  // namespace

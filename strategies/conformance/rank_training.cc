@@ -1,6 +1,10 @@
 #include "strategies/conformance/rank_training.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <utility>
@@ -8,7 +12,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "collectives/connected_world.h"
 #include "collectives/fake/fake.h"
+#include "collectives/testing/ranks.h"
 #include "core/kernels/reference/backend.h"
 #include "core/layout/collective_traffic.h"
 #include "core/ops/ops.h"
@@ -24,87 +30,6 @@
 
 namespace tessera {
 namespace {
-
-// The elements of a value that a rank holds: a box of the global tensor, in a buffer of the padded
-// shape; or a range of the box's elements, without padding, if it is a member of a flat group.
-struct Held {
-  Box box;
-  Shape global, padded;
-  FlatGroup::Range range;
-  bool flat = false;
-
-  int64_t buffer_elements() const { return flat ? range.size() : NumElements(padded); }
-
-  // Calls visit(i, at) for each element: its index in the buffer and in the global tensor.
-  template <typename Visit>
-  void ForEach(const Visit& visit) const {
-    const Strides in_global = RowMajorStrides(global), in_padded = RowMajorStrides(padded);
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      int64_t rest = i, at = 0, local = 0;
-      for (size_t d = global.size(); d-- > 0;) {
-        const int64_t index = rest % box.extent[d];
-        at += (box.start[d] + index) * in_global[d];
-        local += index * in_padded[d];
-        rest /= box.extent[d];
-      }
-      visit(flat ? i - range.begin : local, at);
-    }
-  }
-};
-
-Held HeldOf(const Program& program, int32_t value, int rank) {
-  const ProgramValue& v = program.value(value);
-  const MeshCoordinates coordinates = program.mesh.CoordinatesOf(rank);
-  Held held;
-  held.flat = v.flat != kNone;
-  held.padded = v.type.shape;
-  if (held.flat) {
-    held.padded = program.flats[v.flat].group->members()[program.flats[v.flat].member].local;
-  }
-  held.global = held.padded;
-  held.box = {Shape(held.global.size(), 0), held.global};
-  if (v.part != kNone) {
-    const PartRule& part = program.parts[v.part];
-    held.box = part.At(program.mesh, coordinates);
-    held.global = part.global;
-  }
-  held.range = {0, NumElements(held.box.extent)};
-  if (held.flat) held.range = program.flats[v.flat].HeldAt(coordinates, held.range.end);
-  return held;
-}
-
-// Global tensors that ranks fill in.
-class Gathered {
- public:
-  absl::Status Add(const std::string& path, const Held& held, absl::Span<const double> local)
-      ABSL_LOCKS_EXCLUDED(mutex_) {
-    MutexLock lock(&mutex_);
-    std::vector<double>& tensor = tensors_[path];
-    tensor.resize(NumElements(held.global), std::nan(""));
-    int64_t differs = -1;
-    held.ForEach([&](int64_t i, int64_t at) {
-      if (!std::isnan(tensor[at]) && tensor[at] != local[i]) differs = at;
-      tensor[at] = local[i];
-    });
-    if (differs < 0) return absl::OkStatus();
-    return absl::InternalError(absl::StrCat("ranks differ in element ", differs, " of ", path));
-  }
-
-  absl::StatusOr<Tensors> Take() ABSL_LOCKS_EXCLUDED(mutex_) {
-    MutexLock lock(&mutex_);
-    for (const auto& [path, tensor] : tensors_) {
-      for (size_t i = 0; i < tensor.size(); ++i) {
-        if (!std::isnan(tensor[i])) continue;
-        return absl::InternalError(absl::StrCat("no rank holds element ", i, " of ", path));
-      }
-    }
-    return std::move(tensors_);
-  }
-
- private:
-  Mutex mutex_;
-  Tensors tensors_ ABSL_GUARDED_BY(mutex_);
-};
 
 // The global values of tokens and targets in a step.
 std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, int step) {
@@ -138,7 +63,7 @@ class Rank {
     return engine_->Run(kInitialise);
   }
 
-  absl::Status Step(int step, Gathered& outputs) {
+  absl::Status Step(int step, TensorSink& outputs) {
     RETURN_IF_ERROR(SetInputs(*engine_, step));
     const comm::Traffic before =
         collectives_ == nullptr ? comm::Traffic() : collectives_->traffic();
@@ -164,7 +89,7 @@ class Rank {
                                 [&](Engine& engine) { return SetInputs(engine, step); });
   }
 
-  absl::Status GatherStates(Gathered& states) {
+  absl::Status GatherStates(TensorSink& states) {
     for (const ProgramState& state : program().states) {
       const Held held = HeldOf(program(), state.updated, world_.rank());
       std::vector<double> local(held.buffer_elements());
@@ -188,6 +113,8 @@ class Rank {
 
   // Compares the communicators' counters with the traffic that the Program declares.
   absl::Status CheckTraffic(const comm::Traffic& before, const comm::Traffic& after) {
+    const CollectiveBackend backend =
+        world_.backend() == "tcp" ? CollectiveBackend::kTcp : CollectiveBackend::kShm;
     comm::Traffic declared;
     for (const Instruction& instruction : program().instructions) {
       if (!program().Communicates(instruction)) continue;
@@ -198,8 +125,7 @@ class Rank {
                                    request.reduction, {},
                                    request.elements,  request.elements / ranks};
       const CollectiveTraffic stated =
-          TrafficOf(call, {CollectiveBackend::kShm, std::vector<int>(ranks, 0)},
-                    collectives_->PositionIn(group));
+          TrafficOf(call, {backend, std::vector<int>(ranks, 0)}, collectives_->PositionIn(group));
       comm::OperationCount& count = declared[static_cast<size_t>(request.operation)];
       count.calls += stated.calls;
       count.bytes_sent += stated.bytes_sent;
@@ -274,6 +200,52 @@ void AddTraffic(const Rank& rank, Mutex& mutex, TrainingResult& result) {
   }
 }
 
+// What becomes of what a rank holds.
+struct RankSinks {
+  std::function<TensorSink*(int step)> outputs;
+  TensorSink* states;
+  std::function<void()> trained;  // called when it has trained without an error
+};
+
+absl::Status RunRank(const TrainingRun& run, comm::World& world, CompiledRun compiled, Rank& rank,
+                     const RankSinks& sinks) {
+  absl::Status status = rank.Prepare(std::move(compiled));
+  for (int step = 0; status.ok() && step < run.steps; ++step) {
+    status = rank.Step(step, *sinks.outputs(step));
+  }
+  if (status.ok()) status = rank.GatherStates(*sinks.states);
+  if (status.ok()) sinks.trained();
+  if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
+  if (status.ok()) return rank.Leave();
+  // The others learn of it before this rank's memory is freed, which they do together.
+  world.Leave(status).IgnoreError();
+  return status;
+}
+
+// A name that no other job on this host has.
+std::string NewJob() {
+  static std::atomic<int> jobs{0};
+  return absl::StrCat("conformance-", getpid(), "-", jobs++);
+}
+
+// Joins a job as a process that torchrun has started.
+absl::StatusOr<std::unique_ptr<comm::ConnectedWorld>> ConnectProcess(int rank, int ranks,
+                                                                     const std::string& job,
+                                                                     const std::string& backend) {
+  for (const char* name : {"MASTER_ADDR", "MASTER_PORT", "TESSERA_SECRET", "TESSERA_LISTEN_FD",
+                           "TESSERA_LAUNCH", "TORCHELASTIC_USE_AGENT_STORE"}) {
+    unsetenv(name);
+  }
+  for (const char* name : {"RANK", "LOCAL_RANK"}) setenv(name, absl::StrCat(rank).c_str(), 1);
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) {
+    setenv(name, absl::StrCat(ranks).c_str(), 1);
+  }
+  setenv("TORCHELASTIC_RUN_ID", job.c_str(), 1);
+  comm::WorldOptions options;
+  options.backend = backend;
+  return comm::ConnectedWorld::Connect(options);
+}
+
 void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
                     Difference& largest) {
   TESSERA_CHECK(a.size() == b.size()) << when;
@@ -317,28 +289,20 @@ TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& 
 }
 
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks) {
-  std::vector<Gathered> outputs(run.steps);
-  Gathered states;
+  std::vector<GatheredTensors> outputs(run.steps);
+  GatheredTensors states;
   TrainingResult result;
   Mutex mutex;  // of `result`
   ASSIGN_OR_RETURN(std::vector<CompiledRun> compiled, CompileRanks(run, plan, ranks));
   const std::vector<absl::Status> statuses =
-      comm::RunFake({.ranks = ranks, .seed = run.delays}, [&](comm::World& world) -> absl::Status {
+      comm::RunFake({.ranks = ranks, .seed = run.delays}, [&](comm::World& world) {
         Rank rank(run, world);
-        absl::Status status = rank.Prepare(std::move(compiled[world.rank()]));
-        for (int step = 0; status.ok() && step < run.steps; ++step) {
-          status = rank.Step(step, outputs[step]);
-        }
-        if (status.ok()) status = rank.GatherStates(states);
-        if (status.ok()) AddTraffic(rank, mutex, result);
-        if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
-        if (status.ok()) return rank.Leave();
-        // The others learn of it before this rank's memory is freed, which they do together.
-        world.Leave(status).IgnoreError();
-        return status;
+        return RunRank(run, world, std::move(compiled[world.rank()]), rank,
+                       {[&](int step) { return &outputs[step]; }, &states,
+                        [&] { AddTraffic(rank, mutex, result); }});
       });
   for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
-  for (Gathered& step : outputs) {
+  for (GatheredTensors& step : outputs) {
     ASSIGN_OR_RETURN(result.outputs.emplace_back(), step.Take());
   }
   ASSIGN_OR_RETURN(result.states, states.Take());
@@ -346,6 +310,26 @@ absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, i
     if (state.role == Role::kParameter) result.parameters[state.path] = state.type.shape;
   }
   return result;
+}
+
+absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int ranks,
+                              const std::string& backend, const TrainingResult& expected) {
+  ASSIGN_OR_RETURN(std::vector<CompiledRun> compiled, CompileRanks(run, plan, ranks));
+  std::vector<ExpectedTensors> outputs(expected.outputs.begin(), expected.outputs.end());
+  ExpectedTensors states(expected.states);
+  const std::string job = NewJob();
+  const std::vector<absl::Status> statuses =
+      comm::RunProcesses(ranks, [&](int number, const comm::Exchange&) -> absl::Status {
+        ASSIGN_OR_RETURN(const auto world, ConnectProcess(number, ranks, job, backend));
+        Rank rank(run, *world);
+        return RunRank(run, *world, std::move(compiled[number]), rank,
+                       {[&](int step) { return &outputs[step]; }, &states, [] {}});
+      });
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (statuses[rank].ok()) continue;
+    return absl::InternalError(absl::StrCat("rank ", rank, ": ", statuses[rank].message()));
+  }
+  return absl::OkStatus();
 }
 
 Difference Compare(const TrainingResult& a, const TrainingResult& b) {

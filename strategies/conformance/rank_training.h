@@ -1,4 +1,4 @@
-// Trains the Graphs of a run on ranks that are threads, and gathers what they hold.
+// Trains the Graphs of a run on ranks that are threads or processes, and gathers what they hold.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_
 
@@ -19,6 +19,7 @@
 #include "core/tensor/shape.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/model.h"
+#include "strategies/conformance/held_tensors.h"
 
 namespace tessera {
 
@@ -41,9 +42,6 @@ struct TrainingRun {
 // Records the Graphs. Every gradient of a parameter is an output "PATH.grad" of the training Graph.
 TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& config);
 
-// Global tensors, by path.
-using Tensors = std::map<std::string, std::vector<double>>;
-
 struct TrainingResult {
   std::vector<Tensors> outputs;             // by step
   Tensors states;                           // after the last step
@@ -57,6 +55,12 @@ struct TrainingResult {
 // what they hold of one element, or a step communicates other calls or bytes than its Program
 // declares.
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks);
+
+// Trains on ranks that are processes and communicate over `backend` ("shm", "tcp"). Internal, as
+// for Train, or if what a rank holds has other bits than `expected`, which Train has returned for
+// the same Plan and number of ranks. Call it while this process has no other threads.
+absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int ranks,
+                              const std::string& backend, const TrainingResult& expected);
 
 // The largest difference of two results, relative to the norm of its tensor, and where it is.
 struct Difference {

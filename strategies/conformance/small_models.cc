@@ -18,6 +18,27 @@ RunConfig SmallRun(int batch, int sequence) {
   return config;
 }
 
+struct KitModel {
+  const char* name;
+  TrainingRun (*make)();
+};
+
+GptSizes Adamw(GptSizes sizes) {
+  sizes.optimizer = "adamw";
+  return sizes;
+}
+
+const std::vector<KitModel>& Models() {
+  static const auto* const models = new std::vector<KitModel>{
+      {"gpt", [] { return SmallGpt({}); }},
+      {"gpt_odd", [] { return SmallGpt(OddSizes()); }},
+      {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
+      {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
+      {"mlp", [] { return SmallMlp(); }},
+  };
+  return *models;
+}
+
 }  // namespace
 
 GptSizes OddSizes() {
@@ -58,6 +79,20 @@ TrainingRun SmallMlp(int batch) {
   auto created = CreateMlp(model);
   TESSERA_CHECK(created.ok()) << created.status();
   return RecordTraining(*std::move(created), SmallRun(batch, 4));
+}
+
+std::vector<std::string> ConformanceModels() {
+  std::vector<std::string> names;
+  for (const KitModel& model : Models()) names.push_back(model.name);
+  return names;
+}
+
+TrainingRun MakeConformanceModel(const std::string& name) {
+  for (const KitModel& model : Models()) {
+    if (name == model.name) return model.make();
+  }
+  TESSERA_CHECK(false) << "there is no model " << name;
+  return TrainingRun();
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #define TESSERA_STRATEGIES_CONFORMANCE_SMALL_MODELS_H_
 
 #include <string>
+#include <vector>
 
 #include "strategies/conformance/rank_training.h"
 
@@ -21,6 +22,12 @@ GptSizes OddSizes();
 TrainingRun SmallGpt(const GptSizes& sizes);
 // Two hidden layers.
 TrainingRun SmallMlp(int batch = 8);
+
+// The names of the models on which strategies are checked. Dropout and ignored targets are in all
+// of GPT's; parts are padded, or empty, in the odd ones.
+std::vector<std::string> ConformanceModels();
+// `name` is one of them.
+TrainingRun MakeConformanceModel(const std::string& name);
 
 }  // namespace tessera
 

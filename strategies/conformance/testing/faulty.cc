@@ -98,6 +98,15 @@ class Faulty : public Strategy {
     const std::string& fault = request.Text("fault");
     if (fault == "throw") throw std::runtime_error("the strategy is\nbroken");
     if (fault == "refuse") return absl::InvalidArgumentError("no such thing");
+    if (fault == "any_limit" && request.memory_limit_bytes() > 0) {
+      return absl::ResourceExhaustedError("the limit is too low; 17 are enough");
+    }
+    if (fault == "no_limit" && request.memory_limit_bytes() > 0) {
+      return absl::ResourceExhaustedError("too little memory");
+    }
+    if (fault == "high_limit" && request.memory_limit_bytes() == 1) {
+      return absl::ResourceExhaustedError("the smallest limit is 123456789");
+    }
     if (fault == "infeasible") return absl::ResourceExhaustedError("needs at least 17 B");
     if (fault == "hang" || fault == "hang_with_plan") return Hang(fault == "hang_with_plan", host);
     absl::StatusOr<Plan> plan = DataParallel(host);

@@ -13,6 +13,9 @@ namespace {
 class PlanFile : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
+    if (request.Text("file").empty()) {
+      return absl::InvalidArgumentError("no Plan is named: file=PATH names one");
+    }
     std::ifstream file(request.Text("file"));
     if (!file.good()) {
       return absl::NotFoundError(absl::StrCat("cannot read '", request.Text("file"), "'"));

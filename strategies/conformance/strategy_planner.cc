@@ -1,0 +1,118 @@
+#include "strategies/conformance/strategy_planner.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/cost/cluster.h"
+#include "core/status/status_macros.h"
+#include "core/train/memory_limit.h"
+#include "strategies/host/plan_with.h"
+#include "strategies/host/plugin_passes.h"
+
+namespace tessera {
+namespace {
+
+// No Plan needs so little.
+constexpr int64_t kNoMemory = 1;
+
+// Returns the last whole number of a text.
+std::optional<int64_t> LastNumber(absl::string_view text) {
+  while (!text.empty() && !absl::ascii_isdigit(text.back())) text.remove_suffix(1);
+  size_t begin = text.size();
+  while (begin > 0 && absl::ascii_isdigit(text[begin - 1])) --begin;
+  int64_t number = 0;
+  if (!absl::SimpleAtoi(text.substr(begin), &number)) return std::nullopt;
+  return number;
+}
+
+}  // namespace
+
+absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backend,
+                                                 int64_t memory_limit) const {
+  const strategy::PlanRequest request = RequestFor(ranks, memory_limit);
+  const auto context = Context(backend, ranks);
+  ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(plugin_, request, context, {}));
+  ASSIGN_OR_RETURN(const StrategyPlan again, PlanWith(plugin_, request, context, {}));
+  if (made.plan.SerializeAsString() != again.plan.SerializeAsString()) {
+    return absl::InternalError("it makes another Plan for the same request");
+  }
+  Planned planned;
+  planned.plan = std::move(made.plan);
+  const absl::Status fits = CompileAndEstimate(request, backend, context, planned);
+  if (fits.ok()) return planned;
+  // Only a request may be refused as InvalidArgument.
+  return absl::IsResourceExhausted(fits) ? fits : absl::InternalError(fits.message());
+}
+
+absl::Status StrategyPlanner::CheckMemoryLimits(int ranks, const Backend& backend) const {
+  const auto wrong = [](absl::string_view what, const absl::Status& status) {
+    return absl::InternalError(absl::StrCat(what, status.ok() ? "" : ": ", status.message()));
+  };
+  const absl::Status refused = PlanFor(ranks, backend, kNoMemory).status();
+  if (!absl::IsResourceExhausted(refused)) {
+    return wrong("a memory limit of 1 byte is no error that says so", refused);
+  }
+  const std::optional<int64_t> smallest = LastNumber(refused.message());
+  if (!smallest.has_value() || *smallest <= kNoMemory) {
+    return wrong("the error for a memory limit of 1 byte does not end with the smallest limit",
+                 refused);
+  }
+  const absl::Status met = PlanFor(ranks, backend, *smallest).status();
+  if (!met.ok()) {
+    return wrong(absl::StrCat("it says that a memory limit of ", *smallest, " bytes can be met"),
+                 met);
+  }
+  if (absl::IsResourceExhausted(PlanFor(ranks, backend, *smallest - 1).status())) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(absl::StrCat("it says that ", *smallest,
+                                          " bytes is the smallest memory limit that can be met, "
+                                          "and it accepts one byte less"));
+}
+
+bool StrategyPlanner::Refuses(int ranks, const Backend& backend) const {
+  const auto made = PlanWith(plugin_, RequestFor(ranks, 0), Context(backend, ranks), {});
+  return absl::IsInvalidArgument(made.status());
+}
+
+std::unique_ptr<PluginPasses> StrategyPlanner::MakePasses(const KernelCatalogue& catalogue) const {
+  auto passes = std::make_unique<LoadedPasses>("", &catalogue, Context(catalogue, 1));
+  passes->Add(plugin_);
+  return passes;
+}
+
+strategy::PlanRequest StrategyPlanner::RequestFor(int ranks, int64_t memory_limit) const {
+  strategy::PlanRequest request;
+  request.set_ranks(ranks);
+  SetOptions(options_, request);
+  *request.mutable_cluster() = ClusterOfMachine("conformance", MachineRates());
+  request.set_micro_batches(1);
+  request.set_memory_limit_bytes(memory_limit);
+  return request;
+}
+
+std::shared_ptr<const PlanningContext> StrategyPlanner::Context(const KernelCatalogue& catalogue,
+                                                                int ranks) const {
+  const Cluster cluster = ClusterOfMachine("conformance", MachineRates());
+  return std::make_shared<const PlanningContext>(
+      run_.graphs, PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks)});
+}
+
+absl::Status StrategyPlanner::CompileAndEstimate(
+    const strategy::PlanRequest& request, const Backend& backend,
+    const std::shared_ptr<const PlanningContext>& context, Planned& planned) const {
+  const auto passes = MakePasses(backend);
+  ASSIGN_OR_RETURN(const CompiledRun compiled,
+                   CompileRun(run_.graphs, planned.plan, backend, request.ranks(), passes.get()));
+  const int64_t limit = request.memory_limit_bytes();
+  RETURN_IF_ERROR(
+      CheckMemoryLimit(compiled.arena_bytes(), limit, absl::StrCat(limit, " bytes"), "each rank"));
+  ASSIGN_OR_RETURN(planned.estimate, EstimateWith(plugin_, request, compiled.plan, context, {}));
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

@@ -1,0 +1,67 @@
+// Asks a strategy for the Plans of a small run, as the training tool does.
+#ifndef TESSERA_STRATEGIES_CONFORMANCE_STRATEGY_PLANNER_H_
+#define TESSERA_STRATEGIES_CONFORMANCE_STRATEGY_PLANNER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/compile.h"
+#include "core/proto/estimate.pb.h"
+#include "core/proto/plan.pb.h"
+#include "strategies/conformance/rank_training.h"
+#include "strategies/host/option_values.h"
+#include "strategies/host/planning_context.h"
+#include "strategies/host/plugin.h"
+
+namespace tessera {
+
+// What a strategy makes for a run of some ranks.
+struct Planned {
+  Plan plan;
+  StepCost estimate;
+};
+
+// A strategy with values of its options, and the run that it plans. Both must outlive the object.
+// Thread-safe.
+class StrategyPlanner {
+ public:
+  StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run)
+      : plugin_(*plugin), options_(std::move(options)), run_(*run) {}
+
+  // Plans, twice, compiles and estimates. InvalidArgument if the strategy refuses the request;
+  // ResourceExhausted if what it plans needs more than `memory_limit` bytes (0: no limit), as the
+  // strategy says or as it is compiled; Internal for anything else.
+  absl::StatusOr<Planned> PlanFor(int ranks, const Backend& backend,
+                                  int64_t memory_limit = 0) const;
+
+  // Checks what the strategy does with a limit that no Plan meets: the error names the smallest
+  // limit that can be met, which is then met, and one byte less is not. Internal if it is not so.
+  absl::Status CheckMemoryLimits(int ranks, const Backend& backend) const;
+
+  // Whether the strategy refuses the request as InvalidArgument.
+  bool Refuses(int ranks, const Backend& backend) const;
+
+  // Makes what runs the strategy's own passes.
+  std::unique_ptr<PluginPasses> MakePasses(const KernelCatalogue& catalogue) const;
+
+ private:
+  strategy::PlanRequest RequestFor(int ranks, int64_t memory_limit) const;
+  std::shared_ptr<const PlanningContext> Context(const KernelCatalogue& catalogue, int ranks) const;
+  absl::Status CompileAndEstimate(const strategy::PlanRequest& request, const Backend& backend,
+                                  const std::shared_ptr<const PlanningContext>& context,
+                                  Planned& planned) const;
+
+  const Plugin& plugin_;
+  const OptionValues options_;
+  const TrainingRun& run_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_STRATEGIES_CONFORMANCE_STRATEGY_PLANNER_H_
