@@ -52,9 +52,10 @@ absl::Status CheckMesh(const Plan& plan) {
     if (stage.store_size() > 0) return error("store", stage.store(0).path());
     if (stage.operator__size() > 0) return error("operator", stage.operator_(0).path());
     if (stage.group_size() > 0) return error("group", stage.group(0).path());
-    if (stage.pass_size() > 0) {
+    for (const PassChoice& choice : stage.pass()) {
+      if (!NeedsMesh(choice)) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("the Plan has no mesh, but pass ", Quote(stage.pass(0).name()),
+          absl::StrCat("the Plan has no mesh, but pass ", Quote(choice.name()),
                        " for the communication on one; name an axis: mesh { name: \"data\" }"));
     }
     for (const PlanPart& part : stage.parts()) {

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "core/plan/pass_names.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
@@ -20,17 +21,20 @@ namespace {
 constexpr absl::string_view kBucketGradients = "bucket_gradients";
 constexpr absl::string_view kPrefetchGathers = "prefetch_gathers";
 constexpr absl::string_view kLimitGathers = "limit_gathers";
+constexpr absl::string_view kOffload = "offload";
 
 constexpr StagePassHelp kHelp[] = {
     {kBucketGradients, "reduces gradients together, in the order in which they become ready"},
     {kPrefetchGathers, "gathers a group while the groups before it are used"},
     {kLimitGathers, "bounds how many gathered groups are in memory"},
+    {kOffload, "keeps tensors in host memory while they are not used"},
 };
 
 constexpr char kDefaultCap[] = "25MiB";
 constexpr char kDefaultFirst[] = "1MiB";
 constexpr int32_t kDefaultDistance = 1;
 constexpr int32_t kDefaultInFlight = 2;
+constexpr char kDefaultTensors[] = "parameters|gradients|optimizer state";
 
 // The names of the passes and of their options, which are fields of PassChoice.
 struct PassForm {
@@ -41,7 +45,8 @@ struct PassForm {
 const std::vector<PassForm>& Forms() {
   static const auto* const forms = new std::vector<PassForm>{{kBucketGradients, {"cap", "first"}},
                                                              {kPrefetchGathers, {"distance"}},
-                                                             {kLimitGathers, {"in_flight"}}};
+                                                             {kLimitGathers, {"in_flight"}},
+                                                             {kOffload, {"tensors", "distance"}}};
   return *forms;
 }
 
@@ -73,6 +78,24 @@ absl::StatusOr<int32_t> CountOf(absl::string_view option, int32_t count, int32_t
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", count, "; it must be at least 1"));
 }
 
+absl::StatusOr<Offload> OffloadOf(const PassChoice& choice) {
+  Offload offload;
+  ASSIGN_OR_RETURN(offload.distance, CountOf("distance", choice.distance(), kDefaultDistance));
+  const std::string tensors = choice.tensors().empty() ? kDefaultTensors : choice.tensors();
+  const std::vector<std::string> known = absl::StrSplit(kDefaultTensors, '|');
+  bool* const fields[] = {&offload.parameters, &offload.gradients, &offload.optimizer_state};
+  for (const std::string& name : std::vector<std::string>(absl::StrSplit(tensors, '|'))) {
+    const size_t i = absl::c_find(known, name) - known.begin();
+    if (i == known.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors: ", Quote(name), " is none of ", absl::StrJoin(known, ", "),
+                       " (with '|' between several)", DidYouMean(name, known)));
+    }
+    *fields[i] = true;
+  }
+  return offload;
+}
+
 absl::Status Read(const PassForm& form, const PassChoice& choice, StagePasses& passes) {
   RETURN_IF_ERROR(CheckOptions(form, choice));
   if (form.name == kBucketGradients) {
@@ -83,6 +106,8 @@ absl::Status Read(const PassForm& form, const PassChoice& choice, StagePasses& p
   } else if (form.name == kPrefetchGathers) {
     ASSIGN_OR_RETURN(passes.prefetch_distance,
                      CountOf("distance", choice.distance(), kDefaultDistance));
+  } else if (form.name == kOffload) {
+    ASSIGN_OR_RETURN(passes.offload, OffloadOf(choice));
   } else {
     ASSIGN_OR_RETURN(passes.gathers_in_flight,
                      CountOf("in_flight", choice.in_flight(), kDefaultInFlight));
@@ -113,11 +138,14 @@ std::vector<std::string> PassOptionsIn(const PassChoice& choice) {
   if (!choice.first().empty()) options.push_back("first");
   if (choice.distance() != 0) options.push_back("distance");
   if (choice.in_flight() != 0) options.push_back("in_flight");
+  if (!choice.tensors().empty()) options.push_back("tensors");
   for (const OptionValue& option : choice.options()) options.push_back(option.key());
   return options;
 }
 
 bool IsStagePass(absl::string_view name) { return FindForm(name) != nullptr; }
+
+bool NeedsMesh(const PassChoice& choice) { return choice.name() != kOffload; }
 
 absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
   StagePasses passes;
@@ -147,6 +175,9 @@ void CompleteStagePasses(Stage& stage) {
       if (choice.first().empty()) choice.set_first(kDefaultFirst);
     } else if (choice.name() == kPrefetchGathers) {
       if (choice.distance() == 0) choice.set_distance(kDefaultDistance);
+    } else if (choice.name() == kOffload) {
+      if (choice.distance() == 0) choice.set_distance(kDefaultDistance);
+      if (choice.tensors().empty()) choice.set_tensors(kDefaultTensors);
     } else if (choice.in_flight() == 0) {
       choice.set_in_flight(kDefaultInFlight);
     }

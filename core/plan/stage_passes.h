@@ -1,4 +1,5 @@
-// The passes that a Plan's stage lists: when the communication of its Programs runs.
+// The passes that a Plan's stage lists: when the communication of its Programs runs, and what lies
+// in host memory.
 #ifndef TESSERA_CORE_PLAN_STAGE_PASSES_H_
 #define TESSERA_CORE_PLAN_STAGE_PASSES_H_
 
@@ -20,6 +21,15 @@ struct GradientBuckets {
   int64_t first_bytes = int64_t{1} << 20;  // the same, of the bucket whose gradients come first
 };
 
+// What lies in host memory while it is not used.
+struct Offload {
+  bool parameters = false;
+  bool gradients = false;
+  bool optimizer_state = false;
+  // A copy to the device begins so many uses of offloaded tensors before the one that needs it.
+  int32_t distance = 1;
+};
+
 // The options of a stage's passes. A pass that the stage does not list is absent.
 struct StagePasses {
   std::optional<GradientBuckets> bucket_gradients;
@@ -27,6 +37,7 @@ struct StagePasses {
   std::optional<int32_t> prefetch_distance;
   // How many gathered groups may be in memory that are not used yet, or still in use.
   std::optional<int32_t> gathers_in_flight;
+  std::optional<Offload> offload;
   std::vector<PassChoice> of_plugins;  // in order
 };
 
@@ -49,6 +60,8 @@ std::vector<std::string> PassOptionsIn(const PassChoice& choice);
 
 // Whether a stage, not a part, lists a pass of this name.
 bool IsStagePass(absl::string_view name);
+// Whether a stage that lists it needs a mesh, as for communication.
+bool NeedsMesh(const PassChoice& choice);
 
 }  // namespace tessera
 

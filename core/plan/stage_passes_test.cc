@@ -20,13 +20,19 @@ Plan WithPasses(const std::string& passes) {
 TEST(StagePassesTest, ReadsWhatAPlanSays) {
   const Plan plan = WithPasses(R"(pass { name: 'bucket_gradients' cap: '8MiB' first: '512K' }
                                   pass { name: 'prefetch_gathers' distance: 3 }
-                                  pass { name: 'limit_gathers' in_flight: 4 })");
+                                  pass { name: 'limit_gathers' in_flight: 4 }
+                                  pass { name: 'offload' distance: 2
+                                         tensors: 'optimizer state|gradients' })");
   const auto passes = ReadStagePasses(plan.stages(0));
   ASSERT_TRUE(passes.ok()) << passes.status();
   EXPECT_EQ(passes->bucket_gradients->cap_bytes, 8 << 20);
   EXPECT_EQ(passes->bucket_gradients->first_bytes, 512 << 10);
   EXPECT_EQ(passes->prefetch_distance, 3);
   EXPECT_EQ(passes->gathers_in_flight, 4);
+  EXPECT_FALSE(passes->offload->parameters);
+  EXPECT_TRUE(passes->offload->gradients);
+  EXPECT_TRUE(passes->offload->optimizer_state);
+  EXPECT_EQ(passes->offload->distance, 2);
 }
 
 TEST(StagePassesTest, APassThatIsNotListedIsNotThere) {
@@ -35,6 +41,7 @@ TEST(StagePassesTest, APassThatIsNotListedIsNotThere) {
   EXPECT_FALSE(passes->bucket_gradients.has_value());
   EXPECT_FALSE(passes->prefetch_distance.has_value());
   EXPECT_FALSE(passes->gathers_in_flight.has_value());
+  EXPECT_FALSE(passes->offload.has_value());
 }
 
 // The completed Plan has the options that the open one leaves out.
@@ -45,13 +52,14 @@ TEST(StagePassesTest, ACompletedPlanListsEveryOption) {
       group { path: "blocks.*" each: true layout: "data: flat" }
       group { path: "wte|wpe|ln_f" layout: "data: flat" gather: "once" }
       pass { name: 'bucket_gradients' cap: '8MiB' } pass { name: 'prefetch_gathers' }
-      pass { name: 'limit_gathers' })text");
+      pass { name: 'limit_gathers' } pass { name: 'offload' })text");
   const Plan plan = Completed(open, graphs, 2);
   std::string text;
   for (const PassChoice& pass : plan.stages(0).pass()) text += pass.ShortDebugString() + "\n";
   EXPECT_EQ(text, R"(name: "bucket_gradients" cap: "8MiB" first: "1MiB"
 name: "prefetch_gathers" distance: 1
 name: "limit_gathers" in_flight: 2
+name: "offload" distance: 1 tensors: "parameters|gradients|optimizer state"
 )");
   EXPECT_EQ(plan.stages(0).group(0).gather(), "each phase");
   EXPECT_EQ(plan.stages(0).group(1).gather(), "once");
@@ -67,7 +75,7 @@ TEST(StagePassesTest, RefusesInOneLineWhatDoesNotFit) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"pass { name: 'bucket_gradient' }",
        "the Plan's stage lists pass 'bucket_gradient'; there are bucket_gradients, "
-       "prefetch_gathers, limit_gathers; did you mean 'bucket_gradients'?"},
+       "prefetch_gathers, limit_gathers, offload; did you mean 'bucket_gradients'?"},
       {"pass { name: 'fuse' }",
        "the Plan's stage lists pass 'fuse', which a part lists: parts { graph: \"train\" passes { "
        "name: \"fuse\" } }"},
@@ -91,6 +99,14 @@ TEST(StagePassesTest, RefusesInOneLineWhatDoesNotFit) {
        "the Plan's pass 'prefetch_gathers': distance: -1; it must be at least 1"},
       {"pass { name: 'limit_gathers' in_flight: -7 }",
        "the Plan's pass 'limit_gathers': in_flight: -7; it must be at least 1"},
+      {"pass { name: 'offload' tensors: 'parameters|moments' }",
+       "the Plan's pass 'offload': tensors: 'moments' is none of parameters, gradients, optimizer "
+       "state (with '|' between several)"},
+      {"pass { name: 'offload' tensors: 'gradient' }",
+       "the Plan's pass 'offload': tensors: 'gradient' is none of parameters, gradients, optimizer "
+       "state (with '|' between several); did you mean 'gradients'?"},
+      {"pass { name: 'offload' distance: -2 }",
+       "the Plan's pass 'offload': distance: -2; it must be at least 1"},
       {"parts { graph: 'train' passes { name: 'limit_gathers' } }",
        "the Plan's part for graph 'train' lists pass 'limit_gathers', which the stage lists: "
        "stages { pass { name: \"limit_gathers\" } }"},
@@ -103,6 +119,11 @@ TEST(StagePassesTest, RefusesInOneLineWhatDoesNotFit) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << passes;
     EXPECT_EQ(std::string(status.message()), message);
   }
+}
+
+TEST(StagePassesTest, OneProcessMayOffload) {
+  const absl::Status status = CheckPlanForm(ParsePlan("stages { pass { name: 'offload' } }"));
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 TEST(StagePassesTest, APassNeedsAMesh) {

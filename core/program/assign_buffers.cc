@@ -139,6 +139,7 @@ class Assignment {
     for (ProgramState& state : program_.states) {
       if (state.updated == state.input) continue;
       if (program_.values[state.updated].flat != kNone) continue;  // lies where it is kept
+      if (state.input != kNone && BufferOf(state.updated) == BufferOf(state.input)) continue;
       if (CanUpdateInPlace(state)) {
         claimed_.insert(state.updated);
         continue;
@@ -180,8 +181,11 @@ class Assignment {
   }
 
   Category CategoryOf(int32_t tensor) const {
-    return program_.values[tensor].gradient_of == kNone ? Category::kActivations
-                                                        : Category::kGradients;
+    const ProgramValue& value = program_.values[tensor];
+    if (value.gradient_of != kNone) return Category::kGradients;
+    if (value.role == Role::kParameter) return Category::kParameters;
+    if (value.role == Role::kOptimizerState) return Category::kOptimizerState;
+    return Category::kActivations;
   }
 
   void AssignStatesAndInputs() {

@@ -26,6 +26,7 @@
 #include "core/program/lower.h"
 #include "core/program/memory_plan.h"
 #include "core/program/passes/communication.h"
+#include "core/program/passes/offload.h"
 #include "core/program/passes/pass.h"
 #include "core/program/verify.h"
 #include "core/program/verify_order.h"
@@ -125,6 +126,9 @@ absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
     PassOptions options;
     for (const OptionValue& option : choice.options()) options[option.key()] = option.value();
     RETURN_IF_ERROR(pass->run(options, chooser, program));
+  }
+  if (passes.offload.has_value()) {
+    RETURN_IF_ERROR(OffloadToHost(*passes.offload, chooser, program));
   }
   RETURN_IF_ERROR(RunPluginPasses(passes, plugin_passes, program));
   RETURN_IF_ERROR(AssignBuffers(chooser, program));

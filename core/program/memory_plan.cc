@@ -31,6 +31,13 @@ absl::Status StateLayout::Add(const Program& program) {
                                                      " bytes in program '", program.name, "' and ",
                                                      entry.bytes, " in another"));
     }
+    const bool on_host = entry.address.space == MemorySpace::kOffloadHost;
+    if ((buffer.space == MemorySpace::kOffloadHost) != on_host) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("state '", buffer.path, "' lies in ", MemorySpaceName(buffer.space),
+                       " memory in program '", program.name, "' and in ",
+                       MemorySpaceName(entry.address.space), " memory in another"));
+    }
     if (buffer.space == MemorySpace::kShared) entry.address.space = MemorySpace::kShared;
   }
   bytes_ = SpaceBytes();
@@ -84,16 +91,22 @@ void PlanMemory(const StateLayout& states, Program& program) {
   AddReuseWaits(program);
 }
 
-MemoryReport ReportMemory(const Program& program) {
+MemoryReport ReportMemory(const Program& program, MemorySide side) {
+  const auto is_on_side = [side](MemorySpace space) {
+    return (space == MemorySpace::kOffloadHost) == (side == MemorySide::kHost);
+  };
   const int32_t count = static_cast<int32_t>(program.instructions.size());
   std::vector<int64_t> change(count + 3, 0);
   for (const Buffer& buffer : program.buffers) {
+    if (!is_on_side(buffer.space)) continue;
     const int64_t bytes = Align(buffer.bytes);
     change[buffer.first + 1] += bytes;
     change[buffer.last + 2] -= bytes;
   }
   MemoryReport report;
-  report.arena_bytes = program.arena_bytes();
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (is_on_side(space)) report.arena_bytes += program.arenas[space];
+  }
   int64_t live = 0;
   for (int32_t i = -1; i <= count; ++i) {
     live += change[i + 1];
@@ -103,7 +116,8 @@ MemoryReport ReportMemory(const Program& program) {
     }
   }
   for (const Buffer& buffer : program.buffers) {
-    if (buffer.first <= report.peak_instruction && report.peak_instruction <= buffer.last) {
+    if (is_on_side(buffer.space) && buffer.first <= report.peak_instruction &&
+        report.peak_instruction <= buffer.last) {
       report.bytes_at_peak[static_cast<size_t>(buffer.CategoryAt(report.peak_instruction))] +=
           Align(buffer.bytes);
     }

@@ -25,7 +25,8 @@ class StateLayout {
   explicit StateLayout(int64_t fence_bytes = 0) : fence_bytes_(fence_bytes) {}
 
   // Adds the states of `program` that are not known yet. Addresses may change until all Programs
-  // are added. InvalidArgument if a state is known with another size.
+  // are added. InvalidArgument if a state is known with another size, or is offloaded to the host
+  // in one Program and not in another.
   absl::Status Add(const Program& program);
   // The address of a state that was added.
   ArenaAddress AddressOf(const std::string& path) const;
@@ -51,14 +52,17 @@ class StateLayout {
 // a stream gets memory that another one has used, it waits for it.
 void PlanMemory(const StateLayout& states, Program& program);
 
-// The contents of a Program's arenas at the instruction with the most live bytes.
+// The memory that kernels reach, or what is offloaded to the host.
+enum class MemorySide : uint8_t { kDevice, kHost };
+
+// The contents of a Program's arenas on one side at the instruction with the most live bytes.
 struct MemoryReport {
   std::array<int64_t, 7> bytes_at_peak{};  // by Category; what is live at the peak instruction
   int32_t peak_instruction = 0;            // the one with the most live bytes
   int64_t live_bytes = 0;                  // live then, each buffer with its alignment
-  int64_t arena_bytes = 0;                 // planned, of all spaces
+  int64_t arena_bytes = 0;                 // planned
 };
-MemoryReport ReportMemory(const Program& program);
+MemoryReport ReportMemory(const Program& program, MemorySide side = MemorySide::kDevice);
 
 }  // namespace tessera
 

@@ -150,6 +150,16 @@ absl::Status CompareBytes(Engine& a, ArenaAddress a_address, Engine& b, ArenaAdd
   return absl::OkStatus();
 }
 
+// The elements of a state that the engine's rank holds, without padding. It has no address.
+TensorView HeldBy(const Engine& engine, const StateInfo& state) {
+  TensorView view = {nullptr, state.type.dtype, state.type.shape,
+                     RowMajorStrides(state.type.shape)};
+  if (!state.part.has_value() || state.flat.has_value()) return view;
+  const Mesh& mesh = engine.run().programs.front().mesh;
+  view.shape = state.part->At(mesh, mesh.CoordinatesOf(engine.options().rank.rank)).extent;
+  return view;
+}
+
 // A run of the one Program alone, so that its own peak is the arena's.
 CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
   CompiledRun alone;
@@ -189,8 +199,11 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
     auto source = std::find_if(a.states().begin(), a.states().end(),
                                [&](const StateInfo& s) { return s.path == state.path; });
     TESSERA_CHECK(source != a.states().end());
-    RETURN_IF_ERROR(CompareBytes(a, source->address, b, state.address, NumBytes(state.type),
-                                 absl::StrCat("state '", state.path, "'")));
+    RETURN_IF_ERROR(
+        ForEachRun(HeldBy(a, *source), [&](int64_t offset, int64_t /*position*/, int64_t bytes) {
+          return CompareBytes(a, source->address + offset, b, state.address + offset, bytes,
+                              absl::StrCat("state '", state.path, "'"));
+        }));
   }
   const Program& in_a = a.executor(program).program();
   const Program& in_b = b.executor(program).program();
@@ -198,7 +211,6 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
     const int32_t id = in_a.outputs[i].value;
     const ArenaAddress at_a = a.executor(program).binding().AddressOf(id);
     const ArenaAddress at_b = b.executor(program).binding().AddressOf(in_b.outputs[i].value);
-    // Padding may differ.
     RETURN_IF_ERROR(ForEachRun(
         a.executor(program).ViewOf(id), [&](int64_t offset, int64_t /*position*/, int64_t bytes) {
           return CompareBytes(a, at_a + offset, b, at_b + offset, bytes,
@@ -224,9 +236,9 @@ class PlannedEnds {
       const Shape& held = executor.binding().ShapeOf(static_cast<int32_t>(id));
       if (value.flat != kNone || held != value.type.shape) partly_used_.insert(value.buffer);
     }
-    // Collectives move the padding of other ranks' parts too.
+    // Collectives and copies move padding too, of this rank's part or of others'.
     for (const Instruction& instruction : program_.instructions) {
-      if (!program_.Communicates(instruction)) continue;
+      if (instruction.kind == InstructionKind::kKernel) continue;
       for (const int32_t input : instruction.inputs) {
         const ProgramValue& value = program_.value(input);
         if (value.part == kNone && !partly_used_.contains(value.buffer)) continue;

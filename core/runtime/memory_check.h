@@ -26,7 +26,7 @@ absl::Status RunFenced(Engine& engine, absl::string_view program, int64_t fence_
                        const SetInputs& set_inputs);
 
 // DataLoss, naming the first that differs, unless both hold the same bits in every state that is
-// kept and every output of `program`.
+// kept and every output of `program`. Padding may differ.
 absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program);
 
 // Runs a step of `program` as it is planned, in an arena of exactly the Program's size that holds a

@@ -91,5 +91,31 @@ TEST(ResumeRanksTest, AnyPlanGoesOnFromTheCheckpointOfAnyOther) {
   }
 }
 
+// Where state lies, on the device or on the host, is nothing that a checkpoint knows.
+TEST(ResumeRanksTest, ARunWithOffloadGoesOnWithoutItAndTheReverse) {
+  const auto plan = [](const std::string& name) {
+    return "--plan=" + fs::absolute("docs/plans/" + name + ".textproto").string();
+  };
+  const std::string plans[] = {plan("fully_sharded"), plan("offloaded")};
+  std::vector<std::string> unbroken;  // folders
+  for (const std::string& each : plans) {
+    unbroken.push_back(NewFolder());
+    const Result result = RunProgram(
+        GptProgram(),
+        Tiny({"--nproc=2", each, "--steps=10", "--save_every=6", "--out=" + unbroken.back()}));
+    ASSERT_EQ(result.code, 0) << result.err;
+  }
+  const std::vector<double> expected = LossesFrom(1, unbroken[0]);
+  EXPECT_EQ(LossesFrom(1, unbroken[1]), expected) << "other bits";
+  for (const int from : {0, 1}) {
+    const std::string folder = NewFolder() + "/run";
+    const Result result =
+        RunProgram(GptProgram(), {"--nproc=2", plans[1 - from], "--out=" + folder,
+                                  "--resume=" + unbroken[from] + "/checkpoints/step_00000006"});
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_EQ(LossesFrom(7, folder), LossesFrom(7, unbroken[0])) << "saved by " << plans[from];
+  }
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,291 @@
+// Device memory bounds the model that can be trained, and most of what it holds is not in use at
+// any one time. What is used seldom, as moments are, can wait in host memory. A copy may take
+// longer than the use, so it begins some uses earlier, on a stream of its own.
+#include "core/program/passes/offload.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/program/copy_instruction.h"
+#include "core/program/passes/offload_uses.h"
+#include "core/program/stream_names.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+using Period = OffloadUses::Period;
+
+// Another tensor with values that are of it what values of the first one are of that. They are
+// added when they are asked for.
+class Counterparts {
+ public:
+  Counterparts(Program* program, int32_t tensor, int32_t other, absl::string_view suffix)
+      : program_(*program), tensor_(tensor), other_(other), suffix_(suffix) {}
+
+  int32_t Of(int32_t id) {
+    if (id == tensor_) return other_;
+    const auto known = known_.find(id);
+    if (known != known_.end()) return known->second;
+    ProgramValue copy = program_.values[id];
+    if (copy.sliced_from != kNone) copy.sliced_from = Of(copy.sliced_from);
+    const ProgramValue& other = program_.values[other_];
+    absl::StrAppend(&copy.path, suffix_);
+    copy.buffer = other.buffer;
+    copy.offset += other.offset - program_.values[tensor_].offset;
+    copy.within = other_;
+    program_.values.push_back(std::move(copy));
+    return known_[id] = static_cast<int32_t>(program_.values.size()) - 1;
+  }
+
+ private:
+  Program& program_;
+  const int32_t tensor_, other_;
+  const std::string suffix_;
+  absl::flat_hash_map<int32_t, int32_t> known_;
+};
+
+constexpr char kStaged[] = ".staged", kOffloaded[] = ".offloaded";
+
+class Offloading {
+ public:
+  Offloading(const Offload& offload, KernelChooser& chooser, Program& program)
+      : distance_(offload.distance),
+        kernels_(&chooser, &program),
+        program_(program),
+        uses_(offload, program) {}
+
+  absl::Status Run() {
+    for (const Offloaded& tensor : uses_.tensors()) {
+      if (!tensor.is_state()) {
+        MoveGradient(tensor);
+      } else {
+        RETURN_IF_ERROR(MoveState(tensor));
+      }
+    }
+    for (size_t id = 0; id < program_.values.size(); ++id) {
+      const auto moved = updated_in_.find(program_.TensorOf(static_cast<int32_t>(id)));
+      if (moved != updated_in_.end()) program_.values[id].buffer = moved->second;
+    }
+    InsertCopies();
+    return absl::OkStatus();
+  }
+
+ private:
+  // An instruction that comes before instruction `position` of those that were there.
+  struct Insertion {
+    int32_t position;
+    Instruction instruction;
+  };
+
+  int32_t end() const { return static_cast<int32_t>(program_.instructions.size()); }
+  const std::string& PathOf(int32_t value) const { return program_.value(value).path; }
+  int32_t BufferOf(int32_t value) const { return program_.value(value).buffer; }
+
+  int32_t AddBuffer(std::string path, int64_t bytes, MemorySpace space) {
+    Buffer buffer;
+    buffer.path = std::move(path);
+    buffer.bytes = bytes;
+    buffer.space = space;
+    program_.buffers.push_back(std::move(buffer));
+    return static_cast<int32_t>(program_.buffers.size()) - 1;
+  }
+
+  // Adds a tensor like `like`, from the first byte of a buffer; kNone: of one of its own in
+  // `space`.
+  int32_t AddTensor(int32_t like, std::string path, int32_t buffer, MemorySpace space) {
+    ProgramValue tensor = program_.values[like];
+    if (buffer == kNone) buffer = AddBuffer(path, NumBytes(tensor.type), space);
+    tensor.path = std::move(path);
+    tensor.strides = RowMajorStrides(tensor.type.shape);
+    tensor.buffer = buffer;
+    tensor.offset = 0;
+    tensor.within = tensor.sliced_from = kNone;
+    tensor.packed = false;
+    program_.values.push_back(std::move(tensor));
+    return static_cast<int32_t>(program_.values.size()) - 1;
+  }
+
+  int32_t StreamOf(absl::string_view name) {
+    std::vector<std::string>& streams = program_.streams;
+    const auto found = std::find(streams.begin(), streams.end(), name);
+    const int32_t stream = static_cast<int32_t>(found - streams.begin());
+    if (found == streams.end()) streams.emplace_back(name.data(), name.size());
+    return stream;
+  }
+
+  void AddCopy(int32_t position, int32_t from, int32_t to, absl::string_view stream, Phase phase) {
+    Instruction copy;
+    copy.path = PathOf(to);
+    copy.kind = InstructionKind::kCopy;
+    copy.stream = StreamOf(stream);
+    copy.inputs = {from};
+    copy.outputs = {to};
+    copy.phase = phase;
+    copy.cost.bytes = 2.0 * static_cast<double>(NumBytes(program_.value(from).type));
+    insertions_.push_back({position, std::move(copy)});
+  }
+
+  bool Reads(const Instruction& instruction, int32_t tensor) const {
+    return std::any_of(instruction.inputs.begin(), instruction.inputs.end(),
+                       [&](int32_t id) { return program_.TensorOf(id) == tensor; });
+  }
+
+  // Copies `home`, which holds what `tensor` does, to the device, and has the instructions of a
+  // period read the copy, which is returned; kNone if none of them reads it. The copy comes before
+  // instruction `earliest` at the earliest.
+  int32_t Stage(const Offloaded& tensor, int32_t home, const Period& period, int32_t earliest) {
+    int32_t staged = kNone;
+    std::vector<Counterparts> counterparts;
+    for (size_t i = period.first; i <= period.last; ++i) {
+      Instruction& instruction = program_.instructions[uses_.PositionOf(tensor.uses[i])];
+      if (!Reads(instruction, tensor.tensor)) continue;
+      if (staged == kNone) {
+        staged = AddTensor(tensor.tensor, absl::StrCat(PathOf(tensor.tensor), kStaged), kNone,
+                           MemorySpace::kDevice);
+        const int32_t position = std::max(uses_.BeginOfCopyFor(tensor.uses[i]), earliest);
+        AddCopy(position, home, staged, kFromHostStream, instruction.phase);
+        counterparts.emplace_back(&program_, tensor.tensor, staged, kStaged);
+      }
+      for (int32_t& id : instruction.inputs) {
+        if (program_.TensorOf(id) == tensor.tensor) id = counterparts[0].Of(id);
+      }
+    }
+    return staged;
+  }
+
+  // Has the first stream wait, at the instruction at `position` or soon behind it, for the copy
+  // that makes `kept`: only then is the memory of what was copied known to be free.
+  void WaitFrom(int32_t position, int32_t kept) {
+    while (position < end() && program_.instructions[position].stream != 0) ++position;
+    if (position < end()) program_.instructions[position].after.push_back(kept);
+  }
+
+  absl::Status MoveState(const Offloaded& tensor) {
+    const bool is_read = tensor.tensor != kNone;
+    const int32_t original = BufferOf(is_read ? tensor.tensor : tensor.updated);
+    int32_t home = original;
+    if (!is_read) {
+      home = AddBuffer(program_.buffers[original].path, program_.buffers[original].bytes,
+                       MemorySpace::kOffloadHost);
+    }
+    program_.buffers[home].space = MemorySpace::kOffloadHost;
+    int32_t last_copy = 0;  // the position of the last copy to the device
+    int32_t staged = kNone;
+    if (is_read) {
+      for (const Period& period : uses_.PeriodsOf(tensor)) {
+        staged = Stage(tensor, tensor.tensor, period, /*earliest=*/0);
+        if (staged != kNone) last_copy = insertions_.back().position;
+      }
+    }
+    if (tensor.updated == kNone) return absl::OkStatus();
+    // A flat group is updated in place, in the last period.
+    if (is_read && BufferOf(tensor.updated) == home) {
+      updated_in_[tensor.updated] =
+          staged != kNone ? BufferOf(staged)
+                          : AddBuffer(PathOf(tensor.updated), program_.buffers[home].bytes,
+                                      MemorySpace::kDevice);
+    }
+    return CopyBack(tensor, home, last_copy);
+  }
+
+  // Copies the updated value of a state to its home, behind the copies to the device.
+  absl::Status CopyBack(const Offloaded& tensor, int32_t home, int32_t last_copy) {
+    const ProgramState& first = program_.states[tensor.states[0]];
+    const bool flat = program_.value(first.updated).flat != kNone;
+    if (flat) RETURN_IF_ERROR(CheckAllAreUpdated(tensor));
+    const bool written = tensor.last_write >= 0;
+    int32_t position = end();
+    if (written) position = std::max(uses_.PositionOf(tensor.last_write) + 1, last_copy);
+    int32_t source = flat ? tensor.updated : first.updated;
+    if (!CanBeCopied(program_.value(source))) {
+      source = AddTensor(source, absl::StrCat(first.path, ".kept"), kNone, MemorySpace::kDevice);
+      ASSIGN_OR_RETURN(Instruction copy,
+                       CopyInstruction(program_, kernels_, first.updated, source, Phase::kUpdate));
+      insertions_.push_back({position, std::move(copy)});
+    }
+    const int32_t kept = AddTensor(source, absl::StrCat(PathOf(source), kOffloaded), home,
+                                   MemorySpace::kOffloadHost);
+    AddCopy(position, source, kept, kToHostStream, Phase::kUpdate);
+    Counterparts counterparts(&program_, tensor.updated, kept, kOffloaded);
+    for (const int32_t i : tensor.states) {
+      ProgramState& state = program_.states[i];
+      state.updated = flat ? counterparts.Of(state.updated) : kept;
+    }
+    if (written) WaitFrom(uses_.Following(tensor.last_write, distance_ + 1), kept);
+    return absl::OkStatus();
+  }
+
+  // The members of a flat group are copied back as one array.
+  absl::Status CheckAllAreUpdated(const Offloaded& tensor) const {
+    const ProgramState& first = program_.states[tensor.states[0]];
+    const FlatGroup& group = *program_.flats[program_.value(first.updated).flat].group;
+    const auto updated =
+        std::count_if(tensor.states.begin(), tensor.states.end(), [&](int32_t state) {
+          return program_.states[state].updated != program_.states[state].input;
+        });
+    if (updated == group.num_members()) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat("pass 'offload': program '", program_.name, "' updates ", updated, " of the ",
+                     group.num_members(), " members of the group of ", first.path,
+                     "; a group that is offloaded needs all or none"));
+  }
+
+  void MoveGradient(const Offloaded& gradient) {
+    const std::vector<Period> periods = uses_.PeriodsOf(gradient);
+    if (periods.size() < 2) return;  // it is read at once, if at all
+    const int32_t tensor = gradient.tensor;
+    const int32_t writer = uses_.PositionOf(gradient.last_write);
+    const int32_t kept = AddTensor(tensor, absl::StrCat(PathOf(tensor), kOffloaded), kNone,
+                                   MemorySpace::kOffloadHost);
+    int32_t position = writer + 1;
+    if (program_.instructions[writer].stream != 0) {
+      // A thread that issues the copy waits for the collective: not before it has more to do.
+      const int32_t needed = uses_.BeginOfCopyFor(gradient.uses[periods[1].first]);
+      position =
+          std::max(position, std::min(uses_.Following(gradient.last_write, distance_), needed));
+    }
+    AddCopy(position, tensor, kept, kToHostStream, program_.instructions[writer].phase);
+    WaitFrom(std::max(position, uses_.Following(gradient.last_write, distance_ + 1)), kept);
+    for (size_t i = 1; i < periods.size(); ++i) Stage(gradient, kept, periods[i], position);
+    Counterparts counterparts(&program_, tensor, kept, kOffloaded);
+    for (NamedValue& output : program_.outputs) {
+      if (program_.TensorOf(output.value) == tensor) output.value = counterparts.Of(output.value);
+    }
+  }
+
+  void InsertCopies() {
+    std::stable_sort(
+        insertions_.begin(), insertions_.end(),
+        [](const Insertion& a, const Insertion& b) { return a.position < b.position; });
+    std::vector<Instruction> ordered;
+    ordered.reserve(program_.instructions.size() + insertions_.size());
+    auto next = insertions_.begin();
+    for (int32_t i = 0; i <= end(); ++i) {
+      for (; next != insertions_.end() && next->position == i; ++next) {
+        ordered.push_back(std::move(next->instruction));
+      }
+      if (i < end()) ordered.push_back(std::move(program_.instructions[i]));
+    }
+    program_.instructions = std::move(ordered);
+  }
+
+  const int32_t distance_;
+  KernelTable kernels_;
+  Program& program_;
+  const OffloadUses uses_;
+  absl::flat_hash_map<int32_t, int32_t> updated_in_;  // buffers on the device, by tensor
+  std::vector<Insertion> insertions_;
+};
+
+}  // namespace
+
+absl::Status OffloadToHost(const Offload& offload, KernelChooser& chooser, Program& program) {
+  return Offloading(offload, chooser, program).Run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// Offload: parameters, gradients and optimizer state lie in host memory and are copied to the
+// device while they are used.
+#ifndef TESSERA_CORE_PROGRAM_PASSES_OFFLOAD_H_
+#define TESSERA_CORE_PROGRAM_PASSES_OFFLOAD_H_
+
+#include "absl/status/status.h"
+#include "core/plan/stage_passes.h"
+#include "core/program/kernel_chooser.h"
+#include "core/program/program.h"
+
+namespace tessera {
+
+// Moves the tensors that `offload` selects to MemorySpace::kOffloadHost. Instructions work on
+// staged copies of them on the device:
+// - A state lies on the host from step to step. It is copied to the device before it is used, and
+//   its updated value is copied back into the same bytes.
+// - A gradient that is not read soon after it is complete is copied to the host, and back before it
+//   is read.
+//
+// An instruction that touches a selected tensor is a use, and a copy to the device begins
+// `distance` uses before the first use that reads it. It is dropped behind its last use, unless the
+// next copy of the same tensor would begin there. The first stream runs at most `distance` uses
+// ahead of the copies to the host, so that these hold a bounded part of the device's memory.
+//
+// Tensors of one element stay on the device, and so do gradients that a collective still reads.
+//
+// To be run on the order of instructions that is final, before buffers are assigned. Unimplemented
+// if a step updates only some members of a flat group.
+absl::Status OffloadToHost(const Offload& offload, KernelChooser& chooser, Program& program);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_PASSES_OFFLOAD_H_

@@ -1,0 +1,211 @@
+// Training with parameters, gradients and optimizer state in host memory gives the bits of training
+// without, in the memory that is planned for it.
+#include <algorithm>
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/kernels/cpu/backend.h"
+#include "core/plan/testing_completion.h"
+#include "core/program/compile.h"
+#include "core/train/programs.h"
+#include "gtest/gtest.h"
+#include "models/gpt/gpt.h"
+#include "strategies/conformance/rank_training.h"
+#include "tests/plans/small_runs.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kAll[] = "parameters|gradients|optimizer state";
+
+Plan Offloaded(Plan plan, const std::string& tensors, int distance = 1) {
+  Stage& stage = plan.stages_size() > 0 ? *plan.mutable_stages(0) : *plan.add_stages();
+  PassChoice& pass = *stage.add_pass();
+  pass.set_name("offload");
+  pass.set_tensors(tensors);
+  pass.set_distance(distance);
+  return plan;
+}
+
+Plan WithPart(Plan plan, int micro_batches, bool recompute) {
+  if (plan.stages_size() == 0) plan.add_stages();
+  PlanPart& part = *plan.mutable_stages(0)->add_parts();
+  part.set_graph("train");
+  part.set_micro_batches(micro_batches);
+  if (recompute) part.add_recompute("blocks.0");
+  return plan;
+}
+
+TrainingRun SmallRun(const GptSizes& sizes) {
+  TrainingRun run = SmallGpt(sizes);
+  run.steps = 4;
+  run.backend = [] { return MakeCpuBackend(1); };
+  run.check_memory = true;
+  return run;
+}
+
+// Trains with the Plan, and with tensors offloaded: bits are the same, and memory is used as
+// planned.
+void ExpectSameBits(const TrainingRun& run, const Plan& plan, int ranks,
+                    const std::vector<std::string>& tensors = {kAll}, int distance = 1) {
+  const auto expected = Train(run, plan, ranks);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  for (const std::string& each : tensors) {
+    SCOPED_TRACE(each + " on " + std::to_string(ranks));
+    const auto result = Train(run, Offloaded(plan, each, distance), ranks);
+    ASSERT_TRUE(result.ok()) << result.status();
+    const Difference difference = Compare(*expected, *result);
+    EXPECT_EQ(difference.relative, 0) << difference.where;
+  }
+}
+
+TEST(OffloadTest, OneProcess) {
+  const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
+  ExpectSameBits(run, Plan(), 1, {"parameters", "gradients", "optimizer state", kAll});
+  ExpectSameBits(run, WithPart(Plan(), 2, /*recompute=*/true), 1, {kAll, "gradients"});
+}
+
+TEST(OffloadTest, AnyDistance) {
+  const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
+  for (const int distance : {2, 3, 7, 1000}) {
+    ExpectSameBits(run, WithPart(Plan(), 2, /*recompute=*/false), 1, {kAll}, distance);
+    ExpectSameBits(run, ReadPlanFile(kFullySharded), 2, {kAll}, distance);
+  }
+}
+
+TEST(OffloadTest, DataParallel) {
+  const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
+  const Plan plan = ReadPlanFile(kDataParallel);
+  for (const int ranks : {2, 4}) {
+    ExpectSameBits(run, plan, ranks, {"parameters", "gradients", "optimizer state", kAll});
+    ExpectSameBits(run, WithPart(plan, 2, /*recompute=*/true), ranks);
+  }
+}
+
+TEST(OffloadTest, FullySharded) {
+  const TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
+  const Plan plan = ReadPlanFile(kFullySharded);
+  for (const int ranks : {2, 4}) {
+    ExpectSameBits(run, plan, ranks, {"parameters", "gradients", "optimizer state", kAll});
+    ExpectSameBits(run, WithPart(plan, 2, /*recompute=*/true), ranks);
+  }
+}
+
+// Parts are padded and uneven, and members of groups are split by other axes too.
+TEST(OffloadTest, OddSizesUnderAllPlans) {
+  TrainingRun run = SmallRun(OddSizes());
+  run.steps = 2;
+  for (const char* plan : kAllPlans) {
+    SCOPED_TRACE(plan);
+    ExpectSameBits(run, ReadPlanFile(plan), 4);
+  }
+}
+
+TEST(OffloadTest, Bf16) {
+  Plan plan = ReadPlanFile(kFullySharded);
+  plan.mutable_stages(0)->mutable_precision()->set_parameters("bf16");
+  ExpectSameBits(SmallRun({.clip_norm = 0.5, .optimizer = "adamw"}), plan, 2);
+}
+
+// A GPT of 6 blocks, of which one is a small part of all.
+CompiledRun Compiled(const Plan& plan, int ranks) {
+  GptConfig model;
+  model.set_layers(6);
+  model.set_heads(2);
+  model.set_channels(64);
+  model.set_vocabulary(61);
+  model.set_context(8);
+  RunConfig config;
+  config.set_batch(8);
+  config.set_sequence(6);
+  config.mutable_optimizer()->set_kind("adamw");
+  const auto created = CreateGpt(model);
+  EXPECT_TRUE(created.ok()) << created.status();
+  auto graphs = RecordRun(**created, config, RunParts::kAll);
+  EXPECT_TRUE(graphs.ok()) << graphs.status();
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  auto run = CompileRun(*std::move(graphs), plan, *backend, ranks);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return *std::move(run);
+}
+
+int64_t DeviceBytes(const CompiledRun& run) {
+  return run.arenas[MemorySpace::kDevice] + run.arenas[MemorySpace::kShared];
+}
+int64_t HostBytes(const CompiledRun& run) { return run.arenas[MemorySpace::kOffloadHost]; }
+
+int64_t LargestStateBytes(const CompiledRun& run) {
+  int64_t largest = 0;
+  for (const Buffer& buffer : run.FindProgram(kTrain)->buffers) {
+    if (buffer.state) largest = std::max(largest, buffer.bytes);
+  }
+  return largest;
+}
+
+TEST(OffloadTest, DeviceMemoryFallsByWhatIsOffloaded) {
+  for (const char* file : {kDataParallel, kFullySharded}) {
+    SCOPED_TRACE(file);
+    const Plan plan = ReadPlanFile(file);
+    const CompiledRun without = Compiled(plan, 2);
+    EXPECT_EQ(HostBytes(without), 0);
+    const CompiledRun optimizer = Compiled(Offloaded(plan, "optimizer state"), 2);
+    // Both moments of the parameters that are updated, of the ones before and of the ones behind.
+    const int64_t staged = 3 * 2 * LargestStateBytes(without);
+    EXPECT_LE(DeviceBytes(optimizer), DeviceBytes(without) - HostBytes(optimizer) + staged);
+    EXPECT_EQ(optimizer.state_bytes, without.state_bytes);
+
+    // All but the scalars lies on the host, and the gradients behind it.
+    const CompiledRun all = Compiled(Offloaded(plan, kAll), 2);
+    const int64_t parameters = HostBytes(optimizer) / 2;
+    EXPECT_EQ(HostBytes(all), 4 * parameters);
+    EXPECT_EQ(all.state_bytes, without.state_bytes);
+    EXPECT_LE(all.state_bytes - 3 * parameters, 64);
+    // Staged copies take less than a tenth of it.
+    EXPECT_LT(DeviceBytes(all), DeviceBytes(without) - 0.9 * all.state_bytes);
+    std::cout << DeviceBytes(without) << " bytes, with moments on the host "
+              << DeviceBytes(optimizer) << ", with all " << DeviceBytes(all) << "\n";
+  }
+}
+
+// Shares of gradients wait for those of later micro-batches.
+TEST(OffloadTest, GradientsOfMicroBatchesWaitOnTheHost) {
+  const Plan plan = WithPart(Plan(), 4, /*recompute=*/false);
+  const CompiledRun without = Compiled(plan, 1), with = Compiled(Offloaded(plan, "gradients"), 1);
+  std::cout << DeviceBytes(without) << " -> " << DeviceBytes(with) << " host " << HostBytes(with)
+            << "\n";
+  EXPECT_LT(DeviceBytes(with), DeviceBytes(without));
+}
+
+// The documented Plan is the fully sharded one with the pass.
+TEST(OffloadTest, TheDocumentedPlan) {
+  TrainingRun run = SmallRun({.clip_norm = 0.5, .optimizer = "adamw"});
+  const auto expected = Train(run, ReadPlanFile(kFullySharded), 2);
+  ASSERT_TRUE(expected.ok()) << expected.status();
+  const auto result = Train(run, ReadPlanFile(kOffloaded), 2);
+  ASSERT_TRUE(result.ok()) << result.status();
+  const Difference difference = Compare(*expected, *result);
+  EXPECT_EQ(difference.relative, 0) << difference.where;
+}
+
+// All Programs of a run find a state in the same place.
+TEST(OffloadTest, StatesLieWhereTheyAreInAllPrograms) {
+  const CompiledRun run = Compiled(Offloaded(ReadPlanFile(kFullySharded), kAll), 2);
+  ASSERT_GT(run.programs.size(), 2u);
+  std::map<std::string, ArenaAddress> addresses;
+  for (const Program& program : run.programs) {
+    for (const Buffer& buffer : program.buffers) {
+      if (!buffer.state) continue;
+      const ArenaAddress address = {buffer.space, buffer.offset};
+      const auto [known, added] = addresses.try_emplace(buffer.path, address);
+      EXPECT_EQ(known->second, address) << program.name << ": " << buffer.path;
+      EXPECT_EQ(address.space == MemorySpace::kOffloadHost, buffer.bytes > 8) << buffer.path;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
