@@ -52,6 +52,7 @@ absl::Status CheckCluster(const Cluster& cluster) {
   RETURN_IF_ERROR(CheckRate(cluster.bf16_flops_per_second(), "bf16_flops_per_second", false));
   RETURN_IF_ERROR(CheckRate(cluster.f16_flops_per_second(), "f16_flops_per_second", false));
   RETURN_IF_ERROR(CheckRate(cluster.memory_bytes_per_second(), "memory_bytes_per_second", true));
+  RETURN_IF_ERROR(CheckRate(cluster.host_bytes_per_second(), "host_bytes_per_second", false));
   RETURN_IF_ERROR(CheckRate(static_cast<double>(cluster.memory_bytes()), "memory_bytes", false));
   RETURN_IF_ERROR(CheckRate(cluster.seconds_per_instruction(), "seconds_per_instruction", false));
   RETURN_IF_ERROR(CheckRate(cluster.ranks_per_host(), "ranks_per_host", false));

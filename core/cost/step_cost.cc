@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/algorithm/container.h"
@@ -18,10 +19,46 @@ namespace {
 using Operation = CollectiveOperation;
 
 // The categories of an instruction's time, in the order in which they are listed.
-constexpr std::array<const char*, 4> kTimes = {"forward", "backward", "update", "recomputation"};
+constexpr std::array<const char*, 5> kTimes = {"forward", "backward", "update", "recomputation",
+                                               "host copies"};
 
-size_t TimeOf(const Instruction& instruction) {
+// The space that an instruction copies to, between the device and offload memory.
+std::optional<MemorySpace> HostCopyTo(const Program& program, const Instruction& instruction) {
+  if (instruction.kind != InstructionKind::kCopy) return std::nullopt;
+  const auto space = [&](int32_t id) { return program.buffers[program.value(id).buffer].space; };
+  const MemorySpace from = space(instruction.inputs[0]), to = space(instruction.outputs[0]);
+  const bool between = (from == MemorySpace::kOffloadHost) != (to == MemorySpace::kOffloadHost);
+  return between ? std::make_optional(to) : std::nullopt;
+}
+
+size_t TimeOf(const Program& program, const Instruction& instruction) {
+  if (HostCopyTo(program, instruction).has_value()) return 4;
   return instruction.recomputed ? 3 : static_cast<size_t>(instruction.phase);
+}
+
+int64_t CopiedBytes(const Program& program, const Instruction& instruction) {
+  return NumBytes(program.value(instruction.inputs[0]).type);
+}
+
+// Adds the calls and bytes of copies between the device and the host.
+void AddHostCopies(const Program& program, StepCost* cost) {
+  for (const bool to_host : {false, true}) {
+    StepCost::HostCopies copies;
+    copies.set_to_host(to_host);
+    for (const Instruction& instruction : program.instructions) {
+      const std::optional<MemorySpace> to = HostCopyTo(program, instruction);
+      if (!to.has_value() || (*to == MemorySpace::kOffloadHost) != to_host) continue;
+      copies.set_calls(copies.calls() + 1);
+      copies.set_bytes(copies.bytes() + CopiedBytes(program, instruction));
+    }
+    if (copies.calls() > 0) *cost->add_host_copies() = copies;
+  }
+}
+
+double HostCopySeconds(int64_t bytes, const Cluster& cluster) {
+  const double rate = cluster.host_bytes_per_second() > 0 ? cluster.host_bytes_per_second()
+                                                          : cluster.memory_bytes_per_second();
+  return static_cast<double>(bytes) / rate + cluster.seconds_per_instruction();
 }
 
 // Operations with a rank at each end, which TrafficOf does not have.
@@ -124,14 +161,17 @@ std::vector<double> AddCollectives(const Program& program, const ClusterPrices& 
 }
 
 void AddMemory(const Program& program, StepCost* cost) {
-  const MemoryReport report = ReportMemory(program);
-  cost->set_peak_bytes(report.arena_bytes);
-  for (const Category category : kAllCategories) {
-    const int64_t bytes = report.bytes_at_peak[static_cast<size_t>(category)];
-    if (bytes == 0) continue;
-    StepCost::Memory& memory = *cost->add_memory();
-    memory.set_category(std::string(CategoryName(category)));
-    memory.set_bytes(bytes);
+  cost->set_peak_bytes(program.arena_bytes());
+  for (const MemorySide side : {MemorySide::kDevice, MemorySide::kHost}) {
+    const MemoryReport report = ReportMemory(program, side);
+    for (const Category category : kAllCategories) {
+      const int64_t bytes = report.bytes_at_peak[static_cast<size_t>(category)];
+      if (bytes == 0) continue;
+      StepCost::Memory& memory = *cost->add_memory();
+      memory.set_category(std::string(CategoryName(category)));
+      memory.set_bytes(bytes);
+      memory.set_on_host(side == MemorySide::kHost);
+    }
   }
 }
 
@@ -148,7 +188,7 @@ void AddTimes(const Program& program, absl::Span<const TimeSpan> times, StepCost
   for (size_t i = 0; i < times.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     if (!program.Communicates(instruction)) {
-      seconds[TimeOf(instruction)] += times[i].seconds();
+      seconds[TimeOf(program, instruction)] += times[i].seconds();
       continue;
     }
     const CollectiveRequest& request = program.collectives[instruction.collective];
@@ -191,14 +231,16 @@ size_t FindCollective(CollectiveOperation operation, absl::Span<const std::strin
 StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job) {
   StepCost cost;
   AddMemory(program, &cost);
+  AddHostCopies(program, &cost);
   const ClusterPrices prices(cluster, program.mesh, job);
   const std::vector<double> collectives = AddCollectives(program, prices, &cost);
   std::vector<double> seconds;
   seconds.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
     seconds.push_back(
-        program.Communicates(instruction)
-            ? collectives[instruction.collective]
+        program.Communicates(instruction) ? collectives[instruction.collective]
+        : HostCopyTo(program, instruction).has_value()
+            ? HostCopySeconds(CopiedBytes(program, instruction), cluster)
             : ComputationSeconds(instruction.cost, OperandDType(program, instruction), cluster));
   }
   AddTimes(program, SimulateStep(program, seconds), &cost);

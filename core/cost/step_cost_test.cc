@@ -186,6 +186,43 @@ TEST(StepCostTest, MemoryIsThePlanners) {
   EXPECT_EQ(cost.memory(1).bytes(), 64);
 }
 
+TEST(StepCostTest, CopiesToAndFromTheHost) {
+  Steps steps{Mesh()};
+  steps.Compute({.bytes = 100}, Phase::kForward);
+  Program& program = steps.program();
+  program.buffers.resize(2);
+  program.buffers[1].space = MemorySpace::kOffloadHost;
+  program.buffers[1].bytes = 640;
+  program.buffers[1].category = Category::kOptimizerState;
+  for (const int32_t buffer : {0, 1}) {
+    ProgramValue& value = program.values.emplace_back();
+    value.type = {DType::kF32, {10}};
+    value.buffer = buffer;
+  }
+  for (const auto& [from, to] : {std::pair(1, 0), std::pair(0, 1), std::pair(1, 0)}) {
+    Instruction& copy = program.instructions.emplace_back();
+    copy.kind = InstructionKind::kCopy;
+    copy.inputs = {from};
+    copy.outputs = {to};
+  }
+  Cluster cluster = SlowCluster();
+  cluster.set_host_bytes_per_second(20);
+  const StepCost cost = EstimateStep(program, cluster);
+  ASSERT_EQ(cost.host_copies_size(), 2);
+  EXPECT_FALSE(cost.host_copies(0).to_host());
+  EXPECT_EQ(cost.host_copies(0).calls(), 2);
+  EXPECT_EQ(cost.host_copies(0).bytes(), 80);
+  EXPECT_TRUE(cost.host_copies(1).to_host());
+  EXPECT_EQ(cost.host_copies(1).calls(), 1);
+  EXPECT_EQ(cost.host_copies(1).bytes(), 40);
+  ASSERT_EQ(cost.times_size(), 2);
+  EXPECT_EQ(cost.times(1).category(), "host copies");
+  EXPECT_DOUBLE_EQ(cost.times(1).seconds(), 6);
+  ASSERT_EQ(cost.memory_size(), 1);
+  EXPECT_TRUE(cost.memory(0).on_host());
+  EXPECT_EQ(cost.memory(0).bytes(), 640);
+}
+
 TEST(StepCostTest, CostOfMeasuredTimes) {
   Steps steps(*Mesh::Create({{"data", 2}}));
   steps.Compute({}, Phase::kForward)

@@ -100,11 +100,12 @@ void AppendPhases(const Program& program, const StepTimes& times, const TracedRa
   }
 }
 
-// Returns the bytes of live buffers during each instruction.
+// Returns the bytes of live buffers on the device during each instruction.
 std::vector<int64_t> LiveBytes(const Program& program) {
   const int64_t instructions = static_cast<int64_t>(program.instructions.size());
   std::vector<int64_t> change(instructions + 1, 0);
   for (const Buffer& buffer : program.buffers) {
+    if (buffer.space == MemorySpace::kOffloadHost) continue;
     const int64_t first = std::max<int64_t>(buffer.first, 0);
     const int64_t behind = std::min<int64_t>(int64_t{buffer.last} + 1, instructions);
     if (first >= behind) continue;

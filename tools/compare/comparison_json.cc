@@ -32,7 +32,11 @@ Json EstimateJson(const StepCost& cost, int64_t tokens) {
   json["exposed_seconds"] = cost.exposed_seconds();
   json["peak_bytes"] = cost.peak_bytes();
   for (const StepCost::Memory& memory : cost.memory()) {
-    json["memory"][memory.category()] = memory.bytes();
+    json[memory.on_host() ? "host_memory" : "memory"][memory.category()] = memory.bytes();
+  }
+  for (const StepCost::HostCopies& copies : cost.host_copies()) {
+    json[copies.to_host() ? "copies_to_host" : "copies_from_host"] = {{"calls", copies.calls()},
+                                                                      {"bytes", copies.bytes()}};
   }
   json["collectives"] = CollectivesJson(cost, /*with_times=*/true);
   return json;

@@ -135,14 +135,16 @@ double SecondsOf(const StepCost& cost, absl::string_view category) {
 }  // namespace
 
 std::string PlanTable(const Plan& plan, const Program& train) {
-  Buffers gathers, reductions, others;
+  Buffers gathers, reductions, others, from_host, to_host;
   for (const Instruction& instruction : train.instructions) {
+    const std::string& on = train.streams[instruction.stream];
+    if (on == kFromHostStream || on == kToHostStream) {
+      (on == kToHostStream ? to_host : from_host)
+          .Add(NumBytes(train.value(instruction.inputs[0]).type));
+    }
     if (!train.Communicates(instruction)) continue;
     const CollectiveRequest& request = train.collectives[instruction.collective];
-    const std::string& stream = train.streams[instruction.stream];
-    Buffers& kind = stream == kParameterStream  ? gathers
-                    : stream == kGradientStream ? reductions
-                                                : others;
+    Buffers& kind = on == kParameterStream ? gathers : on == kGradientStream ? reductions : others;
     kind.Add(request.elements * SizeOf(request.dtype));
   }
   std::string table =
@@ -151,6 +153,8 @@ std::string PlanTable(const Plan& plan, const Program& train) {
   if (gathers.count > 0) table += Row("gathers of parameters", gathers.Cells());
   if (reductions.count > 0) table += Row("reductions of gradients", reductions.Cells());
   if (others.count > 0) table += Row("other collectives", others.Cells());
+  if (from_host.count > 0) table += Row("copies from the host", from_host.Cells());
+  if (to_host.count > 0) table += Row("copies to the host", to_host.Cells());
   return table;
 }
 

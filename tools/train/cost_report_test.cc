@@ -18,11 +18,12 @@ namespace tessera {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // Two layers of one shape, whose parameters are gathered one by one, and a head that every rank
 // has.
-CompiledRun Compiled(const Backend& backend, const std::string& gather) {
+CompiledRun Compiled(const Backend& backend, const std::string& gather, bool offload = false) {
   Graph graph("train");
   Tensor y = graph.Input("x", {DType::kF32, {4, 8}});
   for (const char* layer : {"blocks.0.w", "blocks.1.w"}) {
@@ -41,6 +42,7 @@ CompiledRun Compiled(const Backend& backend, const std::string& gather) {
   group.set_each(true);
   group.set_layout("data: flat");
   group.set_gather(gather);
+  if (offload) stage.add_pass()->set_name("offload");
   auto run = CompileRun({graph}, plan, backend, 2);
   EXPECT_TRUE(run.ok()) << run.status();
   return *std::move(run);
@@ -71,6 +73,15 @@ TEST(CostReportTest, ThePlan) {
                                "   8 B\n"));
   const CompiledRun once = Compiled(*backend, "once");
   EXPECT_THAT(PlanTable(once.plan, once.programs[0]), HasSubstr("KiB  gathered once\n"));
+}
+
+TEST(CostReportTest, CopiesToAndFromTheHost) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const CompiledRun run = Compiled(*backend, "", /*offload=*/true);
+  const std::string table = PlanTable(run.plan, run.programs[0]);
+  EXPECT_THAT(table, HasSubstr("\ncopies from the host                       3       256 B       "
+                               "576 B\n"));
+  EXPECT_THAT(table, Not(HasSubstr("copies to the host")));
 }
 
 TEST(CostReportTest, TheEstimate) {

@@ -44,6 +44,30 @@ std::string TrainWork(const CompiledRun& run, int ranks) {
   return absl::StrCat(text, "\n");
 }
 
+// Returns the rows of the memory that each Program plans on one side.
+std::string MemoryRows(const CompiledRun& run, MemorySide side) {
+  std::vector<std::string> fullest, planned;
+  std::vector<MemoryReport> reports;
+  for (const Program& program : run.programs) {
+    reports.push_back(ReportMemory(program, side));
+    fullest.push_back(FormatBytes(reports.back().live_bytes));
+    planned.push_back(FormatBytes(reports.back().arena_bytes));
+  }
+  std::string table;
+  for (Category category : kAllCategories) {
+    std::vector<std::string> cells;
+    bool any = false;
+    for (const MemoryReport& report : reports) {
+      const int64_t bytes = report.bytes_at_peak[static_cast<size_t>(category)];
+      cells.push_back(bytes == 0 ? "-" : FormatBytes(bytes));
+      any = any || bytes != 0;
+    }
+    if (any) table += Row(CategoryName(category), cells);
+  }
+  table += Row("live at the peak", fullest);
+  return table + Row("planned", planned);
+}
+
 }  // namespace
 
 int64_t ParameterCount(const CompiledRun& run) {
@@ -72,30 +96,19 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
 }
 
 std::string MemoryTable(const CompiledRun& run, int ranks) {
-  std::vector<std::string> names, fullest, planned;
-  std::vector<MemoryReport> reports;
-  for (const Program& program : run.programs) {
-    names.push_back(program.name);
-    reports.push_back(ReportMemory(program));
-    fullest.push_back(FormatBytes(reports.back().live_bytes));
-    planned.push_back(FormatBytes(reports.back().arena_bytes));
+  std::vector<std::string> names;
+  for (const Program& program : run.programs) names.push_back(program.name);
+  const int64_t offloaded = run.arenas[MemorySpace::kOffloadHost];
+  std::string table = Row(offloaded > 0 ? "device memory" : "memory", names);
+  table += MemoryRows(run, MemorySide::kDevice);
+  std::string on_host;
+  if (offloaded > 0) {
+    table += Row("host memory", names) + MemoryRows(run, MemorySide::kHost);
+    on_host = absl::StrCat(", ", FormatBytes(offloaded), " of it offloaded to the host");
   }
-  std::string table = Row("memory", names);
-  for (Category category : kAllCategories) {
-    std::vector<std::string> cells;
-    bool any = false;
-    for (const MemoryReport& report : reports) {
-      const int64_t bytes = report.bytes_at_peak[static_cast<size_t>(category)];
-      cells.push_back(bytes == 0 ? "-" : FormatBytes(bytes));
-      any = any || bytes != 0;
-    }
-    if (any) table += Row(CategoryName(category), cells);
-  }
-  table += Row("live at the peak", fullest);
-  table += Row("planned", planned);
-  absl::StrAppendFormat(&table, "peak %s (%d bytes)%s, of which %s is kept from step to step\n",
+  absl::StrAppendFormat(&table, "peak %s (%d bytes)%s%s, of which %s is kept from step to step\n",
                         FormatBytes(run.arena_bytes()), run.arena_bytes(),
-                        ranks > 1 ? absl::StrCat(" on each of ", ranks, " ranks") : "",
+                        ranks > 1 ? absl::StrCat(" on each of ", ranks, " ranks") : "", on_host,
                         FormatBytes(run.state_bytes));
   return table;
 }

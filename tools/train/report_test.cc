@@ -23,14 +23,14 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 // A step that reads a parameter and an input, and leaves a moment.
-CompiledRun Compiled(const Backend& backend) {
+CompiledRun Compiled(const Backend& backend, const Plan& plan = Plan()) {
   Graph graph(kTrain);
   const Tensor w = graph.Parameter("w", {16, 8}, Initializer::Constant(0));
   const Tensor x = graph.Input("x", {DType::kF32, {32, 8}});
   const Tensor moment = graph.DeclareState("w.m", {DType::kF32, {32, 16}}, Role::kOptimizerState,
                                            Initializer::Constant(0));
   graph.SetState("w.m", Add(moment, Exp(MatMul(x, w, false, true))));
-  auto run = CompileRun({graph}, Plan(), backend);
+  auto run = CompileRun({graph}, plan, backend);
   EXPECT_TRUE(run.ok()) << run.status();
   return *std::move(run);
 }
@@ -67,6 +67,22 @@ TEST(ReportTest, MemoryByCategory) {
   std::vector<std::string> rows = absl::StrSplit(table, '\n');
   ASSERT_GE(rows.size(), 4);
   for (size_t i = 1; i + 2 < rows.size(); ++i) EXPECT_EQ(rows[i].size(), rows[0].size()) << rows[i];
+}
+
+TEST(ReportTest, MemoryOfDeviceAndHost) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  Plan plan;
+  PassChoice& pass = *plan.add_stages()->add_pass();
+  pass.set_name("offload");
+  pass.set_tensors("optimizer state");
+  const std::string table = MemoryTable(Compiled(*backend, plan), /*ranks=*/1);
+  EXPECT_THAT(table, StartsWith("device memory "));
+  const size_t host = table.find("\nhost memory ");
+  ASSERT_NE(host, std::string::npos) << table;
+  EXPECT_THAT(table.substr(0, host), HasSubstr("\nparameters            1.00 KiB\n"));
+  EXPECT_THAT(table.substr(host), AllOf(HasSubstr("\noptimizer state       4.00 KiB\n"),
+                                        HasSubstr("\nplanned               4.00 KiB\n"),
+                                        HasSubstr(", 4.00 KiB of it offloaded to the host, of")));
 }
 
 TEST(ReportTest, APlanSaysWhetherItFits) {
