@@ -22,7 +22,7 @@ round 5 0.25 >>results
 "$ranks" --rounds=0 --no_memory --results=results >table
 cat table
 tr -s ' ' <table >cells
-grep -qF "left out as too busy: 1 of 4 rounds" cells
+grep -qF "left out as too busy (--busy): 1 of 4 rounds" cells
 grep -qF "a processor, of whose cores other programs used 0.1 to 0.1; PyTorch 2;" cells
 grep -qF "medians of rounds: 3 at 1x64" cells
 grep -qF "1x64 ddp 110.0 100.0 1.100 <= 1.2 50.0 80% 110.0 80% ddp 220 2.00 >= 1.5 200.0 0.50" cells
