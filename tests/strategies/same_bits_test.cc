@@ -1,9 +1,15 @@
-// ddp and every mode of fsdp give the same bits as each other: they reduce in one order.
+// ddp and every mode of fsdp give the same bits as each other, because they reduce in one order,
+// and train as one process does.
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "core/cost/cluster.h"
 #include "core/kernels/cpu/backend.h"
+#include "core/kernels/reference/backend.h"
+#include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "strategies/conformance/small_models.h"
 #include "strategies/host/option_values.h"
@@ -14,10 +20,16 @@ namespace {
 
 struct Mode {
   std::string strategy;
-  std::string option;
+  std::string options;
+  // Of accumulation; gradients are communicated once.
+  int micro_batches = 1;
 };
 
-TrainingResult TrainBy(const TrainingRun& run, const Mode& mode, int ranks) {
+std::string Describe(const Mode& mode, int ranks) {
+  return absl::StrCat(mode.strategy, " ", mode.options, " on ", ranks, " ranks");
+}
+
+Plan PlanOf(const TrainingRun& run, const Mode& mode, int ranks) {
   const auto plugin = Plugin::Load("strategies/" + mode.strategy + "/" + mode.strategy + ".so");
   EXPECT_TRUE(plugin.ok()) << plugin.status();
   const std::unique_ptr<Backend> backend = run.backend();
@@ -26,37 +38,79 @@ TrainingResult TrainBy(const TrainingRun& run, const Mode& mode, int ranks) {
       run.graphs, PlanningFor{backend.get(), ranks, cluster, SiteOnCluster(cluster, ranks)});
   strategy::PlanRequest request;
   request.set_ranks(ranks);
-  std::vector<std::string> settings;
-  if (!mode.option.empty()) settings.push_back(mode.option);
+  request.set_micro_batches(mode.micro_batches);
+  const std::vector<std::string> settings = absl::StrSplit(mode.options, ',', absl::SkipEmpty());
   const auto values = ReadOptions(*plugin, settings);
   EXPECT_TRUE(values.ok()) << values.status();
   SetOptions(*values, request);
   const auto made = PlanWith(*plugin, request, context, {});
   EXPECT_TRUE(made.ok()) << made.status();
-  auto result = Train(run, made->plan, ranks);
-  EXPECT_TRUE(result.ok()) << result.status();
+  if (!made.ok()) return Plan();
+  Plan plan = made->plan;
+  PlanPart& part = *plan.mutable_stages(0)->add_parts();
+  part.set_graph(kTrain);
+  part.set_micro_batches(mode.micro_batches);
+  return plan;
+}
+
+TrainingResult TrainBy(const TrainingRun& run, const Mode& mode, int ranks) {
+  auto result = Train(run, PlanOf(run, mode, ranks), ranks);
+  EXPECT_TRUE(result.ok()) << Describe(mode, ranks) << ": " << result.status();
   return result.ok() ? *std::move(result) : TrainingResult();
 }
 
+// Losses, states and, if `gradients`, gradients. The norm of all gradients is summed in another
+// order.
+void ExpectSameBits(const TrainingResult& result, const TrainingResult& expected, const Mode& mode,
+                    int ranks, bool gradients = true) {
+  EXPECT_TRUE(result.states == expected.states) << Describe(mode, ranks);
+  ASSERT_EQ(result.outputs.size(), expected.outputs.size());
+  for (size_t step = 0; step < expected.outputs.size(); ++step) {
+    for (const auto& [path, values] : expected.outputs[step]) {
+      if (path == "grad_norm" || (!gradients && path != "loss")) continue;
+      const auto found = result.outputs[step].find(path);
+      ASSERT_NE(found, result.outputs[step].end()) << path;
+      EXPECT_TRUE(found->second == values)
+          << path << " of step " << step << ", " << Describe(mode, ranks);
+    }
+  }
+}
+
+// Those that leave the precision as it is.
 const std::vector<Mode>& Modes() {
   static const auto* const modes = new std::vector<Mode>{
       {"ddp", ""},
       {"ddp", "bucket_mb=0"},
+      {"ddp", "bucket_mb=0.002,first_bucket_mb=0.001"},
       {"fsdp", ""},
       {"fsdp", "reshard=no"},
       {"fsdp", "reshard_root=yes"},
       {"fsdp", "shard=gradients"},
       {"fsdp", "shard=none"},
-      {"fsdp", "prefetch=3"},
-      {"fsdp", "in_flight=0"},
+      {"fsdp", "units=size,unit_mb=0.002"},
+      {"fsdp", "units=pattern,pattern=blocks.*.mlp|blocks.*.attn"},
+      {"fsdp", "prefetch=0"},
+      {"fsdp", "prefetch=3,in_flight=0"},
+      {"fsdp", "prefetch=3,in_flight=1"},
   };
   return *modes;
 }
 
-TrainingRun OddRun(int batch) {
+// Replicas of so many ranks, which are consecutive.
+const std::vector<Mode>& HybridModes() {
+  static const auto* const modes = new std::vector<Mode>{
+      {"fsdp", "replicas=2"},
+      {"fsdp", "replicas=4"},
+      {"fsdp", "replicas=2,reshard=no"},
+      {"fsdp", "replicas=2,shard=gradients,units=size,unit_mb=0.002"},
+  };
+  return *modes;
+}
+
+TrainingRun OddRun(int batch, double clip_norm = 0) {
   GptSizes sizes = OddSizes();
   sizes.batch = batch;
-  sizes.clip_norm = 0;  // a norm is summed in another order
+  sizes.clip_norm = clip_norm;
   TrainingRun run = SmallGpt(sizes);
   run.steps = 4;
   run.backend = [] { return MakeCpuBackend(1); };
@@ -69,20 +123,73 @@ TEST(SameBitsTest, OfAllModes) {
     const TrainingResult first = TrainBy(run, Modes()[0], ranks);
     ASSERT_GT(first.states.size(), 4u);
     for (const Mode& mode : Modes()) {
-      EXPECT_EQ(TrainBy(run, mode, ranks).states, first.states)
-          << mode.strategy << " " << mode.option << " on " << ranks << " ranks";
+      ExpectSameBits(TrainBy(run, mode, ranks), first, mode, ranks);
     }
   }
 }
 
-// Where replicas and ranks are powers of two, and each rank has the same rows.
+TEST(SameBitsTest, OfProcessesOverSharedMemoryAndTcp) {
+  const TrainingRun run = OddRun(/*batch=*/5);
+  const TrainingResult first = TrainBy(run, Modes()[0], 2);
+  for (const Mode& mode : Modes()) {
+    const TrainingResult on_threads = TrainBy(run, mode, 2);
+    ExpectSameBits(on_threads, first, mode, 2);
+    for (const char* backend : {"shm", "tcp"}) {
+      const absl::Status same = TrainOnProcesses(run, PlanOf(run, mode, 2), 2, backend, on_threads);
+      EXPECT_TRUE(same.ok()) << Describe(mode, 2) << " over " << backend << ": " << same;
+    }
+  }
+}
+
+// Where replicas and ranks are powers of two, and each rank has the same rows. The gradients that
+// updates read are reduced within a replica first; those that the kit puts out are reduced once
+// more, along the axes in the order that costs least.
 TEST(SameBitsTest, OfHybridSharding) {
   const TrainingRun run = OddRun(/*batch=*/8);
   for (const int ranks : {4, 8}) {
     const TrainingResult first = TrainBy(run, {"ddp", ""}, ranks);
-    for (const char* option : {"replicas=2", "replicas=4"}) {
-      EXPECT_EQ(TrainBy(run, {"fsdp", option}, ranks).states, first.states)
-          << option << " on " << ranks << " ranks";
+    for (const Mode& mode : HybridModes()) {
+      ExpectSameBits(TrainBy(run, mode, ranks), first, mode, ranks, /*gradients=*/false);
+    }
+  }
+}
+
+TEST(SameBitsTest, OfAccumulation) {
+  const TrainingRun run = OddRun(/*batch=*/8);
+  for (const int ranks : {2, 4}) {
+    const TrainingResult first = TrainBy(run, {"ddp", "", 2}, ranks);
+    for (Mode mode : Modes()) {
+      mode.micro_batches = 2;
+      ExpectSameBits(TrainBy(run, mode, ranks), first, mode, ranks);
+    }
+  }
+}
+
+// A norm of shards is summed in another order than one of all elements.
+TEST(SameBitsTest, ClippingIsTheSameButForTheOrderOfItsSum) {
+  const TrainingRun run = OddRun(/*batch=*/8, /*clip_norm=*/0.5);
+  for (const int ranks : {2, 3, 4, 8}) {
+    const TrainingResult first = TrainBy(run, Modes()[0], ranks);
+    std::vector<Mode> modes = Modes();
+    if (ranks >= 4) modes.insert(modes.end(), HybridModes().begin(), HybridModes().end());
+    for (const Mode& mode : modes) {
+      const Difference difference = Compare(first, TrainBy(run, mode, ranks));
+      EXPECT_LE(difference.relative, 1e-6) << difference.where << ", " << Describe(mode, ranks);
+    }
+  }
+}
+
+TEST(SameBitsTest, TwentyStepsAreThoseOfOneProcess) {
+  TrainingRun run = OddRun(/*batch=*/5);
+  run.steps = 20;
+  for (const bool reference : {false, true}) {
+    if (reference) run.backend = [] { return MakeReferenceBackend(); };
+    const auto alone = Train(run, Plan(), 1);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    for (const Mode& mode : Modes()) {
+      const Difference difference = Compare(*alone, TrainBy(run, mode, 2));
+      EXPECT_LE(difference.relative, reference ? 1e-10 : 1e-5)
+          << difference.where << ", " << Describe(mode, 2);
     }
   }
 }
