@@ -70,7 +70,8 @@ struct Redistribution {
 // are partial along axes where an end is. So the price of a value's own layout is 0, a way through
 // a third layout of this kind is never cheaper, and the bits of a value that is not partial only
 // move. (Without the last rule a reduce-scatter of zeros would move data, since S -> P is free.) Of
-// paths of one price, one with the fewest steps is found, always the same one.
+// paths of one price, one with the fewest steps is found, and of those one that sums along inner
+// axes before outer ones; always the same one.
 //
 // Thread safety: any number of threads may call Find.
 class RedistributionFinder {

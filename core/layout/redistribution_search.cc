@@ -55,9 +55,13 @@ class Search {
   struct Distance {
     double seconds = 0;
     int steps = 0;
+    // Sums along an axis before those along one within it. Consecutive ranks come first, as in a
+    // reduction over all axes, so that both give the same bits.
+    int outer_first = 0;
 
     friend bool operator<(const Distance& a, const Distance& b) {
-      return std::tie(a.seconds, a.steps) < std::tie(b.seconds, b.steps);
+      return std::tie(a.seconds, a.steps, a.outer_first) <
+             std::tie(b.seconds, b.steps, b.outer_first);
     }
   };
   struct Node {
@@ -96,6 +100,9 @@ class Search {
       distance.seconds += prices_.Seconds(call, mesh_);
     }
     ++distance.steps;
+    for (int inner = axis + 1; from.axis(axis).partial() && inner < mesh_.num_axes(); ++inner) {
+      if (from.axis(inner).partial()) ++distance.outer_first;
+    }
     const MeshLayout to = step.to;
     Reach(to, distance, index, std::move(step));
   }

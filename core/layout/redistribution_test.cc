@@ -52,8 +52,8 @@ TEST(RedistributionTest, PartialOverTwoAxesToSplitsIsOneReduceScatterForEach) {
   const RingPrices bytes(0, 1);
   const TensorType type = {DType::kF32, {64, 64}};
   EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "a: S(0), b: S(1)", type, bytes),
-            "reduce-scatter along a: a: P, b: P => a: S(0), b: P\n"
-            "reduce-scatter along b: a: S(0), b: P => a: S(0), b: S(1)\n");
+            "reduce-scatter along b: a: P, b: P => a: P, b: S(1)\n"
+            "reduce-scatter along a: a: P, b: S(1) => a: S(0), b: S(1)\n");
   EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "a: S(0), b: S(0)", type, bytes),
             "reduce-scatter along a: a: P, b: P => a: S(0), b: P\n"
             "reduce-scatter along b: a: S(0), b: P => a: S(0), b: S(0)\n");
@@ -76,15 +76,16 @@ class CallPrices final : public CollectivePrices {
   double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
 };
 
+// At one price, sums are taken along the innermost axis first: those of consecutive ranks.
 TEST(RedistributionTest, ThePricesChooseTheSteps) {
   const TensorType type = {DType::kF32, {64, 64}};
   EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "B", type, RingPrices(0, 1)),
-            "reduce-scatter along a: a: P, b: P => a: S(0), b: P\n"
-            "all-reduce along b: a: S(0), b: P => a: S(0)\n"
-            "all-gather along a: a: S(0) => B\n");
+            "reduce-scatter along b: a: P, b: P => a: P, b: S(0)\n"
+            "all-reduce along a: a: P, b: S(0) => b: S(0)\n"
+            "all-gather along b: b: S(0) => B\n");
   EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "B", type, CallPrices()),
-            "all-reduce along a: a: P, b: P => b: P\n"
-            "all-reduce along b: b: P => B\n");
+            "all-reduce along b: a: P, b: P => a: P\n"
+            "all-reduce along a: a: P => B\n");
 }
 
 TEST(RedistributionTest, LocalStepsSendNothing) {
