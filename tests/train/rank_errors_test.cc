@@ -15,8 +15,10 @@ using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-TEST(RankErrorsTest, RanksWithOtherFlagsOrModelsAreNamed) {
-  const std::string plan = "--plan=" + PlanFile();
+class RanksThatDifferTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(RanksThatDifferTest, AreNamed) {
+  const std::string plan = GetParam().empty() ? "--plan=" + PlanFile() : GetParam();
   const std::string gpt = CommandOf(GptProgram(), Tiny({plan, "--out=" + NewFolder() + "/run"}));
   ExpectOneError(LaunchShell(3, "if [ $RANK = 2 ]; then " + gpt + " --lr=0.002; fi; " + gpt),
                  "rank 2 differs from rank 0 in optimizer.lr: 0.002, and rank 0 has ");
@@ -31,6 +33,22 @@ TEST(RankErrorsTest, RanksWithOtherFlagsOrModelsAreNamed) {
   // Errors that one rank alone finds.
   ExpectOneError(LaunchShell(2, "if [ $RANK = 1 ]; then " + gpt + " --data=/no/file; fi; " + gpt),
                  "[0] error: rank 1: ");
+}
+
+INSTANTIATE_TEST_SUITE_P(ByAPlanAndByAStrategy, RanksThatDifferTest,
+                         testing::Values("", "--strategy=fsdp"),
+                         [](const auto& test) { return test.param.empty() ? "plan" : "strategy"; });
+
+TEST(RankErrorsTest, RanksWithOtherStrategiesAreNamed) {
+  const std::string gpt = CommandOf(GptProgram(), Tiny({"--out=" + NewFolder() + "/run"}));
+  const auto error = [&](const std::string& of_1, const std::string& of_others,
+                         const std::string& part) {
+    ExpectOneError(
+        LaunchShell(2, "if [ $RANK = 1 ]; then " + gpt + of_1 + "; fi; " + gpt + of_others), part);
+  };
+  error(" --strategy=ddp", " --strategy=fsdp", "rank 1 differs from rank 0 in --strategy: ddp");
+  error(" --strategy=fsdp --strategy_options=prefetch=2", " --strategy=fsdp",
+        "rank 1 differs from rank 0 in --strategy_options: prefetch=2");
 }
 
 // Runs two ranks with the Plan. They fail with one line, which contains `part`, and write nothing.

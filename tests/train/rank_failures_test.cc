@@ -85,6 +85,7 @@ TEST(RankFailuresTest, ASuspendedJobGoesOn) {
 }
 
 struct Fault {
+  std::string strategy;
   int signal = SIGKILL;
   int ranks = 2;
   int rank = 0;
@@ -97,21 +98,29 @@ struct Fault {
 std::string Describe(const Fault& fault) {
   return std::string(fault.signal == SIGKILL ? "SIGKILL" : "SIGSTOP") + " for rank " +
          std::to_string(fault.rank) + " of " + std::to_string(fault.ranks) + " on " +
-         fault.backend + ", " + std::to_string(fault.after) + " s after the " +
-         (fault.from_start ? "start" : "first step");
+         fault.backend + " by " + fault.strategy + ", " + std::to_string(fault.after) +
+         " s after the " + (fault.from_start ? "start" : "first step");
 }
 
 constexpr double kTimeoutSeconds = 2;
 
-// Returns the job's standard error. It ends in time with an error that names the rank, and no
-// process is left.
+// Whether the newest checkpoint can be read, if there is one.
+void ExpectWholeCheckpoint(const std::string& folder) {
+  if (Checkpoints(folder).empty()) return;
+  const Result result = RunProgram(GptProgram(), {"--resume=" + folder, "--mode=evaluate"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step " + std::to_string(NewestStep(folder)) + ": "));
+}
+
+// Returns the job's standard error. It ends in time with an error that names the rank, no process
+// is left, and its last checkpoint is whole.
 std::string ExpectEnd(const Fault& fault) {
   SCOPED_TRACE(Describe(fault));
   const std::string folder = NewFolder();
   RunningProgram running(
-      GptProgram(), OnRanks(fault.ranks, DocumentedPlan("data_parallel"),
-                            {"--out=" + folder, "--backend=" + fault.backend, "--steps=1000000",
-                             "--save_every=2", "--eval_every=3", "--timeout=2", "--batch=8"}));
+      GptProgram(), OnRanksBy(fault.strategy, fault.ranks,
+                              {"--out=" + folder, "--backend=" + fault.backend, "--steps=1000000",
+                               "--save_every=2", "--eval_every=3", "--timeout=2", "--batch=8"}));
   EXPECT_TRUE(running.WaitFor([&] {
     return fault.from_start ? ProcessOf(fault.rank, folder) > 0 : HasTrained(running);
   })) << running.Err();
@@ -132,14 +141,17 @@ std::string ExpectEnd(const Fault& fault) {
   EXPECT_LE(CountOf("] error: ", ended.err.substr(0, ended.err.find("\nerror: "))), 1) << ended.err;
   std::cout << Describe(fault) << ": ended after " << seconds.count() << " s, with "
             << CountOf("] error: ", ended.err) << " errors of ranks\n";
+  ExpectWholeCheckpoint(folder);
   return ended.err;
 }
 
 TEST(RankFailuresTest, AKilledRankEndsTheOthersWithALine) {
-  for (const std::string backend : {"shm", "tcp"}) {
-    const std::string err = ExpectEnd({SIGKILL, 3, 1, backend, 0.1});
-    EXPECT_THAT(err, HasSubstr("error: rank 1 failed first, killed by SIGKILL"));
-    EXPECT_THAT(err, AllOf(HasSubstr("rank 1 (process "), HasSubstr(" died; waiting in ")));
+  for (const std::string strategy : {"ddp", "fsdp"}) {
+    for (const std::string backend : {"shm", "tcp"}) {
+      const std::string err = ExpectEnd({strategy, SIGKILL, 3, 1, backend, 0.1});
+      EXPECT_THAT(err, HasSubstr("error: rank 1 failed first, killed by SIGKILL"));
+      EXPECT_THAT(err, AllOf(HasSubstr("rank 1 (process "), HasSubstr(" died; waiting in ")));
+    }
   }
 }
 
@@ -147,7 +159,7 @@ TEST(RankFailuresTest, AKilledRankEndsTheOthersWithALine) {
 TEST(RankFailuresTest, AStoppedRankEndsTheOthersWithinTheTimeOut) {
   for (const std::string backend : {"shm", "tcp"}) {
     for (const int rank : {0, 1}) {
-      const std::string err = ExpectEnd({SIGSTOP, 2, rank, backend, 0.1});
+      const std::string err = ExpectEnd({"fsdp", SIGSTOP, 2, rank, backend, 0.1});
       EXPECT_THAT(err, HasSubstr("] error: rank " + std::to_string(1 - rank) + ": "));
       EXPECT_THAT(err, AllOf(HasSubstr("rank " + std::to_string(rank) + " (process "),
                              AnyOf(HasSubstr(" did not come within 2 s"), HasSubstr(" died; ")),
@@ -162,6 +174,7 @@ TEST(RankFailuresTest, RanksThatFailAtRandomMoments) {
   std::mt19937 random(11);
   for (int i = 0; i < (faults == nullptr ? 4 : std::atoi(faults)); ++i) {
     Fault fault;
+    fault.strategy = i % 2 == 0 ? "fsdp" : "ddp";
     fault.signal = random() % 2 == 0 ? SIGKILL : SIGSTOP;
     fault.ranks = random() % 2 == 0 ? 2 : 4;
     fault.rank = static_cast<int>(random() % fault.ranks);

@@ -38,6 +38,14 @@ std::vector<std::string> OnRanks(int ranks, const std::string& plan,
   return flags;
 }
 
+std::vector<std::string> OnRanksBy(const std::string& strategy, int ranks,
+                                   const std::vector<std::string>& more) {
+  std::vector<std::string> flags =
+      Tiny({"--nproc=" + std::to_string(ranks), "--strategy=" + strategy});
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
 Result LaunchShell(int ranks, const std::string& command) {
   return RunProgram(fs::absolute("tools/launch/launch").string(),
                     {"--nproc=" + std::to_string(ranks), "sh", "-c", command});

@@ -17,9 +17,12 @@ std::string PlanFile(const std::string& stage = "mesh { name: \"data\" }");
 // A Plan of docs/plans: "data_parallel".
 std::string DocumentedPlan(const std::string& name);
 
-// Tiny flags for a job of so many ranks.
+// Tiny flags for a job of so many ranks, by a Plan.
 std::vector<std::string> OnRanks(int ranks, const std::string& plan,
                                  const std::vector<std::string>& more);
+// The same by a strategy: "fsdp".
+std::vector<std::string> OnRanksBy(const std::string& strategy, int ranks,
+                                   const std::vector<std::string>& more);
 
 // Starts the ranks of a job by tools/launch, each with a shell command.
 Result LaunchShell(int ranks, const std::string& command);

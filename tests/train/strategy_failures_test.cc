@@ -1,0 +1,187 @@
+// What goes wrong around the ranks of a strategy: a rank that never starts, a full disk, too little
+// memory, a port in use. The job ends in time, with one line of the rank that found it.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/train/program.h"
+#include "tests/train/rank_program.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> Fsdp(const std::vector<std::string>& more) {
+  std::vector<std::string> flags = Tiny({"--strategy=fsdp"});
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// For a machine that is busy, beside what is promised.
+constexpr double kBusySeconds = 3;
+
+TEST(StrategyFailuresTest, ARankThatNeverStartsIsNamedAfterTheTimeOut) {
+  const std::string train = CommandOf(GptProgram(), Fsdp({"--timeout=1"}));
+  const Stopwatch stopwatch;
+  const Result result = LaunchShell(3, "if [ $RANK = 2 ]; then exec sleep 30; fi; " + train);
+  EXPECT_LT(stopwatch.seconds(), 2 + kBusySeconds);
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("[0] error: rank 2 of 3 did not join at 127.0.0.1:"));
+  EXPECT_THAT(result.err, HasSubstr(" within 1 s"));
+  EXPECT_EQ(CountOf("] error: ", result.err), 1) << result.err;
+}
+
+// The other ranks learn of the failed save, and the checkpoint before it is whole.
+TEST(StrategyFailuresTest, AFullDiskEndsAllRanksAndLeavesTheLastCheckpoint) {
+  const std::string folder = NewFolder();
+  if (Shell("unshare -rm mount -t tmpfs -o size=64k tmpfs " + folder).code != 0) {
+    GTEST_SKIP() << "needs unshare, and user namespaces that may mount a tmpfs";
+  }
+  std::string flags;
+  for (const std::string& flag : Fsdp({"--nproc=2", "--out=" + folder + "/run", "--save_every=5",
+                                       "--steps=1000000", "--set=keep_checkpoints=1000"})) {
+    flags += " '" + flag + "'";
+  }
+  WriteFile(folder + ".sh", "mount -t tmpfs -o size=400k tmpfs " + folder + " || exit 9\n" +
+                                GptProgram() + flags + "\necho \"exit $?\"\n" + GptProgram() +
+                                " --resume=" + folder + "/run --mode=evaluate >&2\n");
+  const Result result = Shell("unshare -rm sh " + folder + ".sh");
+  EXPECT_EQ(result.code, 0) << result.err << result.out;
+  EXPECT_THAT(result.out, HasSubstr("exit 1\n"));
+  EXPECT_EQ(CountOf("] error: ", result.err), 1) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("] error: cannot save step "), HasSubstr(": rank "),
+                                HasSubstr("No space left on device")));
+  EXPECT_THAT(result.err, HasSubstr("eval_loss ")) << "from the last checkpoint";
+}
+
+// A control group of the test's own, with a limit on memory; it needs root.
+class MemoryGroup {
+ public:
+  explicit MemoryGroup(int64_t bytes) {
+    const std::string name = "/tessera_test_" + std::to_string(getpid());
+    std::error_code error;
+    for (const auto& [root, limit] : std::vector<std::pair<std::string, std::string>>{
+             {"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+             {"/sys/fs/cgroup", "memory.max"}}) {
+      if (!folder_.empty() || !fs::create_directory(root + name, error)) continue;
+      std::ofstream file(root + name + "/" + limit);
+      file << bytes << std::flush;
+      if (file.good()) {
+        folder_ = root + name;
+      } else {
+        fs::remove(root + name, error);
+      }
+    }
+  }
+  ~MemoryGroup() {
+    std::error_code ignored;
+    if (!folder_.empty()) fs::remove(folder_, ignored);
+  }
+  MemoryGroup(const MemoryGroup&) = delete;
+  MemoryGroup& operator=(const MemoryGroup&) = delete;
+
+  // "": there is none.
+  const std::string& folder() const { return folder_; }
+
+ private:
+  std::string folder_;
+};
+
+TEST(StrategyFailuresTest, TooLittleMemoryForTheSegmentsIsAnErrorThatNamesTheRank) {
+  constexpr int64_t kLimit = int64_t{200} << 20;
+  const MemoryGroup group(kLimit);
+  if (group.folder().empty()) GTEST_SKIP() << "needs root, and a control group of its own";
+  // Each rank's arena is larger by itself: of two that fit alone, the system would kill one.
+  const std::string folder = NewFolder() + "/run";
+  std::string command =
+      "echo $$ > " + group.folder() + "/cgroup.procs || exit 9; exec " + GptProgram();
+  for (const std::string& flag : Fsdp({"--nproc=2", "--backend=shm", "--out=" + folder,
+                                       "--set=model.layers=12,model.heads=4,model.channels=512"})) {
+    command += " '" + flag + "'";
+  }
+  const Stopwatch stopwatch;
+  const Result result = Shell(command);
+  EXPECT_LT(stopwatch.seconds(), 10 + kBusySeconds);
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("error: rank "), HasSubstr(": there are no "),
+                                HasSubstr(" bytes of shared memory (Cannot allocate memory)")));
+  EXPECT_EQ(CountOf("error: ", result.err), 1) << result.err;
+}
+
+// A socket that listens on a port of this host.
+class UsedPort {
+ public:
+  UsedPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(socket_, 8), 0);
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~UsedPort() { close(socket_); }
+  UsedPort(const UsedPort&) = delete;
+  UsedPort& operator=(const UsedPort&) = delete;
+
+  std::string port() const { return std::to_string(port_); }
+
+ private:
+  const int socket_;
+  int port_ = 0;
+};
+
+// Ranks that were started by hand, all on this host.
+RunOptions RankByHand(int rank, const std::string& port) {
+  RunOptions options;
+  options.environment = {{"RANK", std::to_string(rank)},
+                         {"WORLD_SIZE", "2"},
+                         {"MASTER_ADDR", "127.0.0.1"},
+                         {"MASTER_PORT", port},
+                         {"TESSERA_SECRET", "of this test"}};
+  return options;
+}
+
+TEST(StrategyFailuresTest, APortInUseEndsAllRanksWithinTheTimeOut) {
+  const UsedPort used;
+  const std::vector<std::string> flags = Fsdp({"--timeout=1", "--out=" + NewFolder() + "/run"});
+  const Stopwatch stopwatch;
+  RunningProgram second(GptProgram(), flags, RankByHand(1, used.port()));
+  const Result first = RunProgram(GptProgram(), flags, RankByHand(0, used.port()));
+  EXPECT_LT(stopwatch.seconds(), 1 + kBusySeconds);
+  ExpectOneError(first, "port " + used.port() + " is in use");
+  const Result other = second.Wait();
+  EXPECT_LT(stopwatch.seconds(), 2 + kBusySeconds);
+  EXPECT_EQ(other.code, 1);
+  EXPECT_EQ(CountOf("\n", other.err), 1) << other.err;
+  EXPECT_THAT(other.err, AllOf(StartsWith("error: "), HasSubstr("rank 0"),
+                               HasSubstr("127.0.0.1:" + used.port())));
+}
+
+}  // namespace
+}  // namespace tessera
