@@ -5,6 +5,7 @@
 #include "core/status/check.h"
 #include "models/gpt/gpt.h"
 #include "models/mlp/mlp.h"
+#include "strategies/conformance/partly_trained_model.h"
 
 namespace tessera {
 namespace {
@@ -35,6 +36,7 @@ const std::vector<KitModel>& Models() {
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
       {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
       {"mlp", [] { return SmallMlp(); }},
+      {"partly_trained", [] { return RecordTraining(MakePartlyTrainedModel(), SmallRun(5, 6)); }},
   };
   return *models;
 }
