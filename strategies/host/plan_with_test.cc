@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "strategies/host/option_values.h"
+#include "strategies/host/plugin_passes.h"
 
 namespace tessera {
 namespace {
@@ -202,6 +203,24 @@ TEST_F(PlanWithTest, CandidatesAreLowered) {
   EXPECT_GE(lowered.plans(0).cost().peak_bytes(), 4 * (4 * 4 + 4 * 6 + 4 * 6));
   EXPECT_GT(lowered.plans(0).cost().step_seconds(), 0);
   EXPECT_THAT(lowered.plans(1).error(), HasSubstr("'z'"));
+}
+
+// A pass of a plugin had no limit.
+TEST_F(PlanWithTest, APassThatDoesNotEndIsLeftBehind) {
+  const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  options_.limit = std::chrono::milliseconds(50);
+  LoadedPasses passes("", backend_.get(), context_, options_);
+  passes.Add(*plugin);
+  PassChoice pass;
+  pass.set_name("endless");
+  pass.set_plugin(plugin->name());
+  pass.set_plugin_version(plugin->version());
+  const auto made = passes.Run(pass, Program());
+  EXPECT_EQ(made.status(),
+            absl::DeadlineExceededError("pass 'endless' of strategy faulty: took too long"));
+  pass.set_name("reorder");
+  EXPECT_TRUE(passes.Run(pass, Program()).ok());
 }
 
 }  // namespace

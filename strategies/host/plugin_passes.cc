@@ -8,7 +8,7 @@
 #include "core/program/program_proto.h"
 #include "core/status/status_macros.h"
 #include "strategies/host/find_plugin.h"
-#include "strategies/host/plugin_call.h"
+#include "strategies/host/limited_call.h"
 
 namespace tessera {
 
@@ -37,10 +37,14 @@ absl::StatusOr<Program> LoadedPasses::Run(const PassChoice& pass, const Program&
   request.set_name(pass.name());
   *request.mutable_options() = pass.options();
   *request.mutable_program() = ToProto(program);
-  PluginCall call(context_, PluginCallOptions());
-  ASSIGN_OR_RETURN(const std::string bytes,
-                   call.Run(*plugin, plugin->table().run_pass, request.SerializeAsString()));
-  call.Close();
+  LimitedCall call(context_, options_);
+  const absl::StatusOr<std::string> result =
+      call.Run(*plugin, plugin->table().run_pass, request.SerializeAsString());
+  if (call.WasStopped(result.status())) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("pass '", pass.name(), "' of strategy ", pass.plugin(), ": took too long"));
+  }
+  ASSIGN_OR_RETURN(const std::string bytes, result);
   const auto error = [&](absl::string_view what) {
     return absl::InvalidArgumentError(
         absl::StrCat("pass '", pass.name(), "' of strategy ", pass.plugin(), ": ", what));

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
 #include "core/program/compile.h"
+#include "strategies/host/plan_with.h"
 #include "strategies/host/planning_context.h"
 #include "strategies/host/plugin.h"
 
@@ -18,16 +19,21 @@ namespace tessera {
 class LoadedPasses : public PluginPasses {
  public:
   // Plugins are searched for beside the program `argv0` (find_plugin.h). `catalogue` and `context`
-  // are what the passes may ask about; the catalogue must outlive the object.
+  // are what the passes may ask about; the catalogue must outlive the object. `options` holds for
+  // each run of a pass.
   LoadedPasses(std::string argv0, const KernelCatalogue* catalogue,
-               std::shared_ptr<const PlanningContext> context)
-      : argv0_(std::move(argv0)), catalogue_(*catalogue), context_(std::move(context)) {}
+               std::shared_ptr<const PlanningContext> context, PluginCallOptions options = {})
+      : argv0_(std::move(argv0)),
+        catalogue_(*catalogue),
+        context_(std::move(context)),
+        options_(std::move(options)) {}
 
   // A plugin that was named by its path.
   void Add(const Plugin& plugin) { plugins_.insert_or_assign(plugin.name(), plugin); }
 
   // NotFound if the plugin cannot be found; FailedPrecondition if it has another version than the
-  // Plan says, or no such pass; InvalidArgument if what the pass returns is no Program.
+  // Plan says, or no such pass; InvalidArgument if what the pass returns is no Program;
+  // DeadlineExceeded if it takes longer than its limit, or is stopped.
   absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) override;
 
  private:
@@ -36,6 +42,7 @@ class LoadedPasses : public PluginPasses {
   const std::string argv0_;
   const KernelCatalogue& catalogue_;
   const std::shared_ptr<const PlanningContext> context_;
+  const PluginCallOptions options_;
   std::map<std::string, Plugin> plugins_;  // by name
 };
 

@@ -52,11 +52,16 @@ strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& opti
   return request;
 }
 
-PluginCallOptions CallOptions(const CommandLine& line, const StrategyRun& run,
-                              const std::string& name) {
+PluginCallOptions LimitsOfCalls(const CommandLine& line) {
   PluginCallOptions options;
   options.limit = std::chrono::milliseconds(static_cast<int64_t>(1e3 * line.strategy_seconds));
   options.stop = [] { return Interrupted() != 0; };
+  return options;
+}
+
+PluginCallOptions CallOptions(const CommandLine& line, const StrategyRun& run,
+                              const std::string& name) {
+  PluginCallOptions options = LimitsOfCalls(line);
   options.progress = [name, last = Clock::time_point()](double fraction,
                                                         const std::string& text) mutable {
     if (Clock::now() - last < kBetweenLines) return;
@@ -131,7 +136,8 @@ absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
   auto passes =
       std::make_unique<LoadedPasses>(argv0, run.catalogue,
                                      std::make_shared<const PlanningContext>(
-                                         *run.graphs, PlanningFor{run.catalogue, run.ranks, {}}));
+                                         *run.graphs, PlanningFor{run.catalogue, run.ranks, {}}),
+                                     LimitsOfCalls(line));
   if (!line.strategy.empty()) {
     ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(line.strategy, argv0));
     passes->Add(plugin);

@@ -148,6 +148,7 @@ class Faulty : public Strategy {
     if (request.name() == "reduce_wrongly") ReduceWrongly(program);
     if (request.name() == "share_bytes") ShareBytes(program);
     if (request.name() == "reorder") Reorder(program);
+    while (request.name() == "endless") std::this_thread::sleep_for(std::chrono::seconds(1));
     if (request.name() == "no_program" && program.instructions_size() > 0) {
       program.mutable_instructions(0)->add_inputs(1 << 20);
     }
@@ -190,7 +191,7 @@ TESSERA_STRATEGY(Faulty, {
                                          {"share", "number", "0.5", "an option of a number"},
                                          {"on", "bool", "no", "an option of yes or no"}},
                              .passes = {"reduce_twice", "reduce_wrongly", "share_bytes", "reorder",
-                                        "no_program"},
+                                        "no_program", "endless"},
                          });
 
 }  // namespace tessera::strategy
