@@ -46,7 +46,7 @@ enum TesseraCode {
   TESSERA_OK = 0,
   TESSERA_INVALID = 1,     /* the request, or an option, does not fit */
   TESSERA_NOT_FOUND = 2,   /* it names something that does not exist */
-  TESSERA_INFEASIBLE = 3,  /* no Plan meets a limit; the message names the smallest that one does */
+  TESSERA_INFEASIBLE = 3,  /* no Plan meets a limit; the message ends with the least, in bytes */
   TESSERA_CANCELLED = 4,   /* the host asked the plugin to stop */
   TESSERA_UNSUPPORTED = 5, /* this side does not have the function */
   TESSERA_INTERNAL = 6     /* a defect */

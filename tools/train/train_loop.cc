@@ -274,8 +274,9 @@ absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
   return absl::OkStatus();
 }
 
-// Prints the cost of a step beside its estimate, and an error if something else was communicated.
-absl::Status TrainLoop::PrintCost() {
+// Prints the cost of a step beside its estimate. Sets *same to an agreed error if something else
+// was communicated.
+absl::Status TrainLoop::PrintCost(absl::Status* same) {
   if (ranks_.size() == 1 || measured_.steps() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    ranks_.Gather(measured_.sums().SerializeAsString()));
@@ -288,8 +289,9 @@ absl::Status TrainLoop::PrintCost() {
   const StepCost all = MergeRanks(sums);
   const int64_t steps = measured_.steps();
   absl::FPrintF(Output(), "%s", CostTable(options_.estimated, PerStep(all, steps), steps));
-  const absl::Status same = CompareCollectives(options_.estimated, all, steps);
-  if (!same.ok()) PrintLine(absl::StrCat("error: ", same.message()));
+  // All ranks have the sums of all.
+  *same = CompareCollectives(options_.estimated, all, steps);
+  if (!same->ok()) *same = Agreed(*same);
   return absl::OkStatus();
 }
 
@@ -337,12 +339,14 @@ absl::StatusOr<int> TrainLoop::Run() {
     return 128 + stop_.signal();
   }
   absl::FPrintF(Output(), "%s", summary_.Text(Now() - begin));
-  RETURN_IF_ERROR(PrintCost());
+  absl::Status as_estimated;
+  RETURN_IF_ERROR(PrintCost(&as_estimated));
   RETURN_IF_ERROR(PrintMemory());
   if (engine_->HasProgram(kGenerate) && stop_.signal() == 0) {
     RETURN_IF_ERROR(PrintSample(setup_, *engine_, stop_));
   }
   PrintLine(absl::StrCat("run folder: ", options_.run_folder));
+  RETURN_IF_ERROR(as_estimated);
   return 0;
 }
 

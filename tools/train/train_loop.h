@@ -40,7 +40,8 @@ class TrainLoop {
 
   // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
   // the end. Returns the process's exit code: 0, or 128 + the signal after an interrupt. Errors: a
-  // loss that is not finite, a checkpoint or line that cannot be written.
+  // loss that is not finite, a checkpoint or line that cannot be written; when all is done, that
+  // something else was communicated than was estimated.
   absl::StatusOr<int> Run();
 
  private:
@@ -57,7 +58,7 @@ class TrainLoop {
   absl::Status Save(Progress* progress);
   absl::Status CheckOutput(Progress* progress);
   absl::Status TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress);
-  absl::Status PrintCost();
+  absl::Status PrintCost(absl::Status* same);
   absl::Status PrintMemory();
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;
