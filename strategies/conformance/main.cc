@@ -44,7 +44,7 @@ constexpr char kHelp[] =
     "\n"
     "  --pairwise          also sets in which every value of each option is combined with\n"
     "                      every value of each other one, on two models each\n"
-    "  --product           also all combinations, on one model each\n"
+    "  --product           also all combinations, on one model and number of ranks each\n"
     "  --try=NAME=VALUE    a further value for these; again for another one. Choices and\n"
     "                      bools need none\n"
     "  --models=NAME,...   of $models\n"
@@ -53,10 +53,11 @@ constexpr char kHelp[] =
     "A set that the strategy refuses for all models and ranks is reported as refused; one\n"
     "at least has to pass.\n";
 
-// A set of options, and the models on which it is checked.
+// A set of options, and the models and numbers of ranks on which it is checked.
 struct CheckedSet {
   std::string options;  // "name=value,..."
   std::vector<std::string> models;
+  std::vector<int> ranks;
 };
 
 struct CommandLine {
@@ -112,28 +113,69 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
   return line;
 }
 
+// Asks a strategy whether it refuses options.
+class OptionsOfStrategy {
+ public:
+  OptionsOfStrategy(const Plugin* plugin, const std::string& model)
+      : plugin_(*plugin), run_(MakeConformanceModel(model)), backend_(MakeReferenceBackend()) {}
+
+  bool Refuses(const OptionSet& set, int ranks) const {
+    const absl::StatusOr<OptionValues> values = ReadOptions(plugin_, set);
+    const StrategyPlanner planner(&plugin_, values.ok() ? *values : OptionValues(), &run_);
+    return planner.Refuses(ranks, *backend_);
+  }
+
+ private:
+  const Plugin& plugin_;
+  const TrainingRun run_;
+  const std::unique_ptr<Backend> backend_;
+};
+
 // The sets of --pairwise: the defaults on all models, the others on two.
 absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
                                                        const CommandLine& line) {
   const std::vector<std::string>& models = line.checks.models;
+  const std::vector<int>& ranks = line.checks.ranks;
   ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
-  const TrainingRun run = MakeConformanceModel(models.front());
-  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const OptionsOfStrategy strategy(&plugin, models.front());
   const OptionSets found = PairwiseSets(options, [&](const OptionSet& set) {
-    const absl::StatusOr<OptionValues> values = ReadOptions(plugin, set);
-    const StrategyPlanner planner(&plugin, values.ok() ? *values : OptionValues(), &run);
-    return absl::c_any_of(line.checks.ranks,
-                          [&](int ranks) { return !planner.Refuses(ranks, *backend); });
+    return !absl::c_all_of(ranks, [&](int each) { return strategy.Refuses(set, each); });
   });
   std::vector<CheckedSet> sets;
   for (const OptionSet& set : found.sets) {
     const size_t i = 2 * sets.size();
-    sets.push_back({absl::StrJoin(set, ","), models});
-    if (i > 0) sets.back().models = {models[i % models.size()], models[(i + 1) % models.size()]};
+    sets.push_back({absl::StrJoin(set, ","), models, ranks});
+    if (i > 0 && models.size() > 2) {
+      sets.back().models = {models[i % models.size()], models[(i + 1) % models.size()]};
+    }
   }
   for (const std::string& pair : found.refused) {
     absl::PrintF("%-8s %-60s refused\n", plugin.name(), pair);
   }
+  return sets;
+}
+
+// The sets of --product, those that are accepted.
+absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
+                                                      const CommandLine& line) {
+  const std::vector<std::string>& models = line.checks.models;
+  const std::vector<int>& ranks = line.checks.ranks;
+  ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
+  const OptionsOfStrategy strategy(&plugin, models.front());
+  const std::vector<OptionSet> all = AllSets(options);
+  std::vector<CheckedSet> sets;
+  for (const OptionSet& set : all) {
+    // Models, and beside them numbers of ranks, alternate.
+    const size_t i = sets.size();
+    for (size_t j = 0; j < ranks.size(); ++j) {
+      const int number = ranks[(i / models.size() + j) % ranks.size()];
+      if (strategy.Refuses(set, number)) continue;
+      sets.push_back({absl::StrJoin(set, ","), {models[i % models.size()]}, {number}});
+      break;
+    }
+  }
+  absl::PrintF("%-8s refuses %d of all %d combinations\n", plugin.name(), all.size() - sets.size(),
+               all.size());
   return sets;
 }
 
@@ -142,18 +184,15 @@ absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const 
   for (const std::string& options : line.option_sets) {
     const std::vector<std::string> settings = absl::StrSplit(options, ',', absl::SkipEmpty());
     RETURN_IF_ERROR(ReadOptions(plugin, settings).status());
-    sets.push_back({options, line.checks.models});
+    sets.push_back({options, line.checks.models, line.checks.ranks});
   }
   if (line.pairwise) {
     ASSIGN_OR_RETURN(const std::vector<CheckedSet> pairwise, PairwiseSetsOf(plugin, line));
     sets.insert(sets.end(), pairwise.begin(), pairwise.end());
   }
   if (line.product) {
-    ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
-    for (const OptionSet& set : AllSets(options)) {
-      const std::string& model = line.checks.models[sets.size() % line.checks.models.size()];
-      sets.push_back({absl::StrJoin(set, ","), {model}});
-    }
+    ASSIGN_OR_RETURN(const std::vector<CheckedSet> product, ProductSetsOf(plugin, line));
+    sets.insert(sets.end(), product.begin(), product.end());
   }
   return sets;
 }
@@ -163,11 +202,13 @@ absl::StatusOr<bool> Check(const Plugin& plugin, const CheckedSet& set, Strategy
   const auto begin = std::chrono::steady_clock::now();
   checks.options = absl::StrSplit(set.options, ',', absl::SkipEmpty());
   checks.models = set.models;
+  checks.ranks = set.ranks;
   const absl::Status status = CheckStrategy(plugin, checks);
   if (!status.ok() && !absl::IsInvalidArgument(status)) return status;
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   absl::PrintF("%-8s %-60s %s\n", plugin.name(), set.options.empty() ? "(defaults)" : set.options,
-               status.ok() ? absl::StrCat("passed on ", absl::StrJoin(set.models, ", "), " in ",
+               status.ok() ? absl::StrCat("passed on ", absl::StrJoin(set.models, ", "), ", ranks ",
+                                          absl::StrJoin(set.ranks, ", "), " in ",
                                           FormatSeconds(took.count()))
                            : absl::StrCat("refused: ", status.message()));
   std::fflush(stdout);

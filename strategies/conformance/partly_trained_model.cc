@@ -48,7 +48,7 @@ class PartlyTrainedModel final : public Model {
                               ? Frozen(graph, "weight", shape)
                               : graph.Parameter("weight", shape, Initializer::Normal(0, 0.5));
     if (block > 0) graph.Parameter("unused", {7}, Initializer::Constant(1));
-    return Relu(Linear(x, weight, graph.Bias("bias", {kChannels})));
+    return Gelu(Linear(x, weight, graph.Bias("bias", {kChannels})), GeluKind::kTanh);
   }
 };
 
