@@ -193,7 +193,9 @@ class PrecisionWriter {
   absl::Status WriteOp(OpId old) {
     const Op& op = graph_.op(old);
     if (op.phase == Phase::kUpdate) return WriteUpdate(old);
-    if (IsConstant(op) && op.outputs.size() == 1 && IsF32(op.outputs[0])) {
+    // The gradient of an unused parameter is written here: it may be reduced with those of others.
+    if (IsConstant(op) && op.outputs.size() == 1 && IsF32(op.outputs[0]) &&
+        !IsReduced(op.outputs[0])) {
       forms_[op.outputs[0]].kind = Kind::kSource;  // written where it is read
       return absl::OkStatus();
     }
