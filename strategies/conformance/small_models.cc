@@ -31,12 +31,14 @@ GptSizes Adamw(GptSizes sizes) {
 
 const std::vector<KitModel>& Models() {
   static const auto* const models = new std::vector<KitModel>{
+      // Two after each other, on which one set of options is checked, have a GPT among them, whose
+      // blocks suit options that name parts of them.
       {"gpt", [] { return SmallGpt({}); }},
+      {"mlp", [] { return SmallMlp(); }},
       {"gpt_odd", [] { return SmallGpt(OddSizes()); }},
+      {"partly_trained", [] { return RecordTraining(MakePartlyTrainedModel(), SmallRun(5, 6)); }},
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
       {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
-      {"mlp", [] { return SmallMlp(); }},
-      {"partly_trained", [] { return RecordTraining(MakePartlyTrainedModel(), SmallRun(5, 6)); }},
   };
   return *models;
 }
