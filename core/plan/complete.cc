@@ -49,6 +49,8 @@ void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage
     choice.set_layout(absl::StrCat(mesh.axis(group.axis).name, ": flat"));
     const absl::string_view gather = group.gather_once ? kGatherOnce : kGatherEachPhase;
     choice.set_gather(gather.data(), gather.size());
+    const absl::string_view reduce = group.reduce_each ? kReduceEachMicroBatch : kReduceOnce;
+    choice.set_reduce(reduce.data(), reduce.size());
   }
 }
 

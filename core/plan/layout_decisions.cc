@@ -133,15 +133,18 @@ class DecisionFinder {
     return members;
   }
 
+  static absl::Status CheckOneOf(absl::string_view field, absl::string_view value,
+                                 absl::string_view a, absl::string_view b) {
+    if (value.empty() || value == a || value == b) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": ", Quote(value), "; it must be '", a, "' or '", b, "'"));
+  }
+
   absl::Status FindGroups(const GroupChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
     ASSIGN_OR_RETURN(const int axis, FlatAxis(choice.layout()));
-    if (!choice.gather().empty() && choice.gather() != kGatherEachPhase &&
-        choice.gather() != kGatherOnce) {
-      return absl::InvalidArgumentError(absl::StrCat("gather: ", Quote(choice.gather()),
-                                                     "; it must be '", kGatherEachPhase, "' or '",
-                                                     kGatherOnce, "'"));
-    }
+    RETURN_IF_ERROR(CheckOneOf("gather", choice.gather(), kGatherEachPhase, kGatherOnce));
+    RETURN_IF_ERROR(CheckOneOf("reduce", choice.reduce(), kReduceOnce, kReduceEachMicroBatch));
     const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
     if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
     absl::flat_hash_map<std::string, size_t> group_of_scope;
@@ -155,7 +158,8 @@ class DecisionFinder {
       const std::string key = choice.each() ? subject.path.substr(0, scope) : "";
       const auto [it, first] = group_of_scope.emplace(key, result_.groups.size());
       if (first) {
-        result_.groups.push_back({axis, {}, choice.gather() == kGatherOnce});
+        result_.groups.push_back(
+            {axis, {}, choice.gather() == kGatherOnce, choice.reduce() == kReduceEachMicroBatch});
         first_member_.push_back(i);
       }
       const Subject& other = subjects_[first_member_[it->second]];

@@ -27,10 +27,15 @@ struct StoredLayout {
 inline constexpr absl::string_view kGatherEachPhase = "each phase";
 inline constexpr absl::string_view kGatherOnce = "once";
 
+// When its gradients are reduced, if there are micro-batches.
+inline constexpr absl::string_view kReduceOnce = "once";
+inline constexpr absl::string_view kReduceEachMicroBatch = "each micro-batch";
+
 struct StoreGroup {
   int axis = kNone;
   std::vector<std::string> members;  // parameters, in the order of the Graphs
   bool gather_once = false;          // for both phases; else for each
+  bool reduce_each = false;          // after each micro-batch; else after the last
 };
 
 struct LayoutDecisions {

@@ -40,7 +40,7 @@ class RewrittenLayout {
   RewrittenLayout(const Graph& graph, const Mesh& mesh, const LayoutDecisions& decisions,
                   const absl::flat_hash_map<std::string, OpId>& recorded_ops,
                   const GraphLayouts& recorded)
-      : graph_(graph), mesh_(mesh), recorded_(recorded) {
+      : graph_(graph), mesh_(mesh), recorded_(recorded), summed_on_(graph.values().size(), kNone) {
     for (const GraphInput& input : graph.inputs()) {
       stored_.push_back({input.value, &decisions.stored.find(input.origin)->second.layout});
     }
@@ -59,6 +59,7 @@ class RewrittenLayout {
         types_.back() = {graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)};
       }
     }
+    FindFlatSums(decisions);
   }
 
   GraphLayouts LayOut() && {
@@ -74,13 +75,48 @@ class RewrittenLayout {
     std::vector<TensorType> inputs, outputs;
   };
 
+  // Finds the gradients that are added up on the elements of a flat group that a rank holds.
+  void FindFlatSums(const LayoutDecisions& decisions) {
+    absl::flat_hash_map<ValueId, int> axis_of;  // by parameter
+    for (const StoreGroup& group : decisions.groups) {
+      if (!group.reduce_each) continue;
+      for (const std::string& member : group.members) {
+        const State* const state = graph_.FindState(member);
+        if (state != nullptr) axis_of.emplace(state->input, group.axis);
+      }
+    }
+    if (axis_of.empty()) return;
+    for (size_t i = 0; i < graph_.ops().size(); ++i) {
+      const Op& op = graph_.ops()[i];
+      if (origin_[i] != kNone || op.phase != Phase::kBackward) continue;
+      for (const ValueId input : op.inputs) {
+        int axis = summed_on_[input];
+        if (axis == kNone) {
+          const auto it = axis_of.find(graph_.value(input).complete_gradient_of);
+          if (it != axis_of.end()) axis = it->second;
+        }
+        if (axis != kNone) summed_on_[op.outputs[0]] = axis;
+      }
+    }
+  }
+
+  AxisUse UseOf(size_t i, int axis, const std::vector<AxisLayout>& values) const {
+    if (origin_[i] != kNone) return recorded_.ops[origin_[i]][axis];
+    const Op& op = graph_.ops()[i];
+    if (op.outputs.size() != 1 || summed_on_[op.outputs[0]] != axis) {
+      return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+    }
+    AxisUse use = AxisUse::Broadcast(op.inputs.size(), op.outputs.size());
+    use.kind = AxisUse::Kind::kFlat;
+    return use;
+  }
+
   void LayOutAxis(int axis) {
     std::vector<AxisLayout> values(graph_.values().size());
     for (const auto& [value, layout] : stored_) values[value] = layout->axis(axis);
     for (size_t i = 0; i < graph_.ops().size(); ++i) {
       const Op& op = graph_.ops()[i];
-      AxisUse use = origin_[i] != kNone ? recorded_.ops[origin_[i]][axis]
-                                        : ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+      AxisUse use = UseOf(i, axis, values);
       for (size_t j = 0; j < op.outputs.size(); ++j) {
         values[op.outputs[j]] = use.signature.outputs[j];
       }
@@ -109,6 +145,8 @@ class RewrittenLayout {
   const GraphLayouts& recorded_;
   std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
   std::vector<OpId> origin_;  // by op: the recorded one; kNone: the rewriting has added it
+  // By value: the axis of the flat group on whose parts it is a sum of gradients; kNone: none.
+  std::vector<int> summed_on_;
   std::vector<LocalTypes> types_;
   GraphLayouts result_;
 };

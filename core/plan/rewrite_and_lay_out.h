@@ -22,7 +22,9 @@ struct RewrittenGraph {
 // Returns the Graph as RewriteGraph (rewrite.h) rewrites it, laid out on the mesh. The layouts of
 // the Graph itself come first (graph_layouts.h); an op of the rewritten Graph is computed as the
 // one that it repeats. An op that the rewriting has added takes what arrives (rule 4 there): an
-// accumulation adds partial values as they are, and what reads the sum completes it, once.
+// accumulation adds partial values as they are, and what reads the sum completes it, once. But the
+// gradients of a flat group that is reduced after each micro-batch are added up on the elements
+// that a rank holds.
 //
 // The micro-batch is the outermost split of the batch: an input whose batch is split over ranks
 // becomes one input for each micro-batch, and a rank's part is one of each micro-batch's rows.

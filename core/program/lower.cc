@@ -105,8 +105,8 @@ class Lowering {
       RETURN_IF_ERROR(values_.AddViews(id));
     } else if (op.kind->is_assembly()) {
       RETURN_IF_ERROR(LowerAssembly(id));
-    } else if (values_.IsFlat(id) && IsParameterCast(graph_, op)) {
-      RETURN_IF_ERROR(values_.AddFlatCast(id));
+    } else if (values_.IsOnGroup(id)) {
+      return values_.AddOnGroup(id);
     } else {
       RETURN_IF_ERROR(LowerKernel(id));
     }

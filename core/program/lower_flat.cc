@@ -40,23 +40,47 @@ int32_t FlatLowering::AddValue(const Member& member, const FlatPosition& positio
       AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, position.group));
 }
 
-absl::StatusOr<int32_t> FlatLowering::Cast(int32_t member, const Member& to,
-                                           const FlatPosition& position) {
-  const int32_t tensor = builder_.Root(member);
-  const auto [it, inserted] = casts_.try_emplace({tensor, to.dtype}, kNone);
-  if (inserted) {
-    const TensorType from = builder_.value(tensor).type;
-    Instruction instruction;
-    instruction.path = absl::StrCat(builder_.value(tensor).path, ".", DTypeName(to.dtype));
-    it->second = AddTensor(instruction.path, to.dtype, to.role, position.group);
-    instruction.inputs = {tensor};
-    instruction.outputs = {it->second};
-    instruction.cost.flops = static_cast<double>(NumElements(from.shape));
-    instruction.cost.bytes =
-        static_cast<double>(NumBytes(from) + NumBytes(builder_.value(it->second).type));
-    RETURN_IF_ERROR(builder_.EmitKernel({"cast", {{"dtype", to.dtype}}}, std::move(instruction)));
+absl::StatusOr<int32_t> FlatLowering::Compute(const KernelWork& work,
+                                              absl::Span<const int32_t> members,
+                                              const Member& output, const FlatPosition& position) {
+  std::vector<int32_t> tensors;
+  for (const int32_t member : members) tensors.push_back(builder_.Root(member));
+  std::vector<Computed>& computed = computed_[tensors];
+  for (const Computed& known : computed) {
+    if (known.op == work.op && known.attributes == work.attributes) {
+      return AddMember(output, position, known.tensor);
+    }
   }
-  return AddMember(to, position, it->second);
+  Instruction instruction;
+  instruction.path = absl::StrCat(output.path, ".group");
+  const int32_t tensor = AddTensor(instruction.path, output.dtype, output.role, position.group);
+  computed.push_back({work.op, work.attributes, tensor});
+  const TensorType& type = builder_.value(tensor).type;
+  instruction.cost.flops = static_cast<double>(NumElements(type.shape));
+  instruction.cost.bytes = static_cast<double>(NumBytes(type));
+  for (const int32_t input : tensors) {
+    instruction.cost.bytes += static_cast<double>(NumBytes(builder_.value(input).type));
+  }
+  instruction.inputs = std::move(tensors);
+  instruction.outputs = {tensor};
+  RETURN_IF_ERROR(builder_.EmitKernel(work, std::move(instruction)));
+  return AddMember(output, position, tensor);
+}
+
+absl::StatusOr<int32_t> FlatLowering::AllReduce(int32_t member, const Member& output,
+                                                const FlatPosition& position, int axis,
+                                                absl::string_view stream) {
+  const int32_t tensor = builder_.Root(member);
+  const auto [it, inserted] = all_reduced_.try_emplace({tensor, axis}, kNone);
+  if (inserted) {
+    it->second = AddTensor(absl::StrCat(builder_.value(tensor).path, ".all_reduce"), output.dtype,
+                           output.role, position.group);
+    RETURN_IF_ERROR(builder_.EmitCollective(
+        RequestOf(CollectiveOperation::kAllReduce, storage_.group(position.group)->part(),
+                  output.dtype, axis),
+        stream, tensor, it->second));
+  }
+  return AddMember(output, position, it->second);
 }
 
 CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t elements,

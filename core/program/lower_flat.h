@@ -34,9 +34,16 @@ class FlatLowering {
   // Adds a member of a group in a buffer of its own.
   int32_t AddValue(const Member& member, const FlatPosition& position);
 
-  // Returns `member`, cast to the dtype of `to`. The rank's part of its group is cast as one array,
-  // once for each dtype.
-  absl::StatusOr<int32_t> Cast(int32_t member, const Member& to, const FlatPosition& position);
+  // Returns what an elementwise operator makes of members, which have one position in groups. It is
+  // computed on the rank's part of the group as one array, once for all members.
+  absl::StatusOr<int32_t> Compute(const KernelWork& work, absl::Span<const int32_t> members,
+                                  const Member& output, const FlatPosition& position);
+
+  // Returns `member`, summed over an axis over which all of its group is partial. The rank's part
+  // of the group is reduced as one array.
+  absl::StatusOr<int32_t> AllReduce(int32_t member, const Member& output,
+                                    const FlatPosition& position, int axis,
+                                    absl::string_view stream);
 
   // Returns all elements of `member`, which is flat. Its group is gathered on `stream`; members
   // that are read in the same period share the gathered array.
@@ -70,7 +77,14 @@ class FlatLowering {
   // By group, buffer, and whether it is after the step.
   absl::flat_hash_map<std::pair<std::pair<int, int>, bool>, int32_t> states_;
   absl::flat_hash_map<std::pair<int32_t, int>, int32_t> gathered_;  // by tensor and period
-  absl::flat_hash_map<std::pair<int32_t, DType>, int32_t> casts_;   // by tensor
+  // By tensors that are read: what was computed of them.
+  struct Computed {
+    std::string op;
+    Attributes attributes;
+    int32_t tensor;
+  };
+  absl::flat_hash_map<std::vector<int32_t>, std::vector<Computed>> computed_;
+  absl::flat_hash_map<std::pair<int32_t, int>, int32_t> all_reduced_;  // by tensor and axis
 };
 
 }  // namespace tessera

@@ -51,14 +51,13 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
 
 void LoweredValues::ListReads(const std::vector<bool>& needed) {
   reads_.resize(graph_.values().size());
-  gradients_.resize(storage_.num_groups());
   const auto add = [this](ValueId value, int32_t layout) {
     std::vector<int32_t>& reads = reads_[value];
     if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
     reads.push_back(layout);
-    if (!layouts_.flat(layout)) return;
+    if (!layouts_.flat(layout) || layouts_.flat(layouts_.Made(value))) return;
     const FlatPosition& position = *layouts_.PositionOf(value);
-    Gradients& gradients = gradients_[position.group];
+    Gradients& gradients = gradients_[GradientsWith(value)];
     gradients.members.resize(storage_.group(position.group)->num_members(), kNone);
     TESSERA_CHECK(gradients.members[position.member] == kNone) << graph_.value(value).path;
     gradients.members[position.member] = value;
@@ -168,13 +167,38 @@ int32_t LoweredValues::AddOutput(ValueId id) {
   return made_[id];
 }
 
-absl::Status LoweredValues::AddFlatCast(OpId id) {
+bool LoweredValues::IsOnGroup(OpId id) const {
+  const Op& op = graph_.op(id);
+  return layouts_.flat(layouts_.Made(op.outputs[0])) &&
+         (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
+}
+
+bool LoweredValues::HasFlat(ValueId id, int32_t layout) {
+  if (layouts_.Made(id) == layout) return made_[id] != kNone;
+  return absl::c_any_of(arranged_[id],
+                        [&](const Arrangement& other) { return other.layout == layout; });
+}
+
+absl::Status LoweredValues::AddOnGroup(OpId id) {
   const Op& op = graph_.op(id);
   const ValueId output = op.outputs[0];
-  ASSIGN_OR_RETURN(const int32_t value, flat_.Cast(made_[op.inputs[0]], FlatMember(output),
-                                                   *layouts_.PositionOf(output)));
+  const FlatPosition& position = *layouts_.PositionOf(output);
+  std::vector<int32_t> inputs;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const int32_t layout = layouts_.Read(id)[i];
+    if (!HasFlat(op.inputs[i], layout)) {
+      waiting_[position.group].push_back(id);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layout));
+    inputs.push_back(input);
+  }
+  const absl::string_view kind = op.kind->name();
+  ASSIGN_OR_RETURN(const int32_t value,
+                   flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
+                                 FlatMember(output), position));
   Set(output, value);
-  return absl::OkStatus();
+  return Complete(output);
 }
 
 absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) {
@@ -273,6 +297,7 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
   int32_t from = layouts_.Made(id);
   ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
   if (layouts_.flat(layout)) {
+    if (layouts_.flat(from)) return SumFlat(id, layout);
     return absl::InternalError(absl::StrCat(
         graph_.value(id).path, " is read as a member of a flat group before all of them are made"));
   }
@@ -298,8 +323,28 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
   return redistributor_.Redistribute(value, tensor, layouts_.layout(from), to, StreamOf(id));
 }
 
+absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, int32_t layout) {
+  const FlatPosition& position = *layouts_.PositionOf(id);
+  MeshLayout at = layouts_.layout(layouts_.Made(id));
+  const MeshLayout& to = layouts_.layout(layout);
+  int32_t value = made_[id];
+  for (int axis = 0; axis < at.num_axes(); ++axis) {
+    if (at.axis(axis) == to.axis(axis)) continue;
+    if (at.axis(axis) != AxisLayout::Partial() || !to.axis(axis).broadcast()) {
+      return absl::InternalError(absl::StrCat(
+          graph_.value(id).path, " is a member of a flat group and cannot move from ",
+          at.ToString(builder_.program().mesh), " to ", to.ToString(builder_.program().mesh)));
+    }
+    at = at.With(axis, to.axis(axis));
+    FlatLowering::Member member = FlatMember(id);
+    member.path = absl::StrCat(member.path, ".all_reduce");
+    member.part = PartOf(id, layouts_.Enter(at, /*flat=*/true));
+    ASSIGN_OR_RETURN(value, flat_.AllReduce(value, member, position, axis, StreamOf(id)));
+  }
+  return value;
+}
+
 bool LoweredValues::Completes(int32_t from, int32_t to) const {
-  if (layouts_.flat(to)) return false;
   const MeshLayout& before = layouts_.layout(from);
   const MeshLayout& after = layouts_.layout(to);
   for (int axis = 0; axis < before.num_axes(); ++axis) {
@@ -310,10 +355,14 @@ bool LoweredValues::Completes(int32_t from, int32_t to) const {
 
 absl::Status LoweredValues::Complete(ValueId id) {
   if (reads_.empty()) return absl::OkStatus();
+  const bool flat = layouts_.flat(layouts_.Made(id));
   for (const int32_t layout : reads_[id]) {
-    if (layouts_.flat(layout)) {
-      const int group = layouts_.PositionOf(id)->group;
-      if (--gradients_[group].missing == 0) RETURN_IF_ERROR(ReduceGradients(group));
+    if (layouts_.flat(layout) && !flat) {
+      const GroupPart part = GradientsWith(id);
+      Gradients& gradients = gradients_[part];
+      if (--gradients.missing == 0) {
+        RETURN_IF_ERROR(ReduceGradients(part.first, std::move(gradients)));
+      }
     } else if (Completes(layouts_.Made(id), layout)) {
       RETURN_IF_ERROR(In(id, layout).status());
     }
@@ -321,29 +370,37 @@ absl::Status LoweredValues::Complete(ValueId id) {
   return absl::OkStatus();
 }
 
-absl::Status LoweredValues::ReduceGradients(int group) {
-  const std::vector<ValueId>& members = gradients_[group].members;
+absl::Status LoweredValues::ReduceGradients(int group, Gradients reduced_now) {
+  const std::vector<ValueId>& members = reduced_now.members;
   const int axis = storage_.axis(group);
-  // Axes over which all members are partial are summed on the parts.
-  FlatLowering::Gradients gradients;
-  for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
-    const bool partial = absl::c_all_of(members, [&](ValueId id) {
-      return id == kNone || layouts_.layout(layouts_.Made(id)).axis(other) == AxisLayout::Partial();
-    });
-    if (partial && other != axis) gradients.other_axes.push_back(other);
-  }
-  std::vector<int32_t> flat_layouts;
-  absl::string_view stream;
+  std::vector<int32_t> flat_layouts;  // in which they are read
   for (const ValueId id : members) {
     flat_layouts.push_back(kNone);
-    gradients.values.push_back(kNone);
-    gradients.parts.push_back(kNone);
     if (id == kNone) continue;
     for (const int32_t read : reads_[id]) {
       if (layouts_.flat(read)) flat_layouts.back() = read;
     }
-    gradients.parts.back() = PartOf(id, flat_layouts.back());
-    MeshLayout layout = layouts_.layout(flat_layouts.back()).With(axis, AxisLayout::Partial());
+  }
+  // Axes over which all members are partial are summed on the parts.
+  FlatLowering::Gradients gradients;
+  for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
+    bool partial = other != axis, summed = false;
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m] == kNone) continue;
+      const MeshLayout& made = layouts_.layout(layouts_.Made(members[m]));
+      partial = partial && made.axis(other) == AxisLayout::Partial();
+      summed = summed || !layouts_.layout(flat_layouts[m]).axis(other).partial();
+    }
+    if (partial && summed) gradients.other_axes.push_back(other);
+  }
+  absl::string_view stream;
+  for (size_t m = 0; m < members.size(); ++m) {
+    const ValueId id = members[m];
+    gradients.values.push_back(kNone);
+    gradients.parts.push_back(kNone);
+    if (id == kNone) continue;
+    gradients.parts.back() = PartOf(id, flat_layouts[m]);
+    MeshLayout layout = layouts_.layout(flat_layouts[m]).With(axis, AxisLayout::Partial());
     for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
     ASSIGN_OR_RETURN(gradients.values.back(), In(id, layouts_.Enter(std::move(layout))));
     gradients.parameter = made_[graph_.value(id).complete_gradient_of];
@@ -354,6 +411,9 @@ absl::Status LoweredValues::ReduceGradients(int group) {
     if (members[m] == kNone) continue;
     arranged_[members[m]].push_back({flat_layouts[m], PeriodOf(members[m]), reduced[m]});
   }
+  std::vector<OpId> waiting;
+  std::swap(waiting, waiting_[group]);
+  for (const OpId id : waiting) RETURN_IF_ERROR(AddOnGroup(id));
   return absl::OkStatus();
 }
 

@@ -50,11 +50,12 @@ class LoweredValues {
   int32_t AddOutput(ValueId id);
   // Adds the outputs of an op that is a view.
   absl::Status AddViews(OpId id);
-  // Adds the output of an op that casts a parameter of a flat group: the part of the group that a
-  // rank holds is cast as one array.
-  absl::Status AddFlatCast(OpId id);
-  // Whether an op reads or makes a member of a flat group.
-  bool IsFlat(OpId id) const { return layouts_.flat(layouts_.Made(graph_.op(id).outputs[0])); }
+  // Whether an op casts a parameter of a flat group, or adds up the gradients of micro-batches on
+  // the elements of a flat group that a rank holds.
+  bool IsOnGroup(OpId id) const;
+  // Adds the output of such an op, which is computed once for all members of the group; if the
+  // group is not there yet, as soon as it is.
+  absl::Status AddOnGroup(OpId id);
   // To be called when an op's output has been written: brings it, if it is partial, to the layouts
   // in which it is completed.
   absl::Status Complete(ValueId id);
@@ -73,11 +74,16 @@ class LoweredValues {
     int period;
     int32_t value;
   };
-  // A flat group's gradients.
+  // A flat group's gradients, of a micro-batch or the step.
   struct Gradients {
     std::vector<ValueId> members;  // kNone: not read
     int missing = 0;               // that were not written yet
   };
+  using GroupPart = std::pair<int, int32_t>;  // group, micro-batch
+  GroupPart GradientsWith(ValueId gradient) const {
+    return {layouts_.PositionOf(gradient)->group,
+            graph_.op(graph_.value(gradient).producer).micro_batch};
+  }
 
   void ListReads(const std::vector<bool>& needed);
   void Set(ValueId id, int32_t value);
@@ -101,7 +107,11 @@ class LoweredValues {
   absl::StatusOr<int32_t> MadeNow(ValueId id);
   absl::StatusOr<std::vector<int32_t>> View(OpId id, int32_t base);
   absl::StatusOr<int32_t> Redistributed(ValueId id, int32_t layout);
-  absl::Status ReduceGradients(int group);
+  // Sums a member of a flat group over axes over which all of them are partial.
+  absl::StatusOr<int32_t> SumFlat(ValueId id, int32_t layout);
+  // Whether a value is there in a layout in which it is a member of a flat group.
+  bool HasFlat(ValueId id, int32_t layout);
+  absl::Status ReduceGradients(int group, Gradients gradients);
 
   const Graph& graph_;
   ValueLayouts layouts_;
@@ -122,7 +132,8 @@ class LoweredValues {
   absl::flat_hash_map<ValueId, std::vector<Arrangement>> arranged_;
   absl::flat_hash_map<ValueId, int32_t> repeated_views_;  // the value that it views
   absl::flat_hash_map<std::pair<OpId, int32_t>, std::vector<int32_t>> views_;  // by op and base
-  std::vector<Gradients> gradients_;                                           // by flat group
+  absl::flat_hash_map<GroupPart, Gradients> gradients_;
+  absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: AddOnGroup
 };
 
 }  // namespace tessera

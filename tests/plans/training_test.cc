@@ -86,6 +86,24 @@ TEST(TrainingTest, AllPlansWithMicroBatchesAndRecomputation) {
   }
 }
 
+// Gradients are reduced after each micro-batch, and a rank adds up its parts.
+Plan ReducedEachMicroBatch(Plan plan) {
+  for (GroupChoice& group : *plan.mutable_stages(0)->mutable_group()) {
+    group.set_reduce("each micro-batch");
+  }
+  return plan;
+}
+
+TEST(TrainingTest, ReductionsAfterEachMicroBatch) {
+  TrainingRun run = SmallGpt({.clip_norm = 0.5});
+  ExpectSame(run, ReducedEachMicroBatch(WithPart(kFullySharded, 4, /*recompute=*/false)), {2, 4});
+  ExpectSame(run, ReducedEachMicroBatch(WithPart(kHybridSharded, 2, /*recompute=*/true)), {4});
+  run = SmallGpt(OddSizes());
+  run.steps = 5;
+  const Plan plan = WithPart(kFullySharded, 3, /*recompute=*/false);
+  ExpectSame(run, ReducedEachMicroBatch(plan), {1, 3});
+}
+
 TEST(TrainingTest, AllPlansOnTheCpuBackend) {
   for (GptSizes sizes : {GptSizes{.clip_norm = 0.5}, OddSizes()}) {
     TrainingRun run = SmallGpt(sizes);
