@@ -41,16 +41,27 @@ void ListStores(const LayoutDecisions& decisions, const std::vector<GraphLayouts
   }
 }
 
+std::string GatherText(const StoreGroup& group, const Mesh& mesh) {
+  const int gathered_again = static_cast<int>(group.axes.size()) - group.gathers_kept;
+  if (group.gathers_kept == 0) return absl::StrCat(kGatherEachPhase);
+  if (gathered_again == 0) return absl::StrCat(kGatherOnce);
+  return absl::StrCat(kGatherEachPhaseOver, mesh.axis(group.axes[gathered_again - 1]).name);
+}
+
 void ListGroups(const LayoutDecisions& decisions, const Mesh& mesh, Stage& stage) {
   stage.clear_group();
   for (const StoreGroup& group : decisions.groups) {
     GroupChoice& choice = *stage.add_group();
     choice.set_path(absl::StrJoin(group.members, "|"));
-    choice.set_layout(absl::StrCat(mesh.axis(group.axis).name, ": flat"));
-    const absl::string_view gather = group.gather_once ? kGatherOnce : kGatherEachPhase;
-    choice.set_gather(gather.data(), gather.size());
+    choice.set_layout(absl::StrJoin(group.axes, ", ", [&](std::string* out, int axis) {
+      absl::StrAppend(out, mesh.axis(axis).name, ": flat");
+    }));
+    choice.set_gather(GatherText(group, mesh));
     const absl::string_view reduce = group.reduce_each ? kReduceEachMicroBatch : kReduceOnce;
     choice.set_reduce(reduce.data(), reduce.size());
+    if (group.block != 1) {
+      choice.set_block(group.block == kRow ? absl::StrCat(kBlockRow) : absl::StrCat(group.block));
+    }
   }
 }
 

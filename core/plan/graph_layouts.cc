@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "core/plan/axis_completion.h"
 #include "core/status/status_macros.h"
 
@@ -96,7 +97,8 @@ class GraphLayout {
     for (const StoredLayout* store : stores) {
       along.emplace_back();
       if (store != nullptr) {
-        along.back() = AxisStore{store->layout.axis(axis), store->flat_axis == axis};
+        along.back() =
+            AxisStore{store->layout.axis(axis), absl::c_linear_search(store->flat_axes, axis)};
       }
     }
     return along;

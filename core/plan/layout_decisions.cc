@@ -7,8 +7,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "core/layout/layout_text.h"
 #include "core/plan/choice_errors.h"
 #include "core/plan/optimizer_state.h"
@@ -96,19 +99,47 @@ class DecisionFinder {
                                                        Quote(named_by_[subject.path]),
                                                        " too; one of them must go"));
       }
-      result_.stored[subject.path] = {layout, kNone};
+      result_.stored[subject.path] = {layout, {}};
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<int> FlatAxis(absl::string_view text) const {
-    const size_t colon = text.find(':');
-    if (colon == absl::string_view::npos ||
-        absl::StripAsciiWhitespace(text.substr(colon + 1)) != "flat") {
-      return absl::InvalidArgumentError(
-          absl::StrCat(Quote(text), " is no layout of a group; one looks like 'data: flat'"));
+  // The axes of "data: flat", or of "host: flat, data: flat", the outermost split first.
+  absl::StatusOr<std::vector<int>> FlatAxes(absl::string_view text) const {
+    std::vector<int> axes;
+    for (const absl::string_view clause : absl::StrSplit(text, ',')) {
+      const size_t colon = clause.find(':');
+      if (colon == absl::string_view::npos ||
+          absl::StripAsciiWhitespace(clause.substr(colon + 1)) != "flat") {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Quote(text), " is no layout of a group; one looks like 'data: flat'"));
+      }
+      const absl::string_view name = absl::StripAsciiWhitespace(clause.substr(0, colon));
+      ASSIGN_OR_RETURN(const int axis, mesh_.FindAxis(name));
+      if (absl::c_linear_search(axes, axis)) {
+        return absl::InvalidArgumentError(absl::StrCat("axis '", name, "' is named twice"));
+      }
+      axes.push_back(axis);
     }
-    return mesh_.FindAxis(absl::StripAsciiWhitespace(text.substr(0, colon)));
+    return axes;
+  }
+
+  // Over how many of the axes, the last ones, a group stays gathered for both phases.
+  absl::StatusOr<int> GathersKept(absl::string_view gather, absl::Span<const int> axes) const {
+    const int all = static_cast<int>(axes.size());
+    if (gather.empty() || gather == kGatherEachPhase) return 0;
+    if (gather == kGatherOnce) return all;
+    if (absl::ConsumePrefix(&gather, kGatherEachPhaseOver)) {
+      for (int i = 0; i + 1 < all; ++i) {
+        if (gather == mesh_.axis(axes[i]).name) return all - i - 1;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("gather: '", kGatherEachPhaseOver, gather,
+                       "': the group is not flat over that axis with another one after it"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("gather: ", Quote(gather), "; it must be '",
+                                                   kGatherEachPhase, "', '", kGatherOnce, "' or '",
+                                                   kGatherEachPhaseOver, "AXIS'"));
   }
 
   // The parameters that a group's pattern names, with the lengths of the scopes that match.
@@ -133,18 +164,33 @@ class DecisionFinder {
     return members;
   }
 
-  static absl::Status CheckOneOf(absl::string_view field, absl::string_view value,
-                                 absl::string_view a, absl::string_view b) {
-    if (value.empty() || value == a || value == b) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(field, ": ", Quote(value), "; it must be '", a, "' or '", b, "'"));
+  static absl::StatusOr<bool> ReducesEach(absl::string_view reduce) {
+    if (reduce == kReduceEachMicroBatch) return true;
+    if (reduce.empty() || reduce == kReduceOnce) return false;
+    return absl::InvalidArgumentError(absl::StrCat("reduce: ", Quote(reduce), "; it must be '",
+                                                   kReduceOnce, "' or '", kReduceEachMicroBatch,
+                                                   "'"));
+  }
+
+  static absl::StatusOr<int64_t> BlockOf(absl::string_view text) {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    if (text == kBlockRow) return kRow;
+    int64_t block = 1;
+    if (text.empty() || (absl::SimpleAtoi(text, &block) && block >= 1 && block <= kMost)) {
+      return block;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("block: ", Quote(text), "; it must be '",
+                                                   kBlockRow, "' or a number of elements from 1 ",
+                                                   "to 2^30"));
   }
 
   absl::Status FindGroups(const GroupChoice& choice) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
-    ASSIGN_OR_RETURN(const int axis, FlatAxis(choice.layout()));
-    RETURN_IF_ERROR(CheckOneOf("gather", choice.gather(), kGatherEachPhase, kGatherOnce));
-    RETURN_IF_ERROR(CheckOneOf("reduce", choice.reduce(), kReduceOnce, kReduceEachMicroBatch));
+    StoreGroup group;
+    ASSIGN_OR_RETURN(group.axes, FlatAxes(choice.layout()));
+    ASSIGN_OR_RETURN(group.gathers_kept, GathersKept(choice.gather(), group.axes));
+    ASSIGN_OR_RETURN(group.reduce_each, ReducesEach(choice.reduce()));
+    ASSIGN_OR_RETURN(group.block, BlockOf(choice.block()));
     const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
     if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
     absl::flat_hash_map<std::string, size_t> group_of_scope;
@@ -158,8 +204,7 @@ class DecisionFinder {
       const std::string key = choice.each() ? subject.path.substr(0, scope) : "";
       const auto [it, first] = group_of_scope.emplace(key, result_.groups.size());
       if (first) {
-        result_.groups.push_back(
-            {axis, {}, choice.gather() == kGatherOnce, choice.reduce() == kReduceEachMicroBatch});
+        result_.groups.push_back(group);
         first_member_.push_back(i);
       }
       const Subject& other = subjects_[first_member_[it->second]];
@@ -170,19 +215,20 @@ class DecisionFinder {
       }
       result_.groups[it->second].members.push_back(subject.path);
       StoredLayout& stored = Stored(subject.path);
-      if (!stored.layout.axis(axis).broadcast()) {
+      for (const int axis : group.axes) {
+        if (stored.layout.axis(axis).broadcast()) continue;
         return absl::InvalidArgumentError(absl::StrCat(
             "'", subject.path, "' is split over axis '", mesh_.axis(axis).name, "' by store ",
             Quote(named_by_[subject.path]), " too; one of them must go"));
       }
-      stored.flat_axis = axis;
+      stored.flat_axes = group.axes;
     }
     return absl::OkStatus();
   }
 
   // The stored layout of a path, B if no store choice names it.
   StoredLayout& Stored(const std::string& path) {
-    return result_.stored.emplace(path, StoredLayout{MeshLayout(mesh_.num_axes()), kNone})
+    return result_.stored.emplace(path, StoredLayout{MeshLayout(mesh_.num_axes()), {}})
         .first->second;
   }
 
@@ -204,7 +250,7 @@ class DecisionFinder {
       const auto [it, open] = result_.stored.emplace(subject.path, of_parameter);
       if (open || it->second.layout == of_parameter.layout) {
         it->second = of_parameter;
-      } else if (of_parameter.flat_axis != kNone) {
+      } else if (of_parameter.flat()) {
         return absl::InvalidArgumentError(
             absl::StrCat("the Plan's store ", Quote(named_by_[subject.path]), ": '", subject.path,
                          "' belongs to '", parameter->second,

@@ -19,23 +19,33 @@ namespace tessera {
 
 // How a state or an input is stored.
 struct StoredLayout {
-  MeshLayout layout;      // B along `flat_axis`
-  int flat_axis = kNone;  // over which the state is split as a member of a flat group
+  MeshLayout layout;           // B along `flat_axes`
+  std::vector<int> flat_axes;  // over which the state is split as a member of a flat group
+
+  bool flat() const { return !flat_axes.empty(); }
 };
 
 // When a group's members are gathered.
 inline constexpr absl::string_view kGatherEachPhase = "each phase";
 inline constexpr absl::string_view kGatherOnce = "once";
+inline constexpr absl::string_view kGatherEachPhaseOver = "each phase over ";
 
 // When its gradients are reduced, if there are micro-batches.
 inline constexpr absl::string_view kReduceOnce = "once";
 inline constexpr absl::string_view kReduceEachMicroBatch = "each micro-batch";
 
+// Where members may be cut: where a row, along the last dimension, ends.
+inline constexpr absl::string_view kBlockRow = "row";
+inline constexpr int64_t kRow = 0;
+
 struct StoreGroup {
-  int axis = kNone;
+  std::vector<int> axes;             // the outermost split of the array first
   std::vector<std::string> members;  // parameters, in the order of the Graphs
-  bool gather_once = false;          // for both phases; else for each
-  bool reduce_each = false;          // after each micro-batch; else after the last
+  // The array is gathered over the innermost splits first. What has been gathered over the last
+  // `gathers_kept` of the axes is kept for both phases; the others are gathered for each.
+  int gathers_kept = 0;
+  bool reduce_each = false;  // after each micro-batch; else after the last
+  int64_t block = 1;         // a member is cut at multiples of so many elements; kRow: of its row
 };
 
 struct LayoutDecisions {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/layout/signature_fit.h"
 #include "core/plan/rewrite.h"
@@ -40,7 +41,10 @@ class RewrittenLayout {
   RewrittenLayout(const Graph& graph, const Mesh& mesh, const LayoutDecisions& decisions,
                   const absl::flat_hash_map<std::string, OpId>& recorded_ops,
                   const GraphLayouts& recorded)
-      : graph_(graph), mesh_(mesh), recorded_(recorded), summed_on_(graph.values().size(), kNone) {
+      : graph_(graph),
+        mesh_(mesh),
+        recorded_(recorded),
+        summed_on_(graph.values().size(), nullptr) {
     for (const GraphInput& input : graph.inputs()) {
       stored_.push_back({input.value, &decisions.stored.find(input.origin)->second.layout});
     }
@@ -77,25 +81,25 @@ class RewrittenLayout {
 
   // Finds the gradients that are added up on the elements of a flat group that a rank holds.
   void FindFlatSums(const LayoutDecisions& decisions) {
-    absl::flat_hash_map<ValueId, int> axis_of;  // by parameter
+    absl::flat_hash_map<ValueId, const StoreGroup*> group_of;  // by parameter
     for (const StoreGroup& group : decisions.groups) {
       if (!group.reduce_each) continue;
       for (const std::string& member : group.members) {
         const State* const state = graph_.FindState(member);
-        if (state != nullptr) axis_of.emplace(state->input, group.axis);
+        if (state != nullptr) group_of.emplace(state->input, &group);
       }
     }
-    if (axis_of.empty()) return;
+    if (group_of.empty()) return;
     for (size_t i = 0; i < graph_.ops().size(); ++i) {
       const Op& op = graph_.ops()[i];
       if (origin_[i] != kNone || op.phase != Phase::kBackward) continue;
       for (const ValueId input : op.inputs) {
-        int axis = summed_on_[input];
-        if (axis == kNone) {
-          const auto it = axis_of.find(graph_.value(input).complete_gradient_of);
-          if (it != axis_of.end()) axis = it->second;
+        const StoreGroup* group = summed_on_[input];
+        if (group == nullptr) {
+          const auto it = group_of.find(graph_.value(input).complete_gradient_of);
+          if (it != group_of.end()) group = it->second;
         }
-        if (axis != kNone) summed_on_[op.outputs[0]] = axis;
+        if (group != nullptr) summed_on_[op.outputs[0]] = group;
       }
     }
   }
@@ -103,7 +107,8 @@ class RewrittenLayout {
   AxisUse UseOf(size_t i, int axis, const std::vector<AxisLayout>& values) const {
     if (origin_[i] != kNone) return recorded_.ops[origin_[i]][axis];
     const Op& op = graph_.ops()[i];
-    if (op.outputs.size() != 1 || summed_on_[op.outputs[0]] != axis) {
+    const StoreGroup* const group = summed_on_[op.outputs[0]];
+    if (group == nullptr || !absl::c_linear_search(group->axes, axis)) {
       return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
     }
     AxisUse use = AxisUse::Broadcast(op.inputs.size(), op.outputs.size());
@@ -145,8 +150,8 @@ class RewrittenLayout {
   const GraphLayouts& recorded_;
   std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
   std::vector<OpId> origin_;  // by op: the recorded one; kNone: the rewriting has added it
-  // By value: the axis of the flat group on whose parts it is a sum of gradients; kNone: none.
-  std::vector<int> summed_on_;
+  // By value: the flat group on whose parts it is a sum of gradients; nullptr: none.
+  std::vector<const StoreGroup*> summed_on_;
   std::vector<LocalTypes> types_;
   GraphLayouts result_;
 };

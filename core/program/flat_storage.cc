@@ -1,5 +1,6 @@
 #include "core/program/flat_storage.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -23,16 +24,24 @@ absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions
     }
   }
   for (const StoreGroup& stored : decisions.groups) {
-    const int ranks = mesh.axis(stored.axis).size;
+    Group group;
+    int ranks = 1;
+    const int kept_from = static_cast<int>(stored.axes.size()) - stored.gathers_kept;
+    for (int i = 0; i < static_cast<int>(stored.axes.size()); ++i) {
+      const int size = mesh.axis(stored.axes[i]).size;
+      if (size == 1) continue;
+      group.axes.push_back(stored.axes[i]);
+      if (i >= kept_from) ++group.gathers_kept;
+      ranks *= size;
+    }
     if (ranks == 1) continue;
     std::vector<FlatGroup::Member> members;
     for (const std::string& path : stored.members) {
       const StoredLayout& layout = decisions.stored.at(path);
-      members.push_back({LocalShape(layout.layout, *shapes.at(path), mesh), 1});
+      const Shape local = LocalShape(layout.layout, *shapes.at(path), mesh);
+      const int64_t row = local.empty() ? 1 : std::max<int64_t>(local.back(), 1);
+      members.push_back({local, stored.block == kRow ? row : stored.block});
     }
-    Group group;
-    group.axis = stored.axis;
-    group.gather_once = stored.gather_once;
     ASSIGN_OR_RETURN(FlatGroup created, FlatGroup::Create(members, ranks));
     group.group = std::make_shared<const FlatGroup>(std::move(created));
     const int number = storage.num_groups();

@@ -29,16 +29,18 @@ class FlatStorage {
  public:
   // Without groups.
   FlatStorage() = default;
-  // The groups of `decisions`. One over an axis of one rank is none: its members are stored as they
+  // The groups of `decisions`. One over axes of one rank is none: its members are stored as they
   // are. `graphs` are those of the run.
   static absl::StatusOr<FlatStorage> Create(const LayoutDecisions& decisions,
                                             absl::Span<const Graph> graphs, const Mesh& mesh);
 
   int num_groups() const { return static_cast<int>(groups_.size()); }
   const std::shared_ptr<const FlatGroup>& group(int i) const { return groups_[i].group; }
-  int axis(int i) const { return groups_[i].axis; }
-  // Whether the group is gathered once in a step, and not in each phase.
-  bool gather_once(int i) const { return groups_[i].gather_once; }
+  // Those over which the group is split, the outermost split first. None has one rank.
+  absl::Span<const int> axes(int i) const { return groups_[i].axes; }
+  // What has been gathered over so many of the axes, the last ones, is kept for the step; the group
+  // is gathered over the others in each phase.
+  int gathers_kept(int i) const { return groups_[i].gathers_kept; }
   // The path of a buffer of group i.
   const std::string& BufferPath(int i, int buffer) const { return groups_[i].buffers[buffer]; }
   // nullptr if the state is stored in no group.
@@ -47,8 +49,8 @@ class FlatStorage {
  private:
   struct Group {
     std::shared_ptr<const FlatGroup> group;
-    int axis = 0;
-    bool gather_once = false;
+    std::vector<int> axes;
+    int gathers_kept = 0;
     std::vector<std::string> buffers;
   };
 

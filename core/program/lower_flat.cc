@@ -12,8 +12,9 @@ int32_t FlatLowering::AddTensor(const std::string& path, DType dtype, Role role,
 
 int32_t FlatLowering::AddMember(const Member& member, const FlatPosition& position,
                                 int32_t tensor) {
-  const FlatRule rule = {storage_.group(position.group), storage_.axis(position.group),
-                         position.member};
+  const absl::Span<const int> axes = storage_.axes(position.group);
+  const FlatRule rule = {
+      storage_.group(position.group), {axes.begin(), axes.end()}, position.member};
   const int32_t value =
       builder_.AddView(member.path, {member.dtype, {rule.LocalElements()}}, tensor,
                        ViewPlacement{0, Strides{1}}, member.role, member.part);
@@ -94,23 +95,30 @@ CollectiveRequest FlatLowering::RequestOf(CollectiveOperation operation, int64_t
 }
 
 absl::StatusOr<int32_t> FlatLowering::Gather(int32_t member, const FlatPosition& position,
-                                             int32_t part, int period, absl::string_view stream) {
+                                             int32_t part, const When& when,
+                                             absl::string_view stream) {
   const FlatGroup& group = *storage_.group(position.group);
-  const int32_t tensor = builder_.Root(member);
   const DType dtype = builder_.value(member).type.dtype;
   const Role role = builder_.value(member).role;
-  const auto [it, inserted] = gathered_.try_emplace({tensor, period}, kNone);
-  if (inserted) {
-    it->second = builder_.AddTensor(absl::StrCat(builder_.value(tensor).path, ".all_gather"),
-                                    {dtype, {group.elements()}}, role, kNone);
-    RETURN_IF_ERROR(
-        builder_.EmitCollective(RequestOf(CollectiveOperation::kAllGather, group.elements(), dtype,
-                                          storage_.axis(position.group)),
-                                stream, tensor, it->second));
+  const absl::Span<const int> axes = storage_.axes(position.group);
+  int32_t tensor = builder_.Root(member);
+  int64_t elements = group.part();
+  for (int i = static_cast<int>(axes.size()) - 1; i >= 0; --i) {
+    elements *= builder_.program().mesh.axis(axes[i]).size;
+    const bool kept = i >= static_cast<int>(axes.size()) - when.kept;
+    const auto [it, inserted] = gathered_.try_emplace({tensor, kept ? kStep : when.period}, kNone);
+    if (inserted) {
+      it->second = builder_.AddTensor(absl::StrCat(builder_.value(tensor).path, ".all_gather"),
+                                      {dtype, {elements}}, role, kNone);
+      RETURN_IF_ERROR(builder_.EmitCollective(
+          RequestOf(CollectiveOperation::kAllGather, elements, dtype, axes[i]), stream, tensor,
+          it->second));
+    }
+    tensor = it->second;
   }
   const Shape& local = group.members()[position.member].local;
   return builder_.AddPackedView(absl::StrCat(builder_.value(member).path, ".gathered"),
-                                {dtype, local}, it->second, group.InGathered(position.member).begin,
+                                {dtype, local}, tensor, group.InGathered(position.member).begin,
                                 role, part);
 }
 
@@ -152,11 +160,18 @@ absl::StatusOr<std::vector<int32_t>> FlatLowering::Reduce(int group, const Gradi
   const std::string path = absl::StrCat(builder_.value(first).path, ".group");
   ASSIGN_OR_RETURN(const int32_t assembled, Assemble(group, values, dtype, path));
   builder_.SetGradientOf(assembled, gradients.parameter);
-  int32_t reduced = AddTensor(absl::StrCat(path, ".reduce_scatter"), dtype, Role::kGradient, group);
-  RETURN_IF_ERROR(builder_.EmitCollective(
-      RequestOf(CollectiveOperation::kReduceScatter, storage_.group(group)->elements(), dtype,
-                storage_.axis(group)),
-      stream, assembled, reduced));
+  int32_t reduced = assembled;
+  int64_t elements = storage_.group(group)->elements();
+  for (const int axis : storage_.axes(group)) {
+    const int32_t full = reduced;
+    const CollectiveRequest request =
+        RequestOf(CollectiveOperation::kReduceScatter, elements, dtype, axis);
+    elements /= builder_.program().mesh.axis(axis).size;
+    reduced = builder_.AddTensor(absl::StrCat(builder_.value(full).path, ".reduce_scatter"),
+                                 {dtype, {elements}}, Role::kGradient, kNone);
+    builder_.SetGradientOf(reduced, gradients.parameter);
+    RETURN_IF_ERROR(builder_.EmitCollective(request, stream, full, reduced));
+  }
   for (const int axis : gradients.other_axes) {
     const int32_t part = reduced;
     reduced = AddTensor(absl::StrCat(path, ".all_reduce"), dtype, Role::kGradient, group);

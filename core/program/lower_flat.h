@@ -45,10 +45,17 @@ class FlatLowering {
                                     const FlatPosition& position, int axis,
                                     absl::string_view stream);
 
+  // When an array is gathered: once for the step, or again in each period. `kept` axes are gathered
+  // for the step, the last ones of the group's; the others in `period`.
+  struct When {
+    int kept = 0;
+    int period = 0;
+  };
+  static constexpr int kStep = -1;
   // Returns all elements of `member`, which is flat. Its group is gathered on `stream`; members
   // that are read in the same period share the gathered array.
   absl::StatusOr<int32_t> Gather(int32_t member, const FlatPosition& position, int32_t part,
-                                 int period, absl::string_view stream);
+                                 const When& when, absl::string_view stream);
 
   // The gradients of a group that are reduced together.
   struct Gradients {

@@ -89,9 +89,14 @@ PartRule LoweredValues::TensorOf(ValueId id) const {
           Shape(region.start.begin(), region.start.end()), value.type.shape, MeshLayout(num_axes)};
 }
 
-// The part of the tensor that ranks hold; of a flat value, over the other axes.
+// The part of the tensor that ranks hold; of a flat value, over the other axes, which say what
+// elements a rank has, whether or not they are partial sums.
 int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
-  return builder_.EnterPart(TensorOf(id).With(layouts_.layout(layout)));
+  MeshLayout held = layouts_.layout(layout);
+  for (int axis = 0; layouts_.flat(layout) && axis < held.num_axes(); ++axis) {
+    if (held.axis(axis).partial()) held = held.With(axis, AxisLayout::Broadcast());
+  }
+  return builder_.EnterPart(TensorOf(id).With(std::move(held)));
 }
 
 LocalOp LoweredValues::Localized(OpId id) const {
@@ -245,11 +250,14 @@ bool LoweredValues::IsParameter(ValueId id) const {
 }
 
 int LoweredValues::PeriodOf(ValueId id) const {
-  constexpr int kStep = -1;
-  if (!Repeats(id)) return kStep;
+  if (!Repeats(id)) return FlatLowering::kStep;
   while (!IsParameter(id)) id = graph_.op(graph_.value(id).producer).inputs[0];
-  const FlatPosition* const position = layouts_.PositionOf(id);
-  return position != nullptr && storage_.gather_once(position->group) ? kStep : period_;
+  return KeepsAll(layouts_.PositionOf(id)) ? FlatLowering::kStep : period_;
+}
+
+bool LoweredValues::KeepsAll(const FlatPosition* position) const {
+  return position != nullptr && storage_.gathers_kept(position->group) ==
+                                    static_cast<int>(storage_.axes(position->group).size());
 }
 
 absl::string_view LoweredValues::StreamOf(ValueId id) const {
@@ -306,8 +314,9 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
     if (from != layout) {
       ASSIGN_OR_RETURN(value, In(id, from));
     } else {
-      return flat_.Gather(value, *layouts_.PositionOf(id), PartOf(id, from), PeriodOf(id),
-                          StreamOf(id));
+      const FlatPosition& position = *layouts_.PositionOf(id);
+      return flat_.Gather(value, position, PartOf(id, from),
+                          {storage_.gathers_kept(position.group), PeriodOf(id)}, StreamOf(id));
     }
   }
   ASSIGN_OR_RETURN(double price, redistributor_.Seconds(value, tensor, layouts_.layout(from), to));
@@ -372,7 +381,7 @@ absl::Status LoweredValues::Complete(ValueId id) {
 
 absl::Status LoweredValues::ReduceGradients(int group, Gradients reduced_now) {
   const std::vector<ValueId>& members = reduced_now.members;
-  const int axis = storage_.axis(group);
+  const absl::Span<const int> axes = storage_.axes(group);
   std::vector<int32_t> flat_layouts;  // in which they are read
   for (const ValueId id : members) {
     flat_layouts.push_back(kNone);
@@ -384,7 +393,7 @@ absl::Status LoweredValues::ReduceGradients(int group, Gradients reduced_now) {
   // Axes over which all members are partial are summed on the parts.
   FlatLowering::Gradients gradients;
   for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
-    bool partial = other != axis, summed = false;
+    bool partial = !absl::c_linear_search(axes, other), summed = false;
     for (size_t m = 0; m < members.size(); ++m) {
       if (members[m] == kNone) continue;
       const MeshLayout& made = layouts_.layout(layouts_.Made(members[m]));
@@ -400,7 +409,8 @@ absl::Status LoweredValues::ReduceGradients(int group, Gradients reduced_now) {
     gradients.parts.push_back(kNone);
     if (id == kNone) continue;
     gradients.parts.back() = PartOf(id, flat_layouts[m]);
-    MeshLayout layout = layouts_.layout(flat_layouts[m]).With(axis, AxisLayout::Partial());
+    MeshLayout layout = layouts_.layout(flat_layouts[m]);
+    for (const int axis : axes) layout = layout.With(axis, AxisLayout::Partial());
     for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
     ASSIGN_OR_RETURN(gradients.values.back(), In(id, layouts_.Enter(std::move(layout))));
     gradients.parameter = made_[graph_.value(id).complete_gradient_of];

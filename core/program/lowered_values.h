@@ -98,6 +98,8 @@ class LoweredValues {
   // Whether the value is a parameter (or one in fewer bits), or a view of one, which may be there
   // once for each period.
   bool Repeats(ValueId id) const { return IsParameter(id) || repeated_views_.contains(id); }
+  // Whether a group that has been gathered is kept for the step.
+  bool KeepsAll(const FlatPosition* position) const;
   // The period for which a value is brought to another layout.
   int PeriodOf(ValueId id) const;
   absl::string_view StreamOf(ValueId id) const;

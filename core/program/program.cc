@@ -131,7 +131,9 @@ std::string Program::ToString() const {
       const FlatRule& flat = flats[v.flat];
       absl::StrAppend(&text, " flat member ", flat.member, " of group ",
                       std::find(groups.begin(), groups.end(), flat.group) - groups.begin(),
-                      " over ", mesh.axis(flat.axis).name);
+                      " over ", absl::StrJoin(flat.axes, ", ", [&](std::string* out, int axis) {
+                        absl::StrAppend(out, mesh.axis(axis).name);
+                      }));
     }
     return text;
   };

@@ -256,7 +256,9 @@ class Reader {
 
   absl::Status Read(const ProgramProto::Flat& message, FlatRule& flat) const {
     RETURN_IF_ERROR(CheckIndex(message.group(), message_.flat_groups_size(), "flat group"));
-    flat = {flat_groups_[message.group()], message.axis(), message.member()};
+    flat = {flat_groups_[message.group()],
+            {message.axes().begin(), message.axes().end()},
+            message.member()};
     return CheckFlat(flat, program_.mesh);
   }
 

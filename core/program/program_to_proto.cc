@@ -74,7 +74,7 @@ void SetFlats(const Program& program, ProgramProto* message) {
   for (const FlatRule& flat : program.flats) {
     ProgramProto::Flat& added = *message->add_flats();
     added.set_group(numbers.at(flat.group.get()));
-    added.set_axis(flat.axis);
+    for (const int axis : flat.axes) added.add_axes(axis);
     added.set_member(flat.member);
   }
 }

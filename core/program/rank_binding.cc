@@ -25,8 +25,8 @@ RankBinding::RankBinding(const Program* program, absl::Span<const int> coordinat
   }
   for (size_t i = 0; i < left_.size(); ++i) {
     const FlatRule& flat = program_.flats[i];
-    held_.push_back(flat.HeldAt(coordinates, left_[i]));
-    positions_.push_back(flat.InPartAt(coordinates, left_[i]));
+    held_.push_back(flat.HeldAt(program_.mesh, coordinates, left_[i]));
+    positions_.push_back(flat.InPartAt(program_.mesh, coordinates, left_[i]));
     flat_shapes_.push_back({held_.back().size()});
   }
 }

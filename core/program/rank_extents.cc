@@ -44,6 +44,15 @@ Extents ElementsOf(const PartRule& part, const Mesh& mesh, std::vector<std::set<
   return elements;
 }
 
+// Adds the coordinates of the rank that holds a part of a flat group.
+void AddCoordinates(int part, absl::Span<const int> axes, const Mesh& mesh,
+                    std::vector<std::set<int>>& changes) {
+  for (size_t i = axes.size(); i-- > 0;) {
+    changes[axes[i]].insert(part % mesh.axis(axes[i]).size);
+    part /= mesh.axis(axes[i]).size;
+  }
+}
+
 // The same of a member of a flat group, of which the other axes may leave ranks less than its room.
 void AddFlatChanges(const Program& program, const ProgramValue& value,
                     std::vector<std::set<int>>& changes) {
@@ -55,8 +64,9 @@ void AddFlatChanges(const Program& program, const ProgramValue& value,
     if (elements == 0) continue;
     const int first = static_cast<int>(room.begin / flat.group->part());
     const int last = static_cast<int>((room.begin + elements - 1) / flat.group->part());
-    changes[flat.axis].insert({first, std::min(first + 1, last), last});
-    if (last + 1 < flat.group->ranks()) changes[flat.axis].insert(last + 1);
+    for (const int part : {first, std::min(first + 1, last), last, last + 1}) {
+      if (part < flat.group->ranks()) AddCoordinates(part, flat.axes, program.mesh, changes);
+    }
   }
 }
 

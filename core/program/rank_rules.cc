@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 
 namespace tessera {
@@ -66,15 +67,26 @@ int64_t FlatRule::LocalElements() const {
   return elements;
 }
 
+int FlatRule::PartAt(const Mesh& mesh, absl::Span<const int> coordinates) const {
+  int part = 0;
+  for (const int axis : axes) part = part * mesh.axis(axis).size + coordinates[axis];
+  return part;
+}
+
 absl::Status CheckFlat(const FlatRule& flat, const Mesh& mesh) {
-  if (flat.axis < 0 || flat.axis >= mesh.num_axes()) {
-    return absl::InvalidArgumentError(absl::StrCat("a flat group over axis ", flat.axis,
-                                                   " of a mesh of ", mesh.num_axes(), " axes"));
+  int64_t ranks = 1;
+  for (size_t i = 0; i < flat.axes.size(); ++i) {
+    const int axis = flat.axes[i];
+    const auto earlier = absl::MakeConstSpan(flat.axes).subspan(0, i);
+    if (axis < 0 || axis >= mesh.num_axes() || absl::c_linear_search(earlier, axis)) {
+      return absl::InvalidArgumentError(absl::StrCat("a flat group over axis ", axis,
+                                                     " of a mesh of ", mesh.num_axes(), " axes"));
+    }
+    ranks *= mesh.axis(axis).size;
   }
-  if (flat.group->ranks() != mesh.axis(flat.axis).size) {
+  if (flat.axes.empty() || flat.group->ranks() != ranks) {
     return absl::InvalidArgumentError(absl::StrCat("a flat group of ", flat.group->ranks(),
-                                                   " parts over axis '", mesh.axis(flat.axis).name,
-                                                   "' of ", mesh.axis(flat.axis).size, " ranks"));
+                                                   " parts over axes of ", ranks, " ranks"));
   }
   if (flat.member < 0 || flat.member >= flat.group->num_members()) {
     return absl::InvalidArgumentError(

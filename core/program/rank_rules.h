@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -60,32 +61,36 @@ absl::Status CheckPart(const PartRule& part, const Mesh& mesh);
 // group's buffer, without padding. Groups are compared by address: rules of one group share it.
 struct FlatRule {
   std::shared_ptr<const FlatGroup> group;
-  int axis = 0;  // of the mesh: the group is split over it
+  std::vector<int> axes;  // of the mesh: the group is split over them, the first one outermost
   int member = 0;
 
+  // The number of the group's part that the rank at `coordinates` holds.
+  int PartAt(const Mesh& mesh, absl::Span<const int> coordinates) const;
   // The elements of the member that the rank at `coordinates` holds, counted from the member's
   // first one. `elements` is how many of them the other axes leave this rank, without padding.
-  FlatGroup::Range HeldAt(absl::Span<const int> coordinates, int64_t elements) const {
-    return group->Held(member, coordinates[axis], elements);
+  FlatGroup::Range HeldAt(const Mesh& mesh, absl::Span<const int> coordinates,
+                          int64_t elements) const {
+    return group->Held(member, PartAt(mesh, coordinates), elements);
   }
   // The position of those elements in the group's buffer.
-  FlatGroup::Range InPartAt(absl::Span<const int> coordinates, int64_t elements) const {
-    return group->InPart(member, coordinates[axis], elements);
+  FlatGroup::Range InPartAt(const Mesh& mesh, absl::Span<const int> coordinates,
+                            int64_t elements) const {
+    return group->InPart(member, PartAt(mesh, coordinates), elements);
   }
   // The largest number of elements that a rank holds.
   int64_t LocalElements() const;
 
   friend bool operator==(const FlatRule& a, const FlatRule& b) {
-    return a.group == b.group && a.axis == b.axis && a.member == b.member;
+    return a.group == b.group && a.axes == b.axes && a.member == b.member;
   }
   template <typename H>
   friend H AbslHashValue(H h, const FlatRule& flat) {
-    return H::combine(std::move(h), flat.group, flat.axis, flat.member);
+    return H::combine(std::move(h), flat.group, flat.axes, flat.member);
   }
 };
 
-// InvalidArgument if the mesh has no such axis or another number of ranks along it, or the group no
-// such member.
+// InvalidArgument if the mesh lacks an axis, one is named twice, the axes have another number of
+// ranks than the group has parts, or the group has no such member.
 absl::Status CheckFlat(const FlatRule& flat, const Mesh& mesh);
 
 // The random numbers that an instruction draws.

@@ -40,23 +40,36 @@ TEST(RankRuleTable, EqualRulesAreEnteredOnce) {
 // Members of 10 and 4 elements in three parts of 5: [0, 5), [5, 10), [10, 14) and padding.
 TEST(FlatRule, AMembersElementsOnEachRank) {
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{2, 5}}, {{4}}}, 3));
-  const FlatRule first = {group, 0, 0}, second = {group, 0, 1};
+  const FlatRule first = {group, {0}, 0}, second = {group, {0}, 1};
+  const Mesh mesh = *Mesh::Create({{"data", 3}});
   EXPECT_EQ(first.LocalElements(), 5);
   EXPECT_EQ(second.LocalElements(), 4);
-  EXPECT_EQ(first.HeldAt({1}, 10), (FlatGroup::Range{5, 10}));
-  EXPECT_EQ(first.InPartAt({1}, 10), (FlatGroup::Range{0, 5}));
-  EXPECT_EQ(first.HeldAt({2}, 10).size(), 0);
+  EXPECT_EQ(first.HeldAt(mesh, {1}, 10), (FlatGroup::Range{5, 10}));
+  EXPECT_EQ(first.InPartAt(mesh, {1}, 10), (FlatGroup::Range{0, 5}));
+  EXPECT_EQ(first.HeldAt(mesh, {2}, 10).size(), 0);
   // Where the other axes leave 7 of its 10 elements.
-  EXPECT_EQ(first.HeldAt({1}, 7), (FlatGroup::Range{5, 7}));
-  EXPECT_EQ(first.InPartAt({1}, 7), (FlatGroup::Range{0, 2}));
+  EXPECT_EQ(first.HeldAt(mesh, {1}, 7), (FlatGroup::Range{5, 7}));
+  EXPECT_EQ(first.InPartAt(mesh, {1}, 7), (FlatGroup::Range{0, 2}));
   EXPECT_EQ(group->ToString(), "[2, 5], [4]; 3 parts of 5");
+}
+
+TEST(FlatRule, TheFirstAxisIsTheOutermostSplit) {
+  const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{12}}}, 6));
+  const Mesh mesh = *Mesh::Create({{"host", 2}, {"core", 3}});
+  const FlatRule by_core = {group, {1, 0}, 0}, by_host = {group, {0, 1}, 0};
+  EXPECT_EQ(by_core.HeldAt(mesh, {1, 0}, 12), (FlatGroup::Range{2, 4}));
+  EXPECT_EQ(by_core.HeldAt(mesh, {0, 1}, 12), (FlatGroup::Range{4, 6}));
+  EXPECT_EQ(by_host.HeldAt(mesh, {1, 0}, 12), (FlatGroup::Range{6, 8}));
+  EXPECT_THAT(CheckFlat({group, {0}, 0}, mesh).message(),
+              HasSubstr("a flat group of 6 parts over axes of 2 ranks"));
+  EXPECT_THAT(CheckFlat({group, {0, 0}, 0}, mesh).message(), HasSubstr("over axis 0"));
 }
 
 TEST(FlatRule, TheLargestRangeMayBeInTheMiddle) {
   // 1, then 10 over four parts of 4: the member has 3, 4, 3 and 0 elements.
   const auto group =
       std::make_shared<const FlatGroup>(*FlatGroup::Create({{{1}}, {{10}}, {{3}}}, 4));
-  EXPECT_EQ((FlatRule{group, 0, 1}).LocalElements(), 4);
+  EXPECT_EQ((FlatRule{group, {0}, 1}).LocalElements(), 4);
 }
 
 // y = negate(x), where each rank holds rows of x; a slice of a bias that all ranks have.
@@ -146,7 +159,7 @@ TEST_F(RankRulesTest, ASliceWithOtherSplitsThanItsBaseIsRefused) {
 TEST_F(RankRulesTest, AMemberOfAFlatGroupHasItsRange) {
   Program& program = made_->program;
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{5}}, {{2}}}, 2));
-  program.flats = {{group, 0, 0}};
+  program.flats = {{group, {0}, 0}};
   const int32_t flat = made_->AddValue("flat", {DType::kF64, {3}});
   program.values[flat].flat = 0;
   program.inputs.push_back({"flat", flat});
@@ -280,13 +293,13 @@ TEST(PlantedFaults, AnArrayWrittenOverAMemberOfItsFlatGroup) {
   RankRuleTable table(&program);
   for (int member = 0; member < 2; ++member) {
     ProgramValue& value = program.values[made.Value(member == 0 ? "exp" : "square")];
-    value.flat = table.Enter(FlatRule{group, 0, member});
+    value.flat = table.Enter(FlatRule{group, {0}, member});
     value.buffer = program.values[array].buffer;
     value.within = array;
   }
-  program.values[made.Value("x")].flat = table.Enter(FlatRule{group, 0, 0});
+  program.values[made.Value("x")].flat = table.Enter(FlatRule{group, {0}, 0});
   program.instructions[made.Find("square")].inputs[0] = made.AddValue("x1", {DType::kF64, {4}});
-  program.values[made.Value("x1")].flat = table.Enter(FlatRule{group, 0, 1});
+  program.values[made.Value("x1")].flat = table.Enter(FlatRule{group, {0}, 1});
   program.inputs.push_back({"x1", made.Value("x1")});
   program.values[made.Value("negate")].flat = program.values[made.Value("x")].flat;
   program.outputs.push_back({"array", array});

@@ -1,5 +1,6 @@
 #include "core/program/value_layouts.h"
 
+#include "absl/algorithm/container.h"
 #include "core/program/rank_rules.h"
 #include "core/status/check.h"
 
@@ -58,7 +59,7 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
     const Op& op = graph_.ops()[id];
     for (ValueId input : op.inputs) {
       if (positions_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
-      const AxisUse& use = layouts.ops[id][storage_->axis(positions_[input]->group)];
+      const AxisUse& use = layouts.ops[id][storage_->axes(positions_[input]->group)[0]];
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         // A partial output is no member: it was reduced from one.
         if (use.signature.outputs[i].partial()) continue;
@@ -70,7 +71,9 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
 
 bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const {
   const FlatPosition* const position = PositionOf(value);
-  return position != nullptr && uses[storage_->axis(position->group)].kind == AxisUse::Kind::kFlat;
+  if (position == nullptr) return false;
+  return absl::c_all_of(storage_->axes(position->group),
+                        [&](int axis) { return uses[axis].kind == AxisUse::Kind::kFlat; });
 }
 
 template <typename LayoutOf>
@@ -115,8 +118,7 @@ Shape ValueLayouts::LocalShapeOf(ValueId value, int32_t layout) const {
   if (layout == kBroadcast) return global;
   if (!flat(layout)) return LocalShape(layouts_[layout].layout, global, mesh_);
   const FlatPosition& position = *PositionOf(value);
-  return {FlatRule{storage_->group(position.group), storage_->axis(position.group), position.member}
-              .LocalElements()};
+  return {FlatRule{storage_->group(position.group), {}, position.member}.LocalElements()};
 }
 
 }  // namespace tessera

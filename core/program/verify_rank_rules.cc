@@ -122,7 +122,7 @@ class RankRuleVerifier {
     const ProgramValue& other = *entry->second;
     const FlatRule& other_flat = program_.flats[other.flat];
     const bool same = other_flat.group == flat.group || *other_flat.group == *flat.group;
-    if (!same || other_flat.axis != flat.axis || other.offset != value.offset ||
+    if (!same || other_flat.axes != flat.axes || other.offset != value.offset ||
         other.type.dtype != value.type.dtype) {
       return Error(value.path, absl::StrCat("is of another flat group than ", other.path,
                                             " in the same buffer, #", value.buffer));

@@ -85,8 +85,8 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
     if (!state.flat.has_value()) continue;
     const Mesh& mesh = engine->run_.programs.front().mesh;
     const MeshCoordinates coordinates = mesh.CoordinatesOf(options.rank.rank);
-    const FlatGroup::Range elements =
-        state.flat->InPartAt(coordinates, NumElements(state.part->At(mesh, coordinates).extent));
+    const FlatGroup::Range elements = state.flat->InPartAt(
+        mesh, coordinates, NumElements(state.part->At(mesh, coordinates).extent));
     state.type.shape = {elements.size()};
     state.address = state.address + elements.begin * SizeOf(state.type.dtype);
   }

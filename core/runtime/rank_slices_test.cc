@@ -113,7 +113,7 @@ TEST_P(RankPartsTest, MembersOfAFlatGroupAreUpdatedByRange) {
       Tensor lr = graph.Input("lr", {DType::kF32, {}});
       Tensor predicate = graph.Input("predicate", {DType::kU8, {}});
       for (int member = 0; member < 2; ++member) {
-        const int64_t held = FlatRule{group, 0, member}.LocalElements();
+        const int64_t held = FlatRule{group, {0}, member}.LocalElements();
         Tensor p = graph.Input(absl::StrCat("p", member), {DType::kF32, {held}});
         Tensor g = graph.Input(absl::StrCat("g", member), {DType::kF32, {held}});
         graph.SetOutput(absl::StrCat("new", member),
@@ -133,7 +133,7 @@ TEST_P(RankPartsTest, MembersOfAFlatGroupAreUpdatedByRange) {
         ProgramValue& value = program.values[made.Value(path)];
         value.buffer = program.values[array].buffer;
         value.within = array;
-        value.flat = table.Enter(FlatRule{group, 0, member});
+        value.flat = table.Enter(FlatRule{group, {0}, member});
       };
       for (int member = 0; member < 2; ++member) {
         lie_within(absl::StrCat("p", member), stored, member);

@@ -67,7 +67,7 @@ JobLayout MakeJob(const Mesh& mesh, const MeshLayout& layout, int flat_axis = -1
   const auto group =
       std::make_shared<FlatGroup>(*FlatGroup::Create(members, mesh.axis(flat_axis).size));
   for (int i = 0; i < static_cast<int>(members.size()); ++i) {
-    job.flats[i] = std::make_unique<FlatRule>(FlatRule{group, flat_axis, i});
+    job.flats[i] = std::make_unique<FlatRule>(FlatRule{group, {flat_axis}, i});
   }
   return job;
 }
@@ -115,7 +115,8 @@ std::vector<int32_t> BufferOf(const JobLayout& job, int state, int rank) {
   if (job.flats[state] == nullptr) return buffer;
   // Members of flat groups have no padding.
   buffer.erase(std::remove(buffer.begin(), buffer.end(), kPadding), buffer.end());
-  const FlatGroup::Range held = job.flats[state]->HeldAt(coordinates, NumElements(box.extent));
+  const FlatGroup::Range held =
+      job.flats[state]->HeldAt(job.mesh, coordinates, NumElements(box.extent));
   return std::vector<int32_t>(buffer.begin() + held.begin, buffer.begin() + held.end);
 }
 

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
+
 namespace tessera {
 namespace {
 
 // Whether no rank with lower coordinates holds the same elements: those of axes that split nothing
-// are 0. `flat_axis` splits the group that the state belongs to; -1: none does.
-bool Lowest(const MeshLayout& layout, int flat_axis, absl::Span<const int> coordinates) {
+// are 0. `flat` is the group that the state belongs to; nullptr: none.
+bool Lowest(const MeshLayout& layout, const FlatRule* flat, absl::Span<const int> coordinates) {
   for (int axis = 0; axis < layout.num_axes(); ++axis) {
-    const bool splits = layout.axis(axis).split() || axis == flat_axis;
+    const bool splits =
+        layout.axis(axis).split() || (flat != nullptr && absl::c_linear_search(flat->axes, axis));
     if (!splits && coordinates[axis] > 0) return false;
   }
   return true;
@@ -25,12 +28,12 @@ StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mes
   result.global = part.global;
   const Box box = part.At(mesh, coordinates);
   result.shard = StateShard(box);
-  result.saves = Lowest(part.layout, flat == nullptr ? -1 : flat->axis, coordinates);
+  result.saves = Lowest(part.layout, flat, coordinates);
   if (flat == nullptr) {
     result.buffer = StateShard(Box{box.start, part.LocalShape(mesh)});
     return result;
   }
-  const FlatGroup::Range held = flat->HeldAt(coordinates, NumElements(box.extent));
+  const FlatGroup::Range held = flat->HeldAt(mesh, coordinates, NumElements(box.extent));
   result.shard.begin = held.begin;
   result.shard.end = held.end;
   result.buffer = result.shard;

@@ -110,14 +110,14 @@ TEST(StatePartTest, AFlatMemberHoldsARangeOfThePartWithoutPadding) {
       const FlatGroup group = *FlatGroup::Create(
           std::vector<FlatGroup::Member>{{{3}, 1}, {rule.LocalShape(mesh), 2}, {{8}, 1}},
           mesh.axis(flat_axis).size);
-      const FlatRule flat = {std::make_shared<FlatGroup>(group), flat_axis, 1};
+      const FlatRule flat = {std::make_shared<FlatGroup>(group), {flat_axis}, 1};
       std::vector<int> saved(NumElements(rule.global), 0);
       for (int rank = 0; rank < mesh.size(); ++rank) {
         const MeshCoordinates coordinates = mesh.CoordinatesOf(rank);
         const StatePart part = PartOnRank(rule, &flat, mesh, coordinates);
         const Box box = rule.At(mesh, coordinates);
         const auto all = PaddedElements(box, box.extent, rule.global);
-        const FlatGroup::Range held = flat.HeldAt(coordinates, NumElements(box.extent));
+        const FlatGroup::Range held = flat.HeldAt(mesh, coordinates, NumElements(box.extent));
         const std::vector<int64_t> elements(all.begin() + held.begin, all.begin() + held.end);
         ASSERT_EQ(BufferElements(part), elements) << rank;
         ASSERT_TRUE(CheckShard(part.shard, rule.global).ok());

@@ -24,7 +24,8 @@ Held HeldOf(const Program& program, int32_t value, int rank) {
     held.global = part.global;
   }
   held.range = {0, NumElements(held.box.extent)};
-  if (held.flat) held.range = program.flats[v.flat].HeldAt(coordinates, held.range.end);
+  if (held.flat)
+    held.range = program.flats[v.flat].HeldAt(program.mesh, coordinates, held.range.end);
   return held;
 }
 

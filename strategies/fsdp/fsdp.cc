@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "strategies/api/kit.h"
@@ -12,7 +13,9 @@
 namespace tessera::strategy {
 namespace {
 
-constexpr char kReplica[] = "replica", kShard[] = "shard";
+// The axes of the mesh. A rank's unit is gathered over the ranks of a node after forward, if it is
+// resharded to these.
+constexpr char kReplica[] = "replica", kShard[] = "shard", kNode[] = "node";
 
 absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
   UnitPolicy policy;
@@ -33,22 +36,49 @@ absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
   return policy;
 }
 
-// One axis, or replicas of shards. Returns the axes over which the batch is split.
-absl::StatusOr<std::vector<std::string>> AddMesh(const Request& request, Stage& stage) {
-  const int64_t replicas = request.Int("replicas");
-  if (replicas < 1 || request.ranks() % replicas != 0) {
+// What happens to a gathered unit after forward.
+struct Reshard {
+  bool keeps = false;
+  int64_t ranks = 0;  // above 0: each such number of ranks keeps one copy of it among them
+};
+
+absl::StatusOr<Reshard> ReshardOf(const Request& request) {
+  Reshard reshard;
+  const std::string& text = request.Text("reshard");
+  const int64_t shards = request.ranks() / request.Int("replicas");
+  reshard.keeps = text == "no" || request.Text("shard") == "gradients";
+  if (text == "no" || text == "yes") return reshard;
+  if (!absl::SimpleAtoi(text, &reshard.ranks) || reshard.ranks < 2 || reshard.ranks >= shards ||
+      shards % reshard.ranks != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "replicas is ", replicas, ": it must divide the ", request.ranks(), " ranks of the run"));
+        "reshard is '", text, "': it must be yes, no, or a number of ranks from 2 on that divides ",
+        "the ", shards, " ranks of a replica and is less"));
   }
+  if (reshard.keeps) reshard.ranks = 0;
+  return reshard;
+}
+
+void AddAxis(const char* name, int64_t size, Stage& stage) {
+  MeshAxis& axis = *stage.add_mesh();
+  axis.set_name(name);
+  axis.set_size(size);
+}
+
+// Replicas, if there are several, of shards, which may be divided into nodes. Returns the axes over
+// which the batch is split.
+absl::StatusOr<std::vector<std::string>> AddMesh(const Request& request, const Reshard& reshard,
+                                                 Stage& stage) {
   std::vector<std::string> axes;
-  if (replicas > 1) {
-    MeshAxis& axis = *stage.add_mesh();
-    axis.set_name(kReplica);
-    axis.set_size(replicas);
+  if (const int64_t replicas = request.Int("replicas"); replicas > 1) {
+    AddAxis(kReplica, replicas, stage);
     axes.push_back(kReplica);
   }
-  stage.add_mesh()->set_name(kShard);
+  AddAxis(kShard, 0, stage);
   axes.push_back(kShard);
+  if (reshard.ranks > 0) {
+    AddAxis(kNode, reshard.ranks, stage);
+    axes.push_back(kNode);
+  }
   return axes;
 }
 
@@ -63,14 +93,22 @@ class Fsdp : public Strategy {
     absl::StatusOr<std::vector<Unit>> units = DivideIntoUnits(model, *policy);
     if (!units.ok()) return units.status();
 
+    if (request.Int("replicas") < 1 || request.ranks() % request.Int("replicas") != 0) {
+      return absl::InvalidArgumentError(absl::StrCat("replicas is ", request.Int("replicas"),
+                                                     ": it must divide the ", request.ranks(),
+                                                     " ranks of the run"));
+    }
+    absl::StatusOr<Reshard> reshard = ReshardOf(request);
+    if (!reshard.ok()) return reshard.status();
+
     Plan plan;
     Stage& stage = *plan.add_stages();
-    absl::StatusOr<std::vector<std::string>> axes = AddMesh(request, stage);
+    absl::StatusOr<std::vector<std::string>> axes = AddMesh(request, *reshard, stage);
     if (!axes.ok()) return axes.status();
     SplitBatch(model, *axes, stage);
     SetPrecision(request, stage);
     const bool shards = request.Text("shard") != "none";
-    if (shards) AddGroups(request, *units, stage);
+    if (shards) AddGroups(request, *reshard, *units, stage);
     absl::Status passes = AddPasses(request, shards, stage);
     if (!passes.ok()) return passes;
     return plan;
@@ -84,14 +122,23 @@ class Fsdp : public Strategy {
     if (reduce != "f32") stage.mutable_precision()->set_reduction(reduce);
   }
 
-  static void AddGroups(const Request& request, const std::vector<Unit>& units, Stage& stage) {
-    const bool keep = request.Text("shard") == "gradients" || !request.Bool("reshard");
+  static void AddGroups(const Request& request, const Reshard& reshard,
+                        const std::vector<Unit>& units, Stage& stage) {
+    const std::string shard = absl::StrCat(kShard, ": flat");
     for (const Unit& unit : units) {
       GroupChoice& group = *stage.add_group();
       group.set_path(absl::StrJoin(unit.parameters, "|"));
-      group.set_layout(absl::StrCat(kShard, ": flat"));
-      group.set_gather(keep || (unit.root && !request.Bool("reshard_root")) ? "once"
-                                                                            : "each phase");
+      // A node's ranks hold what a gather over the shards makes: the node is the outer split.
+      group.set_layout(reshard.ranks > 0 ? absl::StrCat(kNode, ": flat, ", shard) : shard);
+      if (reshard.keeps || (unit.root && !request.Bool("reshard_root"))) {
+        group.set_gather("once");
+      } else if (reshard.ranks > 0) {
+        group.set_gather(absl::StrCat("each phase over ", kNode));
+      } else {
+        group.set_gather("each phase");
+      }
+      group.set_block(request.Text("block"));
+      group.set_reduce(request.Text("accumulate") == "full" ? "once" : "each micro-batch");
     }
   }
 
@@ -133,12 +180,19 @@ TESSERA_STRATEGY(
             {
                 {"shard", "full|gradients|none", "full",
                  "what is split; gradients: parameters stay gathered from forward to backward"},
-                {"reshard", "bool", "yes",
-                 "whether a unit is freed after forward and gathered again for backward"},
+                {"reshard", "text", "yes",
+                 "whether a unit is freed after forward and gathered again for backward; a number: "
+                 "so many ranks keep it among them"},
                 {"reshard_root", "bool", "no", "the same for the parameters that lie in no block"},
                 {"dtype", "f32|bf16", "f32",
                  "in which parameters are gathered and used; what is stored stays f32"},
                 {"reduce", "f32|bf16|f16", "f32", "the dtype in which gradients are reduced"},
+                {"accumulate", "shards|full", "shards",
+                 "micro-batches: gradients are reduced after each and added up in shards, or added "
+                 "up in full and reduced once"},
+                {"block", "text", "",
+                 "where a rank's part of a parameter may end: row, or a multiple of so many "
+                 "elements"},
                 {"replicas", "int", "1",
                  "hybrid sharding: so many replicas, each split over the ranks of its own"},
                 {"units", "block|size|pattern", "block", "what is gathered at a time"},

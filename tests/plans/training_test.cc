@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/substitute.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing_completion.h"
 #include "google/protobuf/text_format.h"
@@ -100,8 +101,41 @@ TEST(TrainingTest, ReductionsAfterEachMicroBatch) {
   ExpectSame(run, ReducedEachMicroBatch(WithPart(kHybridSharded, 2, /*recompute=*/true)), {4});
   run = SmallGpt(OddSizes());
   run.steps = 5;
-  const Plan plan = WithPart(kFullySharded, 3, /*recompute=*/false);
+  const Plan plan = WithPart(kFullySharded, 5, /*recompute=*/false);
   ExpectSame(run, ReducedEachMicroBatch(plan), {1, 3});
+}
+
+// A group that is flat over two axes: it is gathered over one after the other, and what is gathered
+// over the outer hosts is kept for the backward pass.
+constexpr char kFlatOverTwoAxes[] = R"plan(
+  stages {
+    mesh { name: "host" size: 2 }
+    mesh { name: "core" }
+    store { path: "tokens|targets" layout: "host: S(0), core: S(0)" }
+    group { path: "blocks.*" each: true layout: "core: flat, host: flat" $0 }
+    group { path: "wte|wpe|ln_f" layout: "core: flat, host: flat" gather: "once" }
+    pass { name: "prefetch_gathers" distance: 1 }
+    pass { name: "limit_gathers" in_flight: 2 }
+  })plan";
+
+TEST(TrainingTest, GroupsThatAreFlatOverTwoAxes) {
+  for (const char* group :
+       {"gather: 'each phase'", "gather: 'once'", "gather: 'each phase over core'",
+        "gather: 'each phase over core' reduce: 'each micro-batch'", "block: 'row'",
+        "block: '7'"}) {
+    SCOPED_TRACE(group);
+    Plan plan;
+    ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+        absl::Substitute(kFlatOverTwoAxes, group), &plan));
+    PlanPart& part = *plan.mutable_stages(0)->add_parts();
+    part.set_graph("train");
+    part.set_micro_batches(2);
+    ExpectSame(SmallGpt({.clip_norm = 0.5}), plan, {2, 4});
+    TrainingRun odd = SmallGpt(OddSizes());
+    odd.steps = 5;
+    part.set_micro_batches(1);
+    ExpectSame(odd, plan, {4, 6});
+  }
 }
 
 TEST(TrainingTest, AllPlansOnTheCpuBackend) {

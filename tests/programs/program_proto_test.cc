@@ -84,7 +84,7 @@ TEST(ProgramProto, RulesForRanksAreReadAsTheyWereWritten) {
                    {{8, 3}, {4, 0}, {4, 3}, MeshLayout({AxisLayout::Broadcast(), split(0, 1)})}};
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{4, 5}}, {{7}, 2}}, 3));
   const auto other = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{9}}}, 2));
-  program.flats = {{group, 1, 1}, {other, 0, 0}, {group, 1, 0}};
+  program.flats = {{group, {1}, 1}, {other, {0}, 0}, {group, {1}, 0}};
   program.values[1].part = 1;
   program.values[2].sliced_from = 1;
   program.values[3].flat = 2;

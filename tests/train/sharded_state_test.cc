@@ -120,7 +120,7 @@ std::vector<double> BufferOf(const StateInfo& state, int index, const Mesh& mesh
   if (!state.flat.has_value()) return buffer;
   // Members of flat groups have no padding.
   buffer.erase(std::remove(buffer.begin(), buffer.end(), kPadding), buffer.end());
-  const FlatGroup::Range held = state.flat->HeldAt(coordinates, NumElements(box.extent));
+  const FlatGroup::Range held = state.flat->HeldAt(mesh, coordinates, NumElements(box.extent));
   return std::vector<double>(buffer.begin() + held.begin, buffer.begin() + held.end);
 }
 

@@ -25,6 +25,7 @@ struct Found {
   ParameterGather gather;
   std::vector<int32_t> copies;  // since its last collective; nothing else has read it
   bool computed_on = false;     // by a kernel that is no copy
+  int axes = 1;                 // over which it goes one after the other
 
   void Use(int32_t instruction, bool moves) {
     if (gather.first_use == kNone) gather.first_use = instruction;
@@ -38,6 +39,7 @@ struct Found {
     gather.instructions.push_back(instruction);
     gather.first_use = gather.last_use = kNone;
     copies.clear();
+    ++axes;
   }
 };
 
@@ -45,20 +47,27 @@ struct Found {
 
 std::vector<ParameterGather> FindParameterGathers(const Program& program) {
   std::vector<Found> found;
-  // By tensor: the gather whose result it holds; kNone: none.
+  // By tensor: the gather whose result it holds (kNone: none), and over how many of its axes.
   std::vector<int32_t> gather_of(program.values.size(), kNone);
+  std::vector<int> axes_of(program.values.size(), 0);
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     const bool moves = Moves(program, instruction);
     if (IsGather(program, instruction)) {
-      const int32_t source = gather_of[program.TensorOf(instruction.inputs[0])];
-      int32_t& gather = gather_of[program.TensorOf(instruction.outputs[0])];
+      const int32_t input = program.TensorOf(instruction.inputs[0]);
+      const int32_t output = program.TensorOf(instruction.outputs[0]);
+      const int32_t source = gather_of[input];
+      int32_t& gather = gather_of[output];
       if (source != kNone && !found[source].computed_on) {
         gather = source;
         found[source].Extend(i);
+        axes_of[output] = found[source].axes;
         continue;
       }
-      if (source != kNone) found[source].Use(i, /*moves=*/false);
+      // What is kept gathered over some of the axes is not in use as a whole.
+      const bool kept = source != kNone && axes_of[input] < found[source].axes;
+      if (source != kNone && !kept) found[source].Use(i, /*moves=*/false);
+      axes_of[output] = 1;
       gather = static_cast<int32_t>(found.size());
       found.push_back({{{i}, kNone, kNone}, {}, false});
       continue;
@@ -68,7 +77,10 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
       if (gather == kNone) continue;
       found[gather].Use(i, moves);
       if (!moves) continue;
-      for (const int32_t output : instruction.outputs) gather_of[program.TensorOf(output)] = gather;
+      for (const int32_t output : instruction.outputs) {
+        gather_of[program.TensorOf(output)] = gather;
+        axes_of[program.TensorOf(output)] = axes_of[program.TensorOf(id)];
+      }
     }
   }
   std::vector<ParameterGather> gathers;
