@@ -8,10 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
-#include "core/layout/mesh.h"
 #include "core/plan/check.h"
-#include "core/plan/graph_layouts.h"
-#include "core/plan/layout_decisions.h"
 #include "core/plan/precision.h"
 #include "core/plan/slices.h"
 #include "core/plan/stage_passes.h"
@@ -96,31 +93,9 @@ void ListOperators(const Graph& graph, const GraphLayouts& layouts, const Mesh& 
   }
 }
 
-// The Graphs whose layouts a Plan states: with its slices, in its precision. Empty if these are the
-// recorded ones.
-absl::StatusOr<std::vector<Graph>> GraphsToLayOut(const Stage& stage,
-                                                  absl::Span<const Graph> recorded,
-                                                  const SliceDecisions& slices) {
-  ASSIGN_OR_RETURN(const Precision precision, ReadPrecision(stage));
-  if (slices.parameters.empty() && !precision.lowers()) return std::vector<Graph>();
-  std::vector<Graph> graphs(recorded.begin(), recorded.end());
-  if (!slices.parameters.empty()) {
-    ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, slices));
-  }
-  for (Graph& graph : graphs) {
-    if (!precision.lowers()) break;
-    ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
-  }
-  return graphs;
-}
-
-}  // namespace
-
-absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
-  RETURN_IF_ERROR(CheckPlanForm(plan));
-  const Stage open = plan.stages_size() > 0 ? plan.stages(0) : Stage();
-  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(AxesFromProto(open.mesh()), ranks);
-  if (open.mesh_size() == 0 && ranks > 1) {
+absl::StatusOr<Mesh> MeshOf(const Stage& stage, int ranks) {
+  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(AxesFromProto(stage.mesh()), ranks);
+  if (stage.mesh_size() == 0 && ranks > 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("the Plan has no mesh for the ", ranks,
                      " ranks of the job; name an axis: mesh { name: \"data\" }"));
@@ -128,34 +103,63 @@ absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> grap
   if (!mesh.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
   }
-  ASSIGN_OR_RETURN(const SliceDecisions slices, FindSlices(open, graphs));
-  Plan completed = plan;
-  if (open.slice_size() > 0) ListSlices(slices, *completed.mutable_stages(0));
-  if (open.has_precision()) CompletePrecision(*completed.mutable_stages(0));
-  if (mesh->num_axes() == 0) return completed;
-  ASSIGN_OR_RETURN(const std::vector<Graph> rewritten, GraphsToLayOut(open, graphs, slices));
-  const absl::Span<const Graph> laid_out = rewritten.empty() ? graphs : rewritten;
-  ASSIGN_OR_RETURN(const LayoutDecisions decisions, FindDecisions(open, laid_out, *mesh));
-  std::vector<GraphLayouts> layouts;
-  for (size_t i = 0; i < laid_out.size(); ++i) {
-    ASSIGN_OR_RETURN(GraphLayouts graph,
-                     LayOutGraph(laid_out[i], static_cast<int>(i), *mesh, decisions));
-    layouts.push_back(std::move(graph));
+  return mesh;
+}
+
+}  // namespace
+
+absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> graphs, int ranks) {
+  RETURN_IF_ERROR(CheckPlanForm(plan));
+  const Stage open = plan.stages_size() > 0 ? plan.stages(0) : Stage();
+  CompletedRun run;
+  ASSIGN_OR_RETURN(run.mesh, MeshOf(open, ranks));
+  ASSIGN_OR_RETURN(run.slices, FindSlices(open, graphs));
+  if (!run.slices.parameters.empty()) {
+    ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, run.slices));
   }
-  completed.set_format(kPlanFormat);
+  ASSIGN_OR_RETURN(const Precision precision, ReadPrecision(open));
+  for (Graph& graph : graphs) {
+    if (!precision.lowers()) break;
+    ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
+  }
+  run.graphs = std::move(graphs);
+  if (run.mesh.num_axes() == 0) return run;
+  ASSIGN_OR_RETURN(run.decisions, FindDecisions(open, run.graphs, run.mesh));
+  for (size_t i = 0; i < run.graphs.size(); ++i) {
+    ASSIGN_OR_RETURN(GraphLayouts layouts,
+                     LayOutGraph(run.graphs[i], static_cast<int>(i), run.mesh, run.decisions));
+    run.layouts.push_back(std::move(layouts));
+  }
+  return run;
+}
+
+absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> graphs,
+                                   const CompletedRun& run) {
+  Plan completed = plan;
+  if (completed.stages_size() == 0) return completed;
   Stage& stage = *completed.mutable_stages(0);
-  *stage.mutable_mesh() = ToProto(*mesh);
-  ListStores(decisions, layouts, *mesh, stage);
-  ListGroups(decisions, *mesh, stage);
+  if (stage.slice_size() > 0) ListSlices(run.slices, stage);
+  if (stage.has_precision()) CompletePrecision(stage);
+  if (run.mesh.num_axes() == 0) return completed;
+  completed.set_format(kPlanFormat);
+  *stage.mutable_mesh() = ToProto(run.mesh);
+  ListStores(run.decisions, run.layouts, run.mesh, stage);
+  ListGroups(run.decisions, run.mesh, stage);
   CompleteStagePasses(stage);
   stage.clear_operator_();
   for (size_t i = 0; i < graphs.size(); ++i) {
     PlanPart& part = PartFor(graphs[i], stage);
     RETURN_IF_ERROR(CheckPlanPart(graphs[i], part));
     part.set_fingerprint(graphs[i].Fingerprint());
-    ListOperators(laid_out[i], layouts[i], *mesh, part);
+    ListOperators(run.graphs[i], run.layouts[i], run.mesh, part);
   }
   return completed;
+}
+
+absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks) {
+  ASSIGN_OR_RETURN(const CompletedRun run,
+                   CompleteRun(plan, std::vector<Graph>(graphs.begin(), graphs.end()), ranks));
+  return ListDecisions(plan, graphs, run);
 }
 
 }  // namespace tessera

@@ -49,7 +49,8 @@ void CheckRewriting(const Plan& plan, const std::vector<Graph>& graphs) {
   const LayoutDecisions decisions = FindDecisions(stage, sliced, mesh).value();
   for (const PlanPart& part : stage.parts()) {
     if (part.graph() != graphs[0].name()) continue;
-    const auto rewritten = RewriteAndLayOut(sliced[0], 0, part, mesh, decisions);
+    const auto rewritten = RewriteAndLayOut(
+        sliced[0], LayOutGraph(sliced[0], 0, mesh, decisions).value(), part, mesh, decisions);
     if (rewritten.ok()) {
       EXPECT_EQ(rewritten->layouts.ops.size(), rewritten->graph.ops().size());
     } else {

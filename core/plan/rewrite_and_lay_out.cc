@@ -158,8 +158,8 @@ class RewrittenLayout {
 
 }  // namespace
 
-absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, int number, const PlanPart& part,
-                                                const Mesh& mesh,
+absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
+                                                const PlanPart& part, const Mesh& mesh,
                                                 const LayoutDecisions& decisions) {
   RewrittenGraph result{Graph(graph.name()), {}};
   if (mesh.num_axes() == 0) {
@@ -167,7 +167,6 @@ absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, int number, const P
     result.layouts.ops.resize(result.graph.ops().size());
     return result;
   }
-  ASSIGN_OR_RETURN(GraphLayouts recorded, LayOutGraph(graph, number, mesh, decisions));
   if (part.recompute().empty() && part.micro_batches() <= 1) {
     result = {std::move(graph), std::move(recorded)};
     return result;

@@ -29,10 +29,12 @@ struct RewrittenGraph {
 // The micro-batch is the outermost split of the batch: an input whose batch is split over ranks
 // becomes one input for each micro-batch, and a rank's part is one of each micro-batch's rows.
 //
-// `graph` is the recorded one, with slices (slices.h) if the Plan has any; `number` is its number
-// in `decisions`. Errors are those of LayOutGraph and RewriteGraph. Thread safety: a pure function.
-absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, int number, const PlanPart& part,
-                                                const Mesh& mesh, const LayoutDecisions& decisions);
+// `graph` is the recorded one, with slices (slices.h) if the Plan has any, and `recorded` its
+// layouts by LayOutGraph; none if the mesh has no axes. Errors are those of RewriteGraph. Thread
+// safety: a pure function.
+absl::StatusOr<RewrittenGraph> RewriteAndLayOut(Graph graph, GraphLayouts recorded,
+                                                const PlanPart& part, const Mesh& mesh,
+                                                const LayoutDecisions& decisions);
 
 }  // namespace tessera
 

@@ -29,7 +29,8 @@ RewrittenGraph Rewritten(const Graph& graph, const std::string& plan, int ranks)
   const Stage& stage = completed.stages(0);
   const Mesh mesh = Mesh::Create({{stage.mesh(0).name(), ranks}}).value();
   const LayoutDecisions decisions = FindDecisions(stage, graphs, mesh).value();
-  auto rewritten = RewriteAndLayOut(graph, 0, stage.parts(0), mesh, decisions);
+  auto rewritten = RewriteAndLayOut(graph, LayOutGraph(graph, 0, mesh, decisions).value(),
+                                    stage.parts(0), mesh, decisions);
   EXPECT_TRUE(rewritten.ok()) << rewritten.status();
   return *std::move(rewritten);
 }

@@ -10,16 +10,12 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/layout/layout_proto.h"
 #include "core/layout/redistribution.h"
 #include "core/plan/check.h"
 #include "core/plan/complete.h"
-#include "core/plan/layout_decisions.h"
 #include "core/plan/pass_names.h"
-#include "core/plan/precision.h"
 #include "core/plan/rewrite.h"
 #include "core/plan/rewrite_and_lay_out.h"
-#include "core/plan/slices.h"
 #include "core/plan/stage_passes.h"
 #include "core/program/assign_buffers.h"
 #include "core/program/kernel_chooser.h"
@@ -43,20 +39,16 @@ const PlanPart* FindPart(const Plan& plan, const std::string& graph) {
   return nullptr;
 }
 
-// The Plan, completed for the ranks of a job, with a complete part for every Graph, in their order,
-// and for no other.
-absl::StatusOr<Plan> CompleteParts(const Plan& plan, const std::vector<Graph>& graphs, int ranks) {
-  ASSIGN_OR_RETURN(Plan completed, CompletePlan(plan, graphs, ranks));
-  completed.set_format(kPlanFormat);
-  Stage& stage =
-      completed.stages_size() > 0 ? *completed.mutable_stages(0) : *completed.add_stages();
+// Gives the Plan a complete part for every Graph, in their order, and for no other.
+absl::Status CompleteParts(absl::Span<const Graph> graphs, Plan& plan) {
+  plan.set_format(kPlanFormat);
+  Stage& stage = plan.stages_size() > 0 ? *plan.mutable_stages(0) : *plan.add_stages();
   std::vector<PlanPart> parts;
   for (const Graph& graph : graphs) {
     PlanPart part;
-    if (const PlanPart* planned = FindPart(completed, graph.name())) part = *planned;
+    if (const PlanPart* planned = FindPart(plan, graph.name())) part = *planned;
     RETURN_IF_ERROR(CheckPlanPart(graph, part));
     part.set_graph(graph.name());
-    if (part.fingerprint().empty()) part.set_fingerprint(graph.Fingerprint());
     if (part.micro_batches() == 0) part.set_micro_batches(1);
     if (part.passes_size() == 0) {
       for (const std::string& pass : DefaultPasses()) part.add_passes()->set_name(pass);
@@ -65,12 +57,19 @@ absl::StatusOr<Plan> CompleteParts(const Plan& plan, const std::vector<Graph>& g
   }
   stage.clear_parts();
   for (PlanPart& part : parts) *stage.add_parts() = std::move(part);
-  return completed;
+  return absl::OkStatus();
+}
+
+void AddFingerprints(absl::Span<const Graph> graphs, Plan& plan) {
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    PlanPart& part = *plan.mutable_stages(0)->mutable_parts(static_cast<int>(i));
+    if (part.fingerprint().empty()) part.set_fingerprint(graphs[i].Fingerprint());
+  }
 }
 
 // Returns a note that names the parts for Graphs that the run does not have; "" if there are none.
 // A part with a fingerprint is of a completed Plan, which may be replayed for some of its Graphs.
-std::string NoteOfUnusedParts(const Plan& plan, const std::vector<Graph>& graphs) {
+std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs) {
   std::vector<std::string> names, unused;
   for (const Graph& graph : graphs) names.push_back(graph.name());
   for (const Stage& stage : plan.stages()) {
@@ -144,27 +143,28 @@ struct LoweredGraph {
 // Rewrites and lowers the Graphs of a run, on a mesh if the Plan has one.
 class RunLowering {
  public:
-  static absl::StatusOr<RunLowering> Create(const Stage& stage, const std::vector<Graph>& graphs,
-                                            int ranks) {
+  static absl::StatusOr<RunLowering> Create(CompletedRun run) {
     RunLowering lowering;
-    if (stage.mesh_size() == 0) return lowering;
-    ASSIGN_OR_RETURN(const Mesh mesh, Mesh::ForRanks(AxesFromProto(stage.mesh()), ranks));
-    ASSIGN_OR_RETURN(lowering.decisions_, FindDecisions(stage, graphs, mesh));
-    ASSIGN_OR_RETURN(lowering.storage_, FlatStorage::Create(lowering.decisions_, graphs, mesh));
-    lowering.finder_ = std::make_unique<RedistributionFinder>(mesh, &kPrices);
+    if (run.mesh.num_axes() > 0) {
+      ASSIGN_OR_RETURN(lowering.storage_, FlatStorage::Create(run.decisions, run.graphs, run.mesh));
+      lowering.finder_ = std::make_unique<RedistributionFinder>(run.mesh, &kPrices);
+    }
+    lowering.run_ = std::move(run);
     return lowering;
   }
 
-  absl::StatusOr<LoweredGraph> Lower(Graph recorded, int number, const PlanPart& part,
-                                     KernelChooser& chooser) {
+  // Graph i, which is moved away.
+  absl::StatusOr<LoweredGraph> Lower(size_t i, const PlanPart& part, KernelChooser& chooser) {
+    Graph recorded = std::move(run_.graphs[i]);
     if (finder_ == nullptr) {
       ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(recorded), part));
       ASSIGN_OR_RETURN(Program program, tessera::Lower(graph, chooser));
       return LoweredGraph{std::move(graph), std::move(program)};
     }
-    ASSIGN_OR_RETURN(RewrittenGraph rewritten, RewriteAndLayOut(std::move(recorded), number, part,
-                                                                finder_->mesh(), decisions_));
-    const MeshDecisions mesh = {rewritten.layouts, decisions_, storage_, *finder_};
+    ASSIGN_OR_RETURN(RewrittenGraph rewritten,
+                     RewriteAndLayOut(std::move(recorded), std::move(run_.layouts[i]), part,
+                                      run_.mesh, run_.decisions));
+    const MeshDecisions mesh = {rewritten.layouts, run_.decisions, storage_, *finder_};
     ASSIGN_OR_RETURN(Program program, tessera::Lower(rewritten.graph, mesh, chooser));
     return LoweredGraph{std::move(rewritten.graph), std::move(program)};
   }
@@ -174,7 +174,7 @@ class RunLowering {
   static constexpr double kSecondsPerStep = 5e-6, kSecondsPerByte = 1e-10;
   static const RingPrices kPrices;
 
-  LayoutDecisions decisions_;
+  CompletedRun run_;
   FlatStorage storage_;
   std::unique_ptr<RedistributionFinder> finder_;  // null on one rank
 };
@@ -214,45 +214,62 @@ const Program* CompiledRun::FindProgram(absl::string_view name) const {
   return nullptr;
 }
 
+namespace {
+
+// Lowers the Graphs of a run and plans their memory. run->plan has all parts.
+absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
+                          PluginPasses* plugin_passes, CompiledRun* run) {
+  const Stage& stage = run->plan.stages(0);
+  const size_t num_graphs = completed.graphs.size();
+  ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(std::move(completed)));
+  ASSIGN_OR_RETURN(const StagePasses passes, ReadStagePasses(stage));
+  StateLayout states;
+  for (size_t i = 0; i < num_graphs; ++i) {
+    const PlanPart& part = stage.parts(static_cast<int>(i));
+    ASSIGN_OR_RETURN(LoweredGraph lowered, lowering.Lower(i, part, chooser));
+    ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, passes,
+                                                     plugin_passes, chooser));
+    RETURN_IF_ERROR(states.Add(program));
+    run->graphs.push_back(std::move(lowered.graph));
+    run->programs.push_back(std::move(program));
+  }
+  run->state_bytes = states.bytes().total();
+  for (Program& program : run->programs) {
+    PlanMemory(states, program);
+    run->arenas.RaiseTo(program.arenas);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
                                        const KernelCatalogue& catalogue, int ranks,
                                        PluginPasses* plugin_passes) {
   CompiledRun run;
-  ASSIGN_OR_RETURN(run.plan, CompleteParts(plan, graphs, ranks));
+  ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, graphs, ranks));
+  ASSIGN_OR_RETURN(run.plan, ListDecisions(plan, graphs, completed));
+  RETURN_IF_ERROR(CompleteParts(graphs, run.plan));
+  AddFingerprints(graphs, run.plan);
   if (std::string note = NoteOfUnusedParts(plan, graphs); !note.empty()) {
     run.notes.push_back(std::move(note));
   }
-  ASSIGN_OR_RETURN(const SliceDecisions slices, FindSlices(run.plan.stages(0), graphs));
-  if (!slices.parameters.empty()) {
-    ASSIGN_OR_RETURN(graphs, SliceGraphs(graphs, slices));
-  }
-  ASSIGN_OR_RETURN(const Precision precision, ReadPrecision(run.plan.stages(0)));
-  for (Graph& graph : graphs) {
-    if (!precision.lowers()) break;
-    ASSIGN_OR_RETURN(graph, RewritePrecision(graph, precision));
-  }
   KernelChooser chooser(&catalogue, plan.kernels());
-  ASSIGN_OR_RETURN(RunLowering lowering, RunLowering::Create(run.plan.stages(0), graphs, ranks));
-  ASSIGN_OR_RETURN(const StagePasses passes, ReadStagePasses(run.plan.stages(0)));
-  StateLayout states;
-  for (size_t i = 0; i < graphs.size(); ++i) {
-    const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
-    ASSIGN_OR_RETURN(LoweredGraph lowered,
-                     lowering.Lower(std::move(graphs[i]), static_cast<int>(i), part, chooser));
-    ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, passes,
-                                                     plugin_passes, chooser));
-    RETURN_IF_ERROR(states.Add(program));
-    run.graphs.push_back(std::move(lowered.graph));
-    run.programs.push_back(std::move(program));
-  }
-  run.state_bytes = states.bytes().total();
-  for (Program& program : run.programs) {
-    PlanMemory(states, program);
-    RETURN_IF_ERROR(VerifyProgram(program));
-    run.arenas.RaiseTo(program.arenas);
-  }
+  RETURN_IF_ERROR(MakePrograms(std::move(completed), chooser, plugin_passes, &run));
+  for (const Program& program : run.programs) RETURN_IF_ERROR(VerifyProgram(program));
   *run.plan.mutable_kernels() = ChoicesOf(run.programs, catalogue);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());
+  return run;
+}
+
+absl::StatusOr<CompiledRun> CompileCandidate(std::vector<Graph> graphs, const Plan& plan,
+                                             const KernelCatalogue& catalogue, int ranks) {
+  CompiledRun run;
+  run.plan = plan;
+  RETURN_IF_ERROR(CompleteParts(graphs, run.plan));
+  ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, std::move(graphs), ranks));
+  KernelChooser chooser(&catalogue, KernelChoices());
+  RETURN_IF_ERROR(MakePrograms(std::move(completed), chooser, nullptr, &run));
   return run;
 }
 

@@ -48,6 +48,12 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
                                        const KernelCatalogue& catalogue, int ranks = 1,
                                        PluginPasses* plugin_passes = nullptr);
 
+// The same Programs with default kernels, for a search over Plans, as fast as they can be had: they
+// are not verified, and the Plan lists nothing that it left open. A Plan with a pass of a plugin is
+// an error.
+absl::StatusOr<CompiledRun> CompileCandidate(std::vector<Graph> graphs, const Plan& plan,
+                                             const KernelCatalogue& catalogue, int ranks);
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_PROGRAM_COMPILE_H_

@@ -183,7 +183,8 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 
 absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   RETURN_IF_ERROR(CheckPlanForm(plan));
-  ASSIGN_OR_RETURN(const CompiledRun run, CompileRun(graphs_, plan, *for_.catalogue, for_.ranks));
+  ASSIGN_OR_RETURN(const CompiledRun run,
+                   CompileCandidate(graphs_, plan, *for_.catalogue, for_.ranks));
   const tessera::Program* const train = run.FindProgram(kTrain);
   StepCost cost =
       EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.job);

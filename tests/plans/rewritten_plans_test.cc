@@ -120,6 +120,12 @@ LaidOut Prepare(const Setting& setting) {
   return out;
 }
 
+absl::StatusOr<RewrittenGraph> Rewritten(const LaidOut& laid_out, int g, const PlanPart& part) {
+  const Graph& graph = laid_out.graphs[g];
+  return RewriteAndLayOut(graph, LayOutGraph(graph, g, laid_out.mesh, laid_out.decisions).value(),
+                          part, laid_out.mesh, laid_out.decisions);
+}
+
 const MeshLayout& StoredOf(const LaidOut& laid_out, const std::string& path) {
   return laid_out.decisions.stored.at(path).layout;
 }
@@ -153,9 +159,8 @@ class RewrittenPlansTest : public ::testing::Test {
       SCOPED_TRACE(setting.ToString());
       const LaidOut laid_out = Prepare(setting);
       for (size_t g = 0; g < laid_out.graphs.size(); ++g) {
-        const auto rewritten = RewriteAndLayOut(laid_out.graphs[g], static_cast<int>(g),
-                                                laid_out.plan.stages(0).parts(static_cast<int>(g)),
-                                                laid_out.mesh, laid_out.decisions);
+        const auto rewritten = Rewritten(laid_out, static_cast<int>(g),
+                                         laid_out.plan.stages(0).parts(static_cast<int>(g)));
         ASSERT_TRUE(rewritten.ok()) << rewritten.status();
         ASSERT_EQ(rewritten->layouts.ops.size(), rewritten->graph.ops().size());
         check(setting, laid_out, static_cast<int>(g), *rewritten);
@@ -248,8 +253,7 @@ TEST_F(RewrittenPlansTest, GradientsAreReducedOncePerStep) {
       }
       return moved;
     };
-    const auto recorded =
-        RewriteAndLayOut(laid_out.graphs[g], g, PlanPart(), laid_out.mesh, laid_out.decisions);
+    const auto recorded = Rewritten(laid_out, g, PlanPart());
     ASSERT_TRUE(recorded.ok()) << recorded.status();
     EXPECT_EQ(moves(rewritten), moves(*recorded));
   });
@@ -258,8 +262,7 @@ TEST_F(RewrittenPlansTest, GradientsAreReducedOncePerStep) {
 
 TEST(RewrittenGraphTest, DataParallelMicroBatchesReadTheirOwnRows) {
   const LaidOut laid_out = Prepare({"gpt", kDataParallel, 2, 2, "none"});
-  const auto rewritten = RewriteAndLayOut(laid_out.graphs[1], 1, laid_out.plan.stages(0).parts(1),
-                                          laid_out.mesh, laid_out.decisions);
+  const auto rewritten = Rewritten(laid_out, 1, laid_out.plan.stages(0).parts(1));
   ASSERT_TRUE(rewritten.ok()) << rewritten.status();
   const Graph& graph = rewritten->graph;
   std::string inputs;
@@ -327,7 +330,9 @@ TEST(RewrittenGraphTest, AGraphOfManyMicroBatchesIsLaidOutInTime) {
   const Mesh mesh = Mesh::ForRanks(AxesFromProto(plan.stages(0).mesh()), 64).value();
   const absl::Time start = absl::Now();
   const LayoutDecisions decisions = FindDecisions(plan.stages(0), graphs, mesh).value();
-  const auto rewritten = RewriteAndLayOut(graphs[1], 1, plan.stages(0).parts(1), mesh, decisions);
+  const auto rewritten =
+      RewriteAndLayOut(graphs[1], LayOutGraph(graphs[1], 1, mesh, decisions).value(),
+                       plan.stages(0).parts(1), mesh, decisions);
   ASSERT_TRUE(rewritten.ok()) << rewritten.status();
   const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
   std::cout << graphs[1].ops().size() << " ops, rewritten to " << rewritten->graph.ops().size()
