@@ -20,6 +20,7 @@
 #include "core/plan/complete.h"
 #include "core/plan/graph_layouts.h"
 #include "core/plan/pass_names.h"
+#include "core/plan/run_settings.h"
 #include "core/plan/stage_passes.h"
 #include "core/program/compile.h"
 #include "core/program/passes/pass.h"
@@ -109,7 +110,12 @@ absl::StatusOr<strategy::OperatorDescriptions> PlanningContext::Describe(
 }
 
 absl::StatusOr<Plan> PlanningContext::Complete(const Plan& plan) const {
-  return CompletePlan(plan, graphs_, for_.ranks);
+  return CompletePlan(WithSettings(plan), graphs_, for_.ranks);
+}
+
+Plan PlanningContext::WithSettings(Plan plan) const {
+  FillInSettings(for_.settings, plan);
+  return plan;
 }
 
 absl::StatusOr<strategy::Prices> PlanningContext::Price(
@@ -184,7 +190,7 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   RETURN_IF_ERROR(CheckPlanForm(plan));
   ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileCandidate(graphs_, plan, *for_.catalogue, for_.ranks));
+                   CompileCandidate(graphs_, WithSettings(plan), *for_.catalogue, for_.ranks));
   const tessera::Program* const train = run.FindProgram(kTrain);
   StepCost cost =
       EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.job);
@@ -210,7 +216,7 @@ absl::StatusOr<ProgramProto> PlanningContext::Program(const strategy::MakeProgra
   ASSIGN_OR_RETURN(const Graph* const graph, FindGraph(request.graph()));
   // Layouts of states belong to all Graphs, so all of them are compiled.
   ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileRun(graphs_, request.plan(), *for_.catalogue, for_.ranks));
+                   CompileRun(graphs_, WithSettings(request.plan()), *for_.catalogue, for_.ranks));
   return ToProto(*run.FindProgram(graph->name()));
 }
 

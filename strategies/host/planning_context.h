@@ -19,6 +19,8 @@ struct PlanningFor {
   int ranks = 1;
   Cluster cluster;  // CheckCluster accepts it
   GroupSite job;    // the host of each rank, and the backend of their communicators
+  // What the run sets (core/plan/run_settings.h). It is filled in where a Plan leaves it open.
+  Plan settings = {};
 };
 
 // Thread safety: const methods may be called by any number of threads. Everything is a function of
@@ -45,6 +47,8 @@ class PlanningContext {
  private:
   absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;
   absl::StatusOr<StepCost> Lower(const Plan& plan) const;
+  // The Plan with the settings of the run.
+  Plan WithSettings(Plan plan) const;
 
   const std::vector<Graph> graphs_;
   const PlanningFor for_;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
+#include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
@@ -72,38 +73,23 @@ PlanPart* FindPart(const std::string& graph, Plan* plan) {
 
 bool HasMesh(const Plan& plan) { return plan.stages_size() > 0 && plan.stages(0).mesh_size() > 0; }
 
-// A completed part, or one that lists blocks, says what is recomputed.
-bool StatesRecomputation(const PlanPart& part) {
-  return part.recompute_size() > 0 || !part.fingerprint().empty();
-}
-
-// Fills in what the Plan leaves open for a Graph; `ours` is what the configuration says.
-absl::Status FillIn(const PlanPart& ours, const CommandLine& line, Plan* plan) {
-  if (plan->stages_size() == 0) plan->add_stages();
-  PlanPart* part = FindPart(ours.graph(), plan);
-  if (part == nullptr) {
-    part = plan->mutable_stages(0)->add_parts();
-    *part = ours;
+// A Plan may not say otherwise than a flag that the user has given.
+absl::Status CheckRecomputation(const PlanPart& ours, const CommandLine& line, Plan* plan) {
+  const PlanPart* const part = FindPart(ours.graph(), plan);
+  if (part == nullptr || !StatesRecomputation(*part) || !SetsField(line, "recompute") ||
+      std::equal(part->recompute().begin(), part->recompute().end(), ours.recompute().begin(),
+                 ours.recompute().end())) {
     return absl::OkStatus();
   }
-  if (part->micro_batches() == 0) part->set_micro_batches(ours.micro_batches());
-  if (!StatesRecomputation(*part)) {
-    *part->mutable_recompute() = ours.recompute();
-  } else if (SetsField(line, "recompute") &&
-             !std::equal(part->recompute().begin(), part->recompute().end(),
-                         ours.recompute().begin(), ours.recompute().end())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--recompute and the Plan differ in the blocks of graph '", ours.graph(),
-                     "' that are recomputed: leave out --recompute"));
-  }
-  return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--recompute and the Plan differ in the blocks of graph '", ours.graph(),
+                   "' that are recomputed: leave out --recompute"));
 }
 
 // The dtype of parameters that a Plan states; "" if it leaves that open.
 std::string DTypeOf(const Plan& plan) {
   if (plan.stages_size() == 0 || !plan.stages(0).has_precision()) return "";
-  const std::string& dtype = plan.stages(0).precision().parameters();
-  return dtype.empty() ? "f32" : dtype;
+  return plan.stages(0).precision().parameters();
 }
 
 void SetPrecision(const Plan& ours, Plan& plan) {
@@ -197,8 +183,10 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
   }
   if (file.has_value()) {
     Plan plan = *file;
-    for (const PlanPart& part : ours.stages(0).parts()) RETURN_IF_ERROR(FillIn(part, line, &plan));
-    if (DTypeOf(plan).empty()) SetPrecision(ours, plan);
+    for (const PlanPart& part : ours.stages(0).parts()) {
+      RETURN_IF_ERROR(CheckRecomputation(part, line, &plan));
+    }
+    FillInSettings(ours, plan);
     if (plan.kernels().choices_size() == 0) *plan.mutable_kernels() = saved.kernels();
     return plan;
   }

@@ -37,14 +37,17 @@ absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, const std::stri
   return Plugin::Load(path);
 }
 
-strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options) {
+strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options,
+                                const Plan& settings) {
   strategy::PlanRequest request;
   request.set_ranks(run.ranks);
   SetOptions(options, request);
   *request.mutable_cluster() = run.cluster;
   request.set_memory_limit_bytes(MemoryLimit(*run.config));
-  const Plan open = MakePlan(*run.config, *run.graphs);
-  for (const PlanPart& part : open.stages(0).parts()) {
+  if (settings.stages(0).has_precision()) {
+    *request.mutable_precision() = settings.stages(0).precision();
+  }
+  for (const PlanPart& part : settings.stages(0).parts()) {
     if (part.graph() != kTrain) continue;
     request.set_micro_batches(part.micro_batches());
     *request.mutable_recompute() = part.recompute();
@@ -82,6 +85,13 @@ PluginCallOptions CallOptions(const CommandLine& line, const StrategyRun& run,
 absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request,
                            const std::string& name) {
   for (const Stage& stage : plan.stages()) {
+    const std::string& planned = stage.precision().parameters();
+    const std::string& set = request.precision().parameters();
+    if (!planned.empty() && !set.empty() && planned != set) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("strategy ", name, ": its Plan uses parameters in ", planned,
+                       ", and --dtype is ", set, ": leave one of them out"));
+    }
     for (const PlanPart& part : stage.parts()) {
       if (part.graph() != kTrain || part.micro_batches() == 0) continue;
       if (part.micro_batches() == request.micro_batches()) continue;
@@ -99,9 +109,10 @@ absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& li
                               std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
   ASSIGN_OR_RETURN(OptionValues options, ReadOptions(plugin, line.strategy_options));
-  const strategy::PlanRequest request = RequestOf(run, options);
+  const Plan settings = MakePlan(*run.config, *run.graphs);
+  const strategy::PlanRequest request = RequestOf(run, options, settings);
   const auto context = std::make_shared<const PlanningContext>(
-      *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job});
+      *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job, settings});
   ASSIGN_OR_RETURN(StrategyPlan made,
                    PlanWith(plugin, request, context, CallOptions(line, run, plugin.name())));
   RETURN_IF_ERROR(CheckSettings(made.plan, request, plugin.name()));
