@@ -283,7 +283,8 @@ void Host::Report(const Progress& progress) const {
   Call(host_.report_progress, nullptr, progress.SerializeAsString()).IgnoreError();
 }
 
-const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy) {
+const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
+                              bool estimates) {
   auto* const exported = new Exported{description, std::move(strategy), {}, {}, {}, {}};
   const Description& text = exported->description;
   for (const Option& option : text.options) {
@@ -306,7 +307,7 @@ const TesseraStrategy* Export(const Description& description, std::unique_ptr<St
                      exported->passes.data(),
                      exported->passes.size(),
                      PlanFunction,
-                     EstimateFunction,
+                     estimates ? EstimateFunction : nullptr,
                      exported->passes.empty() ? nullptr : PassFunction};
   return &exported->table;
 }

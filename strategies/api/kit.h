@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -118,15 +119,23 @@ struct Description {
   std::vector<std::string> passes = {};
 };
 
-// What `tessera_strategy` returns for a class of strategies. Never destroyed.
-const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy);
+// What `tessera_strategy` returns for a class of strategies. Never destroyed. Without `estimates`,
+// the host estimates by itself.
+const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
+                              bool estimates);
 
-#define TESSERA_STRATEGY(Class, ...)                                              \
-  extern "C" const TesseraStrategy* tessera_strategy(void) {                      \
-    static const TesseraStrategy* const strategy = ::tessera::strategy::Export(   \
-        ::tessera::strategy::Description __VA_ARGS__, std::make_unique<Class>()); \
-    return strategy;                                                              \
-  }                                                                               \
+// Whether a class has an Estimate of its own.
+template <typename Class>
+inline constexpr bool kEstimates =
+    !std::is_same_v<decltype(&Class::Estimate), decltype(&Strategy::Estimate)>;
+
+#define TESSERA_STRATEGY(Class, ...)                                             \
+  extern "C" const TesseraStrategy* tessera_strategy(void) {                     \
+    static const TesseraStrategy* const strategy = ::tessera::strategy::Export(  \
+        ::tessera::strategy::Description __VA_ARGS__, std::make_unique<Class>(), \
+        ::tessera::strategy::kEstimates<Class>);                                 \
+    return strategy;                                                             \
+  }                                                                              \
   static_assert(true)
 
 // --- The model, as most strategies see it ------------------------------------------------------

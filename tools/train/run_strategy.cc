@@ -104,20 +104,47 @@ absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& reques
   return absl::OkStatus();
 }
 
+// A plugin that is asked something about a run.
+struct Asked {
+  Plugin plugin;
+  strategy::PlanRequest request;
+  std::shared_ptr<const PlanningContext> context;
+};
+
+absl::StatusOr<Asked> Ask(const std::string& strategy, const CommandLine& line,
+                          const std::string& argv0, const StrategyRun& run) {
+  ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(strategy, argv0));
+  ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, line.strategy_options));
+  const Plan settings = MakePlan(*run.config, *run.graphs);
+  return Asked{std::move(plugin), RequestOf(run, options, settings),
+               std::make_shared<const PlanningContext>(
+                   *run.graphs,
+                   PlanningFor{run.catalogue, run.ranks, run.cluster, run.job, settings})};
+}
+
 absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& line,
                               const std::string& argv0, const StrategyRun& run,
                               std::vector<std::string>* notes) {
-  ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
-  ASSIGN_OR_RETURN(OptionValues options, ReadOptions(plugin, line.strategy_options));
-  const Plan settings = MakePlan(*run.config, *run.graphs);
-  const strategy::PlanRequest request = RequestOf(run, options, settings);
-  const auto context = std::make_shared<const PlanningContext>(
-      *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job, settings});
-  ASSIGN_OR_RETURN(StrategyPlan made,
-                   PlanWith(plugin, request, context, CallOptions(line, run, plugin.name())));
-  RETURN_IF_ERROR(CheckSettings(made.plan, request, plugin.name()));
+  ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
+  const std::string& name = asked.plugin.name();
+  ASSIGN_OR_RETURN(
+      StrategyPlan made,
+      PlanWith(asked.plugin, asked.request, asked.context, CallOptions(line, run, name)));
+  RETURN_IF_ERROR(CheckSettings(made.plan, asked.request, name));
   notes->insert(notes->end(), made.notes.begin(), made.notes.end());
   return std::move(made.plan);
+}
+
+// The estimate as bytes; "" if the plugin has none.
+absl::StatusOr<std::string> EstimateHere(const std::string& strategy, const CommandLine& line,
+                                         const std::string& argv0, const StrategyRun& run,
+                                         const Plan& plan) {
+  ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
+  if (asked.plugin.table().estimate == nullptr) return std::string();
+  ASSIGN_OR_RETURN(const StepCost cost,
+                   EstimateWith(asked.plugin, asked.request, plan, asked.context,
+                                CallOptions(line, run, asked.plugin.name())));
+  return cost.SerializeAsString();
 }
 
 }  // namespace
@@ -134,6 +161,20 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
   Plan plan;
   if (plan.ParseFromString(bytes)) return plan;
   return absl::InternalError("rank 0 has sent a malformed Plan");
+}
+
+absl::StatusOr<std::optional<StepCost>> EstimateOfStrategy(const std::string& strategy,
+                                                           const CommandLine& line,
+                                                           const std::string& argv0,
+                                                           const StrategyRun& run,
+                                                           const Plan& plan, Ranks& ranks) {
+  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&] {
+    return EstimateHere(strategy, line, argv0, run, plan);
+  }));
+  if (bytes.empty()) return std::optional<StepCost>();
+  StepCost cost;
+  if (cost.ParseFromString(bytes)) return std::optional<StepCost>(std::move(cost));
+  return absl::InternalError("rank 0 has sent a malformed estimate");
 }
 
 absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
