@@ -243,7 +243,7 @@ absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
 
 }  // namespace
 
-absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
+absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const Plan& plan,
                                        const KernelCatalogue& catalogue, int ranks,
                                        PluginPasses* plugin_passes) {
   CompiledRun run;
@@ -262,12 +262,12 @@ absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& pl
   return run;
 }
 
-absl::StatusOr<CompiledRun> CompileCandidate(std::vector<Graph> graphs, const Plan& plan,
+absl::StatusOr<CompiledRun> CompileCandidate(const std::vector<Graph>& graphs, const Plan& plan,
                                              const KernelCatalogue& catalogue, int ranks) {
   CompiledRun run;
   run.plan = plan;
   RETURN_IF_ERROR(CompleteParts(graphs, run.plan));
-  ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, std::move(graphs), ranks));
+  ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, graphs, ranks));
   KernelChooser chooser(&catalogue, KernelChoices());
   RETURN_IF_ERROR(MakePrograms(std::move(completed), chooser, nullptr, &run));
   return run;

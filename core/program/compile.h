@@ -44,14 +44,14 @@ class PluginPasses {
 //
 // The Programs are for each of `ranks` ranks, arranged in the Plan's mesh. `plugin_passes` runs the
 // passes of plugins; null: a Plan that lists one is an error.
-absl::StatusOr<CompiledRun> CompileRun(std::vector<Graph> graphs, const Plan& plan,
+absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const Plan& plan,
                                        const KernelCatalogue& catalogue, int ranks = 1,
                                        PluginPasses* plugin_passes = nullptr);
 
 // The same Programs with default kernels, for a search over Plans, as fast as they can be had: they
 // are not verified, and the Plan lists nothing that it left open. A Plan with a pass of a plugin is
 // an error.
-absl::StatusOr<CompiledRun> CompileCandidate(std::vector<Graph> graphs, const Plan& plan,
+absl::StatusOr<CompiledRun> CompileCandidate(const std::vector<Graph>& graphs, const Plan& plan,
                                              const KernelCatalogue& catalogue, int ranks);
 
 }  // namespace tessera

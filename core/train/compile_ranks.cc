@@ -48,21 +48,21 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
   return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
 }
 
-absl::StatusOr<CompiledRun> CompileTogether(std::vector<Graph> graphs, const Plan& plan,
+absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks,
                                             PluginPasses* plugin_passes) {
-  if (ranks.size() == 1) return CompileRun(std::move(graphs), plan, catalogue, 1, plugin_passes);
+  if (ranks.size() == 1) return CompileRun(graphs, plan, catalogue, 1, plugin_passes);
   RETURN_IF_ERROR(CompareRanks(ranks, FingerprintsOf(graphs), kSameProgram));
   absl::StatusOr<CompiledRun> run;
   ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    run = CompileRun(std::move(graphs), plan, catalogue, ranks.size(), plugin_passes);
+    run = CompileRun(graphs, plan, catalogue, ranks.size(), plugin_passes);
     RETURN_IF_ERROR(run.status());
     return run->plan.SerializeAsString();
   }));
   if (!ranks.is_first()) {
     Plan completed;
     run = completed.ParseFromString(bytes)
-              ? CompileRun(std::move(graphs), completed, catalogue, ranks.size(), plugin_passes)
+              ? CompileRun(graphs, completed, catalogue, ranks.size(), plugin_passes)
               : absl::InternalError("rank 0 has sent a malformed Plan");
   }
   RETURN_IF_ERROR(ranks.Agree(run.status()));

@@ -21,7 +21,7 @@ absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 // kernels; the others compile what it has completed, and ignore `plan`. Errors are agreed ones:
 // ranks that have recorded other Graphs, or compile other Programs, are named. `plugin_passes` is
 // as for CompileRun.
-absl::StatusOr<CompiledRun> CompileTogether(std::vector<Graph> graphs, const Plan& plan,
+absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks,
                                             PluginPasses* plugin_passes = nullptr);
 

@@ -71,7 +71,7 @@ Measured Compile(const std::string& name, int micro_batches) {
   std::vector<Graph> graphs = Record(micro_batches);
   const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
   const std::clock_t begin = std::clock();
-  const auto run = CompileRun(std::move(graphs), plan, *backend, kRanks);
+  const auto run = CompileRun(graphs, plan, *backend, kRanks);
   const std::clock_t end = std::clock();
   TESSERA_CHECK(run.ok()) << run.status();
   return {run->FindProgram(kTrain)->instructions.size(),

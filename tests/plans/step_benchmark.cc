@@ -91,7 +91,7 @@ absl::StatusOr<Times> TimePlan(const Model& model, const Plan& plan, const RankB
                                Backend* backend, Ranks& ranks) {
   const RunConfig config = ConfigOf(shape, ranks.size());
   ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
-  ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(std::move(graphs), plan, *backend, ranks));
+  ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *backend, ranks));
   ASSIGN_OR_RETURN(const std::unique_ptr<SyntheticDataset> dataset,
                    SyntheticDataset::Create(model.vocabulary(), 1));
   ASSIGN_OR_RETURN(

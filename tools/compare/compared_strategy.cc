@@ -42,10 +42,7 @@ ComparedStrategy::ComparedStrategy(std::string label, Setup setup)
       arena_bytes_(setup_.compiled.arena_bytes()),
       state_bytes_(setup_.compiled.state_bytes) {
   result_.label = std::move(label);
-  if (setup_.site.size() > 0) {
-    result_.estimated =
-        EstimateStep(*setup_.compiled.FindProgram(kTrain), setup_.cluster, setup_.site);
-  }
+  result_.estimated = setup_.estimated;
 }
 
 absl::Status ComparedStrategy::Begin() {

@@ -1,9 +1,13 @@
 #include "tools/train/compile_setup.h"
 
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/train/compile_ranks.h"
@@ -36,34 +40,75 @@ absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& c
   return recorded;
 }
 
-// Returns the Plan of the run: of --plan, of a strategy, or the default one. Collective.
-absl::StatusOr<Plan> MakeRunPlan(const CommandLine& line, const Setup& setup,
-                                 const RunConfig& config, const std::vector<Graph>& graphs,
-                                 std::vector<std::string>* notes) {
+// What is compiled.
+struct PlannedRun {
+  std::vector<Graph> graphs;
+  std::string strategy;  // "": a Plan of --plan, of the checkpoint, or for one rank
+  Plan plan;
+  std::unique_ptr<PluginPasses> passes;
+};
+
+// What strategies are asked about; `graphs` outlive it.
+StrategyRun AskedOf(const Setup& setup, const RunConfig& config, const std::vector<Graph>& graphs,
+                    RunParts parts) {
+  return {.config = &config,
+          .graphs = &graphs,
+          .catalogue = setup.backend.get(),
+          .ranks = setup.ranks.size,
+          .record = [&setup, parts](const RunConfig& other) { return Record(setup, other, parts); },
+          .cluster = setup.cluster,
+          .job = setup.site};
+}
+
+// Records the Graphs and makes the Plan of the run: of --plan, of a strategy, or the default one.
+// Collective.
+absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
+                                   const RunConfig& config, std::vector<std::string>* notes) {
+  Ranks& ranks = *setup.ranks.ranks;
   const int size = setup.ranks.size;
-  std::optional<Plan> plan = setup.plan;
-  ASSIGN_OR_RETURN(const std::string strategy, StrategyOfRun(line, setup.checkpoint.get(), size));
-  if (!strategy.empty()) {
-    const auto record = [&line, &setup](const RunConfig& other) {
-      return Record(setup, other, PartsOf(line.mode));
-    };
-    const StrategyRun run = {&config, &graphs,       setup.backend.get(), size,
-                             record,  setup.cluster, setup.site};
-    ASSIGN_OR_RETURN(plan,
-                     PlanOfStrategy(strategy, line, setup.argv0, run, *setup.ranks.ranks, notes));
-  }
-  return PlanOfRun(line, plan, setup.checkpoint.get(), config, graphs, size, notes);
+  PlannedRun planned;
+  absl::StatusOr<std::vector<Graph>> recorded = Record(setup, config, PartsOf(line.mode));
+  RETURN_IF_ERROR(ranks.Agree(recorded.status()));
+  planned.graphs = *std::move(recorded);
+  const StrategyRun run = AskedOf(setup, config, planned.graphs, PartsOf(line.mode));
+  const auto make_plan = [&]() -> absl::Status {
+    std::optional<Plan> plan = setup.plan;
+    ASSIGN_OR_RETURN(planned.strategy, StrategyOfRun(line, setup.checkpoint.get(), size));
+    if (!planned.strategy.empty()) {
+      ASSIGN_OR_RETURN(plan,
+                       PlanOfStrategy(planned.strategy, line, setup.argv0, run, ranks, notes));
+    }
+    ASSIGN_OR_RETURN(planned.plan, PlanOfRun(line, plan, setup.checkpoint.get(), config,
+                                             planned.graphs, size, notes));
+    ASSIGN_OR_RETURN(planned.passes, PassesOfPlugins(planned.plan, line, setup.argv0, run));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ranks.Agree(make_plan()));
+  return planned;
 }
 
 // Compiles the run for ranks that do not have to run.
-absl::StatusOr<CompiledRun> CompileAlone(const CommandLine& line, const Setup& setup,
-                                         const RunConfig& config, std::vector<std::string>* notes) {
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs, Record(setup, config, PartsOf(line.mode)));
-  ASSIGN_OR_RETURN(const Plan plan, MakeRunPlan(line, setup, config, graphs, notes));
-  const StrategyRun run = {&config, &graphs,       setup.backend.get(), setup.ranks.size,
-                           nullptr, setup.cluster, setup.site};
-  ASSIGN_OR_RETURN(const auto passes, PassesOfPlugins(plan, line, setup.argv0, run));
-  return CompileRun(std::move(graphs), plan, *setup.backend, setup.ranks.size, passes.get());
+absl::StatusOr<CompiledRun> CompileAlone(const PlannedRun& planned, const Setup& setup) {
+  return CompileRun(planned.graphs, planned.plan, *setup.backend, setup.ranks.size,
+                    planned.passes.get());
+}
+
+// The cost of a training step, if anything is priced, as the strategy estimates it, or the host.
+// Collective.
+absl::StatusOr<StepCost> EstimateOf(const CommandLine& line, const Setup& setup,
+                                    const PlannedRun& planned, const CompiledRun& compiled) {
+  const Program* const train = compiled.FindProgram(kTrain);
+  if (setup.site.size() == 0 || train == nullptr) return StepCost();
+  if (!planned.strategy.empty()) {
+    const StrategyRun run = AskedOf(setup, setup.config, planned.graphs, PartsOf(line.mode));
+    ASSIGN_OR_RETURN(std::optional<StepCost> estimated,
+                     EstimateOfStrategy(planned.strategy, line, setup.argv0, run, compiled.plan,
+                                        *setup.ranks.ranks));
+    if (estimated.has_value()) return *std::move(estimated);
+  }
+  StepCost cost = EstimateStep(*train, setup.cluster, setup.site);
+  cost.set_peak_bytes(compiled.arena_bytes());
+  return cost;
 }
 
 }  // namespace
@@ -80,20 +125,18 @@ RunParts PartsOf(Mode mode) {
   return RunParts::kAll;
 }
 
-absl::StatusOr<CompiledRun> CompileSetup(const CommandLine& line, Setup* setup) {
+absl::Status CompileSetup(const CommandLine& line, Setup* setup) {
   Ranks& ranks = *setup->ranks.ranks;
+  ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, *setup, setup->config, &setup->notes));
   // CheckMemoryLimit compares the limit with the peak, for a better message.
-  if (ranks.size() == 1) return CompileAlone(line, *setup, setup->config, &setup->notes);
-  absl::StatusOr<std::vector<Graph>> recorded = Record(*setup, setup->config, PartsOf(line.mode));
-  RETURN_IF_ERROR(ranks.Agree(recorded.status()));
-  std::vector<Graph> graphs = *std::move(recorded);
-  const absl::StatusOr<Plan> plan = MakeRunPlan(line, *setup, setup->config, graphs, &setup->notes);
-  RETURN_IF_ERROR(ranks.Agree(plan.status()));
-  const StrategyRun run = {&setup->config, &graphs,        setup->backend.get(), ranks.size(),
-                           nullptr,        setup->cluster, setup->site};
-  const auto passes = PassesOfPlugins(*plan, line, setup->argv0, run);
-  RETURN_IF_ERROR(ranks.Agree(passes.status()));
-  return CompileTogether(std::move(graphs), *plan, *setup->backend, ranks, passes->get());
+  if (ranks.size() == 1) {
+    ASSIGN_OR_RETURN(setup->compiled, CompileAlone(planned, *setup));
+  } else {
+    ASSIGN_OR_RETURN(setup->compiled, CompileTogether(planned.graphs, planned.plan, *setup->backend,
+                                                      ranks, planned.passes.get()));
+  }
+  ASSIGN_OR_RETURN(setup->estimated, EstimateOf(line, *setup, planned, setup->compiled));
+  return absl::OkStatus();
 }
 
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
@@ -108,11 +151,13 @@ absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
     RunConfig recomputing = setup.config;
     recomputing.set_recompute("block");
     std::vector<std::string> unused_notes;
-    const absl::StatusOr<CompiledRun> compiled =
-        CompileAlone(line, setup, recomputing, &unused_notes);
-    if (compiled.ok() && compiled->arena_bytes() < peak) {
-      absl::StrAppend(&message, ", or with --recompute=block ",
-                      SmallestLimit(compiled->arena_bytes()));
+    const absl::StatusOr<PlannedRun> planned = PlanRun(line, setup, recomputing, &unused_notes);
+    if (planned.ok()) {
+      const absl::StatusOr<CompiledRun> compiled = CompileAlone(*planned, setup);
+      if (compiled.ok() && compiled->arena_bytes() < peak) {
+        absl::StrAppend(&message, ", or with --recompute=block ",
+                        SmallestLimit(compiled->arena_bytes()));
+      }
     }
   }
   // All ranks have compiled the same Programs.

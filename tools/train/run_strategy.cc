@@ -116,10 +116,10 @@ absl::StatusOr<Asked> Ask(const std::string& strategy, const CommandLine& line,
   ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(strategy, argv0));
   ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, line.strategy_options));
   const Plan settings = MakePlan(*run.config, *run.graphs);
-  return Asked{std::move(plugin), RequestOf(run, options, settings),
-               std::make_shared<const PlanningContext>(
-                   *run.graphs,
-                   PlanningFor{run.catalogue, run.ranks, run.cluster, run.job, settings})};
+  return Asked{
+      std::move(plugin), RequestOf(run, options, settings),
+      std::make_shared<const PlanningContext>(
+          *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job, settings})};
 }
 
 absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& line,
@@ -127,9 +127,8 @@ absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& li
                               std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
   const std::string& name = asked.plugin.name();
-  ASSIGN_OR_RETURN(
-      StrategyPlan made,
-      PlanWith(asked.plugin, asked.request, asked.context, CallOptions(line, run, name)));
+  ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(asked.plugin, asked.request, asked.context,
+                                               CallOptions(line, run, name)));
   RETURN_IF_ERROR(CheckSettings(made.plan, asked.request, name));
   notes->insert(notes->end(), made.notes.begin(), made.notes.end());
   return std::move(made.plan);
@@ -166,11 +165,10 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
 absl::StatusOr<std::optional<StepCost>> EstimateOfStrategy(const std::string& strategy,
                                                            const CommandLine& line,
                                                            const std::string& argv0,
-                                                           const StrategyRun& run,
-                                                           const Plan& plan, Ranks& ranks) {
-  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&] {
-    return EstimateHere(strategy, line, argv0, run, plan);
-  }));
+                                                           const StrategyRun& run, const Plan& plan,
+                                                           Ranks& ranks) {
+  ASSIGN_OR_RETURN(const std::string bytes,
+                   ranks.FromFirst([&] { return EstimateHere(strategy, line, argv0, run, plan); }));
   if (bytes.empty()) return std::optional<StepCost>();
   StepCost cost;
   if (cost.ParseFromString(bytes)) return std::optional<StepCost>(std::move(cost));

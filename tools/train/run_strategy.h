@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/layout/collective_traffic.h"
 #include "core/program/compile.h"
 #include "core/proto/cluster.pb.h"
+#include "core/proto/estimate.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/ranks.h"
@@ -46,8 +48,8 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
 absl::StatusOr<std::optional<StepCost>> EstimateOfStrategy(const std::string& strategy,
                                                            const CommandLine& line,
                                                            const std::string& argv0,
-                                                           const StrategyRun& run,
-                                                           const Plan& plan, Ranks& ranks);
+                                                           const StrategyRun& run, const Plan& plan,
+                                                           Ranks& ranks);
 
 // The passes of plugins, for a Plan that lists some, else null: of the plugin that --strategy
 // names, and of those that are found by name.

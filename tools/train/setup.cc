@@ -314,7 +314,7 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup)));
   RETURN_IF_ERROR(CompareSetups(setup));
   RETURN_IF_ERROR(FindCluster(line, &setup));
-  ASSIGN_OR_RETURN(setup.compiled, CompileSetup(line, &setup));
+  RETURN_IF_ERROR(CompileSetup(line, &setup));
   RETURN_IF_ERROR(ranks.ranks->Agree(CheckStates(line, setup)));
   NoteWaste(&setup);
   setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());

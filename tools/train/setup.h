@@ -14,6 +14,7 @@
 #include "core/layout/collective_traffic.h"
 #include "core/program/compile.h"
 #include "core/proto/cluster.pb.h"
+#include "core/proto/estimate.pb.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/compare_ranks.h"
@@ -53,6 +54,7 @@ struct Setup {
   Cluster cluster;
   GroupSite site;  // of all ranks
   CompiledRun compiled;
+  StepCost estimated;  // a training step, if there is a cluster
 };
 
 // Returns the effective configuration as text, for --print_config.

@@ -288,9 +288,9 @@ absl::Status TrainLoop::PrintCost(absl::Status* same) {
   }
   const StepCost all = MergeRanks(sums);
   const int64_t steps = measured_.steps();
-  absl::FPrintF(Output(), "%s", CostTable(options_.estimated, PerStep(all, steps), steps));
+  absl::FPrintF(Output(), "%s", CostTable(setup_.estimated, PerStep(all, steps), steps));
   // All ranks have the sums of all.
-  *same = CompareCollectives(options_.estimated, all, steps);
+  *same = CompareCollectives(setup_.estimated, all, steps);
   if (!same->ok()) *same = Agreed(*same);
   return absl::OkStatus();
 }

@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
-#include "core/proto/estimate.pb.h"
 #include "core/runtime/engine.h"
 #include "core/train/measured_steps.h"
 #include "core/train/metrics.h"
@@ -29,7 +28,6 @@ struct LoopOptions {
   // The checkpoint that the run goes on from; -1 and "" for a new run.
   int64_t start_step = -1;
   std::string start_folder;
-  StepCost estimated;  // of a step, with several ranks
 };
 
 // Not thread-safe. All arguments must outlive it.

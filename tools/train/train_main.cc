@@ -12,7 +12,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectives/host_identity.h"
-#include "core/cost/step_cost.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
@@ -178,15 +177,11 @@ absl::StatusOr<int> TrainSteps(const CommandLine& line, Setup& setup, const Mach
   return loop.Run();
 }
 
-StepCost EstimateOf(const Setup& setup) {
-  return EstimateStep(*setup.compiled.FindProgram(kTrain), setup.cluster, setup.site);
-}
-
 // What a step of several ranks communicates, and its estimated cost.
-std::string CommunicationReport(const Setup& setup, const StepCost& estimated) {
+std::string CommunicationReport(const Setup& setup) {
   const Program& train = *setup.compiled.FindProgram(kTrain);
   return absl::StrCat(PlanTable(setup.compiled.plan, train),
-                      EstimateTable(estimated, setup.cluster.name()));
+                      EstimateTable(setup.estimated, setup.cluster.name()));
 }
 
 // `folder` is the folder of the resumed run, nullptr for a new run and on other ranks than rank 0.
@@ -212,8 +207,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
   absl::FPrintF(Output(), "%s", MemoryTable(setup.compiled, setup.ranks.size));
   if (setup.ranks.size > 1) {
-    options.estimated = EstimateOf(setup);
-    absl::FPrintF(Output(), "%s", CommunicationReport(setup, options.estimated));
+    absl::FPrintF(Output(), "%s", CommunicationReport(setup));
   }
   return OnEngine(setup, [&](Engine& engine, Trainer& trainer) {
     return TrainSteps(line, setup, rates, options, folder.get(), engine, trainer);
@@ -251,7 +245,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
   absl::PrintF("%s",
                PlanReport(definition.name, setup.config, setup.compiled, size, AvailableMemory()));
   if (size > 1 && line.mode == Mode::kTrain) {
-    absl::PrintF("\n%s", CommunicationReport(setup, EstimateOf(setup)));
+    absl::PrintF("\n%s", CommunicationReport(setup));
   }
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));
