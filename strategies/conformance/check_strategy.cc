@@ -127,10 +127,14 @@ class Checker {
                                          int ranks, double tolerance) {
     absl::StatusOr<TrainingResult> result = Train(run_, planned.plan, ranks);
     if (!result.ok()) return Failed(ranks, "training", result.status());
-    if (LowersPrecision(planned.plan)) tolerance = kLoweredTolerance;
-    const Difference difference = run_.config.optimizer().kind() == "adamw"
-                                      ? CompareParameters(alone, *result)
-                                      : Compare(alone, *result);
+    Difference difference;
+    const bool lowers = LowersPrecision(planned.plan);
+    if (lowers) tolerance = kLoweredTolerance;
+    if (run_.config.optimizer().kind() == "adamw") {
+      difference = CompareParameters(alone, *result);
+    } else {
+      difference = lowers ? CompareLowered(alone, *result) : Compare(alone, *result);
+    }
     if (difference.relative <= tolerance) return result;
     return Failure(ranks,
                    absl::StrCat("training differs from one process in ", difference.where, " by ",

@@ -111,7 +111,7 @@ absl::Status StrategyPlanner::CompileAndEstimate(
   const int64_t limit = request.memory_limit_bytes();
   RETURN_IF_ERROR(
       CheckMemoryLimit(compiled.arena_bytes(), limit, absl::StrCat(limit, " bytes"), "each rank"));
-  ASSIGN_OR_RETURN(planned.estimate, EstimateWith(plugin_, request, compiled.plan, context, {}));
+  ASSIGN_OR_RETURN(planned.estimate, EstimateWith(plugin_, request, compiled, context, {}));
   return absl::OkStatus();
 }
 

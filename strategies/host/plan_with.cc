@@ -60,19 +60,13 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
 }
 
 absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      const Plan& plan,
+                                      const CompiledRun& compiled,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options) {
-  if (plugin.table().estimate == nullptr) {
-    strategy::LowerPlans plans;
-    *plans.add_plans() = plan;
-    const strategy::LoweredPlans lowered = context->Lower(plans);
-    if (lowered.plans(0).error().empty()) return lowered.plans(0).cost();
-    return absl::InvalidArgumentError(lowered.plans(0).error());
-  }
+  if (plugin.table().estimate == nullptr) return context->Estimate(compiled);
   strategy::EstimateRequest message;
   *message.mutable_request() = request;
-  *message.mutable_plan() = plan;
+  *message.mutable_plan() = compiled.plan;
   LimitedCall call(std::move(context), options);
   const absl::StatusOr<std::string> result =
       call.Run(plugin, plugin.table().estimate, message.SerializeAsString());

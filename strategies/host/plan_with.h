@@ -42,10 +42,10 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);
 
-// The plugin's estimate of a training step under a completed Plan: its own, or the host's if it has
-// none. Errors are as for PlanWith.
+// The plugin's estimate of a training step of a run that its Plan was compiled to: its own, or the
+// host's if it has none. Errors are as for PlanWith.
 absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
-                                      const Plan& plan,
+                                      const CompiledRun& compiled,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);
 

@@ -191,6 +191,10 @@ absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   RETURN_IF_ERROR(CheckPlanForm(plan));
   ASSIGN_OR_RETURN(const CompiledRun run,
                    CompileCandidate(graphs_, WithSettings(plan), *for_.catalogue, for_.ranks));
+  return Estimate(run);
+}
+
+StepCost PlanningContext::Estimate(const CompiledRun& run) const {
   const tessera::Program* const train = run.FindProgram(kTrain);
   StepCost cost =
       EstimateStep(train == nullptr ? run.programs.front() : *train, for_.cluster, for_.job);

@@ -9,6 +9,7 @@
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/collective_traffic.h"
+#include "core/program/compile.h"
 #include "core/proto/strategy.pb.h"
 
 namespace tessera {
@@ -43,6 +44,8 @@ class PlanningContext {
   // The cost of a training step under each candidate, or what is wrong with it.
   strategy::LoweredPlans Lower(const strategy::LowerPlans& request) const;
   absl::StatusOr<ProgramProto> Program(const strategy::MakeProgram& request) const;
+  // The cost of a training step, and the peak of all Programs; of the first one, if none trains.
+  StepCost Estimate(const CompiledRun& run) const;
 
  private:
   absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;

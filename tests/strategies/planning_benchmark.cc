@@ -69,7 +69,9 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy, const std::str
       [&]() -> absl::Status {
         ASSIGN_OR_RETURN(const StrategyPlan made, PlanWith(plugin, request, context, {}));
         *candidate.add_plans() = made.plan;
-        return EstimateWith(plugin, request, made.plan, context, {}).status();
+        ASSIGN_OR_RETURN(const CompiledRun compiled,
+                         CompileRun(graphs, made.plan, *backend, sizes.ranks));
+        return EstimateWith(plugin, request, compiled, context, {}).status();
       },
       &status);
   RETURN_IF_ERROR(status);

@@ -101,10 +101,8 @@ absl::StatusOr<StepCost> EstimateOf(const CommandLine& line, const Setup& setup,
   if (setup.site.size() == 0 || train == nullptr) return StepCost();
   if (!planned.strategy.empty()) {
     const StrategyRun run = AskedOf(setup, setup.config, planned.graphs, PartsOf(line.mode));
-    ASSIGN_OR_RETURN(std::optional<StepCost> estimated,
-                     EstimateOfStrategy(planned.strategy, line, setup.argv0, run, compiled.plan,
-                                        *setup.ranks.ranks));
-    if (estimated.has_value()) return *std::move(estimated);
+    return EstimateOfStrategy(planned.strategy, line, setup.argv0, run, compiled,
+                              *setup.ranks.ranks);
   }
   StepCost cost = EstimateStep(*train, setup.cluster, setup.site);
   cost.set_peak_bytes(compiled.arena_bytes());

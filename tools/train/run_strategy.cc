@@ -134,18 +134,6 @@ absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& li
   return std::move(made.plan);
 }
 
-// The estimate as bytes; "" if the plugin has none.
-absl::StatusOr<std::string> EstimateHere(const std::string& strategy, const CommandLine& line,
-                                         const std::string& argv0, const StrategyRun& run,
-                                         const Plan& plan) {
-  ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
-  if (asked.plugin.table().estimate == nullptr) return std::string();
-  ASSIGN_OR_RETURN(const StepCost cost,
-                   EstimateWith(asked.plugin, asked.request, plan, asked.context,
-                                CallOptions(line, run, asked.plugin.name())));
-  return cost.SerializeAsString();
-}
-
 }  // namespace
 
 std::string DefaultStrategy() { return std::string(OwnStrategies().front()); }
@@ -162,16 +150,18 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
   return absl::InternalError("rank 0 has sent a malformed Plan");
 }
 
-absl::StatusOr<std::optional<StepCost>> EstimateOfStrategy(const std::string& strategy,
-                                                           const CommandLine& line,
-                                                           const std::string& argv0,
-                                                           const StrategyRun& run, const Plan& plan,
-                                                           Ranks& ranks) {
-  ASSIGN_OR_RETURN(const std::string bytes,
-                   ranks.FromFirst([&] { return EstimateHere(strategy, line, argv0, run, plan); }));
-  if (bytes.empty()) return std::optional<StepCost>();
+absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const CommandLine& line,
+                                            const std::string& argv0, const StrategyRun& run,
+                                            const CompiledRun& compiled, Ranks& ranks) {
+  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
+    ASSIGN_OR_RETURN(const StepCost cost,
+                     EstimateWith(asked.plugin, asked.request, compiled, asked.context,
+                                  CallOptions(line, run, asked.plugin.name())));
+    return cost.SerializeAsString();
+  }));
   StepCost cost;
-  if (cost.ParseFromString(bytes)) return std::optional<StepCost>(std::move(cost));
+  if (cost.ParseFromString(bytes)) return cost;
   return absl::InternalError("rank 0 has sent a malformed estimate");
 }
 

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,13 +42,11 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
                                     const std::string& argv0, const StrategyRun& run, Ranks& ranks,
                                     std::vector<std::string>* notes);
 
-// The cost of a training step under a completed Plan as the plugin of `strategy` estimates it;
-// nothing if it leaves that to the host. Collective, as above.
-absl::StatusOr<std::optional<StepCost>> EstimateOfStrategy(const std::string& strategy,
-                                                           const CommandLine& line,
-                                                           const std::string& argv0,
-                                                           const StrategyRun& run, const Plan& plan,
-                                                           Ranks& ranks);
+// The cost of a training step of the compiled run as the plugin of `strategy` estimates it.
+// Collective, as above.
+absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const CommandLine& line,
+                                            const std::string& argv0, const StrategyRun& run,
+                                            const CompiledRun& compiled, Ranks& ranks);
 
 // The passes of plugins, for a Plan that lists some, else null: of the plugin that --strategy
 // names, and of those that are found by name.
