@@ -43,6 +43,8 @@ ComparedStrategy::ComparedStrategy(std::string label, Setup setup)
       state_bytes_(setup_.compiled.state_bytes) {
   result_.label = std::move(label);
   result_.estimated = setup_.estimated;
+  const std::string& dtype = setup_.compiled.plan.stages(0).precision().parameters();
+  result_.lowered = !dtype.empty() && dtype != "f32";
 }
 
 absl::Status ComparedStrategy::Begin() {

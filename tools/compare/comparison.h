@@ -19,6 +19,7 @@ struct StrategyResult {
   std::vector<double> step_seconds;           // of the timed steps
   std::vector<double> computation_seconds;    // of steps without communication
   std::vector<double> communication_seconds;  // of a step's collectives, one after the other
+  bool lowered = false;                       // parameters are used in 16 bits
   double first_loss = 0;
   double last_loss = 0;
   int64_t last_step = 0;
@@ -49,7 +50,8 @@ double Quantile(std::vector<double> values, double q);
 double ExposedSeconds(const StrategyResult& result);
 
 // Internal if the losses of the first step differ by more than a share of 1e-5: the same initial
-// state and data give the same loss, up to the order of sums.
+// state and data give the same loss, up to the order of sums. If one of the two lowers the
+// precision, the share is 1e-2.
 absl::Status CheckFirstLoss(const StrategyResult& base, const StrategyResult& other);
 
 // Returns a table with two columns for each strategy, estimated and measured.

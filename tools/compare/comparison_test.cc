@@ -74,6 +74,12 @@ TEST(ComparisonTest, FirstLossesAreTheSameUpToTheOrderOfSums) {
   EXPECT_EQ(CheckFirstLoss(base, other).message(),
             "fsdp: the loss of step 1 is 5.25, and with ddp it is 5.5: from the same initial state "
             "and data they must be equal to 1e-05");
+  other.lowered = true;
+  other.first_loss = base.first_loss * 1.009;
+  EXPECT_TRUE(CheckFirstLoss(base, other).ok());
+  EXPECT_TRUE(CheckFirstLoss(other, base).ok());
+  other.first_loss = base.first_loss * 1.02;
+  EXPECT_FALSE(CheckFirstLoss(base, other).ok());
 }
 
 TEST(ComparisonTest, TheTableIsAligned) {
