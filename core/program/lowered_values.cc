@@ -63,6 +63,19 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     gradients.members[position.member] = value;
     ++gradients.missing;
   };
+  last_micro_batch_.assign(storage_.num_groups(), kNone);
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
+    const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
+    for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
+      const OpId producer = graph_.value(inputs[i]).producer;
+      if (producer == kNone || !layouts_.flat(read[i]) || layouts_.flat(layouts_.Made(inputs[i]))) {
+        continue;
+      }
+      int32_t& last = last_micro_batch_[layouts_.PositionOf(inputs[i])->group];
+      last = std::max(last, graph_.op(producer).micro_batch);
+    }
+  }
   for (size_t id = 0; id < graph_.ops().size(); ++id) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
     const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
@@ -172,40 +185,6 @@ int32_t LoweredValues::AddOutput(ValueId id) {
   return made_[id];
 }
 
-bool LoweredValues::IsOnGroup(OpId id) const {
-  const Op& op = graph_.op(id);
-  return layouts_.flat(layouts_.Made(op.outputs[0])) &&
-         (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
-}
-
-bool LoweredValues::HasFlat(ValueId id, int32_t layout) {
-  if (layouts_.Made(id) == layout) return made_[id] != kNone;
-  return absl::c_any_of(arranged_[id],
-                        [&](const Arrangement& other) { return other.layout == layout; });
-}
-
-absl::Status LoweredValues::AddOnGroup(OpId id) {
-  const Op& op = graph_.op(id);
-  const ValueId output = op.outputs[0];
-  const FlatPosition& position = *layouts_.PositionOf(output);
-  std::vector<int32_t> inputs;
-  for (size_t i = 0; i < op.inputs.size(); ++i) {
-    const int32_t layout = layouts_.Read(id)[i];
-    if (!HasFlat(op.inputs[i], layout)) {
-      waiting_[position.group].push_back(id);
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layout));
-    inputs.push_back(input);
-  }
-  const absl::string_view kind = op.kind->name();
-  ASSIGN_OR_RETURN(const int32_t value,
-                   flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
-                                 FlatMember(output), position));
-  Set(output, value);
-  return Complete(output);
-}
-
 absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) {
   const auto [it, inserted] = views_.try_emplace({id, base});
   std::vector<int32_t>& made = it->second;
@@ -305,7 +284,10 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
   int32_t from = layouts_.Made(id);
   ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
   if (layouts_.flat(layout)) {
-    if (layouts_.flat(from)) return SumFlat(id, layout);
+    if (layouts_.flat(from)) return SumFlat(id, {from, value}, layout);
+    for (const Arrangement& other : arranged_[id]) {
+      if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
+    }
     return absl::InternalError(absl::StrCat(
         graph_.value(id).path, " is read as a member of a flat group before all of them are made"));
   }
@@ -332,27 +314,6 @@ absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout)
   return redistributor_.Redistribute(value, tensor, layouts_.layout(from), to, StreamOf(id));
 }
 
-absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, int32_t layout) {
-  const FlatPosition& position = *layouts_.PositionOf(id);
-  MeshLayout at = layouts_.layout(layouts_.Made(id));
-  const MeshLayout& to = layouts_.layout(layout);
-  int32_t value = made_[id];
-  for (int axis = 0; axis < at.num_axes(); ++axis) {
-    if (at.axis(axis) == to.axis(axis)) continue;
-    if (at.axis(axis) != AxisLayout::Partial() || !to.axis(axis).broadcast()) {
-      return absl::InternalError(absl::StrCat(
-          graph_.value(id).path, " is a member of a flat group and cannot move from ",
-          at.ToString(builder_.program().mesh), " to ", to.ToString(builder_.program().mesh)));
-    }
-    at = at.With(axis, to.axis(axis));
-    FlatLowering::Member member = FlatMember(id);
-    member.path = absl::StrCat(member.path, ".all_reduce");
-    member.part = PartOf(id, layouts_.Enter(at, /*flat=*/true));
-    ASSIGN_OR_RETURN(value, flat_.AllReduce(value, member, position, axis, StreamOf(id)));
-  }
-  return value;
-}
-
 bool LoweredValues::Completes(int32_t from, int32_t to) const {
   const MeshLayout& before = layouts_.layout(from);
   const MeshLayout& after = layouts_.layout(to);
@@ -376,54 +337,6 @@ absl::Status LoweredValues::Complete(ValueId id) {
       RETURN_IF_ERROR(In(id, layout).status());
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status LoweredValues::ReduceGradients(int group, Gradients reduced_now) {
-  const std::vector<ValueId>& members = reduced_now.members;
-  const absl::Span<const int> axes = storage_.axes(group);
-  std::vector<int32_t> flat_layouts;  // in which they are read
-  for (const ValueId id : members) {
-    flat_layouts.push_back(kNone);
-    if (id == kNone) continue;
-    for (const int32_t read : reads_[id]) {
-      if (layouts_.flat(read)) flat_layouts.back() = read;
-    }
-  }
-  // Axes over which all members are partial are summed on the parts.
-  FlatLowering::Gradients gradients;
-  for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
-    bool partial = !absl::c_linear_search(axes, other), summed = false;
-    for (size_t m = 0; m < members.size(); ++m) {
-      if (members[m] == kNone) continue;
-      const MeshLayout& made = layouts_.layout(layouts_.Made(members[m]));
-      partial = partial && made.axis(other) == AxisLayout::Partial();
-      summed = summed || !layouts_.layout(flat_layouts[m]).axis(other).partial();
-    }
-    if (partial && summed) gradients.other_axes.push_back(other);
-  }
-  absl::string_view stream;
-  for (size_t m = 0; m < members.size(); ++m) {
-    const ValueId id = members[m];
-    gradients.values.push_back(kNone);
-    gradients.parts.push_back(kNone);
-    if (id == kNone) continue;
-    gradients.parts.back() = PartOf(id, flat_layouts[m]);
-    MeshLayout layout = layouts_.layout(flat_layouts[m]);
-    for (const int axis : axes) layout = layout.With(axis, AxisLayout::Partial());
-    for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
-    ASSIGN_OR_RETURN(gradients.values.back(), In(id, layouts_.Enter(std::move(layout))));
-    gradients.parameter = made_[graph_.value(id).complete_gradient_of];
-    stream = StreamOf(id);
-  }
-  ASSIGN_OR_RETURN(const std::vector<int32_t> reduced, flat_.Reduce(group, gradients, stream));
-  for (size_t m = 0; m < members.size(); ++m) {
-    if (members[m] == kNone) continue;
-    arranged_[members[m]].push_back({flat_layouts[m], PeriodOf(members[m]), reduced[m]});
-  }
-  std::vector<OpId> waiting;
-  std::swap(waiting, waiting_[group]);
-  for (const OpId id : waiting) RETURN_IF_ERROR(AddOnGroup(id));
   return absl::OkStatus();
 }
 

@@ -80,10 +80,9 @@ class LoweredValues {
     int missing = 0;               // that were not written yet
   };
   using GroupPart = std::pair<int, int32_t>;  // group, micro-batch
-  GroupPart GradientsWith(ValueId gradient) const {
-    return {layouts_.PositionOf(gradient)->group,
-            graph_.op(graph_.value(gradient).producer).micro_batch};
-  }
+  // With which gradients one is reduced. One that is made once, after all micro-batches, is reduced
+  // with those of the last one.
+  GroupPart GradientsWith(ValueId gradient) const;
 
   void ListReads(const std::vector<bool>& needed);
   void Set(ValueId id, int32_t value);
@@ -109,8 +108,13 @@ class LoweredValues {
   absl::StatusOr<int32_t> MadeNow(ValueId id);
   absl::StatusOr<std::vector<int32_t>> View(OpId id, int32_t base);
   absl::StatusOr<int32_t> Redistributed(ValueId id, int32_t layout);
+  // A value as a member of a flat group.
+  struct FlatValue {
+    int32_t layout;
+    int32_t value;
+  };
   // Sums a member of a flat group over axes over which all of them are partial.
-  absl::StatusOr<int32_t> SumFlat(ValueId id, int32_t layout);
+  absl::StatusOr<int32_t> SumFlat(ValueId id, const FlatValue& from, int32_t layout);
   // Whether a value is there in a layout in which it is a member of a flat group.
   bool HasFlat(ValueId id, int32_t layout);
   absl::Status ReduceGradients(int group, Gradients gradients);
@@ -135,6 +139,7 @@ class LoweredValues {
   absl::flat_hash_map<ValueId, int32_t> repeated_views_;  // the value that it views
   absl::flat_hash_map<std::pair<OpId, int32_t>, std::vector<int32_t>> views_;  // by op and base
   absl::flat_hash_map<GroupPart, Gradients> gradients_;
+  std::vector<int32_t> last_micro_batch_;  // by group, of those that are reduced; kNone: none
   absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: AddOnGroup
 };
 

@@ -105,17 +105,39 @@ TEST(CountsTest, KeptParametersAreGatheredOnce) {
   }
 }
 
-// Each micro-batch gathers the blocks anew; gradients are added up and reduced once.
+// Each micro-batch gathers the blocks anew. Gradients are reduced after each, or added up and
+// reduced once.
 TEST(CountsTest, MicroBatches) {
   for (const int micro_batches : {2, 4}) {
     auto counts = CountsOf({"fsdp", {}, micro_batches});
     EXPECT_EQ(counts[kGather].calls, 2 * kBlocks * micro_batches + 1);
+    EXPECT_EQ(counts[kScatter].calls, kUnits * micro_batches);
+    const int64_t bytes = counts[kScatter].bytes;
+    counts = CountsOf({"fsdp", {"accumulate=full"}, micro_batches});
+    EXPECT_EQ(counts[kGather].calls, 2 * kBlocks * micro_batches + 1);
     EXPECT_EQ(counts[kScatter].calls, kUnits);
-    counts = CountsOf({"fsdp", {"reshard=no"}, micro_batches});
+    EXPECT_EQ(counts[kScatter].bytes * micro_batches, bytes);
+    counts = CountsOf({"fsdp", {"reshard=no", "accumulate=full"}, micro_batches});
+    EXPECT_EQ(counts[kGather].calls, kUnits);
     EXPECT_EQ(counts[kScatter].calls, kUnits);
+    // Across replicas once; the gradient of the positions, which is made after the last
+    // micro-batch, is no sum, and is reduced by itself.
+    counts = CountsOf({"fsdp", {"replicas=2"}, micro_batches});
+    EXPECT_EQ(counts[kScatter].calls, kUnits * micro_batches);
+    EXPECT_EQ(counts[kReduce].calls, kUnits + 1);
     counts = CountsOf({"ddp", {}, micro_batches});
     EXPECT_EQ(counts[kReduce].calls, 1);
   }
+}
+
+// Gathered over all ranks for the forward pass, and within two of them for the backward pass.
+TEST(CountsTest, ReshardingWithinTwoRanks) {
+  auto counts = CountsOf({"fsdp", {"reshard=2"}});
+  EXPECT_EQ(counts[kGather].calls, kUnits + 2 * kUnits - 1);
+  EXPECT_EQ(counts[kScatter].calls, 2 * kUnits);
+  counts = CountsOf({"fsdp", {"reshard=2"}, 2});
+  EXPECT_EQ(counts[kGather].calls, kUnits + 2 * kBlocks * 2 + 1);
+  EXPECT_EQ(counts[kScatter].calls, 2 * kUnits * 2);
 }
 
 // All-reduces the rank's part of the gradients across the replicas.
