@@ -111,6 +111,11 @@ class Fsdp : public Strategy {
     if (shards) AddGroups(request, *reshard, *units, stage);
     absl::Status passes = AddPasses(request, shards, stage);
     if (!passes.ok()) return passes;
+    if (const std::string& offload = request.Text("offload"); offload != "none") {
+      PassChoice& pass = *stage.add_pass();
+      pass.set_name("offload");
+      if (offload != "all") pass.set_tensors(offload == "optimizer" ? "optimizer state" : offload);
+    }
     return plan;
   }
 
@@ -202,6 +207,8 @@ TESSERA_STRATEGY(
                  "how many units before its use a unit is gathered; 0: none"},
                 {"in_flight", "int", "2",
                  "how many gathered units are in memory at most; 0: no bound"},
+                {"offload", "none|optimizer|parameters|all", "none",
+                 "what waits in host memory while it is not used; all: gradients too"},
             },
     });
 
