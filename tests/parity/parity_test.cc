@@ -23,8 +23,9 @@ namespace {
 
 // float64 against float64.
 constexpr double kExact = 1e-10;
-// float32 is held to the larger of this and twice PyTorch's own distance.
-constexpr double kSmallestBound = 5e-7;
+// float32 is held to the larger of this, which is 8 roundings, and twice PyTorch's own distance:
+// that was measured on one processor, and sums have other orders on others (AVX2, AVX-512).
+constexpr double kSmallestBound = 1e-6;
 
 double Norm(const std::vector<double>& v) {
   double sum = 0;
