@@ -73,7 +73,7 @@ absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, const FlatValue& from
   return value;
 }
 
-absl::Status LoweredValues::ReduceGradients(int group, Gradients reduced_now) {
+absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_now) {
   const std::vector<ValueId>& members = reduced_now.members;
   const absl::Span<const int> axes = storage_.axes(group);
   std::vector<int32_t> flat_layouts;  // in which they are read

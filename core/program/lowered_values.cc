@@ -330,9 +330,7 @@ absl::Status LoweredValues::Complete(ValueId id) {
     if (layouts_.flat(layout) && !flat) {
       const GroupPart part = GradientsWith(id);
       Gradients& gradients = gradients_[part];
-      if (--gradients.missing == 0) {
-        RETURN_IF_ERROR(ReduceGradients(part.first, std::move(gradients)));
-      }
+      if (--gradients.missing == 0) RETURN_IF_ERROR(ReduceGradients(part.first, gradients));
     } else if (Completes(layouts_.Made(id), layout)) {
       RETURN_IF_ERROR(In(id, layout).status());
     }

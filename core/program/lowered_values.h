@@ -117,7 +117,7 @@ class LoweredValues {
   absl::StatusOr<int32_t> SumFlat(ValueId id, const FlatValue& from, int32_t layout);
   // Whether a value is there in a layout in which it is a member of a flat group.
   bool HasFlat(ValueId id, int32_t layout);
-  absl::Status ReduceGradients(int group, Gradients gradients);
+  absl::Status ReduceGradients(int group, const Gradients& reduced_now);
 
   const Graph& graph_;
   ValueLayouts layouts_;

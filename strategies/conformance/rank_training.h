@@ -70,8 +70,8 @@ struct Difference {
 Difference Compare(const TrainingResult& a, const TrainingResult& b);
 
 // The same of a run that lowers the precision: of the first step all outputs, of later ones the
-// loss, and all states after the last. (Gradients of later steps are those of parameters that differ
-// already, and those of small tensors show that more than anything else.)
+// loss, and all states after the last. (Gradients of later steps are those of parameters that
+// differ already, and those of small tensors show that more than anything else.)
 Difference CompareLowered(const TrainingResult& a, const TrainingResult& b);
 
 // The same of all parameters after the last step as one vector, without the key part of attention's

@@ -51,8 +51,8 @@ absl::StatusOr<Reshard> ReshardOf(const Request& request) {
   if (!absl::SimpleAtoi(text, &reshard.ranks) || reshard.ranks < 2 || reshard.ranks >= shards ||
       shards % reshard.ranks != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "reshard is '", text, "': it must be yes, no, or a number of ranks from 2 on that divides ",
-        "the ", shards, " ranks of a replica and is less"));
+        "reshard is '", text, "': it must be yes, no, or a number of ranks, at least 2, that ",
+        "divides the ", shards, " ranks of a replica and is less than that"));
   }
   if (reshard.keeps) reshard.ranks = 0;
   return reshard;

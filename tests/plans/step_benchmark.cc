@@ -191,7 +191,7 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   if (job->ranks().size() == 1) {
     return absl::InvalidArgumentError("one rank does not communicate: start it with tools/launch");
   }
-  const absl::Status status = RunRank(*job);
+  absl::Status status = RunRank(*job);
   RETURN_IF_ERROR(job->Leave(status));
   return status;
 }

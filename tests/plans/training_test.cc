@@ -139,7 +139,7 @@ TEST(TrainingTest, GroupsThatAreFlatOverTwoAxes) {
 }
 
 TEST(TrainingTest, AllPlansOnTheCpuBackend) {
-  for (GptSizes sizes : {GptSizes{.clip_norm = 0.5}, OddSizes()}) {
+  for (const GptSizes& sizes : {GptSizes{.clip_norm = 0.5}, OddSizes()}) {
     TrainingRun run = SmallGpt(sizes);
     run.backend = [] { return MakeCpuBackend(1); };
     for (const char* plan : kAllPlans) {

@@ -22,7 +22,7 @@ std::string ReadProc(const std::string& path) {
 }  // namespace
 
 std::string PlanFile(const std::string& stage) {
-  const std::string path = NewFolder() + "/plan.textproto";
+  std::string path = NewFolder() + "/plan.textproto";
   WriteFile(path, "# A comment.\nstages { " + stage + " }\n");
   return path;
 }

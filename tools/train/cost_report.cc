@@ -96,7 +96,8 @@ std::string GatherOf(const Unit& unit, const Plan& plan) {
   for (const GroupChoice& group : plan.stages(0).group()) {
     const std::vector<absl::string_view> paths = absl::StrSplit(group.path(), '|');
     if (!absl::c_linear_search(paths, unit.members.front())) continue;
-    return group.gather() == "once" ? "gathered once" : "gathered in each phase";
+    // "each phase", "each phase over AXIS", or "once".
+    return absl::StrCat(group.gather() == "once" ? "gathered " : "gathered in ", group.gather());
   }
   return "";
 }

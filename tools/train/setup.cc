@@ -77,8 +77,9 @@ absl::Status ChooseCheckpoint(const CommandLine& line, Setup* setup) {
   OpenOptions options;
   options.verify_checksums = false;  // rank 0 has compared them
   absl::StatusOr<std::unique_ptr<Checkpoint>> opened = Checkpoint::Open(folder, options);
-  if (opened.ok()) setup->checkpoint = *std::move(opened);
-  return ranks.Agree(opened.status());
+  RETURN_IF_ERROR(ranks.Agree(opened.status()));
+  setup->checkpoint = *std::move(opened);
+  return absl::OkStatus();
 }
 
 // Returns the configuration that files and flags override: a preset, or the resumed run's.

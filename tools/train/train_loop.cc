@@ -186,7 +186,7 @@ void TrainLoop::NoteTimes() {
   summary_.AddTimes(executor.program(), ToTimeSpans(executor.times(), executor.step_begin_ns()));
   const StepCost cost = measured_.AfterStep();
   if (ranks_.size() == 1) return;
-  communication_.emplace();
+  communication_ = StepMetrics::Communication();
   for (const StepCost::Collective& collective : cost.collectives()) {
     communication_->bytes_sent += collective.bytes();
     communication_->seconds += collective.seconds();
