@@ -59,7 +59,7 @@ TEST(ClusterPricesTest, AGroupOnSeveralHostsTakesTheNetwork) {
 }
 
 TEST(ClusterPricesTest, TheSlowestGroupDecides) {
-  // Of the ranks 0 to 3 on a host and 4 and 5 on another, {0, 1} and {4, 5} share a host, and of
+  // With the ranks 0 to 3 on a host and 4 and 5 on another, {0, 1} and {4, 5} share a host, and of
   // three consecutive ones only the first three do.
   const Mesh pairs = *Mesh::Create({{"a", 3}, {"b", 2}});
   EXPECT_EQ(ClusterPrices(MakeCluster(4), pairs).GroupsAlong({1}).size(), 1u);

@@ -15,11 +15,11 @@
 
 namespace tessera {
 
-// What a Plan decides about the Graphs of a run, with what it leaves open completed.
+// The decisions of a Plan about the Graphs of a run; those that it leaves open are completed.
 struct CompletedRun {
   SliceDecisions slices;
   std::vector<Graph> graphs;  // as recorded, with slices, in the Plan's precision
-  // Of the ranks; without axes if the Plan has none. Then there are no decisions and layouts.
+  // The ranks' mesh; without axes if the Plan has none. Then there are no decisions and layouts.
   Mesh mesh;
   LayoutDecisions decisions;          // as the Plan states them of `graphs`
   std::vector<GraphLayouts> layouts;  // by Graph; graph_layouts.h has the rules

@@ -174,7 +174,7 @@ class PrecisionWriter {
     return op.gradient_of != kNone && ComputesInF32(graph_.op(op.gradient_of));
   }
 
-  // What an op makes, if nothing says that it computes in f32.
+  // The kind of values that an op makes, if nothing says that it computes in f32.
   Kind KindOf(const Op& op) const {
     bool any_source = false, any_full = false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {

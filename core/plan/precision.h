@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// What a stage says of its dtypes.
+// The dtypes that a stage states.
 struct Precision {
   DType parameters = DType::kF32;     // in which parameters are used, and what follows from them
   DType reduction = DType::kF32;      // in which gradients of parameters are reduced

@@ -1,4 +1,5 @@
-// What a run sets of its Plan, whoever makes the Plan: micro-batches, recomputation, precision.
+// The settings of a run that its Plan has, whoever makes the Plan: micro-batches, recomputation,
+// precision.
 #ifndef TESSERA_CORE_PLAN_RUN_SETTINGS_H_
 #define TESSERA_CORE_PLAN_RUN_SETTINGS_H_
 

@@ -21,7 +21,7 @@ struct GradientBuckets {
   int64_t first_bytes = int64_t{1} << 20;  // the same, of the bucket whose gradients come first
 };
 
-// What lies in host memory while it is not used.
+// The tensors that lie in host memory while they are not used.
 struct Offload {
   bool parameters = false;
   bool gradients = false;

@@ -38,8 +38,8 @@ class FlatStorage {
   const std::shared_ptr<const FlatGroup>& group(int i) const { return groups_[i].group; }
   // Those over which the group is split, the outermost split first. None has one rank.
   absl::Span<const int> axes(int i) const { return groups_[i].axes; }
-  // What has been gathered over so many of the axes, the last ones, is kept for the step; the group
-  // is gathered over the others in each phase.
+  // The result of gathering over so many of the axes, the last ones, is kept for the step; the
+  // group is gathered over the others in each phase.
   int gathers_kept(int i) const { return groups_[i].gathers_kept; }
   // The path of a buffer of group i.
   const std::string& BufferPath(int i, int buffer) const { return groups_[i].buffers[buffer]; }

@@ -19,7 +19,7 @@ struct StartedCollective {
   uint64_t number = 0;
 };
 
-// What a rank has communicated in one operation along the same axes.
+// The calls and bytes of a rank in one operation along the same axes.
 struct CollectiveCount {
   CollectiveOperation operation = CollectiveOperation::kAllReduce;
   std::vector<std::string> mesh_axes;

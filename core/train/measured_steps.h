@@ -34,7 +34,7 @@ class MeasuredSteps {
   StepCost AfterStep();
 
   int64_t steps() const { return steps_; }
-  // Of all steps so far.
+  // The sums over all steps so far.
   const StepCost& sums() const { return sums_; }
 
  private:

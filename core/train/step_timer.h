@@ -33,13 +33,13 @@ struct TimedRun {
 class StepTimer {
  public:
   // Collective. Makes the engine of `compiled` (of CompileTogether), and initialises its state.
-  // What the pointers point to must outlive the timer, whose end is collective too.
+  // All that is passed by pointer must outlive the timer, whose end is collective too.
   static absl::StatusOr<std::unique_ptr<StepTimer>> Create(const TimedRun& run,
                                                            CompiledRun compiled, Backend* backend,
                                                            Ranks* ranks);
 
   Engine& engine() { return *engine_; }
-  // What this rank has communicated so far.
+  // The communication of this rank so far.
   std::vector<CollectiveCount> Counts() const;
 
   // Executes the next training step. `result` may be null.

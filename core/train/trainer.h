@@ -30,7 +30,7 @@ struct StepResult {
   // False if the loss or a gradient was not finite: then the state is unchanged and the step does
   // not count.
   bool finite = true;
-  // Of the next step, lowered if this one is not finite; 0: there is none.
+  // That of the next step, lowered if this one is not finite; 0: there is none.
   double loss_scale = 0;
 };
 

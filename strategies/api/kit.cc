@@ -61,7 +61,7 @@ void Put(const TesseraSink* sink, absl::string_view bytes) {
   sink->put(sink->state, bytes.data(), bytes.size());
 }
 
-// What a Strategy and its description become for the C interface.
+// A Strategy and its description, as the C interface needs them.
 struct Exported {
   Description description;
   std::unique_ptr<Strategy> strategy;

@@ -27,7 +27,7 @@
 
 namespace tessera::strategy {
 
-// What a run asks of a strategy. The host has checked the values of options by their types.
+// A run's request to a strategy. The host has checked the values of options by their types.
 class Request {
  public:
   explicit Request(PlanRequest message) : message_(std::move(message)) {}
@@ -119,8 +119,8 @@ struct Description {
   std::vector<std::string> passes = {};
 };
 
-// What `tessera_strategy` returns for a class of strategies. Never destroyed. Without `estimates`,
-// the host estimates by itself.
+// Returns the table that `tessera_strategy` returns for a class of strategies. Never destroyed.
+// Without `estimates`, the host estimates by itself.
 const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
                               bool estimates);
 

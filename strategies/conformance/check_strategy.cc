@@ -26,7 +26,7 @@ namespace {
 
 constexpr double kReferenceTolerance = 1e-10;
 constexpr double kCpuTolerance = 1e-5;
-// Of a strategy that lowers the precision: it still finds a wrong factor.
+// For a strategy that lowers the precision: it still finds a wrong factor.
 constexpr double kLoweredTolerance = 5e-2;
 
 std::string OperationName(size_t operation) {

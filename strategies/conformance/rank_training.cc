@@ -99,7 +99,7 @@ class Rank {
     return absl::OkStatus();
   }
 
-  // Of the last step.
+  // The values of the last step.
   const comm::Traffic& traffic() const { return traffic_; }
   int64_t peak_bytes() const { return engine_->run().arena_bytes(); }
 
@@ -200,7 +200,7 @@ void AddTraffic(const Rank& rank, Mutex& mutex, TrainingResult& result) {
   }
 }
 
-// What becomes of what a rank holds.
+// Where the tensors that a rank holds go.
 struct RankSinks {
   std::function<TensorSink*(int step)> outputs;
   TensorSink* states;

@@ -46,7 +46,7 @@ struct TrainingResult {
   std::vector<Tensors> outputs;             // by step
   Tensors states;                           // after the last step
   std::map<std::string, Shape> parameters;  // global shapes of those states that are parameters
-  // What a step communicated, of each operation the most of a rank; and the planned peak.
+  // The traffic of a step, of each operation that of the rank with most; and the planned peak.
   comm::Traffic traffic = {};
   int64_t peak_bytes = 0;
 };

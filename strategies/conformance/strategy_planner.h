@@ -21,7 +21,7 @@
 
 namespace tessera {
 
-// What a strategy makes for a run of some ranks.
+// The Plan and the estimate that a strategy makes for a run of some ranks.
 struct Planned {
   Plan plan;
   StepCost estimate;

@@ -36,7 +36,7 @@ absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
   return policy;
 }
 
-// What happens to a gathered unit after forward.
+// How a gathered unit is kept after forward.
 struct Reshard {
   bool keeps = false;
   int64_t ranks = 0;  // above 0: each such number of ranks keeps one copy of it among them

@@ -21,7 +21,7 @@ namespace {
 
 bool IsChoice(const PluginOption& option) { return absl::StrContains(option.type, '|'); }
 
-// What a value of the type looks like.
+// Describes the values of a type.
 std::string Expected(const PluginOption& option) {
   if (option.type == "bool") return "yes or no";
   if (option.type == "int") return "a whole number";

@@ -30,7 +30,7 @@ absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
 // Adds the values to a request.
 void SetOptions(const OptionValues& values, strategy::PlanRequest& request);
 
-// What --help shows of a plugin: its summary, and its options as a table.
+// Returns the text that --help shows of a plugin: its summary, and its options as a table.
 std::string PluginHelp(const Plugin& plugin);
 
 }  // namespace tessera

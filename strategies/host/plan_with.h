@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-// What a call of a plugin may do beside computing.
+// Things that a call of a plugin may do beside computing.
 struct PluginCallOptions {
   // After so long the plugin is asked to stop, and is left behind if it does not stop in `grace`:
   // its thread cannot be ended, but can no longer ask for anything.

@@ -1,4 +1,4 @@
-// What a plugin may do wrong while it plans, and what the host's services say.
+// Faults of a plugin while it plans, and the answers of the host's services.
 #include "strategies/host/plan_with.h"
 
 #include <chrono>

@@ -14,13 +14,14 @@
 
 namespace tessera {
 
-// What a run is planned for.
+// The catalogue, ranks and cluster that a run is planned for.
 struct PlanningFor {
   const KernelCatalogue* catalogue = nullptr;  // outlives the context
   int ranks = 1;
   Cluster cluster;  // CheckCluster accepts it
   GroupSite job;    // the host of each rank, and the backend of their communicators
-  // What the run sets (core/plan/run_settings.h). It is filled in where a Plan leaves it open.
+  // The run's settings (core/plan/run_settings.h). They are filled in where a Plan leaves them
+  // open.
   Plan settings = {};
 };
 

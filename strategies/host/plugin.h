@@ -23,7 +23,7 @@ class Plugin {
   // no library, lacks the symbol, was built for another major version of the interface, or what it
   // says of itself is malformed.
   static absl::StatusOr<Plugin> Load(const std::string& path);
-  // Of a table that needs no library; for tests. `path` stands in messages.
+  // Makes one of a table that needs no library; for tests. `path` stands in messages.
   static absl::StatusOr<Plugin> FromTable(const TesseraStrategy* table, const std::string& path);
 
   const std::string& path() const { return path_; }

@@ -1,4 +1,4 @@
-// What a strategy plugin says: its result, and its requests to the host's services.
+// The messages of a strategy plugin: its result, and its requests to the host's services.
 //
 // The first byte of an input chooses the service, the rest is the request; other first bytes
 // return the rest as the Plan.

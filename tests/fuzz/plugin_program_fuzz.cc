@@ -1,4 +1,4 @@
-// What a strategy plugin's pass returns: the bytes of a Program, changed.
+// The result of a strategy plugin's pass: the bytes of a Program, changed.
 //
 // An input is a list of changes to the bytes of the Program that the pass received: three bytes
 // of position, and one byte that is put there. The last change may cut the message off.

@@ -21,7 +21,7 @@ namespace {
 struct Mode {
   std::string strategy;
   std::string options;
-  // Of accumulation; gradients are communicated once.
+  // Above 1: accumulation.
   int micro_batches = 1;
 };
 

@@ -1,4 +1,4 @@
-// What goes wrong around the ranks of a strategy: a rank that never starts, a full disk, too little
+// Faults around the ranks of a strategy: a rank that never starts, a full disk, too little
 // memory, a port in use. The job ends in time, with one line of the rank that found it.
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -63,7 +63,7 @@ TEST(StrategyTest, SeveralRanksRunDdpUnlessTheFlagsSayOtherwise) {
   EXPECT_THAT(ReadFile(alone + "/dump/plan.textproto"), Not(HasSubstr("mesh")));
 }
 
-// What a strategy has planned is replayed without it.
+// The Plan of a strategy is replayed without it.
 TEST(StrategyTest, ASavedPlanIsReplayedWithTheSameBits) {
   const std::string folder = Trained({"--nproc=2", "--strategy=fsdp", "--dump=plan"});
   const std::string replayed = Trained({"--nproc=2", "--plan=" + folder + "/dump/plan.textproto"});

@@ -1,4 +1,4 @@
-// What was measured of strategies on one model, as a table and as JSON.
+// Measurements of strategies on one model, as a table and as JSON.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_COMPARE_COMPARISON_H_

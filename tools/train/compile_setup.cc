@@ -40,7 +40,7 @@ absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& c
   return recorded;
 }
 
-// What is compiled.
+// A run that is ready to be compiled.
 struct PlannedRun {
   std::vector<Graph> graphs;
   std::string strategy;  // "": a Plan of --plan, of the checkpoint, or for one rank
@@ -48,7 +48,7 @@ struct PlannedRun {
   std::unique_ptr<PluginPasses> passes;
 };
 
-// What strategies are asked about; `graphs` outlive it.
+// Returns the run that strategies are asked about; `graphs` outlive it.
 StrategyRun AskedOf(const Setup& setup, const RunConfig& config, const std::vector<Graph>& graphs,
                     RunParts parts) {
   return {.config = &config,

@@ -1,4 +1,4 @@
-// What a run on ranks communicates, as text: its Plan, the estimate of a step, and what was
+// The communication of a run on ranks, as text: its Plan, the estimate of a step, and what was
 // measured.
 //
 // Thread safety: pure functions.

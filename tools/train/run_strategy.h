@@ -24,7 +24,7 @@ namespace tessera {
 // The strategy of a run of several ranks that names neither a strategy nor a Plan.
 std::string DefaultStrategy();
 
-// What a strategy plans for.
+// The run that a strategy plans.
 struct StrategyRun {
   const RunConfig* config = nullptr;
   const std::vector<Graph>* graphs = nullptr;
@@ -55,7 +55,7 @@ absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
                                                               const std::string& argv0,
                                                               const StrategyRun& run);
 
-// What --help prints of a strategy: its summary and options.
+// Returns the text that --help prints of a strategy: its summary and options.
 absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0);
 
 }  // namespace tessera

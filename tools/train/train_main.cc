@@ -177,7 +177,7 @@ absl::StatusOr<int> TrainSteps(const CommandLine& line, Setup& setup, const Mach
   return loop.Run();
 }
 
-// What a step of several ranks communicates, and its estimated cost.
+// Returns the communication of a step of several ranks, and its estimated cost.
 std::string CommunicationReport(const Setup& setup) {
   const Program& train = *setup.compiled.FindProgram(kTrain);
   return absl::StrCat(PlanTable(setup.compiled.plan, train),

@@ -22,7 +22,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// What is stored in 16 bits is rounded; so its powers are computed again where they are divided.
+// Values stored in 16 bits are rounded, so powers are computed again where they are divided.
 // In f32 they wait in y.
 void SoftmaxOfRow(const float* x, float* y, int64_t count) {
   const Floats max = SetF(MaxOfFloats(x, count));

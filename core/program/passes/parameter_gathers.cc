@@ -64,7 +64,7 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
         axes_of[output] = found[source].axes;
         continue;
       }
-      // What is kept gathered over some of the axes is not in use as a whole.
+      // An array that is kept gathered over some of the axes is not in use as a whole.
       const bool kept = source != kNone && axes_of[input] < found[source].axes;
       if (source != kNone && !kept) found[source].Use(i, /*moves=*/false);
       axes_of[output] = 1;
