@@ -26,7 +26,7 @@ std::vector<std::string> Flags(const std::string& folder, const std::vector<std:
 
 // Trains in a new folder, and returns it.
 std::string Trained(const std::vector<std::string>& more) {
-  const std::string folder = NewFolder();
+  std::string folder = NewFolder();
   const Result result = RunProgram(GptProgram(), Flags(folder, more));
   EXPECT_EQ(result.code, 0) << result.err;
   return folder;
