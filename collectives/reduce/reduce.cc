@@ -41,10 +41,11 @@ HWY_INLINE V Smaller(V a, V b) {
 }
 
 // result[i] = a[i] and b[i] combined, for i below `count`, and the same in `copy` unless it is
-// null. Both may be a or b.
+// null. Both may be a or b. `stream`: without a copy, by non-temporal stores; call
+// hwy::FlushStream() after the last.
 template <typename T, Reduction kReduction>
 void Combine(const void* a_data, const void* b_data, int64_t count, void* result_data,
-             void* copy_data) {
+             void* copy_data, bool stream) {
   const T* const a = static_cast<const T*>(a_data);
   const T* const b = static_cast<const T*>(b_data);
   T* const result = static_cast<T*>(result_data);
@@ -57,8 +58,14 @@ void Combine(const void* a_data, const void* b_data, int64_t count, void* result
   };
   const hn::ScalableTag<T> tag;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(tag));
+  const hn::CappedTag<T, 1> one;
   int64_t i = 0;
-  if (copy == nullptr) {
+  if (stream) {
+    const int64_t to_line = -static_cast<int64_t>(reinterpret_cast<uintptr_t>(result) / sizeof(T));
+    const int64_t head = std::min(count, to_line & (lanes - 1));
+    for (; i < head; ++i) hn::StoreU(combine(one, i), one, result + i);
+    for (; i + lanes <= count; i += lanes) hn::Stream(combine(tag, i), tag, result + i);
+  } else if (copy == nullptr) {
     for (; i + lanes <= count; i += lanes) hn::StoreU(combine(tag, i), tag, result + i);
   } else {
     for (; i + lanes <= count; i += lanes) {
@@ -67,7 +74,6 @@ void Combine(const void* a_data, const void* b_data, int64_t count, void* result
       hn::StoreU(combined, tag, copy + i);
     }
   }
-  const hn::CappedTag<T, 1> one;
   for (; i < count; ++i) {
     const auto combined = combine(one, i);
     hn::StoreU(combined, one, result + i);
@@ -154,15 +160,18 @@ void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
 void StreamBlock(void* to, const void* from, int64_t bytes) { CopyBytes<true>(to, from, bytes); }
 void CopyBlock(void* to, const void* from, int64_t bytes) { CopyBytes<false>(to, from, bytes); }
 
-#define TESSERA_COMBINE(name, type)                                                       \
-  void Sum##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
-    Combine<type, Reduction::kSum>(a, b, count, result, copy);                            \
-  }                                                                                       \
-  void Max##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
-    Combine<type, Reduction::kMax>(a, b, count, result, copy);                            \
-  }                                                                                       \
-  void Min##name(const void* a, const void* b, int64_t count, void* result, void* copy) { \
-    Combine<type, Reduction::kMin>(a, b, count, result, copy);                            \
+#define TESSERA_COMBINE(name, type)                                                     \
+  void Sum##name(const void* a, const void* b, int64_t count, void* result, void* copy, \
+                 bool stream) {                                                         \
+    Combine<type, Reduction::kSum>(a, b, count, result, copy, stream);                  \
+  }                                                                                     \
+  void Max##name(const void* a, const void* b, int64_t count, void* result, void* copy, \
+                 bool stream) {                                                         \
+    Combine<type, Reduction::kMax>(a, b, count, result, copy, stream);                  \
+  }                                                                                     \
+  void Min##name(const void* a, const void* b, int64_t count, void* result, void* copy, \
+                 bool stream) {                                                         \
+    Combine<type, Reduction::kMin>(a, b, count, result, copy, stream);                  \
   }
 TESSERA_COMBINE(F32, float)
 TESSERA_COMBINE(F64, double)
@@ -207,7 +216,8 @@ constexpr int64_t kBlockBytes = 512;
 
 // How elements of a dtype are reduced.
 struct Arithmetic {
-  void (*combine)(const void* a, const void* b, int64_t count, void* result, void* copy);
+  void (*combine)(const void* a, const void* b, int64_t count, void* result, void* copy,
+                  bool stream);
   // Halves are widened first and narrowed last; others are reduced as they are.
   void (*widen)(const void* from, int64_t count, float* to) = nullptr;
   void (*narrow)(const float* from, int64_t count, void* to) = nullptr;
@@ -258,8 +268,9 @@ class Tree {
   bool HasCopy() const { return inputs_.size() > 1 && arithmetic_.narrow == nullptr; }
 
   // Elements [begin, begin + count) of all inputs, reduced, at `result`; wide ones are not rounded.
-  // If it has a copy: also at `copy` unless that is null.
-  void Run(int64_t begin, int64_t count, bool is_wide, char* result, char* copy = nullptr) {
+  // If it has a copy: also at `copy` unless that is null, or without one by non-temporal stores.
+  void Run(int64_t begin, int64_t count, bool is_wide, char* result, char* copy = nullptr,
+           bool stream = false) {
     begin_ = begin * bytes_;
     count_ = count;
     const int ranks = static_cast<int>(inputs_.size());
@@ -272,7 +283,7 @@ class Tree {
       CombineRanks(0, ranks, 0, scratch_[0]);
       arithmetic_.narrow(reinterpret_cast<const float*>(scratch_[0]), count, result);
     } else {
-      CombineRanks(0, ranks, 0, result, copy);
+      CombineRanks(0, ranks, 0, result, copy, stream);
     }
   }
 
@@ -296,11 +307,12 @@ class Tree {
 
   // At least two ranks. `result` may be scratch_[level]: the left part is read before it is
   // written.
-  void CombineRanks(int first, int ranks, int level, char* result, char* copy = nullptr) {
+  void CombineRanks(int first, int ranks, int level, char* result, char* copy = nullptr,
+                    bool stream = false) {
     const int left = LeftRanks(ranks);
     const void* const a = Part(first, left, level);
     const void* const b = Part(first + left, ranks - left, level + 1);
-    arithmetic_.combine(a, b, count_, result, copy);
+    arithmetic_.combine(a, b, count_, result, copy, stream);
   }
 
   const absl::Span<const void* const> inputs_;
@@ -349,6 +361,15 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
             DType dtype, Reduction reduction, bool non_temporal) {
   Tree tree(inputs, dtype, reduction);
   const int64_t bytes = SizeOf(dtype);
+  // In the order of addresses: the inputs are streams enough.
+  if (non_temporal && outputs.size() == 1 && tree.HasCopy() && !AreInputs(outputs, inputs) &&
+      reinterpret_cast<uintptr_t>(outputs[0]) % bytes == 0) {
+    for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
+      tree.Run(begin, std::min(Tree::kBlock, count - begin), false,
+               static_cast<char*>(outputs[0]) + begin * bytes, nullptr, /*stream=*/true);
+    }
+    return hwy::FlushStream();
+  }
   if (non_temporal && !AreInputs(outputs, inputs)) {
     alignas(64) char result[kBlockBytes];
     ForEachBlock(outputs[0], count, bytes, [&](int64_t begin, int64_t size) {
@@ -369,7 +390,9 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
       HWY_DYNAMIC_DISPATCH(CopyBlock)(at(output), at(outputs[0]), size * bytes);
     }
   };
-  if (non_temporal) return ForEachBlock(outputs[0], count, bytes, reduce);
+  if (non_temporal && outputs.size() > 1) {
+    return ForEachBlock(outputs[0], count, bytes, reduce);
+  }
   for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {
     reduce(begin, std::min(Tree::kBlock, count - begin));
   }

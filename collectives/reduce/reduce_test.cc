@@ -121,6 +121,9 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
         std::vector<T> fifth(count);
         Reduce(inputs, {fourth.data() + 1, fifth.data()}, count, DTypeOf<T>::kValue, reduction,
                /*non_temporal=*/true);
+        std::vector<T> sixth(count + 2, end);
+        Reduce(inputs, {sixth.data() + 1}, count, DTypeOf<T>::kValue, reduction,
+               /*non_temporal=*/true);
         for (int64_t i = 0; i < count; ++i) {
           ASSERT_TRUE(this->SameBits(first[i], this->ExpectedAt(values, i, reduction)))
               << ranks << " ranks, element " << i << " of " << count;
@@ -128,8 +131,9 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
           ASSERT_TRUE(this->SameBits(first[i], third[i + 1]));
           ASSERT_TRUE(this->SameBits(first[i], fourth[i + 1]));
           ASSERT_TRUE(this->SameBits(first[i], fifth[i]));
+          ASSERT_TRUE(this->SameBits(first[i], sixth[i + 1]));
         }
-        for (const std::vector<T>* guarded : {&third, &fourth}) {
+        for (const std::vector<T>* guarded : {&third, &fourth, &sixth}) {
           EXPECT_TRUE(this->SameBits((*guarded)[0], end));
           EXPECT_TRUE(this->SameBits((*guarded)[count + 1], end));
         }

@@ -15,10 +15,11 @@ bool HasPartForEach(const Request& request) {
          request.operation == Operation::kAllToAll;
 }
 
-// Whether the output is too large to be found in a cache afterwards.
+// Whether the output is too large to be found in a cache when it is used: between two operations of
+// a training step, other data take most of the cache.
 bool IsNonTemporal(const Request& request) {
-  constexpr int64_t kCacheBytes = int64_t{32} << 20;
-  return request.count * SizeOf(request.dtype) >= kCacheBytes;
+  constexpr int64_t kCacheBytes = int64_t{8} << 20;
+  return request.count * SizeOf(request.dtype) > kCacheBytes;
 }
 
 // Copies a piece of the output.
