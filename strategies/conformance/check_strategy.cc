@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/kernels/reference/backend.h"
+#include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
 #include "strategies/conformance/check_checkpoints.h"
 #include "strategies/conformance/plain_plans.h"
@@ -37,6 +38,12 @@ bool LowersPrecision(const Plan& plan) {
   return plan.stages_size() > 0 && plan.stages(0).has_precision();
 }
 
+// A training on one process, which that of ranks must equal.
+struct OnOneProcess {
+  std::string description;
+  TrainingResult result;
+};
+
 class Checker {
  public:
   Checker(const Plugin& plugin, const OptionValues& options, const StrategyChecks& checks,
@@ -54,13 +61,11 @@ class Checker {
 
   // Sets *suits if the options suit the model on some number of ranks.
   absl::Status Run(bool* suits) {
-    const absl::StatusOr<TrainingResult> alone = Train(run_, Plan(), 1);
-    RETURN_IF_ERROR(alone.status());
+    ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone, TrainAlone());
     run_.backend = [] { return MakeCpuBackend(1); };
-    const absl::StatusOr<TrainingResult> alone_on_cpu = Train(run_, Plan(), 1);
-    RETURN_IF_ERROR(alone_on_cpu.status());
+    ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone_on_cpu, TrainAlone());
     for (const int ranks : checks_.ranks) {
-      RETURN_IF_ERROR(CheckRanks(ranks, *alone, *alone_on_cpu, suits));
+      RETURN_IF_ERROR(CheckRanks(ranks, alone, alone_on_cpu, suits));
     }
     return absl::OkStatus();
   }
@@ -68,6 +73,21 @@ class Checker {
   const absl::Status& refusal() const { return refusal_; }
 
  private:
+  // With the same micro-batches, and with the batch as it is.
+  absl::StatusOr<std::vector<OnOneProcess>> TrainAlone() const {
+    std::vector<OnOneProcess> alone;
+    const int64_t micro_batches = run_.config.micro_batches();
+    if (micro_batches > 1) {
+      ASSIGN_OR_RETURN(TrainingResult result, Train(run_, planner_.Settings(), 1));
+      alone.push_back({absl::StrCat("one process with ", micro_batches, " micro-batches, too,"),
+                       std::move(result)});
+    }
+    ASSIGN_OR_RETURN(TrainingResult result, Train(run_, Plan(), 1));
+    alone.push_back({micro_batches > 1 ? "one process without micro-batches" : "one process",
+                     std::move(result)});
+    return alone;
+  }
+
   absl::Status Failure(int ranks, absl::string_view what) const {
     return absl::InternalError(
         absl::StrCat(plugin_.name(), " [", absl::StrJoin(checks_.options, ","), "], ", model_, ", ",
@@ -82,8 +102,8 @@ class Checker {
     checks_.progress(absl::StrCat(model_, ", ", ranks, ranks == 1 ? " rank: " : " ranks: ", what));
   }
 
-  absl::Status CheckRanks(int ranks, const TrainingResult& alone,
-                          const TrainingResult& alone_on_cpu, bool* suits) {
+  absl::Status CheckRanks(int ranks, const std::vector<OnOneProcess>& alone,
+                          const std::vector<OnOneProcess>& alone_on_cpu, bool* suits) {
     Say(ranks, "planning");
     run_.backend = [] { return MakeReferenceBackend(); };
     const absl::StatusOr<Planned> planned = planner_.PlanFor(ranks, *run_.backend());
@@ -123,22 +143,31 @@ class Checker {
     return Checkpoints(*planned);
   }
 
-  absl::StatusOr<TrainingResult> TrainAs(const TrainingResult& alone, const Planned& planned,
-                                         int ranks, double tolerance) {
+  absl::StatusOr<TrainingResult> TrainAs(const std::vector<OnOneProcess>& alone,
+                                         const Planned& planned, int ranks, double tolerance) {
     absl::StatusOr<TrainingResult> result = Train(run_, planned.plan, ranks);
     if (!result.ok()) return Failed(ranks, "training", result.status());
-    Difference difference;
     const bool lowers = LowersPrecision(planned.plan);
     if (lowers) tolerance = kLoweredTolerance;
-    if (run_.config.optimizer().kind() == "adamw") {
-      difference = CompareParameters(alone, *result);
-    } else {
-      difference = lowers ? CompareLowered(alone, *result) : Compare(alone, *result);
+    for (const OnOneProcess& expected : alone) {
+      const Difference difference = Differ(expected.result, *result, lowers, tolerance);
+      if (difference.relative <= tolerance) continue;
+      const std::string times =
+          difference.factor == 0 ? ""
+                                 : absl::StrCat("is ", difference.factor, " times as large, and ");
+      return Failure(ranks,
+                     absl::StrCat("training differs from ", expected.description, " in ",
+                                  difference.where, ", which ", times, "differs by ",
+                                  difference.relative, " of its norm; ", tolerance, " is allowed"));
     }
-    if (difference.relative <= tolerance) return result;
-    return Failure(ranks,
-                   absl::StrCat("training differs from one process in ", difference.where, " by ",
-                                difference.relative, " of its norm; ", tolerance, " is allowed"));
+    return result;
+  }
+
+  // The largest difference, of the first step that has one.
+  Difference Differ(const TrainingResult& expected, const TrainingResult& result, bool lowers,
+                    double tolerance) const {
+    if (run_.config.optimizer().kind() == "adamw") return CompareParameters(expected, result);
+    return lowers ? CompareLowered(expected, result) : Compare(expected, result, tolerance);
   }
 
   absl::Status CheckEstimate(const StepCost& estimate, const TrainingResult& result, int ranks) {
@@ -169,16 +198,20 @@ class Checker {
   // Checkpoints of 2 ranks: of the strategy, continued by others, and of another one.
   absl::Status Checkpoints(const Planned& planned) {
     const double tolerance = LowersPrecision(planned.plan) ? kLoweredTolerance : kCpuTolerance;
+    const auto continued = [&](int ranks, Plan plan) {
+      FillInSettings(planner_.Settings(), plan);
+      return ContinuedRun{ranks, std::move(plan)};
+    };
     const ContinuedRun own = {2, planned.plan};
-    const ContinuedRun sharded = {2, FullyShardedPlan(run_.graphs)};
+    const ContinuedRun sharded = continued(2, FullyShardedPlan(run_.graphs));
     const auto check = [&](absl::string_view what, const ContinuedRun& first,
                            const ContinuedRun& second) {
       const absl::Status status = CheckContinued(run_, first, second, tolerance);
       return status.ok() ? status : Failed(2, absl::StrCat("a checkpoint", what), status);
     };
-    RETURN_IF_ERROR(check(", continued by one process", own, {1, Plan()}));
-    RETURN_IF_ERROR(
-        check(", continued by data parallel ranks", own, {2, DataParallelPlan(run_.graphs)}));
+    RETURN_IF_ERROR(check(", continued by one process", own, continued(1, Plan())));
+    RETURN_IF_ERROR(check(", continued by data parallel ranks", own,
+                          continued(2, DataParallelPlan(run_.graphs))));
     RETURN_IF_ERROR(check(", continued by fully sharded ranks", own, sharded));
     RETURN_IF_ERROR(check(" of fully sharded ranks, continued", sharded, own));
     const absl::StatusOr<Planned> on_3 = planner_.PlanFor(3, *run_.backend());

@@ -25,7 +25,7 @@ struct StrategyChecks {
 // - it makes the same Plan for the same request;
 // - it trains as one process does: losses, gradients and parameters on the reference backend to
 //   1e-10 of each tensor's norm, on the CPU backend to 1e-5 (a Plan that lowers the precision to
-//   5e-2);
+//   5e-2); some models in several micro-batches, as one process does with these and without them;
 // - two runs, with other delays before collectives, give the same bits, and so do 2 processes over
 //   shared memory and over TCP;
 // - what the communicators count is what the Program declares and the strategy's estimate says, in

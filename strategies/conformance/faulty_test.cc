@@ -9,6 +9,7 @@
 namespace tessera {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string Check(const std::string& fault, const std::string& model = "gpt_odd") {
@@ -39,8 +40,23 @@ TEST(FaultyTest, MemoryLimitsThatAreNamedWrongly) {
 }
 
 TEST(FaultyTest, GradientsThatAreReducedTwiceOrWrongly) {
-  EXPECT_THAT(Check("reduce_twice"), HasSubstr("training differs from one process in"));
+  EXPECT_THAT(Check("reduce_twice"), AllOf(HasSubstr("training differs from one process in step 0"),
+                                           HasSubstr(".grad, which is 2 times as large")));
   EXPECT_THAT(Check("reduce_wrongly"), HasSubstr("training differs from one process in"));
+}
+
+TEST(FaultyTest, GradientsThatAreWrongOnlyWhereTheyAreAccumulated) {
+  for (const char* fault : {"reduce_each_micro_batch", "average_micro_batches"}) {
+    EXPECT_EQ(Check(fault), "") << fault << ", with one micro-batch";
+  }
+  EXPECT_THAT(Check("reduce_each_micro_batch", "gpt_accumulating"),
+              AllOf(HasSubstr("2 ranks: training differs from one process with 3 micro-batches, "
+                              "too, in step 0, "),
+                    HasSubstr(".bias.grad, which is 2 times as large")));
+  EXPECT_THAT(Check("average_micro_batches", "gpt_accumulating"),
+              AllOf(HasSubstr("2 ranks: training differs from one process with 3 micro-batches, "
+                              "too, in step 0, "),
+                    HasSubstr(".grad, which is 0.333333 times as large")));
 }
 
 TEST(FaultyTest, MemoryThatIsFreedTooEarly) {

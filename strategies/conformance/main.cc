@@ -43,7 +43,8 @@ constexpr char kHelp[] =
     "set of options, checked on all models; without any, the defaults are checked.\n"
     "\n"
     "  --pairwise          also sets in which every value of each option is combined with\n"
-    "                      every value of each other one, on two models each\n"
+    "                      every value of each other one, on two models each: on\n"
+    "                      the last, which has micro-batches, and on another one\n"
     "  --product           also all combinations, on one model and number of ranks each\n"
     "  --try=NAME=VALUE    a further value for these; again for another one. Choices and\n"
     "                      bools need none\n"
@@ -131,7 +132,8 @@ class OptionsOfStrategy {
   const std::unique_ptr<Backend> backend_;
 };
 
-// The sets of --pairwise: the defaults on all models, the others on two.
+// The sets of --pairwise: the defaults on all models, each other one on the last model, which
+// has micro-batches, and on one more.
 absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
                                                        const CommandLine& line) {
   const std::vector<std::string>& models = line.checks.models;
@@ -143,10 +145,10 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
   });
   std::vector<CheckedSet> sets;
   for (const OptionSet& set : found.sets) {
-    const size_t i = 2 * sets.size();
+    const size_t i = sets.size();
     sets.push_back({absl::StrJoin(set, ","), models, ranks});
     if (i > 0 && models.size() > 2) {
-      sets.back().models = {models[i % models.size()], models[(i + 1) % models.size()]};
+      sets.back().models = {models[i % (models.size() - 1)], models.back()};
     }
   }
   for (const std::string& pair : found.refused) {

@@ -248,6 +248,20 @@ absl::StatusOr<std::unique_ptr<comm::ConnectedWorld>> ConnectProcess(int rank, i
 
 constexpr char kLoss[] = "loss";  // the output of a training Graph
 
+// Returns x in b = x a, or 0.
+double FactorOf(absl::Span<const double> a, absl::Span<const double> b) {
+  // Of the norm of b.
+  constexpr double kRounding = 1e-4;
+  double aa = 0, ab = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    aa += a[i] * a[i];
+    ab += a[i] * b[i];
+    bb += b[i] * b[i];
+  }
+  const bool is_multiple = aa > 0 && bb - ab * ab / aa <= kRounding * kRounding * bb;
+  return is_multiple ? ab / aa : 0;
+}
+
 void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
                     Difference& largest) {
   TESSERA_CHECK(a.size() == b.size()) << when;
@@ -262,7 +276,7 @@ void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
     }
     const double relative = distance == 0 ? 0 : std::sqrt(distance / norm);
     if (relative <= largest.relative) continue;
-    largest = {relative, absl::StrCat(when, path)};
+    largest = {relative, absl::StrCat(when, path), FactorOf(values, other->second)};
   }
 }
 
@@ -334,11 +348,12 @@ absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int rank
   return absl::OkStatus();
 }
 
-Difference Compare(const TrainingResult& a, const TrainingResult& b) {
+Difference Compare(const TrainingResult& a, const TrainingResult& b, double enough) {
   Difference largest;
   TESSERA_CHECK(a.outputs.size() == b.outputs.size());
   for (size_t step = 0; step < a.outputs.size(); ++step) {
     CompareTensors(a.outputs[step], b.outputs[step], absl::StrCat("step ", step, ", "), largest);
+    if (largest.relative > enough) return largest;
   }
   CompareTensors(a.states, b.states, "state ", largest);
   return largest;

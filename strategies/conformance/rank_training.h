@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -66,8 +67,12 @@ absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int rank
 struct Difference {
   double relative = 0;
   std::string where;
+  // The second result's tensor is the first one's times this factor; 0: it is no multiple of it.
+  double factor = 0;
 };
-Difference Compare(const TrainingResult& a, const TrainingResult& b);
+// Looks no further than the first step with a difference above `enough`.
+Difference Compare(const TrainingResult& a, const TrainingResult& b,
+                   double enough = std::numeric_limits<double>::infinity());
 
 // The same of a run that lowers the precision: of the first step all outputs, of later ones the
 // loss, and all states after the last. (Gradients of later steps are those of parameters that

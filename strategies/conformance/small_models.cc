@@ -10,10 +10,11 @@
 namespace tessera {
 namespace {
 
-RunConfig SmallRun(int batch, int sequence) {
+RunConfig SmallRun(int batch, int sequence, int micro_batches = 1) {
   RunConfig config;
   config.set_batch(batch);
   config.set_sequence(sequence);
+  config.set_micro_batches(micro_batches);
   config.mutable_optimizer()->set_kind("sgd");
   config.mutable_optimizer()->set_lr(0.1);
   return config;
@@ -29,16 +30,29 @@ GptSizes Adamw(GptSizes sizes) {
   return sizes;
 }
 
+// Three rows in each micro-batch.
+GptSizes Accumulating(GptSizes sizes) {
+  sizes.batch = 9;
+  sizes.micro_batches = 3;
+  return sizes;
+}
+
+TrainingRun PartlyTrained(int batch, int micro_batches) {
+  return RecordTraining(MakePartlyTrainedModel(), SmallRun(batch, 6, micro_batches));
+}
+
 const std::vector<KitModel>& Models() {
   static const auto* const models = new std::vector<KitModel>{
-      // Two after each other, on which one set of options is checked, have a GPT among them, whose
-      // blocks suit options that name parts of them.
       {"gpt", [] { return SmallGpt({}); }},
       {"mlp", [] { return SmallMlp(); }},
       {"gpt_odd", [] { return SmallGpt(OddSizes()); }},
-      {"partly_trained", [] { return RecordTraining(MakePartlyTrainedModel(), SmallRun(5, 6)); }},
+      {"partly_trained", [] { return PartlyTrained(5, 1); }},
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
       {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
+      {"partly_trained_accumulating", [] { return PartlyTrained(6, 2); }},
+      // On the last one every set of options is checked: it accumulates gradients, and its blocks
+      // suit options that name parts of them.
+      {"gpt_accumulating", [] { return SmallGpt(Accumulating(OddSizes())); }},
   };
   return *models;
 }
@@ -58,7 +72,7 @@ TrainingRun SmallGpt(const GptSizes& sizes) {
   model.set_context(8);
   model.set_dropout(0.1);
   model.set_untied_head(sizes.untied_head);
-  RunConfig config = SmallRun(sizes.batch, sizes.sequence);
+  RunConfig config = SmallRun(sizes.batch, sizes.sequence, sizes.micro_batches);
   config.mutable_optimizer()->set_kind(sizes.optimizer);
   config.mutable_optimizer()->set_clip_norm(sizes.clip_norm);
   if (sizes.optimizer == "adamw") {

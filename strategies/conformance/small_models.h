@@ -14,6 +14,7 @@ struct GptSizes {
   double clip_norm = 0;
   bool untied_head = false;
   std::string optimizer = "sgd";
+  int micro_batches = 1;
 };
 
 // Sizes that the ranks do not divide: parts are padded, and some are empty.
@@ -24,7 +25,8 @@ TrainingRun SmallGpt(const GptSizes& sizes);
 TrainingRun SmallMlp(int batch = 8);
 
 // The names of the models on which strategies are checked. Dropout and ignored targets are in all
-// of GPT's; parts are padded, or empty, in the odd ones.
+// of GPT's; parts are padded, or empty, in the odd ones. The accumulating ones are trained in
+// several micro-batches; the last one is a GPT of these.
 std::vector<std::string> ConformanceModels();
 // `name` is one of them.
 TrainingRun MakeConformanceModel(const std::string& name);

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "core/cost/cluster.h"
+#include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
 #include "core/train/memory_limit.h"
+#include "core/train/programs.h"
 #include "strategies/host/plan_with.h"
 #include "strategies/host/plugin_passes.h"
 
@@ -31,6 +33,8 @@ std::optional<int64_t> LastNumber(absl::string_view text) {
 
 }  // namespace
 
+Plan StrategyPlanner::Settings() const { return MakePlan(run_.config, run_.graphs); }
+
 absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backend,
                                                  int64_t memory_limit) const {
   const strategy::PlanRequest request = RequestFor(ranks, memory_limit);
@@ -42,6 +46,7 @@ absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backe
   }
   Planned planned;
   planned.plan = std::move(made.plan);
+  FillInSettings(Settings(), planned.plan);
   const absl::Status fits = CompileAndEstimate(request, backend, context, planned);
   if (fits.ok()) return planned;
   // Only a request may be refused as InvalidArgument.
@@ -90,7 +95,7 @@ strategy::PlanRequest StrategyPlanner::RequestFor(int ranks, int64_t memory_limi
   request.set_ranks(ranks);
   SetOptions(options_, request);
   *request.mutable_cluster() = ClusterOfMachine("conformance", MachineRates());
-  request.set_micro_batches(1);
+  request.set_micro_batches(run_.config.micro_batches());
   request.set_memory_limit_bytes(memory_limit);
   return request;
 }
@@ -99,7 +104,8 @@ std::shared_ptr<const PlanningContext> StrategyPlanner::Context(const KernelCata
                                                                 int ranks) const {
   const Cluster cluster = ClusterOfMachine("conformance", MachineRates());
   return std::make_shared<const PlanningContext>(
-      run_.graphs, PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks)});
+      run_.graphs,
+      PlanningFor{&catalogue, ranks, cluster, SiteOnCluster(cluster, ranks), Settings()});
 }
 
 absl::Status StrategyPlanner::CompileAndEstimate(

@@ -34,9 +34,13 @@ class StrategyPlanner {
   StrategyPlanner(const Plugin* plugin, OptionValues options, const TrainingRun* run)
       : plugin_(*plugin), options_(std::move(options)), run_(*run) {}
 
-  // Plans, twice, compiles and estimates. InvalidArgument if the strategy refuses the request;
-  // ResourceExhausted if what it plans needs more than `memory_limit` bytes (0: no limit), as the
-  // strategy says or as it is compiled; Internal for anything else.
+  // The settings of the run: its micro-batches.
+  Plan Settings() const;
+
+  // Plans, twice, compiles and estimates. The Plan has the settings of the run. InvalidArgument if
+  // the strategy refuses the request; ResourceExhausted if what it plans needs more than
+  // `memory_limit` bytes (0: no limit), as the strategy says or as it is compiled; Internal for
+  // anything else.
   absl::StatusOr<Planned> PlanFor(int ranks, const Backend& backend,
                                   int64_t memory_limit = 0) const;
 

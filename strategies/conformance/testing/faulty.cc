@@ -18,40 +18,101 @@ bool IsCollective(const Instruction& instruction) {
   return instruction.kind() == Instruction::COLLECTIVE;
 }
 
+// Reduces a value as `like` does its own, after instruction `at`. What comes later reads the
+// result.
+void Reduce(int32_t first, int at, const Instruction& like, ProgramProto& program) {
+  Instruction again = like;
+  const int32_t second = program.values_size();
+  ProgramProto::Value value = program.values(first);
+  ProgramProto::Buffer buffer = program.buffers(value.buffer());
+  value.set_path(value.path() + ".again");
+  value.set_buffer(program.buffers_size());
+  buffer.set_path(buffer.path() + ".again");
+  again.set_path(value.path());
+  again.set_inputs(0, first);
+  again.set_outputs(0, second);
+  for (int32_t id = 0; id < program.values_size(); ++id) {
+    ProgramProto::Value& view = *program.mutable_values(id);
+    if (view.within() != first) continue;
+    view.set_within(second);
+    view.set_buffer(value.buffer());
+  }
+  for (int j = at + 1; j < program.instructions_size(); ++j) {
+    for (int32_t& input : *program.mutable_instructions(j)->mutable_inputs()) {
+      if (input == first) input = second;
+    }
+  }
+  for (ProgramProto::NamedValue& output : *program.mutable_outputs()) {
+    if (output.value() == first) output.set_value(second);
+  }
+  *program.add_values() = value;
+  *program.add_buffers() = buffer;
+  *program.add_instructions() = again;
+  for (int j = program.instructions_size() - 1; j > at + 1; --j) {
+    program.mutable_instructions()->SwapElements(j, j - 1);
+  }
+}
+
 // Reduces the first large gradient a second time, so that its updates read the sum of sums.
 void ReduceTwice(ProgramProto& program) {
   for (int i = 0; i < program.instructions_size(); ++i) {
-    if (!IsCollective(program.instructions(i)) || program.instructions(i).phase() == 0) continue;
-    Instruction again = program.instructions(i);
-    const int32_t first = again.outputs(0), second = program.values_size();
-    ProgramProto::Value value = program.values(first);
-    if (value.within() >= 0) continue;
-    ProgramProto::Buffer buffer = program.buffers(value.buffer());
-    value.set_path(value.path() + ".again");
-    value.set_buffer(program.buffers_size());
-    buffer.set_path(buffer.path() + ".again");
-    again.set_path(again.path() + ".again");
-    again.set_inputs(0, first);
-    again.set_outputs(0, second);
-    for (int32_t id = 0; id < program.values_size(); ++id) {
-      ProgramProto::Value& view = *program.mutable_values(id);
-      if (view.within() != first) continue;
-      view.set_within(second);
-      view.set_buffer(value.buffer());
+    const Instruction& reduction = program.instructions(i);
+    if (!IsCollective(reduction) || reduction.phase() == 0) continue;
+    if (program.values(reduction.outputs(0)).within() >= 0) continue;
+    Reduce(reduction.outputs(0), i, Instruction(reduction), program);
+    return;
+  }
+}
+
+// A value, and the instruction that makes it.
+struct Made {
+  int32_t value = -1;
+  int by = -1;
+};
+
+Made FindMade(const std::string& path, const ProgramProto& program) {
+  for (int i = 0; i < program.instructions_size(); ++i) {
+    for (const int32_t output : program.instructions(i).outputs()) {
+      if (program.values(output).path() == path) return {output, i};
     }
-    for (int j = i + 1; j < program.instructions_size(); ++j) {
-      for (int32_t& input : *program.mutable_instructions(j)->mutable_inputs()) {
-        if (input == first) input = second;
-      }
-    }
-    *program.add_values() = value;
-    *program.add_buffers() = buffer;
-    *program.add_instructions() = again;
-    for (int j = program.instructions_size() - 1; j > i + 1; --j) {
-      program.mutable_instructions()->SwapElements(j, j - 1);
+  }
+  return {};
+}
+
+int MicroBatches(const ProgramProto& program) {
+  int count = 0;
+  for (const ProgramProto::NamedValue& input : program.inputs()) {
+    if (input.name().rfind("tokens@", 0) == 0) ++count;
+  }
+  return count;
+}
+
+// Reduces the gradient of a bias after each micro-batch, and their sum once more.
+void ReduceEachMicroBatch(ProgramProto& program) {
+  for (const Instruction& each : program.instructions()) {
+    const Instruction reduction = each;
+    if (!IsCollective(reduction)) continue;
+    const std::string path = program.values(reduction.inputs(0)).path();
+    if (path.find(".bias.grad") == std::string::npos) continue;
+    for (int k = 0; k < MicroBatches(program); ++k) {
+      const Made made = FindMade(path + "@" + std::to_string(k), program);
+      if (made.by >= 0) Reduce(made.value, made.by, reduction, program);
     }
     return;
   }
+}
+
+// Divides the gradient of the loss by the number of micro-batches, in each of which it already is
+// that of the mean over the global batch.
+void AverageMicroBatches(ProgramProto& program) {
+  const int seed = FindMade("loss.divide.grad", program).by;
+  if (seed < 0 || MicroBatches(program) == 0) return;
+  ProgramProto::Kernel fill = program.kernels(program.instructions(seed).kernel());
+  for (AttributeProto& attribute : *fill.mutable_request()->mutable_attributes()) {
+    if (attribute.name() == "value") attribute.set_double_value(1.0 / MicroBatches(program));
+  }
+  program.mutable_instructions(seed)->set_kernel(program.kernels_size());
+  *program.add_kernels() = fill;
 }
 
 // Takes the largest instead of the sum.
@@ -116,7 +177,8 @@ class Faulty : public Strategy {
     if (fault == "no_mesh") stage.clear_mesh();
     if (fault == "unknown_path") stage.mutable_store(0)->set_path("no.such.path");
     if (fault == "random" && calls++ % 2 == 1) stage.add_pass()->set_name("bucket_gradients");
-    if (fault == "reduce_twice" || fault == "reduce_wrongly" || fault == "share_bytes" ||
+    if (fault == "reduce_twice" || fault == "reduce_each_micro_batch" ||
+        fault == "average_micro_batches" || fault == "reduce_wrongly" || fault == "share_bytes" ||
         fault == "reorder" || fault == "no_program") {
       PassChoice& pass = *stage.add_pass();
       pass.set_name(fault);
@@ -145,6 +207,8 @@ class Faulty : public Strategy {
   absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) override {
     ProgramProto program = request.program();
     if (request.name() == "reduce_twice") ReduceTwice(program);
+    if (request.name() == "reduce_each_micro_batch") ReduceEachMicroBatch(program);
+    if (request.name() == "average_micro_batches") AverageMicroBatches(program);
     if (request.name() == "reduce_wrongly") ReduceWrongly(program);
     if (request.name() == "share_bytes") ShareBytes(program);
     if (request.name() == "reorder") Reorder(program);
@@ -190,8 +254,9 @@ TESSERA_STRATEGY(Faulty, {
                                          {"count", "int", "3", "an option of a whole number"},
                                          {"share", "number", "0.5", "an option of a number"},
                                          {"on", "bool", "no", "an option of yes or no"}},
-                             .passes = {"reduce_twice", "reduce_wrongly", "share_bytes", "reorder",
-                                        "no_program", "endless"},
+                             .passes = {"reduce_twice", "reduce_each_micro_batch",
+                                        "average_micro_batches", "reduce_wrongly", "share_bytes",
+                                        "reorder", "no_program", "endless"},
                          });
 
 }  // namespace tessera::strategy
