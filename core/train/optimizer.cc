@@ -124,6 +124,10 @@ bool DecaysByDefault(const State& parameter) {
   return parameter.type.shape.size() >= 2 && !parameter.bias;
 }
 
+bool IsLossScaleState(absl::string_view path) {
+  return path == kLossScalePath || path == kLossScaleStepsPath;
+}
+
 std::vector<std::string> MomentPaths(absl::string_view parameter) {
   std::vector<std::string> paths;
   for (absl::string_view name : {kMomentum, kAdamM, kAdamV}) {

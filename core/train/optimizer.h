@@ -45,6 +45,9 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
                           const DecayRule& decays = DecaysByDefault,
                           const std::optional<LossScaling>& scaling = std::nullopt);
 
+// Whether this is the path of a state of the loss scale.
+bool IsLossScaleState(absl::string_view path);
+
 // The paths of the states that optimizers keep in the shape of a parameter.
 std::vector<std::string> MomentPaths(absl::string_view parameter);
 

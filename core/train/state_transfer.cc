@@ -4,12 +4,14 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/half.h"
 #include "core/text/counted.h"
+#include "core/train/optimizer.h"
 #include "core/train/state_part.h"
 #include "core/train/stored_orders.h"
 
@@ -230,6 +232,7 @@ absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
   for (const StateInfo& state : states) {
     known.insert(state.origin);
     const absl::StatusOr<const StateEntry*> saved = checkpoint.Find(state.origin);
+    if (!saved.ok() && IsLossScaleState(state.origin)) continue;
     if (!saved.ok()) {
       return absl::FailedPreconditionError(absl::StrCat(
           "the checkpoint ", checkpoint.folder(), " has no state '", state.origin,
@@ -254,13 +257,19 @@ absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
     }
   }
   for (const StateEntry& saved : checkpoint.state()) {
-    if (known.contains(saved.path)) continue;
+    if (known.contains(saved.path) || IsLossScaleState(saved.path)) continue;
     if (extra == Extra::kLeaveOptimizer && saved.role == kOptimizerRole) continue;
     return absl::FailedPreconditionError(absl::StrCat("the checkpoint ", checkpoint.folder(),
                                                       " has the state '", saved.path,
                                                       "', which this run does not have"));
   }
   return absl::OkStatus();
+}
+
+bool LacksLossScale(const Checkpoint& checkpoint, absl::Span<const StateInfo> states) {
+  return absl::c_any_of(states, [&](const StateInfo& state) {
+    return IsLossScaleState(state.origin) && !checkpoint.Find(state.origin).ok();
+  });
 }
 
 absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint, const Model& model,
@@ -271,7 +280,9 @@ absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint,
   std::string first_transposed;
   absl::flat_hash_set<absl::string_view> transposed;
   for (const StateInfo& state : engine.states()) {
-    ASSIGN_OR_RETURN(const StateEntry* saved, checkpoint.Find(state.origin));
+    const absl::StatusOr<const StateEntry*> found = checkpoint.Find(state.origin);
+    if (!found.ok()) continue;  // CheckFits allows it
+    const StateEntry* const saved = *found;
     if (saved->type.dtype != state.type.dtype && notes.empty()) {
       notes.push_back(absl::StrCat("the checkpoint holds ", DTypeName(saved->type.dtype),
                                    ", this device keeps ", DTypeName(state.type.dtype),

@@ -48,16 +48,19 @@ enum class Extra { kRefuse, kLeaveOptimizer };
 
 // Compares the state of a checkpoint with that of a run. Returns FailedPrecondition, with one line
 // for the first difference, if a state is missing on either side or has another role, shape or kind
-// of dtype. The checkpoint may hold an older version of the model's states. With kLeaveOptimizer,
-// the checkpoint may have optimizer state that the run does not have: evaluation reads parameters
-// only.
+// of dtype. The checkpoint may hold an older version of the model's states, and the loss scale,
+// which runs in f16 alone have, may be missing on either side. With kLeaveOptimizer, the checkpoint
+// may have optimizer state that the run does not have: evaluation reads parameters only.
 absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
                        absl::Span<const StateInfo> states, Extra extra);
 
-// Fills every state of the engine, which is its rank's part, from the checkpoint. Different
-// floating dtypes are converted, and states of an older version of the model are transposed; the
-// result is a note for the user on each, or empty. Returns the errors of CheckFits and of the
-// checkpoint.
+// Whether the run has a loss scale and the checkpoint has none.
+bool LacksLossScale(const Checkpoint& checkpoint, absl::Span<const StateInfo> states);
+
+// Fills every state of the engine, which is its rank's part, from the checkpoint; a loss scale that
+// the checkpoint lacks stays as it is. Different floating dtypes are converted, and states of an
+// older version of the model are transposed; the result is a note for the user on each, or empty.
+// Returns the errors of CheckFits and of the checkpoint.
 absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint, const Model& model,
                                                    Engine& engine, Extra extra);
 

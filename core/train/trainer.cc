@@ -53,8 +53,12 @@ absl::Status Trainer::Initialise() {
 }
 
 absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpoint, Extra extra) {
+  const bool scales_anew = LacksLossScale(checkpoint, engine_->states());
+  if (scales_anew) RETURN_IF_ERROR(Initialise());
   absl::StatusOr<std::vector<std::string>> notes = LoadState(checkpoint, *model_, *engine_, extra);
   RETURN_IF_ERROR(ranks_.Agree(notes.status()));
+  if (scales_anew)
+    notes->push_back("the checkpoint has no loss scale: it begins at its first value");
   step_ = checkpoint.step();
   batches_ = checkpoint.batches();
   return notes;

@@ -146,11 +146,31 @@ TEST(TrainTest, EveryDeviceOptimizerAndWayToSaveMemory) {
   EXPECT_NEAR(bf16, plain, 1e-2);
   EXPECT_NE(bf16, plain);
   EXPECT_NEAR(loss_of("f16", {"--dtype=f16"}), plain, 1e-2);
-  // A checkpoint holds masters, so any dtype goes on from it.
-  const Result resumed =
-      RunProgram(GptProgram(), {"--resume=" + folder + "/bf16", "--dtype=f32", "--steps=6"});
-  EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_NE(loss_of("sgd", {"--optimizer=sgd", "--clip_norm=0"}), plain);
+}
+
+// A checkpoint holds masters, so any dtype goes on from it. Of f16 it holds the loss scale, too.
+TEST(TrainTest, ARunIsContinuedInAnotherDtype) {
+  const std::vector<std::string> dtypes = {"f32", "bf16", "f16"};
+  const std::string folder = NewFolder();
+  const auto run = [](const std::vector<std::string>& flags) {
+    const Result result = RunProgram(GptProgram(), flags);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result;
+  };
+  run(Tiny({"--out=" + folder + "/unbroken", "--steps=10", "--lr=0.01"}));
+  const double expected = Metrics(folder + "/unbroken").back()["loss"];
+  for (const std::string& first : dtypes) {
+    for (const std::string& second : dtypes) {
+      const std::string own = folder + "/" + first + "_" + second;
+      run(Tiny({"--out=" + own, "--steps=5", "--lr=0.01", "--dtype=" + first}));
+      const Result resumed = run({"--resume=" + own, "--dtype=" + second, "--steps=10"});
+      const bool begins =
+          resumed.out.find("note: the checkpoint has no loss scale") != std::string::npos;
+      EXPECT_EQ(begins, first != "f16" && second == "f16") << own;
+      EXPECT_NEAR(Metrics(own).back()["loss"].get<double>(), expected, 1e-2) << own;
+    }
+  }
 }
 
 TEST(TrainTest, PlanOnlyRunsNothing) {
