@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/cost/step_cost.h"
+#include "core/text/counted.h"
 
 namespace tessera {
 namespace {
@@ -94,10 +95,10 @@ absl::Status CompareCollectives(const StepCost& estimated, const StepCost& sums,
   for (const StepCost::Collective& stated : all.collectives()) {
     const StepCost::Collective& ran = EntryOf(stated, &counted);
     if (ran.calls() == steps * stated.calls() && ran.bytes() == steps * stated.bytes()) continue;
-    return absl::InternalError(absl::StrCat("the estimate of a step has ", stated.calls(),
-                                            " calls of ", NameOf(stated), " and ", stated.bytes(),
-                                            " bytes, and in ", steps, " steps ", ran.calls(),
-                                            " calls and ", ran.bytes(), " bytes were counted"));
+    return absl::InternalError(
+        absl::StrCat("the estimate of a step has ", stated.calls(), " calls of ", NameOf(stated),
+                     " and ", stated.bytes(), " bytes, and in ", Counted(steps, "step"), " ",
+                     ran.calls(), " calls and ", ran.bytes(), " bytes were counted"));
   }
   return absl::OkStatus();
 }

@@ -82,6 +82,40 @@ TEST(StrategyTest, ARunIsContinuedByAnotherStrategy) {
   ExpectNear(folder, unbroken);
 }
 
+// The ranks' loss scale begins anew; a checkpoint in f32 has none.
+TEST(StrategyTest, ARunIsContinuedInOtherDtypes) {
+  const std::string unbroken = Trained({"--nproc=2", "--strategy=ddp"});
+  for (const char* dtype : {"f16", "bf16"}) {
+    const std::string folder = Trained({"--nproc=2", "--strategy=fsdp", "--steps=10"});
+    const Result resumed =
+        RunProgram(GptProgram(), {"--resume=" + folder, "--steps=20", "--nproc=2", "--threads=1",
+                                  "--strategy=fsdp", std::string("--dtype=") + dtype});
+    ASSERT_EQ(resumed.code, 0) << dtype << ": " << resumed.err;
+    const std::vector<double> a = Field(folder, "loss"), b = Field(unbroken, "loss");
+    ASSERT_EQ(a.size(), b.size());
+    EXPECT_NEAR(a.back(), b.back(), 2e-2 * b.back()) << dtype;
+    EXPECT_NE(a.back(), b.back()) << dtype;
+  }
+}
+
+TEST(StrategyTest, AnEstimateThatTheRunDoesNotMeetIsAnErrorThatNamesBoth) {
+  const std::string faulty =
+      std::filesystem::absolute("strategies/conformance/testing/faulty.so").string();
+  const auto run = [&](const std::string& fault) {
+    return RunProgram(GptProgram(),
+                      Tiny({"--nproc=2", "--steps=3", "--strategy=" + faulty,
+                            "--strategy_options=fault=" + fault, "--out=" + NewFolder()}));
+  };
+  EXPECT_EQ(run("none").code, 0);
+  ExpectOneError(run("fewer_calls"),
+                 "the estimate of a step has 17 calls of all-reduce along data and 12264 bytes, "
+                 "and in 1 step 18 calls and 12264 bytes were counted");
+  ExpectOneError(run("fewer_bytes"),
+                 "the estimate of a step has 18 calls of all-reduce along data and 6132 bytes, "
+                 "and in 1 step 18 calls and 12264 bytes were counted");
+  ExpectOneError(run("less_memory"), "strategy faulty: its estimate has ");
+}
+
 TEST(StrategyTest, HelpShowsTheOptions) {
   const Result help = RunProgram(GptProgram(), {"--strategy=fsdp", "--help"});
   EXPECT_EQ(help.code, 0) << help.err;

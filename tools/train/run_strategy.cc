@@ -158,6 +158,11 @@ absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const C
     ASSIGN_OR_RETURN(const StepCost cost,
                      EstimateWith(asked.plugin, asked.request, compiled, asked.context,
                                   CallOptions(line, run, asked.plugin.name())));
+    if (cost.peak_bytes() != compiled.arena_bytes()) {
+      return absl::InternalError(absl::StrCat(
+          "strategy ", asked.plugin.name(), ": its estimate has ", cost.peak_bytes(),
+          " bytes of memory at the peak, and its Plan needs ", compiled.arena_bytes()));
+    }
     return cost.SerializeAsString();
   }));
   StepCost cost;

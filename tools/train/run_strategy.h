@@ -42,8 +42,8 @@ absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLi
                                     const std::string& argv0, const StrategyRun& run, Ranks& ranks,
                                     std::vector<std::string>* notes);
 
-// The cost of a training step of the compiled run as the plugin of `strategy` estimates it.
-// Collective, as above.
+// The cost of a training step of the compiled run as the plugin of `strategy` estimates it. An
+// estimate of another peak of memory than the planned one is an error. Collective, as above.
 absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const CommandLine& line,
                                             const std::string& argv0, const StrategyRun& run,
                                             const CompiledRun& compiled, Ranks& ranks);

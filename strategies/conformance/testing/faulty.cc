@@ -89,9 +89,9 @@ int MicroBatches(const ProgramProto& program) {
 
 // Reduces the gradient of a bias after each micro-batch, and their sum once more.
 void ReduceEachMicroBatch(ProgramProto& program) {
-  for (const Instruction& each : program.instructions()) {
-    const Instruction reduction = each;
-    if (!IsCollective(reduction)) continue;
+  for (int i = 0; i < program.instructions_size(); ++i) {
+    if (!IsCollective(program.instructions(i))) continue;
+    const Instruction reduction(program.instructions(i));
     const std::string path = program.values(reduction.inputs(0)).path();
     if (path.find(".bias.grad") == std::string::npos) continue;
     for (int k = 0; k < MicroBatches(program); ++k) {
