@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/kernels/cpu/backend.h"
+#include "core/ops/ops.h"
 #include "core/plan/testing_completion.h"
 #include "core/program/compile.h"
 #include "core/train/programs.h"
@@ -178,6 +180,30 @@ TEST(OffloadTest, GradientsOfMicroBatchesWaitOnTheHost) {
   std::cout << DeviceBytes(without) << " -> " << DeviceBytes(with) << " host " << HostBytes(with)
             << "\n";
   EXPECT_LT(DeviceBytes(with), DeviceBytes(without));
+}
+
+// Recorded updates are those of all parameters; a Graph that was written by hand may leave some
+// out.
+TEST(OffloadTest, AGroupOfWhichAStepUpdatesSomeMembersIsRefused) {
+  Graph graph(kTrain);
+  const Tensor first = graph.Parameter("first", {8}, Initializer::Constant(1));
+  const Tensor second = graph.Parameter("second", {8}, Initializer::Constant(1));
+  graph.SetOutput("product", Multiply(first, second));
+  graph.set_phase(Phase::kUpdate);
+  graph.SetState("first", Add(first, first));
+  const Plan plan = ParsePlan(R"(stages {
+    mesh { name: "data" }
+    group { path: "first|second" layout: "data: flat" }
+  })");
+  const std::unique_ptr<Backend> backend = MakeCpuBackend(1);
+  const auto compiled = CompileRun({graph}, plan, *backend, 2, nullptr);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const absl::Status refused =
+      CompileRun({graph}, Offloaded(plan, "parameters"), *backend, 2, nullptr).status();
+  EXPECT_TRUE(absl::IsUnimplemented(refused)) << refused;
+  EXPECT_EQ(refused.message(),
+            "pass 'offload': program 'train' updates 1 of the 2 members of the group of first; a "
+            "group that is offloaded needs all or none");
 }
 
 // The documented Plan is the fully sharded one with the pass.
