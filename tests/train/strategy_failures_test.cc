@@ -21,6 +21,7 @@ namespace tessera {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -114,11 +115,8 @@ class MemoryGroup {
   std::string folder_;
 };
 
-TEST(StrategyFailuresTest, TooLittleMemoryForTheSegmentsIsAnErrorThatNamesTheRank) {
-  constexpr int64_t kLimit = int64_t{200} << 20;
-  const MemoryGroup group(kLimit);
-  if (group.folder().empty()) GTEST_SKIP() << "needs root, and a control group of its own";
-  // Each rank's arena is larger by itself: of two that fit alone, the system would kill one.
+// Two ranks, of which each needs an arena of 329 MiB.
+Result TrainInGroup(const MemoryGroup& group) {
   const std::string folder = NewFolder() + "/run";
   std::string command =
       "echo $$ > " + group.folder() + "/cgroup.procs || exit 9; exec " + GptProgram();
@@ -127,12 +125,28 @@ TEST(StrategyFailuresTest, TooLittleMemoryForTheSegmentsIsAnErrorThatNamesTheRan
     command += " '" + flag + "'";
   }
   const Stopwatch stopwatch;
-  const Result result = Shell(command);
+  Result result = Shell(command);
   EXPECT_LT(stopwatch.seconds(), 10 + kBusySeconds);
   EXPECT_EQ(result.code, 1) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("error: rank "), HasSubstr(": there are no "),
-                                HasSubstr(" bytes of shared memory (Cannot allocate memory)")));
   EXPECT_EQ(CountOf("error: ", result.err), 1) << result.err;
+  return result;
+}
+
+TEST(StrategyFailuresTest, TooLittleMemoryForTheSegmentsIsAnErrorThatNamesTheRank) {
+  const MemoryGroup group(int64_t{200} << 20);
+  if (group.folder().empty()) GTEST_SKIP() << "needs root, and a control group of its own";
+  EXPECT_THAT(TrainInGroup(group).err,
+              AllOf(HasSubstr("error: rank "), HasSubstr(": there are no "),
+                    HasSubstr(" bytes of shared memory (Cannot allocate memory)")));
+}
+
+// Each rank alone would find enough memory for its segment, and then the system would kill one.
+TEST(StrategyFailuresTest, SegmentsThatFitAloneAndNotTogetherAreAnError) {
+  const MemoryGroup group(int64_t{500} << 20);
+  if (group.folder().empty()) GTEST_SKIP() << "needs root, and a control group of its own";
+  EXPECT_THAT(TrainInGroup(group).err,
+              ContainsRegex("error: on .*, 2 ranks of 329 MiB need 658 MiB of memory, and only "
+                            "[0-9]* MiB are available\n"));
 }
 
 // A socket that listens on a port of this host.

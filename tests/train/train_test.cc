@@ -154,7 +154,7 @@ TEST(TrainTest, ARunIsContinuedInAnotherDtype) {
   const std::vector<std::string> dtypes = {"f32", "bf16", "f16"};
   const std::string folder = NewFolder();
   const auto run = [](const std::vector<std::string>& flags) {
-    const Result result = RunProgram(GptProgram(), flags);
+    Result result = RunProgram(GptProgram(), flags);
     EXPECT_EQ(result.code, 0) << result.err;
     return result;
   };
@@ -162,7 +162,8 @@ TEST(TrainTest, ARunIsContinuedInAnotherDtype) {
   const double expected = Metrics(folder + "/unbroken").back()["loss"];
   for (const std::string& first : dtypes) {
     for (const std::string& second : dtypes) {
-      const std::string own = folder + "/" + first + "_" + second;
+      std::string own = folder;
+      own.append("/").append(first).append("_").append(second);
       run(Tiny({"--out=" + own, "--steps=5", "--lr=0.01", "--dtype=" + first}));
       const Result resumed = run({"--resume=" + own, "--dtype=" + second, "--steps=10"});
       const bool begins =

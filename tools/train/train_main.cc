@@ -104,8 +104,17 @@ absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
   return Begin(setup, trainer);
 }
 
-// Notes hosts that lack memory for their ranks.
-absl::Status WarnOfMemory(const Setup& setup) {
+// Whether ranks of a host have their arenas in memory that they share.
+bool SharesMemory(Ranks& ranks) {
+  if (ranks.world() == nullptr) return false;
+  const std::string& backend = ranks.world()->backend();
+  return backend == "shm" || backend == "hierarchical";
+}
+
+// Notes hosts that lack memory for their ranks. It is an agreed error if those share memory, which
+// they reserve when they begin: each alone might find enough, and then the system would kill one. A
+// rank whose memory is too little for itself alone is left to the reservation, which names it.
+absl::Status CheckMemoryOfHosts(const Setup& setup) {
   const int64_t bytes = setup.compiled.arena_bytes();
   const int64_t needed = bytes * setup.ranks.of_host;
   const int64_t available = AvailableMemory();
@@ -118,7 +127,10 @@ absl::Status WarnOfMemory(const Setup& setup) {
                         FormatBytes(bytes), " need ", FormatBytes(needed), " of memory, and only ",
                         FormatBytes(available), " are available");
   }
-  ASSIGN_OR_RETURN(std::vector<std::string> notes, setup.ranks.ranks->Gather(note));
+  Ranks& ranks = *setup.ranks.ranks;
+  const bool fails = !note.empty() && bytes <= available && SharesMemory(ranks);
+  RETURN_IF_ERROR(ranks.Agree(fails ? absl::ResourceExhaustedError(note) : absl::OkStatus()));
+  ASSIGN_OR_RETURN(std::vector<std::string> notes, ranks.Gather(note));
   std::sort(notes.begin(), notes.end());
   notes.erase(std::unique(notes.begin(), notes.end()), notes.end());
   if (notes.front().empty()) notes.erase(notes.begin());
@@ -201,7 +213,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   PrintLine(absl::StrCat("run folder: ", options.run_folder));
   PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
   PrintNotes(setup.notes);
-  RETURN_IF_ERROR(WarnOfMemory(setup));
+  RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
   if (folder != nullptr)
     RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, setup.ranks.size, folder.get()));
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
@@ -217,6 +229,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
 // Evaluates or samples.
 absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
   PrintNotes(setup.notes);
+  RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
   StopRequest stop(setup.ranks.ranks);
   return OnEngine(setup, [&](Engine& engine, Trainer& trainer) -> absl::StatusOr<int> {
     RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
