@@ -250,8 +250,7 @@ constexpr char kLoss[] = "loss";  // the output of a training Graph
 
 // Returns x in b = x a, or 0.
 double FactorOf(absl::Span<const double> a, absl::Span<const double> b) {
-  // Of the norm of b.
-  constexpr double kRounding = 1e-4;
+  constexpr double kRounding = 1e-4;  // of b's norm
   double aa = 0, ab = 0, bb = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     aa += a[i] * a[i];
