@@ -44,9 +44,10 @@ struct TrainingRun {
 TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& config);
 
 struct TrainingResult {
-  std::vector<Tensors> outputs;             // by step
-  Tensors states;                           // after the last step
-  std::map<std::string, Shape> parameters;  // global shapes of those states that are parameters
+  std::vector<Tensors> outputs;  // by step
+  Tensors states;                // after the last step
+  // Global shapes of those states that are parameters.
+  std::map<std::string, Shape> parameters = {};
   // The traffic of a step, of each operation that of the rank with most; and the planned peak.
   comm::Traffic traffic = {};
   int64_t peak_bytes = 0;

@@ -18,8 +18,8 @@ namespace tessera {
 struct PlanningFor {
   const KernelCatalogue* catalogue = nullptr;  // outlives the context
   int ranks = 1;
-  Cluster cluster;  // CheckCluster accepts it
-  GroupSite job;    // the host of each rank, and the backend of their communicators
+  Cluster cluster = {};  // CheckCluster accepts it
+  GroupSite job = {};    // the host of each rank, and the backend of their communicators
   // The run's settings (core/plan/run_settings.h). They are filled in where a Plan leaves them
   // open.
   Plan settings = {};
