@@ -121,7 +121,9 @@ TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
   const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, times));
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] == "X" && event["cat"] == "phase") phases.push_back(event["name"]);
-    if (event["ph"] == "X" && event["cat"] == "all-reduce") EXPECT_EQ(event["tid"], 2);
+    if (event["ph"] == "X" && event["cat"] == "all-reduce") {
+      EXPECT_EQ(event["tid"], 2);
+    }
   }
   EXPECT_EQ(phases, (std::vector<std::string>{"step", "forward", "update"}));
 }
@@ -138,8 +140,9 @@ TEST_F(TraceTest, EachRankIsAProcess) {
   const nlohmann::json trace = nlohmann::json::parse(JoinTraces(events));
   for (const auto& event : trace["traceEvents"]) {
     if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
-    if (event["name"] == "matmul") begins.push_back(event["ts"]);
-    if (event["name"] == "matmul") EXPECT_EQ(event["pid"], static_cast<int>(begins.size()));
+    if (event["name"] != "matmul") continue;
+    begins.push_back(event["ts"]);
+    EXPECT_EQ(event["pid"], static_cast<int>(begins.size()));
   }
   EXPECT_EQ(names, (std::vector<std::string>{"rank 0: tessera train", "rank 1: tessera train"}));
   EXPECT_EQ(begins, (std::vector<double>{900, 1900}));
