@@ -210,7 +210,8 @@ class Tree {
   Tree(absl::Span<const void* const> inputs, DType dtype, Reduction reduction)
       : inputs_(inputs), bytes_(SizeOf(dtype)), arithmetic_(ArithmeticOf(dtype, reduction)) {}
 
-  // Whether the last step can write its result to two places, which saves a copy.
+  // Whether the last step writes the result: it can write it to two places, which saves a copy, or
+  // by non-temporal stores.
   bool HasCopy() const { return inputs_.size() > 1 && arithmetic_.narrow == nullptr; }
 
   // Elements [begin, begin + count) of all inputs, reduced, at `result`; wide ones are not rounded.
