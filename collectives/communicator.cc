@@ -127,6 +127,14 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
   if (request.partial && request.operation != Operation::kReduceScatter) {
     return invalid("only a reduce-scatter can be partial");
   }
+  if (request.unread.size != 0) {
+    const Part own = PartOf(request.count, request.part, rank);
+    const bool inside = request.unread.begin >= own.begin && request.unread.size > 0 &&
+                        request.unread.size <= own.begin + own.size - request.unread.begin;
+    if (request.operation != Operation::kAllGather || !inside) {
+      return invalid("only elements of an all-gather's own part can be unread");
+    }
+  }
   if (HasParts(request.operation)) {
     if (request.part > INT64_MAX / 16 / size) return invalid("a part is too large");
     if (request.count > request.part * size) {

@@ -225,9 +225,19 @@ bool Group::CopyDirect() {
   }
   // From one rank after another, the next one first, so that not all read the same memory.
   const int from = static_cast<int>((rank() + 1 + position / request.part) % this->size());
-  const int64_t at = position % request.part;
   const Part part = PartOf(request.count, request.part, from);
-  const int64_t now = std::min(kPieceBytes / size, part.size - at);
+  int64_t at = position % request.part;
+  int64_t end = part.size;
+  if (from == rank() && request.unread.size > 0) {
+    const int64_t unread = request.unread.begin - part.begin;
+    if (at == unread) {
+      at += request.unread.size;
+      position += request.unread.size;
+    } else if (at < unread) {
+      end = unread;
+    }
+  }
+  const int64_t now = std::min(kPieceBytes / size, end - at);
   if (now > 0) {
     const int64_t theirs = request.operation == Operation::kAllToAll ? rank() * request.part : 0;
     CopyOut(request, output + (part.begin + at) * size, buffers_[from].input + (theirs + at) * size,

@@ -13,6 +13,15 @@ namespace {
 // enough that another group's come between them.
 constexpr int kPending = 2;
 
+// Copies a rank's own part to the output, without what is unread.
+void CopyOwnPart(const Request& request, const Part& own, const char* from, char* to) {
+  const int64_t size = SizeOf(request.dtype);
+  const int64_t begin = request.unread.size > 0 ? request.unread.begin - own.begin : own.size;
+  const int64_t end = begin + request.unread.size;
+  Copy(to, from, begin * size);
+  Copy(to + end * size, from + end * size, (own.size - end) * size);
+}
+
 // The ranks to which a rank passes a broadcast on: those that differ from it in one of the zero
 // bits below its lowest one bit, all counted from the root.
 std::vector<int> Children(int rank, int root, int ranks) {
@@ -92,7 +101,7 @@ void Group::PlanExchange(const Request& request) {
     const char* const from = Bytes(request.input, to_it.begin * size);
     char* const to = Bytes(request.output, from_it.begin * size);
     if (r == rank()) {
-      Copy(to, from, from_it.size * size);
+      CopyOwnPart(request, from_it, from, to);
     } else {
       flows_[r].out[1] = {from, to_it.size * size, to_it.size * size};
       flows_[r].in[1] = {to, from_it.size * size};

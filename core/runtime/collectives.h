@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/layout/flat_group.h"
 #include "core/program/collective_request.h"
 
 namespace tessera {
@@ -42,9 +43,10 @@ class Collectives {
 
   // Starts a request among the ranks of a group and returns at once. Until it has ended, its input
   // is not written and its output neither read nor written. Operations of one group run in the
-  // order of their starts. Wait reports errors.
+  // order of their starts. Wait reports errors. `unread`: elements of the output of an all-gather,
+  // in this rank's own part, that may be left as they are; ranks may differ in them.
   virtual StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
-                                  void* output) = 0;
+                                  void* output, const FlatGroup::Range& unread) = 0;
   // Returns when it has ended on this rank: the output is there, and no rank touches the buffers
   // any more.
   virtual absl::Status Wait(const StartedCollective& started) = 0;

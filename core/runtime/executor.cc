@@ -23,6 +23,7 @@ struct Executor::Bound {
   // A collective has:
   const CollectiveRequest* collective = nullptr;
   int group = 0;
+  FlatGroup::Range unread;
   StartedCollective started;
 
   Stream* stream = nullptr;
@@ -64,7 +65,7 @@ Executor::~Executor() = default;
 
 TensorView Executor::ViewOf(int32_t value) const {
   const ProgramValue& v = program_->value(value);
-  const ArenaAddress address = binding_->AddressOf(value);
+  const ArenaAddress address = own_parts_->AddressOf(value, binding_->AddressOf(value));
   return {arenas_[address.space] + address.offset, v.type.dtype, binding_->ShapeOf(value),
           binding_->StridesOf(value)};
 }
@@ -79,6 +80,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const Program* progra
   executor->collectives_ = rank.collectives;
   executor->coordinates_ = program->mesh.CoordinatesOf(rank.rank);
   executor->binding_ = std::make_unique<RankBinding>(program, executor->coordinates_);
+  executor->own_parts_ =
+      std::make_unique<OwnParts>(*program, *executor->binding_, executor->coordinates_);
   RETURN_IF_ERROR(executor->CreateStreams());
   executor->kernels_.resize(program->kernels.size());
   executor->bound_.reserve(program->instructions.size());
@@ -235,6 +238,8 @@ absl::Status Executor::BindCollective(const Instruction& instruction, Bound& bou
                      request.ToString(), "; this run has one process alone"));
   }
   bound.collective = &request;
+  bound.unread =
+      own_parts_->UnreadIn(static_cast<int32_t>(&instruction - program_->instructions.data()));
   ASSIGN_OR_RETURN(bound.group, collectives_->GroupAlong(request.mesh_axes));
   const int64_t ranks = collectives_->SizeOf(bound.group);
   const TensorView* part = nullptr;
@@ -294,7 +299,7 @@ absl::Status Executor::Start(int i) {
   const void* const from = bound.inputs.empty() ? nullptr : bound.inputs[0].data;
   void* const to = bound.outputs.empty() ? nullptr : bound.outputs[0].data;
   if (bound.collective != nullptr) {
-    bound.started = collectives_->Start(*bound.collective, bound.group, from, to);
+    bound.started = collectives_->Start(*bound.collective, bound.group, from, to, bound.unread);
     return absl::OkStatus();
   }
   const TensorView& copied = bound.inputs[0];

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
+#include "core/program/own_parts.h"
 #include "core/program/program.h"
 #include "core/program/rank_binding.h"
 #include "core/runtime/collectives.h"
@@ -71,7 +72,8 @@ class Executor {
 
   const Program& program() const { return *program_; }
   const RankBinding& binding() const { return *binding_; }
-  // Returns the elements of a value that this rank holds.
+  const OwnParts& own_parts() const { return *own_parts_; }
+  // Returns the elements of a value that this rank holds, where it reads them.
   TensorView ViewOf(int32_t value) const;
 
  private:
@@ -111,6 +113,7 @@ class Executor {
   Collectives* collectives_ = nullptr;
   MeshCoordinates coordinates_;  // of this rank
   std::unique_ptr<RankBinding> binding_;
+  std::unique_ptr<OwnParts> own_parts_;
   std::vector<std::unique_ptr<Stream>> streams_;       // by the Program's streams
   std::vector<std::unique_ptr<BoundKernel>> kernels_;  // by index in Program::kernels; null: unused
   std::map<std::string, OwnKernel> own_kernels_;       // by kernel and request

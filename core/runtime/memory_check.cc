@@ -227,8 +227,11 @@ namespace {
 class PlannedEnds {
  public:
   explicit PlannedEnds(const Executor& executor) : program_(executor.program()) {
-    for (const Instruction& instruction : program_.instructions) {
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const Instruction& instruction = program_.instructions[i];
       if (instruction.workspace != kNone) partly_used_.insert(instruction.workspace);
+      if (executor.own_parts().UnreadIn(static_cast<int32_t>(i)).size() == 0) continue;
+      partly_used_.insert(program_.value(instruction.outputs[0]).buffer);
     }
     for (size_t id = 0; id < program_.values.size(); ++id) {
       const ProgramValue& value = program_.values[id];
@@ -278,7 +281,7 @@ class PlannedEnds {
  private:
   const Program& program_;
   // A kernel may leave parts of its workspace unused, or all of it; this rank may hold less of a
-  // value than the padded part.
+  // value than the padded part; an all-gather may leave out what the rank does not read.
   absl::flat_hash_set<int32_t> partly_used_;
   BySpace<bool> reached_;
   BySpace<std::string> path_;

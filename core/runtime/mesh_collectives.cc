@@ -40,7 +40,8 @@ absl::StatusOr<int> MeshCollectives::GroupAlong(const std::vector<std::string>& 
 }
 
 StartedCollective MeshCollectives::Start(const CollectiveRequest& request, int group,
-                                         const void* input, void* output) {
+                                         const void* input, void* output,
+                                         const FlatGroup::Range& unread) {
   comm::Communicator& communicator = *groups_[group].communicator;
   const int size = communicator.size();
   comm::Request issued;
@@ -51,6 +52,7 @@ StartedCollective MeshCollectives::Start(const CollectiveRequest& request, int g
   issued.output = output;
   issued.count = request.elements;
   issued.part = request.elements / size;
+  issued.unread = {unread.begin, unread.size()};
   if (request.operation == CollectiveOperation::kSend) {
     issued.peer = (communicator.rank() + request.shift) % size;
   } else if (request.operation == CollectiveOperation::kReceive) {

@@ -26,7 +26,7 @@ class MeshCollectives : public Collectives {
   int SizeOf(int group) const override { return groups_[group].communicator->size(); }
   int PositionIn(int group) const override { return groups_[group].communicator->rank(); }
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
-                          void* output) override;
+                          void* output, const FlatGroup::Range& unread) override;
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override;
 

@@ -5,10 +5,11 @@
 namespace tessera {
 
 StartedCollective SwitchableCollectives::Start(const CollectiveRequest& request, int group,
-                                               const void* input, void* output) {
+                                               const void* input, void* output,
+                                               const FlatGroup::Range& unread) {
   if (return_at_once_) return {};
-  if (recording_) recorded_.push_back({&request, group, input, output});
-  return actual_.Start(request, group, input, output);
+  if (recording_) recorded_.push_back({&request, group, input, output, unread});
+  return actual_.Start(request, group, input, output, unread);
 }
 
 absl::Status SwitchableCollectives::Wait(const StartedCollective& started) {
@@ -17,8 +18,8 @@ absl::Status SwitchableCollectives::Wait(const StartedCollective& started) {
 
 absl::Status SwitchableCollectives::RunRecorded() {
   for (const Call& call : recorded_) {
-    RETURN_IF_ERROR(
-        actual_.Wait(actual_.Start(*call.request, call.group, call.input, call.output)));
+    RETURN_IF_ERROR(actual_.Wait(
+        actual_.Start(*call.request, call.group, call.input, call.output, call.unread)));
   }
   return absl::OkStatus();
 }

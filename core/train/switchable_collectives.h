@@ -23,7 +23,7 @@ class SwitchableCollectives : public Collectives {
   int SizeOf(int group) const override { return actual_.SizeOf(group); }
   int PositionIn(int group) const override { return actual_.PositionIn(group); }
   StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
-                          void* output) override;
+                          void* output, const FlatGroup::Range& unread) override;
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
@@ -41,6 +41,7 @@ class SwitchableCollectives : public Collectives {
     int group;
     const void* input;
     void* output;
+    FlatGroup::Range unread;
   };
 
   Collectives& actual_;
