@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,8 @@ constexpr char kHelp[] =
     "  --pairwise          also sets in which every value of each option is combined with\n"
     "                      every value of each other one, on two models each: on\n"
     "                      the last, which has micro-batches, and on another one\n"
-    "  --product           also all combinations, on one model and number of ranks each\n"
+    "  --product[=N]       also all combinations, or N of them that are drawn at random,\n"
+    "                      on one model and number of ranks each\n"
     "  --try=NAME=VALUE    a further value for these; again for another one. Choices and\n"
     "                      bools need none\n"
     "  --models=NAME,...   of $models\n"
@@ -64,7 +67,8 @@ struct CheckedSet {
 struct CommandLine {
   std::string strategy;
   std::vector<std::string> option_sets;
-  bool pairwise = false, product = false;
+  bool pairwise = false;
+  size_t product = 0;              // the most combinations of --product
   std::vector<std::string> tried;  // "name=value"
   StrategyChecks checks;
 };
@@ -77,7 +81,12 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
     if (argument == "--pairwise") {
       line.pairwise = true;
     } else if (argument == "--product") {
-      line.product = true;
+      line.product = std::numeric_limits<size_t>::max();
+    } else if (halves.first == "--product") {
+      if (!absl::SimpleAtoi(halves.second, &line.product) || line.product == 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("--product: '", halves.second, "' is not a number of combinations"));
+      }
     } else if (halves.first == "--try") {
       line.tried.push_back(halves.second);
     } else if (halves.first == "--models") {
@@ -110,7 +119,8 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
     return absl::InvalidArgumentError(absl::StrCat("--models: there is no '", model,
                                                    "'; there are ", absl::StrJoin(known, ", ")));
   }
-  if (line.option_sets.empty() && !line.pairwise && !line.product) line.option_sets.push_back("");
+  if (line.option_sets.empty() && !line.pairwise && line.product == 0)
+    line.option_sets.push_back("");
   return line;
 }
 
@@ -157,16 +167,20 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
   return sets;
 }
 
-// The sets of --product, those that are accepted.
+// The sets of --product: those that are accepted, or so many of them.
 absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
                                                       const CommandLine& line) {
   const std::vector<std::string>& models = line.checks.models;
   const std::vector<int>& ranks = line.checks.ranks;
   ASSIGN_OR_RETURN(const std::vector<TriedOption> options, OptionsToTry(plugin, line.tried));
   const OptionsOfStrategy strategy(&plugin, models.front());
-  const std::vector<OptionSet> all = AllSets(options);
+  std::vector<OptionSet> all = AllSets(options);
+  if (line.product < all.size()) absl::c_shuffle(all, std::mt19937(1));
   std::vector<CheckedSet> sets;
+  size_t looked_at = 0;
   for (const OptionSet& set : all) {
+    if (sets.size() == line.product) break;
+    ++looked_at;
     // Models, and beside them numbers of ranks, alternate.
     const size_t i = sets.size();
     for (size_t j = 0; j < ranks.size(); ++j) {
@@ -176,8 +190,8 @@ absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
       break;
     }
   }
-  absl::PrintF("%-8s refuses %d of all %d combinations\n", plugin.name(), all.size() - sets.size(),
-               all.size());
+  absl::PrintF("%-8s refuses %d of %d combinations, of %d in all\n", plugin.name(),
+               looked_at - sets.size(), looked_at, all.size());
   return sets;
 }
 
@@ -192,7 +206,7 @@ absl::StatusOr<std::vector<CheckedSet>> SetsToCheck(const Plugin& plugin, const 
     ASSIGN_OR_RETURN(const std::vector<CheckedSet> pairwise, PairwiseSetsOf(plugin, line));
     sets.insert(sets.end(), pairwise.begin(), pairwise.end());
   }
-  if (line.product) {
+  if (line.product > 0) {
     ASSIGN_OR_RETURN(const std::vector<CheckedSet> product, ProductSetsOf(plugin, line));
     sets.insert(sets.end(), product.begin(), product.end());
   }

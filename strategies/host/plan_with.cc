@@ -1,5 +1,6 @@
 #include "strategies/host/plan_with.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -7,10 +8,33 @@
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
+#include "core/train/programs.h"
 #include "strategies/host/limited_call.h"
 
 namespace tessera {
 namespace {
+
+// A Plan may not contradict the settings of the run that it is made for.
+absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request) {
+  const std::string& dtype = request.precision().parameters();
+  const int64_t micro_batches = std::max<int64_t>(1, request.micro_batches());
+  for (const Stage& stage : plan.stages()) {
+    const std::string& planned = stage.precision().parameters();
+    if (!planned.empty() && !dtype.empty() && planned != dtype) {
+      return absl::InvalidArgumentError(absl::StrCat("its Plan uses parameters in ", planned,
+                                                     ", but the run has --dtype=", dtype,
+                                                     ": leave one of them out"));
+    }
+    for (const PlanPart& part : stage.parts()) {
+      if (part.graph() != kTrain || part.micro_batches() == 0) continue;
+      if (part.micro_batches() == micro_batches) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("its Plan has ", part.micro_batches(), " micro-batches, but the run has ",
+                       micro_batches, ": set --micro_batches=", part.micro_batches()));
+    }
+  }
+  return absl::OkStatus();
+}
 
 // Returns a Plan that a plugin has made. Kernels are the host's choice.
 absl::StatusOr<Plan> ReadPlan(const Plugin& plugin, const std::string& bytes) {
@@ -53,10 +77,17 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
   LimitedCall call(std::move(context), options);
   const absl::StatusOr<std::string> result =
       call.Run(plugin, plugin.table().plan, request.SerializeAsString());
-  if (call.WasStopped(result.status())) return BestSoFar(plugin, call, options);
-  RETURN_IF_ERROR(result.status());
-  ASSIGN_OR_RETURN(Plan plan, ReadPlan(plugin, *result));
-  return StrategyPlan{std::move(plan), {}};
+  StrategyPlan made;
+  if (call.WasStopped(result.status())) {
+    ASSIGN_OR_RETURN(made, BestSoFar(plugin, call, options));
+  } else {
+    RETURN_IF_ERROR(result.status());
+    ASSIGN_OR_RETURN(made.plan, ReadPlan(plugin, *result));
+  }
+  const absl::Status agrees = CheckSettings(made.plan, request);
+  if (agrees.ok()) return made;
+  return absl::Status(agrees.code(),
+                      absl::StrCat("strategy ", plugin.name(), ": ", agrees.message()));
 }
 
 absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,

@@ -36,8 +36,8 @@ struct StrategyPlan {
 };
 
 // Calls the plugin's `plan` on a thread of its own. Errors, in one line, name the plugin: what it
-// says of the request, that it threw, returned no Plan or one that no run can follow, or took too
-// long and had reported no Plan so far.
+// says of the request, that it threw, returned no Plan, one that no run can follow or one of other
+// settings than those in the request, or took too long and had reported no Plan so far.
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);

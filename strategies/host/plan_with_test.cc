@@ -133,6 +133,14 @@ TEST_F(PlanWithTest, ResultsThatAreNoPlans) {
   EXPECT_THAT(error(TESSERA_OK, bytes.substr(0, bytes.size() - 1)), HasSubstr("are no Plan"));
   EXPECT_EQ(error(-7, ""), "strategy canned: failed with code -7 and no message");
   EXPECT_EQ(error(TESSERA_INVALID, "two\nlines\x01"), "strategy canned: two lines ");
+  PlanPart& part = *plan.mutable_stages(0)->add_parts();
+  part.set_graph("train");
+  part.set_micro_batches(1);
+  EXPECT_EQ(error(TESSERA_OK, plan.SerializeAsString()), "");
+  part.set_micro_batches(4);
+  EXPECT_EQ(error(TESSERA_OK, plan.SerializeAsString()),
+            "strategy canned: its Plan has 4 micro-batches, but the run has 1: set "
+            "--micro_batches=4");
   plan.add_stages();
   EXPECT_THAT(error(TESSERA_OK, plan.SerializeAsString()), HasSubstr("has 2 stages"));
 }

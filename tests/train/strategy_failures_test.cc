@@ -121,8 +121,7 @@ class MemoryGroup {
 };
 
 // Two ranks, of which each needs an arena of 329 MiB.
-Result TrainInGroup(const MemoryGroup& group) {
-  const std::string folder = NewFolder() + "/run";
+Result TrainInGroup(const MemoryGroup& group, const std::string& folder) {
   std::string command =
       "echo $$ > " + group.folder() + "/cgroup.procs || exit 9; exec " + GptProgram();
   for (const std::string& flag : Fsdp({"--nproc=2", "--backend=shm", "--out=" + folder,
@@ -140,7 +139,7 @@ Result TrainInGroup(const MemoryGroup& group) {
 TEST(StrategyFailuresTest, TooLittleMemoryForTheSegmentsIsAnErrorThatNamesTheRank) {
   const MemoryGroup group(int64_t{200} << 20);
   if (group.folder().empty()) GTEST_SKIP() << kNeeds;
-  EXPECT_THAT(TrainInGroup(group).err,
+  EXPECT_THAT(TrainInGroup(group, NewFolder() + "/run").err,
               AllOf(HasSubstr("error: rank "), HasSubstr(": there are no "),
                     HasSubstr(" bytes of shared memory (Cannot allocate memory)")));
 }
@@ -149,11 +148,13 @@ TEST(StrategyFailuresTest, TooLittleMemoryForTheSegmentsIsAnErrorThatNamesTheRan
 TEST(StrategyFailuresTest, SegmentsThatFitAloneAndNotTogetherAreAnError) {
   const MemoryGroup group(int64_t{500} << 20);
   if (group.folder().empty()) GTEST_SKIP() << kNeeds;
+  const std::string folder = NewFolder() + "/run";
   // Ranks that find another amount of memory available say which of them it is.
   EXPECT_THAT(
-      TrainInGroup(group).err,
+      TrainInGroup(group, folder).err,
       ContainsRegex("error: (rank [01]: )?on .*, 2 ranks of 329 MiB need 658 MiB of memory, "
                     "and only [0-9]* MiB are available\n"));
+  EXPECT_FALSE(fs::exists(folder));
 }
 
 // A socket that listens on a port of this host.

@@ -42,7 +42,9 @@ TEST(UsageTest, HelpFitsInto80Columns) {
                                                        " --help | grep -v ' --.*=my'"});
   std::istringstream lines(help.out);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(GptProgram()) == std::string::npos) EXPECT_LE(line.size(), 80) << line;
+    if (line.find(GptProgram()) == std::string::npos) {
+      EXPECT_LE(line.size(), 80) << line;
+    }
   }
   EXPECT_THAT(help.out, AllOf(HasSubstr("(default 1800)"), HasSubstr("% of limit"),
                               HasSubstr("machine.json")));

@@ -81,29 +81,6 @@ PluginCallOptions CallOptions(const CommandLine& line, const StrategyRun& run,
   return options;
 }
 
-// A Plan may not say otherwise than the configuration, which the run saves.
-absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request,
-                           const std::string& name) {
-  for (const Stage& stage : plan.stages()) {
-    const std::string& planned = stage.precision().parameters();
-    const std::string& set = request.precision().parameters();
-    if (!planned.empty() && !set.empty() && planned != set) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("strategy ", name, ": its Plan uses parameters in ", planned,
-                       ", and --dtype is ", set, ": leave one of them out"));
-    }
-    for (const PlanPart& part : stage.parts()) {
-      if (part.graph() != kTrain || part.micro_batches() == 0) continue;
-      if (part.micro_batches() == request.micro_batches()) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("strategy ", name, ": its Plan has ", part.micro_batches(),
-                       " micro-batches, and the run ", request.micro_batches(),
-                       ": set --micro_batches=", part.micro_batches()));
-    }
-  }
-  return absl::OkStatus();
-}
-
 // A plugin that is asked something about a run.
 struct Asked {
   Plugin plugin;
@@ -129,7 +106,6 @@ absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& li
   const std::string& name = asked.plugin.name();
   ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(asked.plugin, asked.request, asked.context,
                                                CallOptions(line, run, name)));
-  RETURN_IF_ERROR(CheckSettings(made.plan, asked.request, name));
   notes->insert(notes->end(), made.notes.begin(), made.notes.end());
   return std::move(made.plan);
 }

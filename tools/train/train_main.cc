@@ -205,6 +205,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
                               setup.checkpoint->step(), setup.config.steps()));
     return 0;
   }
+  RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
   LoopOptions options;
   ASSIGN_OR_RETURN(options.run_folder, OpenFolder(line, setup, start, &folder));
   options.trace = UserPath(line.trace);
@@ -213,9 +214,9 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   PrintLine(absl::StrCat("run folder: ", options.run_folder));
   PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
   PrintNotes(setup.notes);
-  RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
-  if (folder != nullptr)
+  if (folder != nullptr) {
     RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, setup.ranks.size, folder.get()));
+  }
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
   absl::FPrintF(Output(), "%s", MemoryTable(setup.compiled, setup.ranks.size));
   if (setup.ranks.size > 1) {
