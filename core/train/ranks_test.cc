@@ -135,7 +135,7 @@ TEST(RanksTest, AnAbortEndsEveryWaitOfTheOthers) {
       CollectiveRequest request;
       request.operation = CollectiveOperation::kAllReduce;
       request.elements = 1;
-      return collectives->Wait(collectives->Start(request, group, &value, &value));
+      return collectives->Wait(collectives->Start(request, group, &value, &value, {}));
     });
     EXPECT_TRUE(IsOfAnotherRank(results[0])) << results[0];
     EXPECT_FALSE(IsAgreed(results[0]));

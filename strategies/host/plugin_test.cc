@@ -66,9 +66,9 @@ std::string TableError(const TesseraStrategy& table) {
 }
 
 TEST(PluginTest, TablesThatAreMalformed) {
-  EXPECT_TRUE(Plugin::FromTable(new TesseraStrategy(Table()), "x.so").ok());
   EXPECT_THAT(Plugin::FromTable(nullptr, "x.so").status().message(), HasSubstr("returned null"));
   TesseraStrategy table = Table();
+  EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
   table.major = 2;
   EXPECT_THAT(TableError(table), HasSubstr("built for version 2.0 of the strategy interface, and "
                                            "this is version 1.0"));
