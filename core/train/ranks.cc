@@ -116,6 +116,9 @@ absl::StatusOr<Collectives*> Ranks::CollectivesOn(const Mesh& mesh) {
 
 void Ranks::Abort(const absl::Status& why) {
   if (world_ == nullptr) return;
+  // Rank 0 reports an agreed error. It might learn of this abort before it has the error itself, so
+  // the others wait in a barrier, which rank 0 does not enter but ends by its own abort.
+  if (IsAgreed(why) && !is_first()) Barrier().IgnoreError();
   for (const auto& mesh : meshes_) mesh->Abort(why);
   agreement_->Abort(why);
   steps_->Abort(why);

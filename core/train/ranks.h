@@ -59,7 +59,8 @@ class Ranks {
   absl::StatusOr<Collectives*> CollectivesOn(const Mesh& mesh);
 
   // This rank cannot go on: every wait of the others ends with the reason. Call it before anything
-  // that all ranks free together goes out of scope. Any thread may call it.
+  // that all ranks free together goes out of scope. Any thread may call it. For an agreed error all
+  // ranks call it, and it returns when rank 0 has.
   void Abort(const absl::Status& why);
 
  private:

@@ -1,6 +1,7 @@
 // Ranks that are threads: what they agree on, and how they learn that one cannot go on.
 #include "core/train/ranks.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -142,6 +143,25 @@ TEST(RanksTest, AnAbortEndsEveryWaitOfTheOthers) {
     EXPECT_THAT(std::string(results[0].message()), HasSubstr("aborted: a file is damaged"));
     EXPECT_FALSE(IsOfAnotherRank(results[1]));
   }
+}
+
+// Rank 0, which reports the error, learned of another rank's abort before it had the error itself,
+// and then no rank reported it.
+TEST(RanksTest, RanksDoNotAbortForAnAgreedErrorBeforeTheFirstOne) {
+  std::atomic<bool> first_aborts = false;
+  const auto results = RunRanks(3, [&](Ranks& ranks) -> absl::Status {
+    const absl::Status error =
+        ranks.FromFirst([]() -> absl::StatusOr<std::string> { return absl::NotFoundError("none"); })
+            .status();
+    if (ranks.is_first()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      first_aborts = true;
+    }
+    ranks.Abort(error);
+    EXPECT_TRUE(first_aborts);
+    return error;
+  });
+  EXPECT_TRUE(IsAgreed(results[0])) << results[0];
 }
 
 TEST(RanksTest, AMeshOfAnotherSizeIsRefused) {
