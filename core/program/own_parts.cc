@@ -14,11 +14,17 @@ bool Contains(const Range& range, const Range& other) {
   return range.begin <= other.begin && other.end <= range.end;
 }
 
+// An instruction that reads a value.
+struct Reader {
+  int32_t instruction;
+  int32_t value;
+};
+
 // An all-gather of a state.
 struct Gather {
   int32_t instruction;
   int32_t output;
-  std::vector<std::pair<int32_t, int32_t>> readers;  // instruction, value
+  std::vector<Reader> readers;
 };
 
 // The elements of the output that a value covers; all of them if ranks read different ones.
@@ -59,6 +65,21 @@ std::optional<Range> OwnPartOf(const Program& program, const Instruction& instru
   return Range{coordinates[*axis] * part, (coordinates[*axis] + 1) * part};
 }
 
+// Whether a state stays as it was gathered until the output has been read. `writers` are all
+// instructions that write it.
+bool StaysWhileRead(const Program& program, const Gather& gather,
+                    const std::vector<int32_t>& writers) {
+  for (const int32_t writer : writers) {
+    if (writer < gather.instruction) continue;
+    for (const Reader& reader : gather.readers) {
+      const bool ordered =
+          program.instructions[writer].stream == program.instructions[reader.instruction].stream;
+      if (writer <= reader.instruction || !ordered) return false;
+    }
+  }
+  return true;
+}
+
 // The longest range of the own part that nothing reads but values that lie in it as a whole.
 Range LongestUnread(const Range& own, std::vector<Range> read) {
   std::sort(read.begin(), read.end(),
@@ -84,7 +105,7 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
     const Instruction& instruction = program.instructions[i];
     for (const int32_t input : instruction.inputs) {
       const auto gather = gathers.find(program.TensorOf(input));
-      if (gather != gathers.end()) gather->second.readers.emplace_back(i, input);
+      if (gather != gathers.end()) gather->second.readers.push_back({i, input});
     }
     for (const int32_t output : instruction.outputs) {
       const int32_t buffer = program.value(output).buffer;
@@ -102,30 +123,21 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
   for (const auto& [output, gather] : gathers) {
     const Instruction& instruction = program.instructions[gather.instruction];
     const int32_t state = instruction.inputs[0];
+    if (!StaysWhileRead(program, gather, writers[program.value(state).buffer])) continue;
     const Range own = *OwnPartOf(program, instruction, coordinates);
-    const std::vector<int32_t>& written = writers[program.value(state).buffer];
-    const bool stays = std::all_of(
-        gather.readers.begin(), gather.readers.end(), [&](const std::pair<int32_t, int32_t>& each) {
-          return std::all_of(written.begin(), written.end(), [&](int32_t writer) {
-            return writer < gather.instruction ||
-                   (writer > each.first &&
-                    program.instructions[writer].stream == program.instructions[each.first].stream);
-          });
-        });
-    if (!stays) continue;
     std::vector<Range> read;
-    for (const auto& [reader, value] : gather.readers) {
-      const Range elements = ElementsOf(program, output, value);
+    for (const Reader& reader : gather.readers) {
+      const Range elements = ElementsOf(program, output, reader.value);
       if (!Contains(own, elements)) read.push_back(elements);
     }
     const Range unread = LongestUnread(own, std::move(read));
     if (unread.size() == 0) continue;
     unread_[gather.instruction] = unread;
     const int64_t size = SizeOf(program.value(output).type.dtype);
-    for (const auto& [reader, value] : gather.readers) {
-      const Range elements = ElementsOf(program, output, value);
+    for (const Reader& reader : gather.readers) {
+      const Range elements = ElementsOf(program, output, reader.value);
       if (!Contains(unread, elements)) continue;
-      in_state_[value] = binding.AddressOf(state) + (elements.begin - own.begin) * size;
+      in_state_[reader.value] = binding.AddressOf(state) + (elements.begin - own.begin) * size;
     }
   }
 }

@@ -105,6 +105,11 @@ TEST_F(OwnPartsTest, AStateThatIsWrittenBeforeTheLastReaderIsCopied) {
   ExpectNothingInState();
 }
 
+TEST_F(OwnPartsTest, AStateThatItsReaderWritesIsCopied) {
+  program_.instructions[4].inputs = {members_[0]};
+  ExpectNothingInState();
+}
+
 TEST_F(OwnPartsTest, AStateThatAnotherStreamWritesIsCopied) {
   program_.instructions[4].stream = 1;
   ExpectNothingInState();
