@@ -68,8 +68,8 @@ absl::StatusOr<std::string> Ranks::FromFirst(
   int64_t header[] = {0, 0};  // the status's code, and the length of the text or the message
   if (is_first()) {
     absl::StatusOr<std::string> made = make();
-    text = made.ok() ? *std::move(made) : std::string(made.status().message());
     header[0] = static_cast<int64_t>(made.status().code());
+    text = made.ok() ? *std::move(made) : std::string(made.status().message());
     header[1] = static_cast<int64_t>(text.size());
   }
   RETURN_IF_ERROR(

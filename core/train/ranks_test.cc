@@ -28,7 +28,7 @@ std::vector<absl::Status> RunRanks(int size, const std::function<absl::Status(Ra
                        [&](comm::World& world) -> absl::Status {
                          ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks,
                                           Ranks::Create(&world));
-                         const absl::Status status = body(*ranks);
+                         absl::Status status = body(*ranks);
                          if (!status.ok() && !IsAgreed(status)) ranks->Abort(status);
                          return status;
                        });
@@ -150,7 +150,7 @@ TEST(RanksTest, AnAbortEndsEveryWaitOfTheOthers) {
 TEST(RanksTest, RanksDoNotAbortForAnAgreedErrorBeforeTheFirstOne) {
   std::atomic<bool> first_aborts = false;
   const auto results = RunRanks(3, [&](Ranks& ranks) -> absl::Status {
-    const absl::Status error =
+    absl::Status error =
         ranks.FromFirst([]() -> absl::StatusOr<std::string> { return absl::NotFoundError("none"); })
             .status();
     if (ranks.is_first()) {

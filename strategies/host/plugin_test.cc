@@ -14,7 +14,6 @@
 namespace tessera {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -23,14 +22,14 @@ constexpr char kFaulty[] = "strategies/conformance/testing/faulty.so";
 std::string LoadError(const std::string& path) {
   const auto plugin = Plugin::Load(path);
   EXPECT_FALSE(plugin.ok()) << path;
-  const std::string message(plugin.status().message());
+  std::string message(plugin.status().message());
   EXPECT_THAT(message, HasSubstr(path));
   EXPECT_THAT(message, Not(HasSubstr("\n")));
   return message;
 }
 
 std::string WriteFile(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + "/" + name;
+  std::string path = testing::TempDir() + "/" + name;
   std::ofstream(path) << text;
   return path;
 }
