@@ -1,9 +1,11 @@
 // Faults of a plugin while it plans, and the answers of the host's services.
 #include "strategies/host/plan_with.h"
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/cost/cluster.h"
@@ -143,6 +145,35 @@ TEST_F(PlanWithTest, ResultsThatAreNoPlans) {
             "--micro_batches=4");
   plan.add_stages();
   EXPECT_THAT(error(TESSERA_OK, plan.SerializeAsString()), HasSubstr("has 2 stages"));
+}
+
+// Logs when it has been left behind.
+std::atomic<bool> has_logged = false;
+int32_t LogLate(const TesseraStrategy*, const TesseraHost* host, const char*, size_t,
+                const TesseraSink*) {
+  while (host->cancelled(host) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  host->log(host, "late", 4);
+  has_logged = true;
+  return TESSERA_INTERNAL;
+}
+
+// The lines went to a caller that was no longer there.
+TEST_F(PlanWithTest, APluginThatIsLeftBehindShowsNothing) {
+  static TesseraStrategy table = {};  // the plugin's thread may outlive the test
+  table.struct_size = sizeof(TesseraStrategy);
+  table.major = TESSERA_STRATEGY_MAJOR;
+  table.name = "late";
+  table.version = table.summary = "";
+  table.plan = LogLate;
+  const auto plugin = Plugin::FromTable(&table, "late.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  std::atomic<int> lines = 0;
+  options_.limit = std::chrono::milliseconds(20);
+  options_.progress = [&](double, const std::string&) { ++lines; };
+  EXPECT_TRUE(absl::IsDeadlineExceeded(PlanWith(*plugin, {}, context_, options_).status()));
+  while (!has_logged) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(lines, 0);
 }
 
 TEST_F(PlanWithTest, TheContextAnswers) {

@@ -18,6 +18,10 @@ namespace {
 constexpr size_t kMaxResultBytes = size_t{1} << 30;
 constexpr size_t kMaxMessageBytes = 2000;
 
+absl::Status Over() {
+  return absl::CancelledError("the call that this host was passed to is over");
+}
+
 int32_t ToCode(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
@@ -241,7 +245,7 @@ std::optional<Plan> PluginCall::best() {
 absl::StatusOr<std::string> PluginCall::Serve(TesseraContext* context, const std::string& request,
                                               Service service) {
   const std::shared_lock<std::shared_mutex> lock(running_);
-  if (closed_) return absl::CancelledError("the call that this host was passed to is over");
+  if (closed_) return Over();
   const std::shared_ptr<const PlanningContext> found = Find(context);
   if (found == nullptr) return absl::InvalidArgumentError("the planning context is not open");
   return service(*found, request);
@@ -258,7 +262,7 @@ std::shared_ptr<const PlanningContext> PluginCall::Find(const TesseraContext* ha
 
 absl::StatusOr<TesseraContext*> PluginCall::Open(const std::string& request) {
   const std::shared_lock<std::shared_mutex> lock(running_);
-  if (closed_) return absl::CancelledError("the call that this host was passed to is over");
+  if (closed_) return Over();
   if (!options_.record) return absl::UnimplementedError("this run has one batch size");
   ASSIGN_OR_RETURN(const strategy::OpenContext message, Read<strategy::OpenContext>(request));
   if (message.batch() < 0 || message.sequence() < 0) {
@@ -282,10 +286,12 @@ void PluginCall::CloseContext(TesseraContext* context) {
 }
 
 absl::Status PluginCall::Report(const std::string& request) {
+  const std::shared_lock<std::shared_mutex> lock(running_);
+  if (closed_) return Over();
   ASSIGN_OR_RETURN(const strategy::Progress progress, Read<strategy::Progress>(request));
   if (progress.has_best()) {
     RETURN_IF_ERROR(CheckPlanForm(progress.best()));
-    MutexLock lock(&mutex_);
+    MutexLock best_lock(&mutex_);
     best_ = progress.best();
   }
   if (options_.progress) options_.progress(progress.fraction(), OneLine(progress.message()));
@@ -293,7 +299,8 @@ absl::Status PluginCall::Report(const std::string& request) {
 }
 
 void PluginCall::Log(const std::string& line) {
-  if (options_.progress) options_.progress(-1, OneLine(line));
+  const std::shared_lock<std::shared_mutex> lock(running_);
+  if (!closed_ && options_.progress) options_.progress(-1, OneLine(line));
 }
 
 }  // namespace tessera
