@@ -14,6 +14,8 @@ bool Contains(const Range& range, const Range& other) {
   return range.begin <= other.begin && other.end <= range.end;
 }
 
+bool Overlap(const Range& a, const Range& b) { return a.begin < b.end && b.begin < a.end; }
+
 // An instruction that reads a value.
 struct Reader {
   int32_t instruction;
@@ -131,7 +133,13 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
       if (!Contains(own, elements)) read.push_back(elements);
     }
     const Range unread = LongestUnread(own, std::move(read));
-    if (unread.size() == 0) continue;
+    // A value with elements on both sides needs all of them in the output.
+    bool cuts = false;
+    for (const Reader& reader : gather.readers) {
+      const Range elements = ElementsOf(program, output, reader.value);
+      cuts = cuts || (Overlap(unread, elements) && !Contains(unread, elements));
+    }
+    if (unread.size() == 0 || cuts) continue;
     unread_[gather.instruction] = unread;
     const int64_t size = SizeOf(program.value(output).type.dtype);
     for (const Reader& reader : gather.readers) {

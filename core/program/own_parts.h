@@ -1,4 +1,4 @@
-// What a rank need not gather, because it has it.
+// The values that a rank reads in its own part instead of gathering them.
 #ifndef TESSERA_CORE_PROGRAM_OWN_PARTS_H_
 #define TESSERA_CORE_PROGRAM_OWN_PARTS_H_
 
@@ -17,8 +17,8 @@ namespace tessera {
 // gathered together) are read in the state, and the all-gather need not copy them. Values that lie
 // in the parts of two ranks need the copy.
 //
-// This is only done if nothing writes the state while the output is in use. What writes it later
-// must be on the stream of everything that reads the output, which orders them without a wait.
+// This is only done if nothing writes the state while the output is in use. Later writers must be
+// on the stream of everything that reads the output, which orders them without a wait.
 //
 // Thread safety: immutable after construction.
 class OwnParts {

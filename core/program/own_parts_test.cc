@@ -126,6 +126,14 @@ TEST_F(OwnPartsTest, AReaderOfTheWholeNeedsTheCopy) {
   ExpectNothingInState();
 }
 
+// Values may overlap: here a has elements that b needs in the output, and others before them.
+TEST_F(OwnPartsTest, AValueThatIsCopiedInPartNeedsAllOfTheCopy) {
+  program_.values[members_[0]].offset = 2 * kSize;
+  const OwnParts parts = Made(0);
+  EXPECT_EQ(parts.UnreadIn(0).size(), 0);
+  EXPECT_EQ(InState(parts, 0), -1);
+}
+
 TEST_F(OwnPartsTest, AResultOfTheStepNeedsTheCopy) {
   program_.outputs = {{"a", members_[0]}};
   ExpectNothingInState();
