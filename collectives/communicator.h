@@ -74,8 +74,8 @@ struct Request {
   // For a reduce-scatter whose results are reduced further: bf16 and f16 are put out as f32, which
   // is not rounded (and never in place).
   bool partial = false;
-  // Of an all-gather: elements of the output, in this rank's own part, that the rank does not read.
-  // They may be left as they are. Ranks may differ in them.
+  // For an all-gather: elements of the output, in this rank's own part, that the rank does not
+  // read. They may be left as they are. Ranks may differ in them.
   Part unread = {};
 };
 

@@ -172,8 +172,8 @@ class Checker {
     return in_place_ ? absl::OkStatus() : CheckUnreadParts();
   }
 
-  // All-gathers whose ranks do not read another piece each of their own parts: at the start, at the
-  // end, in between, or all of it.
+  // In an all-gather each rank leaves a piece of its own part unread: at its start, at its end, in
+  // between, or all of it.
   absl::Status CheckUnreadParts() {
     const int64_t part = (count_ + ranks() - 1) / ranks();
     const Part own = PartOf(count_, part, group_.rank());
@@ -193,7 +193,7 @@ class Checker {
                                                 .count = count_,
                                                 .part = part,
                                                 .unread = unread})));
-      // What is unread may have been copied, or not.
+      // Unread elements may have been copied, or not.
       Fill(output + unread.begin, unread.begin, unread.size);
       RETURN_IF_ERROR(Compare(
           "all-gather with an unread part", output, count_,
