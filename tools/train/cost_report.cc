@@ -87,7 +87,7 @@ std::string ScopeOf(const Unit& unit) {
     return absl::StrCat(absl::StrJoin(outermost, ", "), all ? "" : ", ...");
   }
   for (std::string& part : common) {
-    if (IsNumber(part)) part = "*";
+    if (IsNumber(part)) part.assign(1, '*');
   }
   return absl::StrJoin(common, ".");
 }
