@@ -22,6 +22,7 @@
 #include "benchmark/benchmark.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/status/check.h"
+#include "core/tensor/half.h"
 
 namespace tessera {
 namespace {
@@ -103,6 +104,9 @@ class Ready {
     for (int64_t e = 0; e < elements; ++e) {
       if (type.dtype == DType::kF32)
         view.As<float>()[e] = static_cast<float>(e * 7 % 61) / 64 + 0.01f;
+      if (type.dtype == DType::kBF16) {
+        view.As<BFloat16>()[e] = BFloat16(static_cast<float>(e * 7 % 61) / 64 + 0.01f);
+      }
       if (type.dtype == DType::kI32) view.As<int32_t>()[e] = static_cast<int32_t>(e * 997 % 50257);
       if (type.dtype == DType::kI64) view.As<int64_t>()[e] = 1;
       if (type.dtype == DType::kU8) view.As<uint8_t>()[e] = 1;
@@ -134,23 +138,24 @@ KernelRequest Request(const std::string& op, const Attributes& attributes,
 }
 
 Use Product(const std::string& name, int64_t m, int64_t n, int64_t k, bool transpose_a,
-            bool transpose_b) {
+            bool transpose_b, DType dtype = DType::kF32) {
   return {absl::StrCat("matmul/", name),
           Request("matmul", {{"transpose_a", transpose_a}, {"transpose_b", transpose_b}},
-                  {F32(transpose_a ? Shape{k, m} : Shape{m, k}),
-                   F32(transpose_b ? Shape{n, k} : Shape{k, n})},
-                  {F32({m, n})}),
+                  {{dtype, transpose_a ? Shape{k, m} : Shape{m, k}},
+                   {dtype, transpose_b ? Shape{n, k} : Shape{k, n}}},
+                  {{dtype, {m, n}}}),
           2.0 * static_cast<double>(m * n * k)};
 }
 
-// A linear layer's product, and those of its gradients.
+// A linear layer's product, and those of its gradients. Of bf16, by the default kernel.
 void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out,
                std::vector<Use>& uses) {
-  for (absl::string_view kernel : {"onednn", "onednn_gemm"}) {
-    const std::string by = absl::StrCat(name, "/", kernel);
-    for (Use use :
-         {Product(by, rows, out, in, false, true), Product(by + "/dx", rows, in, out, false, false),
-          Product(by + "/dw", out, in, rows, true, false)}) {
+  for (absl::string_view kernel : {"onednn", "onednn_gemm", ""}) {
+    const DType dtype = kernel.empty() ? DType::kBF16 : DType::kF32;
+    const std::string by = absl::StrCat(name, "/", kernel.empty() ? "bf16" : kernel);
+    for (Use use : {Product(by, rows, out, in, false, true, dtype),
+                    Product(by + "/dx", rows, in, out, false, false, dtype),
+                    Product(by + "/dw", out, in, rows, true, false, dtype)}) {
       use.kernel = kernel;
       uses.push_back(use);
     }
@@ -178,17 +183,20 @@ void AddProducts(std::vector<Use>& uses) {
 
 void AddHead(std::vector<Use>& uses) {
   constexpr int64_t kRows = 1024, kColumns = 768, kWords = 50257;
-  const TensorType x = F32({kRows, kColumns}), w = F32({kWords, kColumns}), row = F32({kRows});
   const double product = 2.0 * kRows * kColumns * kWords;
-  for (absl::string_view kernel : {"onednn", "onednn_gemm"}) {
-    uses.push_back({absl::StrCat("linear_log_sum_exp/", kernel),
+  for (absl::string_view kernel : {"onednn", "onednn_gemm", ""}) {
+    const DType dtype = kernel.empty() ? DType::kBF16 : DType::kF32;
+    const absl::string_view by = kernel.empty() ? "bf16" : kernel;
+    const TensorType x = {dtype, {kRows, kColumns}}, w = {dtype, {kWords, kColumns}},
+                     row = F32({kRows});
+    uses.push_back({absl::StrCat("linear_log_sum_exp/", by),
                     Request("linear_log_sum_exp", {}, {x, w, I32({kRows})}, {row, row}),
                     product,
                     {},
                     {},
                     kernel});
     uses.push_back(
-        {absl::StrCat("linear_log_sum_exp_grad/", kernel),
+        {absl::StrCat("linear_log_sum_exp_grad/", by),
          Request("linear_log_sum_exp_grad", {}, {row, row, x, w, I32({kRows}), row}, {x, w}),
          3 * product,
          {},

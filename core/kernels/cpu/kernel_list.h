@@ -3,7 +3,9 @@
 // They compute in f32 and take f32, bf16 and f16 (and the integers that an operator names), never
 // f64. An element of 16 bits is converted where it is loaded or stored: by the vectors of
 // vectors-inl.h, by tiles (convert_floats.h), or, for products, by all of an operand (via_f32.h).
-// So no result is rounded to 16 bits but the one that is stored.
+// So no result is rounded to 16 bits but the one that is stored. The kernels "onednn_bf16" differ,
+// which come first where the processor multiplies bf16: they round what they multiply again (the
+// gradients of logits), and a product before a fused activation.
 //
 // A kernel here gets its threads from parallel.h and its scratch memory from the memory plan.
 #ifndef TESSERA_CORE_KERNELS_CPU_KERNEL_LIST_H_

@@ -5,6 +5,8 @@
 #include <random>
 #include <utility>
 
+#include "core/tensor/half.h"
+
 namespace tessera::cpu {
 
 Backend& Cpu() {
@@ -33,6 +35,18 @@ TestTensor RandomTensor(const Shape& shape, int seed, float low, float high) {
   std::vector<float> values(NumElements(shape));
   for (float& value : values) value = uniform(generator);
   return FloatTensor(shape, values);
+}
+
+TestTensor ToBF16(const TestTensor& tensor) {
+  std::vector<BFloat16> values;
+  for (float value : tensor.values<float>()) values.push_back(BFloat16(value));
+  return MakeTensor(DType::kBF16, tensor.type.shape, values);
+}
+
+std::vector<float> FromBF16(const TestTensor& tensor) {
+  std::vector<float> values;
+  for (BFloat16 value : tensor.values<BFloat16>()) values.push_back(static_cast<float>(value));
+  return values;
 }
 
 KernelRequest RequestOf(const Use& use, int threads) {

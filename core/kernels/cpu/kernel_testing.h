@@ -50,6 +50,9 @@ TestTensor ScalarTensor(DType dtype, T value) {
 TestTensor FloatTensor(const Shape& shape, const std::vector<float>& values);
 TestTensor IntTensor(const Shape& shape, const std::vector<int32_t>& values);
 TestTensor RandomTensor(const Shape& shape, int seed, float low = -2, float high = 2);
+// The numbers of a tensor, rounded to bf16, and back.
+TestTensor ToBF16(const TestTensor& tensor);
+std::vector<float> FromBF16(const TestTensor& tensor);
 
 inline TensorType F32(const Shape& shape) { return {DType::kF32, shape}; }
 

@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
@@ -18,6 +20,8 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/linear_log_sum_exp.cc"
 #include "hwy/foreach_target.h"
 // After the above.
+#include "absl/algorithm/container.h"
+#include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
 #include "core/kernels/cpu/logit_chunks.h"
 #include "core/kernels/cpu/math-inl.h"
@@ -67,10 +71,20 @@ namespace {
 HWY_EXPORT(SumOfExps);
 HWY_EXPORT(ExpsInPlace);
 
-absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, ProductMethod method, int threads) {
-  return ChunkProducts::Make(chunks, method, threads, [&](int64_t rows, int64_t words) {
-    return ProductShape{
-        .rows = rows, .columns = words, .depth = chunks.columns, .transpose_b = true};
+// The products of one implementation: f32 by either method, or bf16 (of x, w and their gradients).
+struct Multiplier {
+  ProductMethod method;
+  DType dtype;
+};
+
+// Logits are f32.
+absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, Multiplier by, int threads) {
+  return ChunkProducts::Make(chunks, by.method, threads, [&](int64_t rows, int64_t words) {
+    return ProductShape{.rows = rows,
+                        .columns = words,
+                        .depth = chunks.columns,
+                        .transpose_b = true,
+                        .operands = by.dtype};
   });
 }
 
@@ -78,6 +92,11 @@ absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, ProductMethod met
 struct Part {
   int64_t begin, count;
 };
+
+// The address of a row of a row-major tensor.
+void* RowAt(const TensorView& view, int64_t row) {
+  return ElementAt(view.dtype, view.data, row * view.shape.back());
+}
 
 // The target that is a chunk's first word; `weight` is the input that has a row for each word.
 int64_t FirstTarget(const KernelCall& call, int weight, Part words) {
@@ -97,8 +116,8 @@ class BoundForward : public BoundKernel {
   }
 
   absl::Status Run(const KernelCall& call) override {
-    const float *const x = call.inputs[LinearLogSumExpInput::kX].As<float>(),
-                       *const w = call.inputs[LinearLogSumExpInput::kW].As<float>();
+    const TensorView &x = call.inputs[LinearLogSumExpInput::kX],
+                     &w = call.inputs[LinearLogSumExpInput::kW];
     char* const workspace = static_cast<char*>(call.workspace);
     float* const logits = reinterpret_cast<float*>(workspace);
     sums_ = reinterpret_cast<double*>(workspace + chunks_.logits_bytes());
@@ -113,8 +132,7 @@ class BoundForward : public BoundKernel {
       for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
         const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
         RETURN_IF_ERROR(
-            logits_.For(rows.count, words.count)
-                .Run(x + r * chunks_.columns, w + v * chunks_.columns, logits, scratch));
+            logits_.For(rows.count, words.count).Run(RowAt(x, r), RowAt(w, v), logits, scratch));
         AddChunk(call, rows, words, logits);
       }
       for (int64_t i = 0; i < rows.count; ++i) {
@@ -160,22 +178,27 @@ class BoundForward : public BoundKernel {
 struct GradientProducts {
   ChunkProducts logits, first_dx, more_dx, first_dw, more_dw;
 
-  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, ProductMethod method,
-                                               int threads) {
-    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, method, threads));
+  // Logits' gradients are multiplied in the dtype of x. dx and dw are f32 where chunks add to them.
+  static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, Multiplier by, int threads) {
+    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, by, threads));
     const auto dx = [&](bool accumulate) {
-      return ChunkProducts::Make(chunks, method, threads, [&](int64_t rows, int64_t words) {
-        return ProductShape{
-            .rows = rows, .columns = chunks.columns, .depth = words, .accumulate = accumulate};
+      return ChunkProducts::Make(chunks, by.method, threads, [&](int64_t rows, int64_t words) {
+        return ProductShape{.rows = rows,
+                            .columns = chunks.columns,
+                            .depth = words,
+                            .accumulate = accumulate,
+                            .operands = by.dtype};
       });
     };
     const auto dw = [&](bool accumulate) {
-      return ChunkProducts::Make(chunks, method, threads, [&](int64_t rows, int64_t words) {
+      return ChunkProducts::Make(chunks, by.method, threads, [&](int64_t rows, int64_t words) {
         return ProductShape{.rows = words,
                             .columns = chunks.columns,
                             .depth = rows,
                             .transpose_a = true,
-                            .accumulate = accumulate};
+                            .accumulate = accumulate,
+                            .operands = by.dtype,
+                            .result = chunks.one_block() ? by.dtype : DType::kF32};
       });
     };
     ASSIGN_OR_RETURN(ChunkProducts first_dx, dx(false));
@@ -195,34 +218,52 @@ class BoundGradient : public BoundKernel {
   using Input = LinearLogSumExpGradInput;
 
  public:
-  BoundGradient(const Chunks& chunks, GradientProducts products)
-      : chunks_(chunks), products_(std::move(products)) {}
+  BoundGradient(const Chunks& chunks, DType dtype, GradientProducts products)
+      : chunks_(chunks), place_(chunks, dtype), products_(std::move(products)) {}
 
-  // Logits of a chunk, rows of x, scratch of oneDNN.
-  static int64_t WorkspaceBytes(const Chunks& chunks, const GradientProducts& products) {
-    return chunks.logits_bytes() + RowsBytes(chunks) + products.scratch_bytes();
+  static int64_t WorkspaceBytes(const Chunks& chunks, DType dtype,
+                                const GradientProducts& products) {
+    return Placement(chunks, dtype).scratch + products.scratch_bytes();
   }
 
   absl::Status Run(const KernelCall& call) override {
+    const TensorView &dx = call.outputs[LinearLogSumExpGradOutput::kDx],
+                     &dw = call.outputs[LinearLogSumExpGradOutput::kDw];
     char* const workspace = static_cast<char*>(call.workspace);
-    float* const copy = reinterpret_cast<float*>(workspace + chunks_.logits_bytes());
-    void* const scratch = workspace + chunks_.logits_bytes() + RowsBytes(chunks_);
+    void* const dw_sum = place_.dw < 0 ? dw.data : workspace + place_.dw;
     for (int64_t r = 0; r < chunks_.rows; r += chunks_.block_rows) {
       const Part rows = {r, std::min(chunks_.block_rows, chunks_.rows - r)};
-      const float* const x = LiveRows(call, rows, copy);
+      const void* const x = LiveRows(call, rows, workspace + place_.x);
+      void* const dx_sum = place_.dx < 0 ? RowAt(dx, r) : workspace + place_.dx;
       for (int64_t v = 0; v < chunks_.vocabulary; v += chunks_.block_words) {
         const Part words = {v, std::min(chunks_.block_words, chunks_.vocabulary - v)};
-        RETURN_IF_ERROR(
-            AddChunk(call, rows, words, x, reinterpret_cast<float*>(workspace), scratch));
+        RETURN_IF_ERROR(AddChunk(call, rows, words, x, dx_sum, dw_sum));
       }
+      if (place_.dx >= 0) Round(call.request.threads, dx_sum, rows, dx);
     }
+    if (place_.dw >= 0) Round(call.request.threads, dw_sum, {0, chunks_.vocabulary}, dw);
     return absl::OkStatus();
   }
 
  private:
-  static int64_t RowsBytes(const Chunks& chunks) {
-    return Chunks::Aligned(chunks.block_rows * chunks.columns * 4);
-  }
+  // Offsets in the workspace. Gradients are summed up in place if they are f32 (-1).
+  struct Placement {
+    int64_t logits = 0, halves = 0, x = 0, dx = -1, dw = -1, scratch = 0;
+
+    Placement(const Chunks& chunks, DType dtype) {
+      const bool f32 = dtype == DType::kF32;
+      const int64_t block = chunks.block_rows * chunks.columns;
+      halves = chunks.logits_bytes();
+      x = halves + (f32 ? 0 : Chunks::Aligned(chunks.block_rows * chunks.block_words * 2));
+      scratch = x + Chunks::Aligned(block * SizeOf(dtype));
+      if (f32) return;
+      dx = scratch;
+      scratch += Chunks::Aligned(block * 4);
+      if (chunks.one_block()) return;
+      dw = scratch;
+      scratch += Chunks::Aligned(chunks.vocabulary * chunks.columns * 4);
+    }
+  };
 
   static bool IsDead(const KernelCall& call, int64_t row) {
     return call.inputs[Input::kDlse].As<float>()[row] == 0 &&
@@ -230,94 +271,114 @@ class BoundGradient : public BoundKernel {
   }
 
   // x, or a copy of it in which the rows that must not contribute are 0, whatever they hold.
-  const float* LiveRows(const KernelCall& call, Part rows, float* copy) const {
-    const int64_t columns = chunks_.columns;
-    const float* const x = call.inputs[Input::kX].As<float>() + rows.begin * columns;
+  const void* LiveRows(const KernelCall& call, Part rows, char* copy) const {
+    const TensorView& x = call.inputs[Input::kX];
     bool all_live = true;
     for (int64_t i = 0; i < rows.count; ++i) all_live &= !IsDead(call, rows.begin + i);
-    if (all_live) return x;
+    if (all_live) return RowAt(x, rows.begin);
+    const int64_t bytes = chunks_.columns * SizeOf(x.dtype);
     ParallelFor(call.request.threads, rows.count, 16, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         if (IsDead(call, rows.begin + i)) {
-          std::fill_n(copy + i * columns, columns, 0.0f);
+          std::memset(copy + i * bytes, 0, static_cast<size_t>(bytes));
         } else {
-          std::copy_n(x + i * columns, columns, copy + i * columns);
+          std::memcpy(copy + i * bytes, RowAt(x, rows.begin + i), static_cast<size_t>(bytes));
         }
       }
     });
     return copy;
   }
 
-  absl::Status AddChunk(const KernelCall& call, Part rows, Part words, const float* x,
-                        float* logits, void* scratch) {
-    const int64_t columns = chunks_.columns;
-    const float* const w = call.inputs[Input::kW].As<float>() + words.begin * columns;
-    float* const dx =
-        call.outputs[LinearLogSumExpGradOutput::kDx].As<float>() + rows.begin * columns;
-    float* const dw =
-        call.outputs[LinearLogSumExpGradOutput::kDw].As<float>() + words.begin * columns;
+  // `dx` is that of the rows' block, `dw` all of it, in f32 or as it is returned.
+  absl::Status AddChunk(const KernelCall& call, Part rows, Part words, const void* x, void* dx,
+                        void* dw) {
+    char* const workspace = static_cast<char*>(call.workspace);
+    auto* const logits = reinterpret_cast<float*>(workspace + place_.logits);
+    void* const scratch = workspace + place_.scratch;
+    const void* const w = RowAt(call.inputs[Input::kW], words.begin);
     RETURN_IF_ERROR(products_.logits.For(rows.count, words.count).Run(x, w, logits, scratch));
-    ToGradient(call, rows, words, logits);
+    const void* const dlogits = ToGradient(call, rows, words, logits);
     ChunkProducts& dx_product = words.begin == 0 ? products_.first_dx : products_.more_dx;
-    RETURN_IF_ERROR(dx_product.For(rows.count, words.count).Run(logits, w, dx, scratch));
+    RETURN_IF_ERROR(dx_product.For(rows.count, words.count).Run(dlogits, w, dx, scratch));
     ChunkProducts& dw_product = rows.begin == 0 ? products_.first_dw : products_.more_dw;
-    return dw_product.For(rows.count, words.count).Run(logits, x, dw, scratch);
+    const DType dw_dtype =
+        place_.dw < 0 ? call.outputs[LinearLogSumExpGradOutput::kDw].dtype : DType::kF32;
+    return dw_product.For(rows.count, words.count)
+        .Run(dlogits, x, ElementAt(dw_dtype, dw, words.begin * chunks_.columns), scratch);
   }
 
-  static void ToGradient(const KernelCall& call, Part rows, Part words, float* logits) {
+  // Returns the chunk's gradients in the dtype of x: the logits, overwritten, or a copy.
+  const void* ToGradient(const KernelCall& call, Part rows, Part words, float* logits) const {
     const int64_t first = FirstTarget(call, LinearLogSumExpGradInput::kW, words);
+    const DType dtype = call.inputs[Input::kX].dtype;
+    char* const halves = static_cast<char*>(call.workspace) + place_.halves;
     ParallelFor(call.request.threads, rows.count, 4, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t r = rows.begin + i;
         float* const row = logits + i * words.count;
-        if (IsDead(call, r)) {
-          std::fill_n(row, words.count, 0.0f);
-          continue;
+        RowToGradient(call, rows.begin + i, first, words.count, row);
+        if (dtype != DType::kF32) {
+          FromFloats(dtype, row, words.count, ElementAt(dtype, halves, i * words.count));
         }
-        HWY_DYNAMIC_DISPATCH(ExpsInPlace)
-        (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], row,
-         words.count);
-        const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - first;
-        if (target >= 0 && target < words.count)
-          row[target] += call.inputs[Input::kDtarget].As<float>()[r];
       }
+    });
+    return dtype == DType::kF32 ? static_cast<const void*>(logits) : halves;
+  }
+
+  static void RowToGradient(const KernelCall& call, int64_t r, int64_t first, int64_t count,
+                            float* row) {
+    if (IsDead(call, r)) {
+      std::fill_n(row, count, 0.0f);
+      return;
+    }
+    HWY_DYNAMIC_DISPATCH(ExpsInPlace)
+    (call.inputs[Input::kLse].As<float>()[r], call.inputs[Input::kDlse].As<float>()[r], row, count);
+    const int64_t target = call.inputs[Input::kTargets].As<int32_t>()[r] - first;
+    if (target >= 0 && target < count) row[target] += call.inputs[Input::kDtarget].As<float>()[r];
+  }
+
+  void Round(int threads, const void* sums, Part rows, const TensorView& to) const {
+    constexpr int64_t kGrain = 16384;
+    const auto* const from = static_cast<const float*>(sums);
+    ParallelFor(threads, rows.count * chunks_.columns, kGrain, [&](int64_t begin, int64_t end) {
+      FromFloats(to.dtype, from + begin, end - begin,
+                 ElementAt(to.dtype, RowAt(to, rows.begin), begin));
     });
   }
 
   Chunks chunks_;
+  Placement place_;
   GradientProducts products_;
 };
 
-bool AllF32(const KernelRequest& request) {
-  for (const auto* types : {&request.inputs, &request.outputs}) {
-    for (const TensorType& type : *types) {
-      if (type.dtype != DType::kF32 && type.dtype != DType::kI32) return false;
-    }
-  }
-  return request.epilogues.empty();
+bool AllAre(DType dtype, absl::Span<const TensorType> types) {
+  return absl::c_all_of(types, [&](const TensorType& type) { return type.dtype == dtype; });
 }
 
 class ForwardKernel : public Kernel {
  public:
-  ForwardKernel(absl::string_view name, ProductMethod method) : name_(name), method_(method) {}
+  ForwardKernel(absl::string_view name, Multiplier by) : name_(name), by_(by) {}
 
   absl::string_view op() const override { return "linear_log_sum_exp"; }
   absl::string_view name() const override { return name_; }
-  bool Accepts(const KernelRequest& request) const override { return AllF32(request); }
+  bool Accepts(const KernelRequest& request) const override {
+    using Input = LinearLogSumExpInput;
+    return request.epilogues.empty() && AllAre(DType::kF32, request.outputs) &&
+           AllAre(by_.dtype, {request.inputs[Input::kX], request.inputs[Input::kW]});
+  }
   bool LibraryWorkspace() const override { return true; }
 
   int64_t WorkspaceBytes(const KernelRequest& request,
                          const Processor& /*processor*/) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
-    const absl::StatusOr<ChunkProducts> logits = MakeLogits(chunks, method_, request.threads);
+    const absl::StatusOr<ChunkProducts> logits = MakeLogits(chunks, by_, request.threads);
     return logits.ok() ? BoundForward::WorkspaceBytes(chunks, *logits)
                        : 0;  // Bind returns the error.
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
-    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, method_, request.threads));
+    ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, by_, request.threads));
     return std::make_unique<BoundForward>(chunks, std::move(logits));
   }
 
@@ -328,16 +389,23 @@ class ForwardKernel : public Kernel {
   }
 
   absl::string_view name_;
-  ProductMethod method_;
+  Multiplier by_;
 };
 
 class GradientKernel : public Kernel {
  public:
-  GradientKernel(absl::string_view name, ProductMethod method) : name_(name), method_(method) {}
+  GradientKernel(absl::string_view name, Multiplier by) : name_(name), by_(by) {}
 
   absl::string_view op() const override { return "linear_log_sum_exp_grad"; }
   absl::string_view name() const override { return name_; }
-  bool Accepts(const KernelRequest& request) const override { return AllF32(request); }
+  bool Accepts(const KernelRequest& request) const override {
+    using Input = LinearLogSumExpGradInput;
+    const std::vector<TensorType>& inputs = request.inputs;
+    return request.epilogues.empty() && AllAre(by_.dtype, request.outputs) &&
+           AllAre(by_.dtype, {inputs[Input::kX], inputs[Input::kW]}) &&
+           AllAre(DType::kF32,
+                  {inputs[Input::kDlse], inputs[Input::kDtarget], inputs[Input::kLse]});
+  }
   bool LibraryWorkspace() const override { return true; }
 
   int64_t WorkspaceBytes(const KernelRequest& request,
@@ -345,15 +413,15 @@ class GradientKernel : public Kernel {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return 0;
     const absl::StatusOr<GradientProducts> products =
-        GradientProducts::Make(chunks, method_, request.threads);
-    return products.ok() ? BoundGradient::WorkspaceBytes(chunks, *products) : 0;
+        GradientProducts::Make(chunks, by_, request.threads);
+    return products.ok() ? BoundGradient::WorkspaceBytes(chunks, by_.dtype, *products) : 0;
   }
   absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const override {
     const Chunks chunks = ChunksOf(request);
     if (chunks.empty()) return std::make_unique<BoundEmpty>(chunks);
     ASSIGN_OR_RETURN(GradientProducts products,
-                     GradientProducts::Make(chunks, method_, request.threads));
-    return std::make_unique<BoundGradient>(chunks, std::move(products));
+                     GradientProducts::Make(chunks, by_, request.threads));
+    return std::make_unique<BoundGradient>(chunks, by_.dtype, std::move(products));
   }
 
  private:
@@ -363,22 +431,28 @@ class GradientKernel : public Kernel {
   }
 
   absl::string_view name_;
-  ProductMethod method_;
+  Multiplier by_;
 };
 
 }  // namespace
 
 void AddLinearLogSumExpKernels(KernelList& list) {
+  if (MultipliesBFloat16()) {
+    const Multiplier bf16 = {ProductMethod::kPrimitive, DType::kBF16};
+    list.Add(std::make_unique<ForwardKernel>("onednn_bf16", bf16));
+    list.Add(std::make_unique<GradientKernel>("onednn_bf16", bf16));
+  }
   struct Names {
     ProductMethod method;
     const char *name, *via_f32;
   };
   for (const Names& of : {Names{ProductMethod::kPrimitive, "onednn", "onednn_via_f32"},
                           Names{ProductMethod::kGemm, "onednn_gemm", "onednn_gemm_via_f32"}}) {
-    list.Add(std::make_unique<ForwardKernel>(of.name, of.method));
-    list.Add(std::make_unique<GradientKernel>(of.name, of.method));
-    list.Add(ViaF32(of.via_f32, std::make_unique<ForwardKernel>(of.name, of.method)));
-    list.Add(ViaF32(of.via_f32, std::make_unique<GradientKernel>(of.name, of.method)));
+    const Multiplier f32 = {of.method, DType::kF32};
+    list.Add(std::make_unique<ForwardKernel>(of.name, f32));
+    list.Add(std::make_unique<GradientKernel>(of.name, f32));
+    list.Add(ViaF32(of.via_f32, std::make_unique<ForwardKernel>(of.name, f32)));
+    list.Add(ViaF32(of.via_f32, std::make_unique<GradientKernel>(of.name, f32)));
   }
 }
 

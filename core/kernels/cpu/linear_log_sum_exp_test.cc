@@ -1,9 +1,12 @@
 // The head's loss by hand, and in chunks.
+#include "core/ops/linear_log_sum_exp.h"
+
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "core/kernels/cpu/kernel_testing.h"
+#include "core/tensor/half.h"
 #include "gtest/gtest.h"
 
 namespace tessera::cpu {
@@ -88,6 +91,50 @@ TEST_P(LinearLogSumExpTest, LogitsInChunksAreLogits) {
   }
   for (size_t i = 0; i < expected_dw.size(); ++i) {
     ASSERT_NEAR(dw[i], expected_dw[i], 2e-4) << "word " << i / kColumns;
+  }
+}
+
+double Mean(const std::vector<float>& values) {
+  double sum = 0;
+  for (float value : values) sum += std::abs(value);
+  return sum / static_cast<double>(values.size());
+}
+
+// Products of bf16 round the gradients of logits, which products of the same numbers in f32 do not.
+// Both have several blocks of rows.
+TEST_P(LinearLogSumExpTest, ProductsOfBFloat16AreThoseOfFloats) {
+  constexpr int64_t kRows = 2101, kWords = 2203, kColumns = 5;
+  const TestTensor x = ToBF16(RandomTensor({kRows, kColumns}, 30)),
+                   w = ToBF16(RandomTensor({kWords, kColumns}, 31));
+  TestTensor dlse = RandomTensor({kRows}, 32), dtarget = RandomTensor({kRows}, 33);
+  // A row that must not contribute.
+  dlse.view().As<float>()[2000] = dtarget.view().As<float>()[2000] = 0;
+  x.view().As<BFloat16>()[2000 * kColumns] = BFloat16(std::nanf(""));
+  std::vector<int32_t> words(kRows);
+  for (int64_t r = 0; r < kRows; ++r) words[r] = static_cast<int32_t>(r * 31 % (kWords + 100));
+  const TestTensor targets = IntTensor({kRows}, words);
+  const Use forward = {"linear_log_sum_exp", {}, {&x, &w, &targets}, {F32({kRows}), F32({kRows})}};
+  const auto lse = RunKernels(forward, 2, "onednn_via_f32"),
+             lse_bf16 = RunKernels(forward, 2, "onednn_bf16");
+  if (lse_bf16.empty()) GTEST_SKIP() << "the processor does not multiply bf16";
+  for (int64_t r = 0; r < kRows; ++r) {
+    if (r == 2000) continue;
+    for (int output : {LinearLogSumExpOutput::kLse, LinearLogSumExpOutput::kTargetLogit}) {
+      ASSERT_NEAR(lse_bf16[output].values<float>()[r], lse[output].values<float>()[r], 2e-5) << r;
+    }
+  }
+  const Use backward = {"linear_log_sum_exp_grad",
+                        {},
+                        {&dlse, &dtarget, &x, &w, &targets, &lse[LinearLogSumExpOutput::kLse]},
+                        {x.type, w.type}};
+  const auto of_f32 = RunKernels(backward, 2, "onednn_via_f32"),
+             of_bf16 = RunKernels(backward, 2, "onednn_bf16");
+  for (int output : {LinearLogSumExpGradOutput::kDx, LinearLogSumExpGradOutput::kDw}) {
+    const std::vector<float> expected = FromBF16(of_f32[output]), got = FromBF16(of_bf16[output]);
+    const double mean = Mean(expected);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_NEAR(got[i], expected[i], 0.01 * (std::abs(expected[i]) + mean)) << output << " " << i;
+    }
   }
 }
 

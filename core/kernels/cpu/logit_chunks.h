@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -38,6 +39,7 @@ struct Chunks {
     block_words = std::min(vocabulary, words);
   }
   bool empty() const { return rows == 0 || vocabulary == 0 || columns == 0; }
+  bool one_block() const { return rows == block_rows; }  // of rows
   int64_t logits_bytes() const { return Aligned(block_rows * block_words * 4); }
 
   static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -88,7 +90,7 @@ class BoundEmpty : public BoundKernel {
 
   absl::Status Run(const KernelCall& call) override {
     for (const TensorView& y : call.outputs) {
-      std::fill_n(y.As<float>(), y.elements(), 0.0f);
+      std::memset(y.data, 0, static_cast<size_t>(y.elements() * SizeOf(y.dtype)));
     }
     if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
     // Each of the logits is 0, as are the target's.

@@ -82,6 +82,8 @@ ProductShape ShapeOf(const KernelRequest& request) {
   const Shape& y = request.outputs[0].shape;
   const size_t rank = y.size();
   ProductShape shape;
+  shape.operands = request.inputs[MatMulInput::kA].dtype;
+  shape.result = request.outputs[0].dtype;
   shape.transpose_a = request.attributes.GetBool("transpose_a");
   shape.transpose_b = request.attributes.GetBool("transpose_b");
   shape.rows = y[rank - 2];
@@ -172,12 +174,12 @@ class BoundProduct : public BoundKernel {
 
   absl::Status Run(const KernelCall& call) override {
     const TensorView& y = call.outputs[0];
-    const float* operands[kMaxOperands];
+    const void* operands[kMaxOperands];
     const absl::Span<const TensorView> extra = call.inputs.subspan(MatMulInput::kCount);
-    for (size_t i = 0; i < added_; ++i) operands[i] = extra[i].As<float>();
-    RETURN_IF_ERROR(product_.Run(call.inputs[MatMulInput::kA].As<float>(),
-                                 call.inputs[MatMulInput::kB].As<float>(), y.As<float>(),
-                                 call.workspace, {operands, added_}));
+    for (size_t i = 0; i < added_; ++i) operands[i] = extra[i].data;
+    RETURN_IF_ERROR(product_.Run(call.inputs[MatMulInput::kA].data,
+                                 call.inputs[MatMulInput::kB].data, y.data, call.workspace,
+                                 {operands, added_}));
     size_t next = added_;
     for (const Stored& stored : stored_) {
       const size_t inputs = stored.request.inputs.size();
@@ -206,7 +208,7 @@ class BoundZero : public BoundKernel {
  public:
   absl::Status Run(const KernelCall& call) override {
     const TensorView& y = call.outputs[0];
-    std::fill_n(y.As<float>(), y.elements(), 0.0f);
+    std::memset(y.data, 0, static_cast<size_t>(y.elements() * SizeOf(y.dtype)));
     return absl::OkStatus();
   }
 };
@@ -217,15 +219,18 @@ bool IsEmpty(const ProductShape& shape) {
 
 class OnednnMatMulKernel : public Kernel {
  public:
-  OnednnMatMulKernel(absl::string_view name, ProductMethod method) : name_(name), method_(method) {}
+  // All tensors have the same dtype: f32, or one that OnednnProduct takes by this method.
+  OnednnMatMulKernel(absl::string_view name, ProductMethod method, DType dtype)
+      : name_(name), method_(method), dtype_(dtype) {}
 
   absl::string_view op() const override { return "matmul"; }
   absl::string_view name() const override { return name_; }
 
   bool Accepts(const KernelRequest& request) const override {
     for (const TensorType& type : request.inputs) {
-      if (type.dtype != DType::kF32) return false;
+      if (type.dtype != dtype_) return false;
     }
+    if (request.outputs[0].dtype != dtype_) return false;
     Epilogues epilogues;
     if (!ToEpilogues(request, &epilogues)) return false;
     if (request.inputs.size() > MatMulInput::kCount + BoundProduct::kMaxOperands) return false;
@@ -263,6 +268,7 @@ class OnednnMatMulKernel : public Kernel {
 
   absl::string_view name_;
   ProductMethod method_;
+  DType dtype_;
 };
 
 // --- Our own ---
@@ -335,14 +341,18 @@ absl::Status SmallMatMul(const KernelCall& call) {
 }  // namespace
 
 void AddMatMulKernels(KernelList& list) {
-  list.Add(std::make_unique<OnednnMatMulKernel>("onednn", ProductMethod::kPrimitive));
-  list.Add(std::make_unique<OnednnMatMulKernel>("onednn_gemm", ProductMethod::kGemm));
+  if (MultipliesBFloat16()) {
+    list.Add(std::make_unique<OnednnMatMulKernel>("onednn_bf16", ProductMethod::kPrimitive,
+                                                  DType::kBF16));
+  }
+  list.Add(std::make_unique<OnednnMatMulKernel>("onednn", ProductMethod::kPrimitive, DType::kF32));
+  list.Add(std::make_unique<OnednnMatMulKernel>("onednn_gemm", ProductMethod::kGemm, DType::kF32));
   const FunctionKernel::Traits small = {.accepts = IsSmallMatMul,
                                         .workspace_bytes = SmallMatMulWorkspace};
   list.Add("matmul", "highway", SmallMatMul, small);
   for (const auto& [name, method] : {std::pair{"onednn_via_f32", ProductMethod::kPrimitive},
                                      std::pair{"onednn_gemm_via_f32", ProductMethod::kGemm}}) {
-    list.Add(ViaF32(name, std::make_unique<OnednnMatMulKernel>(name, method)));
+    list.Add(ViaF32(name, std::make_unique<OnednnMatMulKernel>(name, method, DType::kF32)));
   }
   list.Add(ViaF32("highway_via_f32",
                   std::make_unique<FunctionKernel>("matmul", "highway", SmallMatMul, small)));

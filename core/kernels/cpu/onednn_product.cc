@@ -19,25 +19,29 @@ const dnnl::engine& Engine() {
   return *engine;
 }
 
+memory::data_type OneDnnType(DType dtype) {
+  return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
+
 // A matrix of each of a batch, one after another.
-memory::desc Matrices(int64_t batch, int64_t rows, int64_t columns, bool transposed) {
+memory::desc Matrices(DType dtype, int64_t batch, int64_t rows, int64_t columns, bool transposed) {
   const int64_t row = transposed ? 1 : columns, column = transposed ? rows : 1;
   if (batch == 1) {
-    return memory::desc({rows, columns}, memory::data_type::f32, memory::dims{row, column});
+    return memory::desc({rows, columns}, OneDnnType(dtype), memory::dims{row, column});
   }
-  return memory::desc({batch, rows, columns}, memory::data_type::f32,
+  return memory::desc({batch, rows, columns}, OneDnnType(dtype),
                       memory::dims{rows * columns, row, column});
 }
 
-memory::desc Row(int64_t batch, int64_t columns) {
-  return batch == 1 ? memory::desc({1, columns}, memory::data_type::f32, memory::dims{columns, 1})
-                    : memory::desc({1, 1, columns}, memory::data_type::f32,
-                                   memory::dims{columns, columns, 1});
+memory::desc Row(DType dtype, int64_t batch, int64_t columns) {
+  return batch == 1
+             ? memory::desc({1, columns}, OneDnnType(dtype), memory::dims{columns, 1})
+             : memory::desc({1, 1, columns}, OneDnnType(dtype), memory::dims{columns, columns, 1});
 }
 
 std::string Describe(const ProductShape& s) {
-  return absl::StrCat(s.batch, " x [", s.rows, ", ", s.depth, "] x [", s.depth, ", ", s.columns,
-                      "]");
+  return absl::StrCat(s.batch, " x ", DTypeName(s.operands), " [", s.rows, ", ", s.depth, "] x [",
+                      s.depth, ", ", s.columns, "]");
 }
 
 absl::Status Failed(const ProductShape& shape, absl::string_view why) {
@@ -45,6 +49,12 @@ absl::Status Failed(const ProductShape& shape, absl::string_view why) {
 }
 
 }  // namespace
+
+bool MultipliesBFloat16() {
+  // The values are sets of bits: a processor with more has all of these.
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
+}
 
 struct OnednnProduct::Prepared {
   struct Argument {
@@ -68,9 +78,13 @@ struct OnednnProduct::Prepared {
 
   Prepared(const ProductShape& shape, absl::Span<const ProductEpilogue> epilogues, int threads)
       : method(ProductMethod::kPrimitive), shape(shape), threads(threads), stream(Engine()) {
-    const memory::desc a = Matrices(shape.batch, shape.rows, shape.depth, shape.transpose_a);
-    const memory::desc b = Matrices(shape.batch, shape.depth, shape.columns, shape.transpose_b);
-    const memory::desc y = Matrices(shape.batch, shape.rows, shape.columns, false);
+    const int64_t batch = shape.batch;
+    const memory::desc a =
+        Matrices(shape.operands, batch, shape.rows, shape.depth, shape.transpose_a);
+    const memory::desc b =
+        Matrices(shape.operands, batch, shape.depth, shape.columns, shape.transpose_b);
+    const memory::desc y = Matrices(shape.result, batch, shape.rows, shape.columns, false);
+    const memory::desc row = Row(shape.result, batch, shape.columns);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     dnnl::post_ops post;
@@ -81,10 +95,10 @@ struct OnednnProduct::Prepared {
         case ProductEpilogue::kAddRow:
           // The first of all is oneDNN's own bias.
           if (post.len() == 0 && bias.is_zero()) {
-            bias = Row(shape.batch, shape.columns);
+            bias = row;
             operands.push_back({DNNL_ARG_BIAS, Unbound(bias)});
           } else {
-            AddOperand(Row(shape.batch, shape.columns), post);
+            AddOperand(row, post);
           }
           break;
         case ProductEpilogue::kAddFull:
@@ -120,8 +134,11 @@ struct OnednnProduct::Prepared {
   }
 
   // The C interface, which throws nothing.
-  bool RunGemm(const float* a, const float* b, float* y) const {
+  bool RunGemm(const void* a_data, const void* b_data, void* y_data) const {
     const ProductShape& s = shape;
+    const auto *const a = static_cast<const float*>(a_data), *const b =
+                                                                 static_cast<const float*>(b_data);
+    auto* const y = static_cast<float*>(y_data);
     for (int64_t i = 0; i < s.batch; ++i) {
       if (dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.rows, s.columns,
                      s.depth, 1.0f, a + i * s.rows * s.depth, s.transpose_a ? s.rows : s.depth,
@@ -139,8 +156,8 @@ struct OnednnProduct::Prepared {
                                           stream.get()) == dnnl_success;
   }
 
-  bool RunPrimitive(const float* a, const float* b, float* y, void* scratch,
-                    absl::Span<const float* const> extra) {
+  bool RunPrimitive(const void* a, const void* b, void* y, void* scratch,
+                    absl::Span<const void* const> extra) {
     bool placed = Place(0, a) && Place(1, b) && Place(2, y) && Place(3, scratch);
     for (size_t i = 0; i < extra.size(); ++i) placed = placed && Place(4 + i, extra[i]);
     return placed &&
@@ -160,6 +177,9 @@ absl::StatusOr<OnednnProduct> OnednnProduct::Make(ProductMethod method, const Pr
                                                   int threads) {
   if (method == ProductMethod::kGemm) {
     if (!epilogues.empty()) return Failed(shape, "sgemm takes no epilogues");
+    if (shape.operands != DType::kF32 || shape.result != DType::kF32) {
+      return Failed(shape, "sgemm takes f32");
+    }
     return OnednnProduct(std::make_unique<Prepared>(shape, threads));
   }
   // How oneDNN cuts its work follows from the number of threads that it finds.
@@ -173,8 +193,8 @@ absl::StatusOr<OnednnProduct> OnednnProduct::Make(ProductMethod method, const Pr
 
 int64_t OnednnProduct::scratch_bytes() const { return prepared_->scratch_bytes; }
 
-absl::Status OnednnProduct::Run(const float* a, const float* b, float* y, void* scratch,
-                                absl::Span<const float* const> operands) {
+absl::Status OnednnProduct::Run(const void* a, const void* b, void* y, void* scratch,
+                                absl::Span<const void* const> operands) {
   Prepared& p = *prepared_;
   TESSERA_CHECK(operands.size() == p.operands.size())
       << operands.size() << " operands for " << p.operands.size();

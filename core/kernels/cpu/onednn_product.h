@@ -9,11 +9,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "core/tensor/dtype.h"
 
 namespace tessera::cpu {
 
-// y = a b for each of a batch: a is [rows, depth], b [depth, columns], y [rows, columns], all fp32
-// and nothing empty.
+// Whether the processor has instructions for products of bf16 with sums in f32, as x86 has with
+// AVX-512 BF16 or AMX. ONEDNN_MAX_CPU_ISA can hide them.
+bool MultipliesBFloat16();
+
+// y = a b for each of a batch: a is [rows, depth], b [depth, columns], y [rows, columns], and
+// nothing empty. Sums are f32.
 struct ProductShape {
   int64_t batch = 1;
   int64_t rows = 0, columns = 0, depth = 0;
@@ -21,9 +26,11 @@ struct ProductShape {
   bool transpose_a = false, transpose_b = false;
   // y += a b.
   bool accumulate = false;
+  // Of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive where MultipliesBFloat16().
+  DType operands = DType::kF32, result = DType::kF32;
 };
 
-// An addition to y before it is stored.
+// An addition to y, of y's dtype, before it is rounded and stored.
 struct ProductEpilogue {
   // kAddRow adds a vector [columns] to each row, kAddFull a tensor of y's shape.
   enum Kind { kAddRow, kAddFull } kind;
@@ -33,8 +40,8 @@ struct ProductEpilogue {
 // tenth.
 enum class ProductMethod {
   kPrimitive,  // its matmul primitive
-  // Its sgemm, which takes no epilogues. It allocates memory of its own for the packed operands,
-  // some MB for as long as it runs.
+  // Its sgemm, for f32 alone and without epilogues. It allocates memory of its own for the packed
+  // operands, some MB for as long as it runs.
   kGemm,
 };
 
@@ -50,8 +57,8 @@ class OnednnProduct {
 
   int64_t scratch_bytes() const;
   // `operands` are those of the epilogues, in their order.
-  absl::Status Run(const float* a, const float* b, float* y, void* scratch,
-                   absl::Span<const float* const> operands = {});
+  absl::Status Run(const void* a, const void* b, void* y, void* scratch,
+                   absl::Span<const void* const> operands = {});
 
  private:
   struct Prepared;

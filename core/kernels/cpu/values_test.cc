@@ -98,6 +98,19 @@ TEST_P(ValuesTest, MatMulOfEveryForm) {
       }
     }
   }
+  for (const TestTensor* in : {&a, &at}) {
+    for (const TestTensor* by : {&b, &bt}) {
+      const TestTensor a_bf16 = ToBF16(*in), b_bf16 = ToBF16(*by);
+      const Use use = {"matmul",
+                       {{"transpose_a", in == &at}, {"transpose_b", by == &bt}},
+                       {&a_bf16, &b_bf16},
+                       {{DType::kBF16, {2, 2}}}};
+      for (const Kernel* kernel : CandidateKernels(Cpu(), RequestOf(use, 2))) {
+        EXPECT_EQ(FromBF16(RunKernel(*kernel, use, 2, '\xff').outputs[0]), expected)
+            << std::string(kernel->name());
+      }
+    }
+  }
   const TestTensor none = FloatTensor({2, 0}, {}), of_none = FloatTensor({0, 2}, {});
   EXPECT_EQ(RunFloats({"matmul",
                        {{"transpose_a", false}, {"transpose_b", false}},
@@ -121,6 +134,21 @@ TEST_P(ValuesTest, MatMulWithEpilogues) {
                        {F32({2, 3})},
                        {{"add", {}, 1}, {"add", {}, 1}}}),
             (std::vector<float>{2, 3, -1, 0, 4, -7}));
+  const TestTensor a_bf16 = ToBF16(a), b_bf16 = ToBF16(b), bias_bf16 = ToBF16(bias),
+                   full_bf16 = ToBF16(full);
+  const Use use = {"matmul",
+                   plain,
+                   {&a_bf16, &b_bf16, &bias_bf16, &full_bf16},
+                   {{DType::kBF16, {2, 3}}},
+                   {{"add", {}, 1}, {"add", {}, 1}, {"relu", {}, 0}}};
+  int kernels = 0;
+  for (const Kernel* kernel : CandidateKernels(Cpu(), RequestOf(use, 2))) {
+    EXPECT_EQ(FromBF16(RunKernel(*kernel, use, 2, '\xff').outputs[0]),
+              (std::vector<float>{2, 3, 0, 0, 4, 0}))
+        << std::string(kernel->name());
+    ++kernels;
+  }
+  EXPECT_GT(kernels, 0);
 }
 
 TEST_P(ValuesTest, AttentionOfTwoTokens) {
