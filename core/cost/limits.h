@@ -6,6 +6,7 @@
 
 #include "core/cost/machine.h"
 #include "core/program/program.h"
+#include "core/tensor/dtype.h"
 
 namespace tessera {
 
@@ -15,6 +16,10 @@ struct ProgramWork {
   double bytes = 0;           // every instruction's inputs read and outputs written once
 };
 ProgramWork WorkOf(const Program& program);
+
+// The dtype that the Program multiplies most in: bf16 or f16, or f32 for any other. A rate measured
+// in it is one that the machine's faster instructions reach, too.
+DType MatmulDType(const Program& program);
 
 // Seconds that an instruction takes if it runs at its own limit: its FLOPs at the machine's rate,
 // or its bytes at the machine's bandwidth, whichever is longer.

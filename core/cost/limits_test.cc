@@ -34,5 +34,23 @@ TEST(LimitsTest, EachInstructionHasItsOwnLimit) {
   EXPECT_DOUBLE_EQ(LimitSeconds(program, rates), 7);
 }
 
+TEST(LimitsTest, TheDTypeOfMostMultiplications) {
+  Program program;
+  EXPECT_EQ(MatmulDType(program), DType::kF32);
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    PlannedKernel kernel;
+    kernel.request.op = "matmul";
+    kernel.request.inputs = {{dtype, {2, 2}}, {dtype, {2, 2}}};
+    program.kernels.push_back(kernel);
+    Instruction instruction = WithCost({.flops = 100}, false);
+    instruction.kernel = static_cast<int32_t>(program.kernels.size()) - 1;
+    program.instructions.push_back(instruction);
+  }
+  program.instructions[0].cost.flops = 101;
+  EXPECT_EQ(MatmulDType(program), DType::kF32);
+  program.instructions[0].cost.flops = 99;
+  EXPECT_EQ(MatmulDType(program), DType::kBF16);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -118,7 +118,7 @@ absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int siz
 }  // namespace
 
 absl::StatusOr<double> MeasureMatmul(Backend& backend, const MeasureOptions& options) {
-  const DType dtype = backend.Realize(DType::kF32);
+  const DType dtype = backend.Realize(options.dtype);
   const int threads = backend.processor().threads;
   const auto matmul = [&](int size) {
     const int64_t n = int64_t{256} << size;

@@ -6,11 +6,12 @@
 
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
+#include "core/tensor/dtype.h"
 
 namespace tessera {
 
 struct MachineRates {
-  // A large matmul, in the dtype in which the backend keeps f32.
+  // A large matmul, in the dtype in which the backend keeps MeasureOptions::dtype.
   double flops_per_second = 0;
   // a + b -> a: both are read and one is written. (A CPU needs more for a write to memory that was
   // not read before: it reads what it overwrites.)
@@ -18,6 +19,7 @@ struct MachineRates {
 };
 
 struct MeasureOptions {
+  DType dtype = DType::kF32;  // of the matmul
   double matmul_seconds = 0.25;
   double memory_seconds = 0.25;
   // The most memory that is allocated at a time, apart from kernels' workspaces. The rate of memory

@@ -24,34 +24,42 @@ std::string BytesPerSecond(double rate) {
 
 }  // namespace
 
-absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, int64_t run_bytes) {
+std::string RatesName(const Backend& backend, DType dtype) {
+  const std::string machine = MachineName(backend);
+  return dtype == DType::kF32 ? machine : absl::StrCat(machine, ", ", DTypeName(dtype));
+}
+
+absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_t run_bytes) {
   MeasureOptions options;
+  options.dtype = dtype;
   options.memory_bytes = std::min(options.memory_bytes, std::max(run_bytes, kBeyondCaches));
   // A process that takes all that is available is killed.
   const int64_t available = AvailableMemory();
   if (available > 0) options.memory_bytes = std::min(options.memory_bytes, available / 2);
   MeasuredRates rates;
+  rates.dtype = dtype;
   ASSIGN_OR_RETURN(rates.now, MeasureMachine(backend, options));
   MachineRates kept = rates.now;
   if (options.memory_bytes < kBeyondCaches) kept.bytes_per_second = 0;  // it may be a cache's
-  rates.best = KeepBestRates(BestRatesPath(), MachineName(backend), kept);
+  rates.best = KeepBestRates(BestRatesPath(), RatesName(backend, dtype), kept);
   rates.best.bytes_per_second = std::max(rates.best.bytes_per_second, rates.now.bytes_per_second);
   return rates;
 }
 
-absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, const MachineRates& best) {
+absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, DType dtype,
+                                                const MachineRates& best) {
   MachineRates rates = best;
-  ASSIGN_OR_RETURN(const double flops_per_second, MeasureMatmul(backend));
+  ASSIGN_OR_RETURN(const double flops_per_second, MeasureMatmul(backend, {.dtype = dtype}));
   if (flops_per_second <= best.flops_per_second) return rates;
   rates.flops_per_second = flops_per_second;
-  KeepBestRates(BestRatesPath(), MachineName(backend), {flops_per_second, 0});
+  KeepBestRates(BestRatesPath(), RatesName(backend, dtype), {flops_per_second, 0});
   return rates;
 }
 
 std::string RatesLine(const Backend& backend, const MeasuredRates& rates) {
   const MachineRates &best = rates.best, &now = rates.now;
   return absl::StrCat(
-      MachineName(backend), "; at best a matmul reaches ",
+      RatesName(backend, rates.dtype), "; at best a matmul reaches ",
       Rate(FormatCount(best.flops_per_second, "FLOP/s"),
            FormatCount(now.flops_per_second, "FLOP/s"),
            now.flops_per_second / best.flops_per_second),

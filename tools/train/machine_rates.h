@@ -7,20 +7,28 @@
 
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
+#include "core/tensor/dtype.h"
 
 namespace tessera {
 
 struct MeasuredRates {
+  DType dtype = DType::kF32;  // of the matmul
   MachineRates now;
   MachineRates best;  // of all runs on this machine (core/cost/best_rates.h)
 };
 
-// Measures the rates before a run that needs `run_bytes` of memory. Allocates as much as the run,
+// Returns the name of these rates in core/cost/best_rates.h: the machine's, and a dtype other than
+// f32.
+std::string RatesName(const Backend& backend, DType dtype);
+
+// Measures the rates before a run that multiplies in `dtype` and needs `run_bytes` of memory.
+// Allocates as much as the run,
 // at least 128 MiB and at most 512 MiB, but no more than half of the available memory.
-absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, int64_t run_bytes);
+absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_t run_bytes);
 
 // Measures the matmul again and returns `best` with it.
-absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, const MachineRates& best);
+absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, DType dtype,
+                                                const MachineRates& best);
 
 // "cpu: AMD EPYC, AVX3, 2 threads; at best a matmul reaches 222 GFLOP/s (now 150 GFLOP/s), memory
 // 35.0 GiB/s": the rate now is named if it is much lower.

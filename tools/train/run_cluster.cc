@@ -18,15 +18,35 @@ namespace {
 // Little enough not to delay a run; more than most caches hold.
 constexpr int64_t kMeasuredBytes = int64_t{128} << 20;
 
-absl::StatusOr<Cluster> ClusterHere(const CommandLine& line, Backend& backend, bool tcp) {
+// The best rate of a matmul in this dtype.
+absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
+  const std::string name = RatesName(backend, dtype);
+  const double known = KeepBestRates(BestRatesPath(), name, {}).flops_per_second;
+  if (known > 0) return known;
+  ASSIGN_OR_RETURN(const double measured, MeasureMatmul(backend, {.dtype = dtype}));
+  return KeepBestRates(BestRatesPath(), name, {measured, 0}).flops_per_second;
+}
+
+absl::StatusOr<Cluster> ClusterHere(const CommandLine& line, Backend& backend, DType dtype,
+                                    bool tcp) {
   if (!line.cluster.empty()) return ReadCluster(UserPath(line.cluster));
   const std::string machine = MachineName(backend);
   MachineRates rates = KeepBestRates(BestRatesPath(), machine, {});
   if (!(rates.flops_per_second > 0) || !(rates.bytes_per_second > 0)) {
-    ASSIGN_OR_RETURN(const MeasuredRates measured, MeasureRates(backend, kMeasuredBytes));
+    ASSIGN_OR_RETURN(const MeasuredRates measured,
+                     MeasureRates(backend, DType::kF32, kMeasuredBytes));
     rates = measured.best;
   }
-  return ClusterOfMachine(machine, rates, tcp ? CollectiveBackend::kTcp : CollectiveBackend::kShm);
+  Cluster cluster =
+      ClusterOfMachine(machine, rates, tcp ? CollectiveBackend::kTcp : CollectiveBackend::kShm);
+  if (!IsHalf(dtype)) return cluster;
+  ASSIGN_OR_RETURN(const double rate, MatmulRate(backend, dtype));
+  if (dtype == DType::kBF16) {
+    cluster.set_bf16_flops_per_second(rate);
+  } else {
+    cluster.set_f16_flops_per_second(rate);
+  }
+  return cluster;
 }
 
 }  // namespace
@@ -59,10 +79,10 @@ absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cl
   return SiteOfJob(backend, line.job.hosts);
 }
 
-absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, bool tcp,
-                                     Ranks& ranks) {
+absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
+                                     bool tcp, Ranks& ranks) {
   ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const Cluster cluster, ClusterHere(line, backend, tcp));
+    ASSIGN_OR_RETURN(const Cluster cluster, ClusterHere(line, backend, dtype, tcp));
     return cluster.SerializeAsString();
   }));
   Cluster cluster;

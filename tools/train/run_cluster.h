@@ -10,6 +10,7 @@
 #include "core/kernels/interface/backend.h"
 #include "core/layout/collective_traffic.h"
 #include "core/proto/cluster.pb.h"
+#include "core/tensor/dtype.h"
 #include "core/train/ranks.h"
 #include "tools/train/flags.h"
 
@@ -25,11 +26,11 @@ absl::StatusOr<GroupSite> SiteOfJob(absl::string_view backend, absl::Span<const 
 absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cluster, int ranks);
 
 // Returns the cluster in the file of --cluster. Without the flag, a cluster of ranks like this one,
-// with the best rates that this machine has shown, which are measured if it has shown none; `tcp`
-// says that ranks of one host communicate over TCP. Collective: rank 0 reads or measures, and the
-// others get its cluster. Errors are agreed ones.
-absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, bool tcp,
-                                     Ranks& ranks);
+// with the best rates that this machine has shown, which are measured if it has shown none, in f32
+// and in `dtype`; `tcp` says that ranks of one host communicate over TCP. Collective: rank 0 reads
+// or measures, and the others get its cluster. Errors are agreed ones.
+absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
+                                     bool tcp, Ranks& ranks);
 
 }  // namespace tessera
 

@@ -262,7 +262,9 @@ absl::Status FindCluster(const CommandLine& line, Setup* setup) {
   if (!is_priced) return absl::OkStatus();
   const bool runs = ranks.site.size() > 0;
   const bool tcp = runs ? ranks.site.backend == CollectiveBackend::kTcp : line.job.backend == "tcp";
-  ASSIGN_OR_RETURN(setup->cluster, ClusterOfRun(line, *setup->backend, tcp, *ranks.ranks));
+  const std::string& named = setup->config.dtype();
+  ASSIGN_OR_RETURN(const DType dtype, ParseDType(named.empty() ? "f32" : named));
+  ASSIGN_OR_RETURN(setup->cluster, ClusterOfRun(line, *setup->backend, dtype, tcp, *ranks.ranks));
   setup->site = ranks.site;
   if (runs) return absl::OkStatus();
   ASSIGN_OR_RETURN(setup->site, PlannedSite(line, setup->cluster, ranks.size));

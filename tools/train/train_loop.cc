@@ -215,7 +215,9 @@ bool TrainLoop::IsFasterThanItsLimit(const StepResult& result) const {
 absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progress) {
   const double before = rates_.flops_per_second;
   earlier_peak_ = std::max(earlier_peak_, ResetPeakMemory());
-  ASSIGN_OR_RETURN(rates_, MeasureMatmulAgain(*setup_.backend, rates_));
+  ASSIGN_OR_RETURN(
+      rates_, MeasureMatmulAgain(*setup_.backend, MatmulDType(engine_->executor(kTrain).program()),
+                                 rates_));
   ResetPeakMemory();
   measure_at_ = Now() + measure_every_;
   measure_every_ *= 2;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectives/host_identity.h"
+#include "core/cost/limits.h"
 #include "core/posix/available_memory.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
@@ -154,11 +155,12 @@ absl::StatusOr<int> OnEngine(
 // Measures the machine on rank 0, which reports the speed.
 absl::StatusOr<MachineRates> MeasureAndReport(const Setup& setup) {
   Ranks& ranks = *setup.ranks.ranks;
+  const DType dtype = MatmulDType(*setup.compiled.FindProgram(kTrain));
   MeasuredRates rates;
   RETURN_IF_ERROR(ranks
                       .FromFirst([&]() -> absl::StatusOr<std::string> {
-                        ASSIGN_OR_RETURN(
-                            rates, MeasureRates(*setup.backend, setup.compiled.arena_bytes()));
+                        ASSIGN_OR_RETURN(rates, MeasureRates(*setup.backend, dtype,
+                                                             setup.compiled.arena_bytes()));
                         return "";
                       })
                       .status());

@@ -12,6 +12,7 @@
 #include "core/kernels/cpu/targets.h"
 // After the above.
 #include "core/kernels/cpu/kernel_list.h"
+#include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/host/host_backend.h"
 #include "hwy/highway.h"
 
@@ -42,7 +43,8 @@ const char* VectorTarget() {
 class CpuBackend : public HostBackend {
  public:
   explicit CpuBackend(int threads)
-      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget()),
+      : processor_{absl::StrCat(ModelName(), ", ", VectorTarget(),
+                                cpu::MultipliesBFloat16() ? "+BF16" : ""),
                    threads > 0 ? threads : omp_get_max_threads()} {}
 
   absl::string_view name() const override { return "cpu"; }
