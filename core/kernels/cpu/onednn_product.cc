@@ -136,8 +136,8 @@ struct OnednnProduct::Prepared {
   // The C interface, which throws nothing.
   bool RunGemm(const void* a_data, const void* b_data, void* y_data) const {
     const ProductShape& s = shape;
-    const auto *const a = static_cast<const float*>(a_data), *const b =
-                                                                 static_cast<const float*>(b_data);
+    const auto* const a = static_cast<const float*>(a_data);
+    const auto* const b = static_cast<const float*>(b_data);
     auto* const y = static_cast<float*>(y_data);
     for (int64_t i = 0; i < s.batch; ++i) {
       if (dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.rows, s.columns,

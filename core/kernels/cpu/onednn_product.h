@@ -14,7 +14,8 @@
 namespace tessera::cpu {
 
 // Whether the processor has instructions for products of bf16 with sums in f32, as x86 has with
-// AVX-512 BF16 or AMX. ONEDNN_MAX_CPU_ISA can hide them.
+// AVX-512 BF16 or AMX. They take numbers below the smallest normal one as 0. ONEDNN_MAX_CPU_ISA can
+// hide them.
 bool MultipliesBFloat16();
 
 // y = a b for each of a batch: a is [rows, depth], b [depth, columns], y [rows, columns], and
