@@ -55,7 +55,9 @@ TEST(SignalsTest, OnlyTheSignalThreadTakesSignalsDuringAStep) {
       EXPECT_TRUE(Blocks(mask, signal)) << "signal " << signal << " in " << status;
     }
     // ThreadSanitizer's own thread blocks everything.
-    if (!thread_sanitizer) EXPECT_FALSE(Blocks(mask, SIGSEGV)) << status;
+    if (!thread_sanitizer) {
+      EXPECT_FALSE(Blocks(mask, SIGSEGV)) << status;
+    }
   }
   EXPECT_EQ(taking, 1);
   // ThreadSanitizer's tests have one thread for OpenMP.
