@@ -17,8 +17,7 @@ struct ProgramWork {
 };
 ProgramWork WorkOf(const Program& program);
 
-// The dtype that the Program multiplies most in: bf16 or f16, or f32 for any other. A rate measured
-// in it is one that the machine's faster instructions reach, too.
+// Returns the dtype in which the Program's matmuls have most of their FLOPs: bf16 or f16, else f32.
 DType MatmulDType(const Program& program);
 
 // Seconds that an instruction takes if it runs at its own limit: its FLOPs at the machine's rate,

@@ -27,7 +27,8 @@ struct ProductShape {
   bool transpose_a = false, transpose_b = false;
   // y += a b.
   bool accumulate = false;
-  // Of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive where MultipliesBFloat16().
+  // The dtypes of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive where
+  // MultipliesBFloat16().
   DType operands = DType::kF32, result = DType::kF32;
 };
 
