@@ -4,8 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
+#include <tuple>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/posix/control_groups.h"
@@ -14,9 +19,27 @@ namespace tessera {
 namespace {
 
 int CoresOfAffinity() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+  const std::vector<int> cores = AllowedCores();
+  if (!cores.empty()) return static_cast<int>(cores.size());
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+// Where a core is: the package, the memory node, the physical core and its own number. A number
+// that the system does not tell is 0.
+using Place = std::tuple<int, int, int, int>;
+
+Place PlaceOf(int core, const std::string& root) {
+  const std::string folder = absl::StrCat(root, "/sys/devices/system/cpu/cpu", core);
+  int package = 0, node = 0, physical = 0;
+  std::ifstream(folder + "/topology/physical_package_id") >> package;
+  std::ifstream(folder + "/topology/core_id") >> physical;
+  // The node is in the name of a link.
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, "node") && absl::SimpleAtoi(name.substr(4), &node)) break;
+  }
+  return {package, node, physical, core};
 }
 
 // The core time per period that a group may use, both in microseconds.
@@ -48,6 +71,23 @@ int AvailableCores(const std::string& root) {
     cores = static_cast<int>(std::min<double>(cores, quota.quota / quota.period));
   }
   return std::max(1, cores);
+}
+
+std::vector<int> AllowedCores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void SortByTopology(std::vector<int>* cores, const std::string& root) {
+  std::vector<Place> places;
+  for (const int core : *cores) places.push_back(PlaceOf(core, root));
+  std::sort(places.begin(), places.end());
+  for (size_t i = 0; i < places.size(); ++i) (*cores)[i] = std::get<3>(places[i]);
 }
 
 }  // namespace tessera

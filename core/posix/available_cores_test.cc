@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace tessera {
 namespace {
@@ -60,6 +61,43 @@ TEST(AvailableCoresTest, TheQuotaOfVersion1Counts) {
                                  {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n"},
                                  {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"}})),
             1);
+}
+
+TEST(AvailableCoresTest, AllowedCoresAreThoseOfTheAffinity) {
+  cpu_set_t set;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
+  const std::vector<int> cores = AllowedCores();
+  EXPECT_EQ(cores.size(), CPU_COUNT(&set));
+  for (const int core : cores) EXPECT_TRUE(CPU_ISSET(core, &set)) << core;
+}
+
+// Two packages, the second of two memory nodes, and two hardware threads of each physical core.
+TEST(AvailableCoresTest, NeighboursStandBesideEachOther) {
+  constexpr char kCpu[] = "/sys/devices/system/cpu/cpu";
+  std::map<std::string, std::string> files;
+  const auto add = [&](int core, int package, int node, int physical) {
+    const std::string folder = kCpu + std::to_string(core);
+    files[folder + "/topology/physical_package_id"] = std::to_string(package);
+    files[folder + "/topology/core_id"] = std::to_string(physical);
+    files[folder + "/node" + std::to_string(node) + "/cpulist"] = "";
+  };
+  add(0, 0, 0, 0);
+  add(1, 1, 2, 0);
+  add(2, 1, 1, 1);
+  add(3, 0, 0, 1);
+  add(4, 0, 0, 0);
+  add(5, 1, 2, 0);
+  add(6, 1, 1, 1);
+  add(7, 0, 0, 1);
+  std::vector<int> cores = {0, 1, 2, 3, 4, 5, 6, 7};
+  SortByTopology(&cores, Root(files));
+  EXPECT_EQ(cores, (std::vector<int>{0, 4, 3, 7, 2, 6, 1, 5}));
+}
+
+TEST(AvailableCoresTest, WithoutATopologyCoresAreInAscendingOrder) {
+  std::vector<int> cores = {5, 3, 12};
+  SortByTopology(&cores, Root({}));
+  EXPECT_EQ(cores, (std::vector<int>{3, 5, 12}));
 }
 
 }  // namespace

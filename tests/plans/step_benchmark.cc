@@ -20,7 +20,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/posix/available_cores.h"
 #include "core/proto/plan.pb.h"
 #include "core/status/status_macros.h"
 #include "core/train/compile_ranks.h"
@@ -145,11 +144,8 @@ constexpr char kTableHead[] =
     "                                       ------------- ms of a step -----------\n"
     "Plan                         per rank     whole  computation  communication   ratio  hidden\n";
 
-// The threads of a rank: those of OMP_NUM_THREADS, or its share of its host's cores.
-int Threads(const Job& job) {
-  if (std::getenv("OMP_NUM_THREADS") != nullptr) return 0;
-  return std::max(1, AvailableCores() / job.ranks_of_host());
-}
+// The threads of a rank: those of OMP_NUM_THREADS, or as many as there are cores for it.
+int Threads(const Job& job) { return std::getenv("OMP_NUM_THREADS") != nullptr ? 0 : job.cores(); }
 
 // Prints a row for each Plan and shape, on rank 0.
 absl::Status RunRank(Job& job) {

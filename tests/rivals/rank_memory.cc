@@ -75,7 +75,7 @@ class PeakSampler {
 // Trains, and returns the peak of this rank.
 absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, const std::string& argv0,
                                        Job& job) {
-  RunRanks ranks = {&job.ranks(), job.ranks().size(), job.ranks_of_host(), {}};
+  RunRanks ranks = {&job.ranks(), job.ranks().size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(ranks.site, SiteOfJob(job.backend(), job.hosts()));
   PeakSampler sampler;
   ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, GptDefinition(), argv0, ranks));

@@ -217,7 +217,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::str
   PrintNotes(job.notes());
   RETURN_IF_ERROR(CompareFlagsOfRanks(line, ranks));
   RETURN_IF_ERROR(WriteJson(line, "", ranks));  // shows now that the file can be written
-  RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), {}};
+  RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
   Comparison comparison;
   ASSIGN_OR_RETURN(Strategies strategies, PrepareAll(line, argv0, run_ranks, job, &comparison));

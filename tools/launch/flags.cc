@@ -107,6 +107,11 @@ Variables of each rank
   OMP_NUM_THREADS                its share of the cores that this process may use (affinity and
                                  control group), unless you have set it
 
+Cores
+  Each rank runs on an equal share of the cores, so that what communicates for a rank takes no time
+  of another one; on all, if they do not divide evenly or a control group grants fewer. To place ranks
+  otherwise, start the program by taskset or numactl: sh -c 'exec taskset -c $RANK PROGRAM'.
+
 Signals and output
   Ctrl-C, SIGTERM, SIGHUP and SIGQUIT are passed on to all ranks, which may take as long as they
   need to end; the third such signal kills them. A job that is ended so is not started again.

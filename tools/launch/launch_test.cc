@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "core/posix/available_cores.h"
 #include "tools/launch/launched.h"
 
 namespace tessera::comm {
@@ -94,6 +96,26 @@ TEST(LaunchTest, DividesTheCores) {
   EXPECT_EQ(Lines(RunShell(2, "echo $OMP_NUM_THREADS").output)[0].substr(4),
             absl::StrCat(std::max(1, cores / 2)));
   EXPECT_EQ(RunShell(1, "echo $OMP_NUM_THREADS", {{"OMP_NUM_THREADS", "3"}}).output, "[0] 3\n");
+}
+
+// A rank's thread for communication took time of another rank, which was then late in each step.
+TEST(LaunchTest, RanksRunOnSharesOfTheCores) {
+  const int cores = static_cast<int>(AllowedCores().size());
+  constexpr char kCount[] = "env -u OMP_NUM_THREADS nproc";
+  EXPECT_EQ(RunShell(1, kCount).output, absl::StrCat("[0] ", cores, "\n"));
+  for (const std::string& line : Lines(RunShell(cores + 1, kCount).output)) {
+    EXPECT_EQ(line.substr(line.find(' ') + 1), absl::StrCat(cores)) << "no even shares";
+  }
+  if (AvailableCores() < cores) GTEST_SKIP() << "skipped: a control group grants fewer cores";
+  const int ranks = cores % 2 == 0 ? 2 : cores;
+  const std::vector<std::string> lines =
+      Lines(RunShell(ranks, absl::StrCat("echo $(", kCount, ") of $(taskset -cp $$)")).output);
+  std::set<std::string> lists;
+  for (const std::string& line : lines) {
+    EXPECT_THAT(line, HasSubstr(absl::StrCat("] ", cores / ranks, " of ")));
+    lists.insert(line.substr(line.rfind(' ') + 1));
+  }
+  EXPECT_EQ(lists.size(), ranks);
 }
 
 TEST(LaunchTest, RelativePathsStartAtTheUsersFolder) {

@@ -12,6 +12,7 @@
 #include <ctime>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -51,6 +52,17 @@ std::string NewJobId() {
   return absl::StrCat(time, "-", RandomSecret().substr(0, 4));
 }
 
+// The cores that ranks share out, if they divide evenly. A quota below the number of cores is one
+// of core time, which other processes of the same cores have too: there, ranks run where there is
+// room.
+std::vector<int> CoresToShare(int ranks) {
+  std::vector<int> cores = AllowedCores();
+  const int count = static_cast<int>(cores.size());
+  if (ranks == 1 || count % ranks != 0 || AvailableCores() < count) return {};
+  SortByTopology(&cores);
+  return cores;
+}
+
 absl::StatusOr<RankCommand> MakeCommand(const LaunchCommandLine& line,
                                         const LaunchSignals& signals) {
   const char* const path = std::getenv("PATH");
@@ -60,6 +72,7 @@ absl::StatusOr<RankCommand> MakeCommand(const LaunchCommandLine& line,
   command.size = line.nproc;
   command.job_id = NewJobId();
   command.threads = std::max(1, AvailableCores() / line.nproc);
+  command.cores = CoresToShare(line.nproc);
   command.has_input = MayReadStandardInput();
   command.signal_mask = signals.original_mask();
   return command;

@@ -1,6 +1,7 @@
 #include "tools/launch/rank_process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,12 +43,21 @@ std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+cpu_set_t CoresOfRank(const RankCommand& command, int rank) {
+  const size_t share = command.cores.size() / command.size;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  for (size_t i = rank * share; i < (rank + 1) * share; ++i) CPU_SET(command.cores[i], &cores);
+  return cores;
+}
+
 // Everything that the two processes need after the fork, made before it.
 struct Prepared {
   const RankCommand* command;
   int rank;
   std::vector<char*> arguments;
   std::vector<char*> variables;
+  cpu_set_t cores;  // empty: those of this process
   int output;
   int error;
   int control;
@@ -65,6 +75,8 @@ struct Prepared {
   if (prepared.rank == 0) fcntl(prepared.command->listener.get(), F_SETFD, 0);  // stays open
   dup2(prepared.output, STDOUT_FILENO);
   dup2(prepared.error, STDERR_FILENO);
+  // Where the system forbids it, the rank runs on all cores, as its results do not depend on them.
+  if (CPU_COUNT(&prepared.cores) > 0) sched_setaffinity(0, sizeof(cpu_set_t), &prepared.cores);
   sigprocmask(SIG_SETMASK, &prepared.command->signal_mask, nullptr);
   execve(prepared.command->program.c_str(), prepared.arguments.data(), prepared.variables.data());
   const int error = errno;
@@ -150,6 +162,7 @@ absl::StatusOr<RankProcess> StartRank(const RankCommand& command, int rank) {
                              rank,
                              Pointers(arguments),
                              Pointers(variables),
+                             CoresOfRank(command, rank),
                              output.write.get(),
                              error.write.get(),
                              reapers_control.get()};

@@ -20,7 +20,9 @@ struct RankCommand {
   std::string program;                 // its path
   std::vector<std::string> arguments;  // without the program
   int size = 1;
-  int threads = 1;        // OMP_NUM_THREADS, unless the user has set it
+  int threads = 1;  // OMP_NUM_THREADS, unless the user has set it
+  // Each rank runs on an equal share of these, in this order; empty: on those of the launcher.
+  std::vector<int> cores;
   int restart_count = 0;  // runs of this job before this one
   std::string job_id;     // the same for all of them
   std::string secret;

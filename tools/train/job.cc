@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "collectives/host_identity.h"
 #include "collectives/net/proof.h"
 #include "collectives/rendezvous/environment.h"
@@ -18,6 +19,14 @@
 #include "core/text/counted.h"
 
 namespace tessera {
+namespace {
+
+// The number of ranks that have the same text as this one.
+int CountSame(const std::vector<std::string>& texts, int rank) {
+  return static_cast<int>(std::count(texts.begin(), texts.end(), texts[rank]));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Job>> Job::Join(const comm::WorldOptions& options) {
   auto job = std::make_unique<Job>();
@@ -67,8 +76,11 @@ bool Job::ClaimReport() {
 
 absl::Status Job::FindHosts(const std::vector<std::string>& hosts) {
   ASSIGN_OR_RETURN(hosts_, ranks_->Gather(comm::HostIdentity()));
-  ranks_of_host_ =
-      static_cast<int>(std::count(hosts_.begin(), hosts_.end(), hosts_[ranks_->rank()]));
+  ranks_of_host_ = CountSame(hosts_, ranks_->rank());
+  const std::string cores =
+      absl::StrCat(comm::HostIdentity(), " ", absl::StrJoin(AllowedCores(), ","));
+  ASSIGN_OR_RETURN(const std::vector<std::string> cores_of_ranks, ranks_->Gather(cores));
+  cores_ = std::max(1, AvailableCores() / CountSame(cores_of_ranks, ranks_->rank()));
   if (!hosts.empty()) hosts_ = hosts;
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/connected_world.h"
+#include "core/posix/available_cores.h"
 #include "core/posix/file_descriptor.h"
 #include "core/train/ranks.h"
 
@@ -35,6 +36,10 @@ class Job {
   const std::vector<std::string>& hosts() const { return hosts_; }
   // The number of this job's ranks on this rank's host.
   int ranks_of_host() const { return ranks_of_host_; }
+  // The number of cores for this rank: an equal share of those that it may use with other ranks of
+  // its host, or those that only it may use, where a launcher has given each rank its own. At
+  // least 1.
+  int cores() const { return cores_; }
   // For the user.
   const std::vector<std::string>& notes() const { return notes_; }
 
@@ -55,6 +60,7 @@ class Job {
   std::unique_ptr<Ranks> ranks_;                     // destroyed before the world
   std::vector<std::string> hosts_ = {""};
   int ranks_of_host_ = 1;
+  int cores_ = AvailableCores();
   std::vector<std::string> notes_;
   std::string report_name_;  // of a socket, random and the same on all ranks
   FileDescriptor report_;    // bound to that name: this rank reports

@@ -7,7 +7,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/posix/available_cores.h"
 #include "core/runtime/engine.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
@@ -210,15 +209,15 @@ absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) 
   return absl::OkStatus();
 }
 
-// The threads of a rank: those of the configuration, of OMP_NUM_THREADS, or this rank's share of
-// its host's cores; 0 lets the backend choose.
+// The threads of a rank: those of the configuration, of OMP_NUM_THREADS, or as many as there are
+// cores for it; 0 lets the backend choose.
 int ThreadsOf(const Setup& setup) {
   const int threads = setup.config.threads();
   const char* const variable = std::getenv("OMP_NUM_THREADS");
   if (threads > 0 || setup.ranks.of_host == 1 || (variable != nullptr && variable[0] != '\0')) {
     return threads;
   }
-  return std::max(1, AvailableCores() / setup.ranks.of_host);
+  return setup.ranks.cores;
 }
 
 // Adds notes of settings that work and cost time or memory for nothing.
@@ -231,14 +230,10 @@ void NoteWaste(Setup* setup) {
         " outputs are used; --set=model.vocabulary=", kByteTokens, " leaves out the others"));
   }
   const int threads = setup->backend->processor().threads;
-  const int cores = AvailableCores();
-  const int ranks = setup->ranks.of_host;
-  if (ranks > 1 && threads > 1 && threads * ranks > cores) {
-    setup->notes.push_back(absl::StrCat(
-        Counted(ranks, "rank"), " of ", Counted(threads, "thread"), " on ", Counted(cores, "core"),
-        ": they wait for each other; --threads=", std::max(1, cores / ranks), " is faster"));
-  } else if (threads > cores) {
+  const int cores = setup->ranks.cores;
+  if (threads > cores) {
     setup->notes.push_back(absl::StrCat(Counted(threads, "thread"), " on ", Counted(cores, "core"),
+                                        setup->ranks.of_host > 1 ? " for each rank" : "",
                                         ": they wait for each other; --threads=", cores,
                                         " is faster"));
   }

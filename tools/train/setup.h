@@ -32,6 +32,7 @@ struct RunRanks {
   Ranks* ranks = nullptr;  // those that run
   int size = 1;            // more than run with --plan_only
   int of_host = 1;         // those on the host of this rank
+  int cores = 1;           // of the host, for this rank
   GroupSite site = {};     // of those that run; empty with --plan_only
 };
 

@@ -299,7 +299,7 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
                         })
                         .status());
   }
-  RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), {}};
+  RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
   ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0, run_ranks));
   RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
