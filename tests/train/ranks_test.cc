@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/posix/available_cores.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/train/program.h"
@@ -144,6 +145,20 @@ TEST(RanksTest, EvaluationAndSamplesAreThoseOfOneProcess) {
                                       "--plan=" + PlanFile()})
                 .code,
             0);
+}
+
+// Where each rank had cores of its own, these were divided by the number of ranks once more.
+TEST(RanksTest, MoreThreadsThanCoresForARankAreNoted) {
+  const int cores = AvailableCores();
+  const auto notes = [](int threads) {
+    const Result result =
+        RunProgram(GptProgram(),
+                   OnRanks(2, PlanFile(), {"--threads=" + std::to_string(threads), "--steps=1"}));
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result.out + result.err;
+  };
+  EXPECT_THAT(notes(std::max(1, cores / 2)), Not(HasSubstr("they wait for each other")));
+  EXPECT_THAT(notes(std::max(2, cores)), HasSubstr(" for each rank: they wait for each other"));
 }
 
 TEST(RanksTest, MemoryIsLimitedPerRankAndChecked) {
