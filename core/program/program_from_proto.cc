@@ -11,6 +11,7 @@
 #include "core/layout/layout_proto.h"
 #include "core/ops/operator_list.h"
 #include "core/program/program_proto.h"
+#include "core/program/verify.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -187,13 +188,8 @@ class Reader {
   // The operator's rules come first: kernels look only at requests that follow them.
   absl::Status FindKernel(absl::string_view name, PlannedKernel& planned) const {
     const KernelRequest& request = planned.request;
-    size_t extra = 0;
-    for (const Epilogue& epilogue : request.epilogues) extra += epilogue.extra_inputs;
-    if (extra > request.inputs.size()) return Bad(planned.key, " has too few inputs");
-    const auto types = planned.op->InferTypes(
-        absl::MakeConstSpan(request.inputs).first(request.inputs.size() - extra),
-        request.attributes);
-    if (!types.ok()) return Bad(planned.key, ": ", types.status().message());
+    const absl::Status status = CheckKernelRequest(*planned.op, request);
+    if (!status.ok()) return Bad(planned.key, ": ", status.message());
     for (const Kernel* kernel : CandidateKernels(catalogue_, request)) {
       if (kernel->name() == name) planned.kernel = kernel;
     }

@@ -26,6 +26,11 @@ namespace tessera {
 // Time is n log n in the number of values, but for values that lie interleaved in one buffer.
 absl::Status VerifyProgram(const Program& program);
 
+// Returns InvalidArgument unless the shapes of a request's outputs follow from its inputs by the
+// rules of its operator and its epilogues. Ask a kernel only then whether it accepts a request;
+// dtypes are the kernel's matter.
+absl::Status CheckKernelRequest(const Operator& op, const KernelRequest& request);
+
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_PROGRAM_VERIFY_H_

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/kernels/interface/backend.h"
+#include "core/ops/operator_list.h"
+#include "core/program/verify.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -151,23 +154,8 @@ class OperandVerifier {
   // Checks that requests follow their operators' shape rules.
   absl::Status CheckKernels() const {
     for (const PlannedKernel& planned : program_.kernels) {
-      const KernelRequest& request = planned.request;
-      size_t extra = 0;
-      for (const Epilogue& epilogue : request.epilogues) extra += epilogue.extra_inputs;
-      if (extra > request.inputs.size()) return Error(planned.key, "has too few inputs");
-      const auto outputs = planned.op->InferTypes(
-          absl::MakeConstSpan(request.inputs).first(request.inputs.size() - extra),
-          request.attributes);
-      if (!outputs.ok()) return Error(planned.key, outputs.status().message());
-      if (outputs->size() != request.outputs.size()) {
-        return Error(planned.key, "has a wrong number of outputs");
-      }
-      for (size_t j = 0; j < outputs->size(); ++j) {
-        if ((*outputs)[j].shape != request.outputs[j].shape) {
-          return Error(planned.key, absl::StrCat("output ", j, " should be ",
-                                                 ShapeToString((*outputs)[j].shape)));
-        }
-      }
+      const absl::Status status = CheckKernelRequest(*planned.op, planned.request);
+      if (!status.ok()) return Error(planned.key, status.message());
     }
     return absl::OkStatus();
   }
@@ -177,6 +165,40 @@ class OperandVerifier {
 };
 
 }  // namespace
+
+absl::Status CheckKernelRequest(const Operator& op, const KernelRequest& request) {
+  size_t extra = 0;
+  for (const Epilogue& epilogue : request.epilogues) extra += epilogue.extra_inputs;
+  if (extra > request.inputs.size()) return absl::InvalidArgumentError("has too few inputs");
+  absl::Span<const TensorType> inputs = request.inputs;
+  absl::Span<const TensorType> extra_inputs = inputs.last(extra);
+  inputs.remove_suffix(extra);
+  ASSIGN_OR_RETURN(std::vector<TensorType> types, op.InferTypes(inputs, request.attributes));
+  if (types.size() != request.outputs.size()) {
+    return absl::InvalidArgumentError("has a wrong number of outputs");
+  }
+  for (const Epilogue& epilogue : request.epilogues) {
+    const Operator* const applied = FindOperator(epilogue.op);
+    if (applied == nullptr || types.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("'", epilogue.op, "' is no epilogue of it"));
+    }
+    std::vector<TensorType> operands = {types[0]};
+    for (int i = 0; i < epilogue.extra_inputs; ++i) operands.push_back(extra_inputs[i]);
+    extra_inputs.remove_prefix(epilogue.extra_inputs);
+    ASSIGN_OR_RETURN(const std::vector<TensorType> results,
+                     applied->InferTypes(operands, epilogue.attributes));
+    if (results.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat("'", epilogue.op, "' is no epilogue of it"));
+    }
+    types[0] = results[0];
+  }
+  for (size_t j = 0; j < types.size(); ++j) {
+    if (types[j].shape == request.outputs[j].shape) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("output ", j, " should be ", ShapeToString(types[j].shape)));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status VerifyOperands(const Program& program, Buffers buffers) {
   return OperandVerifier(program, buffers).Run();

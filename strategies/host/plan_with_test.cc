@@ -201,6 +201,9 @@ TEST_F(PlanWithTest, TheContextAnswers) {
   EXPECT_LT(prices->seconds(1), prices->seconds(0));
   price.mutable_uses(1)->set_signature("data: S(0) -> S(0)");
   EXPECT_THAT(context_->Price(price).status().message(), HasSubstr("has 2 inputs and 1 outputs"));
+  // It was written behind the shape's end.
+  price.mutable_uses(1)->set_signature("data: S(7), B -> S(0)");
+  EXPECT_THAT(context_->Price(price).status().message(), HasSubstr("splits dimension 7 of f32["));
 
   strategy::PriceCollectives collectives;
   collectives.add_mesh()->set_name("data");

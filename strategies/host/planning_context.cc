@@ -71,6 +71,12 @@ absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op&
           absl::StrCat("operator ", op.path, " has ", op.inputs.size(), " inputs and ",
                        op.outputs.size(), " outputs, and '", signature, "' is of others"));
     }
+    for (size_t i = 0; i < layouts.size(); ++i) {
+      if (!layouts[i].split() || layouts[i].dim < static_cast<int>(types[i].shape.size())) continue;
+      return absl::InvalidArgumentError(absl::StrCat("operator ", op.path, ": '", signature,
+                                                     "' splits dimension ", layouts[i].dim, " of ",
+                                                     TypeToString(types[i])));
+    }
     ShrinkToParts(layouts, mesh.axis(axis).size, types);
   }
   return types;

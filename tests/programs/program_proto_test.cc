@@ -141,6 +141,28 @@ TEST_F(BadProgramProto, AHugeTensorIsRefused) {
   EXPECT_THAT(Error(), HasSubstr("value 0: a tensor with a dimension of 1152921504606846976"));
 }
 
+// A kernel looked at dimensions that the output did not have.
+TEST_F(BadProgramProto, OutputsThatDoNotFollowFromTheInputsAreRefused) {
+  for (ProgramProto::Kernel& kernel : *message_.mutable_kernels()) {
+    if (kernel.request().op() == "matmul")
+      kernel.mutable_request()->mutable_outputs(0)->clear_shape();
+  }
+  EXPECT_THAT(Error(), HasSubstr(": output 0 should be ["));
+  for (ProgramProto::Kernel& kernel : *message_.mutable_kernels()) {
+    if (kernel.request().op() == "matmul") kernel.mutable_request()->clear_outputs();
+  }
+  EXPECT_THAT(Error(), HasSubstr(": has a wrong number of outputs"));
+}
+
+TEST_F(BadProgramProto, AnEpilogueThatDoesNotFitIsRefused) {
+  ProgramProto::Kernel& kernel = *message_.mutable_kernels(0);
+  KernelRequestProto::Epilogue& epilogue = *kernel.mutable_request()->add_epilogues();
+  epilogue.set_op("no such operator");
+  EXPECT_THAT(Error(), HasSubstr("'no such operator' is no epilogue of it"));
+  epilogue.set_op("add");
+  EXPECT_THAT(Error(), HasSubstr("program 'train', kernel 0: "));
+}
+
 // Whatever a plugin returns, it is an error or a Program that can be verified.
 TEST_F(BadProgramProto, ChangedBytesAreRefusedOrVerified) {
   const std::string bytes = message_.SerializeAsString();
