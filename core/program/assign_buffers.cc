@@ -27,7 +27,10 @@ class Assignment {
     target_.assign(program_.buffers.size(), kNone);
     AssignStatesAndInputs();
     for (int32_t i = 0; i < count(); ++i) AssignOutputs(i);
-    for (ProgramValue& value : program_.values) value.buffer = target_[value.buffer];
+    for (ProgramValue& value : program_.values) {
+      // A plugin may have left a value that no instruction has without a buffer.
+      if (value.buffer != kNone) value.buffer = target_[value.buffer];
+    }
     program_.buffers = std::move(assigned_);
     AddDataWaits(program_);
     KeepBuffersUntilWaited(program_);

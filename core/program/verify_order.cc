@@ -19,6 +19,7 @@ class OrderVerifier {
         written_(program.values.size(), false) {}
 
   absl::Status Run() {
+    for (const ProgramValue& value : program_.values) RETURN_IF_ERROR(CheckWithin(value));
     for (const NamedValue& input : program_.inputs) Write(input.value);
     for (const ProgramState& state : program_.states) {
       if (state.input != kNone) Write(state.input);
@@ -41,6 +42,14 @@ class OrderVerifier {
         absl::StrCat("program '", program_.name, "', ", where, ": ", what));
   }
 
+  absl::Status CheckWithin(const ProgramValue& value) const {
+    if (value.within == kNone || value.buffer == kNone) return absl::OkStatus();
+    const ProgramValue& tensor = program_.values[value.within];
+    if (tensor.within == kNone && tensor.buffer == value.buffer) return absl::OkStatus();
+    return Error(value.path,
+                 absl::StrCat("lies within ", tensor.path, ", which is no tensor of its buffer"));
+  }
+
   // Values that lie within a tensor are written with it, or it with them.
   void Write(int32_t value) { written_[program_.TensorOf(value)] = true; }
 
@@ -51,6 +60,7 @@ class OrderVerifier {
   }
 
   absl::Status CheckInstruction(const Instruction& instruction) {
+    if (instruction.workspace != kNone) return Error(instruction.path, "has a workspace already");
     for (const int32_t value : instruction.inputs) {
       RETURN_IF_ERROR(CheckWritten(value, instruction.path));
     }

@@ -7,9 +7,10 @@
 
 namespace tessera {
 
-// Returns InvalidArgument, in one line that names the instruction, unless operands have the types
-// that their instruction takes, every value is written by at most one instruction, and what an
-// instruction reads, or runs after, is written before it. Passes and AssignBuffers may assume this;
+// Returns InvalidArgument, in one line that names the instruction or value, unless operands have
+// the types that their instruction takes, every value is written by at most one instruction, and
+// what an instruction reads, or runs after, is written before it; values that lie within another
+// one are in its buffer, and there are no workspaces yet. Passes and AssignBuffers may assume this;
 // VerifyProgram checks the rest once buffers are planned.
 absl::Status VerifyOrder(const Program& program);
 
