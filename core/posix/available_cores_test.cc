@@ -14,7 +14,7 @@ namespace {
 
 // Makes a folder with these files, as "/" of a machine.
 std::string Root(const std::map<std::string, std::string>& files) {
-  const std::string root =
+  std::string root =
       testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
   std::filesystem::remove_all(root);
   for (const auto& [path, text] : files) {

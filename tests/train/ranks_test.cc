@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 // The folder of a run of one process.
 std::string Alone(const std::vector<std::string>& more) {
-  const std::string folder = NewFolder();
+  std::string folder = NewFolder();
   std::vector<std::string> flags = more;
   flags.push_back("--out=" + folder);
   const Result result = RunProgram(GptProgram(), Tiny(flags));
