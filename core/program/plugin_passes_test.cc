@@ -86,9 +86,9 @@ TEST(PluginPassesTest, AValueLiesInTheBufferOfItsTensor) {
     program.buffers.push_back(program.buffers[program.values[tensor].buffer]);
     program.values.back().buffer = static_cast<int32_t>(program.buffers.size()) - 1;
   });
-  EXPECT_THAT(error, AllOf(HasSubstr("pass 'edit' of strategy test"),
-                           HasSubstr("elsewhere: lies within "),
-                           HasSubstr("which is no tensor of its buffer")));
+  EXPECT_THAT(error,
+              AllOf(HasSubstr("pass 'edit' of strategy test"), HasSubstr("elsewhere: lies within "),
+                    HasSubstr("which is no tensor of its buffer")));
 }
 
 TEST(PluginPassesTest, WorkspacesComeLater) {
