@@ -1,4 +1,4 @@
-// What a plugin's pass makes of a Program is checked before anything relies on it.
+// The checks of a Program that a plugin's pass returns.
 #include <functional>
 #include <memory>
 #include <string>
