@@ -75,12 +75,12 @@ bool Job::ClaimReport() {
 }
 
 absl::Status Job::FindHosts(const std::vector<std::string>& hosts) {
-  ASSIGN_OR_RETURN(hosts_, ranks_->Gather(comm::HostIdentity()));
+  const std::string mine =
+      absl::StrCat(comm::HostIdentity(), "\n", absl::StrJoin(AllowedCores(), ","));
+  ASSIGN_OR_RETURN(hosts_, ranks_->Gather(mine));
+  cores_ = std::max(1, AvailableCores() / CountSame(hosts_, ranks_->rank()));
+  for (std::string& host : hosts_) host.resize(host.rfind('\n'));
   ranks_of_host_ = CountSame(hosts_, ranks_->rank());
-  const std::string cores =
-      absl::StrCat(comm::HostIdentity(), " ", absl::StrJoin(AllowedCores(), ","));
-  ASSIGN_OR_RETURN(const std::vector<std::string> cores_of_ranks, ranks_->Gather(cores));
-  cores_ = std::max(1, AvailableCores() / CountSame(cores_of_ranks, ranks_->rank()));
   if (!hosts.empty()) hosts_ = hosts;
   return absl::OkStatus();
 }
