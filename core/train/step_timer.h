@@ -47,8 +47,8 @@ class StepTimer {
   // Executes the next training step, and records its collectives for Communication.
   absl::StatusOr<StepResult> RecordStep();
 
-  // Runs the training Program with collectives that return at once. The state of the run is
-  // meaningless afterwards.
+  // Runs the training Program with collectives that return at once, but for those on integers:
+  // token ids must be real. The state of the run is meaningless afterwards.
   absl::StatusOr<double> Computation();
   // Copies the state of the run, and puts the copy back: before and after Computation.
   absl::Status SetStateAside();

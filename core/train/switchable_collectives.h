@@ -27,7 +27,8 @@ class SwitchableCollectives : public Collectives {
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
-  // Whether operations return at once, without having done anything.
+  // Whether operations return at once, without having done anything. Those on integers run all the
+  // same: a kernel refuses ids that are none.
   void set_return_at_once(bool value) { return_at_once_ = value; }
   // Whether operations are recorded, for RunRecorded.
   void set_recording(bool value) { recording_ = value; }

@@ -1,6 +1,7 @@
 // Data parallel: each rank has all parameters and a part of the batch's rows.
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "strategies/api/kit.h"
@@ -13,6 +14,32 @@ constexpr char kAxis[] = "data";
 // Bytes as a Plan writes them.
 std::string Bytes(double mebibytes) {
   return absl::StrCat(static_cast<int64_t>(mebibytes * (1 << 20)), "B");
+}
+
+void ComputeOnAllRows(const GraphProto::Op& op, Stage& stage) {
+  OperatorChoice& choice = *stage.add_operator_();
+  choice.set_path(op.path());
+  choice.set_signature(absl::StrCat(kAxis, ": B"));
+}
+
+// Every rank computes the gradients of embeddings from the rows of all ranks. Where one is added to
+// the gradient of a head with the same table, that one is reduced before, as soon as it is made.
+absl::Status GatherEmbeddings(const RunGraphs& graphs, Stage& stage) {
+  for (const GraphProto& graph : graphs.graphs()) {
+    for (const GraphProto::Op& op : graph.ops()) {
+      if (op.kind() != "embedding_grad") continue;
+      ComputeOnAllRows(op, stage);
+      for (const GraphProto::Op& user : graph.ops()) {
+        if (user.kind() != "add" || user.phase() != GraphProto::BACKWARD) continue;
+        for (const int32_t input : user.inputs()) {
+          if (input == op.outputs(0)) ComputeOnAllRows(user, stage);
+        }
+      }
+    }
+  }
+  if (stage.operator__size() > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "embedding=gathered: the model has no embedding that is trained; embedding=reduced would do");
 }
 
 class Ddp : public Strategy {
@@ -32,6 +59,15 @@ class Ddp : public Strategy {
     SplitBatch(DescribeModel(*graphs), {kAxis}, stage);
     if (request.Text("reduce") != "f32") {
       stage.mutable_precision()->set_reduction(request.Text("reduce"));
+    }
+    if (request.Text("embedding") == "gathered") {
+      if (request.message().micro_batches() > 1) {
+        return absl::InvalidArgumentError(
+            "embedding=gathered would reduce a tied head's gradient in every micro-batch: it needs "
+            "micro_batches=1");
+      }
+      const absl::Status gathered = GatherEmbeddings(*graphs, stage);
+      if (!gathered.ok()) return gathered;
     }
     if (cap > 0) {
       PassChoice& buckets = *stage.add_pass();
@@ -59,6 +95,9 @@ TESSERA_STRATEGY(
                 {"first_bucket_mb", "number", "1",
                  "MiB of the bucket whose gradients are ready first, so that communication begins "
                  "early"},
+                {"embedding", "reduced|gathered", "reduced",
+                 "how gradients of embeddings are summed: the tables are all-reduced, or the rows "
+                 "of all ranks gathered; then a tied head's gradient is reduced early"},
                 {"reduce", "f32|bf16|f16", "f32",
                  "the dtype in which gradients are reduced: half the bytes, and rounded"},
             },

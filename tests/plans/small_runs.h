@@ -12,11 +12,13 @@
 namespace tessera {
 
 inline constexpr char kDataParallel[] = "docs/plans/data_parallel.textproto";
+inline constexpr char kDataParallelTied[] = "docs/plans/data_parallel_tied.textproto";
 inline constexpr char kFullySharded[] = "docs/plans/fully_sharded.textproto";
 inline constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
 inline constexpr char kOffloaded[] = "docs/plans/offloaded.textproto";
 inline constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
 inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
+// Those that every GPT can be trained with.
 inline constexpr const char* kAllPlans[] = {kDataParallel, kFullySharded, kHybridSharded,
                                             kTensorParallel, kDataTensorParallel};
 

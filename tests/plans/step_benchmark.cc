@@ -34,6 +34,7 @@
 
 ABSL_FLAG(std::vector<std::string>, plans,
           std::vector<std::string>({"docs/plans/data_parallel.textproto",
+                                    "docs/plans/data_parallel_tied.textproto",
                                     "docs/plans/fully_sharded.textproto"}),
           "Plans, separated by commas");
 ABSL_FLAG(std::vector<std::string>, shapes, std::vector<std::string>({"1x64", "2x128", "4x256"}),

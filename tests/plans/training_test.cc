@@ -29,6 +29,12 @@ TEST(TrainingTest, DataParallelGptWithClipping) {
   ExpectSame(SmallGpt({.clip_norm = 0.5}), kDataParallel, {2});
 }
 
+TEST(TrainingTest, DataParallelGptWithGatheredEmbedding) {
+  ExpectSame(SmallGpt({.clip_norm = 0.5}), kDataParallelTied, {1, 2, 4});
+  ExpectSame(SmallGpt({.clip_norm = 0.5}), WithPart(kDataParallelTied, 2, /*recompute=*/true), {2});
+  ExpectSame(SmallGpt(OddSizes()), kDataParallelTied, {2, 3, 8});
+}
+
 TEST(TrainingTest, FullyShardedGpt) {
   ExpectSame(SmallGpt({.clip_norm = 0.5}), kFullySharded, {1, 2, 3, 4});
 }

@@ -159,5 +159,15 @@ TEST(CountsTest, DataParallelReducesEachGradientOnce) {
   EXPECT_EQ(none[kReduce].bytes, one[kReduce].bytes);
 }
 
+// The table is the head's weight too, and the gradient of that use is reduced by itself.
+TEST(CountsTest, DataParallelGathersTheRowsOfEmbeddings) {
+  auto reduced = CountsOf({"ddp", {}}), gathered = CountsOf({"ddp", {"embedding=gathered"}});
+  EXPECT_EQ(gathered[kReduce].calls, reduced[kReduce].calls + 1);
+  EXPECT_EQ(gathered[kReduce].bytes, reduced[kReduce].bytes);
+  EXPECT_EQ(gathered[kGather].calls, 2);
+  const int64_t tokens = 16 * 6, channels = 8;
+  EXPECT_EQ(gathered[kGather].bytes, tokens * channels * 4 + tokens * 4);
+}
+
 }  // namespace
 }  // namespace tessera
