@@ -35,10 +35,13 @@ std::vector<CollectiveCount> StepTimer::Counts() const {
 
 absl::StatusOr<double> StepTimer::TimeOf(const std::function<absl::Status()>& function) {
   using Clock = std::chrono::steady_clock;
+  const auto excluded = [this] { return collectives_ ? collectives_->excluded_nanoseconds() : 0; };
   RETURN_IF_ERROR(ranks_.Barrier());
+  const int64_t excluded_before = excluded();
   const Clock::time_point begin = Clock::now();
   RETURN_IF_ERROR(function());
   int64_t nanoseconds = (Clock::now() - begin) / std::chrono::nanoseconds(1);
+  nanoseconds -= excluded() - excluded_before;
   RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(&nanoseconds, 1)));
   return 1e-9 * static_cast<double>(nanoseconds);
 }
@@ -59,13 +62,13 @@ absl::StatusOr<StepResult> StepTimer::RecordStep() {
 }
 
 absl::StatusOr<double> StepTimer::Computation() {
-  if (collectives_ != nullptr) collectives_->set_return_at_once(true);
+  if (collectives_ != nullptr) collectives_->set_excluded(true);
   absl::StatusOr<double> seconds = TimeOf([&]() -> absl::Status {
     // A step may write over its inputs.
     RETURN_IF_ERROR(trainer_->SetTrainInputs(*engine_));
     return engine_->Run(kTrain);
   });
-  if (collectives_ != nullptr) collectives_->set_return_at_once(false);
+  if (collectives_ != nullptr) collectives_->set_excluded(false);
   return seconds;
 }
 

@@ -1,8 +1,9 @@
-// Collectives of a run, some of whose steps do without them: to time what computation and
+// Collectives of a run whose time can be taken out of a step's: to time what computation and
 // communication take alone.
 #ifndef TESSERA_CORE_TRAIN_SWITCHABLE_COLLECTIVES_H_
 #define TESSERA_CORE_TRAIN_SWITCHABLE_COLLECTIVES_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,12 @@ class SwitchableCollectives : public Collectives {
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
-  // Whether operations return at once, without having done anything. Those on integers run all the
-  // same: a kernel refuses ids that are none.
-  void set_return_at_once(bool value) { return_at_once_ = value; }
+  // Whether an operation ends before Start returns, so that none runs beside computation, and
+  // excluded_nanoseconds() counts how long that took. (It cannot be left out: on what the memory
+  // held before, a step computes at another speed. Ids would be none, tiny numbers are slow, and
+  // an update whose gradients are not finite is skipped.)
+  void set_excluded(bool value) { excluded_ = value; }
+  int64_t excluded_nanoseconds() const { return excluded_nanoseconds_; }
   // Whether operations are recorded, for RunRecorded.
   void set_recording(bool value) { recording_ = value; }
 
@@ -46,7 +50,8 @@ class SwitchableCollectives : public Collectives {
   };
 
   Collectives& actual_;
-  bool return_at_once_ = false;
+  bool excluded_ = false;
+  int64_t excluded_nanoseconds_ = 0;
   bool recording_ = false;
   std::vector<Call> recorded_;
 };

@@ -76,8 +76,10 @@ absl::StatusOr<Times> TimesOfRounds(StepTimer& timer, int rounds) {
   std::vector<double> steps, computations, communications;
   for (int round = 0; round <= rounds; ++round) {
     ASSIGN_OR_RETURN(const double step, timer.Step());
+    RETURN_IF_ERROR(timer.SetStateAside());
     ASSIGN_OR_RETURN(const double computation, timer.Computation());
     ASSIGN_OR_RETURN(const double communication, timer.Communication());
+    RETURN_IF_ERROR(timer.PutStateBack());
     if (round == 0) continue;
     steps.push_back(step);
     computations.push_back(computation);

@@ -61,7 +61,8 @@ constexpr char kNotes[] =
     "              are those of the described cluster (--cluster)\n"
     "  measured    times of the slowest rank, calls and bytes of the rank that sends\n"
     "              most, and the memory that a rank has allocated\n"
-    "  computation alone      a step whose collectives return at once\n"
+    "  computation alone      a step less the time in its collectives, beside which\n"
+    "                         nothing is computed\n"
     "  communication alone    the collectives of a step, one after the other\n"
     "  exposed communication  the step less its computation alone\n";
 
