@@ -32,13 +32,13 @@ void ExpectOnTwoRanks(const std::string& stage, const Body& body) {
           return absl::InvalidArgumentError(stage);
         }
         ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
-        const absl::Status status = [&]() -> absl::Status {
+        absl::Status status = [&]() -> absl::Status {
           const BigramModel model;
           const RunConfig config = BigramConfig();
           const std::unique_ptr<Backend> backend = MakeReferenceBackend();
-          ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
-          ASSIGN_OR_RETURN(CompiledRun compiled,
-                           CompileTogether(std::move(graphs), plan, *backend, *ranks));
+          ASSIGN_OR_RETURN(const std::vector<Graph> graphs,
+                           RecordRun(model, config, RunParts::kAll));
+          ASSIGN_OR_RETURN(CompiledRun compiled, CompileTogether(graphs, plan, *backend, *ranks));
           ASSIGN_OR_RETURN(const std::unique_ptr<Dataset> dataset,
                            SyntheticDataset::Create(BigramModel::kVocabulary, config.seed()));
           ASSIGN_OR_RETURN(const std::unique_ptr<StepTimer> timer,
