@@ -47,9 +47,10 @@ class StepTimer {
   // Executes the next training step, and records its collectives for Communication.
   absl::StatusOr<StepResult> RecordStep();
 
-  // Runs a training step without anything beside its computation: each collective ends before the
-  // next instruction begins, and the time that it takes is not counted. The step is not one of the
-  // run's, whose state is changed all the same.
+  // Runs a training step with nothing beside its computation: each collective ends before the next
+  // instruction begins, and the time that it takes is not counted. (Sends and receives may go on;
+  // waits for them are not counted.) The step is not one of the run's, whose state is changed all
+  // the same.
   absl::StatusOr<double> Computation();
   // Copies the state of the run, and puts the copy back: before and after Computation.
   absl::Status SetStateAside();

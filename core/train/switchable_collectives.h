@@ -28,10 +28,10 @@ class SwitchableCollectives : public Collectives {
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
-  // Whether an operation ends before Start returns, so that none runs beside computation, and
-  // excluded_nanoseconds() counts how long that took. (It cannot be left out: on what the memory
-  // held before, a step computes at another speed. Ids would be none, tiny numbers are slow, and
-  // an update whose gradients are not finite is skipped.)
+  // Whether an operation, other than a send or receive, ends before Start returns, so that none
+  // runs beside computation; excluded_nanoseconds() counts the time in Start and Wait. (Operations
+  // cannot be left out: on what the memory held before, a step computes at another speed. Ids would
+  // be none, tiny numbers are slow, and an update whose gradients are not finite is skipped.)
   void set_excluded(bool value) { excluded_ = value; }
   int64_t excluded_nanoseconds() const { return excluded_nanoseconds_; }
   // Whether operations are recorded, for RunRecorded.
