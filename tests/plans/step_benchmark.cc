@@ -51,9 +51,12 @@ struct RankBatch {
   int64_t rows = 0, tokens = 0;
 };
 
-// Seconds of the slowest rank, medians of rounds.
+// Of the slowest rank, medians of rounds: seconds, and shares of each round by itself, because the
+// machine's speed changes from round to round.
 struct Times {
   double step = 0, computation = 0, communication = 0;
+  double ratio = 0;   // of the step to its computation
+  double hidden = 0;  // of the communication
 };
 
 double Median(std::vector<double> values) {
@@ -73,7 +76,7 @@ RunConfig ConfigOf(const RankBatch& shape, int ranks) {
 
 absl::StatusOr<Times> TimesOfRounds(StepTimer& timer, int rounds) {
   RETURN_IF_ERROR(timer.RecordStep().status());
-  std::vector<double> steps, computations, communications;
+  std::vector<double> steps, computations, communications, ratios, hidden;
   for (int round = 0; round <= rounds; ++round) {
     ASSIGN_OR_RETURN(const double step, timer.Step());
     RETURN_IF_ERROR(timer.SetStateAside());
@@ -84,8 +87,11 @@ absl::StatusOr<Times> TimesOfRounds(StepTimer& timer, int rounds) {
     steps.push_back(step);
     computations.push_back(computation);
     communications.push_back(communication);
+    ratios.push_back(step / computation);
+    hidden.push_back((computation + communication - step) / communication);
   }
-  return Times{Median(steps), Median(computations), Median(communications)};
+  return Times{Median(steps), Median(computations), Median(communications), Median(ratios),
+               Median(hidden)};
 }
 
 // Times one Plan and one shape, on this rank.
@@ -136,11 +142,10 @@ absl::StatusOr<std::vector<RankBatch>> ReadShapes() {
 }
 
 std::string RowOf(const std::string& plan, const RankBatch& shape, const Times& times) {
-  const double hidden = times.computation + times.communication - times.step;
   return absl::StrFormat("%-28s %8s %9.1f %12.1f %14.1f %7.3f %6.0f%%\n", plan,
                          absl::StrCat(shape.rows, "x", shape.tokens), 1e3 * times.step,
-                         1e3 * times.computation, 1e3 * times.communication,
-                         times.step / times.computation, 100 * hidden / times.communication);
+                         1e3 * times.computation, 1e3 * times.communication, times.ratio,
+                         100 * times.hidden);
 }
 
 constexpr char kTableHead[] =

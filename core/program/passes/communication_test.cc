@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
+#include "core/program/passes/pass.h"
 #include "core/program/stream_names.h"
 #include "core/program/testing_program.h"
 #include "gtest/gtest.h"
@@ -286,6 +287,38 @@ TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
             "negate.reduced = reduce-scatter(negate)\n"
             "add = add(exp.reduced, square.reduced)\n"
             "add_1 = add(add, negate.reduced)\n");
+}
+
+// Two gradients that are reduced later than they could be, and read in the other order.
+TEST_F(CommunicationTest, OrderReducesGradientsAtOnceAndReadsThemInThatOrder) {
+  Tensor x = graph_.Input("x", F64({kElements}));
+  const Tensor first = Exp(x), second = Square(x);
+  const Tensor of_second = Negate(second), of_first = Sqrt(first);
+  graph_.SetOutput("y", Add(of_second, second));
+  graph_.SetOutput("z", Add(of_first, first));
+  TestProgram made(graph_, *backend_);
+  Communicate(made, CollectiveOperation::kAllReduce, "exp", kElements, kGradientStream, 2);
+  Communicate(made, CollectiveOperation::kAllReduce, "square", kElements, kGradientStream, 3);
+  EXPECT_EQ(Lines(made.program),
+            "exp = exp(x)\n"
+            "square = square(x)\n"
+            "exp.reduced = all-reduce(exp)\n"
+            "square.reduced = all-reduce(square)\n"
+            "negate = negate(square.reduced)\n"
+            "sqrt = sqrt(exp.reduced)\n"
+            "add = add(negate, square.reduced)\n"
+            "add_1 = add(sqrt, exp.reduced)\n");
+  KernelChooser chooser(backend_.get(), {});
+  ASSERT_TRUE(OrderPass({}, chooser, made.program).ok());
+  EXPECT_EQ(Lines(made.program),
+            "exp = exp(x)\n"
+            "exp.reduced = all-reduce(exp)\n"
+            "square = square(x)\n"
+            "square.reduced = all-reduce(square)\n"
+            "sqrt = sqrt(exp.reduced)\n"
+            "add_1 = add(sqrt, exp.reduced)\n"
+            "negate = negate(square.reduced)\n"
+            "add = add(negate, square.reduced)\n");
 }
 
 // A gather over two axes counted from its second one, so that the first held memory unbounded.

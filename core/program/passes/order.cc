@@ -1,11 +1,16 @@
 // The order in which a Graph was recorded keeps values live longer than needed: a gradient that
-// could be added to its sum at once waits for the rest of the backward pass.
+// could be added to its sum at once waits for the rest of the backward pass. It also starts the
+// reduction of some gradients late: that of a weight which is reshaped before it is used stands
+// where the Graph reshapes its gradient, after other gradients. And what reads reduced gradients
+// stands in the order of the parameters, where that of the reductions would let it run beside those
+// that come later.
 #include <algorithm>
 #include <set>
 #include <utility>
 
 #include "core/program/dependencies.h"
 #include "core/program/passes/pass.h"
+#include "core/program/stream_names.h"
 #include "core/status/check.h"
 
 namespace tessera {
@@ -27,6 +32,7 @@ class Scheduler {
       }
     }
     CountReaders();
+    reduction_.assign(count, 0);
     scheduled_.assign(count, false);
     for (size_t i = 0; i < count; ++i) {
       if (waiting_[i] == 0) MakeReady(static_cast<int32_t>(i));
@@ -35,14 +41,18 @@ class Scheduler {
     ordered.reserve(count);
     while (ordered.size() < count) {
       TESSERA_CHECK(!ready_.empty()) << "the program's dependencies form a circle";
-      const int32_t next = freeing_.empty() ? *ready_.begin() : *freeing_.begin();
+      const int32_t next = Next();
       ready_.erase(next);
       freeing_.erase(next);
+      reductions_.erase(next);
+      after_reduction_.erase({reduction_[next], next});
+      if (IsReduction(next)) ++reductions_run_;
       scheduled_[next] = true;
       for (int32_t buffer : buffers_read_[next]) {
         if (--unread_[buffer] == 1) Reconsider(buffer);
       }
       for (int32_t after : successors_[next]) {
+        if (IsReduction(next)) reduction_[after] = reductions_run_;
         if (--waiting_[after] == 0) MakeReady(after);
       }
       ordered.push_back(std::move(program_.instructions[next]));
@@ -89,8 +99,24 @@ class Scheduler {
     return gain;
   }
 
+  // A reduction of gradients runs beside the computation that follows.
+  bool IsReduction(int32_t i) const {
+    const Instruction& instruction = program_.instructions[i];
+    return instruction.kind == InstructionKind::kCollective &&
+           program_.streams[instruction.stream] == kGradientStream;
+  }
+
+  int32_t Next() const {
+    if (!reductions_.empty()) return *reductions_.begin();
+    if (!freeing_.empty()) return *freeing_.begin();
+    const int32_t first = *ready_.begin();
+    return reduction_[first] == 0 ? first : after_reduction_.begin()->second;
+  }
+
   void MakeReady(int32_t i) {
     ready_.insert(i);
+    if (IsReduction(i)) reductions_.insert(i);
+    if (reduction_[i] > 0) after_reduction_.insert({reduction_[i], i});
     if (Gain(i) > 0) freeing_.insert(i);
   }
 
@@ -113,9 +139,14 @@ class Scheduler {
   std::vector<std::vector<int32_t>> buffers_read_;  // by instruction, each once
   std::vector<int32_t> unread_;  // by buffer: readers that have not been scheduled
   std::vector<bool> kept_;       // by buffer: not freed within the step
+  int32_t reductions_run_ = 0;
+  std::vector<int32_t> reduction_;  // the last reduction that an instruction waits for; 0: none
   std::vector<bool> scheduled_;
   std::set<int32_t> ready_;
-  std::set<int32_t> freeing_;  // of the ready ones
+  // Of the ready ones:
+  std::set<int32_t> freeing_;
+  std::set<int32_t> reductions_;
+  std::set<std::pair<int32_t, int32_t>> after_reduction_;  // the reduction, the instruction
 };
 
 }  // namespace

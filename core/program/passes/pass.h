@@ -31,8 +31,8 @@ std::vector<std::string> DefaultPasses();
 // kernel that does both and nothing else reads what lies between.
 absl::Status FusePass(const PassOptions& options, KernelChooser& chooser, Program& program);
 
-// Moves instructions that free more memory than they take as early as what they need allows; all
-// others keep their order.
+// Moves reductions of gradients, and instructions that free more memory than they take, as early as
+// what they need allows; all others keep their order.
 absl::Status OrderPass(const PassOptions& options, KernelChooser& chooser, Program& program);
 
 }  // namespace tessera

@@ -10,7 +10,8 @@ namespace {
 
 constexpr Pass kPasses[] = {
     {"fuse", "joins matrix products with the bias and activation that follow", FusePass},
-    {"order", "moves instructions that free memory as early as they can run", OrderPass},
+    {"order", "moves reductions of gradients, and what frees memory, as early as they can run",
+     OrderPass},
 };
 
 constexpr bool HasTheNamesOfPlans() {
