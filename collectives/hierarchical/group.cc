@@ -182,8 +182,14 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
                    parts_.local->Split(LocalName(name, host_of), local_colors));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, parts_.all->Split(name, colors));
-  if (color < 0) return nullptr;
-  return hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all), grace_seconds_);
+  std::unique_ptr<Communicator> group;
+  if (color >= 0) {
+    ASSIGN_OR_RETURN(group, hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all),
+                                                    grace_seconds_));
+  }
+  // A rank that has the group may fail in it at once, which ends what others do on its parts.
+  RETURN_IF_ERROR(WaitFor(*parts_.all, parts_.all->Barrier()));
+  return group;
 }
 
 double GracePeriodOf(double timeout_seconds) { return std::max(1.0, timeout_seconds / 10); }

@@ -2,6 +2,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/failures.h"
@@ -226,6 +228,37 @@ TEST(HierarchicalFailuresTest, AGroupThatIsDestroyedInAnOperationReachesARankTha
     world->AllReduce(data, data, 60000, DType::kF32);
     world.reset();
   });
+}
+
+// Makes a group, in which each rank requests another operation.
+absl::Status FailAtOnce(int rank, Communicator& world) {
+  ASSIGN_OR_RETURN(const auto group, world.Split("group", std::vector<int>(kRanks)));
+  int64_t data = 0;
+  const absl::Status status =
+      group->Wait(group->Broadcast(&data, &data, 1, DType::kI64, /*root=*/rank));
+  return absl::StrContains(status.message(), "disagree on operation 1") ? absl::OkStatus() : status;
+}
+
+// A rank that had made the group, and failed in it, ended what a slower one still did to make it.
+TEST(HierarchicalFailuresTest, AGroupThatFailsAtOnceHasBeenMadeOnAllRanks) {
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, kHosts, exchange, 20));
+        // It keeps the cores busy, so that ranks stop at any point.
+        std::atomic<bool> ends = false;
+        std::thread busy([&] {
+          while (!ends) {
+          }
+        });
+        absl::Status status;
+        for (int i = 0; i < 50 && status.ok(); ++i) {
+          status = FailAtOnce(rank, *self.world);
+        }
+        ends = true;
+        busy.join();
+        return status;
+      });
+  for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
 }
 
 // The abort came between the group's last look at what was submitted and the start of the operation

@@ -185,6 +185,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   const bool mine = host_group != nullptr && host_group->size() > 1;
   Comm comm = mine ? std::make_shared<ncclComm_t>(nullptr) : nullptr;
   if (any) RETURN_IF_ERROR(SplitComm(mine ? colors[rank()] : NCCL_SPLIT_NOCOLOR, comm));
+  // A rank that has the group may fail in it at once, which ends what others do on its parts.
+  RETURN_IF_ERROR(host_group_->Wait(host_group_->Barrier()));
   if (host_group == nullptr) return nullptr;
   Communicator* const pointer = host_group.get();
   return std::make_unique<Group>(device_, pointer, std::move(host_group), std::move(control),

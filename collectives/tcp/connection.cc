@@ -164,8 +164,9 @@ bool Connection::Read() {
       if (missing_ == 0) receiver_->Arrived(header_);
     }
     Parse(input_.data(), got - placed);
-    // Most likely there is no more.
-    if (got < direct + kInputBytes) break;
+    // A peer's request lets this rank send, and the peer may wait for that: it goes before the data
+    // that the peer has sent behind its request. Otherwise there is most likely no more.
+    if (direct == 0 || got < direct + kInputBytes) break;
   }
   return true;
 }

@@ -65,7 +65,8 @@ class Connection {
     int* pending = nullptr;
     std::vector<char> copy;
   };
-  static constexpr int64_t kInputBytes = 32768;
+  // A request, with all its data.
+  static constexpr int64_t kInputBytes = sizeof(Header) + kEagerBytes;
 
   // One writev; false if the socket takes no more.
   bool Write();

@@ -31,7 +31,7 @@ grep -qE '^\[0\]  all-reduce +33554432 .* N/A +[0-9]+% .* N/A +[0-9]+%$' out || 
 # An operation beside computation.
 "$launch" --nproc=2 "$bench" --operations=all-reduce,all-gather --overlap -b 4K -e 256K -f 64 -n 3 \
   -w 1 >out 2>err || fail "--overlap"
-[[ $(grep -cE '^\[0\]  all-[a-z]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +-?[0-9]+% +-?[0-9]+% +[0-9.]+$' \
+[[ $(grep -cE '^\[0\]  all-[a-z]+ +[0-9]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ +-?[0-9]+% +-?[0-9]+% +[0-9.]+$' \
   out) == 4 ]] || fail "not 4 rows of --overlap"
 
 for private in "" --noshared --backend=tcp; do

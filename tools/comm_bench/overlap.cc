@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -89,6 +90,7 @@ class OverlapRunner {
     const int64_t unit = SizeOf(options_.dtype) * world_.size();
     operation_ = operation;
     count_ = std::max<int64_t>(1, bytes / unit) * world_.size();
+    repeats_ = 1;
     Times warmup = {};
     for (int i = 0; i <= options_.warmups; ++i) {
       ASSIGN_OR_RETURN(warmup, Round(/*passes=*/0));
@@ -98,25 +100,34 @@ class OverlapRunner {
       ASSIGN_OR_RETURN(const Times times, Round(/*passes=*/0));
       alone.push_back(times[kAlone]);
     }
+    ASSIGN_OR_RETURN(repeats_, FromFirstRank(std::lround(kRoundSeconds / Median(alone))));
+    repeats_ = std::clamp<int64_t>(repeats_, 1, kMaxRepeats);
     ASSIGN_OR_RETURN(const int64_t passes, PassesFor(Median(alone)));
     std::array<std::vector<double>, kTimes> all;
     for (int i = 0; i < options_.iterations; ++i) {
       ASSIGN_OR_RETURN(const Times times, Round(passes));
       for (size_t k = 0; k < all.size(); ++k) all[k].push_back(times[k]);
     }
-    return OverlapRow{operation,           count_ * SizeOf(options_.dtype),
-                      Median(all[kAlone]), Median(all[kComputation]),
-                      Median(all[kBoth]),  Median(all[kSlowed])};
+    return OverlapRow{operation,
+                      count_ * SizeOf(options_.dtype),
+                      Median(all[kAlone]),
+                      Median(all[kComputation]),
+                      Median(all[kInTurn]),
+                      Median(all[kBoth]),
+                      Median(all[kSlowed])};
   }
 
  private:
   static constexpr int kCorrections = 3, kCorrectionRounds = 3;
-  enum { kAlone, kComputation, kBoth, kSlowed, kTimes };
+  // An operation of a few microseconds is repeated in a round: ranks leave a barrier that far
+  // apart.
+  static constexpr double kRoundSeconds = 500e-6;
+  static constexpr int64_t kMaxRepeats = 100;
+  enum { kAlone, kComputation, kInTurn, kBoth, kSlowed, kTimes };
   using Times = std::array<double, kTimes>;
 
   // Returns the passes of computation that take about `seconds` on the slowest rank now.
   absl::StatusOr<int64_t> PassesFor(double seconds) {
-    Communicator& cpu = world_.cpu_communicator();
     int64_t passes = computation_.PassesFor(seconds);
     for (int correction = 0; correction < kCorrections; ++correction) {
       std::vector<double> times;
@@ -126,10 +137,16 @@ class OverlapRunner {
       }
       passes = std::max<int64_t>(
           1, static_cast<int64_t>(static_cast<double>(passes) * seconds / Median(times)));
-      // All ranks use the same number, since their own estimates differ.
-      RETURN_IF_ERROR(cpu.Wait(cpu.Broadcast(&passes, &passes, 1, DType::kI64, 0)));
+      ASSIGN_OR_RETURN(passes, FromFirstRank(passes));
     }
     return passes;
+  }
+
+  // All ranks use the same number, since their own estimates differ.
+  absl::StatusOr<int64_t> FromFirstRank(int64_t number) {
+    Communicator& cpu = world_.cpu_communicator();
+    RETURN_IF_ERROR(cpu.Wait(cpu.Broadcast(&number, &number, 1, DType::kI64, 0)));
+    return number;
   }
 
   // Returns the times of the slowest rank; without passes, only that of the operation.
@@ -139,22 +156,32 @@ class OverlapRunner {
     Times times = {};
     RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
     Clock::time_point begin = Clock::now();
-    RETURN_IF_ERROR(group.Wait(IssueHere()));
+    for (int64_t i = 0; i < repeats_; ++i) RETURN_IF_ERROR(group.Wait(IssueHere()));
     times[kAlone] = SecondsSince(begin);
     if (passes > 0) {
       RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
       begin = Clock::now();
-      computation_.Run(passes);
+      for (int64_t i = 0; i < repeats_; ++i) computation_.Run(passes);
       times[kComputation] = SecondsSince(begin);
       RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
       begin = Clock::now();
-      const Ticket ticket = IssueHere();
-      const Clock::time_point computes = Clock::now();
-      computation_.Run(passes);
-      times[kSlowed] = SecondsSince(computes);
-      RETURN_IF_ERROR(group.Wait(ticket));
+      for (int64_t i = 0; i < repeats_; ++i) {
+        RETURN_IF_ERROR(group.Wait(IssueHere()));
+        computation_.Run(passes);
+      }
+      times[kInTurn] = SecondsSince(begin);
+      RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
+      begin = Clock::now();
+      for (int64_t i = 0; i < repeats_; ++i) {
+        const Ticket ticket = IssueHere();
+        const Clock::time_point computes = Clock::now();
+        computation_.Run(passes);
+        times[kSlowed] += SecondsSince(computes);
+        RETURN_IF_ERROR(group.Wait(ticket));
+      }
       times[kBoth] = SecondsSince(begin);
     }
+    for (double& time : times) time /= static_cast<double>(repeats_);
     RETURN_IF_ERROR(
         cpu.Wait(cpu.AllReduce(times.data(), times.data(), kTimes, DType::kF64, Reduction::kMax)));
     return times;
@@ -171,6 +198,7 @@ class OverlapRunner {
   Computation computation_;
   Operation operation_ = Operation::kAllReduce;
   int64_t count_ = 0;
+  int64_t repeats_ = 1;  // of what a round times
 };
 
 }  // namespace
@@ -190,15 +218,16 @@ absl::Status BenchOverlap(World& world, const BenchOptions& options, char* first
 }
 
 std::string OverlapHead() {
-  return absl::StrFormat("#%-14s %11s %11s %11s %11s %7s %7s %10s\n", "operation", "size (B)",
-                         "alone (us)", "comp. (us)", "both (us)", "hidden", "lost", "both/sum");
+  return absl::StrFormat("#%-14s %11s %11s %11s %12s %11s %7s %7s %8s\n", "operation", "size (B)",
+                         "alone (us)", "comp. (us)", "in turn (us)", "both (us)", "hidden", "lost",
+                         "both/turn");
 }
 
 std::string OverlapLine(const OverlapRow& row) {
-  return absl::StrFormat(" %-14s %11d %11.1f %11.1f %11.1f %6.0f%% %6.0f%% %10.2f\n",
+  return absl::StrFormat(" %-14s %11d %11.1f %11.1f %12.1f %11.1f %6.0f%% %6.0f%% %8.2f\n",
                          OperationName(row.operation), row.bytes, row.alone * 1e6,
-                         row.computation * 1e6, row.both * 1e6, 100 * row.hidden(),
-                         100 * row.lost(), row.both / (row.alone + row.computation));
+                         row.computation * 1e6, row.in_turn * 1e6, row.both * 1e6,
+                         100 * row.hidden(), 100 * row.lost(), row.both / row.in_turn);
 }
 
 }  // namespace tessera::comm
