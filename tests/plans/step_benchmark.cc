@@ -51,8 +51,8 @@ struct RankBatch {
   int64_t rows = 0, tokens = 0;
 };
 
-// Of the slowest rank, medians of rounds: seconds, and shares of each round by itself, because the
-// machine's speed changes from round to round.
+// Medians of rounds, each the time of the slowest rank: seconds, and shares of each round by
+// itself, because the machine's speed changes from round to round.
 struct Times {
   double step = 0, computation = 0, communication = 0;
   double ratio = 0;   // of the step to its computation
