@@ -143,7 +143,7 @@ class Scheduler {
   std::vector<int32_t> reduction_;  // the last reduction that an instruction waits for; 0: none
   std::vector<bool> scheduled_;
   std::set<int32_t> ready_;
-  // Those of the ready ones that go first:
+  // Subsets of ready_:
   std::set<int32_t> freeing_;
   std::set<int32_t> reductions_;
   std::set<std::pair<int32_t, int32_t>> after_reduction_;  // the reduction, the instruction

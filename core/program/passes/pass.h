@@ -32,7 +32,8 @@ std::vector<std::string> DefaultPasses();
 absl::Status FusePass(const PassOptions& options, KernelChooser& chooser, Program& program);
 
 // Moves reductions of gradients, and instructions that free more memory than they take, as early as
-// what they need allows; all others keep their order.
+// what they need allows. What reads reduced gradients runs in the order of their reductions; all
+// others keep their order.
 absl::Status OrderPass(const PassOptions& options, KernelChooser& chooser, Program& program);
 
 }  // namespace tessera
