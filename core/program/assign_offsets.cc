@@ -6,13 +6,17 @@
 #include "core/program/assign_offsets.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
-#include <set>
 #include <utility>
+
+#include "absl/container/btree_map.h"
+#include "absl/container/btree_set.h"
+#include "absl/types/optional.h"
 
 namespace tessera {
 namespace {
@@ -53,95 +57,105 @@ class Gaps {
     return offset;
   }
 
-  // Removes the gap that reaches to `end` and returns its offset; `end` if there is none.
-  int64_t TakeLast(int64_t end) {
+  // Returns the offset of the gap that reaches to `end`; `end` if there is none.
+  int64_t BeginOfLast(int64_t end) const {
     if (by_offset_.empty()) return end;
-    const auto last = std::prev(by_offset_.end());
-    const int64_t offset = last->first;
-    if (offset + last->second != end) return end;
-    Remove(last);
+    const auto& [offset, bytes] = *by_offset_.rbegin();
+    return offset + bytes == end ? offset : end;
+  }
+
+  // The same, and removes that gap.
+  int64_t TakeLast(int64_t end) {
+    const int64_t offset = BeginOfLast(end);
+    if (offset != end) Remove(std::prev(by_offset_.end()));
     return offset;
   }
 
  private:
-  using ByOffset = std::map<int64_t, int64_t>;
+  using ByOffset = absl::btree_map<int64_t, int64_t>;
 
   ByOffset::iterator Remove(ByOffset::iterator gap) {
     by_size_.erase({gap->second, gap->first});
     return by_offset_.erase(gap);
   }
 
-  ByOffset by_offset_;                             // offset -> bytes
-  std::set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
+  ByOffset by_offset_;                                    // offset -> bytes
+  absl::btree_set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
 };
 
-// Walks through time, or back, as an allocator would: n log n.
-Assignment AssignInTime(absl::Span<const LiveRange> ranges, bool backward = false) {
+// The ranges in the order in which a walk through time, or back, meets their begins and ends.
+struct Walk {
+  bool backward = false;
+  std::vector<int32_t> moments;       // at which some range begins or ends
+  std::vector<int32_t> begins, ends;  // indices of ranges
+};
+
+Walk MakeWalk(absl::Span<const LiveRange> ranges, bool backward) {
+  Walk walk;
+  walk.backward = backward;
+  walk.moments.reserve(2 * ranges.size());
+  for (const LiveRange& item : ranges) {
+    walk.moments.push_back(backward ? -item.last : item.first);
+    walk.moments.push_back(backward ? -item.first : item.last);
+  }
+  std::sort(walk.moments.begin(), walk.moments.end());
+  walk.moments.erase(std::unique(walk.moments.begin(), walk.moments.end()), walk.moments.end());
+  walk.begins.resize(ranges.size());
+  std::iota(walk.begins.begin(), walk.begins.end(), 0);
+  walk.ends = walk.begins;
   const auto begin = [&](int32_t id) { return backward ? -ranges[id].last : ranges[id].first; };
   const auto end = [&](int32_t id) { return backward ? -ranges[id].first : ranges[id].last; };
-  Assignment assignment;
-  assignment.offsets.assign(ranges.size(), 0);
-  std::vector<int32_t> begins(ranges.size()), ends(ranges.size());
-  std::iota(begins.begin(), begins.end(), 0);
-  ends = begins;
-  std::stable_sort(begins.begin(), begins.end(), [&](int32_t a, int32_t b) {
+  std::stable_sort(walk.begins.begin(), walk.begins.end(), [&](int32_t a, int32_t b) {
     return begin(a) != begin(b) ? begin(a) < begin(b) : ranges[a].bytes > ranges[b].bytes;
   });
-  std::stable_sort(ends.begin(), ends.end(), [&](int32_t a, int32_t b) { return end(a) < end(b); });
+  std::stable_sort(walk.ends.begin(), walk.ends.end(),
+                   [&](int32_t a, int32_t b) { return end(a) < end(b); });
+  return walk;
+}
+
+// Some of the ranges, packed.
+struct Packed {
+  Assignment assignment;         // offsets of other ranges are 0
+  std::vector<int64_t> heights;  // by the walk's moments: the end of what is in use
+};
+
+// Packs the ranges for which `in_set` has the value `chosen`, as an allocator would on a walk.
+// n log n.
+Packed PackInTime(absl::Span<const LiveRange> ranges, const Walk& walk,
+                  const std::vector<bool>& in_set, bool chosen) {
+  const auto begin = [&](int32_t id) {
+    return walk.backward ? -ranges[id].last : ranges[id].first;
+  };
+  const auto end = [&](int32_t id) { return walk.backward ? -ranges[id].first : ranges[id].last; };
+  Packed packed;
+  Assignment& assignment = packed.assignment;
+  assignment.offsets.assign(ranges.size(), 0);
+  packed.heights.reserve(walk.moments.size());
   Gaps gaps;
-  size_t next_end = 0;
-  for (int32_t id : begins) {
-    const int64_t bytes = ranges[id].bytes;
-    for (; next_end < ends.size() && end(ends[next_end]) < begin(id); ++next_end) {
-      gaps.Add(assignment.offsets[ends[next_end]], ranges[ends[next_end]].bytes);
+  auto next_begin = walk.begins.begin(), next_end = walk.ends.begin();
+  for (const int32_t moment : walk.moments) {
+    for (; next_end != walk.ends.end() && end(*next_end) < moment; ++next_end) {
+      if (in_set[*next_end] != chosen) continue;
+      gaps.Add(assignment.offsets[*next_end], ranges[*next_end].bytes);
     }
-    int64_t offset = gaps.Take(bytes);
-    if (offset < 0) {
-      offset = gaps.TakeLast(assignment.bytes);
-      assignment.bytes = offset + bytes;
+    for (; next_begin != walk.begins.end() && begin(*next_begin) == moment; ++next_begin) {
+      if (in_set[*next_begin] != chosen) continue;
+      const int64_t bytes = ranges[*next_begin].bytes;
+      int64_t offset = gaps.Take(bytes);
+      if (offset < 0) {
+        offset = gaps.TakeLast(assignment.bytes);
+        assignment.bytes = offset + bytes;
+      }
+      assignment.offsets[*next_begin] = offset;
     }
-    assignment.offsets[id] = offset;
+    packed.heights.push_back(gaps.BeginOfLast(assignment.bytes));
   }
-  return assignment;
+  return packed;
 }
 
-// The moments at which some range begins or ends.
-std::vector<int32_t> Moments(absl::Span<const LiveRange> ranges) {
-  std::vector<int32_t> moments;
-  moments.reserve(2 * ranges.size());
-  for (const LiveRange& item : ranges) {
-    moments.push_back(item.first);
-    moments.push_back(item.last);
-  }
-  std::sort(moments.begin(), moments.end());
-  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
-  return moments;
-}
-
-// The end of what is in use at each moment.
-std::vector<int64_t> Heights(absl::Span<const LiveRange> ranges, const Assignment& assignment,
-                             const std::vector<int32_t>& moments) {
-  std::vector<int32_t> begins(ranges.size());
-  std::iota(begins.begin(), begins.end(), 0);
-  std::vector<int32_t> ends = begins;
-  std::sort(begins.begin(), begins.end(),
-            [&](int32_t a, int32_t b) { return ranges[a].first < ranges[b].first; });
-  std::sort(ends.begin(), ends.end(),
-            [&](int32_t a, int32_t b) { return ranges[a].last < ranges[b].last; });
-  std::vector<int64_t> heights(moments.size(), 0);
-  std::multiset<int64_t> live;
-  size_t next_begin = 0, next_end = 0;
-  for (size_t m = 0; m < moments.size(); ++m) {
-    for (; next_begin < begins.size() && ranges[begins[next_begin]].first <= moments[m];
-         ++next_begin) {
-      live.insert(assignment.offsets[begins[next_begin]] + ranges[begins[next_begin]].bytes);
-    }
-    for (; next_end < ends.size() && ranges[ends[next_end]].last < moments[m]; ++next_end) {
-      live.erase(live.find(assignment.offsets[ends[next_end]] + ranges[ends[next_end]].bytes));
-    }
-    if (!live.empty()) heights[m] = *live.rbegin();
-  }
-  return heights;
+// Packs all ranges.
+Assignment PackAll(absl::Span<const LiveRange> ranges, const Walk& walk) {
+  return PackInTime(ranges, walk, std::vector<bool>(ranges.size(), true), true).assignment;
 }
 
 struct Direction {
@@ -151,28 +165,51 @@ struct Direction {
 // Whether a range lies at the bottom of the memory.
 using Kind = std::function<bool(const LiveRange&)>;
 
-// Assigns those for which `low` holds from the bottom of the memory and the others from its top.
-Assignment AssignApart(absl::Span<const LiveRange> ranges, const std::vector<int32_t>& moments,
-                       const Kind& low, Direction direction) {
-  std::vector<LiveRange> lows, highs;
-  for (const LiveRange& item : ranges) (low(item) ? lows : highs).push_back(item);
-  const Assignment from_bottom = AssignInTime(lows, direction.low_backward);
-  const Assignment from_top = AssignInTime(highs, direction.high_backward);
-  const std::vector<int64_t> low_heights = Heights(lows, from_bottom, moments);
-  const std::vector<int64_t> high_heights = Heights(highs, from_top, moments);
-  Assignment assignment;
-  for (size_t m = 0; m < moments.size(); ++m) {
-    assignment.bytes = std::max(assignment.bytes, low_heights[m] + high_heights[m]);
+// Assigns ranges of one kind from the bottom of the memory, and the others from its top.
+class Apart {
+ public:
+  // `walks` is forward and backward; both outlive the object.
+  Apart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks, const Kind& low)
+      : ranges_(ranges), walks_(walks), is_low_(ranges.size()) {
+    for (size_t i = 0; i < ranges.size(); ++i) is_low_[i] = low(ranges[i]);
   }
-  size_t next_low = 0, next_high = 0;
-  assignment.offsets.reserve(ranges.size());
-  for (const LiveRange& item : ranges) {
-    assignment.offsets.push_back(low(item) ? from_bottom.offsets[next_low++]
-                                           : assignment.bytes - item.bytes -
-                                                 from_top.offsets[next_high++]);
+
+  // Replaces `best` if this direction takes less.
+  void Improve(Direction direction, Assignment& best) {
+    const Packed& lows = Pack(/*low=*/true, direction.low_backward);
+    const Packed& highs = Pack(/*low=*/false, direction.high_backward);
+    const size_t moments = lows.heights.size();
+    const auto height = [moments](const Packed& packed, bool backward, size_t m) {
+      return packed.heights[backward ? moments - 1 - m : m];
+    };
+    int64_t bytes = 0;
+    for (size_t m = 0; m < moments && bytes < best.bytes; ++m) {
+      bytes = std::max(bytes, height(lows, direction.low_backward, m) +
+                                  height(highs, direction.high_backward, m));
+    }
+    if (bytes >= best.bytes) return;
+    best.bytes = bytes;
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      best.offsets[i] = is_low_[i] ? lows.assignment.offsets[i]
+                                   : bytes - ranges_[i].bytes - highs.assignment.offsets[i];
+    }
   }
-  return assignment;
-}
+
+ private:
+  // Each is needed in two directions.
+  const Packed& Pack(bool low, bool backward) {
+    absl::optional<Packed>& packed = packed_[low ? 1 : 0][backward ? 1 : 0];
+    if (!packed.has_value()) {
+      packed = PackInTime(ranges_, walks_[backward ? 1 : 0], is_low_, low);
+    }
+    return *packed;
+  }
+
+  const absl::Span<const LiveRange> ranges_;
+  const std::array<Walk, 2>& walks_;
+  std::vector<bool> is_low_;
+  std::array<std::array<absl::optional<Packed>, 2>, 2> packed_;
+};
 
 int64_t Length(const LiveRange& item) { return int64_t{item.last} - item.first + 1; }
 
@@ -220,16 +257,16 @@ std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
 }
 
 // Tries to do better than `best`, which is good enough at `target` bytes.
-void ImproveApart(absl::Span<const LiveRange> ranges, int64_t target, Assignment& best) {
-  const std::vector<int32_t> moments = Moments(ranges);
+void ImproveApart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
+                  int64_t target, Assignment& best) {
   size_t tried = 0;
   for (const Kind& low : KindsOf(ranges)) {
+    Apart apart(ranges, walks, low);
     for (const Direction direction :
          {Direction{true, false}, {false, false}, {false, true}, {true, true}}) {
       if (best.bytes <= target || tried + ranges.size() > kMostTried) return;
       tried += ranges.size();
-      Assignment assignment = AssignApart(ranges, moments, low, direction);
-      if (assignment.bytes < best.bytes) best = std::move(assignment);
+      apart.Improve(direction, best);
     }
   }
 }
@@ -370,16 +407,17 @@ int64_t LiveBytesBound(absl::Span<const LiveRange> ranges) {
 
 Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
   const int64_t bound = LiveBytesBound(ranges);
-  Assignment best = AssignInTime(ranges);
+  const Walk forward = MakeWalk(ranges, /*backward=*/false);
+  Assignment best = PackAll(ranges, forward);
   if (best.bytes == bound) return best;
-  if (Assignment assignment = AssignInTime(ranges, /*backward=*/true);
-      assignment.bytes < best.bytes) {
+  const std::array<Walk, 2> walks = {forward, MakeWalk(ranges, /*backward=*/true)};
+  if (Assignment assignment = PackAll(ranges, walks[1]); assignment.bytes < best.bytes) {
     best = std::move(assignment);
   }
   if (ranges.size() <= kMostForPairs) ImproveByPairs(ranges, bound, best);
   // Among many, the rest is not worth the time.
   const int64_t target = bound + (ranges.size() <= kMostForPairs ? bound / 100 : bound / 20);
-  ImproveApart(ranges, target, best);
+  ImproveApart(ranges, walks, target, best);
   if (ranges.size() <= kMostForPairs) ImproveByLargeOnes(ranges, bound, target, best);
   return best;
 }
