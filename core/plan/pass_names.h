@@ -3,11 +3,18 @@
 #ifndef TESSERA_CORE_PLAN_PASS_NAMES_H_
 #define TESSERA_CORE_PLAN_PASS_NAMES_H_
 
+#include <iterator>
+
 #include "absl/strings/string_view.h"
 
 namespace tessera {
 
 inline constexpr absl::string_view kPassNames[] = {"fuse", "order"};
+// A line of help for each of them.
+inline constexpr absl::string_view kPassHelp[] = {
+    "joins matrix products with the bias and activation that follow",
+    "moves reductions of gradients, and what frees memory, as early as they can run"};
+static_assert(std::size(kPassHelp) == std::size(kPassNames));
 
 // Listed alone: no pass at all, where an empty list means the default ones.
 inline constexpr absl::string_view kNoPass = "none";

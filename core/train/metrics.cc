@@ -20,8 +20,11 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
   return absl::ErrnoToStatus(error, absl::StrCat("cannot ", what, " ", path));
 }
 
-// How many bytes at the start of the file are complete lines of steps up to `last_step`.
-int64_t BytesToKeep(std::istream& file, int64_t last_step) {
+using Evaluations = std::vector<std::pair<int64_t, double>>;  // step, eval_loss
+
+// Returns how many bytes at the start of the file are complete lines of steps up to `last_step`,
+// and appends their evaluations.
+int64_t BytesToKeep(std::istream& file, int64_t last_step, Evaluations* evaluations) {
   // A line has some 300 bytes; a damaged file may have no more line ends.
   std::vector<char> buffer(4096);
   int64_t kept = 0;
@@ -34,6 +37,10 @@ int64_t BytesToKeep(std::istream& file, int64_t last_step) {
       break;
     }
     kept += static_cast<int64_t>(line.size()) + 1;
+    const auto loss = entry.find("eval_loss");
+    if (loss != entry.end() && loss->is_number()) {
+      evaluations->emplace_back(entry["step"].get<int64_t>(), loss->get<double>());
+    }
   }
   return kept;
 }
@@ -43,14 +50,15 @@ int64_t BytesToKeep(std::istream& file, int64_t last_step) {
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& path,
                                                              int64_t last_step) {
   int64_t kept = 0;
+  Evaluations evaluations;
   {
     std::ifstream file(path, std::ios::binary);
-    if (file) kept = BytesToKeep(file, last_step);
+    if (file) kept = BytesToKeep(file, last_step, &evaluations);
   }
   FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.is_open()) return SystemError("write", path);
   if (ftruncate(fd.get(), kept) != 0) return SystemError("truncate", path);
-  return std::unique_ptr<MetricsLog>(new MetricsLog(path, std::move(fd)));
+  return std::unique_ptr<MetricsLog>(new MetricsLog(path, std::move(fd), std::move(evaluations)));
 }
 
 absl::Status MetricsLog::Append(const StepMetrics& metrics) {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,14 +48,24 @@ class MetricsLog {
   // so that a resumed run has no lines of later steps and no incomplete line.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
                                                           int64_t last_step);
+  // The step and eval_loss of each evaluation up to `last_step` that the file has, in its order.
+  const std::vector<std::pair<int64_t, double>>& earlier_evaluations() const {
+    return earlier_evaluations_;
+  }
+
   // Writes a line. It survives the end of this process, also by kill -9.
   absl::Status Append(const StepMetrics& metrics);
 
  private:
-  MetricsLog(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  MetricsLog(std::string path, FileDescriptor fd,
+             std::vector<std::pair<int64_t, double>> earlier_evaluations)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        earlier_evaluations_(std::move(earlier_evaluations)) {}
 
   const std::string path_;
   const FileDescriptor fd_;
+  const std::vector<std::pair<int64_t, double>> earlier_evaluations_;
 };
 
 }  // namespace tessera

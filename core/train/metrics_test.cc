@@ -93,6 +93,27 @@ TEST(MetricsTest, TruncatesZerosAtTheEnd) {
   EXPECT_EQ(Contents(path), one_step);
 }
 
+// The summary of a resumed run called its own best evaluation the best of the run.
+TEST(MetricsTest, AResumedRunKnowsTheEvaluationsBeforeIt) {
+  const std::string path = ::testing::TempDir() + "/evaluations.jsonl";
+  std::filesystem::remove(path);
+  {
+    const auto log = MetricsLog::Open(path, 0);
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_TRUE((*log)->earlier_evaluations().empty());
+    for (int64_t step = 1; step <= 6; ++step) {
+      StepMetrics metrics;
+      metrics.step = step;
+      if (step % 2 == 0) metrics.eval_loss = 1.0 / static_cast<double>(step);
+      ASSERT_TRUE((*log)->Append(metrics).ok());
+    }
+  }
+  const auto log = MetricsLog::Open(path, 4);
+  ASSERT_TRUE(log.ok()) << log.status();
+  const std::vector<std::pair<int64_t, double>> expected = {{2, 0.5}, {4, 0.25}};
+  EXPECT_EQ((*log)->earlier_evaluations(), expected);
+}
+
 TEST(MetricsTest, NamesAFileThatCannotBeWritten) {
   const auto log = MetricsLog::Open("/nowhere/metrics.jsonl", 0);
   ASSERT_FALSE(log.ok());

@@ -9,7 +9,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
-#include "core/tensor/half.h"
+#include "core/tensor/convert.h"
+#include "core/tensor/element_type.h"
 #include "core/text/counted.h"
 #include "core/train/optimizer.h"
 #include "core/train/state_part.h"
@@ -20,60 +21,22 @@ namespace {
 
 constexpr int64_t kChunkElements = int64_t{1} << 18;
 
-template <typename T>
-double ToDouble(const char* from) {
-  T value;
-  std::memcpy(&value, from, sizeof(T));
-  if constexpr (std::is_class_v<T>) {
-    return static_cast<float>(value);
-  } else {
-    return value;
-  }
-}
-
-template <typename T>
-void FromDouble(double value, char* to) {
-  // Through float, from which bf16 and f16 are rounded everywhere.
-  const T converted =
-      static_cast<T>(static_cast<std::conditional_t<std::is_class_v<T>, float, T>>(value));
-  std::memcpy(to, &converted, sizeof(T));
-}
-
-double ReadFloating(DType dtype, const char* from) {
-  switch (dtype) {
-    case DType::kF64:
-      return ToDouble<double>(from);
-    case DType::kBF16:
-      return ToDouble<BFloat16>(from);
-    case DType::kF16:
-      return ToDouble<Float16>(from);
-    default:
-      return ToDouble<float>(from);
-  }
-}
-
-void WriteFloating(DType dtype, double value, char* to) {
-  switch (dtype) {
-    case DType::kF64:
-      return FromDouble<double>(value, to);
-    case DType::kBF16:
-      return FromDouble<BFloat16>(value, to);
-    case DType::kF16:
-      return FromDouble<Float16>(value, to);
-    default:
-      return FromDouble<float>(value, to);
-  }
-}
-
-void Convert(DType from_dtype, absl::Span<const char> from, DType to_dtype, std::vector<char>& to) {
-  const int64_t from_size = SizeOf(from_dtype);
-  const int64_t to_size = SizeOf(to_dtype);
-  const int64_t elements = static_cast<int64_t>(from.size()) / from_size;
-  to.resize(elements * to_size);
-  for (int64_t i = 0; i < elements; ++i) {
-    WriteFloating(to_dtype, ReadFloating(from_dtype, from.data() + i * from_size),
-                  to.data() + i * to_size);
-  }
+void ConvertAll(DType from_dtype, absl::Span<const char> from, DType to_dtype,
+                std::vector<char>& to) {
+  WithElementType(from_dtype, [&](auto from_type) {
+    using From = decltype(from_type);
+    WithElementType(to_dtype, [&](auto to_type) {
+      using To = decltype(to_type);
+      const size_t elements = from.size() / sizeof(From);
+      to.resize(elements * sizeof(To));
+      for (size_t i = 0; i < elements; ++i) {
+        From value;
+        std::memcpy(&value, from.data() + i * sizeof(From), sizeof(From));
+        const To converted = Convert<To>(value);
+        std::memcpy(to.data() + i * sizeof(To), &converted, sizeof(To));
+      }
+    });
+  });
 }
 
 Shape GlobalShape(const StateInfo& state) {
@@ -127,7 +90,7 @@ absl::Status LoadOne(const Checkpoint& checkpoint, const StateEntry& saved, cons
               state.origin, stored,
               absl::MakeSpan(read).subspan(begin * saved_size, stored.size() * saved_size));
         }));
-    if (!same) Convert(saved.type.dtype, read, state.type.dtype, converted);
+    if (!same) ConvertAll(saved.type.dtype, read, state.type.dtype, converted);
     RETURN_IF_ERROR(WriteElements(state, part, first, same ? read : converted, engine));
   }
   return absl::OkStatus();

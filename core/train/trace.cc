@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -18,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFirstProcess = 1;   // rank 0
-constexpr int kComputeThread = 1;  // the first stream; the others follow
+constexpr int kComputeThread = 1;  // of the first stream; the others follow
 
 // nlohmann's strings are std::string.
 std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
@@ -31,7 +32,45 @@ Json Types(const Program& program, absl::Span<const int32_t> values) {
   return types;
 }
 
-Json Slice(const Program& program, const Instruction& instruction, InstructionTime time,
+// The threads on which a viewer shows instructions. Slices of one thread must nest, but collectives
+// of one stream may overlap, so a stream has as many threads as it has collectives in flight.
+struct Threads {
+  std::vector<int> of_instruction;
+  std::vector<std::string> names;  // by thread
+};
+
+Threads AssignThreads(const Program& program, absl::Span<const InstructionTime> times) {
+  Threads threads;
+  threads.of_instruction.resize(program.instructions.size());
+  threads.names.assign(program.streams.begin(), program.streams.end());
+  std::vector<std::vector<size_t>> by_stream(program.streams.size());
+  for (size_t i = 0; i < times.size(); ++i) {
+    by_stream[program.instructions[i].stream].push_back(i);
+  }
+  for (size_t s = 0; s < by_stream.size(); ++s) {
+    std::stable_sort(by_stream[s].begin(), by_stream[s].end(),
+                     [&](size_t a, size_t b) { return times[a].begin_ns < times[b].begin_ns; });
+    struct Thread {
+      int number = 0;
+      int64_t busy_until_ns = INT64_MIN;
+    };
+    std::vector<Thread> of_stream = {{static_cast<int>(s)}};
+    for (const size_t i : by_stream[s]) {
+      auto free = std::find_if(of_stream.begin(), of_stream.end(), [&](const Thread& thread) {
+        return thread.busy_until_ns <= times[i].begin_ns;
+      });
+      if (free == of_stream.end()) {
+        free = of_stream.insert(free, {static_cast<int>(threads.names.size())});
+        threads.names.push_back(absl::StrCat(program.streams[s], " ", of_stream.size()));
+      }
+      free->busy_until_ns = times[i].end_ns;
+      threads.of_instruction[i] = free->number;
+    }
+  }
+  return threads;
+}
+
+Json Slice(const Program& program, const Instruction& instruction, InstructionTime time, int thread,
            const TracedRank& rank) {
   const std::string operation = program.OperationOf(instruction);
   Json args = {
@@ -58,7 +97,7 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
       {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
       {"dur", Microseconds(time.end_ns - time.begin_ns)},
       {"pid", kFirstProcess + rank.rank},
-      {"tid", kComputeThread + instruction.stream},
+      {"tid", kComputeThread + thread},
       {"args", std::move(args)},
   };
 }
@@ -119,11 +158,11 @@ std::vector<int64_t> LiveBytes(const Program& program) {
 }
 
 Json Metadata(absl::string_view kind, absl::string_view name, const TracedRank& rank,
-              int stream = 0) {
+              int thread = 0) {
   return {{"name", Text(kind)},
           {"ph", "M"},
           {"pid", kFirstProcess + rank.rank},
-          {"tid", kComputeThread + stream},
+          {"tid", kComputeThread + thread},
           {"args", {{"name", Text(name)}}}};
 }
 
@@ -135,15 +174,17 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
   const std::string name = absl::StrCat("tessera ", program.name);
   events.push_back(Metadata(
       "process_name", rank.size > 1 ? absl::StrCat("rank ", rank.rank, ": ", name) : name, rank));
-  for (size_t s = 0; s < program.streams.size(); ++s) {
-    events.push_back(Metadata("thread_name", program.streams[s], rank, static_cast<int>(s)));
+  const Threads threads = AssignThreads(program, times.instructions);
+  for (size_t t = 0; t < threads.names.size(); ++t) {
+    events.push_back(Metadata("thread_name", threads.names[t], rank, static_cast<int>(t)));
   }
   events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, rank));
   AppendPhases(program, times, rank, &events);
   const std::vector<int64_t> live = LiveBytes(program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const InstructionTime& time = times.instructions[i];
-    events.push_back(Slice(program, program.instructions[i], time, rank));
+    events.push_back(
+        Slice(program, program.instructions[i], time, threads.of_instruction[i], rank));
     events.push_back({{"name", "live"},  // Perfetto shows "live bytes"
                       {"ph", "C"},
                       {"ts", Microseconds(time.begin_ns - rank.zero_ns)},

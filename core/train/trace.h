@@ -33,7 +33,7 @@ struct TracedRank {
 };
 
 // Returns a rank's events, for JoinTraces. Its process has the number 1 + rank and a thread for
-// each stream.
+// each stream; a stream of which several collectives ran at once has more ("gradients 2").
 std::string TraceEvents(const Program& program, const StepTimes& times, const TracedRank& rank);
 
 // Returns the JSON text of a trace with the events of all ranks.

@@ -128,6 +128,29 @@ TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
   EXPECT_EQ(phases, (std::vector<std::string>{"step", "forward", "update"}));
 }
 
+// Slices of one thread that overlap without nesting are not shown where they were.
+TEST_F(TraceTest, CollectivesThatOverlapHaveThreadsOfTheirOwn) {
+  Program program = this->program();
+  program.streams.push_back("gradients");
+  Instruction all_reduce = program.instructions[0];
+  all_reduce.kind = InstructionKind::kCollective;
+  all_reduce.stream = 1;
+  all_reduce.collective = 0;
+  program.collectives.push_back(
+      {CollectiveOperation::kAllReduce, 8, DType::kF64, Reduction::kSum, {"data"}});
+  program.instructions = {program.instructions[0], all_reduce, all_reduce, all_reduce};
+  const std::vector<InstructionTime> ran = {{0, 1000}, {1000, 5000}, {3000, 7000}, {5000, 8000}};
+  const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, {0, 8000, ran}));
+  std::vector<int> threads;
+  std::vector<std::string> names;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["name"] == "thread_name") names.push_back(event["args"]["name"]);
+    if (event["ph"] == "X" && event["cat"] == "all-reduce") threads.push_back(event["tid"]);
+  }
+  EXPECT_EQ(threads, (std::vector<int>{2, 3, 2}));
+  EXPECT_EQ(names, (std::vector<std::string>{"compute", "gradients", "gradients 2"}));
+}
+
 TEST_F(TraceTest, EachRankIsAProcess) {
   const std::vector<InstructionTime> ran = {{1'000'000, 3'000'000}, {4'000'000, 4'500'000}};
   std::vector<std::string> events;

@@ -264,8 +264,14 @@ absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config) {
 }
 
 const ModelDefinition& GptDefinition() {
-  static const ModelDefinition* const definition = new ModelDefinition{
-      "gpt", &GptConfig::default_instance(), GptPresets(), CreateFromMessage, "model.layers=6"};
+  static const GptConfig* const default_config = [] {
+    auto* const config = new GptConfig;
+    config->set_gelu("tanh");
+    config->set_layer_norm_eps(kDefaultEps);
+    return config;
+  }();
+  static const ModelDefinition* const definition =
+      new ModelDefinition{"gpt", default_config, GptPresets(), CreateFromMessage, "model.layers=6"};
   return *definition;
 }
 

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -67,10 +68,13 @@ absl::StatusOr<std::string> FindPlugin(const std::string& strategy, const std::s
     folders.push_back(std::filesystem::path(candidate).parent_path().string());
   }
   const std::vector<std::string> own(OwnStrategies().begin(), OwnStrategies().end());
-  return absl::NotFoundError(absl::StrCat(
-      "there is no strategy '", strategy, "'", DidYouMean(strategy, own), "; ", strategy,
-      ".so is neither in a folder of ", kPathVariable, " nor in ", absl::StrJoin(folders, ", "),
-      "; Tessera has ", absl::StrJoin(own, ", "), ", and a plugin may be named by its path"));
+  // A program that was moved does not find its own plugins.
+  const bool is_own = absl::c_linear_search(own, strategy);
+  return absl::NotFoundError(
+      absl::StrCat("there is no strategy '", strategy, "'", is_own ? "" : DidYouMean(strategy, own),
+                   "; ", strategy, ".so is neither in a folder of ", kPathVariable, " nor in ",
+                   absl::StrJoin(folders, ", "), "; Tessera has ", absl::StrJoin(own, ", "),
+                   ", and a plugin may be named by its path"));
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "strategies/host/planning_context.h"
 
+#include <iterator>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -23,7 +24,6 @@
 #include "core/plan/run_settings.h"
 #include "core/plan/stage_passes.h"
 #include "core/program/compile.h"
-#include "core/program/passes/pass.h"
 #include "core/program/program_proto.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
@@ -237,7 +237,7 @@ strategy::PassDescriptions DescribePasses() {
     pass.set_name(std::string(name));
     pass.set_help(std::string(help));
   };
-  for (const absl::string_view name : kPassNames) add(name, (*FindPass(name))->help);
+  for (size_t i = 0; i < std::size(kPassNames); ++i) add(kPassNames[i], kPassHelp[i]);
   for (const StagePassHelp& pass : StagePassesWithHelp()) add(pass.name, pass.help);
   return descriptions;
 }

@@ -21,6 +21,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -42,9 +43,9 @@ std::vector<pid_t> ProcessesOf(int ranks, const std::string& mark) {
 
 TEST(RankFailuresTest, ASignalToOneRankStopsAllAndSaves) {
   const std::string folder = NewFolder();
-  RunningProgram running(
-      GptProgram(),
-      OnRanks(2, PlanFile(), {"--out=" + folder, "--steps=1000000", "--max_restarts=1"}));
+  RunningProgram running(GptProgram(), OnRanks(2, PlanFile(),
+                                               {"--out=" + folder, "--steps=1000000",
+                                                "--max_restarts=1", "--timeout=50"}));
   ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
   const pid_t second = ProcessOf(1, folder);
   ASSERT_GT(second, 0);
@@ -54,7 +55,10 @@ TEST(RankFailuresTest, ASignalToOneRankStopsAllAndSaves) {
   EXPECT_THAT(stopped.err, AllOf(HasSubstr("[0] stopping, as rank 1 has got SIGTERM"),
                                  HasSubstr(" ended with exit code 143, as SIGTERM asks"),
                                  Not(HasSubstr("error")), Not(HasSubstr("again"))));
-  EXPECT_THAT(stopped.out, AllOf(HasSubstr("[0] stopped after step "), HasSubstr(" --nproc=2 ")));
+  EXPECT_THAT(stopped.out, AllOf(ContainsRegex("\\[0\\] [0-9]+ steps?, .* tokens in "),
+                                 HasSubstr("[0] stopped after step "),
+                                 // Flags that the checkpoint does not hold are repeated.
+                                 HasSubstr(" --nproc=2 --max_restarts=1 --timeout=50 --resume=")));
   ASSERT_EQ(Checkpoints(folder).size(), 1);
   // The run goes on with the Plan of its checkpoint.
   const std::string steps = "--steps=" + std::to_string(NewestStep(folder) + 3);

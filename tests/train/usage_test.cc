@@ -57,6 +57,9 @@ TEST(UsageTest, PrintConfigShowsEveryFieldAndRunsNothing) {
   ASSERT_EQ(printed.code, 0) << printed.err;
   EXPECT_THAT(printed.out, AllOf(HasSubstr("    dropout: 0\n"), HasSubstr("  lr: 0.25\n"),
                                  HasSubstr("memory_limit: \"\"\n"), HasSubstr("  beta2: 0.95\n")));
+  // The values in effect, not those of a message of which nothing is set.
+  EXPECT_THAT(printed.out,
+              AllOf(HasSubstr("    gelu: \"tanh\"\n"), HasSubstr("    layer_norm_eps: 1e-05\n")));
   EXPECT_TRUE(std::filesystem::is_empty(folder));
   // It is a configuration file.
   WriteFile(folder + "/c.textproto", printed.out);
@@ -125,7 +128,8 @@ TEST(UsageTest, ARunEndsWithASummary) {
       RunProgram(GptProgram(), Tiny({"--out=" + folder, "--steps=40", "--eval_every=20",
                                      "--log_every=7", "--sample_tokens=5", "--prompt=Line"}));
   ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, ContainsRegex("\n40 steps, 2.56K tokens in .*; mean [^ ]+ tokens/s\n"));
+  EXPECT_THAT(result.out,
+              ContainsRegex("\n40 steps, 2.56K tokens in .*; mean [^ ]+ tokens/s in steps\n"));
   EXPECT_THAT(result.out,
               ContainsRegex("\neval_loss [0-9.]+ \\([0-9.]+ bits per byte\\) at step 40"));
   EXPECT_THAT(result.out, ContainsRegex("\ntime by operator: [a-z_]+ [0-9.]+%, "));

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "core/status/check.h"
@@ -81,10 +82,13 @@ absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups, const F
   const std::pair<absl::string_view, absl::string_view> halves =
       absl::StrSplit(text, absl::MaxSplits('=', 1));
   const bool has_value = absl::StrContains(text, '=');
-  const FlagEntry* entry = FindEntry(groups, halves.first);
+  // Many programs have dashes in the names of flags.
+  const std::string name = absl::StrReplaceAll(halves.first, {{"-", "_"}});
+  const FlagEntry* entry = FindEntry(groups, name);
   std::string value(halves.second.data(), halves.second.size());
-  absl::string_view positive = halves.first;
+  absl::string_view positive = name;
   if (entry == nullptr && absl::ConsumePrefix(&positive, "no") && !has_value) {
+    absl::ConsumePrefix(&positive, "_");
     entry = FindEntry(groups, positive);
     if (entry != nullptr && !IsBool(*entry)) entry = nullptr;
     value = "false";
@@ -97,7 +101,7 @@ absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups, const F
     }
     value = arguments[(*next)++];
   }
-  if (entry == nullptr) return NoSuchFlag(halves.first, groups, hint);
+  if (entry == nullptr) return NoSuchFlag(name, groups, hint);
   RETURN_IF_ERROR(SetFlag(*entry, value));
   return GivenFlag{entry->name, value};
 }

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -15,8 +15,8 @@
 #include "core/layout/mesh.h"
 #include "core/status/status_macros.h"
 #include "core/text/nearest_name.h"
-#include "core/train/config/config_editor.h"
 #include "tools/job/job_flags.h"
+#include "tools/train/shell_word.h"
 
 namespace tessera {
 
@@ -131,34 +131,6 @@ std::string FindStrategy(const std::vector<std::string>& arguments) {
   return "";
 }
 
-// The flags that set a field of the configuration.
-struct FlagField {
-  const char* flag;
-  const char* field;
-};
-constexpr FlagField kFields[] = {
-    {"data", "data.file"},
-    {"steps", "steps"},
-    {"batch", "batch"},
-    {"sequence", "sequence"},
-    {"optimizer", "optimizer.kind"},
-    {"lr", "optimizer.lr"},
-    {"clip_norm", "optimizer.clip_norm"},
-    {"seed", "seed"},
-    {"device", "device"},
-    {"threads", "threads"},
-    {"micro_batches", "micro_batches"},
-    {"recompute", "recompute"},
-    {"dtype", "dtype"},
-    {"memory_limit", "memory_limit"},
-    {"save_every", "save_every"},
-    {"eval_every", "eval_every"},
-    {"sample_tokens", "sample.tokens"},
-    {"prompt", "sample.prompt"},
-    {"temperature", "sample.temperature"},
-    {"top_k", "sample.top_k"},
-};
-
 absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::string>& texts) {
   std::vector<FieldSetting> settings;
   for (const std::string& text : texts) {
@@ -197,6 +169,9 @@ absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
                                                  ": name one host for each rank"));
 }
 
+// The flags of a training run that its checkpoints do not hold.
+constexpr absl::string_view kRepeated[] = {"backend", "hosts", "interface", "timeout", "log_every"};
+
 // Reads the flags of ranks. `given` are all flags of the command line.
 absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
   line->plan = absl::GetFlag(FLAGS_plan);
@@ -208,10 +183,15 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   ASSIGN_OR_RETURN(line->job, ReadJobFlags());
   bool has_nproc = false;
   for (const GivenFlag& flag : given) {
-    if (flag.name == "nproc") {
-      has_nproc = true;
-    } else if (flag.name != "max_restarts" && flag.name != "grace") {
-      line->launch.arguments.push_back(absl::StrCat("--", flag.name, "=", flag.value));
+    const std::string argument = absl::StrCat("--", flag.name, "=", flag.value);
+    if (flag.name == "nproc" || flag.name == "max_restarts" || flag.name == "grace") {
+      absl::StrAppend(&line->launch_flags, " ", ShellWord(argument));
+      has_nproc = has_nproc || flag.name == "nproc";
+      continue;
+    }
+    line->launch.arguments.push_back(argument);
+    if (absl::c_linear_search(kRepeated, flag.name)) {
+      absl::StrAppend(&line->repeated_flags, " ", ShellWord(argument));
     }
   }
   if (has_nproc) {
@@ -332,7 +312,7 @@ const std::vector<FlagGroup>& TrainFlags() {
         {"sequence", "N", {"seq_len", "block_size"}},
         {"optimizer", "NAME"},
         {"lr", "X", {"learning_rate"}},
-        {"clip_norm", "X", {"grad_clip"}},
+        {"clip_norm", "X", {"grad_clip", "max_grad_norm"}},
         {"seed", "N"}}},
       {"Machine",
        {{"device", "NAME"},
@@ -346,9 +326,9 @@ const std::vector<FlagGroup>& TrainFlags() {
        {{"out", "DIR", {"output_dir", "out_dir"}},
         {"resume", "DIR"},
         {"allow_changed_data", ""},
-        {"save_every", "N"},
-        {"eval_every", "N"},
-        {"log_every", "N"},
+        {"save_every", "N", {"save_interval"}},
+        {"eval_every", "N", {"eval_interval"}},
+        {"log_every", "N", {"log_interval"}},
         {"mode", "MODE"}}},
       {"Samples",
        {{"sample_tokens", "N"}, {"prompt", "TEXT"}, {"temperature", "X"}, {"top_k", "N"}}},
@@ -360,26 +340,6 @@ const std::vector<FlagGroup>& TrainFlags() {
         {"check_memory", ""}}},
   };
   return *groups;
-}
-
-std::string FieldOfFlag(absl::string_view flag) {
-  for (const FlagField& each : kFields) {
-    if (each.flag == flag) return each.field;
-  }
-  return "";
-}
-
-std::string FieldHint(absl::string_view name, const ModelDefinition& model) {
-  if (name == "gradient_accumulation_steps" || name == "grad_accum_steps") {
-    return ": --micro_batches=N splits the --batch sequences of a step into N micro-batches";
-  }
-  for (const std::string& path :
-       ConfigEditor(DefaultRunConfig(), *model.default_config).FieldPaths()) {
-    if (path == name || absl::EndsWith(path, absl::StrCat(".", name))) {
-      return absl::StrCat(": it is a field of the configuration, --set=", path, "=VALUE");
-    }
-  }
-  return "";
 }
 
 absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,

@@ -48,6 +48,11 @@ struct CommandLine {
   comm::WorldOptions job;                     // how the ranks of a job communicate
   // With --nproc, how to start that many ranks, and the arguments of each; nproc is 0 without it.
   comm::LaunchCommandLine launch;
+  // The flags that say how to start ranks, as they were given: " --nproc=2 --max_restarts=3".
+  std::string launch_flags;
+  // Those that a command which resumes this run needs again: " --backend=tcp --log_every=10". No
+  // checkpoint holds them.
+  std::string repeated_flags;
 };
 
 // Whether the ranks are threads of this process (--backend=fake), which needs no launcher.

@@ -109,6 +109,16 @@ TEST_F(FlagsTest, OtherNamesGetAHint) {
   EXPECT_THAT(Error({"--keep_checkpoints=3"}), HasSubstr("--set=keep_checkpoints=VALUE"));
   EXPECT_THAT(Error({"--gradient_accumulation_steps=3"}),
               HasSubstr("--micro_batches=N splits the --batch sequences"));
+  EXPECT_THAT(Error({"--n_layer=3"}), HasSubstr("--set=model.layers=VALUE"));
+  EXPECT_THAT(Error({"--warmup-iters=3"}), HasSubstr("--set=optimizer.warmup_steps=VALUE"));
+}
+
+TEST_F(FlagsTest, NamesMayHaveDashes) {
+  const CommandLine line = Parse({"--batch-size=3", "--eval-interval", "5", "--no-plan-only"});
+  ASSERT_EQ(line.settings.size(), 2);
+  EXPECT_EQ(line.settings[0].path, "batch");
+  EXPECT_EQ(line.settings[1].path, "eval_every");
+  EXPECT_FALSE(line.plan_only);
 }
 
 TEST_F(FlagsTest, RanksGetTheArgumentsButThoseOfTheirLauncher) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -95,13 +96,11 @@ std::string Job::Description() const {
   return absl::StrCat(Counted(world_->size(), "rank"), ", ", world_->backend());
 }
 
-std::string Job::LaunchFlag() const {
+std::string Job::LaunchFlags() const {
   if (world_ == nullptr) return "";
-  if (connected_ == nullptr) {
-    return absl::StrCat(" --nproc=", world_->size(), " --backend=", world_->backend());
-  }
-  if (connected_->environment().launcher != "tessera") return "";
-  return absl::StrCat(" --nproc=", world_->size());
+  if (connected_ != nullptr && connected_->environment().launcher != "tessera") return "";
+  const char* const flags = std::getenv(kLaunchFlagsVariable);
+  return flags != nullptr ? flags : absl::StrCat(" --nproc=", world_->size());
 }
 
 absl::Status Job::Leave(const absl::Status& why) {

@@ -14,6 +14,9 @@
 
 namespace tessera {
 
+// The program that starts ranks sets this variable for them: the flags by which it does so.
+inline constexpr char kLaunchFlagsVariable[] = "TESSERA_LAUNCH_FLAGS";
+
 // Not thread-safe.
 class Job {
  public:
@@ -27,9 +30,9 @@ class Job {
   Ranks& ranks() { return *ranks_; }
   // "2 ranks, shm"; "" for one rank.
   std::string Description() const;
-  // " --nproc=2" if our own launcher has started the ranks, else "": for a command that goes on. Of
-  // threads, " --nproc=2 --backend=fake".
-  std::string LaunchFlag() const;
+  // Returns the flags that start the ranks again, " --nproc=2 --max_restarts=3", for a command that
+  // resumes the run; "" for one rank, or if another launcher has started them.
+  std::string LaunchFlags() const;
   // "shm" for one rank.
   const std::string& backend() const;
   // The name of the host of each rank, as --hosts says or as it is.

@@ -66,7 +66,7 @@ std::string RunSummary::Text(double seconds) const {
                    " tokens in ", FormatSeconds(seconds));
   if (step_seconds_ > 0) {
     absl::StrAppend(&text, "; mean ", FormatCount(static_cast<double>(tokens_) / step_seconds_),
-                    " tokens/s");
+                    " tokens/s in steps");
   }
   text += "\n";
   if (last_.has_value()) {

@@ -31,7 +31,7 @@ class RunSummary {
   // Returns lines for speed, evaluations and operators. The last two are left out if there were
   // none.
   //
-  //   1800 steps, 3.69M tokens in 2m 28s; mean 25.1K tokens/s
+  //   1800 steps, 3.69M tokens in 2m 28s; mean 25.1K tokens/s in steps
   //   eval_loss 1.5508 (2.237 bits per byte) at step 1800, the best
   //   time by operator: matmul 61%, attention 14%, gelu 8%, ..., other 5%
   //

@@ -16,9 +16,9 @@ namespace {
 TEST(RunSummaryTest, StepsAndTheirMean) {
   RunSummary summary("byte");
   summary.AddStep(2048, 0.5);
-  EXPECT_EQ(summary.Text(2), "1 step, 2.05K tokens in 2.00 s; mean 4.10K tokens/s\n");
+  EXPECT_EQ(summary.Text(2), "1 step, 2.05K tokens in 2.00 s; mean 4.10K tokens/s in steps\n");
   summary.AddStep(2048, 1.5);
-  EXPECT_EQ(summary.Text(4), "2 steps, 4.10K tokens in 4.00 s; mean 2.05K tokens/s\n");
+  EXPECT_EQ(summary.Text(4), "2 steps, 4.10K tokens in 4.00 s; mean 2.05K tokens/s in steps\n");
 }
 
 TEST(RunSummaryTest, TheLastEvaluationAndTheBest) {

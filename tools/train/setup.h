@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
 #include "core/layout/collective_traffic.h"
+#include "core/posix/available_cores.h"
 #include "core/program/compile.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/estimate.pb.h"
@@ -29,11 +30,11 @@ namespace tessera {
 
 // The ranks for which a run is prepared.
 struct RunRanks {
-  Ranks* ranks = nullptr;  // those that run
-  int size = 1;            // more than run with --plan_only
-  int of_host = 1;         // those on the host of this rank
-  int cores = 1;           // of the host, for this rank
-  GroupSite site = {};     // of those that run; empty with --plan_only
+  Ranks* ranks = nullptr;        // those that run
+  int size = 1;                  // more than run with --plan_only
+  int of_host = 1;               // those on the host of this rank
+  int cores = AvailableCores();  // of the host, for this rank
+  GroupSite site = {};           // of those that run; empty with --plan_only
 };
 
 struct Setup {

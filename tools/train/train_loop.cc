@@ -318,6 +318,9 @@ absl::StatusOr<int> TrainLoop::Run() {
   std::unique_ptr<MetricsLog> metrics;  // null on other ranks than rank 0
   if (ranks_.is_first()) {
     ASSIGN_OR_RETURN(metrics, MetricsLog::Open(MetricsPath(options_.run_folder), trainer_->step()));
+    for (const auto& [step, loss] : metrics->earlier_evaluations()) {
+      summary_.AddEvaluation(step, loss);
+    }
   }
   {
     ProgressOptions options;
@@ -327,6 +330,9 @@ absl::StatusOr<int> TrainLoop::Run() {
     options.log_every = options_.log_every;
     Progress progress(Output(), options, scale_, Now);
     RETURN_IF_ERROR(RunSteps(progress, metrics.get()));
+  }
+  if (first_step_ <= trainer_->step()) {
+    absl::FPrintF(Output(), "%s", summary_.Text(Now() - begin));
   }
   if (trainer_->step() < steps) {
     PrintLine(absl::StrFormat("stopped after step %d of %d; go on with\n  %s", trainer_->step(),
@@ -340,7 +346,6 @@ absl::StatusOr<int> TrainLoop::Run() {
                         steps, ResumeCommand()));
     return 128 + stop_.signal();
   }
-  absl::FPrintF(Output(), "%s", summary_.Text(Now() - begin));
   absl::Status as_estimated;
   RETURN_IF_ERROR(PrintCost(&as_estimated));
   RETURN_IF_ERROR(PrintMemory());

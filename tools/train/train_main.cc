@@ -180,7 +180,10 @@ absl::StatusOr<int> TrainSteps(const CommandLine& line, Setup& setup, const Mach
     PrintLine(
         absl::StrCat("going on from step ", trainer.step(), ", ", setup.checkpoint->folder()));
   }
-  if (line.check_memory) RETURN_IF_ERROR(ProveMemory(setup, &engine, &trainer));
+  if (line.check_memory) {
+    RETURN_IF_ERROR(ProveMemory(setup, &engine, &trainer));
+    ResetPeakMemory();
+  }
   if (setup.checkpoint != nullptr) {
     options.start_step = setup.checkpoint->step();
     options.start_folder = setup.checkpoint->folder();
@@ -211,7 +214,8 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   LoopOptions options;
   ASSIGN_OR_RETURN(options.run_folder, OpenFolder(line, setup, start, &folder));
   options.trace = UserPath(line.trace);
-  options.command = absl::StrCat(ProgramCommand(argv0, *setup.definition), job.LaunchFlag());
+  options.command = absl::StrCat(ProgramCommand(argv0, *setup.definition), job.LaunchFlags(),
+                                 line.repeated_flags);
   options.log_every = line.log_every;
   PrintLine(absl::StrCat("run folder: ", options.run_folder));
   PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
@@ -345,6 +349,7 @@ std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::stri
       line->launch.nproc == 0 || RanksAreThreads(*line)) {
     return std::nullopt;
   }
+  setenv(kLaunchFlagsVariable, line->launch_flags.c_str(), /*overwrite=*/1);
   return std::move(line->launch);
 }
 

@@ -79,22 +79,21 @@ void GradientOfRow(const T* dy, const T* x, const T* weight, float mean_of_row, 
   });
 }
 
-// The operands of one row: x, weight and bias; or dy, x and weight.
-void LayerNormRow(DType dtype, const void* const* inputs, double eps, int64_t count, void* y,
-                  float* mean, float* rstd) {
+void LayerNormRow(DType dtype, const void* x, const void* weight, const void* bias, double eps,
+                  int64_t count, void* y, float* mean, float* rstd) {
   WithFloatType(dtype, [&](auto type) {
     using T = decltype(type);
-    NormalizeRow(static_cast<const T*>(inputs[0]), static_cast<const T*>(inputs[1]),
-                 static_cast<const T*>(inputs[2]), eps, count, static_cast<T*>(y), mean, rstd);
+    NormalizeRow(static_cast<const T*>(x), static_cast<const T*>(weight),
+                 static_cast<const T*>(bias), eps, count, static_cast<T*>(y), mean, rstd);
   });
 }
 
-void LayerNormGradRow(DType dtype, const void* const* inputs, float mean, float rstd, int64_t count,
-                      void* dx, float* dweight, float* dbias) {
+void LayerNormGradRow(DType dtype, const void* dy, const void* x, const void* weight, float mean,
+                      float rstd, int64_t count, void* dx, float* dweight, float* dbias) {
   WithFloatType(dtype, [&](auto type) {
     using T = decltype(type);
-    GradientOfRow(static_cast<const T*>(inputs[0]), static_cast<const T*>(inputs[1]),
-                  static_cast<const T*>(inputs[2]), mean, rstd, count, static_cast<T*>(dx), dweight,
+    GradientOfRow(static_cast<const T*>(dy), static_cast<const T*>(x),
+                  static_cast<const T*>(weight), mean, rstd, count, static_cast<T*>(dx), dweight,
                   dbias);
   });
 }
@@ -137,9 +136,8 @@ void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double
   using Input = LayerNormGradInput;
   const TensorView &dy = call.inputs[Input::kDy], &x = call.inputs[Input::kX],
                    &dx = call.outputs[LayerNormGradOutput::kDx];
-  const float *const mean = call.inputs[Input::kMean].As<float>(), *const rstd =
-                                                                       call.inputs[Input::kRstd]
-                                                                           .As<float>();
+  const float* const mean = call.inputs[Input::kMean].As<float>();
+  const float* const rstd = call.inputs[Input::kRstd].As<float>();
   float* const group = reinterpret_cast<float*>(sums + 2 * of.columns);
   std::fill_n(sums, 2 * of.columns, 0.0);
   const int64_t end = std::min(of.rows, (block + 1) * of.block_rows);
@@ -147,12 +145,10 @@ void SumBlock(const KernelCall& call, const RowBlocks& of, int64_t block, double
     std::fill_n(group, 2 * of.columns, 0.0f);
     for (int64_t r = begin; r < std::min(end, begin + RowBlocks::kGroup); ++r) {
       const int64_t at = r * of.columns;
-      const void* const operands[] = {ElementAt(x.dtype, dy.data, at),
-                                      ElementAt(x.dtype, x.data, at),
-                                      call.inputs[Input::kWeight].data};
       HWY_DYNAMIC_DISPATCH(LayerNormGradRow)
-      (x.dtype, operands, mean[r], rstd[r], of.columns, ElementAt(x.dtype, dx.data, at), group,
-       group + of.columns);
+      (x.dtype, ElementAt(x.dtype, dy.data, at), ElementAt(x.dtype, x.data, at),
+       call.inputs[Input::kWeight].data, mean[r], rstd[r], of.columns,
+       ElementAt(x.dtype, dx.data, at), group, group + of.columns);
     }
     for (int64_t c = 0; c < 2 * of.columns; ++c) sums[c] += double{group[c]};
   }
@@ -167,11 +163,9 @@ absl::Status LayerNorm(const KernelCall& call) {
   const int64_t grain = std::max<int64_t>(1, 8192 / of.columns);
   ParallelFor(call.request.threads, of.rows, grain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const void* const operands[] = {ElementAt(x.dtype, x.data, r * of.columns),
-                                      call.inputs[Input::kWeight].data,
-                                      call.inputs[Input::kBias].data};
       HWY_DYNAMIC_DISPATCH(LayerNormRow)
-      (x.dtype, operands, eps, of.columns, ElementAt(x.dtype, y.data, r * of.columns),
+      (x.dtype, ElementAt(x.dtype, x.data, r * of.columns), call.inputs[Input::kWeight].data,
+       call.inputs[Input::kBias].data, eps, of.columns, ElementAt(x.dtype, y.data, r * of.columns),
        call.outputs[LayerNormOutput::kMean].As<float>() + r,
        call.outputs[LayerNormOutput::kRstd].As<float>() + r);
     }

@@ -18,7 +18,6 @@ using PassOptions = std::map<std::string, std::string>;
 
 struct Pass {
   absl::string_view name;
-  absl::string_view help;  // one line
   absl::Status (*run)(const PassOptions& options, KernelChooser& chooser, Program& program);
 };
 

@@ -9,9 +9,8 @@ namespace tessera {
 namespace {
 
 constexpr Pass kPasses[] = {
-    {"fuse", "joins matrix products with the bias and activation that follow", FusePass},
-    {"order", "moves reductions of gradients, and what frees memory, as early as they can run",
-     OrderPass},
+    {"fuse", FusePass},
+    {"order", OrderPass},
 };
 
 constexpr bool HasTheNamesOfPlans() {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
+#include "core/text/counted.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/data/shuffle.h"
 
@@ -65,11 +66,13 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view
   const int64_t window = sequence + 1;
   if (bytes < 2 * window) {
     const std::string shorter =
-        bytes < 4 ? "" : absl::StrCat(", or sequences of ", bytes / 2 - 1, " tokens or fewer");
-    return absl::InvalidArgumentError(
-        absl::StrCat(file->path(), ": a text of ", bytes, " bytes is too short for sequences of ",
-                     sequence, " tokens: training and evaluation need ", window, " bytes each, so ",
-                     2 * window, " bytes or more would be right", shorter));
+        bytes < 4
+            ? ""
+            : absl::StrCat(", or sequences of ", Counted(bytes / 2 - 1, "token"), " or fewer");
+    return absl::InvalidArgumentError(absl::StrCat(
+        file->path(), ": a text of ", Counted(bytes, "byte"), " is too short for sequences of ",
+        Counted(sequence, "token"), ": training and evaluation need ", window, " bytes each, so ",
+        2 * window, " bytes or more would be right", shorter));
   }
   // Taken before the contents are read: the first Read detects a change in between.
   ASSIGN_OR_RETURN(const int64_t modified_at, file->ModifiedAt());
