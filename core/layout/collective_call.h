@@ -33,8 +33,7 @@ struct CollectiveCall {
 // "all-reduce of 12 f32 (sum) along data", "all-gather of 12 f32 in parts of 6 along data, model"
 std::string ToString(const CollectiveCall& call, const Mesh& mesh);
 
-// Prices of collectives. Strategies and redistribution choose by them; measured prices will be one
-// more implementation.
+// Prices of collectives. Strategies and redistribution choose by them.
 //
 // Thread safety: const methods may be called by any thread.
 class CollectivePrices {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <filesystem>
 #include <sstream>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -120,6 +121,27 @@ TEST(UsageTest, NotesOfWaste) {
   EXPECT_THAT(many.out, ContainsRegex("note: 4000 threads on [0-9]+ cores?: they wait for each "
                                       "other; --threads=[0-9]+ is faster"));
   EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only"})).out, Not(HasSubstr("note:")));
+  // A plan without --threads compared all cores with one.
+  EXPECT_THAT(RunProgram(GptProgram(), {"--plan_only"}).out, Not(HasSubstr("note:")));
+}
+
+// The bytes of "... resident at the peak", in MiB.
+double ResidentPeak(const std::string& out) {
+  std::smatch match;
+  const std::regex peak("([0-9.]+) MiB resident at the peak");
+  EXPECT_TRUE(std::regex_search(out, match, peak)) << out;
+  return match.empty() ? 0 : std::stod(match[1]);
+}
+
+TEST(UsageTest, CheckingMemoryIsNotThePeakOfTheRun) {
+  const auto run = [](const std::vector<std::string>& flags) {
+    std::vector<std::string> all = {"--steps=1", "--sample_tokens=0", "--out=" + NewFolder()};
+    all.insert(all.end(), flags.begin(), flags.end());
+    return ResidentPeak(RunProgram(GptProgram(), all).out);
+  };
+  const double alone = run({}), checked = run({"--check_memory"});
+  EXPECT_GT(alone, 0);
+  EXPECT_LT(checked, 1.25 * alone);
 }
 
 TEST(UsageTest, ARunEndsWithASummary) {

@@ -39,7 +39,7 @@ ABSL_FLAG(bool, bound, false,
           "time memory beside each operation, and print the share of its bound that is reached");
 ABSL_FLAG(bool, overlap, false,
           "time each operation alone, computation of about the same length alone, and the two in "
-          "turn and together");
+          "sequence and together");
 ABSL_FLAG(bool, shared, true, "take buffers from memory that the ranks of a host share");
 ABSL_FLAG(std::string, json, "", "write the table to this file as well, as JSON");
 ABSL_FLAG(std::string, fault, "",

@@ -218,16 +218,16 @@ absl::Status BenchOverlap(World& world, const BenchOptions& options, char* first
 }
 
 std::string OverlapHead() {
-  return absl::StrFormat("#%-14s %11s %11s %11s %12s %11s %7s %7s %8s\n", "operation", "size (B)",
-                         "alone (us)", "comp. (us)", "in turn (us)", "both (us)", "hidden", "lost",
-                         "both/turn");
+  return absl::StrFormat("#%-14s %11s %11s %11s %13s %11s %7s %7s %8s\n", "operation", "size (B)",
+                         "alone (us)", "comp. (us)", "sequence (us)", "both (us)", "hidden", "lost",
+                         "both/seq.");
 }
 
 std::string OverlapLine(const OverlapRow& row) {
-  return absl::StrFormat(" %-14s %11d %11.1f %11.1f %12.1f %11.1f %6.0f%% %6.0f%% %8.2f\n",
+  return absl::StrFormat(" %-14s %11d %11.1f %11.1f %13.1f %11.1f %6.0f%% %6.0f%% %8.2f\n",
                          OperationName(row.operation), row.bytes, row.alone * 1e6,
-                         row.computation * 1e6, row.in_turn * 1e6, row.both * 1e6,
-                         100 * row.hidden(), 100 * row.lost(), row.both / row.in_turn);
+                         row.computation * 1e6, row.in_sequence * 1e6, row.both * 1e6,
+                         100 * row.hidden(), 100 * row.lost(), row.both / row.in_sequence);
 }
 
 }  // namespace tessera::comm

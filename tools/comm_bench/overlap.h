@@ -19,7 +19,7 @@ struct OverlapRow {
   int64_t bytes = 0;
   double alone = 0;        // the operation, issued and waited for
   double computation = 0;  // about as long, on one thread of each rank
-  double in_turn = 0;      // the operation is issued and waited for, and then computation runs
+  double in_sequence = 0;      // the operation is issued and waited for, and then computation runs
   double both = 0;         // the operation is issued, computation runs, and then it is waited for
   double slowed = 0;       // the computation of `both`
 
@@ -30,7 +30,7 @@ struct OverlapRow {
 };
 
 // Collective. Each of options.iterations rounds times the operation, the computation, and the two
-// in turn and together. An operation of less than half a millisecond is repeated in a round.
+// in sequence and together. An operation of less than half a millisecond is repeated in a round.
 // `first` and `second` are as for Bench; operations are in place if they can be.
 absl::Status BenchOverlap(World& world, const BenchOptions& options, char* first, char* second,
                           const std::function<void(const OverlapRow& row)>& seen);

@@ -130,19 +130,19 @@ absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& r
 // Shows how far the comparison is.
 class Reporter {
  public:
-  Reporter(int64_t rounds, int64_t turns) : rounds_(rounds), turns_(turns) {}
+  Reporter(int64_t rounds, int64_t runs) : rounds_(rounds), runs_(runs) {}
 
   void Ran(int64_t round, const ComparedStrategy& strategy) {
     ++done_;
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const double left = seconds / static_cast<double>(done_) * static_cast<double>(turns_ - done_);
+    const double left = seconds / static_cast<double>(done_) * static_cast<double>(runs_ - done_);
     PrintLine(absl::StrFormat("round %d/%d | %s | %s a step | loss %.4f | %s left", round, rounds_,
                               strategy.label(), FormatSeconds(strategy.median_seconds()),
                               strategy.last_loss(), left > 0 ? FormatSeconds(left) : "0 s"));
   }
 
  private:
-  const int64_t rounds_, turns_;
+  const int64_t rounds_, runs_;
   int64_t done_ = 0;
   const Clock::time_point begin_ = Clock::now();
 };
