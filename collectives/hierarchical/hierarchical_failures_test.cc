@@ -1,5 +1,6 @@
 // Ranks that are processes: what the others do when one dies or stops.
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -153,6 +154,10 @@ void ExpectPromptAbort(
     const std::function<void(std::unique_ptr<Communicator>& world, float* data)>& abort) {
   constexpr int kLate = 1, kAborts = 3;
   using Clock = std::chrono::steady_clock;
+  // Rank 1 comes after 4 s, or when rank 0 waits no more.
+  auto* const waits_no_more = static_cast<std::atomic<bool>*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(waits_no_more, MAP_FAILED);
   const auto results =
       RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
         ASSIGN_OR_RETURN(HostedRank self, MakeHostedRank(rank, kHosts, exchange));
@@ -166,8 +171,11 @@ void ExpectPromptAbort(
         absl::Status status;
         if (rank == 0) status = wait_for_rank_1(*self.world, data.data());
         const std::chrono::duration<double> seconds = Clock::now() - begin;
+        if (rank == 0) *waits_no_more = true;
         if (rank == kLate) {
-          std::this_thread::sleep_for(std::chrono::seconds(4));
+          while (!*waits_no_more && Clock::now() < begin + std::chrono::seconds(4)) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          }
           self.world->Abort(absl::InternalError("came late"));
         }
         RETURN_IF_ERROR(exchange("end", "").status());
@@ -177,6 +185,7 @@ void ExpectPromptAbort(
         }
         return status;
       });
+  munmap(waits_no_more, 4096);
   EXPECT_THAT(std::string(results[0].message()), AllOf(Names(kAborts), HasSubstr(" aborted: ")));
 }
 
