@@ -34,6 +34,8 @@ std::string NewPath(const std::string& name) {
                          const RunOptions& options, int out, int err) {
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
+  // The machine's rates are measured once in a test.
+  setenv("XDG_CACHE_HOME", (::testing::TempDir() + "/cache").c_str(), 1);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) _exit(126);
   if (options.file_limit > 0) {

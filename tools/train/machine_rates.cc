@@ -11,6 +11,8 @@
 namespace tessera {
 namespace {
 
+// Rates that are known from earlier runs are only looked at again, in so many seconds each.
+constexpr double kSecondsForKnownRate = 0.05;
 // More than the caches of most processors hold.
 constexpr int64_t kBeyondCaches = int64_t{128} << 20;
 
@@ -36,6 +38,9 @@ absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_
   // A process that takes all that is available is killed.
   const int64_t available = AvailableMemory();
   if (available > 0) options.memory_bytes = std::min(options.memory_bytes, available / 2);
+  const MachineRates known = KeepBestRates(BestRatesPath(), RatesName(backend, dtype), {});
+  if (known.flops_per_second > 0) options.matmul_seconds = kSecondsForKnownRate;
+  if (known.bytes_per_second > 0) options.memory_seconds = kSecondsForKnownRate;
   MeasuredRates rates;
   rates.dtype = dtype;
   ASSIGN_OR_RETURN(rates.now, MeasureMachine(backend, options));
