@@ -18,17 +18,22 @@ void RunWorkers(int threads, void (*function)(const void* context, int worker, i
 
 // oneDNN divides its work by the number of threads that it asks for, and leaves the share of a
 // thread that OpenMP does not start unwritten. So it may ask for no more than the limit, and OpenMP
-// must not shrink teams by the machine's load (OMP_DYNAMIC). Both settings belong to the calling
-// thread: a new thread begins with those of the environment.
+// must neither shrink teams by the machine's load (OMP_DYNAMIC) nor run them on one thread
+// (OMP_MAX_ACTIVE_LEVELS=0). These settings belong to the calling thread: a new thread begins with
+// those of the environment.
 ThreadCount::ThreadCount(int threads)
-    : threads_before_(omp_get_max_threads()), dynamic_before_(omp_get_dynamic()) {
+    : threads_before_(omp_get_max_threads()),
+      dynamic_before_(omp_get_dynamic()),
+      levels_before_(omp_get_max_active_levels()) {
   omp_set_num_threads(std::min(threads, omp_get_thread_limit()));
   omp_set_dynamic(0);
+  omp_set_max_active_levels(std::max(1, levels_before_));
 }
 
 ThreadCount::~ThreadCount() {
   omp_set_num_threads(threads_before_);
   omp_set_dynamic(dynamic_before_);
+  omp_set_max_active_levels(levels_before_);
 }
 
 }  // namespace tessera::cpu

@@ -30,6 +30,7 @@ class ThreadCount {
  private:
   int threads_before_;
   int dynamic_before_;
+  int levels_before_;
 };
 
 // Calls body(begin, end) for parts of [0, size) that begin at multiples of `grain`: one part for

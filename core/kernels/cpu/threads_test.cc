@@ -93,5 +93,20 @@ TEST(OpenMp, ProductsAreCompleteWhenTeamsMayShrink) {
   }
 }
 
+// The same with OMP_MAX_ACTIVE_LEVELS=0, which makes every team one thread.
+TEST(OpenMp, ProductsAreCompleteWhenNoLevelMayBeActive) {
+  const TestTensor a = RandomTensor({512, 512}, 1), b = RandomTensor({512, 512}, 2);
+  const Use use = {
+      "matmul", {{"transpose_a", false}, {"transpose_b", false}}, {&a, &b}, {F32({512, 512})}};
+  const int levels = omp_get_max_active_levels();
+  for (absl::string_view name : {"onednn", "onednn_gemm"}) {
+    const std::vector<float> complete = RunFloats(use, 4, name);
+    omp_set_max_active_levels(0);
+    const std::vector<float> product = RunFloats(use, 4, name);
+    omp_set_max_active_levels(levels);
+    EXPECT_TRUE(product == complete) << name;
+  }
+}
+
 }  // namespace
 }  // namespace tessera::cpu
