@@ -31,8 +31,14 @@ Json ReadAll(const std::string& path) {
   if (error || size > kMaxFileBytes) return Json::object();
   std::ifstream file(path, std::ios::binary);
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? json : Json::object();
+  // A copy or a dump of values that are nested deeply would recurse as deeply.
+  constexpr int kMaxDepth = 2;
+  const auto is_flat = [](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
+    return depth <= kMaxDepth;
+  };
+  Json json = Json::parse(text, is_flat, /*allow_exceptions=*/false);
+  if (!json.is_object()) json = Json::object();
+  return json;
 }
 
 double Better(double measured, const Json& kept, const char* name) {

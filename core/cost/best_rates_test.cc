@@ -43,6 +43,10 @@ TEST(BestRatesTest, AFileThatIsNoneIsReplaced) {
     EXPECT_EQ(best.bytes_per_second, 6);
     EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).flops_per_second, 5);
   }
+  // Copying this recursed until the stack was full.
+  std::ofstream(path) << "{\"b\": " << std::string(200000, '[') << std::string(200000, ']') << "}";
+  EXPECT_EQ(KeepBestRates(path, "a", {5, 6}).flops_per_second, 5);
+  EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).flops_per_second, 5);
   // No file can be written here.
   EXPECT_EQ(KeepBestRates("/proc/none/machine.json", "a", {5, 6}).flops_per_second, 5);
   EXPECT_EQ(KeepBestRates("", "a", {5, 6}).flops_per_second, 5);

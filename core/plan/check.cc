@@ -21,8 +21,9 @@ namespace {
 absl::Status CheckPasses(const PlanPart& part) {
   for (const PassChoice& choice : part.passes()) {
     const auto error = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph '", part.graph(),
-                                                     "' lists pass '", choice.name(), "'", what));
+      return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ",
+                                                     Quote(part.graph()), " lists pass ",
+                                                     Quote(choice.name()), what));
     };
     if (IsStagePass(choice.name())) {
       return error(absl::StrCat(", which the stage lists: stages { pass { name: \"", choice.name(),
@@ -87,12 +88,12 @@ absl::Status CheckPlanForm(const Plan& plan) {
       }
       if (!graphs.insert(part.graph()).second) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the Plan has two parts for graph '", part.graph(), "'"));
+            absl::StrCat("the Plan has two parts for graph ", Quote(part.graph())));
       }
       if (part.micro_batches() < 0) {
         return absl::InvalidArgumentError(
-            absl::StrCat("the Plan's part for graph '", part.graph(),
-                         "' has micro_batches: ", part.micro_batches(), "; it must be at least 1"));
+            absl::StrCat("the Plan's part for graph ", Quote(part.graph()),
+                         " has micro_batches: ", part.micro_batches(), "; it must be at least 1"));
       }
       RETURN_IF_ERROR(CheckPasses(part));
     }
@@ -102,8 +103,9 @@ absl::Status CheckPlanForm(const Plan& plan) {
 
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part) {
   if (!part.graph().empty() && part.graph() != graph.name()) {
-    return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph '", part.graph(),
-                                                   "' is not for graph '", graph.name(), "'"));
+    return absl::InvalidArgumentError(absl::StrCat("the Plan's part for graph ",
+                                                   Quote(part.graph()), " is not for graph '",
+                                                   graph.name(), "'"));
   }
   if (!part.fingerprint().empty()) {
     const std::string fingerprint = graph.Fingerprint();

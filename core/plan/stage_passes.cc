@@ -170,6 +170,7 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
 
 void CompleteStagePasses(Stage& stage) {
   for (PassChoice& choice : *stage.mutable_pass()) {
+    if (!choice.plugin().empty()) continue;
     if (choice.name() == kBucketGradients) {
       if (choice.cap().empty()) choice.set_cap(kDefaultCap);
       if (choice.first().empty()) choice.set_first(kDefaultFirst);

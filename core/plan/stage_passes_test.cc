@@ -71,6 +71,15 @@ name: "offload" distance: 1 tensors: "parameters|gradients|optimizer state"
   EXPECT_EQ(passes->gathers_in_flight, 2);
 }
 
+TEST(StagePassesTest, ACompletedPlanAddsNothingToAPassOfAPlugin) {
+  Stage stage;
+  PassChoice& choice = *stage.add_pass();
+  choice.set_plugin("mine");
+  choice.set_name("reorder");
+  CompleteStagePasses(stage);
+  EXPECT_EQ(stage.pass(0).in_flight(), 0);
+}
+
 TEST(StagePassesTest, RefusesInOneLineWhatDoesNotFit) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"pass { name: 'bucket_gradient' }",

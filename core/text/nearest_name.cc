@@ -29,7 +29,10 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 }  // namespace
 
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
+  // The distance takes time for every pair of letters.
+  constexpr size_t kMaxLetters = 128;
   std::string nearest;
+  if (name.size() > kMaxLetters) return nearest;
   // Two letters that changed places are two edits.
   size_t least = (name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3)) + 1;
   for (const std::string& candidate : candidates) {

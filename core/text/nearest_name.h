@@ -10,7 +10,8 @@
 namespace tessera {
 
 // The candidate that a misspelt name was most likely meant to be, or "" if none is near. One that
-// the name is a part of ("layers", of "model.layers") is near.
+// the name is a part of ("layers", of "model.layers") is near. None is near a name of more than 128
+// letters.
 // Thread safety: a pure function.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 

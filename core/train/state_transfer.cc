@@ -137,8 +137,9 @@ bool Convertible(DType a, DType b) { return a == b || (IsFloating(a) && IsFloati
 
 }  // namespace
 
-absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh) {
+absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh, std::string plan) {
   CheckpointContents contents;
+  contents.plan = std::move(plan);
   contents.state = SavedStates(states).entries;
   absl::Status status = CheckContents(contents);
   if (status.ok()) {
@@ -147,9 +148,8 @@ absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh) 
     status = CheckNumShards(shards);
   }
   if (status.ok()) return status;
-  return absl::Status(
-      status.code(),
-      absl::StrCat("the run's state cannot be saved in a checkpoint: ", status.message()));
+  return absl::Status(status.code(),
+                      absl::StrCat("the run cannot be saved in a checkpoint: ", status.message()));
 }
 
 absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,

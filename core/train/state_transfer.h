@@ -40,9 +40,9 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
                                                           const SaveRequest& request);
 ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder);
 
-// Returns InvalidArgument if a checkpoint of these states, of a run on this mesh, could not be
-// saved or read again. Lets a run fail before it begins.
-absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh);
+// Returns InvalidArgument if a checkpoint of these states, of a run on this mesh with this Plan
+// (its text), could not be saved or read again. Lets a run fail before it begins.
+absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh, std::string plan);
 
 enum class Extra { kRefuse, kLeaveOptimizer };
 

@@ -231,8 +231,13 @@ TEST(BadInputTest, AModelOfManyLayersAboveTheLimitIsRefusedBeforeItIsPlanned) {
       RunProgram(GptProgram(), {"--data=synthetic", "--memory_limit=10MiB",
                                 "--set=model.layers=100000,model.channels=256,model.heads=4"});
   ExpectOneLine(result,
-                "the first 20000 parameters of this model alone take more than the memory limit, "
-                "10.0 MiB: choose a smaller model or a larger --memory_limit");
+                "this model has more than 20000 parameters, and they take more than the memory "
+                "limit, 10.0 MiB: choose a smaller model or a larger --memory_limit");
+  // Ranks planned it first, for a minute.
+  const Result ranks = RunProgram(
+      GptProgram(), {"--data=synthetic", "--memory_limit=10MiB", "--plan_only", "--ranks=2",
+                     "--set=model.layers=100000,model.channels=256,model.heads=4"});
+  ExpectOneLine(ranks, "the memory limit, 10.0 MiB for each of 2 ranks: choose a smaller model");
 }
 
 TEST(BadInputTest, APresetAboveTheLimitNamesTheSmallestOne) {

@@ -174,6 +174,11 @@ TEST_F(HostileFilesTest, AStepThatNoRunReaches) {
 
 TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
   const std::string plan = ReadFile(File("plan.textproto"));
+  const std::string long_name(1 << 20, 'a');
+  const std::string long_slice =
+      "stages { slice { path: \"" + long_name + "\" dimension: 0 count: 2 }";
+  const std::string part = "parts { graph: \"" + long_name + "\" } ";
+  const std::string two_parts = "stages { " + part + part;
   const struct {
     const char* before;
     const char* after;
@@ -187,9 +192,13 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
        "plan.textproto: the Plan has a part that names no graph"},
       {"format: 1", "formats: 1", "plan.textproto: is no plan: line 1: "},
       {"format: 1", "stages { mesh { } } format: 1", "this version runs one"},
+      // The nearest path was searched for letter by letter.
+      {"stages {", long_slice.c_str(), "slice"},
+      // The name was printed as it is, in a line of megabytes.
+      {"stages {", two_parts.c_str(), "two parts for graph 'aaaa"},
   };
   for (const auto& each : cases) {
-    SCOPED_TRACE(each.after);
+    SCOPED_TRACE(std::string(each.after).substr(0, 100));
     std::string text = plan;
     const size_t at = text.find(each.before);
     ASSERT_NE(at, std::string::npos);
@@ -200,6 +209,20 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
       ExpectRefused(Resume({flag}), each.part);
     }
   }
+}
+
+// It was read up to 64 MiB, and a run with it failed at its first checkpoint, which holds less.
+TEST_F(HostileFilesTest, APlanThatNoCheckpointCouldHold) {
+  const std::string file = run_ + ".plan";
+  WriteFile(file, "");
+  std::filesystem::resize_file(file, int64_t{1} << 30);
+  for (const std::string& path : {file, std::string("/dev/zero")}) {
+    ExpectRefused(RunProgram(GptProgram(), Tiny({"--plan=" + path})),
+                  path + ": a Plan has at most 16.0 MiB");
+  }
+  // A comment as long as that is no Plan that could not be saved.
+  WriteFile(file, "format: 1 # " + std::string(15 << 20, '#'));
+  EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--plan=" + file, "--plan_only"})).code, 0);
 }
 
 // A note and no error, as for another processor: kernels are a choice that was made on one machine,

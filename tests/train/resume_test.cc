@@ -283,6 +283,20 @@ TEST(ResumeTest, CtrlCInTheLastEvaluationIsNoSuccess) {
   EXPECT_THAT(Checkpoints(folder + "/run"), ElementsAre(Name(1)));
 }
 
+TEST(ResumeTest, CtrlCInTheLastSampleIsNoSuccess) {
+  const std::string folder = NewFolder();
+  RunningProgram running(GptProgram(), Tiny({"--out=" + folder + "/run", "--steps=1",
+                                             "--sample_tokens=1000000000", "--prompt=L"}));
+  ASSERT_TRUE(running.WaitFor([&] {
+    return running.Out().find("--- sample") != std::string::npos;
+  })) << running.Out();
+  running.Signal(SIGINT);
+  const Result result = running.Wait();
+  EXPECT_EQ(result.code, 130) << result.out;
+  EXPECT_THAT(result.out, HasSubstr("\nrun folder: "));
+  EXPECT_THAT(Checkpoints(folder + "/run"), ElementsAre(Name(1)));
+}
+
 TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   const std::string folder = NewFolder();
   ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);

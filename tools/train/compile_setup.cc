@@ -1,5 +1,8 @@
 #include "tools/train/compile_setup.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,14 +31,16 @@ absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& c
                                           RunParts parts) {
   StateLimit limit;
   limit.count = kSoonPlanned;
-  // A rank of several may hold a part of the state only.
-  if (setup.ranks.size == 1 && MemoryLimit(config) > 0) limit.bytes = MemoryLimit(config);
+  // All ranks together hold each state at least once.
+  const int64_t most = std::numeric_limits<int64_t>::max() / setup.ranks.size;
+  if (MemoryLimit(config) > 0) limit.bytes = std::min(MemoryLimit(config), most) * setup.ranks.size;
   absl::StatusOr<std::vector<Graph>> recorded = RecordRun(*setup.model, config, parts, limit);
   if (absl::IsResourceExhausted(recorded.status())) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the first ", kSoonPlanned,
-        " parameters of this model alone take more than the memory limit, ",
-        FormatBytes(limit.bytes), ": choose a smaller model or a larger --memory_limit"));
+        "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
+        "memory limit, ", FormatBytes(MemoryLimit(config)),
+        setup.ranks.size == 1 ? "" : absl::StrCat(" for each of ", setup.ranks.size, " ranks"),
+        ": choose a smaller model or a larger --memory_limit"));
   }
   return recorded;
 }

@@ -24,8 +24,11 @@ bool NamesRun(const StartOfJob& start) {
 
 bool IsOwn(const std::string& folder, const StartOfJob& start) {
   std::ifstream file(absl::StrCat(folder, "/", kJobFile), std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  return !start.id.empty() && text == absl::StrCat(start.id, "\n");
+  const std::string own = absl::StrCat(start.id, "\n");
+  std::string text(own.size() + 1, '\0');  // one byte more shows that there are too many
+  file.read(&text[0], static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
+  return !start.id.empty() && text == own;
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ TEST(OwnRunTest, AJobThatIsStartedAgainResumesItsOwnRunOnly) {
   EXPECT_EQ(resumes(empty, again), "");
   EXPECT_EQ(resumes(other, again), "");
   EXPECT_EQ(resumes("/nowhere", again), "");
+  // The file was read to its end.
+  std::filesystem::resize_file(other + "/job", int64_t{1} << 40);
+  EXPECT_EQ(resumes(other, again), "");
 }
 
 TEST(OwnRunTest, AJobWithoutANameNeedsItsFolder) {

@@ -16,6 +16,8 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
+#include "core/text/quote.h"
+#include "core/train/checkpoint/manifest.h"
 #include "core/train/compile_ranks.h"
 #include "core/train/plan_text.h"
 #include "core/train/programs.h"
@@ -26,20 +28,17 @@
 namespace tessera {
 namespace {
 
-// A completed Plan of GPT-3 175B has a few MiB.
-constexpr int64_t kMaxPlanBytes = int64_t{64} << 20;
-
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxPlanBytes + 1, '\0');  // one byte more shows that there are too many
+  std::string text(kMaxTextBytes + 1, '\0');  // one byte more shows that there are too many
   file.read(&text[0], static_cast<std::streamsize>(text.size()));
   if (!file.is_open() || file.bad()) {
     return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the Plan ", path));
   }
   text.resize(static_cast<size_t>(file.gcount()));
-  if (static_cast<int64_t>(text.size()) <= kMaxPlanBytes) return text;
+  if (static_cast<int64_t>(text.size()) <= kMaxTextBytes) return text;
   return absl::InvalidArgumentError(
-      absl::StrCat(path, ": a Plan has at most ", FormatBytes(kMaxPlanBytes)));
+      absl::StrCat(path, ": a Plan has at most ", FormatBytes(kMaxTextBytes)));
 }
 
 // A Plan may have parts for Graphs that this run does not have, but no run has others than these.
@@ -49,7 +48,7 @@ absl::Status CheckGraphNames(const Plan& plan) {
     for (const PlanPart& part : stage.parts()) {
       if (absl::c_linear_search(known, part.graph())) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat("the Plan has a part for graph '", part.graph(), "'; a run has ",
+          absl::StrCat("the Plan has a part for graph ", Quote(part.graph()), "; a run has ",
                        absl::StrJoin(known, ", "), DidYouMean(part.graph(), known)));
     }
   }

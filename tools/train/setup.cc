@@ -15,6 +15,7 @@
 #include "core/train/compare_ranks.h"
 #include "core/train/config/text_bounds.h"
 #include "core/train/state_transfer.h"
+#include "google/protobuf/text_format.h"
 #include "tools/backends/backends.h"
 #include "tools/train/compile_setup.h"
 #include "tools/train/data_source.h"
@@ -280,7 +281,10 @@ absl::Status CompareSetups(const Setup& setup) {
 // Checks the compiled run against where it is saved and what it goes on from.
 absl::Status CheckStates(const CommandLine& line, const Setup& setup) {
   if (line.mode == Mode::kTrain && !line.plan_only) {
-    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled), setup.compiled.programs.front().mesh));
+    std::string plan;
+    google::protobuf::TextFormat::PrintToString(setup.compiled.plan, &plan);
+    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled), setup.compiled.programs.front().mesh,
+                                 std::move(plan)));
   }
   // With --plan_only, a run may be planned with another shape than it has.
   if (setup.checkpoint == nullptr || line.plan_only) return absl::OkStatus();

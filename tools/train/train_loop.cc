@@ -354,7 +354,7 @@ absl::StatusOr<int> TrainLoop::Run() {
   }
   PrintLine(absl::StrCat("run folder: ", options_.run_folder));
   RETURN_IF_ERROR(as_estimated);
-  return 0;
+  return stop_.signal() == 0 ? 0 : 128 + stop_.signal();
 }
 
 }  // namespace tessera

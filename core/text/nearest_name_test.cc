@@ -1,0 +1,26 @@
+#include "core/text/nearest_name.h"
+
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+TEST(NearestName, FindsAMisspeltName) {
+  EXPECT_EQ(NearestName("lyers", {"heads", "layers"}), "layers");
+  EXPECT_EQ(NearestName("layers", {"model.heads", "model.layers"}), "model.layers");
+  EXPECT_EQ(NearestName("colour", {"heads", "layers"}), "");
+  EXPECT_EQ(DidYouMean("lyers", {"layers"}), "; did you mean 'layers'?");
+  EXPECT_EQ(DidYouMean("colour", {"layers"}), "");
+}
+
+// A name of a megabyte in a Plan was compared letter by letter with every path.
+TEST(NearestName, NothingIsNearAVeryLongName) {
+  const std::string name(200, 'a');
+  EXPECT_EQ(NearestName(name, {name + "b"}), "");
+  EXPECT_EQ(NearestName(std::string(64 << 20, 'a'), {"layers"}), "");
+}
+
+}  // namespace
+}  // namespace tessera
