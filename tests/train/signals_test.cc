@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/train/program.h"
+#include "tests/train/rank_program.h"
 
 namespace tessera {
 namespace {
@@ -33,16 +34,16 @@ bool Blocks(const std::string& mask, int signal) {
   return (std::stoull(mask, nullptr, 16) >> (signal - 1) & 1) != 0;
 }
 
-// oneDNN's kernels let the stack pointer point into the heap, where a handler's frame then lands.
-TEST(SignalsTest, OnlyTheSignalThreadTakesSignalsDuringAStep) {
-  const std::string folder = NewFolder();
-  RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000", "--threads=3"}));
-  ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("| loss ") != std::string::npos; }))
-      << running.Err();
+bool HasTrained(const RunningProgram& running) {
+  return running.Out().find("| loss ") != std::string::npos;
+}
+
+// Expects that one thread of a process takes signals, and that all others, of which there are
+// `others` or more, block them.
+void ExpectOneThreadTakesSignals(pid_t process, int others) {
   const bool thread_sanitizer = getenv("OMP_THREAD_LIMIT") != nullptr;
   int blocking = 0, taking = 0;
-  for (const auto& task :
-       fs::directory_iterator("/proc/" + std::to_string(running.pid()) + "/task")) {
+  for (const auto& task : fs::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
     const std::string status = task.path().string() + "/status";
     const std::string mask = StatusField(status, "SigBlk");
     if (mask.empty()) continue;
@@ -61,14 +62,41 @@ TEST(SignalsTest, OnlyTheSignalThreadTakesSignalsDuringAStep) {
   }
   EXPECT_EQ(taking, 1);
   // ThreadSanitizer's tests have one thread for OpenMP.
-  EXPECT_GE(blocking, thread_sanitizer ? 1 : 3);
+  EXPECT_GE(blocking, thread_sanitizer ? 1 : others);
+}
+
+// oneDNN's kernels let the stack pointer point into the heap, where a handler's frame then lands.
+TEST(SignalsTest, OnlyTheSignalThreadTakesSignalsDuringAStep) {
+  const std::string folder = NewFolder();
+  RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000", "--threads=3"}));
+  ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
+  ExpectOneThreadTakesSignals(running.pid(), 3);
+}
+
+TEST(SignalsTest, OnlyTheSignalThreadsOfRanksTakeSignalsDuringAStep) {
+  for (const char* backend : {"shm", "tcp"}) {
+    SCOPED_TRACE(backend);
+    const std::string folder = NewFolder();
+    RunningProgram running(GptProgram(),
+                           OnRanksBy("ddp", 2,
+                                     {"--out=" + folder, "--steps=1000000", "--threads=3",
+                                      std::string("--backend=") + backend}));
+    ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
+    for (const int rank : {0, 1}) {
+      const pid_t process = ProcessOf(rank, folder);
+      ASSERT_GT(process, 0);
+      // Two more of OpenMP, and the one that communicates.
+      ExpectOneThreadTakesSignals(process, 4);
+    }
+    running.Signal(SIGINT);
+    EXPECT_EQ(running.Wait().code, 128 + SIGINT);
+  }
 }
 
 TEST(SignalsTest, UnhandledSignalsEndTheRunAsTheyAlwaysDo) {
   for (int signal : {SIGUSR1, SIGKILL}) {
     RunningProgram running(GptProgram(), Tiny({"--out=" + NewFolder(), "--steps=1000000"}));
-    ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("| loss ") != std::string::npos; }))
-        << running.Err();
+    ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
     running.Signal(signal);
     EXPECT_EQ(running.Wait().signal, signal);
   }
@@ -89,8 +117,7 @@ TEST(SignalsTest, AnInterruptEndsAPlanAtOnce) {
 TEST(SignalsTest, ALostTerminalSavesTheRun) {
   const std::string folder = NewFolder();
   RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000"}));
-  ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("| loss ") != std::string::npos; }))
-      << running.Err();
+  ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
   running.Signal(SIGHUP);
   EXPECT_EQ(running.Wait().code, 128 + SIGHUP);
   EXPECT_EQ(Checkpoints(folder).size(), 1);
