@@ -97,6 +97,35 @@ TEST_F(CompileTest, GradientsAreKnownByWhatTheyAreGradientsOf) {
   }
 }
 
+// The buffer of an activation that a gradient overwrites counted as gradients all the time.
+TEST_F(CompileTest, AReusedBufferCountsAsWhatItHolds) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {3}}, 0);
+  const Tensor p = graph.Parameter("p", {3}, Initializer::Constant(1));
+  const auto gradients = RecordGradients(graph, ReduceSum(Multiply(Exp(x), p), {0}), {p});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+  const auto run = CompileRun({graph}, Plan(), *backend_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const Program& program = run->programs[0];
+  int32_t made = kNone, overwritten = kNone;     // instructions
+  int32_t activation = kNone, gradient = kNone;  // buffers
+  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+    const ProgramValue& value = program.value(program.instructions[i].outputs[0]);
+    if (value.path == "exp") {
+      made = i;
+      activation = value.buffer;
+    } else if (value.path == "p.grad") {
+      overwritten = i;
+      gradient = value.buffer;
+    }
+  }
+  ASSERT_NE(made, kNone) << program.ToString();
+  ASSERT_EQ(activation, gradient) << program.ToString();
+  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(made)), "activations");
+  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(overwritten)), "gradients");
+}
+
 // They were ignored without a note.
 TEST_F(CompileTest, HandWrittenPartsForOtherGraphsAreNamedInANote) {
   Plan plan;

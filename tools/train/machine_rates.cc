@@ -31,13 +31,16 @@ std::string RatesName(const Backend& backend, DType dtype) {
   return dtype == DType::kF32 ? machine : absl::StrCat(machine, ", ", DTypeName(dtype));
 }
 
+MeasureOptions WithinMemory(MeasureOptions options, int64_t available) {
+  if (available > 0) options.memory_bytes = std::min(options.memory_bytes, available / 2);
+  return options;
+}
+
 absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_t run_bytes) {
   MeasureOptions options;
   options.dtype = dtype;
   options.memory_bytes = std::min(options.memory_bytes, std::max(run_bytes, kBeyondCaches));
-  // A process that takes all that is available is killed.
-  const int64_t available = AvailableMemory();
-  if (available > 0) options.memory_bytes = std::min(options.memory_bytes, available / 2);
+  options = WithinMemory(options);
   const MachineRates known = KeepBestRates(BestRatesPath(), RatesName(backend, dtype), {});
   if (known.flops_per_second > 0) options.matmul_seconds = kSecondsForKnownRate;
   if (known.bytes_per_second > 0) options.memory_seconds = kSecondsForKnownRate;
@@ -54,7 +57,8 @@ absl::StatusOr<MeasuredRates> MeasureRates(Backend& backend, DType dtype, int64_
 absl::StatusOr<MachineRates> MeasureMatmulAgain(Backend& backend, DType dtype,
                                                 const MachineRates& best) {
   MachineRates rates = best;
-  ASSIGN_OR_RETURN(const double flops_per_second, MeasureMatmul(backend, {.dtype = dtype}));
+  ASSIGN_OR_RETURN(const double flops_per_second,
+                   MeasureMatmul(backend, WithinMemory({.dtype = dtype})));
   if (flops_per_second <= best.flops_per_second) return rates;
   rates.flops_per_second = flops_per_second;
   KeepBestRates(BestRatesPath(), RatesName(backend, dtype), {flops_per_second, 0});

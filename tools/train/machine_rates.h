@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
+#include "core/posix/available_memory.h"
 #include "core/tensor/dtype.h"
 
 namespace tessera {
@@ -20,6 +21,10 @@ struct MeasuredRates {
 // Returns the name of these rates in core/cost/best_rates.h: the machine's, and a dtype other than
 // f32.
 std::string RatesName(const Backend& backend, DType dtype);
+
+// Returns options that measure in no more than half of the `available` bytes; 0: nobody knows how
+// many there are. A process that takes all that is available is killed.
+MeasureOptions WithinMemory(MeasureOptions options, int64_t available = AvailableMemory());
 
 // Measures the rates before a run that multiplies in `dtype` and needs `run_bytes` of memory.
 // Allocates as much as the run, at least 128 MiB and at most 512 MiB, but no more than half of the

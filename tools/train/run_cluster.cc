@@ -23,7 +23,7 @@ absl::StatusOr<double> MatmulRate(Backend& backend, DType dtype) {
   const std::string name = RatesName(backend, dtype);
   const double known = KeepBestRates(BestRatesPath(), name, {}).flops_per_second;
   if (known > 0) return known;
-  ASSIGN_OR_RETURN(const double measured, MeasureMatmul(backend, {.dtype = dtype}));
+  ASSIGN_OR_RETURN(const double measured, MeasureMatmul(backend, WithinMemory({.dtype = dtype})));
   return KeepBestRates(BestRatesPath(), name, {measured, 0}).flops_per_second;
 }
 
