@@ -169,10 +169,10 @@ class Communicator {
   // are not memory of the CPU.
   virtual Exchange SplitExchange();
 
-  // Makes the group wait so much longer than the time-out for ranks that run. A group that is part
-  // of another one gets some seconds: its ranks may themselves wait for ranks elsewhere, whose
-  // absence is to be reported first. With infinity, only a rank that dies or is stopped ends a
-  // wait. Groups that are made by Split have none of their own.
+  // Makes the group wait for running ranks this many seconds longer than the time-out. A group that
+  // is part of another group gets a few seconds, because its ranks may be blocked on other ranks,
+  // whose absence is to be reported first. With infinity, a wait ends only if a rank dies or is
+  // stopped. Groups that Split makes begin without a grace period.
   virtual void set_grace_period(double seconds) { grace_period_ = seconds; }
 
   // Operations that were issued, and bytes so far.

@@ -31,10 +31,10 @@ class EventSource {
   // Whether there is something to do beside the groups' operations, with the mutex held.
   virtual bool NeedsThread() const { return false; }
 
-  // One thread at a time calls Arm, then looks once more for something to do, calls Sleep if there
-  // is nothing, and Disarm in either case. An event after Arm ends a later Sleep at once.
-  // The sleeper is the engine's own thread: computation goes on beside it, so that it is better
-  // woken seldom than soon.
+  // One thread at a time calls Arm, then polls once more, calls Sleep if there was nothing to do,
+  // and calls Disarm in either case. An event after Arm ends a later Sleep at once. If
+  // `in_background`, the sleeper is the engine's own thread beside computation: it should be woken
+  // rarely rather than early.
   virtual void Arm(bool /*in_background*/) {}
   virtual void Sleep(std::chrono::nanoseconds at_most) = 0;
   virtual void Disarm() {}
@@ -110,9 +110,9 @@ class ProgressEngine : public CompletionSource {
   // Calls `run` without the mutex, from a step in which operations move on.
   void RunUnlocked(const std::function<void()>& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // The time by which peers are late. Time in which nothing here ran, because the process was
-  // stopped or nobody waited, does not count: after a job was stopped and continued, its ranks get
-  // their time again.
+  // Returns the time against which time-outs are measured. Time in which nothing of the engine ran,
+  // because the process was stopped or no thread waited, is left out: after a job was suspended and
+  // continued, its ranks have their full time-out again.
   Time Now() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
@@ -129,9 +129,10 @@ class ProgressEngine : public CompletionSource {
   bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Between two moves, because a loop that always moves must see a failure as well.
+  // Checks for failures between two moves: a loop in which something always moves must notice them
+  // too.
   void CheckNowAndThen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The thread's part: whether there was something to do, or a caller does it.
+  // Runs on the engine's thread. Returns whether there was something to do, or a caller does it.
   bool AdvanceUnlessCalled();
 
   EventSource* const events_;

@@ -53,8 +53,8 @@ class QueuedGroup : public Communicator {
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
 
-  // The last thing that happens to a group, called by the destructor of the derived class.
-  // Operations in flight fail, on the peers too.
+  // Ends the group: operations in flight fail, on the peers too. The destructor of the derived
+  // class calls it.
   void Leave();
   // The first half of it: operations in flight fail.
   void AbortUnended();
@@ -78,14 +78,14 @@ class QueuedGroup : public Communicator {
   virtual bool IsPosted(int /*channel*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return true;
   }
-  // Whether the first operation of a channel waits for a rank: 0 if not. Ranks with the smallest
-  // number keep the others waiting.
+  // Returns 0 if the first operation of a channel does not wait for a rank. Otherwise returns a
+  // number; the ranks with the smallest number delay the others.
   virtual int WaitsFor(int /*channel*/, int /*rank*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return 0;
   }
   // Fails if a peer has reported that it failed.
   virtual void CheckFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {}
-  // Nothing if the rank is there.
+  // Returns nullopt if the rank has not gone.
   struct Departure {
     std::string what;  // "died" or "has left"
     std::string why;   // "closed the connection", or nothing
@@ -103,8 +103,8 @@ class QueuedGroup : public Communicator {
   virtual std::string Progress(int /*channel*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return "";
   }
-  // The group has failed: from now on nothing of it moves. If `is_first` peers are told why; if
-  // not, a peer has told this rank.
+  // Called once the group has failed; no operation moves on afterwards. If `is_first`, this rank
+  // reports the failure to its peers; otherwise a peer has reported it.
   virtual void OnFailure(const absl::Status& why, bool is_first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
 

@@ -7,8 +7,9 @@
 
 namespace tessera::comm {
 
-// The time that a loop has polled in vain. At first it polls without a break. Then it yields its
-// core each time, possibly to the very rank that it waits for: ranks may outnumber cores.
+// Measures how long a loop has polled without success. At first the loop polls without a break.
+// Then it yields its core at each iteration, possibly to the rank that it waits for: there may be
+// more ranks than cores.
 class Spin {
  public:
   // Something has come, and the loop waits for the next thing. The clock, which costs as much as a

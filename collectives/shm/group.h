@@ -50,16 +50,17 @@ struct alignas(64) Pair {
   Slot slots[kSlots];           // messages from the owner
 };
 
-// The state of a failure that a rank publishes.
-enum class Failure : uint32_t { kNone, kOwn, kReported };  // kReported: by a peer, which has kOwn
+// Whether a rank's group has failed: kOwn if the rank itself has found the failure, kReported if it
+// has learned of it from a peer, whose state is kOwn.
+enum class Failure : uint32_t { kNone, kOwn, kReported };
 
 // A rank's memory in a group, which its peers map; Pairs for each rank of the group follow.
 struct Member {
   std::atomic<uint64_t> completed;  // collectives
-  // The rank fails: its buffers are its own again. Then `reason` says why.
+  // Once it is not kNone, peers no longer touch this rank's buffers. kOwn: `reason` says why.
   alignas(64) std::atomic<Failure> failure;
   char reason[1020];
-  // The rank writes into buffers of its peers, or is about to look whether it may.
+  // Not 0 while the rank writes into buffers of its peers, and while it checks whether it may.
   alignas(64) std::atomic<uint32_t> is_writing;
   Slot slots[kSlots];
   alignas(4096) char staging[2][kStagingBytes];
@@ -94,9 +95,10 @@ class Group : public QueuedGroup {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
-  // How a collective is done, which follows from the requests of all ranks.
+  // The algorithm of a collective, which follows from the requests of all ranks.
   enum class Algorithm { kEager, kDirect, kStaged };
-  // After a step: another step, another one once all ranks have come as far, or the end.
+  // What follows a step: the next step, the next phase once all ranks have ended this one, or the
+  // end of the operation.
   enum class Next { kStep, kPhase, kEnd };
 
   // The first collective.
@@ -129,9 +131,9 @@ class Group : public QueuedGroup {
   bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasEndedPhase(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Bytes that peers read of this rank's memory.
+  // Returns how many bytes peers read from this rank's memory.
   int64_t BytesSent(const Request& request, Algorithm algorithm) const;
-  // Bytes that this rank copies in and out of staging areas.
+  // Returns how many bytes this rank copies into and out of staging areas.
   int64_t BytesStaged(const Request& request) const;
   void WaitForWriters() const;
 
@@ -140,7 +142,7 @@ class Group : public QueuedGroup {
   Next StepDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next StepStaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FindBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // A piece; whether there is more.
+  // Each moves one piece. Returns whether there is more.
   bool ReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CopyDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -34,23 +34,24 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   int socket() const { return socket_.get(); }
-  // Nothing more comes in, and what is sent is lost; why.
+  // Whether the connection has ended, and why. Nothing more is received, and what is sent is lost.
   bool is_closed() const { return is_closed_; }
   const std::string& why_closed() const { return why_closed_; }
   bool has_output() const { return !output_.empty(); }
   int64_t bytes_written() const { return bytes_written_; }  // but for headers
 
-  // Writes as much as goes, and the rest when Flush is called. Without `pending` the data is copied
-  // where it must be; with it, it stays where it is, and *pending is raised until it is written.
+  // Writes as much as the socket takes, and the rest when Flush is called. If `pending` is null,
+  // data that is not written at once is copied. Otherwise the data must stay where it is while
+  // *pending, which this call raises by one, has not been lowered again.
   void Send(const Header& header, const char* data, int* pending);
   void Flush();
-  // Reads what is there, or a part of it if that is much. Returns whether there was anything.
+  // Reads the bytes that have arrived, up to a bound. Returns whether there were any.
   bool Read();
-  // Until the next Read the socket is reported as readable only once the message that comes in is
-  // complete: fewer wake-ups take fewer cycles from the computation beside.
+  // Until the next Read, the socket is reported as readable only once the message that is arriving
+  // is complete. Fewer wake-ups leave more of the core to computation.
   void WakeOnMessage();
 
-  // Sends nothing more of a group, nor touches its memory.
+  // Drops the group's messages that are not written yet. Its memory is not used afterwards.
   void Drop(uint64_t group);
 
   // How many bytes the peer's system has not acknowledged.

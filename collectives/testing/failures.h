@@ -42,8 +42,8 @@ struct Harm {
   int64_t data_bytes = 4 << 20;
 };
 
-// Each rank is a process. All run `use` three times, and then the victim comes to harm. Returns
-// each rank's status of the fourth time.
+// Runs `use` three times on ranks that are processes; then the victim sends itself `signal`.
+// Returns the status that the fourth `use` has on each rank.
 std::vector<absl::Status> RunWithVictim(
     const Use& use, const Harm& harm,
     const std::function<absl::StatusOr<TestRank>(int rank, const Exchange& exchange)>& make);

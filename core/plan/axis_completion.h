@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-// The types of an op's inputs and outputs as the axes before leave them.
+// The local types of an op's inputs and outputs after the axes before this one.
 struct LocalTypes {
   std::vector<TensorType> inputs, outputs;
 };

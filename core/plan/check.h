@@ -12,9 +12,9 @@ namespace tessera {
 inline constexpr int kPlanFormat = 1;
 
 // InvalidArgument, in one line, if this version of Tessera cannot follow the Plan, whatever the
-// Graphs: another format, more than one stage, a part without or with another one's graph, a
-// negative number of micro-batches, a pass or an option that there is not, layouts without a mesh.
-// Format 0 is that of an open Plan, and fits.
+// Graphs: it has another format, more than one stage, a part that names no graph or the same graph
+// as another part, a negative number of micro-batches, an unknown pass or option, or layouts but no
+// mesh. Format 0 stands for an open Plan and is accepted.
 absl::Status CheckPlanForm(const Plan& plan);
 
 // InvalidArgument if the part names another graph, was made for a Graph with another fingerprint

@@ -31,31 +31,34 @@ absl::StatusOr<Precision> ReadPrecision(const Stage& stage);
 // Writes out what the stage leaves open; ReadPrecision accepts the stage.
 void CompletePrecision(Stage& stage);
 
-// The state that a training Graph must have to be rewritten to f16, of whose gradients the smallest
-// would become 0: the factor by which the loss, and so every gradient, is multiplied.
+// The loss scale: the factor by which the loss, and so every gradient, is multiplied. A training
+// Graph must have this state to be rewritten to f16, in which its smallest gradients would become 0
+// otherwise.
 inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 
 // Returns the Graph with values of f32 in fewer bits, as `precision` says.
 //
-// An operator of the forward or backward pass computes in `parameters` if an operand does. States
-// that the Graph reads, its inputs and its constants are made what their readers want: they are
-// cast (constants, filled) where they are read, and lower the precision of an operator that reads
-// nothing else. Statistics (Operator::IsStatistic) are f32, and so is what follows from them alone:
-// the rows' losses, their mean, and its gradient down to the logits'. An operator named by `in_f32`
-// reads and makes f32 between lower neighbours, and so does its gradient; and so does an operator
-// that reads optimizer state, such as the loss scale.
+// An operator of the forward or backward pass computes in the dtype `parameters` if any operand has
+// that dtype. States, inputs and constants have no precision of their own: they are cast to the
+// dtype of each reader (a constant is filled in it), and an operator that reads nothing else
+// computes in `parameters`. These compute in f32:
+// - statistics (Operator::IsStatistic) and whatever follows from them alone: the rows' losses,
+//   their mean, and its gradient up to that of the logits;
+// - operators that `in_f32` names, and their gradients;
+// - operators that read optimizer state, such as the loss scale.
 //
-// States are f32 as before: the update reads and writes masters. A parameter's gradient is made in
-// the dtype of its operator and cast to `reduction`, in which it is reduced, over ranks and
-// micro-batches, and read by the update (in f32, if an operator of the update takes no other).
-// Caches, which are no masters, are kept in `parameters`.
+// States stay f32: the update reads and writes f32 master values. A parameter's gradient is made in
+// the dtype of its operator and cast to `reduction`. In that dtype it is reduced over ranks and
+// micro-batches and read by the update (or in f32, if an operator of the update takes nothing
+// else). Caches are not master values and are kept in `parameters`.
 //
-// This comes after slices, so that a slice is cast by itself; before layouts on a mesh, which then
-// say where a value is cast; and before recomputation and micro-batches, which repeat and split
-// what is there. It is the same for all Graphs of a run, because the caches' types are.
+// This rewriting comes after slices, so that each slice is cast separately; before layouts on a
+// mesh, which then decide where a value is cast; and before recomputation and micro-batches, which
+// repeat and split the casts too. It is the same for all Graphs of a run, because they share the
+// caches.
 //
-// Paths: a value `p` in other bits than the Graph's has the path `p.bf16` (`p.f32`), as has the op
-// that casts it; all else keeps its own.
+// Paths: the cast of a value `p` has the path `p.bf16` (or `p.f16`, `p.f32`), and so has the op
+// that casts it. All other paths stay.
 //
 // InvalidArgument if a Graph that trains is to compute in f16 and has no loss scale.
 absl::StatusOr<Graph> RewritePrecision(const Graph& graph, const Precision& precision);

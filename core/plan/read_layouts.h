@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// Collects what readers have said of each value. Not thread-safe.
+// Collects the layouts in which readers read each value. Not thread-safe.
 class ReadLayouts {
  public:
   explicit ReadLayouts(size_t values) : full_(values, false), part_(values) {}

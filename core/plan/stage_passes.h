@@ -18,7 +18,7 @@ namespace tessera {
 // Gradients of several parameters are reduced as one array.
 struct GradientBuckets {
   int64_t cap_bytes = int64_t{25} << 20;   // a bucket is closed before it would exceed this
-  int64_t first_bytes = int64_t{1} << 20;  // the same, of the bucket whose gradients come first
+  int64_t first_bytes = int64_t{1} << 20;  // the same, for the bucket that is ready first
 };
 
 // The tensors that lie in host memory while they are not used.

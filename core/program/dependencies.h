@@ -9,10 +9,11 @@
 
 namespace tessera {
 
-// predecessors[i]: the instructions that must run before instruction i, sorted, each once: those
-// that write (a part of) what it reads, those that it has an order edge to, those before it that
-// read or write bytes that it gives to another tensor, and, if it updates a state, those before it
-// that read the state's input.
+// predecessors[i] lists the instructions that must run before instruction i, sorted, each once:
+// - instructions that write (a part of) its inputs;
+// - instructions to which it has an order edge;
+// - earlier instructions that read or write bytes which it overwrites with another tensor;
+// - if it updates a state, earlier instructions that read the state's input.
 std::vector<std::vector<int32_t>> Predecessors(const Program& program);
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// Why an instruction of one stream must wait for one of another: both touch the same bytes.
+// The reasons why an instruction of one stream must wait for an instruction of another stream: both
+// use the same bytes.
 #ifndef TESSERA_CORE_PROGRAM_HAZARDS_H_
 #define TESSERA_CORE_PROGRAM_HAZARDS_H_
 

@@ -1,4 +1,4 @@
-// Which outputs of an instruction may have the bytes of an input.
+// Tells which outputs of an instruction may overwrite an input.
 #ifndef TESSERA_CORE_PROGRAM_IN_PLACE_H_
 #define TESSERA_CORE_PROGRAM_IN_PLACE_H_
 

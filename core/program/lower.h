@@ -27,11 +27,12 @@ struct MeshDecisions {
 // Graph's order.
 absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
 
-// The same for the ranks of a mesh: values have the shapes that a rank holds of them. Where a value
-// is not made as it is read, it is redistributed: at once if it is partial, so that this runs
-// beside what follows, otherwise before its first reader. Readers of one layout share the result;
-// those of a parameter do in one phase, so that it need not be kept until the backward pass.
-// Outputs are completed on all ranks.
+// The same for the ranks of a mesh: values have the local shapes of a rank. A value that is read in
+// another layout than the one in which it is made is redistributed: a partial value at once, so
+// that the reduction runs beside the instructions that follow, any other value before its first
+// reader. All readers of one layout share the result. Readers of a parameter share it within one
+// phase only, so that it is not kept from the forward to the backward pass. Outputs are complete on
+// all ranks.
 //
 // Reductions of gradients run on a stream "gradients", gathers of parameters on "parameters",
 // other collectives on "activations".

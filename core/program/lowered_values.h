@@ -56,12 +56,12 @@ class LoweredValues {
   // Adds the output of such an op, which is computed once for all members of the group; if the
   // group is not there yet, as soon as it is.
   absl::Status AddOnGroup(OpId id);
-  // To be called when an op's output has been written: brings it, if it is partial, to the layouts
-  // in which it is completed.
+  // Call this when an op's output has been written. If the output is partial, redistributes it to
+  // the layouts in which it is read.
   absl::Status Complete(ValueId id);
 
-  // Returns a value in the layout of this number. Of those in which it is already there, it is
-  // brought from the one from which that is cheapest.
+  // Returns a value in the layout of this number. It is redistributed from whichever layout it
+  // already has and from which that costs least.
   absl::StatusOr<int32_t> In(ValueId id, int32_t layout);
   // Returns what an op reads.
   absl::StatusOr<std::vector<int32_t>> InputsOf(OpId id);
@@ -80,8 +80,8 @@ class LoweredValues {
     int missing = 0;               // that were not written yet
   };
   using GroupPart = std::pair<int, int32_t>;  // group, micro-batch
-  // With which gradients one is reduced. One that is made once, after all micro-batches, is reduced
-  // with those of the last one.
+  // Returns the gradients together with which a gradient is reduced. A gradient that is made once,
+  // after all micro-batches, is reduced with those of the last micro-batch.
   GroupPart GradientsWith(ValueId gradient) const;
 
   void ListReads(const std::vector<bool>& needed);

@@ -17,8 +17,9 @@ namespace tessera {
 // Addresses of the states of a run: the same in all its Programs, from the start of an arena. A
 // state that a collective touches in one of them lies in shared memory in all.
 //
-// If a Program of the run communicates, everything but state that kernels reach lies in shared
-// memory in all of them: one arena has one peak, two would have the sum of two, at different times.
+// If any Program of the run communicates, all buffers that kernels use, except state, are in shared
+// memory in every Program. One arena has one peak; two arenas would take the sum of two peaks that
+// occur at different times.
 class StateLayout {
  public:
   // `fence_bytes` are left free before and after each state.
@@ -48,8 +49,8 @@ class StateLayout {
   absl::flat_hash_map<std::string, size_t> index_of_;
 };
 
-// Gives every buffer of `program` its space and its offset, and sets the size of each arena. Where
-// a stream gets memory that another one has used, it waits for it.
+// Gives every buffer of `program` its space and its offset, and sets the size of each arena. Adds
+// the waits that are needed where a stream reuses memory of another stream.
 void PlanMemory(const StateLayout& states, Program& program);
 
 // The memory that kernels reach, or what is offloaded to the host.

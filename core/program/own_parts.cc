@@ -29,7 +29,8 @@ struct Gather {
   std::vector<Reader> readers;
 };
 
-// The elements of the output that a value covers; all of them if ranks read different ones.
+// Returns the range of the output's elements that a value covers: all of them if the value covers
+// different elements on different ranks.
 Range ElementsOf(const Program& program, int32_t output, int32_t id) {
   const ProgramValue& whole = program.value(output);
   const ProgramValue& value = program.value(id);
@@ -46,7 +47,7 @@ Range ElementsOf(const Program& program, int32_t output, int32_t id) {
   return {begin, last + 1};
 }
 
-// The elements of the output that are the part of the rank, whose input is a state.
+// Returns the rank's own part of an all-gather's output, if the all-gather's input is a state.
 std::optional<Range> OwnPartOf(const Program& program, const Instruction& instruction,
                                absl::Span<const int> coordinates) {
   if (instruction.kind != InstructionKind::kCollective) return std::nullopt;
@@ -82,7 +83,7 @@ bool StaysWhileRead(const Program& program, const Gather& gather,
   return true;
 }
 
-// The longest range of the own part that nothing reads but values that lie in it as a whole.
+// Returns the longest range of the own part that only values lying fully inside that part read.
 Range LongestUnread(const Range& own, std::vector<Range> read) {
   std::sort(read.begin(), read.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });

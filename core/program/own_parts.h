@@ -12,13 +12,13 @@
 
 namespace tessera {
 
-// The output of an all-gather holds the rank's own part a second time: the first is the input. If
-// that is a state, values that lie in the own part as a whole (one of several parameters that are
-// gathered together) are read in the state, and the all-gather need not copy them. Values that lie
-// in the parts of two ranks need the copy.
+// The output of an all-gather contains the rank's own part again, which is also its input. If the
+// input is a state, values that lie fully inside the own part (one of several parameters that are
+// gathered together) are read in the state instead, and the all-gather does not copy them. A value
+// that spans the parts of two ranks needs the copy.
 //
-// This is only done if nothing writes the state while the output is in use. Later writers must be
-// on the stream of everything that reads the output, which orders them without a wait.
+// This is done only if nothing writes the state while the output is in use: later writers must run
+// on the same stream as all readers of the output, so that they are ordered without a wait.
 //
 // Thread safety: immutable after construction.
 class OwnParts {

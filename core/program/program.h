@@ -2,7 +2,7 @@
 // values with local shapes; every value is a byte range of a buffer, and every buffer lies at a
 // planned offset in the arena of its memory space.
 //
-// The memory planner, the executor and (later) the simulator all read the same Program.
+// The memory planner, the executor and the cost estimate (core/cost) all read the same Program.
 // Thread safety: a Program is plain data.
 #ifndef TESSERA_CORE_PROGRAM_PROGRAM_H_
 #define TESSERA_CORE_PROGRAM_PROGRAM_H_
@@ -36,7 +36,7 @@ inline constexpr Category kAllCategories[] = {
     Category::kInputs,     Category::kCache,     Category::kWorkspace};
 absl::string_view CategoryName(Category category);
 
-// From instruction `first` on, a buffer that is used again holds something of another category.
+// A buffer that is used again holds another category of memory from instruction `first` on.
 struct CategoryChange {
   int32_t first = 0;
   Category category = Category::kActivations;
@@ -91,9 +91,9 @@ struct ProgramValue {
   // begin behind `offset`, which is that of the group's first element, by their position in the
   // rank's part. `part` is then the member's part over the other axes, which the group has stored.
   int32_t flat = kNone;
-  // The part of each rank lies row-major by its own extents, in the first bytes of the padded part,
-  // as kernels take it that take no strides. It has no slices, and of views only such as have all
-  // elements in the same order; collectives cannot work on it.
+  // Each rank's elements are stored row-major by the rank's own extents, without padding, in the
+  // first bytes of the padded part. Kernels that take no strides need this form. Such a value has
+  // no slices, its views have all of its elements in the same order, and no collective works on it.
   bool packed = false;
 };
 

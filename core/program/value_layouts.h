@@ -48,14 +48,15 @@ class ValueLayouts {
   // Returns the number of a layout.
   int32_t Enter(MeshLayout layout, bool flat = false);
 
-  // In which the value is made; an input or a state's input value, in which it is stored.
+  // Returns the layout in which a value is made. For an input, and for a state's input value, it is
+  // the layout in which that is stored.
   int32_t Made(ValueId value) const { return made_[value]; }
-  // In which an op reads its inputs.
+  // Returns the layout in which an op reads each of its inputs.
   absl::Span<const int32_t> Read(OpId op) const {
     return absl::MakeConstSpan(read_).subspan(first_read_[op],
                                               first_read_[op + 1] - first_read_[op]);
   }
-  // In which state i is kept from step to step.
+  // Returns the layout in which state i is kept from step to step.
   int32_t Stored(size_t i) const { return stored_[i]; }
 
   // Where a value lies that is flat: a state, a gradient of a parameter, or a value that follows

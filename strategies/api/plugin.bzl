@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
 
-# Of the repository that this file is in.
+# The label as seen from the repository that contains this file.
 _EXPORTS = str(Label("//strategies/api:plugin.lds"))
 
 def strategy_plugin(name, srcs, deps = [], testonly = False, **kwargs):

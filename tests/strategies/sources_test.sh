@@ -12,9 +12,9 @@ fail() {
   failed=1
 }
 
-# What a strategy is called, as a word or a part of a name: "ddp", "fsdp_units", "DdpPlan".
+# Names of strategies, as a word or a part of a name: "ddp", "fsdp_units", "DdpPlan".
 names='(^|[^a-z])(ddp|fsdp|osdp|sbp_auto|sbpauto)([^a-z]|$)|(Ddp|Fsdp|Osdp|SbpAuto)([^a-z]|$)|DDP|FSDP|OSDP|SBP-auto'
-# The words are found where they are.
+# The pattern finds the names where they must be.
 grep -qE "$names" "$root/strategies/fsdp/fsdp.cc"
 grep -qE "$names" <<< 'class FsdpUnits {'
 for folder in core models; do

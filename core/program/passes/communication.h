@@ -27,12 +27,13 @@ void BucketGradients(const GradientBuckets& buckets, Program& program);
 // used, so that it runs beside that group's computation.
 void PrefetchGathers(int distance, Program& program);
 
-// Starts no gather of parameters before the last use of the group `in_flight` gathers before it, if
-// that can be: this bounds the gathered groups that are in memory at a time.
+// Delays each gather of parameters until the last use of the group that was gathered `in_flight`
+// gathers earlier, where dependencies allow it. This bounds how many gathered groups are in memory.
 void LimitGathers(int in_flight, Program& program);
 
-// Computes no gradient of a flat group before the gradients of the group `in_flight` groups before
-// it are reduced, if that can be: this bounds the full gradients that are in memory at a time.
+// Delays the gradients of each flat group until the gradients of the group `in_flight` groups
+// earlier are reduced, where dependencies allow it. This bounds how many full gradients are in
+// memory.
 void LimitReductions(int in_flight, Program& program);
 
 // A gather of parameters, and the instructions that read what it gathered.
@@ -43,8 +44,8 @@ struct ParameterGather {
   int32_t last_use = 0;
 };
 
-// The gathers of parameters that are read, in the order of the Program. A copy of what was gathered
-// is followed to the readers of the copy.
+// Returns the gathers of parameters that something reads, in the Program's order. Readers of a copy
+// of gathered parameters count as readers of the gather.
 std::vector<ParameterGather> FindParameterGathers(const Program& program);
 
 }  // namespace tessera
