@@ -93,17 +93,19 @@ TEST(Elementwise, LocalDropoutKnowsItsRegionOfTheGlobalTensor) {
     return dropout.LocalAttributes(attributes, {{}, {type}, {}, {region}});
   };
   const Attributes once = local(kDropout, F32({4, 3}), {{4, 0}, {8, 3}});
-  EXPECT_EQ(once.ToString(), "{probability=0.5, random_path=\"drop\", start=[4, 0], whole=[8, 3]}");
+  EXPECT_EQ(once.ToString(),
+            "{global_shape=[8, 3], probability=0.5, random_path=\"drop\", start=[4, 0]}");
   // A part of that part: both are counted from the whole.
   const Attributes twice = local(once, F32({2, 3}), {{2, 0}, {4, 3}});
   EXPECT_EQ(twice.ToString(),
-            "{probability=0.5, random_path=\"drop\", start=[6, 0], whole=[8, 3]}");
+            "{global_shape=[8, 3], probability=0.5, random_path=\"drop\", start=[6, 0]}");
   // All of it is no part.
   EXPECT_EQ(local(kDropout, F32({8, 3}), {{0, 0}, {8, 3}}), kDropout);
 
   EXPECT_EQ(Inferred(Use("dropout", {F32({4, 3}), I64({}), I64({})}, once)), "f32[4, 3]");
-  EXPECT_EQ(Inferred(Use("dropout", {F32({5, 3}), I64({}), I64({})}, once)),
-            "attribute start=[4, 0] must be where a part [5, 3] lies within the whole [8, 3]");
+  EXPECT_EQ(
+      Inferred(Use("dropout", {F32({5, 3}), I64({}), I64({})}, once)),
+      "attribute start=[4, 0] must be where a part [5, 3] lies within the global tensor [8, 3]");
 }
 
 TEST(Elementwise, DropoutsDeclareSeedAndStepOnceAndDrawByTheirOwnPaths) {

@@ -9,33 +9,34 @@ namespace tessera {
 
 absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attributes,
                               const Shape& shape) {
-  if (!attributes.Has("start") && !attributes.Has("whole")) return absl::OkStatus();
+  if (!attributes.Has("start") && !attributes.Has("global_shape")) return absl::OkStatus();
   RETURN_IF_ERROR(check.Has<std::vector<int64_t>>("start"));
-  RETURN_IF_ERROR(check.ShapeAttribute("whole"));
+  RETURN_IF_ERROR(check.ShapeAttribute("global_shape"));
   const std::vector<int64_t>& start = attributes.GetInts("start");
-  const std::vector<int64_t>& whole = attributes.GetInts("whole");
-  bool fits = start.size() == shape.size() && whole.size() == shape.size();
+  const std::vector<int64_t>& global = attributes.GetInts("global_shape");
+  bool fits = start.size() == shape.size() && global.size() == shape.size();
   for (size_t d = 0; fits && d < shape.size(); ++d) {
     // An empty part may be said to start anywhere.
-    fits = start[d] >= 0 && (shape[d] == 0 || start[d] <= whole[d] - shape[d]);
+    fits = start[d] >= 0 && (shape[d] == 0 || start[d] <= global[d] - shape[d]);
   }
   if (fits) return absl::OkStatus();
-  return check.Misfit("start", absl::StrCat("where a part ", ShapeToString(shape),
-                                            " lies within the whole ", ShapeToString(whole)));
+  return check.Misfit("start",
+                      absl::StrCat("where a part ", ShapeToString(shape),
+                                   " lies within the global tensor ", ShapeToString(global)));
 }
 
 Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, const Region& region) {
   const bool all =
       std::equal(shape.begin(), shape.end(), region.global.begin(), region.global.end());
   if (all) return attributes;
-  std::vector<int64_t> start = region.start, whole = region.global;
+  std::vector<int64_t> start = region.start, global = region.global;
   if (attributes.Has("start")) {  // a part of a part
-    whole = attributes.GetInts("whole");
+    global = attributes.GetInts("global_shape");
     for (size_t d = 0; d < start.size(); ++d) start[d] += attributes.GetInts("start")[d];
   }
   Attributes local = attributes;
   local.Set("start", std::move(start));
-  local.Set("whole", std::move(whole));
+  local.Set("global_shape", std::move(global));
   return local;
 }
 

@@ -37,8 +37,8 @@ TEST(RandomNormal, HasAShapeAndTheRegionOfTheGlobalTensorThatItDraws) {
   const std::vector<TensorType> part = {F32({2, 3})};
   const std::vector<Region> region = {{{3, 0}, {5, 3}}};
   EXPECT_EQ(use.kind->LocalAttributes(kNormal, {{}, part, {}, region}).ToString(),
-            "{dtype=f32, mean=0.0, random_path=\"w\", shape=[2, 3], start=[3, 0], stddev=0.02, "
-            "whole=[5, 3]}");
+            "{dtype=f32, global_shape=[5, 3], mean=0.0, random_path=\"w\", shape=[2, 3], "
+            "start=[3, 0], stddev=0.02}");
 }
 
 TEST(Sgd, TakesAMomentumStateOnlyIfItHasMomentum) {

@@ -105,9 +105,9 @@ TEST(MicroBatchSplitsTest, MicroBatchesDrawTheirPartOfTheGlobalMask) {
   graph.SetOutput("y", ReduceSum(Dropout(x, 0.5), {0}));
   EXPECT_EQ(Body(SplitGraph(graph, 2)),
             R"(%x@0: f32[2, 3], %x@1: f32[2, 3] = split(%x) {axis=0, sizes=[2, 2]}
-%dropout@0: f32[2, 3] = dropout(%x@0, %seed, %step) {probability=0.5, random_path="dropout", start=[0, 0], whole=[4, 3]}
+%dropout@0: f32[2, 3] = dropout(%x@0, %seed, %step) {global_shape=[4, 3], probability=0.5, random_path="dropout", start=[0, 0]}
 %reduce_sum@0: f32[3] = reduce_sum(%dropout@0) {axes=[0], keep_dims=false}
-%dropout@1: f32[2, 3] = dropout(%x@1, %seed, %step) {probability=0.5, random_path="dropout", start=[2, 0], whole=[4, 3]}
+%dropout@1: f32[2, 3] = dropout(%x@1, %seed, %step) {global_shape=[4, 3], probability=0.5, random_path="dropout", start=[2, 0]}
 %reduce_sum@1: f32[3] = reduce_sum(%dropout@1) {axes=[0], keep_dims=false}
 %reduce_sum: f32[3] = add(%reduce_sum@0, %reduce_sum@1)
 output y = %reduce_sum

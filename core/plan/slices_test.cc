@@ -178,8 +178,8 @@ TEST(SlicesTest, FirstValuesAreDrawnInSlices) {
   const Graph sliced = SlicedGraph("slice { path: 'w' dimension: 1 count: 2 }", std::move(graph));
   EXPECT_EQ(
       Body(sliced),
-      R"(%random_normal[0:2]: f32[4, 2] = random_normal(%seed) {dtype=f32, mean=0.0, random_path="w", shape=[4, 2], start=[0, 0], stddev=1.0, whole=[4, 3]}
-%random_normal[2:3]: f32[4, 1] = random_normal(%seed) {dtype=f32, mean=0.0, random_path="w", shape=[4, 1], start=[0, 2], stddev=1.0, whole=[4, 3]}
+      R"(%random_normal[0:2]: f32[4, 2] = random_normal(%seed) {dtype=f32, global_shape=[4, 3], mean=0.0, random_path="w", shape=[4, 2], start=[0, 0], stddev=1.0}
+%random_normal[2:3]: f32[4, 1] = random_normal(%seed) {dtype=f32, global_shape=[4, 3], mean=0.0, random_path="w", shape=[4, 1], start=[0, 2], stddev=1.0}
 leave %w[0:2] = %random_normal[0:2]
 leave %w[2:3] = %random_normal[2:3]
 )");

@@ -178,13 +178,13 @@ void AddMaskCases(std::vector<Case>& cases) {
     }
   }
   const auto part = [&](const Shape& shape, std::vector<int64_t> start,
-                        std::vector<int64_t> whole) {
+                        std::vector<int64_t> global) {
     cases.push_back(MakeCase("dropout",
                              {Normal(shape), Scalar(DType::kI64, 12), Scalar(DType::kI64, 34)},
                              {{"probability", 0.3},
                               {"random_path", std::string("p")},
                               {"start", std::move(start)},
-                              {"whole", std::move(whole)}}));
+                              {"global_shape", std::move(global)}}));
   };
   part({5}, {3}, {9});
   part({2, 3}, {1, 2}, {4, 7});

@@ -77,7 +77,7 @@ std::vector<Case> DrawCases() {
                             {"stddev", 1.0},
                             {"random_path", std::string("wte")},
                             {"start", Ints{1, 2}},
-                            {"whole", Ints{4, 7}}}));
+                            {"global_shape", Ints{4, 7}}}));
   return cases;
 }
 

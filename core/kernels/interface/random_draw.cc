@@ -9,7 +9,7 @@ std::optional<RandomDraw> TakeDraw(const Shape& shape, Attributes& attributes) {
   if (!draw.has_value()) return draw;
   Attributes work;
   for (const auto& [name, value] : attributes.entries()) {
-    if (name != "random_path" && name != "start" && name != "whole") work.Set(name, value);
+    if (name != "random_path" && name != "start" && name != "global_shape") work.Set(name, value);
   }
   attributes = work;
   return draw;
@@ -21,9 +21,9 @@ std::optional<RandomDraw> DrawOf(const Shape& shape, const Attributes& attribute
   draw.path = attributes.GetString("random_path");
   draw.start.assign(shape.size(), 0);
   draw.global = shape;
-  if (attributes.Has("whole")) {
+  if (attributes.Has("global_shape")) {
     const std::vector<int64_t>& start = attributes.GetInts("start");
-    const std::vector<int64_t>& global = attributes.GetInts("whole");
+    const std::vector<int64_t>& global = attributes.GetInts("global_shape");
     draw.start.assign(start.begin(), start.end());
     draw.global.assign(global.begin(), global.end());
   }

@@ -25,8 +25,8 @@ struct RandomDraw {
   int64_t first = 0;
 };
 
-// Splits the attributes of an operator that draws (random_path, and start and whole of a part) from
-// those of its request. nullopt if it does not draw. `shape` is output 0's.
+// Splits the attributes of an operator that draws (random_path; start and global_shape of
+// a part) from those of its request. nullopt if it does not draw. `shape` is output 0's.
 std::optional<RandomDraw> TakeDraw(const Shape& shape, Attributes& attributes);
 // The same; leaves the attributes.
 std::optional<RandomDraw> DrawOf(const Shape& shape, const Attributes& attributes);

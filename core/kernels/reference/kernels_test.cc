@@ -271,7 +271,7 @@ TEST(ReferenceKernels, ADropoutOfARegionIsThatRegionOfTheGlobalOne) {
     EXPECT_EQ(y.data[i], RandomWord(stream, 3, i) >= 0x80000000u ? 2 : 0);
   }
   attributes.Set("start", std::vector<int64_t>{1, 3});
-  attributes.Set("whole", std::vector<int64_t>{4, 6});
+  attributes.Set("global_shape", std::vector<int64_t>{4, 6});
   auto x_part = F64({2, 3}, std::vector<double>(6, 1.0));
   ASSERT_TRUE(
       RunKernel("dropout", attributes, {x_part.view, seed.view, step.view}, {part.view}).ok());
