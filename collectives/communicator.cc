@@ -19,7 +19,8 @@ bool IsReduction(Operation operation) {
   return operation == Operation::kAllReduce || operation == Operation::kReduceScatter;
 }
 
-// Bytes from the start of the input to the start of the output, where they may overlap.
+// Returns the bytes from the start of the input to the start of the output that in-place use
+// requires.
 int64_t InPlaceDistance(const Request& request, int rank) {
   const int64_t own =
       HasParts(request.operation) ? PartOf(request.count, request.part, rank).begin : 0;
@@ -55,10 +56,10 @@ constexpr int64_t kMaxTextBytes = 65536;
 // The longest text of a peer that an error message quotes.
 constexpr size_t kQuotedBytes = 200;
 
-// The most elements of a buffer: their bytes, as sent to all ranks, are a number.
+// The most elements of a buffer, so that the bytes sent to all ranks do not overflow an int64_t.
 constexpr int64_t kMaxCount = INT64_MAX / 64;
 
-// How a split is compared among ranks.
+// Returns the text of a split that ranks compare.
 std::string SplitText(absl::string_view name, absl::Span<const int> colors) {
   return absl::StrCat("split '", name, "' into colors ", absl::StrJoin(colors, ","));
 }
@@ -67,10 +68,10 @@ absl::string_view ColorsOf(absl::string_view split_text) {
   return split_text.substr(std::min(split_text.rfind(' '), split_text.size()));
 }
 
-// A wait for any of several operations tests them this often.
+// WaitAny tests its operations this often.
 constexpr auto kTestEvery = std::chrono::milliseconds(100);
 
-// Is notified by several sources.
+// A watcher of several sources.
 class Notifications : public CompletionWatcher {
  public:
   void Notify() override {
@@ -82,7 +83,8 @@ class Notifications : public CompletionWatcher {
     const MutexLock lock(&mutex_);
     return count_;
   }
-  // Returns when there have been more than `seen`, or after a while. Returns whether there were.
+  // Waits until there have been more than `seen` notifications, or for some time. Returns whether
+  // there have been.
   bool WaitFor(int64_t seen) {
     MutexLock lock(&mutex_);
     if (count_ == seen) changed_.WaitFor(lock, kTestEvery);
@@ -209,7 +211,7 @@ size_t WaitAny(absl::Span<const PendingOperation> operations) {
   const auto any_ended = [&] {
     return any([](const Communicator& group, Ticket ticket) { return group.HasEnded(ticket); });
   };
-  // A group on several hosts learns in Test that it has failed elsewhere.
+  // A group on several hosts notices only in Test that it has failed on another host.
   const auto test_any = [&] {
     return any([](Communicator& group, Ticket ticket) { return group.Test(ticket); });
   };
@@ -248,7 +250,7 @@ Exchange ExchangeOver(Communicator* communicator) {
     RETURN_IF_ERROR(communicator->Wait(
         communicator->AllGather(&length, lengths.data(), ranks, 1, DType::kI64)));
     const auto [shortest, longest] = std::minmax_element(lengths.begin(), lengths.end());
-    // A peer does not decide how much memory is taken.
+    // A peer must not decide how much memory is allocated.
     if (*shortest < 0 || *longest > kMaxTextBytes) {
       return absl::InvalidArgumentError(absl::StrCat("'", key, "': texts of ", *shortest, " to ",
                                                      *longest, " bytes are exchanged; at most ",

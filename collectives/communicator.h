@@ -1,16 +1,16 @@
 // Communication within a group of ranks.
 //
-// An operation names its buffers, returns a ticket at once, and is waited for. Until it has been
-// waited for, its input must not be written and its output neither read nor written. All ranks of a
-// group issue the same collectives in the same order; groups are independent of each other, and so
-// are the messages of one rank to another and the collectives of their group. Any number of
-// operations may be in flight.
+// Issuing an operation names its buffers and returns a ticket at once; Wait ends it. Until Wait
+// returns, the caller must not write the input, and neither read nor write the output. All ranks of
+// a group issue the same collectives in the same order; groups are independent of each other. The
+// messages from one rank to another need no order relative to the collectives of their group. Any
+// number of operations may be in flight.
 //
-// Errors. A rank that requests something else than the others, dies, or does not come in time
-// causes an error on all ranks of the group, which says what each rank requested or which rank is
-// missing, and how far it came. Afterwards the group is broken: every operation that is issued or
-// waited for returns that error again. No error aborts the process, and no wait is longer than the
-// time-out and the group's grace period (time in which the process was stopped does not count).
+// Errors. If a rank dies, is late, or requests something else than the others, all ranks of the
+// group get an error. It says what each rank requested, or which rank is missing and how far it
+// came. Afterwards the group is broken: every operation that is issued or waited for returns that
+// error again. No error aborts the process, and no wait is longer than the time-out and the group's
+// grace period (time in which the process was stopped does not count).
 //
 // In place: all-reduce and broadcast with output == input; reduce-scatter with its output at the
 // rank's own part of the input; all-gather with its input at the rank's own part of the output.
@@ -54,7 +54,8 @@ struct Part {
   int64_t begin = 0;
   int64_t size = 0;
 };
-// The part of a rank, if full parts have `part` elements: the last ones are shorter, or empty.
+// Returns the part of `rank` in a buffer of `count` elements that is split into parts of `part`
+// elements. The last parts are shorter, or empty.
 Part PartOf(int64_t count, int64_t part, int rank);
 
 // An operation that a rank requests.
@@ -71,47 +72,48 @@ struct Request {
   // Elements of a full part, for reduce-scatter, all-gather and all-to-all. There must be a part
   // for each rank: count <= part * size; of all-to-all, count == part * size.
   int64_t part = 0;
-  // For a reduce-scatter whose results are reduced further: bf16 and f16 are put out as f32, which
-  // is not rounded (and never in place).
+  // For a reduce-scatter whose results are reduced further: the output of bf16 and f16 is f32,
+  // unrounded. Never in place.
   bool partial = false;
   // For an all-gather: elements of the output, in this rank's own part, that the rank does not
-  // read. They may be left as they are. Ranks may differ in them.
+  // read. The operation need not write them. Each rank may pass another range.
   Part unread = {};
 };
 
 // "all-reduce of 12 f32 (sum)", "broadcast of 3 i64 from rank 1"
 std::string Describe(const Request& request);
 
-// An operation of a group that was issued.
+// Identifies an operation that was issued in a group.
 struct Ticket {
   int channel = 0;      // 0: collectives; the others are a backend's own
   uint64_t number = 0;  // on that channel
 };
 
-// A ticket of no operation. It ends if its group fails, and Wait returns the reason.
+// A ticket that belongs to no operation. It ends only if its group fails; Wait then returns the
+// reason.
 inline constexpr Ticket kFailureTicket = {0, UINT64_MAX};
 
 struct OperationCount {
   int64_t calls = 0;
   int64_t bytes_sent = 0;    // by this rank, to others
-  int64_t bytes_staged = 0;  // copied, because a buffer is not in memory that peers reach
+  int64_t bytes_staged = 0;  // copied because a buffer is in memory that peers cannot reach
 };
 using Traffic = std::array<OperationCount, kOperations>;  // by Operation
 
-// Is notified when an operation may have ended. Notify may be called by any thread.
+// Interface that is notified when an operation may have ended. Any thread may call Notify.
 class CompletionWatcher {
  public:
   virtual ~CompletionWatcher() = default;
   virtual void Notify() = 0;
 };
 
-// Moves operations on and knows when they end; several groups may share one.
+// Advances operations and knows when they end. Several groups may share one source.
 class CompletionSource {
  public:
   virtual ~CompletionSource() = default;
-  // Returns when `done`, which looks at operations of this source only, holds.
+  // Returns when `done` returns true. `done` may look only at operations of this source.
   virtual void WaitUntil(const std::function<bool()>& done) = 0;
-  // Operations move on by themselves while they are watched.
+  // While at least one watcher is registered, operations make progress without any call.
   virtual void Watch(CompletionWatcher* watcher) = 0;
   virtual void Unwatch(CompletionWatcher* watcher) = 0;
 };
@@ -130,12 +132,12 @@ class Communicator {
 
   Ticket AllReduce(const void* input, void* output, int64_t count, DType dtype,
                    Reduction reduction = Reduction::kSum);
-  // The output is this rank's part of the sum.
+  // `output` receives this rank's part of the sum.
   Ticket ReduceScatter(const void* input, void* output, int64_t count, int64_t part, DType dtype,
                        Reduction reduction = Reduction::kSum);
-  // The input is this rank's part of the output.
+  // `input` is this rank's part of the output.
   Ticket AllGather(const void* input, void* output, int64_t count, int64_t part, DType dtype);
-  // Part r of the input goes to rank r, where it becomes part `rank()` of the output.
+  // Sends part r of the input to rank r, which stores it as part `rank()` of its output.
   Ticket AllToAll(const void* input, void* output, int64_t part, DType dtype);
   // The input is read on the root only.
   Ticket Broadcast(const void* input, void* output, int64_t count, DType dtype, int root);
@@ -143,51 +145,53 @@ class Communicator {
   Ticket Send(const void* input, int64_t count, DType dtype, int to);
   Ticket Receive(void* output, int64_t count, DType dtype, int from);
 
-  // Starts any of the above. Wait reports what is wrong with it.
+  // Starts any of the operations above. If the request is invalid, Wait returns the error.
   Ticket Issue(const Request& request);
 
-  // This rank aborts: the others of the group learn why, and the group is broken. Any thread may
-  // call it.
+  // Aborts this rank: reports `why` to the other ranks and breaks the group. Any thread may call
+  // it.
   void Abort(const absl::Status& why);
 
-  // Returns when the operation has ended on this rank: the output is there, and no peer will touch
-  // the buffers any more.
+  // Returns when the operation has ended on this rank: the output is complete, and no peer will
+  // access the buffers any more.
   virtual absl::Status Wait(Ticket ticket) = 0;
-  // Whether Wait would return at once. Moves operations on, so polling it makes progress.
+  // Returns whether Wait would return at once. Also advances operations, so polling it makes
+  // progress.
   virtual bool Test(Ticket ticket) = 0;
-  // The same without moving anything on.
+  // The same, without advancing any operation.
   virtual bool HasEnded(Ticket ticket) const = 0;
 
-  // The group of the ranks that have this rank's color, in the order of their ranks here; null if
-  // the color is negative. Collective: all ranks of this group pass the same colors, one for each
-  // rank, and those of one color the same name. If they do not, all get an error, and this group
-  // goes on.
+  // Returns the group of the ranks that have this rank's color, in the order of their ranks here;
+  // null if this rank's color is negative. Collective: all ranks pass the same `colors` (one per
+  // rank), and ranks of one color pass the same name. If they do not, all get an error, and this
+  // group stays usable.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
                                                       absl::Span<const int> colors);
 
-  // How Split compares what the ranks pass: with operations of this group, unless its buffers
-  // are not memory of the CPU.
+  // Returns the exchange by which Split compares the arguments of the ranks. By default it uses
+  // operations of this group; a backend whose buffers are not CPU memory overrides it.
   virtual Exchange SplitExchange();
 
-  // Makes the group wait for running ranks this many seconds longer than the time-out. A group that
-  // is part of another group gets a few seconds, because its ranks may be blocked on other ranks,
-  // whose absence is to be reported first. With infinity, a wait ends only if a rank dies or is
-  // stopped. Groups that Split makes begin without a grace period.
+  // Makes the group wait `seconds` longer than the time-out for ranks that are running. A group
+  // that is part of another one needs a few seconds: its ranks may be waiting for ranks of another
+  // host, whose absence should be reported first. With infinity, only a rank that dies or is
+  // stopped ends a wait. Groups made by Split do not inherit it.
   virtual void set_grace_period(double seconds) { grace_period_ = seconds; }
 
-  // Operations that were issued, and bytes so far.
+  // Returns the operations issued and the bytes sent and staged so far.
   virtual Traffic traffic() const;
 
-  // A remark for the user on the group; may be empty.
+  // Returns a remark about the group for the user; may be empty.
   virtual std::string note() const { return ""; }
 
-  // Moves the operation on, and outlives it.
+  // Returns the source that advances the operation. It outlives the operation.
   virtual CompletionSource* SourceOf(Ticket ticket) = 0;
 
  protected:
-  // Starts what has been checked; `status` says what is wrong with it.
+  // Starts a request that has been checked; `status` is the result of the check.
   virtual Ticket Start(const Request& request, const absl::Status& status) = 0;
-  // Split, with as many colors as there are ranks, which are the same on all of them.
+  // Does the work of Split after the check: `colors` has one color per rank and is the same on all
+  // ranks.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
                                                                   absl::Span<const int> colors) = 0;
   double grace_period() const { return grace_period_; }
@@ -212,16 +216,16 @@ class Communicator {
   std::atomic<double> grace_period_ = 0;
 };
 
-// An operation in flight of any group.
+// An operation in flight, of any group.
 struct PendingOperation {
   Communicator* group = nullptr;
   Ticket ticket;
 };
-// Returns the index of an operation that has ended, when there is one; Wait returns at once for it,
-// with its status. There must be one operation at least.
+// Waits until one of `operations` has ended, and returns its index. Wait then returns its status at
+// once. `operations` must not be empty.
 size_t WaitAny(absl::Span<const PendingOperation> operations);
 
-// An exchange among the ranks of a group. Small texts only, of up to 64 KiB.
+// Returns an exchange among the ranks of a group, for texts of up to 64 KiB.
 Exchange ExchangeOver(Communicator* communicator);
 
 // Returns an error if the request is wrong by itself on this rank.

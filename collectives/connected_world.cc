@@ -24,7 +24,7 @@ constexpr char kTcp[] = "tcp";
 constexpr char kHierarchical[] = "hierarchical";
 constexpr char kNccl[] = "nccl";
 
-// For memory of the CPU.
+// Returns the backend for buffers in CPU memory.
 absl::StatusOr<std::string> ChooseBackend(const std::string& wanted,
                                           const RankPlacement& placement) {
   const bool one_host = placement.host_count() == 1;
@@ -165,7 +165,8 @@ absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
           ? host_->Allocate(host_ranks_ != nullptr ? *host_ranks_ : *cpu_world_, bytes)
           : AllocatePrivate(bytes);
   if (host_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
-  // Otherwise other hosts have not seen whether this one has memory.
+  // The allocation above reports errors to the ranks of the host at most, so all ranks exchange
+  // theirs.
   const std::string failure =
       data.ok() ? "" : absl::StrCat("rank ", rank(), ": ", data.status().message());
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,

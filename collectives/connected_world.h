@@ -1,4 +1,4 @@
-// The ranks of a job that are processes, and the communicator among all of them.
+// The ranks of a job whose ranks are processes, and the communicator of all of them.
 //
 // Thread safety: as World.
 #ifndef TESSERA_COLLECTIVES_CONNECTED_WORLD_H_
@@ -24,23 +24,23 @@
 namespace tessera::comm {
 
 struct WorldOptions {
-  std::string rendezvous = "";  // HOST:PORT of rank 0, where no launcher names it
-  // "shm", "tcp" or "hierarchical": empty, as suits where the ranks are. "nccl": buffers are memory
-  // of GPUs, and rank r of a host has the GPU with number r.
+  std::string rendezvous = "";  // HOST:PORT of rank 0, if no launcher sets it
+  // "shm", "tcp", "hierarchical" or "nccl". Empty: one of the first three, chosen by the hosts of
+  // the ranks. With "nccl" buffers are GPU memory, and local rank r uses GPU r of its host.
   std::string backend = "";
-  std::string interface = "";  // of tcp: NetworkOptions::interface
-  // The host of each rank, by any name, as if it were so. Empty: as it is.
+  std::string interface = "";  // for tcp: NetworkOptions::interface
+  // Overrides the host of each rank, by any name. Empty: the real hosts.
   std::vector<std::string> hosts = {};
   double timeout_seconds = 60;  // the longest wait for another rank
   // For tests: RANK:N:fail or RANK:N:SECONDS. At the N-th operation, counted from 1, of the
-  // communicator of all ranks, the rank aborts, or issues it so much later.
+  // communicator of all ranks, the rank aborts, or issues it SECONDS later.
   std::string fault = "";
 };
 
 class ConnectedWorld : public World {
  public:
   // Collective over the job that the environment describes (rendezvous/environment.h); a process
-  // that no launcher started is a job of one rank. Errors name the ranks that did not come.
+  // that no launcher started is a job of one rank. Errors name the missing ranks.
   static absl::StatusOr<std::unique_ptr<ConnectedWorld>> Connect(const WorldOptions& options);
 
   const RankEnvironment& environment() const { return environment_; }
@@ -61,10 +61,10 @@ class ConnectedWorld : public World {
 
  private:
   ConnectedWorld() = default;
-  // The host of each rank: equal numbers for equal hosts.
+  // Returns a host number for each rank; ranks of the same host have the same number.
   absl::StatusOr<std::vector<int>> FindHosts(const WorldOptions& options) const;
   absl::Status Communicate(const WorldOptions& options);
-  // An exchange through the store, among some of the ranks.
+  // Returns an exchange among `ranks`, through the store.
   Exchange ExchangeAmong(std::string name, std::vector<int> ranks) const;
   absl::StatusOr<char*> AllocatePrivate(int64_t bytes);
   // Collective among the ranks of the host.
@@ -76,8 +76,8 @@ class ConnectedWorld : public World {
   std::unique_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<shm::Host> host_;                               // null for the backend tcp
   std::unique_ptr<tcp::Network> network_;                         // null for the backend shm
-  std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // if no backend has any
-  std::unique_ptr<Communicator> host_ranks_;  // for Allocate, if they are not all
+  std::vector<std::unique_ptr<char[], void (*)(void*)>> memory_;  // if no backend allocates any
+  std::unique_ptr<Communicator> host_ranks_;                      // for Allocate; hierarchical only
   std::unique_ptr<Communicator> cpu_world_;
   std::unique_ptr<nccl::Device> device_;  // of the backend nccl
   std::unique_ptr<Communicator> device_world_;

@@ -12,8 +12,7 @@
 namespace tessera::comm {
 
 // Sends `mine` to all ranks and returns the text of each rank, in the order of ranks; `key` is the
-// same on all of them, and another one for each exchange. An error names the ranks that did not
-// come.
+// same on all ranks and different for each exchange. An error names the missing ranks.
 using Exchange = std::function<absl::StatusOr<std::vector<std::string>>(absl::string_view key,
                                                                         absl::string_view mine)>;
 

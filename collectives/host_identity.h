@@ -1,4 +1,4 @@
-// The host that this process is on, as far as communication is concerned.
+// Identifies the host of this process for the purposes of communication.
 #ifndef TESSERA_COLLECTIVES_HOST_IDENTITY_H_
 #define TESSERA_COLLECTIVES_HOST_IDENTITY_H_
 
@@ -6,11 +6,11 @@
 
 namespace tessera::comm {
 
-// A text that is the same for two processes if they can share memory and reach each other by
+// Returns a text that is equal for two processes if they can share memory and reach each other by
 // loopback. Containers of one machine, and processes in two network namespaces, cannot.
 std::string HostIdentity();
 
-// The name of this host, as the system knows it.
+// Returns the host name that the system reports.
 std::string HostName();
 
 }  // namespace tessera::comm

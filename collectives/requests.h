@@ -1,4 +1,5 @@
-// Quantities that follow from a request, and its form for other ranks: for backends.
+// For backends: quantities that are derived from a request, and the form of a request that other
+// ranks receive.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_REQUESTS_H_
@@ -15,13 +16,13 @@
 
 namespace tessera::comm {
 
-// Whether the buffer is split into parts, one for each rank.
+// Returns whether the buffer of the operation is split into parts, one for each rank.
 inline bool HasParts(Operation operation) {
   return operation == Operation::kReduceScatter || operation == Operation::kAllGather ||
          operation == Operation::kAllToAll;
 }
 
-// A request as other ranks see it: without buffers.
+// A request without its buffers, as other ranks see it.
 struct RequestDescriptor {
   Operation operation = Operation::kBarrier;
   DType dtype = DType::kF32;
@@ -32,23 +33,23 @@ struct RequestDescriptor {
   bool operator==(const RequestDescriptor& other) const = default;
 };
 static_assert(sizeof(RequestDescriptor) == 24, "no byte of it is undefined");
-// Whether bytes that a peer has sent are a descriptor.
+// Returns whether bytes that a peer has sent are a valid descriptor.
 bool IsValid(const RequestDescriptor& descriptor);
 RequestDescriptor DescriptorOf(const Request& request);
 Request RequestOf(const RequestDescriptor& descriptor);
 
 // "the ranks of group 'world' disagree on operation 7: rank 0 requests barrier, rank 2 requests
-// ...", where ranks[i] sent descriptors[i], whatever bytes these are. A message has no number,
-// which is 0.
+// ...", where ranks[i] sent descriptors[i], which need not be valid. Sends and receives pass 0 as
+// `number`, and the text then has none.
 absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
                           absl::Span<const RequestDescriptor> descriptors);
 
-// Elements that a rank reads of its input, and writes to its output.
+// Return the elements that a rank reads from its input, and writes to its output.
 int64_t InputElements(const Request& request, int rank);
 int64_t OutputElements(const Request& request, int rank);
 
-// Elements of a full part of an all-reduce, of which each rank reduces one: they start at multiples
-// of a cache line, so that no two ranks write to the same.
+// Returns the elements of a full part of an all-reduce, in which each rank reduces one part. Parts
+// start at multiples of a cache line, so that no two ranks write to the same line.
 inline int64_t AllReducePart(int64_t count, int ranks) {
   constexpr int64_t kElementsPerLine = 64;
   return ((count + ranks - 1) / ranks + kElementsPerLine - 1) / kElementsPerLine * kElementsPerLine;
@@ -63,8 +64,8 @@ inline void Copy(void* to, const void* from, int64_t bytes) {
   if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
-// Writes `count` elements of a reduce-scatter's output, from `position` of the rank's part on;
-// `inputs` are the ranks' elements of these. `non_temporal` as for Reduce.
+// Writes `count` elements of a reduce-scatter's output, beginning at `position` in the rank's part.
+// `inputs` are the same elements of each rank. `non_temporal` as for Reduce.
 inline void ReduceOwnPart(const Request& request, absl::Span<const void* const> inputs,
                           int64_t position, int64_t count, bool non_temporal = false) {
   if (request.partial) {

@@ -18,7 +18,7 @@ TEST(RequestDescriptorTest, HasAllOfARequestButItsBuffers) {
   EXPECT_EQ(Describe(RequestOf(DescriptorOf(request))), Describe(request));
 }
 
-// A peer may have sent any bytes.
+// A peer may send arbitrary bytes.
 TEST(RequestDescriptorTest, InvalidBytesAreReportedAsSuch) {
   RequestDescriptor descriptor;
   std::memset(static_cast<void*>(&descriptor), 0xff, sizeof(descriptor));

@@ -1,6 +1,6 @@
-// A rank among those of its job: its communicators, and memory for them. Ranks are the processes of
-// a job (connected_world.h), or threads of one process (fake/fake.h); a program that uses this
-// interface runs on both.
+// The interface of a rank to its job: communicators, and memory for their buffers. Ranks are the
+// processes of a job (connected_world.h), or threads of one process (fake/fake.h); a program that
+// uses this interface runs on both.
 //
 // Thread safety: one thread at a time, apart from the communicators (communicator.h).
 #ifndef TESSERA_COLLECTIVES_WORLD_H_
@@ -17,32 +17,33 @@ namespace tessera::comm {
 
 class World {
  public:
-  virtual ~World() = default;  // without Leave, this rank is lost to the others
+  virtual ~World() = default;  // without Leave, the others see this rank as lost
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
   // "shm", "tcp", "hierarchical", "nccl"
   virtual const std::string& backend() const = 0;
 
-  // All ranks, for buffers in memory that Allocate returns. Groups are made by Split.
+  // Returns the communicator of all ranks for buffers in memory of Allocate. Split makes groups.
   virtual Communicator& communicator() = 0;
-  // The same ranks, for buffers in memory of the CPU, whatever the backend.
+  // Returns the communicator of the same ranks for buffers in CPU memory, whatever the backend.
   virtual Communicator& cpu_communicator() = 0;
 
-  // Memory in which operations read and write in place if the backend can; zeros, aligned to 64
-  // bytes, until Free or the end of the World. Collective; each rank passes the size that it needs.
-  // ResourceExhausted on all ranks if one of them lacks memory.
+  // Allocates memory that operations access in place if the backend can: zeros, aligned to 64
+  // bytes, valid until Free or the end of the World. Collective; each rank passes the size that it
+  // needs. ResourceExhausted on all ranks if one of them lacks memory.
   virtual absl::StatusOr<char*> Allocate(int64_t bytes) = 0;
-  // Collective: each rank passes its pointer of the same call of Allocate. No operation may be in
-  // flight on it.
+  // Collective: each rank passes its pointer from the same call of Allocate. No operation in flight
+  // may use it.
   virtual absl::Status Free(char* data) = 0;
-  // Copies between such memory and the CPU's, or within it.
+  // Copies between memory of Allocate and CPU memory, or within either.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes) = 0;
 
-  // Bytes that this rank has sent over the network, but for headers.
+  // Returns the bytes that this rank has sent over the network, without headers.
   virtual int64_t NetworkBytes() { return 0; }
 
-  // The last call: this rank is done, or cannot go on because of an error, which the others learn.
+  // Must be the last call: with OK if this rank is done, otherwise with an error, which is reported
+  // to the others.
   virtual absl::Status Leave(const absl::Status& why) = 0;
   absl::Status Leave() { return Leave(absl::OkStatus()); }
 };

@@ -17,12 +17,13 @@ namespace {
 
 constexpr std::chrono::seconds kExchangeTimeout{60};
 
-// The texts of all threads.
+// Exchanges texts among all threads.
 class Board {
  public:
   explicit Board(int ranks) : ranks_(ranks) {}
 
-  // The thread of a rank has ended with an error: nobody need wait for its texts.
+  // Records that the thread of a rank has ended with an error, so that no thread waits for its
+  // texts.
   void Fail(int rank, const absl::Status& why) {
     MutexLock lock(&mutex_);
     if (failure_.ok()) {
@@ -47,7 +48,7 @@ class Board {
                                                          absl::string_view mine) {
     const auto end = std::chrono::steady_clock::now() + kExchangeTimeout;
     MutexLock lock(&mutex_);
-    // A key may be used again, once all threads have its texts.
+    // A key may be used several times: each use is a round of its own.
     Round& round = rounds_[absl::StrCat(key, "#", uses_[{key, rank}]++)];
     round.texts.resize(ranks_);
     round.texts[rank] = std::string(mine);

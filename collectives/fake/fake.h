@@ -1,6 +1,6 @@
-// Ranks that are threads of this process, for tests: of one operation or of a whole training run.
-// They communicate through shared memory (collectives/shm), as ranks of one host do, but a seed
-// disturbs their timing: a program that depends on it fails under one seed or another.
+// Ranks that are threads of this process, for tests of one operation or of a complete training run.
+// They communicate through shared memory (collectives/shm), as ranks of one host do. A seed adds
+// pauses, so that a program whose results depend on timing fails under some seed.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_FAKE_FAKE_H_
@@ -23,9 +23,9 @@ namespace tessera::comm {
 
 struct FakeOptions {
   int ranks = 2;
-  uint64_t seed = 0;  // of pauses before operations; 0: none
+  uint64_t seed = 0;  // of the pauses before operations; 0: no pauses
   double timeout_seconds = 60;
-  bool guarded = false;  // memory ends at a page that nobody may touch
+  bool guarded = false;  // an inaccessible page follows each allocation
 };
 
 // A rank that is a thread.
@@ -50,9 +50,9 @@ class FakeRank : public World {
   std::unique_ptr<Communicator> world_;
 };
 
-// Runs `body` on a thread for each rank, and returns what each returned. If it returns an error on
-// one rank, waits of the others end with an error too. (A body that owns memory of its rank leaves
-// with the error before it frees the memory, which the ranks do together.)
+// Runs `body` on one thread per rank and returns the status of each. If `body` fails on one rank,
+// waits of the others end with an error too. (Free is collective, so a body that owns memory of its
+// rank must call Leave with the error before it frees the memory.)
 std::vector<absl::Status> RunFake(const FakeOptions& options,
                                   const std::function<absl::Status(World& rank)>& body);
 

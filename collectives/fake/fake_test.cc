@@ -1,4 +1,4 @@
-// The same bits under every timing.
+// Checks that results have the same bits under every timing.
 #include "collectives/fake/fake.h"
 
 #include <chrono>
@@ -46,7 +46,8 @@ TEST_P(FakeTest, GroupsThatOverlap) {
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
 }
 
-// The others waited for the time-out of a minute, in the communicator or before there was one.
+// Regression: the other threads waited for the time-out of a minute, in the communicator or before
+// it existed.
 TEST(FakeFailureTest, AThreadThatFailsEndsTheWaitsOfTheOthers) {
   const auto begin = std::chrono::steady_clock::now();
   const absl::Status failure = absl::InternalError("no luck");

@@ -16,12 +16,13 @@ bool IsPair(const Request& request) {
   return request.operation == Operation::kSend || request.operation == Operation::kReceive;
 }
 
-// Channels of tickets: 0 is the group's own, then those of two other groups alternately.
+// Maps the ticket of an operation in one of two other groups to a ticket of this group. Channel 0
+// is the group's own; the channels of the two others follow alternately.
 Ticket PairTicket(Ticket ticket, bool is_local) {
   return {1 + 2 * ticket.channel + (is_local ? 1 : 0), ticket.number};
 }
 
-// A wait for one part looks this often whether another one has failed.
+// A wait for one part checks this often whether another part has failed.
 constexpr auto kLookAtPartsEvery = std::chrono::milliseconds(50);
 
 }  // namespace
@@ -80,7 +81,7 @@ Group::PairOperation Group::PairOf(Ticket ticket) const {
 }
 
 absl::Status Group::FailureOfParts() {
-  // These two have different engines, which move all other parts on.
+  // These two have different engines, which together advance all parts.
   parts_.local->Test(kFailureTicket);
   parts_.all->Test(kFailureTicket);
   for (Communicator* part : parts_.List()) {
@@ -187,7 +188,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     ASSIGN_OR_RETURN(group, hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all),
                                                     grace_seconds_));
   }
-  // A rank that has the group may fail in it at once, which ends what others do on its parts.
+  // No rank may use the new group before all have it: a failure in it would end operations that
+  // other ranks still run on its parts.
   RETURN_IF_ERROR(WaitFor(*parts_.all, parts_.all->Barrier()));
   return group;
 }

@@ -1,4 +1,4 @@
-// A group on several hosts: how its operations are made of those of other groups.
+// A group of ranks on several hosts, whose operations are made of operations of other groups.
 #ifndef TESSERA_COLLECTIVES_HIERARCHICAL_GROUP_H_
 #define TESSERA_COLLECTIVES_HIERARCHICAL_GROUP_H_
 
@@ -18,32 +18,33 @@
 
 namespace tessera::comm::hierarchical {
 
-// An input of up to this many bytes goes along with the request: then the ranks of a host need not
-// exchange data once more.
+// An input of up to this many bytes is sent together with the request, which saves the ranks of a
+// host one more exchange.
 inline constexpr int64_t kSmallBytes = 4096;
 
-// Larger operations move on by chunks of this size, so that one is under way between hosts while
-// another is within them.
+// Larger operations are split into chunks of this size, so that one chunk travels between hosts
+// while another is reduced within a host.
 inline constexpr int64_t kChunkBytes = int64_t{4} << 20;
 inline int64_t ChunkElements(DType dtype) { return kChunkBytes / SizeOf(dtype); }
 
-// The groups that the group's operations are made of. The ranks of a rail are numbered by their
-// hosts.
+// The groups whose operations this group uses. A rank's number in its rail is the number of its
+// host.
 struct Parts {
   std::unique_ptr<Communicator> local;  // this host's ranks
-  std::unique_ptr<Communicator> rail;   // null: this rank is on none
+  std::unique_ptr<Communicator> rail;   // null if this rank is on no rail
   std::unique_ptr<Communicator> all;    // messages of collectives between two ranks
-  // The first two again, for the requests of their ranks.
+  // The same ranks as the first two, for the comparison of requests.
   std::unique_ptr<Communicator> local_requests, rail_requests;
-  // The user's own messages.
+  // For the user's sends and receives.
   std::unique_ptr<Communicator> local_pairs;
   std::unique_ptr<Communicator> pairs;
 
-  // All of these that are not null.
+  // Returns all of these that are not null.
   std::vector<Communicator*> List() const;
 };
 
-// The engine of a group: each has its own, because a step of an operation waits for other groups.
+// The engine of a group. Each group has its own, because a step of an operation waits for other
+// groups.
 struct OwnEngine {
   NoEvents events;
   ProgressEngine own_engine{&events, {.spins = false}};
@@ -51,7 +52,7 @@ struct OwnEngine {
 
 class Group : private OwnEngine, public QueuedGroup {
  public:
-  // `grace_seconds` is for MakeGroup (hierarchical.h) of the groups that Split makes.
+  // `grace_seconds` is passed to MakeGroup (hierarchical.h) when Split makes groups.
   Group(std::string name, int rank, RankPlacement placement, Parts parts, double grace_seconds);
   ~Group() override;
 
@@ -84,7 +85,7 @@ class Group : private OwnEngine, public QueuedGroup {
     char data[kSmallBytes];  // of a small operation
   };
 
-  // The part that has an operation between two ranks, and its ticket there.
+  // The part that runs a send or receive, and the ticket of the operation in that part.
   struct PairOperation {
     Communicator* group;
     Ticket ticket;
@@ -92,26 +93,27 @@ class Group : private OwnEngine, public QueuedGroup {
   PairOperation PairOf(Ticket ticket) const;
   int64_t BytesSent() const;
 
-  // Waits for an operation of a part. Ends with an error too if another part has failed: a peer
-  // elsewhere may have aborted while this rank waits for one of its host.
+  // Waits for an operation of a part. Also returns an error if another part has failed: a peer on
+  // another host may have aborted while this rank waits for a rank of its own host.
   absl::Status WaitFor(Communicator& part, Ticket ticket);
   absl::Status WaitForAll(Communicator& part, absl::Span<const Ticket> tickets);
-  // Takes in what peers have reported to any part. Returns an error if a part has failed.
+  // Processes the reports of peers in every part. Returns an error if a part has failed.
   absl::Status FailureOfParts();
 
   // The functions below run on one thread at a time, without the mutex.
   absl::Status Run(const Request& request, uint64_t number);
   absl::Status RunCollective(const Request& request, uint64_t number);
-  // Compares the requests of the host's ranks, and starts to compare those of the rail. All ranks
-  // of the host are needed here, so a rank that does not come is itself the cause.
+  // Compares the requests of the host's ranks, and starts to compare those of the rail. Needs all
+  // ranks of the host, so a missing rank is itself the cause of the failure.
   absl::Status AgreeLocally(const Request& request, uint64_t number);
-  // Compares the requests of the rail's ranks: before any other wait for one of them.
+  // Compares the requests of the rail's ranks. Called before any other wait for one of them.
   absl::Status AgreeOnRail(uint64_t number);
   absl::Status CheckAgreement(absl::Span<const int> ranks,
                               absl::Span<const RequestDescriptor> descriptors,
                               uint64_t number) const;
 
-  // Each rank has the data of its host: the rest is one operation on each rail.
+  // Returns whether each rank already has the data of its host, so that one operation per rail
+  // completes the request.
   bool IsEager(const Request& request) const;
   absl::Status RunSmall(const Request& request, uint64_t number);
   Ticket StartSmall(const Request& request, char* sums, int64_t* count);
@@ -138,10 +140,10 @@ class Group : private OwnEngine, public QueuedGroup {
   const Parts parts_;
   const double grace_seconds_;
 
-  bool is_running_ ABSL_GUARDED_BY(mutex_) = false;  // an operation, on some thread
+  bool is_running_ ABSL_GUARDED_BY(mutex_) = false;  // whether a thread runs an operation
 
   // Used by the thread that runs an operation.
-  std::vector<LocalRequest> local_requests_;  // and this rank's own behind them
+  std::vector<LocalRequest> local_requests_;  // the last one is this rank's own
   std::vector<RequestDescriptor> rail_requests_;
   Ticket rail_ticket_;
   struct Memory {

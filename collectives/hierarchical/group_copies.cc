@@ -1,4 +1,5 @@
-// The collectives of a group on several hosts that copy, as collectives within hosts and on rails.
+// The copying collectives of a group on several hosts, made of collectives within hosts and on
+// rails.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +14,8 @@ absl::Status Group::WaitForAll(Communicator& part, absl::Span<const Ticket> tick
   return absl::OkStatus();
 }
 
-// A rank sends its part along its rail; a host gathers the parts of another host within itself.
+// Each rank sends its part along its rail; then the ranks of a host gather the parts of each other
+// host among themselves.
 absl::Status Group::AllGatherBlocks(const Request& request, uint64_t number) {
   Communicator& local = *parts_.local;
   Communicator& rail = *parts_.rail;
@@ -57,7 +59,7 @@ absl::Status Group::AllGatherByBroadcast(const Request& request, uint64_t number
   return absl::OkStatus();
 }
 
-// Between hosts nothing can be saved: a message for each two ranks.
+// Sends one message for each pair of ranks: between hosts an all-to-all cannot send fewer bytes.
 absl::Status Group::AllToAllMessages(const Request& request, uint64_t number) {
   const int64_t bytes = request.part * SizeOf(request.dtype);
   std::vector<Ticket> tickets;
@@ -94,8 +96,8 @@ absl::Status Group::BroadcastChunks(const Request& request, uint64_t number) {
                        request.count, request.dtype);
 }
 
-// To the other hosts on the root's rail, and within each host from the rail's rank. A root that is
-// on no rail passes it to its host's rank on the first rail.
+// Broadcasts to the other hosts on the root's rail, and within each host from the rank on that
+// rail. A root that is on no rail passes the data to its host's rank on the first rail.
 absl::Status Group::BroadcastFrom(int root, const void* input, char* output, int64_t count,
                                   DType dtype) {
   Communicator& local = *parts_.local;

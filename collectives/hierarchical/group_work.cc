@@ -1,4 +1,4 @@
-// The reductions of a group on several hosts, as reductions within hosts and on rails.
+// The reductions of a group on several hosts, made of reductions within hosts and on rails.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -35,7 +35,7 @@ absl::Status Group::RunCollective(const Request& request, uint64_t number) {
 
 absl::Status Group::Run(const Request& request, uint64_t number) {
   absl::Status status = RunCollective(request, number);
-  // An abort names its operation already.
+  // The message of an abort already names its operation.
   if (status.ok() || absl::IsAborted(status) || absl::IsInvalidArgument(status)) return status;
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), ", for ", Describe(request), ", operation ",
@@ -97,7 +97,7 @@ bool Group::IsEager(const Request& request) const {
   return placement_.is_regular && request.count * SizeOf(request.dtype) <= kSmallBytes;
 }
 
-// Starts the operation on the rail. Sums go to `sums`, and their number to *count.
+// Starts the operation on the rail. Sets *count to the number of sums, which are written to `sums`.
 Ticket Group::StartSmall(const Request& request, char* sums, int64_t* count) {
   Communicator& rail = *parts_.rail;
   const int locals = parts_.local->size();
@@ -157,7 +157,7 @@ absl::Status Group::RunSmall(const Request& request, uint64_t number) {
   int64_t count = 0;  // of the sums
   const Ticket ticket = StartSmall(request, sums, &count);
   RETURN_IF_ERROR(AgreeOnRail(number));
-  // A rank that has come to the rail has the requests of its host.
+  // A rank that takes part on the rail has the requests of its host, so a barrier is complete.
   if (request.operation == Operation::kBarrier) return absl::OkStatus();
   RETURN_IF_ERROR(WaitFor(rail, ticket));
   if (request.operation == Operation::kAllReduce) {
@@ -170,7 +170,8 @@ absl::Status Group::RunSmall(const Request& request, uint64_t number) {
   return absl::OkStatus();
 }
 
-// Elements that are reduced, and the address of the result, which has the dtype `result`.
+// A chunk of elements that are reduced, and the address of their result, which has the dtype
+// `result`.
 struct Group::Chunk {
   const char* input = nullptr;
   char* output = nullptr;
@@ -183,7 +184,7 @@ struct Group::Chunk {
   Part own;          // of this rank
   Ticket ticket;     // on the rail
 
-  // Partial sums of bf16 and fp16 are fp32, and the total is rounded.
+  // Returns whether partial sums are fp32 and the total is rounded to bf16 or fp16.
   bool is_rounded() const {
     return result == dtype && reduction == Reduction::kSum && PartialDType(dtype) != dtype;
   }
@@ -219,8 +220,8 @@ absl::Status Group::ReduceWithinHost(Chunk& chunk) {
   return absl::OkStatus();
 }
 
-// For bf16 and fp16: rounds the rank's part of its part, and starts to gather those of the rail's
-// other ranks.
+// For bf16 and fp16: rounds the share of its part that this rank reduced on the rail, and starts to
+// gather the shares of the rail's other ranks.
 absl::Status Group::RoundOnRail(Chunk& chunk) {
   if (!chunk.is_rounded() || chunk.own.size == 0) return absl::OkStatus();
   Communicator& rail = *parts_.rail;
@@ -242,8 +243,8 @@ absl::Status Group::GatherWithinHost(Chunk& chunk) {
                                         chunk.result));
 }
 
-// Three chunks are under way at a time: one within the host, one on the rail, one within the host
-// again.
+// Three chunks are in flight at a time: one is reduced within the host, one is on the rail, and one
+// is gathered within the host.
 absl::Status Group::AllReduceChunks(const Request& request, uint64_t number) {
   const int64_t elements = ChunkElements(request.dtype);
   const int64_t chunks = (request.count + elements - 1) / elements;
@@ -267,8 +268,8 @@ absl::Status Group::AllReduceChunks(const Request& request, uint64_t number) {
   return absl::OkStatus();
 }
 
-// A host needs of another one the sums of its own ranks' parts: for each host, this host's ranks
-// reduce one of these parts each, and pass it on to the rank of their rail.
+// Each host needs from another one only the sums of its own ranks' parts. For each host, every rank
+// of this host reduces one of these parts and sends it along its rail.
 absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number) {
   Communicator& local = *parts_.local;
   Communicator& rail = *parts_.rail;
@@ -300,7 +301,7 @@ absl::Status Group::ReduceScatterBlocks(const Request& request, uint64_t number)
   return absl::OkStatus();
 }
 
-// Each part is reduced for all, and kept by one.
+// All-reduces each part; only one rank keeps it.
 absl::Status Group::ReduceScatterByAllReduce(const Request& request, uint64_t number) {
   RETURN_IF_ERROR(AgreeOnRail(number));
   const DType result = request.partial ? PartialDType(request.dtype) : request.dtype;

@@ -1,4 +1,4 @@
-// Ranks that are processes: what the others do when one dies or stops.
+// Ranks as processes: the errors of the others when one dies or is stopped.
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -32,7 +32,7 @@ using ::testing::HasSubstr;
 const std::vector<int> kHosts = {0, 0, 1, 1};
 constexpr int kRanks = 4;
 
-// A rank is named by its number in the job too, if its number in the group that waited differs.
+// Matches a message that names the rank, by its number in the group that waited or in the job.
 auto Names(int victim) {
   return AnyOf(HasSubstr(absl::StrCat("(", victim, " of the job, process ")),
                HasSubstr(absl::StrCat("rank ", victim, " (process ")));
@@ -93,7 +93,7 @@ TEST(HierarchicalFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   ExpectNoticed(AllUses(60000, kRanks, 0)[0], 0, SIGSTOP, 1, 3, "did not come within 1");
 }
 
-// Signals that come at any point of an operation.
+// Sends signals at arbitrary points of an operation.
 TEST(HierarchicalFailuresTest, ADeathAtAnyPointEndsInItsName) {
   constexpr int kVictim = 3;
   for (const Use& use : AllUses(200000, kRanks, kVictim)) {
@@ -125,7 +125,7 @@ TEST(HierarchicalFailuresTest, ADeathAtAnyPointEndsInItsName) {
   }
 }
 
-// A rank that computes is not dead, and its thread would answer for it.
+// A rank that computes is alive, and its thread would answer for it.
 TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
   constexpr int kLate = 3;
   const auto results =
@@ -147,14 +147,14 @@ TEST(HierarchicalFailuresTest, ARankThatDoesNotComeIsNamed) {
   }
 }
 
-// Rank 0 waits for rank 1 of its host, which comes late, while a rank of the other host aborts. The
-// abort was seen only when rank 1 came.
+// Rank 0 waits for rank 1 of its host, which is late, while a rank of the other host aborts.
+// Regression: rank 0 noticed the abort only when rank 1 arrived.
 void ExpectPromptAbort(
     const std::function<absl::Status(Communicator& world, float* data)>& wait_for_rank_1,
     const std::function<void(std::unique_ptr<Communicator>& world, float* data)>& abort) {
   constexpr int kLate = 1, kAborts = 3;
   using Clock = std::chrono::steady_clock;
-  // Rank 1 comes after 4 s, or when rank 0 waits no more.
+  // Rank 1 arrives after 4 s, or when rank 0 no longer waits.
   auto* const waits_no_more = static_cast<std::atomic<bool>*>(
       mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(waits_no_more, MAP_FAILED);
@@ -216,7 +216,7 @@ TEST(HierarchicalFailuresTest, AnAbortReachesARankThatWaitsForAMessageWithinItsH
       AbortGroup);
 }
 
-// WaitAny learned of the abort at the time-out.
+// Regression: WaitAny noticed the abort only at the time-out.
 TEST(HierarchicalFailuresTest, AnAbortReachesARankThatWaitsForAnyOfItsMessages) {
   for (const std::vector<int>& senders : {std::vector<int>{1}, std::vector<int>{1, 2}}) {
     ExpectPromptAbort(
@@ -239,7 +239,7 @@ TEST(HierarchicalFailuresTest, AGroupThatIsDestroyedInAnOperationReachesARankTha
   });
 }
 
-// Makes a group, in which each rank requests another operation.
+// Makes a group in which each rank requests a different operation.
 absl::Status FailAtOnce(int rank, Communicator& world) {
   ASSIGN_OR_RETURN(const auto group, world.Split("group", std::vector<int>(kRanks)));
   int64_t data = 0;
@@ -248,12 +248,13 @@ absl::Status FailAtOnce(int rank, Communicator& world) {
   return absl::StrContains(status.message(), "disagree on operation 1") ? absl::OkStatus() : status;
 }
 
-// A rank that had made the group, and failed in it, ended what a slower one still did to make it.
+// Regression: a rank that had made the group and failed in it aborted the creation on a slower
+// rank.
 TEST(HierarchicalFailuresTest, AGroupThatFailsAtOnceHasBeenMadeOnAllRanks) {
   const auto results =
       RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
         ASSIGN_OR_RETURN(const HostedRank self, MakeHostedRank(rank, kHosts, exchange, 20));
-        // It keeps the cores busy, so that ranks stop at any point.
+        // This thread keeps the cores busy, so that ranks are interrupted at arbitrary points.
         std::atomic<bool> ends = false;
         std::thread busy([&] {
           while (!ends) {
@@ -270,8 +271,8 @@ TEST(HierarchicalFailuresTest, AGroupThatFailsAtOnceHasBeenMadeOnAllRanks) {
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
 }
 
-// The abort came between the group's last look at what was submitted and the start of the operation
-// on the group's thread, and was not seen before the time-out.
+// Regression: an abort between the group's last check of submissions and the start of the operation
+// on the group's thread was not noticed before the time-out.
 TEST(HierarchicalFailuresTest, AGroupIsDestroyedAtAnyPointOfAnOperation) {
   using Clock = std::chrono::steady_clock;
   const auto results =

@@ -1,4 +1,4 @@
-// Ranks that are threads: values of every operation, bytes, groups, errors.
+// Ranks as threads: values of every operation, bytes, groups, errors.
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -33,7 +33,7 @@ std::string TestName(const testing::TestParamInfo<HostOf>& info) {
 
 class HierarchicalTest : public testing::TestWithParam<HostOf> {
  protected:
-  // For hosts on which sums are not in the order of reduce.h.
+  // Returns the ranks of each host if sums are not in the order of reduce.h.
   static std::vector<std::vector<int>> Hosts() {
     const RankPlacement placement = PlaceRanks(GetParam());
     if (placement.keeps_order) return {};
@@ -72,8 +72,8 @@ TEST_P(HierarchicalTest, InSharedMemory) {
   }));
 }
 
-// More than one chunk, and the last one short. What is summed in chunks has the bits of what is
-// summed in small buffers.
+// Several chunks, of which the last is short. A sum in chunks has the same bits as one in small
+// buffers.
 TEST(HierarchicalChunksTest, AllReduceAndBroadcast) {
   constexpr int64_t kCount = 3 * (2 << 20) + 3, kSmall = 1000;
   const auto make = [](int rank) {
@@ -142,7 +142,7 @@ TEST_P(HierarchicalTest, OverlappingGroups) {
   }));
 }
 
-// Collectives and messages in flight at once, none of them waited for before all are issued.
+// Collectives and messages in flight at once; all are issued before any is waited for.
 TEST(HierarchicalOrderTest, OperationsMoveOnBesideEachOther) {
   const HostOf host_of = {0, 0, 1, 1};
   ExpectOk(RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -151,7 +151,7 @@ TEST(HierarchicalOrderTest, OperationsMoveOnBesideEachOther) {
     std::vector<std::vector<float>> data(6, std::vector<float>(30000, 1.0f));
     std::vector<float> sent(20000, static_cast<float>(rank)), received(20000);
     std::vector<Ticket> tickets;
-    // In another order on each rank, where that is allowed.
+    // Each rank issues them in a different order, as far as that is allowed.
     const auto send = [&] {
       tickets.push_back(world.Send(sent.data(), 20000, DType::kF32, (rank + 1) % 4));
     };
@@ -251,7 +251,7 @@ TEST(HierarchicalErrorTest, RanksOfAHostDisagree) {
   }
 }
 
-// Each operation would go another way between the hosts.
+// Each host would choose a different algorithm between hosts.
 TEST(HierarchicalErrorTest, HostsDisagree) {
   const HostOf host_of = {0, 0, 1, 1};
   const auto results = RunThreads(4, [&](int rank, const Exchange& exchange) -> absl::Status {

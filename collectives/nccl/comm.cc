@@ -74,7 +74,8 @@ std::shared_ptr<const std::atomic<bool>> AbortComms(std::vector<Comm> comms, con
     threads.reserve(comms.size());
     for (const Comm& comm : comms) threads.emplace_back(abort, comm);
     for (std::thread& thread : threads) thread.join();
-    // The abort of its parent has stopped the making of it, and NCCL writes its address no more.
+    // The abort of its parent has stopped the creation of the child, and NCCL no longer writes its
+    // address.
     if (child != nullptr) abort(child);
     ended->store(true);
   }).detach();

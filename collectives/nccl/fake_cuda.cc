@@ -18,7 +18,7 @@ namespace {
 
 thread_local int current_gpu = 0;
 
-// Memory that stands for memory of a GPU, by its address.
+// CPU memory that stands for GPU memory, by address.
 struct Block {
   size_t size;
   int gpu;

@@ -28,7 +28,7 @@ inline constexpr auto kFakeTick = std::chrono::microseconds(50);
 // The settings of the fake that a test may change, and its state that a test may read.
 struct FakeGpus {
   std::atomic<int> nccl_version{NCCL_VERSION_CODE};
-  // A launch waits until no kernel runs on its GPU, as it does while CUDA loads a module.
+  // Makes a launch wait until no kernel runs on its GPU, as CUDA does while it loads a module.
   std::atomic<bool> launches_wait{false};
   std::function<void()> on_unique_id;        // called by ncclGetUniqueId
   std::atomic<int> kernels[kFakeGpus] = {};  // that run, on each GPU

@@ -42,8 +42,9 @@ absl::StatusOr<cudaStream_t> MakeStream() {
   return stream;
 }
 
-// The launch of the barrier waits for the kernel of the receive, whose sender never comes. An abort
-// of the barrier's communicator waits for that launch, so the other abort must not come after it.
+// The launch of the barrier waits for the kernel of the receive, whose send is never issued. An
+// abort of the barrier's communicator waits for that launch, so the other abort must not come after
+// it.
 TEST_F(FakeGpuTest, AbortsDoNotWaitForEachOther) {
   const auto results = RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     const DeviceOptions options = {.timeout_seconds = kShortTimeout, .check = false};

@@ -41,7 +41,7 @@ bool IsPair(const FakeCall& call) {
 
 int64_t SizeOf(const FakeCall& call) { return tessera::SizeOf(TypeOf(call.type)); }
 
-// The send of a rank to another.
+// Returns the send to `rank` among a rank's calls.
 const FakeCall* SendTo(const std::vector<FakeCall>& calls, int rank) {
   for (const FakeCall& call : calls) {
     if (call.kind == FakeKind::kSend && call.peer == rank) return &call;

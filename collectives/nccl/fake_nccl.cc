@@ -196,7 +196,7 @@ ncclResult_t ncclGroupStart() {
   return ncclSuccess;
 }
 
-// A thread of its own puts the operation on the stream.
+// A thread of the fake NCCL puts the operation on the stream.
 ncclResult_t ncclGroupEnd() {
   TESSERA_CHECK(depth > 0);
   if (--depth > 0) return ncclSuccess;

@@ -1,4 +1,4 @@
-// The Device. In a build without CUDA its creation is an error.
+// The Device. In a build without CUDA, creating it returns an error.
 #ifdef TESSERA_CUDA
 
 #include "collectives/nccl/gpu_device.h"
@@ -21,7 +21,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::nanoseconds kShortestSleep = std::chrono::microseconds(50);
 constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(1);
-constexpr int kSleepShare = 32;  // of the time that was waited before
+constexpr int kSleepShare = 32;  // sleeps 1/32 of the time waited so far
 
 constexpr auto kConnectTick = std::chrono::microseconds(200);
 

@@ -22,11 +22,11 @@
 
 namespace tessera::comm::nccl {
 
-// A GPU reports no event, so whoever waits for it polls: every 50 us at first, later up to every
-// millisecond, but never 3 % later than the event.
+// A GPU reports no event, so a waiting thread polls: every 50 us at first, later up to every
+// millisecond, but it notices an event at most 3 % of the waiting time late.
 class PollingEvents : public NoEvents {
  public:
-  // Something has moved, and the next thing is waited for.
+  // Called when an operation advanced and the next event is waited for.
   void Restart() { since_.store(std::chrono::steady_clock::now()); }
   void Sleep(std::chrono::nanoseconds at_most) override;
 
@@ -63,13 +63,13 @@ class GpuDevice : public Device {
   char* NextScratch();
   absl::StatusOr<cudaEvent_t> TakeEvent();
   void ReturnEvent(cudaEvent_t event);  // null too
-  // An abort did not end in time: its kernels may use memory and events for ever.
+  // Called when an abort did not end in time: its kernels may use memory and events for ever.
   void KeepMemory();
 
   // Registers the memory of Allocate that contains the data with a communicator, if it is such
   // memory and not registered yet. Data that NCCL cannot register work without.
   void Register(const Comm& comm, const void* data, int64_t bytes);
-  // Before a communicator ends. `is_aborted`: it may not be used any more.
+  // Called before a communicator ends. `is_aborted`: it may not be used any more.
   void Deregister(const Comm& comm, bool is_aborted);
 
  private:
@@ -88,7 +88,7 @@ class GpuDevice : public Device {
 
   PollingEvents events_;
   ProgressEngine progress_{&events_, {}};
-  // Held for short, also with the progress engine's.
+  // Held only briefly, also while the progress engine's mutex is held.
   Mutex mutex_ ABSL_ACQUIRED_AFTER(progress_.mutex());
   int64_t groups_made_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<Region> memory_ ABSL_GUARDED_BY(mutex_);

@@ -14,11 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The longest that NCCL's abort, and the end of a group, are waited for.
+// The longest waits for NCCL's abort, and for the end of a group.
 constexpr auto kSettleTime = std::chrono::seconds(10);
 constexpr double kLeaveSeconds = 5;
 
-// The interval of polls of what has no event.
+// The interval of polls of states that have no event.
 constexpr auto kTick = std::chrono::microseconds(50);
 
 // A thread of NCCL's puts operations on the lane's stream, which is no part of the capture: an
@@ -104,7 +104,7 @@ Group::Lane& Group::LaneOf(int channel) {
 }
 
 Ticket Group::Start(const Request& request, const absl::Status& status) {
-  if (!status.ok()) return QueuedGroup::Start(request, status);  // on any thread
+  if (!status.ok()) return QueuedGroup::Start(request, status);  // may be on any thread
   if (request.partial) {
     return QueuedGroup::Start(request, absl::UnimplementedError(absl::StrCat(
                                            Describe(request), ": NCCL rounds partial sums")));
@@ -185,7 +185,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   const bool mine = host_group != nullptr && host_group->size() > 1;
   Comm comm = mine ? std::make_shared<ncclComm_t>(nullptr) : nullptr;
   if (any) RETURN_IF_ERROR(SplitComm(mine ? colors[rank()] : NCCL_SPLIT_NOCOLOR, comm));
-  // A rank that has the group may fail in it at once, which ends what others do on its parts.
+  // No rank may use the new group before all have it: a failure in it would end operations that
+  // other ranks still run on its parts.
   RETURN_IF_ERROR(host_group_->Wait(host_group_->Barrier()));
   if (host_group == nullptr) return nullptr;
   Communicator* const pointer = host_group.get();

@@ -1,4 +1,4 @@
-// A group of ranks with a GPU each: how its operations move on.
+// A group of ranks with one GPU each.
 //
 // The group posts the operation's descriptor to the other ranks and calls NCCL. A thread of NCCL's
 // puts the kernel on the channel's stream, and the group an event after it. The operation has ended

@@ -1,4 +1,4 @@
-// How operations move: onto their lane's stream, to their end, or to the group's failure.
+// How operations advance: onto their lane's stream, to their end, or to the group's failure.
 #ifdef TESSERA_CUDA
 
 #include <algorithm>
@@ -88,7 +88,7 @@ bool Group::Connect(Lane& lane) {
     }
     lane.connection = State::kConnecting;
   }
-  // CheckChannel sees errors.
+  // CheckChannel handles errors.
   if (StateOf(lane.comm) == ncclSuccess) lane.connection = State::kOpen;
   return lane.connection == State::kOpen;
 }
@@ -224,7 +224,7 @@ void Group::CheckChannel(int channel, Time now) {
     FailLater(lane, lane.error);
     return;
   }
-  // The control group reports which rank did not come; it gets a little more time to do so.
+  // The control group reports which rank is missing, so it gets a little more time.
   const bool is_agreed = !lane.operations.empty() && lane.operations.front().is_agreed;
   const double at_most = timeout_seconds();
   if (Waited(channel, now) <= at_most + (is_agreed ? 0 : kReasonSeconds)) return;

@@ -45,7 +45,7 @@ class Results {
 
 absl::Status Group::Enqueue(Lane& lane, const Request& request) {
   if (lane.stream == nullptr) {
-    // With priority over computation, which would keep peers waiting.
+    // The highest priority: behind computation, the operation would keep peers waiting.
     int least = 0, greatest = 0;
     RETURN_IF_ERROR(
         CudaStatus(cudaDeviceGetStreamPriorityRange(&least, &greatest), "there is no stream"));

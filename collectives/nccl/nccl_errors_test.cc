@@ -43,7 +43,7 @@ TEST_F(NcclErrorsTest, RanksThatDisagreeGetAllRequests) {
       }
       RETURN_IF_ERROR(world.Wait(world.Barrier()));
       absl::Status status = world.Wait(world.Issue(request));
-      // The group is broken for good.
+      // The group stays broken.
       if (status.ok() || world.Wait(world.Barrier()) != status) {
         return absl::InternalError("it went on");
       }

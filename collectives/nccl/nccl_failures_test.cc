@@ -1,4 +1,4 @@
-// Ranks that are processes on GPUs: the errors of the others when one dies, stops, or never comes.
+// Ranks as processes on GPUs: the errors of the others when one dies, is stopped, or never arrives.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -140,7 +140,7 @@ TEST_F(NcclTest, ABrokenGroupBreaksNoOther) {
   }));
 }
 
-// Each rank waits for its messages in another order than it sends.
+// Each rank waits for its messages in a different order than it sends them.
 TEST_F(NcclTest, MessagesDoNotWaitForEachOther) {
   constexpr int64_t kCount = 1 << 20;
   ExpectOk(RunRanks(3, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -205,7 +205,7 @@ TEST_F(NcclTest, OperationsAreOrderedWithAStream) {
   }));
 }
 
-// Operations move on without a call of Test or Wait.
+// Operations advance without a call of Test or Wait.
 TEST_F(NcclTest, OperationsEndByThemselves) {
   ExpectOk(RunRanks(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const TestRank self, MakeRank(rank, 2, exchange));

@@ -1,4 +1,4 @@
-// Quantities that follow from a request alone.
+// Quantities that are derived from a request alone.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_NCCL_REQUESTS_H_
@@ -15,7 +15,7 @@ inline bool HasEqualParts(const Request& request, int size) {
   return request.count == request.part * size;
 }
 
-// Returns the bytes that a rank sends where data go around a ring.
+// Returns the bytes that a rank sends if data travel around a ring.
 inline int64_t BytesSent(const Request& request, int rank, int size) {
   const int64_t count = request.count;
   const int64_t own = HasParts(request.operation) ? PartOf(count, request.part, rank).size : 0;

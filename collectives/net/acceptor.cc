@@ -13,10 +13,11 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr int kAcceptsAtOnce = 64;
-// A rank answers the challenge at once. Where there are many connections, one that has not answered
+// A rank answers the challenge at once. If there are many connections, one that has not answered
 // for this long is dropped to make room.
 constexpr milliseconds kGracePeriod{200};
-// Pauses before the next attempt to accept: with no room, and with no descriptors in the system.
+// Pauses before the next attempt to accept: if there is no room, and if the system has no
+// descriptors.
 constexpr milliseconds kRoomPause{5};
 constexpr milliseconds kSystemPause{100};
 

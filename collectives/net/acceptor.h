@@ -1,7 +1,7 @@
 // A listening socket on which only ranks that prove that they know the secret are admitted.
 //
-// A connection that does not prove it is dropped and costs little: a few hundred bytes of memory,
-// and never the room that a rank would need. The class does not wait: its owner calls poll(2).
+// A connection that does not prove it is dropped. It costs a few hundred bytes of memory and never
+// takes the room that a rank needs. The class does not wait: its owner calls poll(2).
 #ifndef TESSERA_COLLECTIVES_NET_ACCEPTOR_H_
 #define TESSERA_COLLECTIVES_NET_ACCEPTOR_H_
 
@@ -21,8 +21,8 @@
 
 namespace tessera::comm {
 
-// Connections that have not proved that they know the secret: their number, beyond which the oldest
-// is dropped, and the longest that one is kept.
+// Limits on connections that have not yet proved that they know the secret: their number (beyond it
+// the oldest is dropped) and the time that one is kept.
 inline constexpr int64_t kMaxUnauthenticated = 128;
 inline constexpr std::chrono::seconds kHandshakeTimeout{10};
 
@@ -58,7 +58,7 @@ class Acceptor {
 
   void ReadFrom(PendingId id, std::vector<Connection>* admitted);
   void Accept();
-  // False if a connection cannot be accepted yet.
+  // Returns false if a connection cannot be accepted yet.
   bool MakeRoom();
   void DropOverdue();
 
@@ -67,7 +67,7 @@ class Acceptor {
   const Admit admit_;
   std::map<PendingId, Pending> pending_;
   PendingId next_id_ = 0;
-  std::vector<PendingId> polled_;  // of the last AppendEvents
+  std::vector<PendingId> polled_;  // by the last AppendEvents
   Deadline accept_from_ = Deadline::min();
 };
 

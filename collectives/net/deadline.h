@@ -1,4 +1,4 @@
-// Points in time until which an operation may take.
+// Deadlines of operations.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_NET_DEADLINE_H_
@@ -11,7 +11,8 @@ namespace tessera::comm {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Milliseconds until `deadline`, rounded up, as poll(2) expects them; 0 if it has passed.
+// Returns the milliseconds until `deadline`, rounded up, as poll(2) expects them; 0 if it has
+// passed.
 int MillisecondsUntil(Deadline deadline);
 
 // "60 s", "0.25 s"

@@ -71,14 +71,14 @@ std::string TextOf(const char (&bytes)[kSize]) {
   return std::string(bytes, kSize);
 }
 
-// False if what has arrived cannot be the beginning of a challenge or a hello.
+// Returns whether `arrived` can be the beginning of a challenge or a hello.
 bool MayBePreamble(absl::string_view arrived) {
   const Preamble expected;
   const size_t compared = std::min(arrived.size(), offsetof(Preamble, version));
   return std::memcmp(arrived.data(), &expected, compared) == 0;
 }
 
-// Receives until `buffer` has `bytes` bytes; false if more must arrive first.
+// Receives until `buffer` has `bytes` bytes; returns false if more must arrive first.
 absl::StatusOr<bool> ReceiveUpTo(int fd, size_t bytes, std::string* buffer) {
   while (buffer->size() < bytes) {
     char received[sizeof(HelloMessage) + kMaxRefusalBytes];
@@ -98,7 +98,7 @@ absl::StatusOr<bool> ReceiveUpTo(int fd, size_t bytes, std::string* buffer) {
   return true;
 }
 
-// A socket that nothing was sent on takes a message of the handshake at once.
+// Sends a message of the handshake. A socket on which nothing was sent accepts it at once.
 absl::Status SendAll(int fd, absl::string_view bytes) {
   const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return absl::OkStatus();
@@ -157,7 +157,7 @@ std::string NonceOfHello(absl::string_view hello) {
 
 AcceptorHandshake::AcceptorHandshake(FileDescriptor socket)
     : socket_(std::move(socket)), nonce_(RandomBytes(kNonceBytes)) {
-  // An error shows again in Advance.
+  // Advance would return the same error.
   SendAll(fd(), MakeChallenge(kProtocolVersion, nonce_)).IgnoreError();
 }
 
@@ -181,7 +181,7 @@ absl::StatusOr<std::optional<RankClaim>> AcceptorHandshake::Advance(const Handsh
 }
 
 FileDescriptor AcceptorHandshake::Welcome() {
-  // An error shows again when the socket is used.
+  // The next use of the socket would return the same error.
   SendAll(fd(), MakeWelcome(absl::OkStatus(), own_proof_)).IgnoreError();
   return std::move(socket_);
 }
@@ -237,7 +237,7 @@ absl::StatusOr<bool> ConnectorHandshake::ReadWelcome(const FileDescriptor& socke
   ASSIGN_OR_RETURN(const bool has_text,
                    ReceiveUpTo(socket.get(), sizeof(WelcomeMessage) + text_bytes, &received_));
   if (!has_text) return false;
-  // The sender is not authenticated: its text must not reach a terminal as it is.
+  // The sender is not authenticated: its text must not reach a terminal unescaped.
   const std::string text = absl::Utf8SafeCHexEscape(received_.substr(sizeof(WelcomeMessage)));
   return absl::Status(static_cast<absl::StatusCode>(welcome.code), text);
 }

@@ -27,7 +27,7 @@ namespace tessera::comm {
 // The version of the protocols on connections. Ranks of another version are refused by name.
 inline constexpr int kProtocolVersion = 2;
 
-// The services that connections are made for: a proof for one is not valid for another.
+// The services that connections are made for. A proof for one service is not valid for another.
 inline constexpr char kRendezvousService[] = "rendezvous";
 inline constexpr char kTcpService[] = "tcp";
 
@@ -53,8 +53,8 @@ class AcceptorHandshake {
   int fd() const { return socket_.get(); }
 
   // Reads what has arrived. Returns the connector's claim once it is complete and proved, and
-  // nullopt before. Unauthenticated if the other end is not a rank; another error is one that the
-  // other end should be sent by Refuse.
+  // nullopt before. Returns Unauthenticated if the other end is not a rank; the caller should send
+  // any other error to the other end with Refuse.
   absl::StatusOr<std::optional<RankClaim>> Advance(const HandshakeKey& key);
 
   // End the handshake, once Advance has returned a claim or an error.
@@ -74,9 +74,9 @@ class ConnectorHandshake {
   // `address` is the acceptor's, for messages.
   ConnectorHandshake(HandshakeKey key, RankClaim claim, std::string address);
 
-  // Goes on as far as `socket` allows. Returns true once both ends have proved that they know the
-  // secret. Errors are those with which the acceptor refused, PermissionDenied if it does not know
-  // the secret, Unavailable if it is not Tessera or closed the connection.
+  // Continues as far as `socket` allows without waiting. Returns true once both ends have proved
+  // that they know the secret. Errors: the acceptor's error if it refused; PermissionDenied if it
+  // does not know the secret; Unavailable if it is not Tessera or closed the connection.
   absl::StatusOr<bool> Advance(const FileDescriptor& socket);
 
  private:
@@ -91,7 +91,7 @@ class ConnectorHandshake {
   std::string expected_proof_;
 };
 
-// Completes the connector's part of the handshake before `deadline`; else DeadlineExceeded.
+// Waits until the connector's part of the handshake is complete; DeadlineExceeded after `deadline`.
 absl::Status ProveIdentity(const FileDescriptor& socket, HandshakeKey key, RankClaim claim,
                            std::string address, Deadline deadline);
 
@@ -100,7 +100,7 @@ std::string MakeChallenge(int version, absl::string_view nonce);
 std::string MakeHello(int version, const RankClaim& claim, absl::string_view nonce,
                       absl::string_view proof);
 std::string MakeWelcome(const absl::Status& status, absl::string_view proof);
-// The nonce of a complete challenge or hello.
+// Return the nonce of a complete challenge or hello.
 std::string NonceOfChallenge(absl::string_view challenge);
 std::string NonceOfHello(absl::string_view hello);
 extern const int64_t kChallengeBytes, kHelloBytes, kWelcomeBytes;

@@ -25,7 +25,7 @@ constexpr RankClaim kClaim = {1, 4};
 
 Deadline Soon() { return std::chrono::steady_clock::now() + std::chrono::seconds(10); }
 
-// Both ends of a connection, through which the bytes of each end are passed on by hand.
+// Both ends of a connection; the test itself forwards the bytes of each end.
 class HandshakeTest : public ::testing::Test {
  protected:
   HandshakeTest() { Reset(); }
@@ -43,7 +43,7 @@ class HandshakeTest : public ::testing::Test {
     *end = FileDescriptor(fds[0]);
     *wire = FileDescriptor(fds[1]);
   }
-  // Passes on what `from` has received, and keeps a copy in `wire_`.
+  // Forwards the bytes that `from` has received, and keeps a copy in `wire_`.
   void Pass(const FileDescriptor& from, const FileDescriptor& to) {
     char bytes[4096];
     const ssize_t got = recv(from.get(), bytes, sizeof(bytes), 0);
@@ -102,7 +102,7 @@ TEST_F(HandshakeTest, BothEndsKnowTheSecret) {
   EXPECT_EQ(claim_->size, 4);
 }
 
-// Connections of tcp sent the secret in clear.
+// Regression: connections of tcp sent the secret in clear text.
 TEST_F(HandshakeTest, TheSecretIsNotSent) {
   Run(kKey);
   EXPECT_TRUE(is_done_);

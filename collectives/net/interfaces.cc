@@ -27,7 +27,7 @@ bool IsLinkLocal(const sockaddr* address) {
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
-// One entry for each address of an interface that is up.
+// Returns an entry for each address of an interface that is up.
 std::vector<Interface> InterfacesUp() {
   std::vector<Interface> interfaces;
   ifaddrs* found = nullptr;
@@ -43,8 +43,8 @@ std::vector<Interface> InterfacesUp() {
   return interfaces;
 }
 
-// The source address that the system chooses for packets to `address`. Connecting a UDP socket
-// sends nothing.
+// Returns the source address that the system chooses for packets to `address`. Connecting a UDP
+// socket sends nothing.
 std::optional<SocketAddress> SourceOfRouteTo(const SocketAddress& address) {
   const FileDescriptor socket(::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!socket.is_open() || connect(socket.get(), address.get(), address.bytes()) != 0) {

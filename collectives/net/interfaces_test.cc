@@ -36,8 +36,8 @@ bool Ip(const std::string& arguments) {
 }
 
 // Runs `body` in a network of its own with three interfaces: `first` is up and has no route,
-// `bridge` has an address that every host has, and `net` leads to 10.9.0.0/24. False if that needs
-// rights that this process does not have.
+// `bridge` has an address that every host has, and `net` leads to 10.9.0.0/24. Returns false if
+// this process lacks the rights for that.
 template <typename Body>
 bool InNetwork(const Body& body) {
   bool is_made = false;
@@ -56,7 +56,7 @@ bool InNetwork(const Body& body) {
   return is_made;
 }
 
-// The first interface that is up was taken, whether or not it leads to the other host.
+// Regression: the first interface that is up was chosen even if it has no route to the other host.
 TEST(InterfacesTest, TheInterfaceThatHasARouteIsTaken) {
   const bool is_made = InNetwork([] {
     EXPECT_EQ(OwnAddresses().front(), "192.0.2.1");

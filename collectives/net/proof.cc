@@ -15,7 +15,7 @@
 namespace tessera::comm {
 namespace {
 
-// Each part preceded by its length, so that no two lists of parts give the same text.
+// Joins parts, each preceded by its length, so that different lists give different texts.
 std::string Join(std::initializer_list<absl::string_view> parts) {
   std::string text;
   for (absl::string_view part : parts) absl::StrAppend(&text, part.size(), ":", part);

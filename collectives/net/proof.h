@@ -1,5 +1,5 @@
 // Proofs that both ends of a connection know the job's secret, which is never sent: each end sends
-// random bytes (a nonce) and receives them back under an HMAC-SHA256 whose key is made of the
+// random bytes (a nonce) and receives them back under an HMAC-SHA256 whose key is derived from the
 // secret and the job's name. A proof is valid for one connection, service, rank and role.
 //
 // Thread safety: pure functions.
@@ -16,17 +16,17 @@ namespace tessera::comm {
 inline constexpr int64_t kNonceBytes = 32;
 inline constexpr int64_t kProofBytes = 32;
 
-// Random bytes from the system.
+// Returns random bytes from the system.
 std::string RandomBytes(int64_t count);
 
 // 32 lower-case hexadecimal digits, 128 bits.
 std::string RandomSecret();
 
-// A name of fixed length for any text: 32 hexadecimal digits.
+// Returns a digest of `text`: 32 hexadecimal digits.
 std::string DigestOf(absl::string_view text);
 
 struct ProofInput {
-  absl::string_view secret;  // if it is empty, anyone who knows the job's name has a valid proof
+  absl::string_view secret;  // if empty, anyone who knows the job's name can make a valid proof
   absl::string_view job;
   absl::string_view service;  // "rendezvous", "tcp"
   absl::string_view acceptor_nonce;
@@ -35,11 +35,11 @@ struct ProofInput {
   int size = 0;
 };
 
-// kProofBytes each.
+// Return a proof of kProofBytes.
 std::string ConnectorProof(const ProofInput& input);
 std::string AcceptorProof(const ProofInput& input);
 
-// Takes the same time wherever the two differ.
+// Compares two proofs in a time that does not depend on where they differ.
 bool SameProof(absl::string_view a, absl::string_view b);
 
 }  // namespace tessera::comm

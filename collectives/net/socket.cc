@@ -26,7 +26,7 @@ void SetOption(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// A host that has lost its power sends nothing: it is taken for dead after 20 s of silence.
+// A host that has lost its power sends nothing, so a peer counts as dead after 20 s of silence.
 void TuneConnection(int fd) {
   SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   SetOption(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -39,8 +39,8 @@ FileDescriptor NewSocket(int family) {
   return FileDescriptor(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_TCP));
 }
 
-// A connection to a port without a listener can be assigned that very port as its own, and is then
-// connected to itself.
+// Returns whether a connection ends at its own socket. The system can assign the remote port, if it
+// has no listener, as the local port too.
 bool IsConnectedToItself(const FileDescriptor& socket) {
   sockaddr_storage own = {}, peer = {};
   socklen_t own_bytes = sizeof(own), peer_bytes = sizeof(peer);
@@ -120,7 +120,7 @@ absl::StatusOr<FileDescriptor> AcceptFrom(const FileDescriptor& listener) {
   if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
     return absl::ErrnoToStatus(errno, "cannot accept a connection");
   }
-  return FileDescriptor();  // no connection, or one that was closed meanwhile
+  return FileDescriptor();  // none, or it was closed meanwhile
 }
 
 absl::StatusOr<FileDescriptor> StartConnecting(const SocketAddress& remote,

@@ -16,26 +16,26 @@ namespace tessera::comm {
 
 enum class Reach { kLoopback, kAnyHost };
 
-// A listening socket on 127.0.0.1, or on all interfaces (IPv6 and IPv4). Port 0: the system chooses
-// one. AlreadyExists if the port is in use; the message names it.
+// Returns a listening socket on 127.0.0.1, or on all interfaces (IPv6 and IPv4). Port 0: the system
+// chooses one. AlreadyExists if the port is in use; the message names it.
 absl::StatusOr<FileDescriptor> ListenOn(Reach reach, int port);
-// A listening socket at one address.
+// Returns a listening socket at one address.
 absl::StatusOr<FileDescriptor> ListenAt(const SocketAddress& address);
 
 // Takes over a listening socket that another process has bound. NotFound if `fd` is not an open
 // descriptor, InvalidArgument if it is not a listening TCP socket.
 absl::StatusOr<FileDescriptor> AdoptListener(int fd);
 
-// The address and the port that a socket is bound to.
+// Return the address and the port that a socket is bound to.
 absl::StatusOr<SocketAddress> AddressOf(const FileDescriptor& socket);
 absl::StatusOr<int> PortOf(const FileDescriptor& socket);
 
-// The next connection, or a closed descriptor if there is none now. An error if the system has no
-// descriptors or memory for one.
+// Returns the next connection, or a closed descriptor if none is waiting. Returns an error if the
+// system has no descriptor or memory for one.
 absl::StatusOr<FileDescriptor> AcceptFrom(const FileDescriptor& listener);
 
-// Begins a connection from `local`, or from any address if it is null. When the socket becomes
-// writable, ConnectionStatus returns OK, or Unavailable with the reason if there is no connection.
+// Begins a connection from `local`, or from any address if it is null. Once the socket is writable,
+// ConnectionStatus returns OK if it is connected, and otherwise Unavailable with the reason.
 absl::StatusOr<FileDescriptor> StartConnecting(const SocketAddress& remote,
                                                const SocketAddress* local);
 absl::Status ConnectionStatus(const FileDescriptor& socket);
@@ -44,11 +44,11 @@ absl::Status ConnectionStatus(const FileDescriptor& socket);
 // Unavailable if none accepts a connection before the deadline.
 absl::StatusOr<FileDescriptor> ConnectTo(const std::string& host, int port, Deadline deadline);
 
-// Ends the connection after 20 s in which the peer's system acknowledges nothing of what was sent
-// or does not accept it because the peer does not read.
+// Makes the system end the connection if for 20 s the peer's system acknowledges nothing that was
+// sent, or accepts nothing because the peer does not read.
 void LimitUnacknowledged(const FileDescriptor& socket);
 
-// Waits until poll(2) reports one of `events`; DeadlineExceeded.
+// Waits until poll(2) reports one of `events`; DeadlineExceeded after `deadline`.
 absl::Status WaitForEvents(int fd, short events, Deadline deadline);  // NOLINT(google-runtime-int)
 
 }  // namespace tessera::comm

@@ -12,7 +12,7 @@
 namespace tessera::comm {
 namespace {
 
-// `flags` of getaddrinfo(3), whose error code is returned.
+// Calls getaddrinfo(3) with `flags` and returns its error code.
 int LookUp(const std::string& host, int port, int flags, std::vector<SocketAddress>* addresses) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;

@@ -24,7 +24,7 @@ class SocketAddress {
   static SocketAddress Loopback(int port) { return *Parse("127.0.0.1", port); }
   static SocketAddress AnyIpv4(int port) { return *Parse("0.0.0.0", port); }
   static SocketAddress AnyIpv6(int port) { return *Parse("::", port); }
-  // `host` is an address in digits; InvalidArgument if it is not.
+  // `host` must be an address in digits; otherwise InvalidArgument.
   static absl::StatusOr<SocketAddress> Parse(const std::string& host, int port);
 
   int family() const { return storage_.ss_family; }
@@ -44,7 +44,7 @@ class SocketAddress {
 // "node1:29500", "[fe80::1]:29500"
 std::string FormatAddress(absl::string_view host, int port);
 
-// The addresses of a host, by its name or in digits. NotFound if it has none.
+// Returns the addresses of a host, given by name or in digits. NotFound if it has none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port);
 
 }  // namespace tessera::comm

@@ -12,12 +12,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Sleepers wake by themselves to see whether their peers are alive and in time.
+// Sleepers wake at this interval to check whether their peers are alive and in time.
 constexpr auto kSleep = std::chrono::milliseconds(100);
 constexpr auto kCheckEvery = std::chrono::milliseconds(20);
 constexpr int kMovesPerClockRead = 16;
 
-// A process that has not looked for so long was stopped, or had no reason to look.
+// If the clock was not read for this long, the process was stopped or no thread waited.
 constexpr auto kStopped = std::chrono::milliseconds(500);
 
 }  // namespace
@@ -82,7 +82,7 @@ uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
     submissions_.push_back(std::move(submission));
   }
   has_submissions_.store(true);
-  // The mutex is unfair: to wait for it beside a thread that works could take long.
+  // The mutex is unfair: while another thread works, waiting for it could take long.
   while (!mutex_.TryLock()) {
     if (is_working_.load()) return number;
     std::this_thread::yield();
@@ -91,7 +91,7 @@ uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
   group->AssertMutexHeld();
   const bool has_more = group->AdvanceSmall();
   if (completed_) Notify();
-  // A sleeper waits for peers, and they may wait for this rank.
+  // The sleeper waits for peers, which may be waiting for the rest of this operation.
   if (has_more && sleeper_ != Sleeper::kNone) events_->Wake();
   if (NeedsThread()) WakeThread();
   mutex_.Unlock();
@@ -100,7 +100,8 @@ uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
 
 void ProgressEngine::RunUnlocked(const std::function<void()>& run) {
   is_working_.store(false);
-  // Takes in the operations that other threads left to this one, because `run` may wait for long.
+  // Takes the operations that other threads submitted and left to this one, because `run` may wait
+  // for long.
   TakeSubmissions();
   mutex_.Unlock();
   run();
@@ -131,7 +132,7 @@ bool ProgressEngine::Work() {
     moved = group->Advance() || moved;
   }
   is_working_.store(false);
-  // Operations that were submitted meanwhile were left to this thread.
+  // Other threads leave the operations that they submit meanwhile to this one.
   return has_submissions_.load() || moved;
 }
 
@@ -176,7 +177,7 @@ void ProgressEngine::CheckNowAndThen() {
 
 void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done) {
   if (sleeper_ != Sleeper::kNone) {
-    // One listens for all, and notifies the others.
+    // Only one thread sleeps on the event source; it notifies the others.
     ++waiters_;
     changed_.WaitFor(lock, kSleep);
     --waiters_;
@@ -219,7 +220,7 @@ void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
     }
     lock.Lock();
   }
-  // Takes in the operations that other threads left to this one.
+  // Takes the operations that other threads left to this one.
   while (has_submissions_.load()) Work();
   if (completed_) Notify();
   if (--callers_ > 0) {
@@ -253,12 +254,12 @@ void ProgressEngine::Unwatch(CompletionWatcher* watcher) {
 bool ProgressEngine::AdvanceUnlessCalled() {
   const auto is_over = [this] { return thread_->is_stopped() || callers_ > 0; };
   for (bool was_needed = false;; was_needed = true) {
-    // Before it waits for the mutex: otherwise a caller would hand that over, and be woken for it
-    // again, at each piece of an operation.
+    // Checked before taking the mutex: otherwise a caller would hand over the mutex, and be woken
+    // to take it back, at each piece of an operation.
     if (callers_ > 0) return true;
     MutexLock lock(&mutex_);
     if (thread_->is_stopped() || callers_ > 0 || !NeedsThread()) {
-      // Another thread may count on this one to take in what it has submitted.
+      // Another thread may rely on this one to take its submissions.
       while (has_submissions_.load()) Work();
       if (completed_) Notify();
       return was_needed || callers_ > 0;
@@ -266,7 +267,7 @@ bool ProgressEngine::AdvanceUnlessCalled() {
     bool moved = Work();
     if (!moved) {
       Sleep(lock, Sleeper::kThread, is_over);
-      Work();  // a caller may have counted on this thread to listen
+      Work();  // a caller may have relied on this thread to sleep for it
       if (callers_ > 0) changed_.NotifyAll();
     } else {
       CheckNowAndThen();

@@ -1,5 +1,5 @@
-// Moves the operations of several groups on: while a thread waits for one of them, on that thread,
-// and otherwise on a thread of the engine's own.
+// Advances the operations of several groups: on a thread that waits for one of them, or, if none
+// waits, on the engine's own thread.
 #ifndef TESSERA_COLLECTIVES_QUEUE_PROGRESS_ENGINE_H_
 #define TESSERA_COLLECTIVES_QUEUE_PROGRESS_ENGINE_H_
 
@@ -19,31 +19,31 @@ namespace tessera::comm {
 
 class QueuedGroup;
 
-// How a rank learns that a peer has done something: a backend supplies it.
+// Interface by which a rank learns that a peer has done something. Each backend implements it.
 class EventSource {
  public:
   virtual ~EventSource() = default;
 
-  // Takes in what peers have done, with the engine's mutex held. Returns whether there was
-  // anything.
+  // Processes the events of peers. Returns whether there were any. Called with the engine's mutex
+  // held.
   virtual bool Take() { return false; }
 
-  // Whether there is something to do beside the groups' operations, with the mutex held.
+  // Returns whether there is work besides the groups' operations. Called with the mutex held.
   virtual bool NeedsThread() const { return false; }
 
-  // One thread at a time calls Arm, then polls once more, calls Sleep if there was nothing to do,
-  // and calls Disarm in either case. An event after Arm ends a later Sleep at once. If
-  // `in_background`, the sleeper is the engine's own thread beside computation: it should be woken
-  // rarely rather than early.
+  // One thread at a time calls Arm, looks once more for work, calls Sleep if there is none, and
+  // calls Disarm in either case. An event after Arm makes a later Sleep return at once.
+  // `in_background`: the sleeper is the engine's own thread. Computation runs beside it, so few
+  // wake-ups matter more than early ones.
   virtual void Arm(bool /*in_background*/) {}
   virtual void Sleep(std::chrono::nanoseconds at_most) = 0;
   virtual void Disarm() {}
 
-  // Ends a Sleep. Any thread may call it.
+  // Makes Sleep return. Any thread may call it.
   virtual void Wake() = 0;
 };
 
-// The event source of operations that end by themselves: only Wake ends a Sleep.
+// The event source for operations that end without events of peers: only Wake ends a Sleep.
 class NoEvents : public EventSource {
  public:
   void Arm(bool in_background) override;
@@ -56,15 +56,15 @@ class NoEvents : public EventSource {
   bool is_woken_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Thread safety: functions may be called from any thread, if they do not say that they need the
+// Thread safety: functions may be called from any thread, except those annotated as needing the
 // mutex.
 class ProgressEngine : public CompletionSource {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
   struct Options {
-    bool spins = true;       // before it sleeps
-    bool has_thread = true;  // false: operations move on only while a thread waits
+    bool spins = true;       // a waiting thread polls before it sleeps
+    bool has_thread = true;  // false: operations advance only while a thread waits
   };
 
   // `events` outlives the engine.
@@ -76,73 +76,76 @@ class ProgressEngine : public CompletionSource {
   // Guards the state of all groups of the engine, and of their backend.
   Mutex& mutex() ABSL_LOCK_RETURNED(mutex_) { return mutex_; }
 
-  // States to the compiler that the caller holds it.
+  // Tells the compiler that the caller holds the mutex.
   void AssertMutexHeld() ABSL_ASSERT_EXCLUSIVE_LOCK(mutex_) {}
 
-  // Ends the engine's thread. Operations then move on only while a thread waits.
+  // Ends the engine's thread. Afterwards operations advance only while a thread waits.
   void Stop();
 
   void Add(QueuedGroup* group);
-  // The group's operations that were submitted are taken in before, and not after.
+  // Processes the group's submitted operations, then removes the group. It must submit none
+  // afterwards.
   void Remove(QueuedGroup* group);
 
-  // An operation that was issued, or an error that ends its group.
+  // An issued operation, or an error that ends its group.
   struct Submission {
     QueuedGroup* group = nullptr;
     int channel = 0;
     Request request;
     absl::Status error;
   };
-  // Hands an operation over; returns its number on its channel, of which *issued is the next one.
-  // Never waits for work: if another thread is moving operations on, that thread takes it in.
+  // Submits an operation and returns its number on its channel. *issued is the channel's next
+  // number; an operation raises it by one, an error does not. Never waits for other work: if
+  // another thread is advancing operations, that thread takes the submission.
   uint64_t Submit(Submission submission, uint64_t* issued);
 
-  // Returns when `done`, which looks at atomics only, holds. Moves operations on meanwhile.
+  // Advances operations until `done` returns true. `done` may look only at atomics.
   void WaitUntil(const std::function<bool()>& done) override;
-  // Moves operations on, if no other thread does.
+  // Advances operations, unless another thread does.
   void Poll();
   void Watch(CompletionWatcher* watcher) override;
   void Unwatch(CompletionWatcher* watcher) override;
 
-  // An operation has ended, or all of a group.
+  // Records that an operation, or all operations of a group, have ended.
   void Completed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { completed_ = true; }
 
-  // Calls `run` without the mutex, from a step in which operations move on.
+  // Releases the mutex, calls `run`, and takes the mutex again. Called from a step that advances
+  // operations.
   void RunUnlocked(const std::function<void()>& run) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Returns the time against which time-outs are measured. Time in which nothing of the engine ran,
-  // because the process was stopped or no thread waited, is left out: after a job was suspended and
-  // continued, its ranks have their full time-out again.
+  // Returns the clock for time-outs of peers. It excludes time in which nothing ran here because
+  // the process was stopped or no thread waited: ranks of a job that was stopped and continued get
+  // their full time again.
   Time Now() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
   enum class Sleeper : uint8_t { kNone, kCaller, kThread };
 
-  // Moves all operations on by a step. Returns whether anything moved.
+  // Advances all operations by one step. Returns whether any advanced.
   bool Work() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TakeSubmissions() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits for an event, after a step in which nothing moved.
+  // Waits for an event, after a step in which nothing advanced.
   void Sleep(MutexLock& lock, Sleeper sleeper, const std::function<bool()>& done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Wakes those that may wait for what has ended.
+  // Wakes the threads and watchers that may be waiting for the operations that have ended.
   void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Checks for failures between two moves: a loop in which something always moves must notice them
-  // too.
+  // Calls CheckAll from time to time between two steps, because a loop that always has work must
+  // see failures too.
   void CheckNowAndThen() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Runs on the engine's thread. Returns whether there was something to do, or a caller does it.
+  // One round of the engine's thread. Returns whether there was work, or a waiting caller does it.
   bool AdvanceUnlessCalled();
 
   EventSource* const events_;
   const Options options_;
 
-  // Only these two are held or read by Submit where another thread works.
+  // The state that Submit uses while another thread advances operations.
   Mutex submit_mutex_ ABSL_ACQUIRED_AFTER(mutex_);
   std::vector<Submission> submissions_ ABSL_GUARDED_BY(submit_mutex_);
   std::atomic<bool> has_submissions_ = false;
-  std::atomic<bool> is_working_ = false;  // and looks at has_submissions_ afterwards
+  std::atomic<bool> is_working_ = false;  // that thread reads has_submissions_ afterwards
 
   Mutex mutex_;
   std::vector<QueuedGroup*> groups_ ABSL_GUARDED_BY(mutex_);
@@ -157,9 +160,9 @@ class ProgressEngine : public CompletionSource {
   int moves_ ABSL_GUARDED_BY(mutex_) = 0;
   std::chrono::steady_clock::duration excluded_ ABSL_GUARDED_BY(mutex_){};
 
-  std::atomic<int> callers_ = 0;  // in WaitUntil, also before they have the mutex
+  std::atomic<int> callers_ = 0;  // threads in WaitUntil, including those that wait for the mutex
 
-  std::unique_ptr<ProgressThread> thread_;  // null: there is none
+  std::unique_ptr<ProgressThread> thread_;  // null if the engine has none
 };
 
 }  // namespace tessera::comm

@@ -44,7 +44,7 @@ void ProgressThread::Run() {
     while (!stop_ && !is_wanted_) wakes_.Wait(lock);
     Clock::time_point busy = Clock::now();
     for (looks_ = true; looks_ && !stop_;) {
-      // It polls once more after `looks_` is false, because Wake may have counted on it.
+      // Polls once more after `looks_` became false, because Wake may have relied on the old value.
       looks_ = Clock::now() - busy < kStayUp;
       is_wanted_ = false;
       lock.Unlock();
@@ -54,7 +54,7 @@ void ProgressThread::Run() {
         busy = Clock::now();
         looks_ = true;
       }
-      // A wake-up without a reason polls sooner, which does no harm.
+      // After a spurious wake-up it polls too early, which is harmless.
       if (looks_ && !stop_ && !is_wanted_) wakes_.WaitFor(lock, kLookEvery);
     }
   }

@@ -12,13 +12,14 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// Whether `flag` becomes false within a time that only a fault exceeds.
+// Returns whether `flag` becomes false within a time that only a defect exceeds.
 bool Falls(const std::atomic<bool>& flag) {
   for (int i = 0; i < 20'000 && flag; ++i) std::this_thread::sleep_for(microseconds(500));
   return !flag;
 }
 
-// The thread goes to sleep 20 ms after it had something to do: what comes just then is seen too.
+// The thread goes to sleep 20 ms after it last had work. Work that arrives at that moment is
+// noticed too.
 TEST(ProgressThreadTest, SeesToWhatComesAtAnyTime) {
   std::atomic<bool> needed = false;
   ProgressThread thread([&] { return needed.exchange(false); });
@@ -30,7 +31,7 @@ TEST(ProgressThreadTest, SeesToWhatComesAtAnyTime) {
   }
 }
 
-// While somebody is at it, it goes on looking, and needs nobody to tell it.
+// While another thread waits, the thread keeps polling and needs no Wake.
 TEST(ProgressThreadTest, StaysUpWhileSomebodyIsAtIt) {
   std::atomic<bool> is_waited_for = true, needed = true;
   ProgressThread thread([&] { return is_waited_for || needed.exchange(false); });

@@ -11,10 +11,10 @@
 namespace tessera::comm {
 namespace {
 
-// An operation on more bytes takes longer than it takes to wake a thread.
+// An operation on more bytes than this takes longer than waking a thread.
 constexpr int64_t kLargeBytes = int64_t{1} << 20;
 
-// An operation of a group of one rank.
+// Runs an operation of a group of one rank.
 void RunAlone(const Request& request) {
   const int64_t count = InputElements(request, 0);
   if (request.operation == Operation::kReduceScatter) {
@@ -132,7 +132,8 @@ bool QueuedGroup::HasOperations() const {
   });
 }
 
-// A small operation that is posted needs nothing more of this rank: only this rank waits for it.
+// A small operation that is posted needs no thread: peers need nothing more from this rank, and
+// only this rank waits for it.
 bool QueuedGroup::NeedsThread() const {
   if (!status_.ok()) return false;
   for (size_t index = 0; index < queues_.size(); ++index) {
@@ -169,12 +170,12 @@ void QueuedGroup::Check(Time now) {
 
 void QueuedGroup::CheckChannel(int channel, Time now) {
   int first = INT32_MAX;
-  std::vector<int> missing;  // those that keep the others waiting
+  std::vector<int> missing;  // the ranks that keep the others waiting
   for (int r = 0; r < size(); ++r) {
     const int order = r == rank() ? 0 : WaitsFor(channel, r);
     if (order == 0) continue;
     if (const absl::optional<Departure> departure = DepartureOf(r); departure.has_value()) {
-      // It may have done its part between the last look and its end.
+      // The rank may have done its part after the last step here and before it ended.
       if (Advance() || !status_.ok() || IsEmpty(channel) || WaitsFor(channel, r) == 0) return;
       const std::string why = departure->why.empty() ? "" : absl::StrCat(" (", departure->why, ")");
       Fail(absl::UnavailableError(

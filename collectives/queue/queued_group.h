@@ -1,5 +1,5 @@
 // The queue of operations of a group: channels, tickets, completion, time-outs and failure. A
-// backend derives from it, and supplies how an operation moves on.
+// backend derives from it and implements how an operation advances.
 #ifndef TESSERA_COLLECTIVES_QUEUE_QUEUED_GROUP_H_
 #define TESSERA_COLLECTIVES_QUEUE_QUEUED_GROUP_H_
 
@@ -19,14 +19,15 @@
 
 namespace tessera::comm {
 
-// A group whose operations an engine moves on. Operations of one channel end in their order:
-// channel 0 has the group's collectives, then there is one for the messages to each rank, then one
-// for those from each rank. A backend may start an operation before the one before it has ended.
+// A group whose operations an engine advances. Operations of one channel end in the order in which
+// they were issued. Channel 0 has the group's collectives; then follow one channel for the messages
+// to each rank and one for those from each rank. A backend may start an operation before its
+// predecessor has ended.
 class QueuedGroup : public Communicator {
  public:
   using Time = ProgressEngine::Time;
 
-  // The engine outlives the group. An operation waits for a peer for `timeout_seconds` at most.
+  // The engine outlives the group. An operation waits at most `timeout_seconds` for a peer.
   QueuedGroup(ProgressEngine* engine, std::string name, int rank, int size, double timeout_seconds);
   ~QueuedGroup() override = default;
 
@@ -38,57 +39,58 @@ class QueuedGroup : public Communicator {
   // The engine calls these.
   void AssertMutexHeld() ABSL_ASSERT_EXCLUSIVE_LOCK(mutex_) {}
   void TakeIn(ProgressEngine::Submission submission) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves the first operation of each channel on. Returns whether any moved.
+  // Advances the first operation of each channel. Returns whether any advanced.
   bool Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Moves small operations on as far as they go now. Returns whether there may be more to do.
+  // Advances small operations as far as possible without waiting. Returns whether more work may be
+  // left.
   virtual bool AdvanceSmall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether there are operations that move on without their rank's waiting for them.
+  // Returns whether there are operations that should advance even if no thread waits for them.
   virtual bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasOperations() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether one of them takes longer than it takes to wake a thread.
+  // Returns whether an operation takes longer than waking a thread does.
   virtual bool HasLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fails if a peer that is waited for has gone, or is too late. Called again and again.
+  // Fails the group if an awaited peer has gone or is too late. Called repeatedly.
   virtual void Check(Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
 
-  // Ends the group: operations in flight fail, on the peers too. The destructor of the derived
-  // class calls it.
+  // Removes the group from its engine; operations in flight fail, also on the peers. The destructor
+  // of the derived class calls it.
   void Leave();
-  // The first half of it: operations in flight fail.
+  // The first half of Leave: operations in flight fail.
   void AbortUnended();
-  // For the thread that issues: whether operations have neither ended nor failed.
+  // Returns whether any operation has neither ended nor failed. For the issuing thread only.
   bool HasUnended() const;
-  // For the thread that issues: the number of operations that were issued on a channel, which is
-  // the number of the next one.
+  // Returns the number of operations issued on a channel, which is the number of the next one. For
+  // the issuing thread only.
   uint64_t Issued(int channel) const { return issued_[channel]; }
 
-  // How an operation moves on. All of these are called with the mutex held.
+  // The backend's part: how an operation advances. All of these are called with the mutex held.
   //
-  // Moves the first operation of a channel on, and calls Complete at its end; it may start later
-  // ones (Pending) too. Returns whether anything moved.
+  // Advances the first operation of a channel, and calls Complete at its end; may start later ones
+  // (Pending) too. Returns whether anything advanced.
   virtual bool AdvanceFirst(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
-  // Whether an operation is only a copy: in a group of one rank, if its buffers are memory of the
-  // CPU.
+  // Returns whether every operation is only a copy: true in a group of one rank whose buffers are
+  // CPU memory.
   virtual bool RunsAlone() const { return size() == 1; }
-  // Whether all that peers need of this rank is done when the operation is posted.
+  // Returns whether posting the operation already does everything that peers need from this rank.
   virtual bool IsSmall(const Request& /*request*/) const { return false; }
-  // Whether peers can see the first operation of a channel.
+  // Returns whether peers can see the first operation of a channel.
   virtual bool IsPosted(int /*channel*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return true;
   }
-  // Returns 0 if the first operation of a channel does not wait for a rank. Otherwise returns a
-  // number; the ranks with the smallest number delay the others.
+  // Returns 0 if the first operation of a channel does not wait for `rank`, and otherwise a number
+  // by which ranks are ordered: those with the smallest number keep the others waiting.
   virtual int WaitsFor(int /*channel*/, int /*rank*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return 0;
   }
-  // Fails if a peer has reported that it failed.
+  // Fails the group if a peer has reported that it failed.
   virtual void CheckFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {}
-  // Returns nullopt if the rank has not gone.
+  // How a rank has departed. DepartureOf returns nullopt if the rank is still there.
   struct Departure {
     std::string what;  // "died" or "has left"
-    std::string why;   // "closed the connection", or nothing
+    std::string why;   // "closed the connection", or empty
   };
   virtual absl::optional<Departure> DepartureOf(int /*rank*/) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -97,18 +99,19 @@ class QueuedGroup : public Communicator {
   virtual bool IsStopped(int /*rank*/) const { return false; }
   // "rank 1 (process 4711 on node7, after 42 collectives)"
   virtual std::string RankName(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Fails if the first operation of a channel has waited for too long, or cannot go on.
+  // Fails the group if the first operation of a channel has waited for too long, or cannot
+  // continue.
   virtual void CheckChannel(int channel, Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // ", after 4096 of 16384 bytes", or nothing.
+  // Returns a text such as ", after 4096 of 16384 bytes", or an empty one.
   virtual std::string Progress(int /*channel*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return "";
   }
-  // Called once the group has failed; no operation moves on afterwards. If `is_first`, this rank
-  // reports the failure to its peers; otherwise a peer has reported it.
+  // Called when the group has failed; its operations no longer advance. If `is_first`, this rank
+  // failed first and reports `why` to its peers; if not, a peer has reported it to this rank.
   virtual void OnFailure(const absl::Status& why, bool is_first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
 
-  // For backends.
+  // The functions below are for backends.
   double timeout_seconds() const { return timeout_seconds_; }
   bool is_ok() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return status_.ok(); }
   const absl::Status& status() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return status_; }
@@ -122,17 +125,18 @@ class QueuedGroup : public Communicator {
   const Request& First(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return Pending(channel).front();
   }
-  // Operations of a channel that have ended, which is the number of its first one.
+  // Returns how many operations of a channel have ended, which is the number of its first pending
+  // one.
   uint64_t Done(int channel) const { return done_[channel].load(std::memory_order_acquire); }
-  // The first operation has ended.
+  // Marks the first operation as ended.
   void Complete(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The first operation moved, and peers get their time again.
+  // Records that the first operation advanced, which restarts the time-out for its peers.
   void Moved(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { queues_[channel]->since = Now(); }
-  // Seconds since the first operation became the first, or moved.
+  // Returns the seconds since the first operation became the first, or last advanced.
   double Waited(int channel, Time now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return std::chrono::duration<double>(now - queues_[channel]->since).count();
   }
-  // Something has happened that WaitUntil may wait for.
+  // Records an event that WaitUntil may be waiting for.
   void NoteCompletion() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     engine_->AssertMutexHeld();
     engine_->Completed();
@@ -148,7 +152,7 @@ class QueuedGroup : public Communicator {
   }
   int ChannelTo(int rank) const { return 1 + rank; }
   int ChannelFrom(int rank) const { return 1 + size() + rank; }
-  // The peer of a channel other than 0.
+  // Returns the peer of a channel other than 0.
   int PeerOf(int channel) const { return (channel - 1) % size(); }
   bool IsToPeer(int channel) const { return channel > 0 && channel <= size(); }
 
@@ -158,7 +162,7 @@ class QueuedGroup : public Communicator {
  private:
   struct Queue {
     std::deque<Request> requests;
-    Time since;  // when the first became the first, or moved
+    Time since;  // when the first one became the first, or last advanced
   };
 
   Time Now() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -167,14 +171,14 @@ class QueuedGroup : public Communicator {
   }
 
   const double timeout_seconds_;
-  std::vector<uint64_t> issued_;  // by channel; the engine's, for Submit
+  std::vector<uint64_t> issued_;  // by channel; Submit of the engine writes it
   std::vector<std::unique_ptr<Queue>> queues_ ABSL_GUARDED_BY(mutex_);  // by channel
   std::unique_ptr<std::atomic<uint64_t>[]> done_;                       // by channel
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> has_failed_ = false;  // then status_ is an error
 };
 
-// The ranks that have the color of a rank: theirs, and its own place among them.
+// The ranks that have the color of a rank, and the index of that rank among them.
 struct SplitMembers {
   std::vector<int> ranks;
   int position = 0;

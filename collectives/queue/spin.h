@@ -1,4 +1,4 @@
-// Waits in a polling loop: spins for 3 us, then yields, then says that it is time to sleep.
+// Waits in a polling loop: spins for 3 us, then yields, then reports that it is time to sleep.
 #ifndef TESSERA_COLLECTIVES_QUEUE_SPIN_H_
 #define TESSERA_COLLECTIVES_QUEUE_SPIN_H_
 
@@ -7,16 +7,16 @@
 
 namespace tessera::comm {
 
-// Measures how long a loop has polled without success. At first the loop polls without a break.
-// Then it yields its core at each iteration, possibly to the rank that it waits for: there may be
-// more ranks than cores.
+// Measures how long a loop has polled in vain. At first the loop polls without a break. Then it
+// yields its core after each poll, possibly to the rank that it waits for, since ranks may
+// outnumber cores.
 class Spin {
  public:
-  // Something has come, and the loop waits for the next thing. The clock, which costs as much as a
-  // poll, is first read when that is not there at once.
+  // Called when an event has arrived and the loop starts to wait for the next one. Reading the
+  // clock costs as much as a poll, so it is first read when a poll finds nothing.
   void Restart() { has_begun_ = false; }
 
-  // Call it after polling in vain. Returns whether to sleep now; if not, poll again.
+  // Call it after a poll that found nothing. Returns whether to sleep now; if not, poll again.
   bool IsOver() {
     const Clock::time_point now = Clock::now();
     if (!has_begun_) begin_ = now;

@@ -1,4 +1,4 @@
-// Arrays of bf16 and fp16 to and from fp32, compiled for each of Highway's targets.
+// Converts arrays of bf16 and fp16 to and from fp32; compiled for each of Highway's targets.
 #include <cstdint>
 #include <cstring>
 
@@ -18,7 +18,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Plain integer arithmetic, which the compiler makes vectors of with this target's instructions.
+// Plain integer arithmetic, which the compiler vectorizes with this target's instructions.
 inline void FromBFloat16(const void* from, int64_t count, float* to) {
   const uint16_t* const bits = static_cast<const uint16_t*>(from);
   for (int64_t i = 0; i < count; ++i) {

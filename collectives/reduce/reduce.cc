@@ -11,7 +11,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "collectives/reduce/reduce.cc"
 #include "hwy/foreach_target.h"
-// After the above.
+// Must follow foreach_target.h.
 #include "collectives/reduce/halves-inl.h"
 #include "hwy/highway.h"
 
@@ -40,9 +40,9 @@ HWY_INLINE V Smaller(V a, V b) {
   }
 }
 
-// result[i] = a[i] and b[i] combined, for i below `count`, and the same in `copy` unless it is
-// null. Both may be a or b. `stream`: without a copy, by non-temporal stores; call
-// hwy::FlushStream() after the last.
+// Writes result[i] = reduction of a[i] and b[i], for i below `count`, and the same to `copy` unless
+// it is null. `result` and `copy` may be a or b. `stream`: uses non-temporal stores if there is no
+// copy; call hwy::FlushStream() after the last.
 template <typename T, Reduction kReduction>
 void Combine(const void* a_data, const void* b_data, int64_t count, void* result_data,
              void* copy_data, bool stream) {
@@ -81,7 +81,7 @@ void Combine(const void* a_data, const void* b_data, int64_t count, void* result
   }
 }
 
-// With non-temporal stores; call hwy::FlushStream() after the last.
+// Copies bytes. After the last of several non-temporal copies, call hwy::FlushStream().
 template <bool kNonTemporal>
 void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   const hn::ScalableTag<uint8_t> tag;
@@ -102,7 +102,7 @@ void CopyBytes(void* to_data, const void* from_data, int64_t bytes) {
   if (i < bytes) std::memcpy(to + i, from + i, bytes - i);
 }
 
-// Copies a block. std::memcpy, which the compiler puts in line as `rep movs`, was the slower way.
+// Copies a block. std::memcpy, which the compiler inlines as `rep movs`, was slower.
 void StreamBlock(void* to, const void* from, int64_t bytes) { CopyBytes<true>(to, from, bytes); }
 void CopyBlock(void* to, const void* from, int64_t bytes) { CopyBytes<false>(to, from, bytes); }
 
@@ -157,14 +157,15 @@ HWY_EXPORT(ToFloat16);
 HWY_EXPORT(StreamBlock);
 HWY_EXPORT(CopyBlock);
 
-// The bytes of a non-temporal step: few lines, so that memory is read while it is written.
+// The bytes of a non-temporal step: few cache lines, so that reads and writes of memory overlap.
 constexpr int64_t kBlockBytes = 512;
 
 // How elements of a dtype are reduced.
 struct Arithmetic {
   void (*combine)(const void* a, const void* b, int64_t count, void* result, void* copy,
                   bool stream);
-  // Halves are widened first and narrowed last; others are reduced as they are.
+  // For bf16 and fp16: convert to fp32 before, and back after. Null for other types, which need no
+  // conversion.
   void (*widen)(const void* from, int64_t count, float* to) = nullptr;
   void (*narrow)(const float* from, int64_t count, void* to) = nullptr;
 };
@@ -175,7 +176,8 @@ struct Arithmetic {
                                     : HWY_DYNAMIC_DISPATCH(Min##name))
 
 Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
-  // Before pointers to functions are taken: until then these choose a target each time.
+  // Chooses the target before pointers to functions are taken: pointers taken earlier would choose
+  // it at each call.
   hwy::ChosenTarget& target = hwy::GetChosenTarget();
   if (!target.IsInitialized()) target.Update(hwy::SupportedTargets());
   switch (dtype) {
@@ -201,8 +203,8 @@ Arithmetic ArithmeticOf(DType dtype, Reduction reduction) {
 
 #undef TESSERA_COMBINE_OF
 
-// The tree over a block of elements, small enough that what is between its levels stays in the
-// first-level cache.
+// Reduces blocks of elements in the order of the tree. Blocks are small enough that intermediate
+// results stay in the first-level cache.
 class Tree {
  public:
   static constexpr int64_t kBlock = 1024;  // elements, at most
@@ -210,12 +212,13 @@ class Tree {
   Tree(absl::Span<const void* const> inputs, DType dtype, Reduction reduction)
       : inputs_(inputs), bytes_(SizeOf(dtype)), arithmetic_(ArithmeticOf(dtype, reduction)) {}
 
-  // Whether the last step writes the result: it can write it to two places, which saves a copy, or
-  // by non-temporal stores.
+  // Returns whether the last step writes the final result. It can then write it to a second
+  // address, which saves a copy, or with non-temporal stores.
   bool HasCopy() const { return inputs_.size() > 1 && arithmetic_.narrow == nullptr; }
 
-  // Elements [begin, begin + count) of all inputs, reduced, at `result`; wide ones are not rounded.
-  // If it has a copy: also at `copy` unless that is null, or without one by non-temporal stores.
+  // Writes elements [begin, begin + count) of all inputs, reduced, to `result`; unrounded fp32 if
+  // `is_wide`. If HasCopy(), also writes them to `copy` unless it is null; without a copy, `stream`
+  // uses non-temporal stores.
   void Run(int64_t begin, int64_t count, bool is_wide, char* result, char* copy = nullptr,
            bool stream = false) {
     begin_ = begin * bytes_;
@@ -235,12 +238,13 @@ class Tree {
   }
 
  private:
-  // A tree over 2^31 ranks is no deeper.
+  // Enough for 2^31 ranks.
   static constexpr int kLevels = 32;
 
   const char* Leaf(int rank) const { return static_cast<const char*>(inputs_[rank]) + begin_; }
 
-  // The ranks [first, first + ranks), reduced: one rank's own elements, or scratch_[level].
+  // Returns the reduction of the ranks [first, first + ranks): the elements of a single rank, or
+  // scratch_[level].
   const void* Part(int first, int ranks, int level) {
     char* const scratch = scratch_[level];
     if (ranks > 1) {
@@ -252,8 +256,8 @@ class Tree {
     return scratch;
   }
 
-  // At least two ranks. `result` may be scratch_[level]: the left part is read before it is
-  // written.
+  // Writes the reduction of at least two ranks to `result`, which may be scratch_[level]: the left
+  // subtree is read before it is overwritten.
   void CombineRanks(int first, int ranks, int level, char* result, char* copy = nullptr,
                     bool stream = false) {
     const int left = LeftRanks(ranks);
@@ -272,8 +276,8 @@ class Tree {
 
 // Calls `run(begin, count)` for blocks that make up [0, count), alternately in four pages:
 // prefetchers stop at page boundaries, so more memory is being read at a time than with one block
-// after another. The first block ends where cache lines of `output` begin, because a line that two
-// blocks write a part of is read first. Elements have `bytes`.
+// after another. The first block ends at the start of a cache line of `output`, because a line that
+// two blocks write partially would be read first. Elements have `bytes` bytes.
 template <typename Function>
 void ForEachBlock(const void* output, int64_t count, int64_t bytes, const Function& run) {
   constexpr int64_t kLine = 64, kBlocks = 4096 / kBlockBytes, kPages = 4;
@@ -290,7 +294,7 @@ void ForEachBlock(const void* output, int64_t count, int64_t bytes, const Functi
   for (; begin < count; begin += block) run(begin, std::min(block, count - begin));
 }
 
-// Whether some are.
+// Returns whether any output is also an input.
 bool AreInputs(absl::Span<void* const> outputs, absl::Span<const void* const> inputs) {
   return std::find_first_of(outputs.begin(), outputs.end(), inputs.begin(), inputs.end()) !=
          outputs.end();
@@ -308,7 +312,7 @@ void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> output
             DType dtype, Reduction reduction, bool non_temporal) {
   Tree tree(inputs, dtype, reduction);
   const int64_t bytes = SizeOf(dtype);
-  // In the order of addresses: the inputs are streams enough.
+  // Blocks in the order of addresses: several inputs already keep enough reads in flight.
   if (non_temporal && outputs.size() == 1 && tree.HasCopy() && !AreInputs(outputs, inputs) &&
       reinterpret_cast<uintptr_t>(outputs[0]) % bytes == 0) {
     for (int64_t begin = 0; begin < count; begin += Tree::kBlock) {

@@ -47,7 +47,8 @@ struct DTypeOf<uint8_t> {
   static constexpr DType kValue = DType::kU8;
 };
 
-// The order of the header, one element at a time, in the type in which elements are reduced.
+// Reduces one element in the order that the header states, in the type in which elements are
+// reduced.
 template <typename Wide>
 Wide Expected(const Wide* values, int ranks, Reduction reduction) {
   if (ranks == 1) return values[0];
@@ -144,7 +145,7 @@ TYPED_TEST(ReduceTest, IsTheTreeAtEverySize) {
   }
 }
 
-// An element's bits do not depend on its place, nor on whether it is reduced in place.
+// An element's bits depend neither on its position nor on whether it is reduced in place.
 TYPED_TEST(ReduceTest, GivesTheSameBitsInPiecesAndInPlace) {
   using T = TypeParam;
   std::mt19937 random(2);
@@ -165,7 +166,7 @@ TYPED_TEST(ReduceTest, GivesTheSameBitsInPiecesAndInPlace) {
       from.push_back(value.data() + begin);
       to.push_back(value.data() + begin);
     }
-    // Past caches goes only what is not in place.
+    // Only outputs that are not inputs are written with non-temporal stores.
     Reduce(from, to, size, DTypeOf<T>::kValue, Reduction::kSum, /*non_temporal=*/random() % 2 == 0);
     begin += size;
   }

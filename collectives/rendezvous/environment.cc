@@ -17,8 +17,8 @@ namespace {
 constexpr int kMaxRanks = 1 << 16;
 constexpr int kMaxPort = 65535;
 
-// A port below those that the system assigns (from 32768 on), and not close to `number`, which may
-// be a port itself: that of the next job may be the next number.
+// Returns a port below those that the system assigns (from 32768 on). It is not close to `number`,
+// which may be a port itself: the next job may use the next number as its port.
 int PortThatFollows(int64_t number) {
   return static_cast<int>(16384 + (static_cast<uint64_t>(number) + 1013) % 16384);
 }
@@ -131,9 +131,9 @@ absl::Status ReadOpenMpi(const Variables& variables, RankEnvironment* environmen
   return absl::OkStatus();
 }
 
-// True for a task of a step, which srun gives the step's number. A batch script and the shell of an
-// interactive job have SLURM_PROCID=0 too, but are not such tasks: their step has a number that
-// Slurm reserves (from 0xfffffff0 on, in some places negative), or none.
+// Returns whether this process is a task of a step, for which srun sets the step's number. A batch
+// script and the shell of an interactive job have SLURM_PROCID=0 too, but their step has no number
+// or one that Slurm reserves (from 0xfffffff0 on, in some places negative).
 bool IsSlurmTask(const Variables& variables) {
   if (!variables.Has("SLURM_PROCID")) return false;
   int64_t step = 0;
@@ -217,7 +217,7 @@ absl::StatusOr<Address> ParseRendezvous(absl::string_view text) {
   return address;
 }
 
-// The address of rank 0 that the user or the launcher gives.
+// Returns the address of rank 0 that the user or the launcher sets.
 absl::StatusOr<Address> ReadAddress(const Variables& variables, absl::string_view rendezvous) {
   Address address;
   address.host = variables.Text("MASTER_ADDR");
@@ -246,7 +246,7 @@ absl::Status NoAddress(const RankEnvironment& environment) {
                    "MASTER_ADDR and MASTER_PORT"));
 }
 
-// For a job over several hosts that has no secret.
+// Checks a job over several hosts that has no secret.
 absl::Status CheckNoSecret(const Variables& variables, RankEnvironment* environment) {
   const std::string risk = absl::StrCat(
       "TESSERA_SECRET is not set, and anyone who reaches ",
@@ -299,7 +299,7 @@ absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& loo
   } else if (IsSlurmTask(variables)) {
     RETURN_IF_ERROR(ReadSlurm(variables, &environment));
   } else if (variables.Has("WORLD_SIZE") && variables.Text("WORLD_SIZE") != "1") {
-    // An error: RANK is missing.
+    // Returns an error, since RANK is missing.
     RETURN_IF_ERROR(ReadTorchrun(variables, &environment));
   } else {
     if (rendezvous.empty()) return RankEnvironment();

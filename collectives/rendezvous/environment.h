@@ -1,5 +1,5 @@
 // The rank of this process and the address of rank 0, from the environment that tools/launch,
-// torchrun, Slurm's srun or Open MPI's mpirun sets. The first of these that is found counts:
+// torchrun, Slurm's srun or Open MPI's mpirun sets. The first of these that is set counts:
 //
 //   RANK, WORLD_SIZE       tools/launch or torchrun, also by hand; with LOCAL_RANK and
 //                          LOCAL_WORLD_SIZE, else each rank has a host of its own, unless
@@ -9,8 +9,8 @@
 //   none of them           one rank
 //
 // The address of rank 0 is --rendezvous=HOST:PORT, or MASTER_ADDR and MASTER_PORT. If neither is
-// set, it is the first host of Slurm's node list and a port that follows from the numbers of the
-// job and the step. Under torchrun MASTER_PORT belongs to its agent, and the port follows from it.
+// set, it is the first host of Slurm's node list and a port derived from the numbers of the job and
+// the step. Under torchrun MASTER_PORT belongs to its agent, and the port is derived from it.
 //
 // If all ranks are on one host, only the loopback address is used, whatever the variables say, and
 // no address is needed.
@@ -58,7 +58,7 @@ using EnvironmentLookup = std::function<const char*(const char* name)>;
 
 // Reads the variables by `lookup`. `rendezvous` is the value of --rendezvous, or empty.
 // InvalidArgument names the variable that is missing, malformed or contradicts another one, and
-// says what would be right.
+// gives the remedy.
 absl::StatusOr<RankEnvironment> ReadRankEnvironment(const EnvironmentLookup& lookup,
                                                     absl::string_view rendezvous);
 

@@ -40,7 +40,7 @@ std::string Error(const Variables& variables, const std::string& rendezvous = ""
   return message;
 }
 
-// `variables` with `changes`; an empty value stands for a variable that is not set.
+// Returns `variables` with `changes`; an empty value means that the variable is not set.
 Variables With(Variables variables, const Variables& changes) {
   for (const auto& [name, value] : changes) variables[name] = value;
   return variables;

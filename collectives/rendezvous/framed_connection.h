@@ -1,5 +1,5 @@
 // A connection that carries messages (frame_reader.h), each of at most kMaxMessageBytes and
-// kMaxMessageFields. Only functions whose names say so wait.
+// kMaxMessageFields. Only functions with "Wait" in their names wait.
 //
 // Thread safety: one thread may receive while another one sends.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_FRAMED_CONNECTION_H_

@@ -19,7 +19,7 @@ absl::Status CheckKey(const std::string& key) {
       absl::StrCat("a key of ", key.size(), " bytes; it must have 1 to ", kMaxKeyBytes));
 }
 
-// A wait has its keys twice, and each missing key has an entry in waits_for_.
+// A wait stores its keys twice, and each missing key has an entry in waits_for_.
 int64_t MemoryOf(const WaitRequest& request) {
   constexpr int64_t kEntryBytes = 3 * sizeof(std::string) + 2 * sizeof(std::set<int64_t>);
   int64_t bytes = 0;

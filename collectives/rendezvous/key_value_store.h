@@ -35,7 +35,7 @@ class KeyValueStore {
   // When the next wait expires; Deadline::max() if there is none.
   Deadline next_expiry() const;
 
-  // Answers all waits, now and later, with the error `why`, unless their values are there.
+  // Answers all present and later waits whose values are missing with the error `why`.
   void FailWaits(const absl::Status& why, std::vector<Answer>* answers);
   // Removes the waits of a rank that is gone.
   void RemoveWaitsOf(int rank);
@@ -45,7 +45,7 @@ class KeyValueStore {
     int rank = 0;
     int64_t id = 0;
     std::vector<std::string> keys;
-    int64_t bytes = 0;  // of memory, about
+    int64_t bytes = 0;  // of memory, approximately
     absl::flat_hash_set<std::string> missing;
     Deadline deadline;
   };

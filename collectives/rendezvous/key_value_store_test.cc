@@ -105,12 +105,13 @@ TEST_F(KeyValueStoreTest, Limits) {
   for (int i = 0; i < kMaxWaitsOfRank; ++i) EXPECT_THAT(Wait(0, {"k"}, 1000), IsEmpty());
   EXPECT_THAT(Wait(0, {"k"}, 1000)[0].response.error(), HasSubstr("already"));
   EXPECT_THAT(Wait(1, {"k"}, 1000), IsEmpty());
-  // No overflow on the way to the deadline.
+  // The deadline is computed without overflow.
   EXPECT_THAT(Wait(1, {"k"}, INT64_MAX), IsEmpty());
   EXPECT_EQ(Wait(1, {"k"}, INT64_MIN).size(), 1);
 }
 
-// The keys of a wait are kept, and their number in one message is bounded by its size alone.
+// The store keeps the keys of a wait, whose number in one message is bounded only by the message's
+// size.
 TEST_F(KeyValueStoreTest, ARankCannotFillTheStoreWithKeysThatItWaitsFor) {
   const std::vector<std::string> keys(kMaxWaitBytesOfRank / 8000, std::string(kMaxKeyBytes, 'k'));
   int waits = 0;

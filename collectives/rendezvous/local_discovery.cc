@@ -55,7 +55,7 @@ bool PeerIsSameUser(const FileDescriptor& socket) {
          peer.uid == getuid();
 }
 
-// Everything that the other side sends until it closes.
+// Returns everything that the other side sends until it closes.
 absl::StatusOr<std::string> ReadAnswer(const FileDescriptor& socket, Deadline deadline) {
   std::string answer;
   std::array<char, kMaxAnswerBytes> bytes;
@@ -95,7 +95,7 @@ void AnswerLocalRanks(const FileDescriptor& discovery, const LocalAddress& addre
         accept4(discovery.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer.is_open()) return;
     if (!PeerIsSameUser(peer)) continue;
-    // So few bytes always fit. An error means that the peer is gone.
+    // So few bytes always fit into the socket's buffer. An error means that the peer is gone.
     (void)!send(peer.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   }
 }

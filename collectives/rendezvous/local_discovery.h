@@ -1,8 +1,8 @@
 // How ranks on one host find each other if the launcher gives them no secret or no port. Rank 0
-// makes both, and hands them to processes of the same user through a Unix socket whose name follows
-// from the job's name. The name lies in Linux's abstract namespace: it is not a file, nothing is
-// left behind, and it is free again when rank 0 is gone. Each side checks with the kernel that the
-// other one is a process of its own user.
+// makes both, and hands them to processes of the same user through a Unix socket whose name is
+// derived from the job's name. The name is in Linux's abstract namespace: it is not a file, so
+// nothing remains to be removed, and it is free again when rank 0 is gone. Each side checks with
+// the kernel that the other one is a process of its own user.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_LOCAL_DISCOVERY_H_

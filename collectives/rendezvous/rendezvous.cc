@@ -19,13 +19,14 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr char kRankPrefix[] = "rank/";
-// How long rank 0's store goes on after an error, for the others to receive it.
+// How long rank 0's store stays up after an error, so that the others receive it.
 constexpr milliseconds kErrorDelivery{300};
 constexpr milliseconds kLauncherCloses{2000};
 constexpr size_t kMaxRanksNamed = 16;
 
-// Under tools/launch the port is bound already. A program between the launcher and this process may
-// have closed the descriptor; the port is then free as soon as the launcher has closed its own.
+// Returns rank 0's listening socket. Under tools/launch the port is bound already. If a program
+// between the launcher and this process has closed the descriptor, the port is free as soon as the
+// launcher has closed its own.
 absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
   if (environment.listen_fd >= 0) {
     absl::StatusOr<FileDescriptor> listener = AdoptListener(environment.listen_fd);

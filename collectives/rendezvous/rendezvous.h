@@ -1,5 +1,5 @@
-// The ranks of a job find each other: rank 0 runs the store, each rank connects to it, and waits
-// until all ranks have done so.
+// The rendezvous of the ranks of a job: rank 0 runs the store, each rank connects to it and waits
+// until all ranks are connected.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_RENDEZVOUS_H_
 
@@ -30,16 +30,16 @@ class Rendezvous {
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(
       const RankEnvironment& environment, std::chrono::milliseconds timeout = kRendezvousTimeout);
 
-  // Without Leave, this rank is lost to the others.
+  // If Leave was not called, the other ranks see this rank as lost.
   ~Rendezvous() = default;
 
   StoreClient& store() { return *client_; }
   // The job's secret: from the environment, or made by rank 0.
   const std::string& secret() const { return client_->secret(); }
 
-  // This rank is done, or cannot go on because of an error, which is sent to the others. Rank 0
-  // then waits until the others have left too or are lost, however long they take (to save their
-  // state, for example); after an error, 0.3 s at most.
+  // Ends this rank's membership: with OK if it is done, otherwise with an error, which is sent to
+  // the others. Rank 0 then waits until the others have left too or are lost, however long they
+  // take (to save their state, for example), but after an error for at most 0.3 s.
   absl::Status Leave(const absl::Status& why = absl::OkStatus());
 
  private:

@@ -54,7 +54,7 @@ void ExpectAllJoin(int size, const std::function<RankEnvironment(int)>& environm
   ForEachRank(size, [&](int rank) {
     const auto rendezvous = Rendezvous::Join(environment(rank), kLong);
     ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
-    // All have joined, so each is there or has left, and none is lost.
+    // All have joined, so each is connected or has left, and none is lost.
     for (int other = 0; other < size; ++other) {
       const auto joined =
           (*rendezvous)->store().Wait(absl::StrCat("rank/", other), milliseconds(0));
@@ -167,7 +167,7 @@ TEST(RendezvousTest, ARankThatDiesIsLostToTheOthers) {
   });
 }
 
-// A rank that saves its state for longer than any time-out failed the job.
+// Regression: a rank that saved its state for longer than any time-out failed the job.
 TEST(RendezvousTest, RankZeroWaitsForARankThatSavesForLongerThanTheTimeout) {
   constexpr milliseconds kTimeout{500};
   ForEachRank(2, [&](int rank) {

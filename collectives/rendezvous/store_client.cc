@@ -18,9 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The longest time for an answer, beyond the time that a request is to wait.
+// The longest time for an answer, in addition to the time that the request itself may wait.
 constexpr std::chrono::seconds kAnswerTimeout{30};
-// The same after an error, for rank 0 to take it in: rank 0 may be what has failed.
+// The same for reporting an error. It is short, because rank 0 may be what has failed.
 constexpr std::chrono::milliseconds kErrorAnswerTimeout{300};
 constexpr std::chrono::milliseconds kFirstDelay{5};
 constexpr std::chrono::milliseconds kLongestDelay{250};

@@ -36,8 +36,8 @@ struct StoreClientOptions {
   std::function<absl::StatusOr<StoreAddress>(Deadline deadline)> find_store;
 };
 
-// A rank's connection to the store. If it ends without Leave, the others see this rank as
-// lost. Any call can return Unavailable, if rank 0 is gone or sends no answer.
+// A rank's connection to the store. If it ends without Leave, the others see this rank as lost. Any
+// call can return Unavailable if rank 0 is gone or sends no answer.
 //
 // Thread safety: thread-safe. One thread may wait while another sets.
 class StoreClient {
@@ -54,7 +54,7 @@ class StoreClient {
 
   // "127.0.0.1:29500"
   const std::string& address() const { return address_; }
-  // That of the job.
+  // The job's secret.
   const std::string& secret() const { return secret_; }
 
   // Sets the value of a key, which stays until the store ends. Keys have up to kMaxKeyBytes, values
@@ -71,8 +71,8 @@ class StoreClient {
                                                    std::chrono::milliseconds timeout,
                                                    std::vector<std::string>* missing = nullptr);
 
-  // The last call: this rank is done, or cannot go on because of an error, which is sent to the
-  // others. After an error it waits for rank 0's answer for 0.3 s at most.
+  // Must be the last call: with OK if this rank is done, otherwise with an error, which is sent to
+  // the others. After an error it waits at most 0.3 s for rank 0's answer.
   absl::Status Leave(const absl::Status& why);
 
  private:

@@ -25,7 +25,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// No more requests are read from a rank that does not read its answers.
+// With more queued bytes than this, no requests are read from a rank that does not read its
+// answers.
 constexpr int64_t kMaxQueuedBytes = kMaxMessageBytes;
 
 enum class RankState { kAbsent, kConnected, kDone, kLost };
@@ -57,7 +58,7 @@ class StoreServer::Loop {
     eventfd_write(wake_.get(), 1);
     if (thread_.joinable()) thread_.join();
   }
-  // Waits until no rank is connected; false if that is not so at `deadline`.
+  // Waits until no rank is connected; returns false if one still is at `deadline`.
   bool WaitUntilAllLeft(Deadline deadline) {
     MutexLock lock(&mutex_);
     while (connected_ranks_ > 0) {
@@ -99,7 +100,7 @@ class StoreServer::Loop {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  int connected_ranks_ ABSL_GUARDED_BY(mutex_) = 0;  // those that have not left
+  int connected_ranks_ ABSL_GUARDED_BY(mutex_) = 0;  // ranks that have not left
 };
 
 void StoreServer::Loop::Run() {
@@ -128,7 +129,7 @@ void StoreServer::Loop::Poll() {
   const Deadline next = std::min(acceptor_.AppendEvents(&events), store_.next_expiry());
   if (poll(events.data(), events.size(), MillisecondsUntil(next)) < 0) return;
   for (size_t i = 0; i < ranks.size(); ++i) {
-    // A connection may have been dropped because of those before it.
+    // Handling an earlier connection may have dropped this one.
     if ((events[first_rank + i].revents & ~POLLOUT) != 0 && connections_[ranks[i]] != nullptr) {
       ReadFrom(ranks[i]);
     }

@@ -4,8 +4,8 @@
 // Only ranks that prove that they know the secret are admitted (collectives/net/acceptor.h).
 //
 // A rank is lost if its connection ends before it has left, or if it leaves with an error. Then
-// every wait for values that are missing ends with that error, now and later. A lost rank cannot
-// come back: the job has to be started again.
+// every present and later wait for missing values ends with that error. A lost rank cannot come
+// back: the job has to be started again.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 
@@ -41,7 +41,8 @@ class StoreServer {
 
   // Waits until no rank is connected any more; false if that takes longer than `timeout`.
   bool WaitUntilAllLeft(std::chrono::milliseconds timeout);
-  // The same, for as long as it takes. A rank that dies, or whose host does, is not connected.
+  // The same, for as long as it takes. A rank that has died, or whose host has, counts as not
+  // connected.
   void WaitUntilAllLeft();
 
  private:

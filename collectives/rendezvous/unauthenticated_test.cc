@@ -77,14 +77,14 @@ class UnauthenticatedTest : public ::testing::Test {
     return MakeHello(version, {1, 2}, own_nonce,
                      ConnectorProof({"secret", "", kRendezvousService, nonce, own_nonce, 1, 2}));
   }
-  // A rank of the job whose requests are any bytes.
+  // Returns the connection of a rank of the job that sends arbitrary bytes as requests.
   FileDescriptor Member() {
     Connector connector = TakeChallenge();
     Write(connector.socket, HelloFor(connector.nonce));
     EXPECT_EQ(Read(connector.socket, kWelcomeBytes)[0], 0);
     return std::move(connector.socket);
   }
-  // The next `bytes` bytes; fewer if the other side closes.
+  // Reads the next `bytes` bytes; fewer if the other side closes.
   static std::string Read(const FileDescriptor& socket, int64_t bytes) {
     std::string text(bytes, '\0');
     size_t filled = 0;
@@ -183,7 +183,7 @@ TEST_F(UnauthenticatedTest, HalfOpenConnectionsMakeRoom) {
   const auto start = std::chrono::steady_clock::now();
   ExpectTheJobGoesOn();
   EXPECT_LT(std::chrono::steady_clock::now() - start, kHandshakeTimeout);
-  // The first of them had to go.
+  // The oldest one was dropped.
   EXPECT_TRUE(IsDropped(sockets.front(), kLong));
 }
 

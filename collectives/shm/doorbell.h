@@ -9,16 +9,16 @@
 
 namespace tessera::comm::shm {
 
-// Is in shared memory, zero at first.
+// Is in shared memory; initially zero.
 struct alignas(64) Doorbell {
   std::atomic<uint32_t> rings;
   std::atomic<uint32_t> sleepers;
 
-  // Called after something has changed that the owner may wait for; the change must have been
-  // stored with sequential consistency.
+  // Called after a change that the owner may be waiting for; the change must have been stored with
+  // sequential consistency.
   void Ring();
   // Sleeps until the bell rings, or for `nanoseconds`. The caller has raised `sleepers`, then read
-  // `rings`, and then looked in vain for what it waits for.
+  // `rings`, and then checked that the awaited event has not happened.
   void Sleep(uint32_t seen, int64_t nanoseconds);
 };
 

@@ -13,9 +13,9 @@
 namespace tessera::comm::shm {
 namespace {
 
-// The longest wait for a peer that is writing into this rank's buffers when the group fails: it
-// writes a piece, and then sees that it may not write another. One that was stopped just then
-// writes the rest of the piece when it goes on.
+// The longest wait for a peer that is writing into this rank's buffers when the group fails. The
+// peer finishes its piece and then finds that it may not write another. A peer that was stopped at
+// that moment writes the rest of its piece when it is continued.
 constexpr auto kWriterTime = std::chrono::seconds(1);
 
 }  // namespace
@@ -101,7 +101,7 @@ void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64
 bool Group::Post() {
   const uint64_t number = Done(0);
   for (const Member* member : members_) {
-    // The slot's last operation is still being read.
+    // This peer may still be reading the slot's previous operation.
     if (member->completed.load() + kSlots <= number) return false;
   }
   const Request& request = First(0);
@@ -147,8 +147,8 @@ bool Group::Agree() {
   return true;
 }
 
-// A message is a slot full of data, or the address of the data. A send ends when all of it is in
-// slots, or when its data has been read at its address.
+// A slot holds a piece of the message, or the location of its data. A send ends when all of its
+// data is in slots, or when the peer has read the data at its location.
 bool Group::AdvanceSend(int peer) {
   const int channel = ChannelTo(peer);
   Messages& messages = messages_[channel];
@@ -161,7 +161,7 @@ bool Group::AdvanceSend(int peer) {
     messages.is_posted = false;
     Complete(channel);
   };
-  if (messages.is_posted) {  // direct, and not read before
+  if (messages.is_posted) {  // its location is posted
     if (taken < messages.slots) return false;
     complete();
     return true;
@@ -199,7 +199,7 @@ bool Group::AdvanceReceive(int peer) {
       direct ? memory_->Find(ranks_[peer], sent.input) + messages.position : slot.data;
   const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - messages.position);
   Copy(Bytes(request.output, messages.position), from, now);
-  // A sender that has failed may have changed what was read.
+  // A sender that has failed may have changed the data during the copy.
   if (direct && members_[peer]->failure.load() != Failure::kNone) return false;
   messages.position += now;
   if (!direct || messages.position == bytes) {
@@ -228,7 +228,7 @@ void Group::OnFailure(const absl::Status& why, bool is_first) {
   WaitForWriters();
 }
 
-// The caller gets its buffers back: no peer may write into them afterwards.
+// Waits until no peer writes into this rank's buffers, which then belong to the caller again.
 void Group::WaitForWriters() const {
   const auto end = std::chrono::steady_clock::now() + kWriterTime;
   for (int r = 0; r < size(); ++r) {

@@ -1,4 +1,4 @@
-// A group of ranks of one host: how its operations move on, through memory that the ranks share.
+// A group of ranks of one host, whose operations advance through memory that the ranks share.
 #ifndef TESSERA_COLLECTIVES_SHM_GROUP_H_
 #define TESSERA_COLLECTIVES_SHM_GROUP_H_
 
@@ -19,48 +19,49 @@
 
 namespace tessera::comm::shm {
 
-// A buffer of up to this many bytes goes through a slot: one copy in, and no second phase.
+// A buffer of up to this many bytes is sent through a slot: one copy in, and no second phase.
 inline constexpr int64_t kSlotBytes = 16384;
-// Operations of a rank that peers may not have looked at yet.
+// The number of a rank's operations that peers need not have read yet.
 inline constexpr int kSlots = 4;
-// Buffers that are neither small nor in shared memory go through this, in rounds.
+// The size of a staging area. Buffers that are neither small nor in shared memory are copied
+// through it, in rounds.
 inline constexpr int64_t kStagingBytes = 262144;
 
-// An operation moves on by pieces of this size, so that a thread that issues another one does not
-// wait for long.
+// An operation advances by this many bytes at a time, so that a thread that issues another one does
+// not wait for long.
 inline constexpr int64_t kPieceBytes = 262144;
 
 // A request of a rank, for its peers to read.
 struct PostedRequest {
   RequestDescriptor descriptor;
-  int64_t input, output;  // where they are (SharedMemory::Locate); -1: not in shared memory
+  int64_t input, output;  // locations (SharedMemory::Locate); -1: not in shared memory
 };
 
 // One operation of one rank.
 struct alignas(64) Slot {
-  std::atomic<uint64_t> posted;  // the operation's number and 1 more
+  std::atomic<uint64_t> posted;  // the operation's number + 1
   PostedRequest request;
-  alignas(64) std::atomic<uint64_t> phase;  // phases of it that this rank has ended
+  alignas(64) std::atomic<uint64_t> phase;  // phases that this rank has ended
   alignas(64) char data[kSlotBytes];
 };
 
-// From one rank to another.
+// The messages from one rank to another.
 struct alignas(64) Pair {
-  std::atomic<uint64_t> taken;  // messages to the owner that it has taken
+  std::atomic<uint64_t> taken;  // messages to the owner that the owner has taken
   Slot slots[kSlots];           // messages from the owner
 };
 
-// Whether a rank's group has failed: kOwn if the rank itself has found the failure, kReported if it
-// has learned of it from a peer, whose state is kOwn.
-enum class Failure : uint32_t { kNone, kOwn, kReported };
+// The state of a failure that a rank publishes.
+enum class Failure : uint32_t { kNone, kOwn, kReported };  // kReported: by a peer with kOwn
 
 // A rank's memory in a group, which its peers map; Pairs for each rank of the group follow.
 struct Member {
   std::atomic<uint64_t> completed;  // collectives
-  // Once it is not kNone, peers no longer touch this rank's buffers. kOwn: `reason` says why.
+  // Set when the rank fails, after which peers must not access its buffers. `reason` then holds the
+  // cause.
   alignas(64) std::atomic<Failure> failure;
   char reason[1020];
-  // Not 0 while the rank writes into buffers of its peers, and while it checks whether it may.
+  // Set while the rank writes into buffers of its peers, or is about to check whether it may.
   alignas(64) std::atomic<uint32_t> is_writing;
   Slot slots[kSlots];
   alignas(4096) char staging[2][kStagingBytes];
@@ -95,33 +96,33 @@ class Group : public QueuedGroup {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
-  // The algorithm of a collective, which follows from the requests of all ranks.
+  // The algorithm of a collective. It is a function of the requests of all ranks.
   enum class Algorithm { kEager, kDirect, kStaged };
-  // What follows a step: the next step, the next phase once all ranks have ended this one, or the
-  // end of the operation.
+  // The outcome of a step: another step at once, another step after all ranks have reached this
+  // phase, or the end.
   enum class Next { kStep, kPhase, kEnd };
 
-  // The first collective.
+  // The state of the first collective.
   struct Collective {
     bool is_posted = false;  // peers can read the request
     bool is_agreed = false;  // all requests are the same
     bool awaits_phase = false;
     Algorithm algorithm = Algorithm::kEager;
-    int step = 0;          // of a round
+    int step = 0;          // within a round
     int64_t position = 0;  // elements that are done
-    uint64_t phase = 0;    // as in the slot
+    uint64_t phase = 0;    // as Slot::phase
   };
-  // A rank's buffers, as this rank has mapped them. Which of them an operation has is in the
-  // request.
+  // A rank's buffers, at the addresses where this rank has mapped them. The request says which of
+  // them the operation has.
   struct Buffers {
     char* input = nullptr;
     char* output = nullptr;
   };
   // The messages to a rank, or from one.
   struct Messages {
-    uint64_t slots = 0;      // that were filled or taken
-    int64_t position = 0;    // bytes of the first message that are done
-    bool is_posted = false;  // all of the first message, which waits to be read
+    uint64_t slots = 0;      // filled or taken so far
+    int64_t position = 0;    // bytes of the first message sent or received
+    bool is_posted = false;  // first message: its data's location is posted
   };
 
   bool AdvanceCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -131,9 +132,9 @@ class Group : public QueuedGroup {
   bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasEndedPhase(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Returns how many bytes peers read from this rank's memory.
+  // Returns the bytes that peers read from this rank's memory.
   int64_t BytesSent(const Request& request, Algorithm algorithm) const;
-  // Returns how many bytes this rank copies into and out of staging areas.
+  // Returns the bytes that this rank copies into and out of staging areas.
   int64_t BytesStaged(const Request& request) const;
   void WaitForWriters() const;
 
@@ -142,12 +143,12 @@ class Group : public QueuedGroup {
   Next StepDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Next StepStaged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void FindBuffers() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Each moves one piece. Returns whether there is more.
+  // Each processes one piece and returns whether there is more.
   bool ReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AllReduceDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool CopyDirect() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Elements that go through the staging areas at once: of the buffer, or of each part.
+  // The elements, of the buffer or of each part, that pass the staging areas at once.
   struct Round {
     int64_t begin, count;
   };
@@ -161,7 +162,7 @@ class Group : public QueuedGroup {
   // Fills a slot for peers to read: the request, and the data if it is small.
   void Fill(const Request& request, const void* data, int64_t bytes, uint64_t number, Slot& slot);
   Member& Mine() const { return *members_[rank()]; }
-  // A rank's slot of the first collective.
+  // Returns a rank's slot for the first collective.
   Slot& SlotOf(int rank) const { return members_[rank]->slots[Done(0) % kSlots]; }
   void Ring(int rank) const { memory_->BellOf(ranks_[rank]).Ring(); }
   void RingAll() const;

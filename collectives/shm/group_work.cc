@@ -9,14 +9,14 @@
 namespace tessera::comm::shm {
 namespace {
 
-// Whether a rank sends each of the others another part.
+// Returns whether a rank sends a different part to each of the others.
 bool HasPartForEach(const Request& request) {
   return request.operation == Operation::kReduceScatter ||
          request.operation == Operation::kAllToAll;
 }
 
-// Whether the output is too large to be found in a cache when it is used: between two operations of
-// a training step, other data take most of the cache.
+// Returns whether the output is too large to still be in a cache when it is used. Between two
+// operations of a training step, other data take most of the cache.
 bool IsNonTemporal(const Request& request) {
   constexpr int64_t kCacheBytes = int64_t{8} << 20;
   return request.count * SizeOf(request.dtype) > kCacheBytes;
@@ -31,7 +31,7 @@ void CopyOut(const Request& request, void* to, const void* from, int64_t bytes) 
   }
 }
 
-// Elements that go through a staging area in a round: of the buffer, or of each part.
+// Returns the elements, of the buffer or of each part, that pass a staging area in one round.
 int64_t StagedElements(const Request& request, int ranks) {
   const int64_t elements =
       kStagingBytes / SizeOf(request.dtype) / (HasPartForEach(request) ? ranks : 1);
@@ -43,7 +43,7 @@ int64_t StagedElements(const Request& request, int ranks) {
 
 int64_t Group::BytesSent(const Request& request, Algorithm algorithm) const {
   const int64_t peers = size() - 1;
-  // This rank's part goes to all others, or each part but its own to its rank.
+  // The bytes if this rank sends its part to all others, or sends each other part to its rank.
   const auto gathered = [&](int64_t count, int64_t part) {
     return PartOf(count, part, rank()).size * peers;
   };
@@ -82,7 +82,8 @@ int64_t Group::BytesSent(const Request& request, Algorithm algorithm) const {
   return elements * SizeOf(request.dtype);
 }
 
-// Each rank copies its input to its area, and its output from one; an all-reduce reduces between.
+// Each rank copies its input to its area and its output from an area; an all-reduce reduces in
+// between.
 int64_t Group::BytesStaged(const Request& request) const {
   const int64_t own =
       HasParts(request.operation) ? PartOf(request.count, request.part, rank()).size : 0;
@@ -104,7 +105,7 @@ Group::Next Group::Step() {
   return Next::kEnd;
 }
 
-// All inputs are in the slots.
+// Completes a collective whose inputs are all in the slots.
 void Group::RunEager() {
   const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
@@ -140,8 +141,8 @@ void Group::RunEager() {
   }
 }
 
-// All buffers that peers read, and of an all-reduce also those that they write, are in shared
-// memory. Each rank does its share in place, and then a phase ends.
+// Advances a collective whose buffers are in shared memory: all that peers read, and for an
+// all-reduce those that they write. Each rank does its share in place, and then a phase ends.
 Group::Next Group::StepDirect() {
   if (collective_.step == 1) return Next::kEnd;
   bool has_more = false;
@@ -167,7 +168,7 @@ void Group::FindBuffers() {
   }
 }
 
-// A piece of this rank's part, to its output.
+// Reduces a piece of this rank's part to its output.
 bool Group::ReduceDirect() {
   const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
@@ -181,8 +182,9 @@ bool Group::ReduceDirect() {
   return position < own.size;
 }
 
-// A piece of this rank's part, to the outputs of all ranks. A rank that has failed has its buffer
-// back: a rank that writes says so first, and then looks whether one has failed.
+// Reduces a piece of this rank's part to the outputs of all ranks. The buffers of a failed rank
+// must not be written, so this rank first sets is_writing and then checks whether any rank has
+// failed.
 bool Group::AllReduceDirect() {
   const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
@@ -210,7 +212,7 @@ bool Group::AllReduceDirect() {
   return position < own.size;
 }
 
-// A piece of the other ranks' inputs.
+// Copies a piece of the other ranks' inputs.
 bool Group::CopyDirect() {
   const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
@@ -223,7 +225,8 @@ bool Group::CopyDirect() {
     position += now;
     return position < request.count;
   }
-  // From one rank after another, the next one first, so that not all read the same memory.
+  // Reads from one rank after another, beginning with the next rank, so that not all read the same
+  // memory.
   const int from = static_cast<int>((rank() + 1 + position / request.part) % this->size());
   const Part part = PartOf(request.count, request.part, from);
   int64_t at = position % request.part;
@@ -243,15 +246,15 @@ bool Group::CopyDirect() {
     CopyOut(request, output + (part.begin + at) * size, buffers_[from].input + (theirs + at) * size,
             now * size);
   }
-  // Parts may be shorter than they are counted here.
+  // `position` counts full parts, but a part may be shorter.
   position += now > 0 && at + now < part.size ? now : request.part - at;
   return position < request.part * this->size();
 }
 
-// In rounds through staging areas: copy in, end a phase, and copy from the others' areas. Each rank
-// has two areas, which rounds use alternately: before one is filled again, all ranks have ended a
-// phase of the next round, and so have left this one. An all-reduce reduces into the areas, ends
-// one more phase, and copies out.
+// Advances a collective in rounds through staging areas: copy in, end a phase, copy out of the
+// others' areas. Rounds alternate between two areas per rank. Before an area is filled again, all
+// ranks have ended a phase of the next round, so none still reads it. An all-reduce reduces into
+// the areas, ends one more phase, and copies out.
 Group::Next Group::StepStaged() {
   const Request& request = First(0);
   const bool all_reduce = request.operation == Operation::kAllReduce;
@@ -277,7 +280,7 @@ Group::Next Group::StepStaged() {
 
 char* Group::Area(int rank) const { return members_[rank]->staging[staging_rounds_ % 2]; }
 
-// The elements of a round in a rank's part; possibly none.
+// Returns the elements of a round that are in a rank's part; possibly none.
 Part Group::PartInRound(const Request& request, const Round& round, int rank) {
   const Part part = PartOf(request.count, request.part, rank);
   return {part.begin + round.begin,

@@ -1,10 +1,10 @@
 // The ranks of one host, which communicate through shared memory.
 //
-// Peers read buffers in memory of Allocate, and reduce into them, in place. Any other buffer works
-// too, through a staging area; Traffic counts what is copied there.
+// Peers access buffers in memory of Allocate in place: they read them and reduce into them. Other
+// buffers are copied through a staging area; Traffic counts those bytes.
 //
-// Operations move on while their rank waits for one of them, and otherwise on a thread of the
-// host's own. Waiting spins for a moment and then sleeps.
+// A thread that waits for an operation advances all operations; if no thread waits, a thread of the
+// host's own advances them. Waiting spins for a moment and then sleeps.
 //
 // Thread safety: as Communicator; Allocate, Free and the making of groups come from one thread at a
 // time.
@@ -26,7 +26,7 @@
 namespace tessera::comm::shm {
 
 struct HostOptions {
-  double timeout_seconds = 60;  // the longest that an operation waits for a peer
+  double timeout_seconds = 60;  // the longest wait of an operation for a peer
   SharedMemoryOptions memory = {};
 };
 
@@ -35,22 +35,22 @@ class Host {
   // Collective over the ranks of the host. `exchange` is not used afterwards.
   static absl::StatusOr<std::unique_ptr<Host>> Create(int rank, int size, const Exchange& exchange,
                                                       const HostOptions& options);
-  ~Host() = default;  // all groups must have gone
+  ~Host() = default;  // all groups must have been destroyed
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // The group of all ranks, once.
+  // Returns the group of all ranks. May be called once.
   absl::StatusOr<std::unique_ptr<Communicator>> World(absl::string_view name = "world");
 
-  // Memory of this rank that its peers reach: zeros, aligned to 64 bytes, until Free or the end of
-  // the Host. Collective; each rank passes the size that it needs. ResourceExhausted on all ranks
-  // if one of them lacks memory.
+  // Allocates memory of this rank that its peers can access: zeros, aligned to 64 bytes, valid
+  // until Free or the end of the Host. Collective; each rank passes the size that it needs.
+  // ResourceExhausted on all ranks if one of them lacks memory.
   absl::StatusOr<char*> Allocate(Communicator& world, int64_t bytes);
-  // Collective: each rank passes its pointer of the same call of Allocate. No operation may be in
-  // flight on it.
+  // Collective: each rank passes its pointer from the same call of Allocate. No operation in flight
+  // may use it.
   absl::Status Free(Communicator& world, char* data);
 
  private:

@@ -1,4 +1,4 @@
-// Quantities that follow from a request alone.
+// Quantities that are derived from a request alone.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_SHM_REQUESTS_H_
@@ -11,7 +11,7 @@
 
 namespace tessera::comm::shm {
 
-// Bytes that go through a slot, if they fit.
+// Returns the bytes that the request would send through a slot.
 inline int64_t SlotBytes(const Request& request) {
   const int64_t elements =
       request.operation == Operation::kAllGather ? request.part : request.count;

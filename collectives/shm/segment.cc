@@ -41,9 +41,9 @@ struct flock WholeFile() {
   return lock;
 }
 
-// Reserves the memory now: in a file that only has a size, the first touch may be a fault. It does
-// so in pieces and compares each with what is available, because a system that is short of memory
-// kills processes instead of reporting an error.
+// Reserves the memory now, because in a file that only has a size the first access may fault.
+// Reserves piece by piece and compares the rest with the available memory each time, because a
+// system that is short of memory kills processes instead of reporting an error.
 absl::Status Reserve(int descriptor, int64_t bytes) {
   constexpr int64_t kPiece = 256 << 20;
   for (int64_t begin = 0; begin < bytes; begin += kPiece) {

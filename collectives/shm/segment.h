@@ -1,5 +1,5 @@
-// Memory that processes of one host share: a memfd, which peers open through the process that made
-// it, so that there is no name that could be left behind.
+// Memory that processes of one host share. It is a memfd that peers open through the process that
+// made it, so there is no name to clean up.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_SHM_SEGMENT_H_
@@ -17,7 +17,7 @@
 
 namespace tessera::comm::shm {
 
-// How another process of the host finds a segment.
+// Identifies a segment to other processes of the host.
 struct SegmentAddress {
   int64_t process = 0;
   int64_t descriptor = -1;
@@ -30,22 +30,24 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  // Zeros, aligned to a page, with a page behind them that nobody may touch. All of it is reserved
-  // now: ResourceExhausted if the system has not so much, and no fault later.
+  // Creates a segment of zeros, aligned to a page and followed by an inaccessible page. All of its
+  // memory is reserved now: ResourceExhausted if the system lacks it, so that no later access
+  // faults.
   static absl::StatusOr<std::shared_ptr<const Segment>> Create(int64_t bytes);
-  // The segment of a peer, or this process's own. NotFound if the process is gone.
+  // Maps the segment of a peer, or of this process. NotFound if the process is gone.
   static absl::StatusOr<std::shared_ptr<const Segment>> Open(const SegmentAddress& address);
 
   char* data() const { return data_; }
   int64_t bytes() const { return address_.bytes; }
   const SegmentAddress& address() const { return address_; }
 
-  // The mapping stays; peers can no longer open it, and MakerIsAlive may not be called.
+  // Closes the descriptor. The mapping stays, but peers can no longer open the segment, and
+  // MakerIsAlive may not be called.
   void CloseDescriptor() const;
 
-  // Whether the process that made it exists. One that was stopped does.
+  // Returns whether the process that made the segment exists, even if it is stopped.
   bool MakerIsAlive() const;
-  // Whether it was stopped, by a signal or by a debugger.
+  // Returns whether that process is stopped, by a signal or by a debugger.
   bool MakerIsStopped() const;
 
  private:

@@ -38,7 +38,7 @@ absl::StatusOr<std::shared_ptr<const Segment>> OpenFromText(absl::string_view te
   return Segment::Open(address);
 }
 
-// Opens the segments of all ranks; an error on all ranks if one of them cannot.
+// Opens the segments of all ranks; returns an error on all ranks if one of them cannot.
 absl::StatusOr<SharedMemory::Segments> OpenAll(
     const absl::StatusOr<std::shared_ptr<const Segment>>& mine, const Exchange& exchange,
     absl::string_view key) {
@@ -71,7 +71,7 @@ void CloseDescriptors(const SharedMemory::Segments& segments) {
 absl::StatusOr<SharedMemory::Segments> SharedMemory::Share(int64_t bytes, const Exchange& exchange,
                                                            absl::string_view key) {
   ASSIGN_OR_RETURN(Segments segments, OpenAll(Segment::Create(bytes), exchange, key));
-  // All have opened all: a mapping needs no descriptor.
+  // Every rank has opened all segments, and a mapping needs no descriptor.
   CloseDescriptors(segments);
   return segments;
 }
@@ -80,7 +80,7 @@ absl::StatusOr<std::unique_ptr<SharedMemory>> SharedMemory::Create(int rank,
                                                                    const Exchange& exchange,
                                                                    SharedMemoryOptions options) {
   std::unique_ptr<SharedMemory> memory(new SharedMemory(rank, std::move(options)));
-  // Its descriptors stay open: by their locks a rank sees whether its peers are alive.
+  // The descriptors of these segments stay open: their locks show whether a peer is alive.
   ASSIGN_OR_RETURN(memory->control_,
                    OpenAll(Segment::Create(sizeof(Doorbell)), exchange, "control"));
   return memory;
@@ -104,7 +104,8 @@ absl::StatusOr<char*> SharedMemory::Allocate(int64_t bytes, const Exchange& exch
     Region& region = free != regions_.end() ? *free : regions_.emplace_back();
     region = {std::move(segments), data};
   }
-  // No rank uses it before all have it: a peer's operation may move on by another thread.
+  // No rank may use the buffer before all have mapped it, because another thread may advance a
+  // peer's operation.
   RETURN_IF_ERROR(exchange("memory/published", "").status());
   return data;
 }

@@ -24,9 +24,9 @@
 namespace tessera::comm::shm {
 
 struct SharedMemoryOptions {
-  // A buffer ends where a page that nobody may touch begins, up to 63 bytes for alignment.
+  // Each buffer ends at most 63 bytes (for alignment) before an inaccessible page.
   bool guarded = false;
-  // The job's ranks of the host's ranks, for messages. Empty: they are the same.
+  // job_ranks[r] is the rank in the job of the host's rank r, for messages. Empty: they are equal.
   std::vector<int> job_ranks = {};
 };
 
@@ -39,26 +39,27 @@ class SharedMemory : public EventSource {
   static absl::StatusOr<std::unique_ptr<SharedMemory>> Create(int rank, const Exchange& exchange,
                                                               SharedMemoryOptions options);
 
-  // A segment of `bytes` on each rank, which all of them map. Collective over the exchange's ranks:
-  // ResourceExhausted on all of them if one has not so much memory.
+  // Creates a segment of `bytes` on each rank, and maps those of all ranks. Collective over the
+  // exchange's ranks: ResourceExhausted on all of them if one lacks memory.
   static absl::StatusOr<Segments> Share(int64_t bytes, const Exchange& exchange,
                                         absl::string_view key);
 
-  // A buffer of this rank that its peers reach: zeros, aligned to 64 bytes. Collective over the
-  // ranks of the host.
+  // Allocates a buffer of this rank that its peers can access: zeros, aligned to 64 bytes.
+  // Collective over the ranks of the host.
   absl::StatusOr<char*> Allocate(int64_t bytes, const Exchange& exchange);
-  // Unmaps it, on all ranks: each passes what one call of Allocate returned to it. No operation may
-  // be in flight on it. Collective.
+  // Unmaps a buffer on all ranks: each rank passes its pointer from the same call of Allocate. No
+  // operation in flight may use it. Collective.
   absl::Status Free(char* data, const Exchange& exchange);
 
-  // Where bytes are, so that a peer finds them: -1 if they are not in memory of Allocate.
+  // Returns the location of `data`, by which peers can Find it; -1 if it is not in memory of
+  // Allocate.
   int64_t Locate(const void* data, int64_t bytes) const;
   char* Find(int rank, int64_t location) const;
 
   Doorbell& BellOf(int rank) const;
   bool IsAlive(int rank) const { return control_[rank]->MakerIsAlive(); }
   bool IsStopped(int rank) const { return control_[rank]->MakerIsStopped(); }
-  // The rank in the job of a rank of the host.
+  // Returns the rank in the job of a rank of the host.
   int JobRank(int rank) const {
     return options_.job_ranks.empty() ? rank : options_.job_ranks[rank];
   }
@@ -70,7 +71,7 @@ class SharedMemory : public EventSource {
 
  private:
   struct Region {
-    Segments segments;  // none: it was freed
+    Segments segments;  // empty if freed
     char* data = nullptr;
   };
 
@@ -80,7 +81,7 @@ class SharedMemory : public EventSource {
   const SharedMemoryOptions options_;
   Segments control_;  // a Doorbell each
 
-  uint32_t rings_seen_ = 0;  // by the one that sleeps
+  uint32_t rings_seen_ = 0;  // by the sleeping thread
 
   mutable Mutex mutex_;
   std::vector<Region> regions_ ABSL_GUARDED_BY(mutex_);  // the same on all ranks

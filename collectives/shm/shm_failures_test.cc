@@ -1,4 +1,4 @@
-// Ranks that are processes: values once more, and what the others do when one dies or stops.
+// Ranks as processes: values again, and the errors of the others when one dies or is stopped.
 #include <signal.h>
 
 #include <memory>

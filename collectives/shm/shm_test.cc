@@ -1,4 +1,4 @@
-// Ranks that are threads: values of every operation, groups, errors.
+// Ranks as threads: values of every operation, groups, errors.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -65,7 +65,7 @@ TEST_P(ShmTest, EveryOperationInOtherMemory) {
   }));
 }
 
-// Where only some ranks have their buffers in shared memory.
+// Only some ranks have their buffers in shared memory.
 TEST_P(ShmTest, EveryOperationInMemoryOfBothKinds) {
   const int ranks = GetParam();
   ExpectOk(RunThreads(ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -101,7 +101,7 @@ TEST(ShmErrorsTest, RanksThatDisagreeGetAllRequests) {
     absl::Status status =
         rank == 1 ? self.world->Wait(self.world->AllReduce(data, data, 4, DType::kF32))
                   : self.world->Wait(self.world->Broadcast(data, data, 4, DType::kF32, 0));
-    // The group is broken for good.
+    // The group stays broken.
     if (status.ok() || self.world->Wait(self.world->Barrier()).ok()) {
       return absl::InternalError("it went on");
     }
@@ -133,7 +133,7 @@ TEST(ShmErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
     HostOptions options;
     options.timeout_seconds = 0.3;
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange, options));
-    if (rank == 2) return absl::OkStatus();  // and stays away
+    if (rank == 2) return absl::OkStatus();  // and issues nothing
     return self.world->Wait(self.world->Barrier());
   });
   for (int rank : {0, 1}) {
@@ -204,7 +204,7 @@ TEST(ShmErrorsTest, MemoryThatIsNotThereIsAnErrorOnAllRanks) {
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
     const auto memory = self.host->Allocate(*self.world, rank == 1 ? int64_t{1} << 55 : 4096);
-    // Afterwards the group goes on.
+    // The group is still usable.
     RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
     return memory.status();
   });

@@ -43,7 +43,7 @@ HostDescription ParseHost(absl::string_view text) {
   return {lines.first, absl::StrSplit(lines.second, ' ', absl::SkipEmpty())};
 }
 
-// The address at which this rank listens.
+// Returns the address at which this rank listens.
 absl::StatusOr<SocketAddress> ChooseAddress(int rank, const std::vector<HostDescription>& hosts,
                                             const std::string& interface) {
   if (!interface.empty()) return AddressOfInterface(interface);
@@ -58,7 +58,7 @@ absl::StatusOr<SocketAddress> ChooseAddress(int rank, const std::vector<HostDesc
 }
 
 // Makes the connections of this rank. A rank connects to the ranks before it, and accepts
-// connections from those behind it.
+// connections from those after it.
 class Connector {
  public:
   Connector(int rank, int size, const NetworkOptions& options)
@@ -163,7 +163,7 @@ absl::Status Connector::Admit(const RankClaim& claim) const {
                                                    " expects no connection from rank ", claim.rank,
                                                    " of ", claim.size));
   }
-  return absl::OkStatus();  // also again: then its last attempt has failed
+  return absl::OkStatus();  // a rank may connect again after a failed attempt
 }
 
 bool Connector::AreAllConnected() const {
@@ -176,7 +176,7 @@ void Connector::StartAttempts() {
   for (int rank = 0; rank < rank_; ++rank) {
     Remote& remote = remotes_[rank];
     if (remote.is_connected || remote.retry_at > now) continue;
-    remote.retry_at = Clock::time_point::max();  // until this attempt has failed
+    remote.retry_at = Clock::time_point::max();  // no retry while this attempt runs
     absl::StatusOr<FileDescriptor> socket = StartConnecting(remote.address, &local_);
     if (socket.ok()) {
       attempts_.push_back({rank, *std::move(socket), std::nullopt});
@@ -276,7 +276,7 @@ absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& ex
   Connector connector(rank, size, options);
   RETURN_IF_ERROR(connector.ExchangeAddresses(exchange));
   const absl::Status connected = connector.ConnectAll();
-  // No rank goes on before all ranks have all connections, and if one has not, none does.
+  // No rank continues before all ranks have all connections; if one lacks any, all fail.
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
                    exchange("tcp/connected", std::string(connected.message())));
   for (const std::string& failure : failures) {

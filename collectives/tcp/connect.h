@@ -1,4 +1,4 @@
-// The connections of a rank with all other ranks of its job, one for each two of them.
+// Connects a rank with all other ranks of its job: one connection for each pair of ranks.
 //
 // A rank listens on a port of its own until all of its peers are connected. Both ends of a
 // connection prove that they know the job's secret (collectives/net/handshake.h); connections that
@@ -21,23 +21,24 @@ namespace tessera::comm::tcp {
 
 struct Peer {
   std::string host;
-  std::string address;  // "10.0.0.2 port 40123", where it listened
+  std::string address;  // "10.0.0.2 port 40123", its listening address
   int64_t process = 0;
   FileDescriptor socket;  // connected and non-blocking; closed for this rank itself
 };
 
 struct NetworkOptions {
-  // The longest that ranks wait for each other: to connect, and in an operation in which nothing
-  // moves.
+  // The longest that ranks wait for each other: to connect, and in an operation that makes no
+  // progress.
   double timeout_seconds = 60;
-  // An address of this host or the name of an interface, where peers reach it. Empty: loopback if
-  // all ranks are on one host, and otherwise the interface that has a route to the first rank on
-  // another host.
+  // The address of this host, or the name of its interface, at which peers reach it. Empty:
+  // loopback if all ranks are on one host, and otherwise the interface that has a route to the
+  // first rank on another host.
   std::string interface = "";
-  std::string secret = "";  // of the job, never sent: connections prove that they know it
+  std::string secret = "";  // of the job; never sent: both ends prove that they know it
 };
 
-// Collective over the ranks. Unavailable names the ranks that did not connect in time.
+// Connects this rank with all others and returns the peers, by rank. Collective over the ranks.
+// Unavailable names the ranks that did not connect in time.
 absl::StatusOr<std::vector<Peer>> Connect(int rank, int size, const Exchange& exchange,
                                           const NetworkOptions& options);
 

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 
 constexpr int kVictim = 1;
 
-// Sends a byte to each peer and receives one, so that the connections are seen to be right.
+// Checks the connections: sends a byte to each peer and receives one.
 absl::Status CheckConnections(int rank, const std::vector<Peer>& peers) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   for (const Peer& peer : peers) {
@@ -45,7 +45,7 @@ absl::Status CheckConnections(int rank, const std::vector<Peer>& peers) {
   return absl::OkStatus();
 }
 
-// From the least to the most like a rank.
+// Returns invalid input, from the least to the most similar to that of a rank.
 std::vector<std::string> Garbage() {
   const std::string hello = MakeHello(kProtocolVersion, {2, 3}, std::string(32, 'n'), "no proof");
   return {"",
@@ -108,7 +108,7 @@ TEST(TcpConnectTest, ARankWithAnotherSecretIsRefused) {
 
 TEST(TcpConnectTest, ARankThatDiesBeforeItConnectsIsNamed) {
   const auto results = RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
-    // It takes part in the last exchange, which would fail otherwise, and in nothing else.
+    // This rank takes part only in the last exchange, which would fail otherwise.
     const Exchange dying = [&](absl::string_view key, absl::string_view mine) {
       auto texts = exchange(key, mine);
       if (rank == kVictim && key == "tcp/address") {

@@ -17,7 +17,7 @@ namespace {
 // The most bytes that one call reads, so that other connections are not kept waiting.
 constexpr int64_t kReadBytes = 1 << 20;
 
-// Messages that one call writes.
+// The most messages that one call writes.
 constexpr int kMessages = 8;
 
 }  // namespace
@@ -73,7 +73,7 @@ bool Connection::Write() {
   }
   if (errno == EINTR) return true;
   if (errno != EAGAIN && errno != EWOULDBLOCK) {
-    // Bytes that the peer has sent before may still be read.
+    // Reading stays possible: the peer may have sent bytes earlier.
     output_broken_ = true;
     output_.clear();
   }
@@ -144,7 +144,7 @@ bool Connection::Read() {
   SetLowWater(1);
   int64_t total = 0;
   while (!is_closed_ && total < kReadBytes) {
-    // The rest of a message straight to its place, and what comes behind it.
+    // Reads the rest of a message directly to its address, and the bytes after it into input_.
     const int64_t direct = address_ != nullptr ? missing_ : 0;
     const iovec parts[2] = {{address_, static_cast<size_t>(direct)},
                             {input_.data(), static_cast<size_t>(kInputBytes)}};
@@ -164,8 +164,9 @@ bool Connection::Read() {
       if (missing_ == 0) receiver_->Arrived(header_);
     }
     Parse(input_.data(), got - placed);
-    // A peer's request lets this rank send, and the peer may wait for that: it goes before the data
-    // that the peer has sent behind its request. Otherwise there is most likely no more.
+    // Stops after a read of buffered messages only: a request among them lets this rank send, and
+    // the peer may be waiting for that rather than for more data to be read. Also stops if the
+    // buffer was not full, since then most likely nothing more has arrived.
     if (direct == 0 || got < direct + kInputBytes) break;
   }
   return true;
@@ -177,7 +178,7 @@ void Connection::Drop(uint64_t group) {
     if (message->header.group != group || message->pending == nullptr) {
       ++message;
     } else if (begun) {
-      // The peer knows how much follows.
+      // The header has been sent, so the peer expects all of the data.
       message->copy.assign(message->data, message->data + message->bytes);
       message->data = message->copy.data();
       message->pending = nullptr;

@@ -1,5 +1,5 @@
-// A connection to a peer: messages go out in the order in which they were sent, and those that come
-// in are handed to a receiver. Nothing here blocks.
+// A connection to a peer. It writes messages in the order of the calls of Send and passes incoming
+// ones to a receiver. Nothing here blocks.
 //
 // Thread safety: none.
 #ifndef TESSERA_COLLECTIVES_TCP_CONNECTION_H_
@@ -19,10 +19,10 @@ namespace tessera::comm::tcp {
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  // Sets *address to where the bytes that follow go; null: nowhere. False if the header is no
-  // message.
+  // Sets *address to the memory for the bytes that follow the header, or to null to discard them.
+  // Returns false if the header is invalid.
   virtual bool Place(const Header& header, char** address) = 0;
-  // All of the message is there.
+  // Called when the complete message has arrived.
   virtual void Arrived(const Header& header) = 0;
 };
 
@@ -34,27 +34,29 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   int socket() const { return socket_.get(); }
-  // Whether the connection has ended, and why. Nothing more is received, and what is sent is lost.
+  // Return whether and why the connection is closed. Nothing more arrives on it, and anything sent
+  // is lost.
   bool is_closed() const { return is_closed_; }
   const std::string& why_closed() const { return why_closed_; }
   bool has_output() const { return !output_.empty(); }
-  int64_t bytes_written() const { return bytes_written_; }  // but for headers
+  int64_t bytes_written() const { return bytes_written_; }  // without headers
 
-  // Writes as much as the socket takes, and the rest when Flush is called. If `pending` is null,
-  // data that is not written at once is copied. Otherwise the data must stay where it is while
-  // *pending, which this call raises by one, has not been lowered again.
+  // Writes as much as the socket accepts; Flush writes the rest. If `pending` is null, the
+  // unwritten data is copied. Otherwise the caller keeps the data in place, and *pending is one
+  // higher until it is written.
   void Send(const Header& header, const char* data, int* pending);
   void Flush();
-  // Reads the bytes that have arrived, up to a bound. Returns whether there were any.
+  // Reads the bytes that have arrived, or only some if there are many. Returns whether there were
+  // any.
   bool Read();
-  // Until the next Read, the socket is reported as readable only once the message that is arriving
-  // is complete. Fewer wake-ups leave more of the core to computation.
+  // Until the next Read, the socket is reported as readable only when the incoming message is
+  // complete, because each wake-up takes cycles from the computation.
   void WakeOnMessage();
 
-  // Drops the group's messages that are not written yet. Its memory is not used afterwards.
+  // Stops sending data of a group, and no longer accesses its memory.
   void Drop(uint64_t group);
 
-  // How many bytes the peer's system has not acknowledged.
+  // Returns how many bytes the peer's system has not acknowledged.
   int64_t UnacknowledgedBytes() const;
 
  private:
@@ -66,14 +68,14 @@ class Connection {
     int* pending = nullptr;
     std::vector<char> copy;
   };
-  // A request, with all its data.
+  // The size of a request with all its data.
   static constexpr int64_t kInputBytes = sizeof(Header) + kEagerBytes;
 
-  // One writev; false if the socket takes no more.
+  // Calls writev once. Returns false if the socket accepts no more.
   bool Write();
   void Written(int64_t bytes);
   void Close(std::string why);
-  // Incoming bytes that are not part of a large message go through input_.
+  // Parses incoming bytes. Those that are not part of a large message are first read into input_.
   void Parse(const char* data, int64_t bytes);
   void Begin();
   void SetLowWater(int64_t bytes);
@@ -87,11 +89,11 @@ class Connection {
   std::deque<Outgoing> output_;
   bool output_broken_ = false;
 
-  Header header_;             // that comes in
-  int64_t header_bytes_ = 0;  // of it, that are there
-  char* address_ = nullptr;   // of the bytes that follow it
-  int64_t missing_ = 0;       // of them
-  int64_t low_water_ = 1;     // at which the socket is readable, unless it is closed
+  Header header_;             // of the incoming message
+  int64_t header_bytes_ = 0;  // bytes of it that have arrived
+  char* address_ = nullptr;   // for the bytes that follow it
+  int64_t missing_ = 0;       // bytes that have not arrived
+  int64_t low_water_ = 1;     // bytes from which the socket is readable
   std::vector<char> input_;
 };
 

@@ -13,7 +13,7 @@
 namespace tessera::comm::tcp {
 namespace {
 
-// The event of wake_, beside those of ranks.
+// The event of wake_; other events are numbers of ranks.
 constexpr uint32_t kWakeEvent = UINT32_MAX;
 
 absl::Status AddToPoll(int poll, int descriptor, uint32_t data) {

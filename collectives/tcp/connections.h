@@ -1,4 +1,4 @@
-// The connections of a rank to all others, which its groups share.
+// The connections of a rank to all other ranks. Its groups share them.
 #ifndef TESSERA_COLLECTIVES_TCP_CONNECTIONS_H_
 #define TESSERA_COLLECTIVES_TCP_CONNECTIONS_H_
 
@@ -19,7 +19,7 @@
 
 namespace tessera::comm::tcp {
 
-// Pieces that a peer may have sent before they are reduced.
+// The number of pieces that a peer may send ahead of their reduction.
 inline constexpr int kScratchPieces = 4;
 inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 
@@ -27,10 +27,10 @@ inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 class MessageHandler {
  public:
   virtual ~MessageHandler() = default;
-  // Sets *address to where the bytes that follow go; null: nowhere. False if the group cannot have
-  // been sent such a message.
+  // Sets *address to the memory for the bytes that follow the header, or to null to discard them.
+  // Returns false if the message is not valid for the group.
   virtual bool Place(int from, const Header& header, char** address) = 0;
-  // All of the message is there.
+  // Called when the complete message has arrived.
   virtual void Arrived(int from, const Header& header) = 0;
 };
 
@@ -44,18 +44,19 @@ class Connections : public EventSource {
   int size() const { return static_cast<int>(peers_.size()); }
   const Peer& peer(int rank) const { return peers_[rank]; }
 
-  // Messages of the group `id` go to the handler, until it is removed.
+  // Passes messages of the group `id` to `handler` until it is removed.
   void AddHandler(uint64_t id, MessageHandler* handler) { handlers_[id] = handler; }
   void RemoveHandler(uint64_t id);
-  // A number for a group of which this rank is the first member.
+  // Returns a new id for a group whose first member is this rank.
   uint64_t NextGroup() { return (static_cast<uint64_t>(rank_) << 32) | ++groups_; }
 
   // As Connection::Send.
   void Send(int rank, const Header& header, const char* data, int* pending);
-  // Sends nothing more of a group, nor touches its memory.
+  // Stops sending data of a group, and no longer accesses its memory.
   void Drop(uint64_t group);
   bool IsClosed(int rank) const { return connections_[rank]->connection.is_closed(); }
-  // Whether the peer has closed it with a message that says that it has ended.
+  // Returns whether the peer ended without a failure and reported that before it closed the
+  // connection.
   bool HasLeft(int rank) const { return connections_[rank]->has_left; }
   const std::string& WhyClosed(int rank) const {
     return connections_[rank]->connection.why_closed();
@@ -73,9 +74,9 @@ class Connections : public EventSource {
   void Sleep(std::chrono::nanoseconds at_most) override;
   void Wake() override;
 
-  // Reports to the peers that this rank has ended, and returns when their systems have what was
-  // sent to them. A connection that is closed while something has not been read may lose what was
-  // sent last.
+  // Reports to the peers that this rank has ended, and returns when their systems have acknowledged
+  // everything. (Closing a connection while received data is unread may lose the data that was sent
+  // last.)
   void Leave(double at_most_seconds);
 
  private:
@@ -86,8 +87,8 @@ class Connections : public EventSource {
     bool Place(const Header& header, char** address) override;
     void Arrived(const Header& header) override;
     Connection connection;
-    bool has_left = false;       // with a message that says so
-    bool awaits_output = false;  // is polled for
+    bool has_left = false;       // reported by kBye
+    bool awaits_output = false;  // polled for writability
 
    private:
     Connections* const all_;

@@ -73,7 +73,7 @@ void Group::EndFlows() {
   reduced_ = 0;
 }
 
-// A message of few bytes has been sent when it is under way.
+// A send of few bytes ends once its request is posted.
 bool Group::AdvanceSend(int peer) {
   const int channel = ChannelTo(peer);
   FirstOperation& first = first_[channel];
@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     const MutexLock lock(&mutex_);
     id = connections_->NextGroup();
   }
-  // The first member's number is the group's.
+  // The first member chooses the group's id.
   ASSIGN_OR_RETURN(const std::vector<std::string> ids, ExchangeOver(this)(name, absl::StrCat(id)));
   if (!absl::SimpleAtoi(ids[members.ranks[0]], &id)) {
     const MutexLock lock(&mutex_);
@@ -154,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     group = std::make_unique<Group>(connections_, engine_, std::string(name), members.position,
                                     std::move(ranks), id, timeout_seconds());
   }
-  // No rank sends to it before all have it.
+  // No rank may send to the group before all have it.
   RETURN_IF_ERROR(Wait(Barrier()));
   return group;
 }

@@ -1,8 +1,8 @@
-// A group of ranks: how its operations move on, as messages.
+// A group of ranks whose operations advance by messages over connections.
 //
-// Every rank sends each peer its request of an operation. Up to kEagerBytes of data for the peer go
-// with it; more goes in pieces, once the peer has sent the same request: so there is always memory
-// for the data that arrive, and no rank has to stop reading.
+// Every rank sends its request of an operation to each peer, together with the data for that peer
+// if there are at most kEagerBytes. More data is sent in pieces, after the peer has sent the same
+// request. So there is always memory for arriving data, and no rank has to stop reading.
 #ifndef TESSERA_COLLECTIVES_TCP_GROUP_H_
 #define TESSERA_COLLECTIVES_TCP_GROUP_H_
 
@@ -23,12 +23,12 @@
 
 namespace tessera::comm::tcp {
 
-// Messages that may have been sent before the peer requests the first of them.
+// The number of messages that may be sent before the peer requests the first of them.
 inline constexpr uint64_t kSendsAhead = 4;
 
 class Group : public QueuedGroup, private MessageHandler {
  public:
-  // `ranks` are the members' ranks in the network; `id` is the group's own in all of the job.
+  // `ranks` are the members' ranks in the network; `id` is unique in the job.
   Group(Connections* connections, ProgressEngine* engine, std::string name, int rank,
         std::vector<int> ranks, uint64_t id, double timeout_seconds);
   ~Group() override;
@@ -48,21 +48,21 @@ class Group : public QueuedGroup, private MessageHandler {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
  private:
-  // A peer's request of an operation.
+  // A request that a peer sent.
   struct PeerRequest {
     Header header;
     std::vector<char> data;
     bool is_complete = false;  // all of the data is there
   };
-  // A peer's requests on a lane, of operations that have not ended here.
+  // A peer's requests on a lane for operations that have not ended on this rank.
   struct PeerRequests {
-    uint64_t received = 0;  // ever
+    uint64_t received = 0;  // in total
     std::deque<PeerRequest> open;
     const PeerRequest* Find(uint64_t number) const;  // null unless it is complete
     void Forget(uint64_t before);
   };
 
-  // A buffer that goes to a peer, and one that comes from it, in pieces.
+  // A buffer that is sent to a peer in pieces, and one that is received from it.
   struct Outflow {
     const char* data = nullptr;
     int64_t bytes = 0;
@@ -75,24 +75,24 @@ class Group : public QueuedGroup, private MessageHandler {
     char* data = nullptr;
     int64_t bytes = 0;
     int64_t arrived = 0;
-    std::unique_ptr<char[]> scratch = nullptr;  // a ring, where `data` is null
+    std::unique_ptr<char[]> scratch = nullptr;  // a ring, used if `data` is null
     bool done() const { return arrived == bytes; }
     char* AddressOf(int64_t offset) const;
   };
 
   // The first operation of a channel.
   struct FirstOperation {
-    bool is_posted = false;  // its request was sent to the peers
+    bool is_posted = false;  // the request was sent to the peers
     bool is_agreed = false;  // all requests are the same
   };
-  // Messages to a peer, or from one.
+  // The messages to a peer, or from one.
   struct Messages {
     PeerRequests requests;
     Outflow out;
     Inflow in;
   };
-  // The data between this rank and another one in the first collective: stage 0 has data to be
-  // reduced, stage 1 data that are copied.
+  // The data between this rank and a peer in the first collective. Stage 0 is data to be reduced,
+  // stage 1 is data to be copied.
   struct PeerFlows {
     PeerRequests requests;
     bool is_agreed = false;  // the peer's request is the same
@@ -107,11 +107,11 @@ class Group : public QueuedGroup, private MessageHandler {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PlaceData(int from, const Header& header, char** address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The channel of a lane of a peer; -1 if there is no such lane.
+  // Returns the channel of a lane of a peer; -1 if there is no such lane.
   int ChannelOf(int from, Lane lane) const;
   PeerRequests& RequestsFrom(int from, Lane lane) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Inflow* InflowFrom(int from, const Header& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  int MemberOf(int rank) const;  // of a rank of the network; size() if it is no member
+  int MemberOf(int rank) const;  // `rank` is of the network; size() if no member
 
   bool AdvanceCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AdvanceSend(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -144,8 +144,8 @@ class Group : public QueuedGroup, private MessageHandler {
   std::vector<FirstOperation> first_ ABSL_GUARDED_BY(mutex_);  // by channel
   std::vector<Messages> messages_ ABSL_GUARDED_BY(mutex_);     // by channel
   std::vector<PeerFlows> flows_ ABSL_GUARDED_BY(mutex_);       // by rank
-  int64_t reduced_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of this rank's part of the collective
-  std::vector<std::string> failures_ ABSL_GUARDED_BY(mutex_);  // that members report
+  int64_t reduced_ ABSL_GUARDED_BY(mutex_) = 0;  // bytes of this rank's part that are reduced
+  std::vector<std::string> failures_ ABSL_GUARDED_BY(mutex_);  // that members reported
   std::vector<const void*> inputs_ ABSL_GUARDED_BY(mutex_);    // of Reduce
 };
 

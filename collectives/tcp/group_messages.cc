@@ -1,4 +1,4 @@
-// The messages that a group receives, and what it does when they do not come.
+// How a group receives messages, and how it reports missing ones.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -83,7 +83,7 @@ bool Group::PlaceRequest(int from, const Header& header, char** address) {
   const int channel = ChannelOf(from, header.lane);
   if (channel < 0 || !IsRequest(header)) return false;
   PeerRequests& requests = RequestsFrom(from, header.lane);
-  // No peer is further ahead of this rank: what is kept of its requests has a limit.
+  // A valid peer is never further ahead of this rank, which bounds the requests that are kept.
   if (header.number != requests.received || header.number > Done(channel) + kSendsAhead) {
     return false;
   }
@@ -100,7 +100,7 @@ bool Group::PlaceRequest(int from, const Header& header, char** address) {
 bool Group::PlaceData(int from, const Header& header, char** address) {
   Inflow* const in = InflowFrom(from, header);
   if (in == nullptr || header.offset != in->arrived) return false;
-  // Full pieces, but for the last: so that none crosses the end of the scratch.
+  // All pieces but the last are full, so that none crosses the end of the scratch ring.
   if (in->done() || header.bytes != std::min<int64_t>(kPieceBytes, in->bytes - in->arrived)) {
     return false;
   }
@@ -122,7 +122,7 @@ void Group::Arrived(int from, const Header& header) {
       Inflow* const in = InflowFrom(member, header);
       in->arrived += header.bytes;
       Moved(ChannelOf(member, header.lane));
-      // So far it has reduced what this rank has sent.
+      // The peer has reduced the data of this rank up to this offset.
       Outflow& out = flows_[member].out[0];
       if (header.lane == Lane::kCollective && header.stage == 1) {
         out.allowed = std::min(out.bytes, in->arrived + kScratchBytes);
@@ -168,7 +168,7 @@ absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
 
 std::string Group::RankName(int rank) const {
   const Peer& peer = connections_->peer(ranks_[rank]);
-  // It has requested the one that follows these, or the last of these.
+  // The rank has requested the operation after these, or the last of these.
   const uint64_t collectives = std::min(flows_[rank].requests.received, Done(0));
   return absl::StrCat("rank ", rank, " (",
                       ranks_[rank] == rank ? "" : absl::StrCat(ranks_[rank], " of the job, "),
@@ -190,7 +190,7 @@ std::string Group::Progress(int channel) const {
   return bytes == 0 ? "" : absl::StrCat(", after ", moved, " of ", bytes, " bytes");
 }
 
-// For the request of a rank first, then for data to be reduced, then for the rest.
+// The order of causes: a missing request, then missing data to reduce, then the rest.
 int Group::WaitsFor(int channel, int rank) const {
   enum { kNothing, kItsRequest, kDataToReduce, kOther };
   if (channel > 0) {

@@ -1,4 +1,4 @@
-// How collectives move on.
+// How collectives advance.
 #include <algorithm>
 #include <vector>
 
@@ -9,11 +9,11 @@
 namespace tessera::comm::tcp {
 namespace {
 
-// The most pieces of a flow that the connection has not written: enough to keep it busy, and few
-// enough that another group's come between them.
+// The most pieces of a flow that wait in the connection: enough to keep it busy, and few enough
+// that pieces of another group get their share.
 constexpr int kPending = 2;
 
-// Copies a rank's own part to the output, without what is unread.
+// Copies a rank's own part to the output, except for its unread elements.
 void CopyOwnPart(const Request& request, const Part& own, const char* from, char* to) {
   const int64_t size = SizeOf(request.dtype);
   const int64_t begin = request.unread.size > 0 ? request.unread.begin - own.begin : own.size;
@@ -22,15 +22,15 @@ void CopyOwnPart(const Request& request, const Part& own, const char* from, char
   Copy(to + end * size, from + end * size, (own.size - end) * size);
 }
 
-// The ranks to which a rank passes a broadcast on: those that differ from it in one of the zero
-// bits below its lowest one bit, all counted from the root.
+// Returns the ranks to which `rank` forwards a broadcast. Counted from the root, their numbers
+// differ from its own in one of the zero bits below its lowest one bit.
 std::vector<int> Children(int rank, int root, int ranks) {
   std::vector<int> children;
   const int own = (rank - root + ranks) % ranks;
   for (int bit = 1; own + bit < ranks && (own & bit) == 0; bit *= 2) {
     children.push_back((own + bit + root) % ranks);
   }
-  // The largest subtree first.
+  // The child with the largest subtree is first.
   std::reverse(children.begin(), children.end());
   return children;
 }
@@ -66,7 +66,7 @@ void Group::PostCollective() {
   const int64_t size = SizeOf(request.dtype);
   first_[0].is_posted = true;
   if (!IsEager(request)) PlanFlows(request);
-  // The next rank first, so that not all send to the same.
+  // Begins with the next rank, so that not all send to the same rank.
   for (int k = 1; k < this->size(); ++k) {
     const int r = (rank() + k) % this->size();
     const Part part = IsEager(request) ? EagerPart(request, rank(), r) : Part();
@@ -90,7 +90,7 @@ void Group::PlanFlows(const Request& request) {
   }
 }
 
-// Each rank sends its part to all, or another part to flows.
+// Each rank sends its part to all, or a different part to each.
 void Group::PlanExchange(const Request& request) {
   const int64_t size = SizeOf(request.dtype);
   const bool all_to_all = request.operation == Operation::kAllToAll;
@@ -109,7 +109,7 @@ void Group::PlanExchange(const Request& request) {
   }
 }
 
-// Each rank reduces a part, and the others send it their values of that. In an all-reduce it sends
+// Each rank reduces one part, for which the others send their values. In an all-reduce it sends
 // them the result.
 void Group::PlanReduction(const Request& request, int64_t part) {
   const int64_t size = SizeOf(request.dtype);
@@ -129,7 +129,7 @@ void Group::PlanReduction(const Request& request, int64_t part) {
   }
 }
 
-// Down a binomial tree.
+// Sends the data down a binomial tree.
 void Group::PlanBroadcast(const Request& request) {
   const int64_t bytes = request.count * SizeOf(request.dtype);
   const bool is_root = rank() == request.peer;
@@ -167,7 +167,7 @@ bool Group::AdvanceCollective() {
   return true;
 }
 
-// Compares the peers' requests with this rank's: data may go to those that have sent the same.
+// Compares the peers' requests with this rank's, and allows data to be sent to those that match.
 bool Group::Match() {
   const RequestDescriptor mine = DescriptorOf(First(0));
   bool moved = false;
@@ -192,7 +192,7 @@ bool Group::SendFlows(bool* done) {
       flows.out[1].allowed = std::min(flows.out[1].bytes,
                                       flows_[ParentOf(rank(), request.peer, size())].in[1].arrived);
     }
-    for (int stage : {1, 0}) {  // first what may be the last
+    for (int stage : {1, 0}) {  // stage 1 first: it may be the last one
       if (flows.is_agreed && SendPieces(0, Lane::kCollective, stage, r, flows.out[stage])) {
         Moved(0);
         moved = true;
@@ -228,13 +228,13 @@ bool Group::Agree() {
   return true;
 }
 
-// All data came with the requests.
+// Completes a collective whose data all came with the requests.
 void Group::FinishEager() {
   const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
   const Part own =
       HasParts(request.operation) ? PartOf(request.count, request.part, rank()) : Part();
-  // The data of each rank for this one.
+  // The data of each rank for this rank.
   for (int r = 0; r < this->size(); ++r) {
     inputs_[r] = r == rank() ? Bytes(request.input, EagerPart(request, r, r).begin * size)
                              : flows_[r].requests.Find(Done(0))->data.data();
@@ -261,7 +261,7 @@ void Group::FinishEager() {
   }
 }
 
-// The next piece of this rank's part, if all have sent it.
+// Reduces the next piece of this rank's part, if all have sent it.
 bool Group::ReducePiece() {
   const Request& request = First(0);
   const bool all = request.operation == Operation::kAllReduce;
@@ -293,8 +293,8 @@ bool Group::ReducePiece() {
   return true;
 }
 
-// Peers may send as much more as this rank has reduced. In an all-reduce, the result that they get
-// says how much that is.
+// Tells peers how much this rank has reduced, so that they may send as much more. In an all-reduce
+// the results that they receive tell them.
 void Group::SendCredit(bool is_all_reduce, int64_t part_bytes) {
   Header header;
   header.kind = Kind::kCredit;
@@ -315,7 +315,7 @@ bool Group::SendPieces(int channel, Lane lane, int stage, int to, Outflow& out) 
   bool moved = false;
   while (out.sent < out.allowed && out.pending < kPending) {
     const int64_t now = std::min<int64_t>(kPieceBytes, out.allowed - out.sent);
-    if (now < kPieceBytes && out.allowed < out.bytes) break;  // full pieces, but for the last
+    if (now < kPieceBytes && out.allowed < out.bytes) break;  // all pieces but the last are full
     Header header;
     header.kind = Kind::kData;
     header.lane = lane;

@@ -1,4 +1,4 @@
-// The messages of a connection: a header, and the bytes that it announces.
+// The format of messages on a connection: a header, then as many bytes as it announces.
 #ifndef TESSERA_COLLECTIVES_TCP_MESSAGE_H_
 #define TESSERA_COLLECTIVES_TCP_MESSAGE_H_
 
@@ -9,18 +9,18 @@
 namespace tessera::comm::tcp {
 
 enum class Kind : uint8_t {
-  kRequest,  // the sender's request of an operation; the data follow if they are few
-  kData,     // a piece of them otherwise, to a rank that has sent the same request
+  kRequest,  // the sender's request of an operation; few data follow at once
+  kData,     // a piece of larger data, for a rank that has sent the same request
   kCredit,   // the sender has reduced the elements before `offset`
   kFailed,   // the group has failed on the sender; the reason follows
-  kBye,      // the sender has ended, and not failed
+  kBye,      // the sender has ended without a failure
 };
 
-// Operations that run in their order: the collectives of a group, the messages to a rank, and those
-// from it.
+// A sequence of operations that run in order: the collectives of a group, the messages to a rank,
+// or the messages from it.
 enum class Lane : uint8_t { kCollective, kSend, kReceive };
 
-// Ranks have the same byte order: they check it when they connect.
+// All ranks have the same byte order; they check that when they connect.
 struct Header {
   Kind kind = Kind::kBye;
   Lane lane = Lane::kCollective;  // of the sender of this header
@@ -39,9 +39,9 @@ struct Header {
 };
 static_assert(sizeof(Header) == 56);
 
-// At most so many bytes follow a header.
+// The largest number of bytes that follow a header.
 inline constexpr int32_t kPieceBytes = 262144;
-// At most so many follow a request.
+// The largest number of bytes that follow a request.
 inline constexpr int32_t kEagerBytes = 16384;
 
 }  // namespace tessera::comm::tcp

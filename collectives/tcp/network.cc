@@ -10,7 +10,7 @@
 namespace tessera::comm::tcp {
 namespace {
 
-// How long the last messages may take.
+// The longest wait for the last messages to be acknowledged.
 constexpr double kLeaveSeconds = 5;
 
 }  // namespace

@@ -1,11 +1,11 @@
-// Ranks on any hosts that communicate over TCP: one connection for each two of them, which all of
-// their groups share.
+// Ranks on any hosts that communicate over TCP. There is one connection for each pair of ranks,
+// which all of their groups share.
 //
-// Operations move on while their rank waits for one of them, and otherwise on a thread of the
-// network's own.
+// A thread that waits for an operation advances all operations; if no thread waits, a thread of the
+// network's own advances them.
 //
-// A host that vanishes is noticed like a rank that stops: what waits for it ends at the time-out. A
-// rank that dies on a host that exists is noticed at once.
+// A host that vanishes is treated like a rank that stops: operations that wait for it end at the
+// time-out. A rank that dies on a running host is noticed at once.
 //
 // Thread safety: as Communicator; the making of groups comes from one thread at a time.
 #ifndef TESSERA_COLLECTIVES_TCP_NETWORK_H_
@@ -32,7 +32,8 @@ class Network {
   static absl::StatusOr<std::unique_ptr<Network>> Create(int rank, int size,
                                                          const Exchange& exchange,
                                                          const NetworkOptions& options);
-  // All groups must have gone. Returns when the peers' systems have what was sent to them.
+  // All groups must have been destroyed. Returns when the peers' systems have acknowledged
+  // everything.
   ~Network();
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
@@ -40,10 +41,11 @@ class Network {
   int rank() const { return connections_->rank(); }
   int size() const { return connections_->size(); }
 
-  // The group of all ranks, once.
+  // Returns the group of all ranks. May be called once.
   absl::StatusOr<std::unique_ptr<Communicator>> World();
 
-  // Bytes that this rank has sent to others, but for headers: the sum of the groups' traffic.
+  // Returns the bytes that this rank has sent to others, without headers: the sum of the groups'
+  // traffic.
   int64_t BytesWritten();
 
  private:

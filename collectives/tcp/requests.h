@@ -1,4 +1,4 @@
-// Quantities that follow from a request alone.
+// Quantities that are derived from a request alone.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_COLLECTIVES_TCP_REQUESTS_H_
@@ -11,13 +11,13 @@
 
 namespace tessera::comm::tcp {
 
-// Whether all data for a peer go with the request.
+// Returns whether all data for a peer are sent together with the request.
 inline bool IsEager(const Request& request) {
   return (HasParts(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <=
          kEagerBytes;
 }
 
-// The elements of a rank's input that go with its request to another.
+// Returns the elements of rank `from`'s input that are sent with its request to rank `to`.
 inline Part EagerPart(const Request& request, int from, int to) {
   switch (request.operation) {
     case Operation::kAllReduce:

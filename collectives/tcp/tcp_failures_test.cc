@@ -1,4 +1,4 @@
-// Ranks that are processes: their results, and the errors of the others when one dies or stops.
+// Ranks as processes: their results, and the errors of the others when one dies or is stopped.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -89,7 +89,7 @@ TEST(TcpFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   }
 }
 
-// Signals that come at any point of an operation, again and again.
+// Sends signals at arbitrary points of an operation, many times.
 TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
   for (const Use& use : AllUses(500000, kRanks, kVictim)) {
     for (int microseconds = 100; microseconds < 10000; microseconds *= 4) {
@@ -108,7 +108,7 @@ TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
             }
             absl::Status status;
             while (status.ok()) {
-              // No part in messages, so not told when to stop.
+              // This rank takes no part in messages, so it does not learn when to stop.
               const bool idle = use.is_pair && rank == 2;
               status = world->Wait(idle ? world->Barrier() : use.issue(*world, data.data()));
             }
@@ -123,7 +123,7 @@ TEST(TcpFailuresTest, ADeathAtAnyPointEndsInItsNameOrNotAtAll) {
   }
 }
 
-// A rank that ends at once has sent what it owed.
+// A rank that ends at once has still sent its last messages.
 TEST(TcpFailuresTest, WhatWasSentLastArrives) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -145,7 +145,7 @@ TEST(TcpFailuresTest, WhatWasSentLastArrives) {
   }
 }
 
-// Two hosts, each with one address, joined by a cable. Needs root.
+// Two hosts (network namespaces), each with one address, connected to each other. Needs root.
 class TwoHosts {
  public:
   TwoHosts() : name_(absl::StrCat("tcp", getpid() % 100000)) {

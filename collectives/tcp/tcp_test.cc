@@ -1,4 +1,4 @@
-// Ranks that are threads: values of every operation, bytes, groups, errors.
+// Ranks as threads: values of every operation, bytes, groups, errors.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -49,7 +49,7 @@ TEST_P(TcpTest, EveryOperation) {
   }));
 }
 
-// Parts of more pieces than may be under way, the last one short.
+// Parts of more pieces than may be in flight, of which the last is short.
 class TcpLargeTest : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, TcpLargeTest, testing::Values(2, 3, 5));
 
@@ -111,8 +111,8 @@ TEST(TcpTrafficTest, BytesAreThoseOfTheFormulas) {
         before = sent(Operation::kBroadcast);
         RETURN_IF_ERROR(
             world.Wait(world.Broadcast(data.data(), data.data(), count, DType::kF32, 1)));
-        // With five ranks the root sends it to the ranks 4, 2 and 1 behind it, and the one 2 behind
-        // it to one more.
+        // With five ranks the root sends the data to the ranks 4, 2 and 1 after it, and the rank 2
+        // after it forwards it to one more.
         const int behind = (rank + ranks - 1) % ranks;
         const int64_t children = behind == 0   ? (ranks == 5 ? 3 : ranks - 1)
                                  : behind == 2 ? (ranks == 5 ? 1 : 0)
@@ -142,8 +142,8 @@ TEST(TcpGroupsTest, ARankWithANegativeColorIsInNoGroup) {
   }));
 }
 
-// One group waits for a rank that first does something large in another one; both share their
-// connections.
+// One group waits for a rank that first runs a large operation in another group; both groups share
+// their connections.
 TEST(TcpGroupsTest, AGroupThatWaitsKeepsNoOtherFromGoingOn) {
   ExpectOk(RunThreads(3, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange));
@@ -157,7 +157,7 @@ TEST(TcpGroupsTest, AGroupThatWaitsKeepsNoOtherFromGoingOn) {
       RETURN_IF_ERROR(pair->Wait(pair->AllReduce(b.data(), b.data(), kCount, DType::kF32)));
       if (b[kCount - 1] != 2) return absl::InternalError("a wrong sum");
     }
-    // Rank 2 comes only after the others have done with the pair.
+    // Rank 2 takes part only after the others have finished with the pair.
     if (rank == 0) {
       const int64_t go = 1;
       RETURN_IF_ERROR(self.world->Wait(self.world->Send(&go, 1, DType::kI64, 2)));
@@ -195,7 +195,7 @@ TEST(TcpGroupsTest, ThreadsUseTheirGroupsAtOnce) {
   }));
 }
 
-// More messages than may be under way before the peer asks for them.
+// More messages than may be sent before the peer requests them.
 TEST(TcpPairsTest, SmallMessagesAreSentBeforeTheyAreAskedFor) {
   ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 2, exchange));
@@ -225,7 +225,7 @@ TEST(TcpErrorsTest, RanksThatDisagreeGetAllRequests) {
       absl::Status status =
           rank == 1 ? world.Wait(world.AllReduce(data.data(), data.data(), count, DType::kF32))
                     : world.Wait(world.Broadcast(data.data(), data.data(), count, DType::kF32, 0));
-      // The group is broken for good.
+      // The group stays broken.
       if (status.ok() || world.Wait(world.Barrier()).ok()) {
         return absl::InternalError("it went on");
       }
@@ -241,7 +241,7 @@ TEST(TcpErrorsTest, RanksThatDisagreeGetAllRequests) {
   }
 }
 
-// Whatever they differ in, small or large.
+// Every field that requests can differ in, for small and large operations.
 TEST(TcpErrorsTest, EveryDifferenceIsNoticed) {
   std::vector<float> memory(400000);
   const Request base = {.operation = Operation::kReduceScatter,

@@ -41,7 +41,7 @@ class Checker {
  private:
   int ranks() const { return group_.size(); }
 
-  // Returns one of two buffers: whole cache lines of shared memory, or memory of its own.
+  // Returns one of two buffers: full cache lines of shared memory, or private memory.
   T* Buffer(int index, int64_t count) {
     const int64_t bytes = (count + 3) * static_cast<int64_t>(sizeof(T));
     T* data;
@@ -115,7 +115,7 @@ class Checker {
   }
 
   absl::Status CheckReduceScatter(Reduction reduction) {
-    // Parts that fit, and parts that leave the last ranks less.
+    // Parts that divide the count evenly, and parts that leave fewer elements for the last ranks.
     for (const int64_t more : {0, 1, 5}) {
       ++tag_;
       const int64_t part = (count_ + ranks() - 1) / ranks() + more;
@@ -232,7 +232,7 @@ class Checker {
         1);
   }
 
-  // Around a ring, all of them sending before they receive.
+  // Sends around a ring; every rank sends before it receives.
   absl::Status CheckPairs() {
     if (ranks() == 1) return absl::OkStatus();
     ++tag_;

@@ -1,4 +1,4 @@
-// Operations in flight: on several groups, and without anyone waiting for them.
+// Checks operations in flight: on several groups, and while no thread waits for them.
 #include <chrono>
 #include <string>
 #include <thread>
@@ -50,7 +50,7 @@ absl::Status CheckOverlappingGroups(absl::Span<Communicator* const> groups, int 
     operation.ticket =
         operation.group->AllReduce(operation.data.data(), operation.data.data(),
                                    static_cast<int64_t>(operation.data.size()), DType::kF32);
-    // Each rank pauses at other times.
+    // Each rank pauses at different times.
     const uint64_t delay = Mix(choice + static_cast<uint64_t>(groups[0]->rank()));
     if (delays && delay % 64 == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(delay / 64 % 200));

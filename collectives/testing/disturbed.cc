@@ -14,7 +14,7 @@
 namespace tessera::comm {
 namespace {
 
-// Passes all operations on to another group.
+// A group that passes all operations to another group.
 class Disturbed : public Communicator {
  public:
   explicit Disturbed(std::unique_ptr<Communicator> group)

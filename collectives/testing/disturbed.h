@@ -16,7 +16,7 @@ namespace tessera::comm {
 struct Fault {
   int64_t operation = 0;
   double delay_seconds = 0;  // before it issues it
-  bool fails = false;        // it aborts instead
+  bool fails = false;        // the rank aborts instead
 };
 
 // RANK:N:fail or RANK:N:SECONDS, for one of `size` ranks.
@@ -26,11 +26,11 @@ struct RankFault {
 };
 absl::StatusOr<RankFault> ParseFault(absl::string_view text, int size);
 
-// The group, with a fault. Groups that are made by Split have none.
+// Returns the group with a fault. Groups made by Split have none.
 std::unique_ptr<Communicator> WithFault(std::unique_ptr<Communicator> group, const Fault& fault);
 
-// The group, with pauses of up to a fraction of a millisecond before operations, which follow from
-// the seed, the rank and the group's name. Groups that are made by Split have them too.
+// Returns the group with pauses of up to a fraction of a millisecond before operations. They are a
+// function of the seed, the rank and the group's name. Groups made by Split have them too.
 std::unique_ptr<Communicator> WithPermutedTiming(std::unique_ptr<Communicator> group,
                                                  uint64_t seed);
 

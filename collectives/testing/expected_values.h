@@ -1,4 +1,4 @@
-// Inputs of operations, and the results that are expected of them.
+// Inputs of operations and their expected results.
 #ifndef TESSERA_COLLECTIVES_TESTING_EXPECTED_VALUES_H_
 #define TESSERA_COLLECTIVES_TESTING_EXPECTED_VALUES_H_
 
@@ -76,7 +76,7 @@ Wide<T> Reduced(uint64_t tag, int ranks, const Hosts& hosts, int64_t i, Reductio
   });
 }
 
-// Returns whether a result is as near to the sum in double as its type can be.
+// Returns whether a result is as close to the sum in double as its type allows.
 template <typename T>
 bool NearSum(T result, uint64_t tag, int ranks, int64_t i) {
   if constexpr (std::is_integral_v<T>) {

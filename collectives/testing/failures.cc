@@ -61,7 +61,7 @@ std::vector<absl::Status> RunWithVictim(
       kill(getpid(), harm.signal);
       return absl::OkStatus();
     }
-    // The victim comes to harm during this operation, or before it.
+    // The victim dies or is stopped during this operation, or before it.
     const Clock::time_point begin = Clock::now();
     absl::Status status = self.world->Wait(use.issue(*self.world, data));
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -1,4 +1,4 @@
-// The errors of the ranks of a group, one of which dies or stops.
+// Collects the errors of the ranks of a group in which one rank dies or is stopped.
 #ifndef TESSERA_COLLECTIVES_TESTING_FAILURES_H_
 #define TESSERA_COLLECTIVES_TESTING_FAILURES_H_
 
@@ -29,21 +29,21 @@ std::vector<Use> AllUses(int64_t count, int ranks, int victim);
 struct TestRank {
   std::shared_ptr<void> backend;  // outlives the group
   std::shared_ptr<Communicator> world;
-  char* data = nullptr;  // null: private memory is taken
+  char* data = nullptr;  // null: private memory is used
 };
 
 struct Harm {
   int ranks = 3;
   int victim = 1;
   int signal = 0;              // SIGKILL or SIGSTOP, which it sends to itself
-  double at_most_seconds = 1;  // in which each of the others has to notice
-  // After the first has noticed, how long the others may take before a stopped one is ended.
+  double at_most_seconds = 1;  // within which every other rank must notice
+  // How long after the first rank noticed the others may take, before a stopped victim is killed.
   double until_all_notice_seconds = 0.3;
   int64_t data_bytes = 4 << 20;
 };
 
-// Runs `use` three times on ranks that are processes; then the victim sends itself `signal`.
-// Returns the status that the fourth `use` has on each rank.
+// Runs each rank as a process. All run `use` three times, and then the victim sends itself the
+// signal. Returns each rank's status of the fourth run.
 std::vector<absl::Status> RunWithVictim(
     const Use& use, const Harm& harm,
     const std::function<absl::StatusOr<TestRank>(int rank, const Exchange& exchange)>& make);

@@ -10,7 +10,8 @@
 namespace tessera::comm {
 namespace {
 
-// An exchange that returns the texts of `ranks` only, in their order. All ranks take part in it.
+// Returns an exchange that returns only the texts of `ranks`, in their order. All ranks take part
+// in it.
 Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks) {
   return [all, ranks = std::move(ranks)](
              absl::string_view key,

@@ -1,4 +1,4 @@
-// Ranks on several hosts, which are emulated on one.
+// Ranks on several hosts, emulated on one host.
 #ifndef TESSERA_COLLECTIVES_TESTING_HOSTS_H_
 #define TESSERA_COLLECTIVES_TESTING_HOSTS_H_
 
@@ -20,7 +20,7 @@ struct HostedRank {
   std::unique_ptr<Communicator> world;       // of collectives/hierarchical
 };
 
-// Collective. host_of[r] is the host of rank r.
+// Makes the groups of a rank. Collective. host_of[r] is the host of rank r.
 absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
                                           const Exchange& exchange, double timeout_seconds = 60);
 

@@ -14,7 +14,8 @@ namespace tessera::comm {
 using RankBody = std::function<absl::Status(int rank, const Exchange& exchange)>;
 
 // Runs body(rank, exchange) in a forked process for each rank, and returns their results: Cancelled
-// "signal 9" for a process that a signal ended. Call it before this process has threads.
+// ("signal 9") for a process that was ended by a signal. Must be called before this process has
+// threads.
 std::vector<absl::Status> RunProcesses(int ranks, const RankBody& body);
 
 }  // namespace tessera::comm

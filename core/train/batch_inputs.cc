@@ -68,7 +68,7 @@ absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, D
     }
     const Shape& padded = program.value(value).type.shape;
     const Box box = BatchBox(program, value, engine.options().rank.rank);
-    // Usually the two have the same layout, and are read together.
+    // Tokens and targets usually have the same layout; then one Read serves both.
     if (read.start != box.start || read.extent != box.extent || read_padded != padded) {
       RETURN_IF_ERROR(Read(split, index, box, padded));
       read = box;

@@ -15,8 +15,8 @@
 
 namespace tessera {
 
-// The elements of the global batch that a rank holds of an input of a Program, which is a value
-// [rows, columns].
+// Returns the box of the global batch, [rows, columns], that `rank` holds of the Program's input
+// `value`.
 Box BatchBox(const Program& program, int32_t value, int rank);
 
 // Not thread-safe. The dataset must outlive it; it may be null if Set is not called.
@@ -25,8 +25,8 @@ class BatchInputs {
   BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(dataset), shape_(shape) {}
 
   // Sets the inputs "tokens" and "targets" of an engine's Program, or those that they were split
-  // into for micro-batches, to its rank's parts of global batch `index`. Elements past a part that
-  // is shorter than its buffer are 0, or kIgnoredTarget.
+  // into for micro-batches, to its rank's parts of global batch `index`. If a part is shorter than
+  // its buffer, the rest of the buffer is filled with token 0 and target kIgnoredTarget.
   absl::Status Set(Engine& engine, const std::string& program, DataSplit split, int64_t index);
 
  private:
@@ -37,7 +37,7 @@ class BatchInputs {
   const Dataset* const dataset_;
   const BatchShape shape_;
   std::vector<int32_t> tokens_, targets_;
-  std::vector<int32_t> read_tokens_, read_targets_;  // of a box that is shorter than its buffer
+  std::vector<int32_t> read_tokens_, read_targets_;  // if the box is shorter than its buffer
 };
 
 }  // namespace tessera

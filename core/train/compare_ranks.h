@@ -1,4 +1,4 @@
-// Compares what must be the same on all ranks of a run.
+// Compares facts that must be the same on all ranks of a run.
 #ifndef TESSERA_CORE_TRAIN_COMPARE_RANKS_H_
 #define TESSERA_CORE_TRAIN_COMPARE_RANKS_H_
 
@@ -12,12 +12,12 @@
 namespace tessera {
 
 struct RankFact {
-  std::string what;   // "optimizer.lr", "graph 'train'"; another one for each fact
+  std::string what;   // "optimizer.lr", "graph 'train'"; unique among the facts
   std::string value;  // texts without a zero byte
 };
 
 // Collective. OK if all ranks pass the same facts. FailedPrecondition, an agreed error, names the
-// ranks that differ from rank 0, the first fact in which they do, and `remedy`:
+// ranks that differ from rank 0, the first fact that differs, and `remedy`:
 //
 //   rank 1 differs from rank 0 in optimizer.lr: 0.002, and rank 0 has 0.001; start all ranks with
 //   the same flags        (in one line)

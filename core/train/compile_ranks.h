@@ -17,10 +17,10 @@ namespace tessera {
 // Returns the mesh of a Plan for a job of `ranks` ranks. InvalidArgument if they do not fit.
 absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks);
 
-// CompileRun among the ranks of a run. Collective. Rank 0 completes its Plan and chooses the
-// kernels; the others compile what it has completed, and ignore `plan`. Errors are agreed ones:
-// ranks that have recorded other Graphs, or compile other Programs, are named. `plugin_passes` is
-// as for CompileRun.
+// Runs CompileRun on all ranks of a run. Collective. Rank 0 completes `plan` and chooses the
+// kernels; the other ranks ignore their `plan` and compile the one that rank 0 completed. Errors
+// are agreed ones (ranks.h): they name the ranks whose Graphs, completed Plan or Programs differ
+// from those of rank 0. `plugin_passes` is as for CompileRun.
 absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, const Plan& plan,
                                             const KernelCatalogue& catalogue, Ranks& ranks,
                                             PluginPasses* plugin_passes = nullptr);

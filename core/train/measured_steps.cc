@@ -22,7 +22,7 @@ StepCost MeasuredSteps::AfterStep() {
   const int64_t begin_ns = executor_.step_begin_ns();
   StepCost step = CostOfTimes(executor_.program(), ToTimeSpans(executor_.times(), begin_ns));
   step.set_step_seconds(1e-9 * static_cast<double>(executor_.step_end_ns() - begin_ns));
-  // Calls that ran are counted, and not those that the Program states.
+  // Calls are taken from the communicators' counts, not from the Program.
   for (StepCost::Collective& collective : *step.mutable_collectives()) collective.set_calls(0);
   const std::vector<CollectiveCount> counts =
       collectives_ == nullptr ? std::vector<CollectiveCount>() : collectives_->Counts();

@@ -17,9 +17,9 @@ namespace tessera {
 // Returns the times in seconds since `begin_ns`.
 std::vector<TimeSpan> ToTimeSpans(absl::Span<const InstructionTime> times, int64_t begin_ns);
 
-// Times are the executor's: a collective lasts until the executor has seen its end, which is when
-// something needs it, so that it may have ended earlier. Calls and bytes are those that the
-// communicators have counted.
+// Sums the measured cost of steps. Times are the executor's. The executor sees the end of a
+// collective only when it waits for the result, so a collective may have ended earlier than its
+// time says. Calls and bytes are those that the communicators counted.
 //
 // Not thread-safe. The executor and the collectives must outlive it.
 class MeasuredSteps {

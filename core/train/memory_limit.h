@@ -12,12 +12,13 @@
 
 namespace tessera {
 
-// Returns the limit with which a run that needs `bytes` is accepted, for people and for the flag:
-// "61.2 KiB (--memory_limit=62677)".
+// Returns the smallest limit that accepts a run of `bytes`, in readable form and as the flag: "61.2
+// KiB (--memory_limit=62677)".
 std::string SmallestLimit(int64_t bytes);
 
-// Compares the planned peak of `who` ("each rank") with a limit in bytes; 0: none. The error,
-// ResourceExhausted, shows the limit as it was written and ends with SmallestLimit.
+// Returns ResourceExhausted if the planned peak of `who` ("each rank") exceeds the limit; a limit
+// of 0 means no limit. The message shows the limit as the user wrote it (`written`) and ends with
+// SmallestLimit.
 absl::Status CheckMemoryLimit(int64_t peak_bytes, int64_t limit_bytes, absl::string_view written,
                               absl::string_view who);
 

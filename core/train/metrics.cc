@@ -25,7 +25,7 @@ using Evaluations = std::vector<std::pair<int64_t, double>>;  // step, eval_loss
 // Returns how many bytes at the start of the file are complete lines of steps up to `last_step`,
 // and appends their evaluations.
 int64_t BytesToKeep(std::istream& file, int64_t last_step, Evaluations* evaluations) {
-  // A line has some 300 bytes; a damaged file may have no more line ends.
+  // A line has about 300 bytes. The buffer bounds the memory for a damaged file without line ends.
   std::vector<char> buffer(4096);
   int64_t kept = 0;
   while (file.getline(buffer.data(), static_cast<std::streamsize>(buffer.size())) && !file.eof()) {

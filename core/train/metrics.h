@@ -1,12 +1,13 @@
-// metrics.jsonl: one JSON object for each step, one a line.
+// metrics.jsonl: one line with a JSON object for each step.
 //
 //   {"step":12,"loss":3.21,"grad_norm":0.87,"lr":0.001,"step_seconds":0.0123,
 //    "tokens_per_second":41600.5,"mfu":0.52,"peak_bytes":123456,"bytes_sent":4096,
 //    "communication_seconds":0.004,"exposed_communication_seconds":0.001,"eval_loss":3.3}
 //
-// bytes_sent and the seconds of communication are present, for rank 0 of several, if the step was
-// timed by instruction; eval_loss if an evaluation followed the step. mfu is a fraction (1 = the
-// machine's best rate). Numbers are written exactly; one that is not finite is null.
+// bytes_sent and the seconds of communication are those of rank 0; they are present if the run has
+// several ranks and the step was timed by instruction. eval_loss is present if an evaluation
+// followed the step. mfu is a fraction (1 = the machine's best rate). Numbers are written exactly;
+// one that is not finite is null.
 #ifndef TESSERA_CORE_TRAIN_METRICS_H_
 #define TESSERA_CORE_TRAIN_METRICS_H_
 
@@ -48,12 +49,13 @@ class MetricsLog {
   // so that a resumed run has no lines of later steps and no incomplete line.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
                                                           int64_t last_step);
-  // The step and eval_loss of each evaluation up to `last_step` that the file has, in its order.
+  // Returns the step and eval_loss of the evaluations up to `last_step` that the file held, in its
+  // order.
   const std::vector<std::pair<int64_t, double>>& earlier_evaluations() const {
     return earlier_evaluations_;
   }
 
-  // Writes a line. It survives the end of this process, also by kill -9.
+  // Writes a line. The line is kept even if this process is killed (kill -9) right after.
   absl::Status Append(const StepMetrics& metrics);
 
  private:

@@ -46,7 +46,7 @@ Tensor ClippingScale(Graph& graph, Tensor norm, double clip_norm) {
   return Minimum(factor, Fill(graph, scalar, 1));
 }
 
-// The loss scale of a step, an invalid handle without one, and what becomes of it.
+// The loss scale of a step (an invalid handle if there is none), and its update.
 class LossScale {
  public:
   LossScale(Graph& graph, const std::optional<LossScaling>& scaling) {

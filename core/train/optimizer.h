@@ -17,12 +17,12 @@ namespace tessera {
 
 // Selects the parameters to which weight decay applies.
 using DecayRule = std::function<bool(const State& parameter)>;
-// Selects parameters with two or more dimensions that are no biases.
+// Selects parameters with two or more dimensions that are not biases.
 bool DecaysByDefault(const State& parameter);
 
-// A factor of the loss, and so of all gradients, in which f16 would lose the smallest ones. It is
-// halved by a step whose gradients overflow, and doubled after `growth_steps` without one, between
-// 1 and 2^24.
+// The factor by which the loss, and therefore every gradient, is multiplied so that small gradients
+// do not become 0 in f16. It is halved by a step whose gradients overflow, and doubled after
+// `growth_steps` steps without an overflow. It stays between 1 and 2^24.
 struct LossScaling {
   double first = 65536;
   int64_t growth_steps = 2000;
@@ -39,7 +39,8 @@ struct LossScaling {
 // A step whose loss or norm is not finite has finite = 0 and changes no state but the loss scale.
 // - with `scaling` the states kLossScalePath (core/plan/precision.h; f32) and
 //   `optimizer.loss_scale_steps` (i64: steps since it last changed) and the output "loss_scale",
-//   the one of the next step. Loss, norm and updates are those without it.
+//   which is that of the next step. The outputs "loss" and "grad_norm" and the updates are without
+//   the factor.
 // Returns InvalidArgument, with the field of the configuration, for a value out of range.
 absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& config,
                           const DecayRule& decays = DecaysByDefault,

@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// InvalidArgument, in one line, names the line that is malformed, or what no run can follow
-// (CheckPlanForm). Thread safety: a pure function.
+// Returns InvalidArgument, with a message of one line that names the malformed line or the fault
+// that CheckPlanForm found. Thread safety: a pure function.
 absl::StatusOr<Plan> ParsePlanText(const std::string& text);
 
 }  // namespace tessera

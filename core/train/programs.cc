@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// The number of targets that count in a loss.
+// Records the number of valid targets.
 Tensor RecordCount(Graph& graph, Tensor valid) {
   Scope scope(&graph, "count");
   std::vector<int64_t> axes;

@@ -24,22 +24,22 @@ inline constexpr char kTrain[] = "train";
 inline constexpr char kEvaluate[] = "evaluate";
 inline constexpr char kGenerate[] = "generate";
 
-// The loss with dropout, its gradients and the optimizer's update (RecordUpdate), with a loss scale
-// for f16. Inputs: tokens,
-// targets, lr, and seed and step if the model draws random numbers. ResourceExhausted as soon as
-// the state exceeds the limit.
+// Records the loss with dropout, its gradients and the optimizer's update (RecordUpdate), with a
+// loss scale for f16. Inputs: tokens, targets, lr, and seed and step if the model draws random
+// numbers. Returns ResourceExhausted as soon as the state exceeds the limit.
 absl::StatusOr<Graph> RecordTrain(const Model& model, const RunConfig& config,
                                   const DecayRule& decays = DecaysByDefault,
                                   const StateLimit& state_limit = {});
 
-// Writes the initial value of every state of `train`. Input: seed, if one of them is random.
+// Records the initial value of every state of `train`. Input: seed, if one of them is random.
 absl::StatusOr<Graph> RecordInitialise(const Graph& train);
 
-// The loss without dropout. Inputs: tokens, targets. Outputs: loss, and count, the number of
-// targets in its mean, which is the weight of this batch in the mean over several batches.
+// Records the loss without dropout. Inputs: tokens, targets. Outputs: loss, and count, the number
+// of targets in its mean, which is the weight of this batch in the mean over several batches.
 absl::StatusOr<Graph> RecordEvaluate(const Model& model, const RunConfig& config);
 
-// One token. Inputs: token, position (0 to model.max_sequence() - 1). Output: logits.
+// Records the generation of one token. Inputs: token, position (0 to model.max_sequence() - 1).
+// Output: logits.
 absl::StatusOr<Graph> RecordGenerate(const Model& model);
 
 enum class RunParts {
@@ -53,8 +53,8 @@ enum class RunParts {
 absl::StatusOr<std::vector<Graph>> RecordRun(const Model& model, const RunConfig& config,
                                              RunParts parts, const StateLimit& state_limit = {});
 
-// The open Plan of a configuration: micro-batches of train and evaluate, recomputed blocks of
-// train, the precision of all.
+// Returns the open Plan of a configuration. It sets the micro-batches of train and evaluate, the
+// recomputed blocks of train, and the precision of all Graphs.
 Plan MakePlan(const RunConfig& config, absl::Span<const Graph> graphs);
 
 }  // namespace tessera

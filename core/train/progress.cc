@@ -18,7 +18,7 @@ constexpr double kSecondsBetweenLines = 0.4;
 constexpr double kSecondsBetweenBars = 0.1;
 constexpr int kLeastBarWidth = 10;
 
-// A number of any size in a few digits.
+// Formats a number of any size in a few digits.
 std::string Number(double value) {
   if (std::isnan(value)) return absl::StrFormat("%9s", "nan");  // printf may write "-nan"
   const double magnitude = std::fabs(value);
@@ -145,7 +145,7 @@ void Progress::DrawBar(double now, const StepReport& report) {
   if (bar_shown_ && now - last_bar_ < kSecondsBetweenBars) return;
   const double seconds_each = (now - start_) / static_cast<double>(reported_);
   const double left = seconds_each * static_cast<double>(scale_.total_steps - report.step);
-  // In the last column, the cursor would go to the next line.
+  // The bar leaves the last column free: writing there would move the cursor to the next line.
   absl::FPrintF(out_, "\r\x1b[K%s", ProgressBar(report, scale_, left, options_.width() - 1));
   std::fflush(out_);
   last_bar_ = now;

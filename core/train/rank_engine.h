@@ -13,9 +13,10 @@
 namespace tessera {
 
 // Collective. Makes the engine of this rank: shared arenas come from the ranks' world, and
-// collectives go through its communicators, or through `collectives` if that is set. `run` is of
-// CompileTogether. The engine must end before `ranks`; its end is collective too, unless a rank has
-// aborted. Errors are agreed ones, if all ranks have compiled the same.
+// collectives go through its communicators, or through `collectives` if that is not null. `run`
+// must come from CompileTogether. The engine must be destroyed before `ranks`; its destruction is
+// collective too, unless a rank has aborted. Errors are agreed ones, if all ranks have compiled the
+// same.
 absl::StatusOr<std::unique_ptr<Engine>> MakeRankEngine(CompiledRun run, Backend* backend,
                                                        Ranks& ranks,
                                                        Collectives* collectives = nullptr);

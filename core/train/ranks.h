@@ -1,7 +1,7 @@
-// The ranks of a run, and how they come to decide the same.
+// The ranks of a run, and the operations by which they agree on decisions.
 //
-// A decision that must be the same on all ranks is made by all of them from the same facts, or by
-// rank 0 alone, which sends it to the others. A run of one process is a run of one rank, for which
+// Some decisions must be the same on all ranks. Either all ranks make them from the same facts, or
+// rank 0 makes them and sends them to the others. A run of one process has one rank, and then
 // nothing here communicates.
 #ifndef TESSERA_CORE_TRAIN_RANKS_H_
 #define TESSERA_CORE_TRAIN_RANKS_H_
@@ -37,8 +37,8 @@ class Ranks {
   // Null for a run of one rank.
   comm::World* world() const { return world_; }
 
-  // The functions below are collective. They wait for a rank for as long as it runs, however long
-  // it plans, measures, loads or saves before it calls.
+  // The functions below are collective. They have no time-out: they wait for as long as the other
+  // ranks run, because a rank may plan, measure, load or save for a long time before it calls.
 
   // Returns when all ranks have called it.
   absl::Status Barrier();
@@ -47,20 +47,20 @@ class Ranks {
   // Returns rank 0's result on all ranks: only rank 0 calls `make`. Its error is an agreed one.
   absl::StatusOr<std::string> FromFirst(const std::function<absl::StatusOr<std::string>()>& make);
   // Returns OK if all ranks pass OK. Otherwise returns the same agreed error on all ranks: that of
-  // the first rank that failed, which it names unless all ranks failed so.
+  // the lowest rank that failed. It names the ranks with this error, unless all ranks have it.
   absl::Status Agree(const absl::Status& mine);
 
-  // Collective; a rank that does not come within the time-out is an error, as in a step. Each of
-  // `values` becomes the largest of all ranks.
+  // Replaces each of `values` by its maximum over all ranks. Collective, with the time-out of a
+  // step: it is an error if a rank does not call it in time.
   absl::Status Max(absl::Span<int64_t> values);
 
-  // Returns the communicators for Programs on this mesh, which live as long as this.
+  // Returns the communicators for Programs on this mesh. They are owned by this object.
   // InvalidArgument if the mesh has another number of ranks; null for a run of one rank.
   absl::StatusOr<Collectives*> CollectivesOn(const Mesh& mesh);
 
-  // This rank cannot go on: every wait of the others ends with the reason. Call it before anything
-  // that all ranks free together goes out of scope. Any thread may call it. For an agreed error all
-  // ranks call it, and it returns when rank 0 has.
+  // Reports that this rank cannot continue: every wait of the other ranks ends with `why`. Call it
+  // before any object whose destruction is collective goes out of scope. Any thread may call it. If
+  // `why` is an agreed error, all ranks call it, and it returns after rank 0 has called it.
   void Abort(const absl::Status& why);
 
  private:
@@ -70,13 +70,13 @@ class Ranks {
   std::vector<std::unique_ptr<MeshCollectives>> meshes_;
 };
 
-// Returns an error that all ranks have as an agreed one, which only one of them needs to report.
+// Marks an error that all ranks have as agreed, so that only one of them needs to report it.
 absl::Status Agreed(const absl::Status& error);
 
-// Whether all ranks have this error, so that one of them is enough to report it.
+// Returns whether all ranks have this error, so that only one of them needs to report it.
 bool IsAgreed(const absl::Status& error);
 
-// Whether this rank learned of the error from another one, which reports it.
+// Returns whether the error came from another rank, which reports it.
 bool IsOfAnotherRank(const absl::Status& error);
 
 }  // namespace tessera

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-// Whether the Program looks at how many tokens came before.
+// Returns whether the Program reads its input "position".
 bool ReadsPosition(const Program& program) {
   const int32_t position = program.FindInput("position");
   if (position == kNone) return false;
@@ -26,7 +26,7 @@ bool ReadsPosition(const Program& program) {
   return false;
 }
 
-// Feeds tokens and keeps the logits behind the last of them.
+// Feeds tokens to the Program and keeps the logits that follow the last one.
 class Feeder {
  public:
   Feeder(Engine& engine, int64_t vocabulary) : engine_(engine), logits_(vocabulary) {}

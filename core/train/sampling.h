@@ -30,17 +30,17 @@ struct GenerationRequest {
   uint64_t seed = 0;
   int64_t allowed_tokens = 0;  // only tokens below this are drawn
   int64_t max_sequence = 0;    // the model's
-  // Returns the token that all ranks of a run take, of those that they have drawn. Null: this
-  // rank's own.
+  // Chooses the token for all ranks of a run, given the token that this rank has drawn. If null,
+  // each rank uses its own token.
   std::function<absl::StatusOr<int32_t>(int32_t token)> agree;
 };
 
 // Runs the generate Program (programs.h) of `engine` token by token, and passes each new token to
-// `receive`, until there are enough or `receive` returns false, which it does on all ranks of a run
-// or none. If the text becomes longer than the
-// model's longest sequence, the last half of the context is fed again from position 0. A model
-// whose Program reads no position has no such limit; its sequence is first filled with the prompt's
-// first token. The n-th new token is drawn from Philox by seed and n.
+// `receive`, until there are enough or `receive` returns false. `receive` must return the same on
+// all ranks of a run. If the text becomes longer than the model's longest sequence, the last half
+// of the context is fed again from position 0. A model whose Program reads no position has no such
+// limit; its sequence is first filled with the prompt's first token. The n-th new token is drawn
+// from Philox by seed and n.
 absl::Status Generate(Engine& engine, const GenerationRequest& request,
                       const std::function<bool(int32_t token)>& receive);
 

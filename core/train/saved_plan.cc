@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// A Plan that was saved is complete.
+// Checks that a Plan is complete, as every saved Plan must be.
 absl::Status CheckCompletePlan(const Plan& plan) {
   const absl::Status status = CheckPlanForm(plan);
   if (!status.ok()) return absl::DataLossError(status.message());

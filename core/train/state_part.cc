@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-// Whether no rank with lower coordinates holds the same elements: those of axes that split nothing
-// are 0. `flat` is the group that the state belongs to; nullptr: none.
+// Returns whether no lower rank holds the same elements, which is so if the coordinates along all
+// axes that split nothing are 0. `flat` is the group that the state belongs to, or null.
 bool Lowest(const MeshLayout& layout, const FlatRule* flat, absl::Span<const int> coordinates) {
   for (int axis = 0; axis < layout.num_axes(); ++axis) {
     const bool splits =

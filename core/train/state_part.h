@@ -1,4 +1,4 @@
-// The part of a state that a rank holds, and where it lies in the rank's buffer.
+// The part of a state that a rank holds, and its position in the rank's buffer.
 #ifndef TESSERA_CORE_TRAIN_STATE_PART_H_
 #define TESSERA_CORE_TRAIN_STATE_PART_H_
 
@@ -17,26 +17,28 @@ namespace tessera {
 struct StatePart {
   Shape global;      // of the state
   StateShard shard;  // the elements that the rank holds
-  // The elements of the rank's buffer. Its box has the padded extent, which may reach beyond the
-  // tensor: what is in `buffer` only is padding. Members of flat groups have no padding.
+  // The elements for which the rank's buffer has room. Its box has the padded extent, which may
+  // exceed the tensor: elements in `buffer` that are not in `shard` are padding. Members of flat
+  // groups have no padding.
   StateShard buffer;
   // Whether this is the lowest rank that holds these elements, which saves them.
   bool saves = true;
 };
 
-// All of a state, on the one rank that there is.
+// Returns the part of the only rank of a run: the full state.
 StatePart FullPart(const Shape& shape);
 
-// The part of the rank at `coordinates`. Without `flat` (null), the state is stored as a tensor, of
-// which `part` says what ranks hold. Otherwise it is a member of a flat group, and `part` is what
-// the axes that do not split the group leave of the member. Both are rules that CheckPart and
-// CheckFlat accept, and no axis of the layout holds partial values.
+// Returns the part of the rank at `coordinates`. If `flat` is null, the state is stored as a
+// tensor, and `part` is the rule for the elements that each rank holds. Otherwise the state is a
+// member of a flat group, and `part` is the rule for the elements that the mesh axes other than the
+// group's give a rank. CheckPart and CheckFlat must accept the rules, and no axis of the layout may
+// hold partial values.
 StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mesh,
                      absl::Span<const int> coordinates);
 
-// Calls `visit` for elements [first, first + count) of the shard that follow each other in the
-// rank's buffer too: `shard_element` counts from the shard's first element, `buffer_element` from
-// the buffer's. Ends at an error, which is the result.
+// Splits elements [first, first + count) of the shard into runs that are contiguous in the rank's
+// buffer too, and calls `visit` for each run: `shard_element` counts from the shard's first
+// element, `buffer_element` from the buffer's. Stops at the first error and returns it.
 absl::Status ForEachBufferRun(
     const StatePart& part, int64_t first, int64_t count,
     const std::function<absl::Status(int64_t shard_element, int64_t buffer_element,

@@ -56,7 +56,7 @@ StatePart PartOf(const Engine& engine, const StateInfo& state) {
   return PartOnRank(*state.part, flat, mesh, mesh.CoordinatesOf(rank));
 }
 
-// Writes elements of a part, which follow each other in `bytes`, to the rank's buffer.
+// Writes the elements in `bytes`, which start at element `first` of the part, to the rank's buffer.
 absl::Status WriteElements(const StateInfo& state, const StatePart& part, int64_t first,
                            absl::Span<const char> bytes, Engine& engine) {
   const int64_t size = SizeOf(state.type.dtype), count = static_cast<int64_t>(bytes.size()) / size;
@@ -100,7 +100,7 @@ absl::string_view RoleOf(const StateInfo& state) {
   return state.role == Role::kParameter ? kParameterRole : kOptimizerRole;
 }
 
-// The states that a checkpoint has of a run's, which may be slices of them.
+// The states of a run as a checkpoint lists them: slices of one state share its entry.
 struct SavedStates {
   explicit SavedStates(absl::Span<const StateInfo> states) {
     absl::flat_hash_map<absl::string_view, int> known;
@@ -113,7 +113,7 @@ struct SavedStates {
     }
   }
   std::vector<StateEntry> entries;
-  std::vector<int> entry_of;  // by state
+  std::vector<int> entry_of;  // for each state of the run, its index in `entries`
 };
 
 // The number of parts of a flat group that hold elements of a member.
@@ -123,7 +123,7 @@ int64_t PartsHolding(const FlatRule& flat) {
   return (range.end - 1) / flat.group->part() - range.begin / flat.group->part() + 1;
 }
 
-// The number of shards in which a state is saved, or more.
+// Returns an upper bound of the number of shards in which a state is saved.
 int64_t MostShards(const StateInfo& state, const Mesh& mesh) {
   if (!state.part.has_value()) return 1;
   int64_t shards = 1;

@@ -1,6 +1,6 @@
 // Copies a run's state between engines and a checkpoint: by path, in chunks, so that neither side
-// needs memory for a second copy. Each rank writes and reads its part of the state only, whatever
-// layout and number of ranks the checkpoint is from.
+// needs memory for a second copy. Each rank writes and reads its part of the state only. The
+// checkpoint may come from any layout and number of ranks.
 #ifndef TESSERA_CORE_TRAIN_STATE_TRANSFER_H_
 #define TESSERA_CORE_TRAIN_STATE_TRANSFER_H_
 
@@ -40,8 +40,9 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
                                                           const SaveRequest& request);
 ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder);
 
-// Returns InvalidArgument if a checkpoint of these states, of a run on this mesh with this Plan
-// (its text), could not be saved or read again. Lets a run fail before it begins.
+// Returns InvalidArgument if a run on this mesh with this Plan (in text form) could not save these
+// states, or could not read the checkpoint again. Call it before a run begins, so that the run does
+// not fail at its first save.
 absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh, std::string plan);
 
 enum class Extra { kRefuse, kLeaveOptimizer };
@@ -57,10 +58,10 @@ absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
 // Whether the run has a loss scale and the checkpoint has none.
 bool LacksLossScale(const Checkpoint& checkpoint, absl::Span<const StateInfo> states);
 
-// Fills every state of the engine, which is its rank's part, from the checkpoint; a loss scale that
-// the checkpoint lacks stays as it is. Different floating dtypes are converted, and states of an
-// older version of the model are transposed; the result is a note for the user on each, or empty.
-// Returns the errors of CheckFits and of the checkpoint.
+// Reads the engine's states from the checkpoint, each one for its rank's part. A loss scale that
+// the checkpoint lacks is not changed. Different floating dtypes are converted, and states of an
+// older version of the model are transposed. Returns notes for the user on both, which may be
+// empty, or the errors of CheckFits and of the checkpoint.
 absl::StatusOr<std::vector<std::string>> LoadState(const Checkpoint& checkpoint, const Model& model,
                                                    Engine& engine, Extra extra);
 

@@ -32,14 +32,15 @@ struct TimedRun {
 // of the slowest rank; all ranks begin together. Not thread-safe.
 class StepTimer {
  public:
-  // Collective. Makes the engine of `compiled` (of CompileTogether), and initialises its state.
-  // All that is passed by pointer must outlive the timer, whose end is collective too.
+  // Collective. Makes the engine of `compiled` (from CompileTogether), and initialises its state.
+  // All objects that are passed by pointer must outlive the timer. Its destruction is collective
+  // too.
   static absl::StatusOr<std::unique_ptr<StepTimer>> Create(const TimedRun& run,
                                                            CompiledRun compiled, Backend* backend,
                                                            Ranks* ranks);
 
   Engine& engine() { return *engine_; }
-  // The communication of this rank so far.
+  // Returns the collectives that this rank has executed so far; empty for a run of one rank.
   std::vector<CollectiveCount> Counts() const;
 
   // Executes the next training step. `result` may be null.
@@ -47,16 +48,17 @@ class StepTimer {
   // Executes the next training step, and records its collectives for Communication.
   absl::StatusOr<StepResult> RecordStep();
 
-  // Runs a training step with nothing beside its computation: each collective ends before the next
-  // instruction begins, and the time that it takes is not counted. (Sends and receives may go on;
-  // waits for them are not counted.) The step is not one of the run's, whose state is changed all
-  // the same.
+  // Runs a training step and returns the time of its computation alone: each collective ends before
+  // the next instruction begins, and its time is not counted. (Sends and receives may overlap with
+  // computation; waits for them are not counted.) The step is not counted as a step of the run, but
+  // it changes the run's state.
   absl::StatusOr<double> Computation();
-  // Copies the state of the run, and puts the copy back: before and after Computation.
+  // SetStateAside copies the state of the run, and PutStateBack restores it from the copy. Call
+  // them before and after Computation.
   absl::Status SetStateAside();
   absl::Status PutStateBack();
-  // Runs the recorded collectives, one after the other. Their buffers, which may be state of the
-  // run, are overwritten.
+  // Runs the recorded collectives, one after the other, and returns their time. It overwrites their
+  // buffers, which may hold state of the run.
   absl::StatusOr<double> Communication();
 
  private:
@@ -69,7 +71,7 @@ class StepTimer {
   std::unique_ptr<SwitchableCollectives> collectives_;  // null for one rank
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Trainer> trainer_;
-  std::vector<std::vector<char>> state_;  // by the engine's state, while it is set aside
+  std::vector<std::vector<char>> state_;  // copies of the engine's states, in their order
 };
 
 }  // namespace tessera

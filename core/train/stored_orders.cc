@@ -47,10 +47,10 @@ absl::Status ForEachStoredShard(
     const StateShard& shard, absl::Span<const int> order,
     const std::function<absl::Status(const StateShard& stored, int64_t first)>& visit) {
   if (shard.size() == 0) return absl::OkStatus();
-  size_t moved = order.size();  // the dimensions from here on have one order
+  size_t moved = order.size();  // dimensions from here on are in the same order
   while (moved > 0 && order[moved - 1] == static_cast<int>(moved) - 1) --moved;
   if (moved == 0) return visit(shard, 0);
-  // One index of the moved dimensions at a time.
+  // Visits one index of the moved dimensions at a time.
   const int64_t inner = NumElements(absl::MakeConstSpan(shard.box.extent).subspan(moved));
   for (int64_t outer = shard.begin / inner; outer * inner < shard.end; ++outer) {
     Box box = shard.box;

@@ -1,5 +1,5 @@
-// The order of dimensions in which a checkpoint holds a run's states: that of the model's version
-// which saved it.
+// The orders of dimensions in which a checkpoint stores a run's states. They are those of the
+// version of the model that saved it.
 #ifndef TESSERA_CORE_TRAIN_STORED_ORDERS_H_
 #define TESSERA_CORE_TRAIN_STORED_ORDERS_H_
 
@@ -23,23 +23,24 @@ namespace tessera {
 // Thread safety: immutable.
 class StoredOrders {
  public:
-  // FailedPrecondition if the checkpoint holds a newer version of the states than the model has.
+  // Returns FailedPrecondition if the checkpoint holds a newer version of the states than the model
+  // has.
   static absl::StatusOr<StoredOrders> Create(const Checkpoint& checkpoint, const Model& model);
 
-  // Dimension d of the stored state is dimension order[d] of the run's; empty: the orders are
-  // equal.
+  // Returns `order`: dimension d of the stored state is dimension order[d] of the run's state. It
+  // is empty if both have the same order.
   absl::Span<const int> Find(absl::string_view path) const;
 
  private:
   absl::flat_hash_map<std::string, std::vector<int>> orders_;  // by path
 };
 
-// The shape in which a checkpoint holds a state of this shape.
+// Returns the shape in which a checkpoint stores a state of this shape.
 Shape StoredShape(const Shape& shape, absl::Span<const int> order);
 
-// Calls `visit` with shards of the stored tensor that together are `shard`, one of the run's, until
-// it returns an error, which is the result. The elements of `stored` are those of `shard` from its
-// element `first` on, in the same order.
+// Splits `shard`, a shard of a run's state, into shards of the stored tensor, and calls `visit` for
+// each of them. `stored` has the elements of `shard` from its element `first` on, in the same
+// order. Stops at the first error of `visit` and returns it.
 absl::Status ForEachStoredShard(
     const StateShard& shard, absl::Span<const int> order,
     const std::function<absl::Status(const StateShard& stored, int64_t first)>& visit);

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-// Adds how long it lives to a count of nanoseconds, if there is one.
+// Adds the time from its construction to its destruction to `*nanoseconds`, unless that is null.
 class Stopwatch {
  public:
   explicit Stopwatch(int64_t* nanoseconds) : nanoseconds_(nanoseconds), begin_(Clock::now()) {}
@@ -25,7 +25,8 @@ class Stopwatch {
   const Clock::time_point begin_;
 };
 
-// Each rank of a ring sends and receives, in some order: neither can end before the other began.
+// Returns whether an operation can end before the next one begins. A send or receive may not: each
+// rank of a ring does both, in some order, and neither can end before the other has begun.
 bool EndsByItself(CollectiveOperation operation) {
   return operation != CollectiveOperation::kSend && operation != CollectiveOperation::kReceive;
 }
@@ -38,7 +39,7 @@ StartedCollective SwitchableCollectives::Start(const CollectiveRequest& request,
   const Stopwatch stopwatch(excluded_ ? &excluded_nanoseconds_ : nullptr);
   if (recording_) recorded_.push_back({&request, group, input, output, unread});
   const StartedCollective started = actual_.Start(request, group, input, output, unread);
-  // The executor waits once more, and sees an error then.
+  // An error is not lost: the executor waits again, and receives it then.
   if (excluded_ && EndsByItself(request.operation)) actual_.Wait(started).IgnoreError();
   return started;
 }

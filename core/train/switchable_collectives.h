@@ -1,5 +1,5 @@
-// Collectives of a run whose time can be taken out of a step's: to time what computation and
-// communication take alone.
+// Wraps the collectives of a run so that a step's computation and its communication can be timed
+// separately.
 #ifndef TESSERA_CORE_TRAIN_SWITCHABLE_COLLECTIVES_H_
 #define TESSERA_CORE_TRAIN_SWITCHABLE_COLLECTIVES_H_
 
@@ -28,13 +28,14 @@ class SwitchableCollectives : public Collectives {
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
 
-  // Whether an operation, other than a send or receive, ends before Start returns, so that none
-  // runs beside computation; excluded_nanoseconds() counts the time in Start and Wait. (Operations
-  // cannot be left out: on what the memory held before, a step computes at another speed. Ids would
-  // be none, tiny numbers are slow, and an update whose gradients are not finite is skipped.)
+  // If true, each operation other than a send or receive ends before Start returns, so that none
+  // overlaps with computation, and excluded_nanoseconds() counts the time spent in Start and Wait.
+  // (The operations cannot be skipped instead: with stale buffers a step computes at another speed,
+  // because ids may be invalid, denormal numbers are slow, and an update whose gradients are not
+  // finite is skipped.)
   void set_excluded(bool value) { excluded_ = value; }
   int64_t excluded_nanoseconds() const { return excluded_nanoseconds_; }
-  // Whether operations are recorded, for RunRecorded.
+  // If true, operations are recorded for RunRecorded.
   void set_recording(bool value) { recording_ = value; }
 
   // Runs the recorded operations, one after the other. Collective.

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-// Predicts each token from the one before it: a table. It learns what follows what.
+// Predicts each token from the previous token alone, by a table of embeddings and a linear layer.
 class BigramModel : public Model {
  public:
   static constexpr int64_t kVocabulary = 11;
@@ -38,7 +38,7 @@ class BigramModel : public Model {
     const Tensor position = graph.Input("position", {DType::kI64, {}});
     Tensor logits = Reshape(Linear(Embed(graph, token), Head(graph)), {kVocabulary});
     if (!reads_position_) return logits;
-    // The position as logit of the last token, so that a test sees it.
+    // Returns the position as the last token's logit, so that a test can see it.
     const Tensor last = Reshape(Cast(position, DType::kF32), {1});
     return Concat({Slice(logits, 0, 0, kVocabulary - 1), last}, 0);
   }

@@ -102,7 +102,7 @@ Json Slice(const Program& program, const Instruction& instruction, InstructionTi
   };
 }
 
-// A slice that others lie in.
+// Returns a slice that contains other slices.
 Json OuterSlice(absl::string_view name, int64_t begin_ns, int64_t end_ns, const TracedRank& rank) {
   return {
       {"name", Text(name)},
@@ -120,8 +120,8 @@ Phase PhaseOf(const Instruction& instruction) {
   return instruction.recomputed ? Phase::kBackward : instruction.phase;
 }
 
-// A slice for each run of computing instructions of one phase; micro-batches alternate between
-// phases.
+// Appends a slice for each run of consecutive computing instructions of one phase. Micro-batches
+// alternate between phases.
 void AppendPhases(const Program& program, const StepTimes& times, const TracedRank& rank,
                   Json* events) {
   std::vector<size_t> computing;
@@ -191,7 +191,7 @@ std::string TraceEvents(const Program& program, const StepTimes& times, const Tr
                       {"pid", kFirstProcess + rank.rank},
                       {"args", {{"bytes", live[i]}}}});
   }
-  // Lines, so that the file can be read and searched without a viewer.
+  // One event a line, so that the file can be read and searched without a viewer.
   std::string text;
   for (size_t i = 0; i < events.size(); ++i) {
     absl::StrAppend(&text, events[i].dump(), i + 1 < events.size() ? ",\n" : "");

@@ -31,7 +31,7 @@ bool HasOutput(const Program& program, absl::string_view name) {
                         [&](const NamedValue& output) { return output.name == name; });
 }
 
-// Seeds are unsigned, and scalar inputs are signed.
+// Converts a seed, which is unsigned, for a scalar input, which is signed.
 int64_t AsSigned(uint64_t seed) { return static_cast<int64_t>(seed); }
 
 }  // namespace

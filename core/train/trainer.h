@@ -30,7 +30,7 @@ struct StepResult {
   // False if the loss or a gradient was not finite: then the state is unchanged and the step does
   // not count.
   bool finite = true;
-  // That of the next step, lowered if this one is not finite; 0: there is none.
+  // The loss scale of the next step, lowered if this step is not finite. 0 if the run has none.
   double loss_scale = 0;
 };
 
@@ -54,28 +54,29 @@ class Trainer {
   // Initialises every state.
   absl::Status Initialise();
 
-  // Continues from a checkpoint. The result is notes for the user, or empty. Errors are agreed
-  // ones.
+  // Continues from a checkpoint. Returns notes for the user, which may be empty. Errors are agreed
+  // ones (ranks.h).
   absl::StatusOr<std::vector<std::string>> Load(const Checkpoint& checkpoint, Extra extra);
 
-  // The number of completed steps, and of global batches taken from the data.
+  // The number of completed steps, and the number of global batches taken from the data.
   int64_t step() const { return step_; }
   int64_t batches() const { return batches_; }
 
   // Executes the next step. With kInstructions, engine->executor(kTrain).times() has its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
 
-  // The loss on the held-out data: on up to config.eval_batches batches, or on all if that is 0.
-  // Calls `stop` before each batch, and ends if it returns true, which it does on all ranks or
-  // none.
+  // Returns the loss on the held-out data: on up to config.eval_batches batches, or on all if that
+  // is 0. Calls `stop` before each batch, and ends if it returns true. `stop` must return the same
+  // on all ranks.
   absl::StatusOr<EvaluationResult> Evaluate(const std::function<absl::StatusOr<bool>()>& stop);
 
   // Sets the inputs of the training Program for the step after step(), for tools that run it
   // themselves.
   absl::Status SetTrainInputs(Engine& engine);
 
-  // Each rank writes its part of the state, and rank 0 the rest; `config_text` is saved beside the
-  // state. Other ranks than rank 0 get only the folder of the result. Errors are agreed ones.
+  // Saves a checkpoint: each rank writes its part of the state, and rank 0 the rest. `config_text`
+  // is saved beside the state. On ranks other than 0, only the folder of the result is set. Errors
+  // are agreed ones.
   absl::StatusOr<SavedCheckpoint> Save(const std::string& run_folder,
                                        const std::string& config_text);
 

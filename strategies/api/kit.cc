@@ -61,7 +61,7 @@ void Put(const TesseraSink* sink, absl::string_view bytes) {
   sink->put(sink->state, bytes.data(), bytes.size());
 }
 
-// A Strategy and its description, as the C interface needs them.
+// A Strategy and its description, in the form that the C interface needs.
 struct Exported {
   Description description;
   std::unique_ptr<Strategy> strategy;
@@ -71,8 +71,8 @@ struct Exported {
   TesseraStrategy table;
 };
 
-// Calls a method of the strategy with a message, and puts its result into the sink. Exceptions end
-// here.
+// Calls a method of the strategy with a message, and passes its result to the sink. Catches
+// exceptions.
 template <typename Message, typename Method>
 int32_t Serve(const char* request, size_t size, const TesseraSink* sink, const Method& method) {
   absl::Status status;
@@ -143,7 +143,8 @@ int64_t BytesOf(TypeProto::DType dtype) {
   }
 }
 
-// Finds the block of each value that operators of the forward pass read: -1 if several blocks do.
+// Returns the block of each value that operators of the forward pass read; -1 if several blocks
+// read it.
 absl::flat_hash_map<int, int> BlocksOfReaders(const GraphProto& graph) {
   absl::flat_hash_map<int, int> blocks;
   for (const GraphProto::Op& op : graph.ops()) {
@@ -316,7 +317,7 @@ ModelInfo DescribeModel(const RunGraphs& graphs) {
   ModelInfo model;
   absl::flat_hash_set<std::string> inputs;
   for (const GraphProto& graph : graphs.graphs()) {
-    // The Graph with the blocks' operators has the parameters too; others may lack some.
+    // The first Graph with blocks has all parameters; other Graphs may lack some.
     if (graph.blocks_size() > 0 && model.blocks.empty()) {
       model.blocks.assign(graph.blocks().begin(), graph.blocks().end());
       model.parameters.clear();

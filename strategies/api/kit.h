@@ -33,7 +33,7 @@ class Request {
   explicit Request(PlanRequest message) : message_(std::move(message)) {}
 
   int ranks() const { return message_.ranks(); }
-  int64_t memory_limit_bytes() const { return message_.memory_limit_bytes(); }  // 0: none
+  int64_t memory_limit_bytes() const { return message_.memory_limit_bytes(); }  // 0: no limit
   const Cluster& cluster() const { return message_.cluster(); }
   const PlanRequest& message() const { return message_; }
 
@@ -52,9 +52,9 @@ class Host {
  public:
   explicit Host(const TesseraHost* host) : host_(*host) {}
 
-  // The Graphs of the run, as the model recorded them.
+  // Returns the Graphs of the run, as the model recorded them.
   absl::StatusOr<RunGraphs> Graphs(TesseraContext* context = nullptr) const;
-  // The same at another batch size; 0: that of the run.
+  // Opens a context with the Graphs at another batch size; 0: the run's.
   absl::StatusOr<TesseraContext*> OpenContext(int64_t batch, int64_t sequence) const;
   void CloseContext(TesseraContext* context) const { host_.close_context(&host_, context); }
 
@@ -68,7 +68,7 @@ class Host {
   // Reads a Plan from its text form.
   absl::StatusOr<Plan> ReadPlan(absl::string_view text) const;
   absl::StatusOr<Plan> Complete(const Plan& plan, TesseraContext* context = nullptr) const;
-  // Exact memory, bytes and collectives of candidates, and their estimated times.
+  // Returns the exact memory, bytes and collectives of candidate Plans, and their estimated times.
   absl::StatusOr<LoweredPlans> Lower(const LowerPlans& request,
                                      TesseraContext* context = nullptr) const;
   absl::StatusOr<StepCost> Lower(const Plan& plan, TesseraContext* context = nullptr) const;
@@ -76,7 +76,7 @@ class Host {
                                        TesseraContext* context = nullptr) const;
   absl::StatusOr<PassDescriptions> Passes() const;
 
-  // The best Plan so far is used if the strategy takes too long.
+  // Reports progress. If the strategy takes too long, the host uses the best Plan reported so far.
   void Report(const Progress& progress) const;
   bool cancelled() const { return host_.cancelled(&host_) != 0; }
   void Log(absl::string_view line) const { host_.log(&host_, line.data(), line.size()); }
@@ -95,10 +95,12 @@ class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // The decisions; what is left open follows. An error says what of the request does not fit.
+  // Returns a Plan; the host completes its open decisions. An error names the part of the request
+  // that does not fit.
   virtual absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) = 0;
 
-  // The cost of a training step under a completed Plan: by default the host's estimate.
+  // Returns the cost of a training step under a completed Plan. By default this is the host's
+  // estimate.
   virtual absl::StatusOr<StepCost> Estimate(const Request& request, const Plan& plan, Host& host) {
     return host.Lower(plan);
   }
@@ -124,7 +126,7 @@ struct Description {
 const TesseraStrategy* Export(const Description& description, std::unique_ptr<Strategy> strategy,
                               bool estimates);
 
-// Whether a class has an Estimate of its own.
+// Is true if a class overrides Estimate.
 template <typename Class>
 inline constexpr bool kEstimates =
     !std::is_same_v<decltype(&Class::Estimate), decltype(&Strategy::Estimate)>;
@@ -146,7 +148,8 @@ struct ParameterInfo {
   int64_t bytes = 0;
   bool trainable = true;
   TypeProto type;
-  // Index in ModelInfo::blocks of the one block whose operators use it; -1: several, or none.
+  // Index in ModelInfo::blocks of the one block whose operators use it; -1 if several blocks or
+  // none use it.
   int block = -1;
 };
 
@@ -161,10 +164,11 @@ struct ModelInfo {
   std::vector<std::string> blocks;        // paths of scopes: "blocks.0"
 };
 
-// Collects what the Graphs say of parameters, inputs and blocks.
+// Collects the parameters, inputs and blocks of the Graphs.
 ModelInfo DescribeModel(const RunGraphs& graphs);
 
-// Stores every input that counts rows split over these axes, the first of which is the outermost.
+// Sets the stored layout of every input with rows of the batch: split over these axes, the first of
+// which is the outermost.
 void SplitBatch(const ModelInfo& model, absl::Span<const std::string> axes, Stage& stage);
 
 }  // namespace tessera::strategy

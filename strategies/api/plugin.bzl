@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
 
-# The label as seen from the repository that contains this file.
+# A label in the repository that contains this file.
 _EXPORTS = str(Label("//strategies/api:plugin.lds"))
 
 def strategy_plugin(name, srcs, deps = [], testonly = False, **kwargs):
@@ -27,8 +27,8 @@ def strategy_plugin(name, srcs, deps = [], testonly = False, **kwargs):
         name = name + ".so",
         testonly = testonly,
         additional_linker_inputs = [_EXPORTS],
-        # gold, which Bazel prefers and which alone knows --start-lib, exports symbols that the script
-        # makes local, if a shared library uses them too.
+        # Bazel prefers gold, the only linker with --start-lib. But gold exports symbols that the
+        # script makes local if a shared library uses them too.
         features = ["-supports_start_end_lib"],
         linkopts = [
             "-fuse-ld=bfd",

@@ -48,9 +48,9 @@ class TemporaryFolder {
   const std::string path_;
 };
 
-// Where a run of the trainer begins, and how far it goes.
+// One run of the trainer, from a checkpoint or from the beginning.
 struct Leg {
-  std::string from;     // a checkpoint's folder; "": at the beginning
+  std::string from;     // a checkpoint's folder; "": from the beginning
   std::string save_in;  // saves after kSteps in this run folder; "": does not
   int steps = kSteps;
 };
@@ -84,7 +84,8 @@ absl::StatusOr<std::vector<double>> TrainLeg(const TrainingRun& run, const Conti
     return absl::OkStatus();
   };
   const absl::Status status = train();
-  // The others learn of it before this rank's memory is freed, which they do together.
+  // Reports the error to the other ranks before this rank's memory is freed, because freeing is
+  // collective.
   if (!status.ok()) ranks.Abort(status);
   RETURN_IF_ERROR(status);
   return losses;

@@ -1,4 +1,4 @@
-// Checkpoints of one Plan that another Plan continues.
+// Checks that a checkpoint of one Plan can be continued under another Plan.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_CHECK_CHECKPOINTS_H_
 
@@ -13,8 +13,8 @@ struct ContinuedRun {
   Plan plan;
 };
 
-// Trains by `first`, saves, and goes on by `second`. Internal unless its losses are those of the
-// unbroken run of `first`, to a relative `tolerance`.
+// Trains with `first`, saves, and continues with `second`. Internal unless the losses equal those
+// of an uninterrupted run with `first`, to a relative `tolerance`.
 absl::Status CheckContinued(const TrainingRun& run, const ContinuedRun& first,
                             const ContinuedRun& second, double tolerance);
 

@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kReferenceTolerance = 1e-10;
 constexpr double kCpuTolerance = 1e-5;
-// For a strategy that lowers the precision: it still finds a wrong factor.
+// The tolerance for a strategy that lowers the precision. It still detects a wrong factor.
 constexpr double kLoweredTolerance = 5e-2;
 
 std::string OperationName(size_t operation) {
@@ -38,7 +38,7 @@ bool LowersPrecision(const Plan& plan) {
   return plan.stages_size() > 0 && plan.stages(0).has_precision();
 }
 
-// A training on one process, which that of ranks must equal.
+// The result of training on one process, which training on ranks must reproduce.
 struct OnOneProcess {
   std::string description;
   TrainingResult result;
@@ -59,7 +59,7 @@ class Checker {
     };
   }
 
-  // Sets *suits if the options suit the model on some number of ranks.
+  // Runs all checks. Sets *suits if the options suit the model on any number of ranks.
   absl::Status Run(bool* suits) {
     ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone, TrainAlone());
     run_.backend = [] { return MakeCpuBackend(1); };
@@ -73,7 +73,7 @@ class Checker {
   const absl::Status& refusal() const { return refusal_; }
 
  private:
-  // With the same micro-batches, and with the batch as it is.
+  // Trains on one process with the same micro-batches, and with the undivided batch.
   absl::StatusOr<std::vector<OnOneProcess>> TrainAlone() const {
     std::vector<OnOneProcess> alone;
     const int64_t micro_batches = run_.config.micro_batches();
@@ -163,7 +163,7 @@ class Checker {
     return result;
   }
 
-  // The largest difference, of the first step that has one.
+  // Returns the largest difference of the first step that has one.
   Difference Differ(const TrainingResult& expected, const TrainingResult& result, bool lowers,
                     double tolerance) const {
     if (run_.config.optimizer().kind() == "adamw") return CompareParameters(expected, result);
@@ -195,7 +195,8 @@ class Checker {
                                        " were planned and used"));
   }
 
-  // Checkpoints of 2 ranks: of the strategy, continued by others, and of another one.
+  // Checks checkpoints of 2 ranks: of the strategy, continued under other Plans, and of another
+  // Plan.
   absl::Status Checkpoints(const Planned& planned) {
     const double tolerance = LowersPrecision(planned.plan) ? kLoweredTolerance : kCpuTolerance;
     const auto continued = [&](int ranks, Plan plan) {

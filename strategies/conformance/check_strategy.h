@@ -17,7 +17,7 @@ struct StrategyChecks {
   std::vector<int> ranks = {1, 2, 3, 4, 8};  // threads of this process
   std::vector<std::string> models = ConformanceModels();
   int steps = 5;
-  // Called before each check with what it is; may be null.
+  // Called before each check with a description of it; may be null.
   std::function<void(const std::string& what)> progress;
 };
 

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_test")
 
-# The label as seen from the repository that contains this file.
+# A label in the repository that contains this file.
 _MAIN = str(Label("//strategies/conformance:main"))
 
 def strategy_conformance_test(name, plugin, options = [], values = {}, models = [], data = [], size = "medium", **kwargs):

@@ -1,4 +1,4 @@
-// Plugins that are wrong in one way are found out, by a message that says what they did.
+// Checks that a plugin with one fault is detected, by a message that names the fault.
 #include <string>
 
 #include "gmock/gmock.h"

@@ -51,23 +51,23 @@ struct Held {
 
 Held HeldOf(const Program& program, int32_t value, int rank);
 
-// Takes what a rank holds of global tensors.
+// Interface that receives the elements of global tensors that a rank holds.
 class TensorSink {
  public:
   virtual ~TensorSink() = default;
-  // `local` has the elements of the rank's buffer. Internal if they are not what they should be.
+  // `local` has the elements of the rank's buffer. Internal if they are not the expected ones.
   virtual absl::Status Add(const std::string& path, const Held& held,
                            absl::Span<const double> local) = 0;
 };
 
-// Global tensors that ranks, which are threads, fill in. Thread-safe.
+// Global tensors that are assembled from ranks that are threads. Thread-safe.
 class GatheredTensors : public TensorSink {
  public:
   // Internal if ranks differ in an element that both hold.
   absl::Status Add(const std::string& path, const Held& held,
                    absl::Span<const double> local) override ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Internal if there is an element that no rank holds.
+  // Returns the tensors. Internal if no rank holds some element.
   absl::StatusOr<Tensors> Take() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -75,7 +75,7 @@ class GatheredTensors : public TensorSink {
   Tensors tensors_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Compares what a rank holds with global tensors that are known. Thread-safe.
+// Compares the elements that a rank holds with given global tensors. Thread-safe.
 class ExpectedTensors : public TensorSink {
  public:
   // `tensors` must outlive the object.

@@ -124,7 +124,7 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
   return line;
 }
 
-// Asks a strategy whether it refuses options.
+// Tests whether a strategy refuses options.
 class OptionsOfStrategy {
  public:
   OptionsOfStrategy(const Plugin* plugin, const std::string& model)
@@ -142,8 +142,8 @@ class OptionsOfStrategy {
   const std::unique_ptr<Backend> backend_;
 };
 
-// The sets of --pairwise: the defaults on all models, each other one on the last model, which
-// has micro-batches, and on one more.
+// Returns the sets of --pairwise. The defaults are checked on all models, each other set on the
+// last model, which has micro-batches, and on one more model.
 absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
                                                        const CommandLine& line) {
   const std::vector<std::string>& models = line.checks.models;
@@ -167,7 +167,7 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
   return sets;
 }
 
-// The sets of --product: those that are accepted, or so many of them.
+// Returns the sets of --product: all accepted sets, or as many of them as requested.
 absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
                                                       const CommandLine& line) {
   const std::vector<std::string>& models = line.checks.models;
@@ -181,7 +181,7 @@ absl::StatusOr<std::vector<CheckedSet>> ProductSetsOf(const Plugin& plugin,
   for (const OptionSet& set : all) {
     if (sets.size() == line.product) break;
     ++looked_at;
-    // Models, and beside them numbers of ranks, alternate.
+    // Consecutive sets use different models and numbers of ranks.
     const size_t i = sets.size();
     for (size_t j = 0; j < ranks.size(); ++j) {
       const int number = ranks[(i / models.size() + j) % ranks.size()];

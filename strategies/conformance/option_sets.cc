@@ -19,13 +19,13 @@
 namespace tessera {
 namespace {
 
-// Sets that are tried around a pair before it counts as refused.
+// The number of sets with a pair that are tried before the pair counts as refused.
 constexpr int kCandidates = 60;
 
 // The index of the value of each option.
 using Row = std::vector<size_t>;
 
-// A value of one option, and one of a later option. Of a single option: its value, twice.
+// A value of one option and one of a later option. If there is a single option, its value twice.
 struct Pair {
   size_t first, first_value, second, second_value;
   friend bool operator<(const Pair& a, const Pair& b) {
@@ -103,9 +103,10 @@ class PairwiseSearch {
     uncovered_.erase(pair);
   }
 
-  // Uses the accepted candidate with this pair that covers most. Returns whether there is one.
+  // Adds the accepted candidate with this pair that covers the most pairs. Returns whether there is
+  // one.
   bool CoverBest(const Pair& pair) {
-    std::vector<std::pair<size_t, Row>> candidates;  // with what they cover
+    std::vector<std::pair<size_t, Row>> candidates;  // with the number of pairs that they cover
     for (int i = 0; i < kCandidates; ++i) {
       Row row(options_.size(), 0);
       // The first candidate has the defaults beside the pair.

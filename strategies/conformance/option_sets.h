@@ -1,5 +1,5 @@
-// Sets of a strategy's options that are checked: every value of each option with every value of
-// each other one, or all combinations.
+// Chooses the sets of a strategy's options that are checked: every value of each option with every
+// value of each other option, or all combinations.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_OPTION_SETS_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_OPTION_SETS_H_
 
@@ -27,18 +27,18 @@ absl::StatusOr<std::vector<TriedOption>> OptionsToTry(const Plugin& plugin,
 // The settings "name=value" that differ from the defaults.
 using OptionSet = std::vector<std::string>;
 
-// Whether the strategy accepts the options.
+// Returns whether the strategy accepts the options.
 using AcceptsOptions = std::function<bool(const OptionSet& options)>;
 
 struct OptionSets {
   std::vector<OptionSet> sets;  // the defaults first
-  // Pairs "a=1,b=2" that no accepted set was found for.
+  // Pairs "a=1,b=2" for which no accepted set was found.
   std::vector<std::string> refused;
 };
 
 // Returns few sets in which every value of each option is combined with every value of each other
-// one. A set that is not accepted covers nothing: other values are tried around its pairs. The
-// result is a function of the arguments.
+// option. A set that is not accepted covers nothing; its pairs are tried with other values of the
+// remaining options. The result is a function of the arguments.
 OptionSets PairwiseSets(const std::vector<TriedOption>& options, const AcceptsOptions& accepts);
 
 // Returns all combinations, whether they are accepted or not.

@@ -1,4 +1,5 @@
-// Few sets of options hold every value of each option with every value of each other one.
+// Checks that few sets of options contain every value of each option with every value of each other
+// option.
 #include "strategies/conformance/option_sets.h"
 
 #include <set>
@@ -22,7 +23,7 @@ using ::testing::IsEmpty;
 
 bool AcceptsAll(const OptionSet&) { return true; }
 
-// Options a, b, ... with so many values each: a=0, a=1, ...
+// Returns options a, b, ... with counts[i] values each: a=0, a=1, ...
 std::vector<TriedOption> Options(const std::vector<int>& counts) {
   std::vector<TriedOption> options;
   for (const int count : counts) {
@@ -33,7 +34,7 @@ std::vector<TriedOption> Options(const std::vector<int>& counts) {
   return options;
 }
 
-// The settings of all options, of which a set names those that are not the default.
+// Returns the settings of all options; `set` names those that are not the default.
 OptionSet Completed(const std::vector<TriedOption>& options, const OptionSet& set) {
   OptionSet all;
   for (const TriedOption& option : options) {

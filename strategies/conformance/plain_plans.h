@@ -1,4 +1,4 @@
-// Plans that suit any model, with which a strategy's checkpoints are exchanged.
+// Plans that suit any model. The checks exchange checkpoints between them and a strategy.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_PLAIN_PLANS_H_
@@ -11,10 +11,10 @@
 
 namespace tessera {
 
-// Every rank has all parameters and a part of the batch's rows.
+// Returns the Plan in which every rank has all parameters and a shard of the batch.
 Plan DataParallelPlan(const std::vector<Graph>& graphs);
 
-// The same, with all trainable parameters stored as one flat array, of which each rank has a part.
+// The same, with all trainable parameters stored as one flat array that is split over the ranks.
 Plan FullyShardedPlan(const std::vector<Graph>& graphs);
 
 }  // namespace tessera

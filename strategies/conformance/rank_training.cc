@@ -31,7 +31,7 @@
 namespace tessera {
 namespace {
 
-// The global values of tokens and targets in a step.
+// Returns the global values of tokens or targets in a step.
 std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, int step) {
   const RandomStream stream = MakeStream(7, input);
   std::vector<double> values(run.batch * run.sequence);
@@ -82,8 +82,8 @@ class Rank {
     return absl::OkStatus();
   }
 
-  // Runs one more step, and the same one with fences around all buffers, which hold NaNs while they
-  // are not live, and in arenas of just the planned size.
+  // Runs one more step in arenas of exactly the planned size, and the same step with fences around
+  // all buffers, which hold NaNs while they are not live.
   absl::Status CheckMemory(int step) {
     return tessera::CheckMemory(*engine_, kTrain,
                                 [&](Engine& engine) { return SetInputs(engine, step); });
@@ -99,7 +99,7 @@ class Rank {
     return absl::OkStatus();
   }
 
-  // The values of the last step.
+  // Return the results of the last step.
   const comm::Traffic& traffic() const { return traffic_; }
   int64_t peak_bytes() const { return engine_->run().arena_bytes(); }
 
@@ -167,7 +167,7 @@ class Rank {
   comm::Traffic traffic_ = {};
 };
 
-// Compiles the run as each rank does: one after the other, if plugins have a hand in it.
+// Compiles the run for each rank. Without passes of plugins, all ranks share one compilation.
 absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, const Plan& plan,
                                                       int ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
@@ -200,7 +200,7 @@ void AddTraffic(const Rank& rank, Mutex& mutex, TrainingResult& result) {
   }
 }
 
-// Where the tensors that a rank holds go.
+// The receivers of the tensors that a rank holds.
 struct RankSinks {
   std::function<TensorSink*(int step)> outputs;
   TensorSink* states;
@@ -217,12 +217,13 @@ absl::Status RunRank(const TrainingRun& run, comm::World& world, CompiledRun com
   if (status.ok()) sinks.trained();
   if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
   if (status.ok()) return rank.Leave();
-  // The others learn of it before this rank's memory is freed, which they do together.
+  // Reports the error to the other ranks before this rank's memory is freed, because freeing is
+  // collective.
   world.Leave(status).IgnoreError();
   return status;
 }
 
-// A name that no other job on this host has.
+// Returns a job name that is unique on this host.
 std::string NewJob() {
   static std::atomic<int> jobs{0};
   return absl::StrCat("conformance-", getpid(), "-", jobs++);
@@ -248,7 +249,7 @@ absl::StatusOr<std::unique_ptr<comm::ConnectedWorld>> ConnectProcess(int rank, i
 
 constexpr char kLoss[] = "loss";  // the output of a training Graph
 
-// Returns x in b = x a, or 0.
+// Returns x if b = x a, or 0 if b is not a multiple of a.
 double FactorOf(absl::Span<const double> a, absl::Span<const double> b) {
   constexpr double kRounding = 1e-4;  // of b's norm
   double aa = 0, ab = 0, bb = 0;

@@ -1,4 +1,4 @@
-// Trains the Graphs of a run on ranks that are threads or processes, and gathers what they hold.
+// Trains the Graphs of a run on ranks that are threads or processes, and gathers their tensors.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_RANK_TRAINING_H_
 
@@ -31,12 +31,12 @@ struct TrainingRun {
   int steps = 20;
   double lr = 0.1;
   double ignored = 0.1;       // the share of targets that do not count
-  bool check_memory = false;  // one more step uses memory as it is planned (CheckMemory)
+  bool check_memory = false;  // one more step checks the use of memory (CheckMemory)
   uint64_t delays = 5;        // the seed of pauses before collectives
   std::function<std::unique_ptr<Backend>()> backend;
-  // Makes what runs the passes of plugins, for each rank; null: there are none.
+  // Makes the runner of plugins' passes, for each rank; null if there are none.
   std::function<std::unique_ptr<PluginPasses>(const KernelCatalogue& catalogue)> plugin_passes;
-  std::shared_ptr<const Model> model;  // of which the Graphs are
+  std::shared_ptr<const Model> model;  // that recorded the Graphs
   RunConfig config;
 };
 
@@ -48,40 +48,42 @@ struct TrainingResult {
   Tensors states;                // after the last step
   // Global shapes of those states that are parameters.
   std::map<std::string, Shape> parameters = {};
-  // The traffic of a step, of each operation that of the rank with most; and the planned peak.
+  // For each operation, the traffic of a step on the rank that has the most; and the planned peak.
   comm::Traffic traffic = {};
   int64_t peak_bytes = 0;
 };
 
-// Trains with `plan` on `ranks` threads. Internal if ranks compile different Programs or differ in
-// what they hold of one element, or a step communicates other calls or bytes than its Program
-// declares.
+// Trains with `plan` on `ranks` threads. Internal if ranks compile different Programs, hold
+// different values of the same element, or communicate other calls or bytes in a step than the
+// Program declares.
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks);
 
 // Trains on ranks that are processes and communicate over `backend` ("shm", "tcp"). Internal, as
-// for Train, or if what a rank holds has other bits than `expected`, which Train has returned for
+// for Train, or if the values of a rank have other bits than `expected`, the result of Train for
 // the same Plan and number of ranks. Call it while this process has no other threads.
 absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int ranks,
                               const std::string& backend, const TrainingResult& expected);
 
-// The largest difference of two results, relative to the norm of its tensor, and where it is.
+// The largest difference of two results, relative to the norm of its tensor, and the place of it.
 struct Difference {
   double relative = 0;
   std::string where;
-  // The second result's tensor is the first one's times this factor; 0: it is no multiple of it.
+  // The tensor of the second result is this factor times that of the first; 0 if it is not a
+  // multiple.
   double factor = 0;
 };
-// Looks no further than the first step with a difference above `enough`.
+// Returns the largest difference. Stops after the first step with a difference above `enough`.
 Difference Compare(const TrainingResult& a, const TrainingResult& b,
                    double enough = std::numeric_limits<double>::infinity());
 
-// The same of a run that lowers the precision: of the first step all outputs, of later ones the
-// loss, and all states after the last. (Gradients of later steps are those of parameters that
-// differ already, and those of small tensors show that more than anything else.)
+// The same for a run that lowers the precision. Compares all outputs of the first step, only the
+// loss of later steps, and all states after the last step. (In later steps the parameters already
+// differ, which dominates the gradients of small tensors.)
 Difference CompareLowered(const TrainingResult& a, const TrainingResult& b);
 
-// The same of all parameters after the last step as one vector, without the key part of attention's
-// bias, whose true gradient is 0: AdamW makes noise of it as large as an update.
+// The same for all parameters after the last step as one vector. Leaves out the key part of
+// attention's bias: its true gradient is 0, and AdamW turns the rounding errors into updates of
+// full size.
 Difference CompareParameters(const TrainingResult& a, const TrainingResult& b);
 
 }  // namespace tessera

@@ -50,8 +50,8 @@ const std::vector<KitModel>& Models() {
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
       {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
       {"partly_trained_accumulating", [] { return PartlyTrained(6, 2); }},
-      // On the last one every set of options is checked: it accumulates gradients, and its blocks
-      // suit options that name parts of them.
+      // Every set of options is checked on the last model: it accumulates gradients, and its blocks
+      // suit options that name scopes within them.
       {"gpt_accumulating", [] { return SmallGpt(Accumulating(OddSizes())); }},
   };
   return *models;

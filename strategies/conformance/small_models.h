@@ -1,4 +1,4 @@
-// Models that train in milliseconds a step.
+// Models whose training steps take milliseconds.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_SMALL_MODELS_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_SMALL_MODELS_H_
 
@@ -17,16 +17,17 @@ struct GptSizes {
   int micro_batches = 1;
 };
 
-// Sizes that the ranks do not divide: parts are padded, and some are empty.
+// Returns sizes that are not multiples of the number of ranks: shards are padded, and some are
+// empty.
 GptSizes OddSizes();
 
 TrainingRun SmallGpt(const GptSizes& sizes);
-// Two hidden layers.
+// Records an MLP with two hidden layers.
 TrainingRun SmallMlp(int batch = 8);
 
-// The names of the models on which strategies are checked. Dropout and ignored targets are in all
-// of GPT's; parts are padded, or empty, in the odd ones. The accumulating ones are trained in
-// several micro-batches; the last one is a GPT of these.
+// Returns the names of the models on which strategies are checked. All GPT models have dropout and
+// ignored targets; the odd ones have padded or empty shards. The accumulating ones are trained in
+// several micro-batches; the last model is an accumulating GPT.
 std::vector<std::string> ConformanceModels();
 // `name` is one of them.
 TrainingRun MakeConformanceModel(const std::string& name);

@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-// No Plan needs so little.
+// A limit that no Plan can meet.
 constexpr int64_t kNoMemory = 1;
 
 // Returns the last whole number of a text.
@@ -49,7 +49,7 @@ absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backe
   FillInSettings(Settings(), planned.plan);
   const absl::Status fits = CompileAndEstimate(request, backend, context, planned);
   if (fits.ok()) return planned;
-  // Only a request may be refused as InvalidArgument.
+  // InvalidArgument is reserved for a refused request.
   return absl::IsResourceExhausted(fits) ? fits : absl::InternalError(fits.message());
 }
 

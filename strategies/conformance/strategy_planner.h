@@ -1,4 +1,4 @@
-// Asks a strategy for the Plans of a small run, as the training tool does.
+// Requests Plans of a small run from a strategy, as the training tool does.
 #ifndef TESSERA_STRATEGIES_CONFORMANCE_STRATEGY_PLANNER_H_
 #define TESSERA_STRATEGIES_CONFORMANCE_STRATEGY_PLANNER_H_
 
@@ -38,20 +38,20 @@ class StrategyPlanner {
   Plan Settings() const;
 
   // Plans, twice, compiles and estimates. The Plan has the settings of the run. InvalidArgument if
-  // the strategy refuses the request; ResourceExhausted if what it plans needs more than
-  // `memory_limit` bytes (0: no limit), as the strategy says or as it is compiled; Internal for
-  // anything else.
+  // the strategy refuses the request; ResourceExhausted if its Plan needs more than `memory_limit`
+  // bytes (0: no limit), by the strategy's error or after compilation; Internal for anything else.
   absl::StatusOr<Planned> PlanFor(int ranks, const Backend& backend,
                                   int64_t memory_limit = 0) const;
 
-  // Checks what the strategy does with a limit that no Plan meets: the error names the smallest
-  // limit that can be met, which is then met, and one byte less is not. Internal if it is not so.
+  // Checks a memory limit that no Plan can meet: the strategy's error must name the smallest limit
+  // that can be met; planning must succeed with that limit, and fail with one byte less. Internal
+  // if any of this does not hold.
   absl::Status CheckMemoryLimits(int ranks, const Backend& backend) const;
 
-  // Whether the strategy refuses the request as InvalidArgument.
+  // Returns whether the strategy refuses the request as InvalidArgument.
   bool Refuses(int ranks, const Backend& backend) const;
 
-  // Makes what runs the strategy's own passes.
+  // Makes the runner of the strategy's own passes.
   std::unique_ptr<PluginPasses> MakePasses(const KernelCatalogue& catalogue) const;
 
  private:

@@ -1,4 +1,4 @@
-// Data parallel: each rank has all parameters and a part of the batch's rows.
+// Data parallel: each rank has all parameters and a shard of the batch.
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr char kAxis[] = "data";
 
-// Bytes as a Plan writes them.
+// Returns the text form of bytes in a Plan.
 std::string Bytes(double mebibytes) {
   return absl::StrCat(static_cast<int64_t>(mebibytes * (1 << 20)), "B");
 }
@@ -22,8 +22,9 @@ void ComputeOnAllRows(const GraphProto::Op& op, Stage& stage) {
   choice.set_signature(absl::StrCat(kAxis, ": B"));
 }
 
-// Every rank computes the gradients of embeddings from the rows of all ranks. Where one is added to
-// the gradient of a head with the same table, that one is reduced before, as soon as it is made.
+// Makes every rank compute the gradients of embeddings from the rows of all ranks. If such a
+// gradient is added to that of a head with the same table, the head's gradient is reduced first, as
+// soon as it is computed.
 absl::Status GatherEmbeddings(const RunGraphs& graphs, Stage& stage) {
   for (const GraphProto& graph : graphs.graphs()) {
     for (const GraphProto::Op& op : graph.ops()) {

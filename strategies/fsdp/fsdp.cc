@@ -13,8 +13,8 @@
 namespace tessera::strategy {
 namespace {
 
-// The axes of the mesh. A rank's unit is gathered over the ranks of a node after forward, if it is
-// resharded to these.
+// The axes of the mesh. The node axis exists if units are resharded to the ranks of a node after
+// forward.
 constexpr char kReplica[] = "replica", kShard[] = "shard", kNode[] = "node";
 
 absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
@@ -39,7 +39,7 @@ absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
 // How a gathered unit is kept after forward.
 struct Reshard {
   bool keeps = false;
-  int64_t ranks = 0;  // above 0: each such number of ranks keeps one copy of it among them
+  int64_t ranks = 0;  // above 0: each group of so many ranks keeps one copy
 };
 
 absl::StatusOr<Reshard> ReshardOf(const Request& request) {
@@ -64,8 +64,8 @@ void AddAxis(const char* name, int64_t size, Stage& stage) {
   axis.set_size(size);
 }
 
-// Replicas, if there are several, of shards, which may be divided into nodes. Returns the axes over
-// which the batch is split.
+// Adds the mesh: an axis of replicas if there are several, and an axis of shards, which may be
+// divided into nodes. Returns the axes over which the batch is split.
 absl::StatusOr<std::vector<std::string>> AddMesh(const Request& request, const Reshard& reshard,
                                                  Stage& stage) {
   std::vector<std::string> axes;
@@ -133,7 +133,8 @@ class Fsdp : public Strategy {
     for (const Unit& unit : units) {
       GroupChoice& group = *stage.add_group();
       group.set_path(absl::StrJoin(unit.parameters, "|"));
-      // A node's ranks hold what a gather over the shards makes: the node is the outer split.
+      // The ranks of a node hold the result of a gather over the shards, so the node is the outer
+      // split.
       group.set_layout(reshard.ranks > 0 ? absl::StrCat(kNode, ": flat, ", shard) : shard);
       if (reshard.keeps || (unit.root && !request.Bool("reshard_root"))) {
         group.set_gather("once");

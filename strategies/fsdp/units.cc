@@ -12,7 +12,7 @@
 namespace tessera::strategy {
 namespace {
 
-// Whether `text` fits a pattern in which "*" stands for any characters.
+// Returns whether `text` matches a pattern in which "*" stands for any characters.
 bool Matches(absl::string_view pattern, absl::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern[0] == '*') {
@@ -24,7 +24,7 @@ bool Matches(absl::string_view pattern, absl::string_view text) {
   return !text.empty() && text[0] == pattern[0] && Matches(pattern.substr(1), text.substr(1));
 }
 
-// The scope of a parameter, by the policy; "" for the root unit.
+// Returns the scope of a parameter under the policy; "" for the root unit.
 std::string ScopeOf(const ParameterInfo& parameter, const ModelInfo& model,
                     const UnitPolicy& policy) {
   if (policy.kind == UnitPolicy::Kind::kPattern) {

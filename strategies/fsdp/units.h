@@ -14,23 +14,24 @@ namespace tessera::strategy {
 struct Unit {
   std::vector<std::string> parameters;  // paths
   int64_t bytes = 0;
-  bool root = false;  // of parameters that lie in no block: used at both ends of a step
+  bool root = false;  // parameters outside all blocks, used at both ends of a step
 };
 
 // How a model is divided into units.
 struct UnitPolicy {
   enum class Kind { kBlock, kSize, kPattern };
   Kind kind = Kind::kBlock;
-  int64_t min_bytes = 0;  // of kSize: blocks are joined until a unit has so many
-  std::string pattern;    // of kPattern: scopes, one unit each ("blocks.*.mlp|blocks.*.attn")
+  int64_t min_bytes = 0;  // for kSize: blocks are joined until a unit has so many
+  std::string pattern;    // for kPattern: scopes, one unit each ("blocks.*.mlp|blocks.*.attn")
 };
 
-// Returns the units of all parameters. Those of a unit agree in dtype and trainability, because
-// they are stored as one array. InvalidArgument if a pattern matches nothing.
+// Returns the units of all parameters. The parameters of a unit have the same dtype and
+// trainability, because they are stored as one array. InvalidArgument if a pattern matches nothing.
 absl::StatusOr<std::vector<Unit>> DivideIntoUnits(const ModelInfo& model, const UnitPolicy& policy);
 
-// If `path` lies in a scope that the pattern matches, the path of that scope, else "". In a pattern
-// "*" stands for any characters within one part between dots, and "|" separates alternatives.
+// Returns the path of the scope that contains `path` and matches the pattern; "" if there is none.
+// In a pattern "*" stands for any characters within one part between dots, and "|" separates
+// alternatives.
 std::string ScopeThatMatches(const std::string& pattern, const std::string& path);
 
 }  // namespace tessera::strategy

@@ -20,7 +20,7 @@ ParameterInfo Parameter(const std::string& path, int block, int64_t bytes = 100)
   return parameter;
 }
 
-// Three blocks, and an embedding that lies in none.
+// Returns a model of three blocks, and an embedding outside of them.
 ModelInfo SmallModel() {
   ModelInfo model;
   model.blocks = {"b.0", "b.1", "b.2"};

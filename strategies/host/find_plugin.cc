@@ -27,7 +27,7 @@ bool IsFile(const std::string& path) {
   return std::filesystem::is_regular_file(path, error);
 }
 
-// Where the plugin NAME.so may be, in the order of the search.
+// Returns the possible paths of the plugin NAME.so, in the order of the search.
 std::vector<std::string> Candidates(const std::string& name, const std::string& argv0) {
   std::vector<std::string> candidates;
   const std::string file = absl::StrCat(name, ".so");

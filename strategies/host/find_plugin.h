@@ -1,4 +1,4 @@
-// Where the plugin of a strategy is.
+// Finds the plugin of a strategy.
 #ifndef TESSERA_STRATEGIES_HOST_FIND_PLUGIN_H_
 #define TESSERA_STRATEGIES_HOST_FIND_PLUGIN_H_
 
@@ -17,7 +17,7 @@ absl::Span<const absl::string_view> OwnStrategies();
 // ".so"), else NAME.so, which is searched for in the folders of the variable TESSERA_STRATEGY_PATH
 // (with
 // ":" between them), among the runfiles of the program `argv0`, and beside the program. NotFound
-// says where it was looked for.
+// lists the searched paths.
 absl::StatusOr<std::string> FindPlugin(const std::string& strategy, const std::string& argv0);
 
 }  // namespace tessera

@@ -14,12 +14,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How often the caller looks whether the user wants to end.
+// How often the caller checks whether the user wants to end.
 constexpr std::chrono::milliseconds kPoll{50};
 
 }  // namespace
 
-// A function of a plugin that runs on a thread of its own, and keeps all that it uses.
+// A function of a plugin that runs on a thread of its own, and owns everything that it uses.
 struct LimitedCall::Running {
   Running(std::shared_ptr<const PlanningContext> context, const PluginCallOptions& options)
       : call(std::move(context), options) {}

@@ -1,4 +1,4 @@
-// A call of a plugin that may not last for ever.
+// A call of a plugin with a time limit.
 #ifndef TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 #define TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 
@@ -22,15 +22,15 @@ class LimitedCall {
   LimitedCall(std::shared_ptr<const PlanningContext> context, const PluginCallOptions& options);
 
   // Runs a function of the plugin on a thread of its own, once. Returns its result, or Cancelled if
-  // it has not ended when its time was over, or the user wants to end; the thread is then left
-  // behind, and keeps all that it uses.
+  // it exceeded its time limit or the user wants to end. In that case the thread keeps running
+  // detached, and owns everything that it uses.
   absl::StatusOr<std::string> Run(const Plugin& plugin, TesseraStrategyFunction function,
                                   const std::string& request);
 
-  // Whether this is the result of a call that did not end in time, rather than the plugin's own.
+  // Returns whether `result` is from a call that did not end in time, rather than from the plugin.
   bool WasStopped(const absl::Status& result) const;
 
-  // The best Plan that the plugin has reported.
+  // Returns the best Plan that the plugin has reported.
   std::optional<Plan> best() const;
 
  private:

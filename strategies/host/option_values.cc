@@ -35,7 +35,7 @@ absl::Status DoesNotFit(const PluginOption& option, const std::string& text) {
       absl::StrCat("option ", option.name, " is '", text, "', and has to be ", Expected(option)));
 }
 
-// Returns the value in the form in which plugins get it.
+// Returns the value in the form that plugins receive.
 absl::StatusOr<std::string> ValueOf(const PluginOption& option, const std::string& text) {
   if (option.type == "text") return text;
   if (option.type == "bool") {

@@ -23,7 +23,7 @@ absl::Status CheckOptionType(const PluginOption& option);
 
 // Returns the value of every option that the plugin declares: those of `settings` ("name=value"),
 // or the defaults. Bytes are plain numbers, bools "true" or "false". InvalidArgument, in one line,
-// names the setting, the fault, and what would be right.
+// names the setting, the fault and the remedy.
 absl::StatusOr<OptionValues> ReadOptions(const Plugin& plugin,
                                          absl::Span<const std::string> settings);
 

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-// A Plan may not contradict the settings of the run that it is made for.
+// Checks that a Plan does not contradict the settings of its run.
 absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& request) {
   const std::string& dtype = request.precision().parameters();
   const int64_t micro_batches = std::max<int64_t>(1, request.micro_batches());
@@ -50,7 +50,7 @@ absl::StatusOr<Plan> ReadPlan(const Plugin& plugin, const std::string& bytes) {
                                                 ": its Plan cannot be run: ", fits.message()));
 }
 
-// The result of a plugin that has not ended in time: the best Plan that it has reported.
+// Returns the result of a plugin that has not ended in time: the best Plan that it has reported.
 absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, const LimitedCall& call,
                                        const PluginCallOptions& options) {
   if (options.stop && options.stop()) {

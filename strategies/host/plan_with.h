@@ -1,4 +1,4 @@
-// Asks a strategy plugin for a Plan.
+// Calls a strategy plugin for a Plan and for estimates.
 #ifndef TESSERA_STRATEGIES_HOST_PLAN_WITH_H_
 #define TESSERA_STRATEGIES_HOST_PLAN_WITH_H_
 
@@ -16,15 +16,15 @@
 
 namespace tessera {
 
-// Things that a call of a plugin may do beside computing.
+// Limits of a call of a plugin, and callbacks for it.
 struct PluginCallOptions {
-  // After so long the plugin is asked to stop, and is left behind if it does not stop in `grace`:
-  // its thread cannot be ended, but can no longer ask for anything.
+  // After this time the plugin is asked to stop. If it does not stop within `grace`, the caller no
+  // longer waits for its thread, which cannot be ended but can no longer use the host's services.
   std::chrono::milliseconds limit = std::chrono::minutes(10);
   std::chrono::milliseconds grace = std::chrono::seconds(2);
-  // Whether the user wants to end; may be null. Called by any thread.
+  // Returns whether the user wants to end; may be null. Any thread may call it.
   std::function<bool()> stop;
-  // Shows progress: a share of the work, negative if not known, and a line; may be null.
+  // Shows progress: a share of the work (negative if unknown) and a line of text; may be null.
   std::function<void(double fraction, const std::string& line)> progress;
   // Records the Graphs at another batch size (0: that of the run); may be null.
   std::function<absl::StatusOr<std::vector<Graph>>(int64_t batch, int64_t sequence)> record;
@@ -35,15 +35,15 @@ struct StrategyPlan {
   std::vector<std::string> notes;  // for the user
 };
 
-// Calls the plugin's `plan` on a thread of its own. Errors, in one line, name the plugin: what it
-// says of the request, that it threw, returned no Plan, one that no run can follow or one of other
-// settings than those in the request, or took too long and had reported no Plan so far.
+// Calls the plugin's `plan` on a thread of its own. Errors, in one line, name the plugin. Causes:
+// it refused the request, it threw, it returned no Plan, an unusable one or one that contradicts
+// the request's settings, or it took too long and had reported no Plan so far.
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);
 
-// The plugin's estimate of a training step of a run that its Plan was compiled to: its own, or the
-// host's if it has none. Errors are as for PlanWith.
+// Returns the estimated cost of a training step of the run compiled from the plugin's Plan: the
+// plugin's estimate, or the host's if it has none. Errors are as for PlanWith.
 absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
                                       const CompiledRun& compiled,
                                       std::shared_ptr<const PlanningContext> context,

@@ -1,4 +1,4 @@
-// Faults of a plugin while it plans, and the answers of the host's services.
+// Checks faults of a plugin while it plans, and the results of the host's services.
 #include "strategies/host/plan_with.h"
 
 #include <atomic>
@@ -23,7 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// y = x w, of 8 rows.
+// Records y = x w with 8 rows.
 std::vector<Graph> SmallGraphs() {
   Graph graph("train");
   const Tensor x = graph.Input("x", {DType::kF32, {8, 4}}, /*batch_dim=*/0);
@@ -100,7 +100,7 @@ TEST_F(PlanWithTest, TheUserMayStopIt) {
   EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
 }
 
-// A plugin that returns what `result` says, by code and bytes.
+// A plugin that returns the code and bytes of `result`.
 struct Canned {
   int32_t code = TESSERA_OK;
   std::string bytes;
@@ -147,7 +147,7 @@ TEST_F(PlanWithTest, ResultsThatAreNoPlans) {
   EXPECT_THAT(error(TESSERA_OK, plan.SerializeAsString()), HasSubstr("has 2 stages"));
 }
 
-// Logs when it has been left behind.
+// Set after the plugin logged although its caller no longer waited.
 std::atomic<bool> has_logged = false;
 int32_t LogLate(const TesseraStrategy*, const TesseraHost* host, const char*, size_t,
                 const TesseraSink*) {
@@ -158,7 +158,7 @@ int32_t LogLate(const TesseraStrategy*, const TesseraHost* host, const char*, si
   return TESSERA_INTERNAL;
 }
 
-// The lines went to a caller that was no longer there.
+// Regression: the lines were passed to a caller that no longer existed.
 TEST_F(PlanWithTest, APluginThatIsLeftBehindShowsNothing) {
   static TesseraStrategy table = {};  // the plugin's thread may outlive the test
   table.struct_size = sizeof(TesseraStrategy);
@@ -201,7 +201,7 @@ TEST_F(PlanWithTest, TheContextAnswers) {
   EXPECT_LT(prices->seconds(1), prices->seconds(0));
   price.mutable_uses(1)->set_signature("data: S(0) -> S(0)");
   EXPECT_THAT(context_->Price(price).status().message(), HasSubstr("has 2 inputs and 1 outputs"));
-  // It was written behind the shape's end.
+  // Regression: the size was written past the end of the shape.
   price.mutable_uses(1)->set_signature("data: S(7), B -> S(0)");
   EXPECT_THAT(context_->Price(price).status().message(), HasSubstr("splits dimension 7 of f32["));
 
@@ -247,7 +247,7 @@ TEST_F(PlanWithTest, CandidatesAreLowered) {
   EXPECT_THAT(lowered.plans(1).error(), HasSubstr("'z'"));
 }
 
-// A pass of a plugin had no limit.
+// Regression: a pass of a plugin had no time limit.
 TEST_F(PlanWithTest, APassThatDoesNotEndIsLeftBehind) {
   const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();

@@ -52,7 +52,7 @@ absl::StatusOr<Mesh> MeshOf(const google::protobuf::RepeatedPtrField<MeshAxis>& 
   return Mesh::ForRanks(AxesFromProto(axes), ranks);
 }
 
-// The types of a rank's padded parts of an operator's inputs, then of its outputs.
+// Returns the types of a rank's padded shards of an operator's inputs, then of its outputs.
 absl::StatusOr<std::vector<TensorType>> LocalTypes(const Graph& graph, const Op& op,
                                                    const std::string& signature, const Mesh& mesh) {
   AxisUses uses(mesh.num_axes());  // "" is B along all axes

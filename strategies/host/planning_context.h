@@ -1,4 +1,5 @@
-// A planning context: the Graphs of a run at one batch size, and what a strategy may ask of them.
+// A planning context: the Graphs of a run at one batch size, and the services on them that
+// strategies use.
 #ifndef TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_
 #define TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_
 
@@ -20,8 +21,7 @@ struct PlanningFor {
   int ranks = 1;
   Cluster cluster = {};  // CheckCluster accepts it
   GroupSite job = {};    // the host of each rank, and the backend of their communicators
-  // The run's settings (core/plan/run_settings.h). They are filled in where a Plan leaves them
-  // open.
+  // The run's settings (core/plan/run_settings.h). They complete open settings of a Plan.
   Plan settings = {};
 };
 
@@ -37,28 +37,29 @@ class PlanningContext {
   strategy::RunGraphs Graphs() const;
   absl::StatusOr<strategy::OperatorDescriptions> Describe(
       const strategy::DescribeOperators& request) const;
-  // Seconds, by the prices of the cluster.
+  // Returns times in seconds, from the prices of the cluster.
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceOperators& request) const;
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceCollectives& request) const;
   absl::StatusOr<strategy::Prices> Price(const strategy::PriceRedistributions& request) const;
   absl::StatusOr<Plan> Complete(const Plan& plan) const;
-  // The cost of a training step under each candidate, or what is wrong with it.
+  // Returns the cost of a training step under each candidate, or the candidate's error.
   strategy::LoweredPlans Lower(const strategy::LowerPlans& request) const;
   absl::StatusOr<ProgramProto> Program(const strategy::MakeProgram& request) const;
-  // The cost of a training step, and the peak of all Programs; of the first one, if none trains.
+  // Returns the cost of a training step (or of the first Program if none trains), and the memory
+  // peak of all Programs.
   StepCost Estimate(const CompiledRun& run) const;
 
  private:
   absl::StatusOr<const Graph*> FindGraph(const std::string& name) const;
   absl::StatusOr<StepCost> Lower(const Plan& plan) const;
-  // The Plan with the settings of the run.
+  // Returns the Plan with the settings of the run.
   Plan WithSettings(Plan plan) const;
 
   const std::vector<Graph> graphs_;
   const PlanningFor for_;
 };
 
-// The passes that a Plan may name.
+// Returns the passes that a Plan may name.
 strategy::PassDescriptions DescribePasses();
 
 }  // namespace tessera

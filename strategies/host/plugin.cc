@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-// Bounds of what a plugin says of itself: beyond them it is taken for garbage.
+// Bounds on a plugin's description of itself. Beyond them the table counts as malformed.
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxListed = 1000;
 
@@ -131,7 +131,7 @@ absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std
 
 absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
   dlerror();
-  // Local: symbols of one plugin are not seen by another one.
+  // RTLD_LOCAL: other plugins cannot see the symbols of this one.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::InvalidArgumentError(

@@ -19,11 +19,11 @@ struct PluginOption {
 // Thread safety: immutable after construction. Plugins are never unloaded.
 class Plugin {
  public:
-  // Loads the library at `path`. InvalidArgument or NotFound, in one line, if there is none, it is
-  // no library, lacks the symbol, was built for another major version of the interface, or what it
-  // says of itself is malformed.
+  // Loads the library at `path`. InvalidArgument or NotFound, in one line, if the file does not
+  // exist, is no library, lacks the symbol, was built for another major version of the interface,
+  // or describes itself in a malformed way.
   static absl::StatusOr<Plugin> Load(const std::string& path);
-  // Makes one of a table that needs no library; for tests. `path` stands in messages.
+  // Makes a plugin from a table without a library, for tests. `path` appears in messages.
   static absl::StatusOr<Plugin> FromTable(const TesseraStrategy* table, const std::string& path);
 
   const std::string& path() const { return path_; }

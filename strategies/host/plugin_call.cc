@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-// Beyond this a result is not read: a Plan of GPT-3 175B that lists every path has a few MiB.
+// The largest result that is read. A Plan of GPT-3 175B that lists every path has a few MiB.
 constexpr size_t kMaxResultBytes = size_t{1} << 30;
 constexpr size_t kMaxMessageBytes = 2000;
 
@@ -72,7 +72,8 @@ int32_t PutResult(const absl::StatusOr<std::string>& result, const TesseraSink* 
   return ToCode(result.status());
 }
 
-// Calls of the host's functions carry the host, whose state is the call.
+// Returns the call to which a host belongs: plugins pass the host to each of its functions, and its
+// `state` points to the call.
 PluginCall& CallOf(const TesseraHost* host) { return *static_cast<PluginCall*>(host->state); }
 
 std::string Bytes(const char* data, size_t size) {

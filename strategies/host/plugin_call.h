@@ -1,4 +1,4 @@
-// One call of a plugin, with the services that it is given.
+// One call of a plugin, with the host's services for it.
 #ifndef TESSERA_STRATEGIES_HOST_PLUGIN_CALL_H_
 #define TESSERA_STRATEGIES_HOST_PLUGIN_CALL_H_
 
@@ -22,28 +22,29 @@
 
 namespace tessera {
 
-// The state of a call, shared by the caller and the thread that runs the plugin, which may be left
-// behind. Thread-safe.
+// The state of a call. The caller shares it with the thread that runs the plugin, which may outlive
+// the caller. Thread-safe.
 class PluginCall {
  public:
   PluginCall(std::shared_ptr<const PlanningContext> context, PluginCallOptions options);
 
   const TesseraHost& host() const { return table_; }
 
-  // Runs a function of the plugin on this thread. Returns its result, or what is wrong with it.
+  // Runs a function of the plugin on this thread. Returns its result or error.
   absl::StatusOr<std::string> Run(const Plugin& plugin, TesseraStrategyFunction function,
                                   const std::string& request);
 
   // Asks the plugin to stop.
   void Cancel() { cancelled_ = true; }
   bool cancelled() const { return cancelled_ || (options_.stop && options_.stop()); }
-  // From now on services refuse; returns when none of them runs.
+  // Makes all later calls of services fail, and waits until none is running.
   void Close();
 
-  // The best Plan that the plugin has reported.
+  // Returns the best Plan that the plugin has reported.
   std::optional<Plan> best();
 
-  // The services, as the table's functions call them. `context` is null for that of the run.
+  // The services, which the functions of the host's table call. `context` is null for the run's
+  // context.
   using Service = absl::StatusOr<std::string> (*)(const PlanningContext& context,
                                                   const std::string& request);
   absl::StatusOr<std::string> Serve(TesseraContext* context, const std::string& request,
@@ -54,14 +55,15 @@ class PluginCall {
   void Log(const std::string& line);
 
  private:
-  // The context of a handle; null if there is none.
+  // Returns the context of a handle; null if there is none.
   std::shared_ptr<const PlanningContext> Find(const TesseraContext* handle);
 
   const std::shared_ptr<const PlanningContext> context_;
   const PluginCallOptions options_;
   TesseraHost table_;
   std::atomic<bool> cancelled_{false};
-  // Held by services while they run, and alone by Close. Not annotated: a shared lock.
+  // Services hold it shared while they run; Close holds it exclusively. Not annotated, since it is
+  // a shared lock.
   std::shared_mutex running_;
   bool closed_ = false;  // guarded by running_
   Mutex mutex_;

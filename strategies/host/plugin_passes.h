@@ -1,4 +1,4 @@
-// Runs the passes that strategy plugins bring.
+// Runs the passes of strategy plugins.
 #ifndef TESSERA_STRATEGIES_HOST_PLUGIN_PASSES_H_
 #define TESSERA_STRATEGIES_HOST_PLUGIN_PASSES_H_
 
@@ -18,9 +18,9 @@ namespace tessera {
 // Loads a plugin when a Plan first names one of its passes. One thread at a time.
 class LoadedPasses : public PluginPasses {
  public:
-  // Plugins are searched for beside the program `argv0` (find_plugin.h). `catalogue` and `context`
-  // are what the passes may ask about; the catalogue must outlive the object. `options` holds for
-  // each run of a pass.
+  // Plugins are searched for beside the program `argv0` (find_plugin.h). Services for the passes
+  // use `catalogue` and `context`; the catalogue must outlive the object. `options` applies to each
+  // run of a pass.
   LoadedPasses(std::string argv0, const KernelCatalogue* catalogue,
                std::shared_ptr<const PlanningContext> context, PluginCallOptions options = {})
       : argv0_(std::move(argv0)),
@@ -28,11 +28,11 @@ class LoadedPasses : public PluginPasses {
         context_(std::move(context)),
         options_(std::move(options)) {}
 
-  // A plugin that was named by its path.
+  // Adds a plugin, such as one that was loaded by its path.
   void Add(const Plugin& plugin) { plugins_.insert_or_assign(plugin.name(), plugin); }
 
-  // NotFound if the plugin cannot be found; FailedPrecondition if it has another version than the
-  // Plan says, or no such pass; InvalidArgument if what the pass returns is no Program;
+  // NotFound if the plugin cannot be found; FailedPrecondition if its version differs from the
+  // Plan's, or if it has no such pass; InvalidArgument if the pass does not return a Program;
   // DeadlineExceeded if it takes longer than its limit, or is stopped.
   absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) override;
 

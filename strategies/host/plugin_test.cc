@@ -1,4 +1,4 @@
-// Plugins that are no plugins, or not of this version, and the values of options.
+// Checks invalid plugins, plugins of other versions, and the values of options.
 #include "strategies/host/plugin.h"
 
 #include <cstdlib>

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The data that a rank moves stay in caches up to this size: then memory is no bound.
+// Up to this size the data that a rank moves stay in caches, so the rate of memory is no bound.
 constexpr double kCacheBytes = 32 << 20;
 
 constexpr int kPasses = 4;  // over memory, before and after an operation is timed

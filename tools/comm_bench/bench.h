@@ -31,7 +31,7 @@ struct Timing {
   double seconds = 0;
   double algbw = 0, busbw = 0;  // bytes a second
   int64_t wrong = 0;            // elements; -1: not checked
-  double bound = 0;  // seconds, the least that is possible (bound.h); 0: not timed, or in caches
+  double bound = 0;             // seconds, the lower bound (bound.h); 0: not timed, or in caches
 };
 
 // A row of the table. Sizes are those of nccl-tests: of the full buffer. A barrier has none.

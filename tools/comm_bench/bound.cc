@@ -59,7 +59,7 @@ absl::Status MemoryPass::Run() {
       }
     }
   }
-  // A rank that began late had the memory to itself.
+  // Without this barrier, a rank that began late had the memory to itself.
   return group_->Wait(group_->Barrier());
 }
 

@@ -1,5 +1,5 @@
-// The least time that an operation can take on ranks of one host: the bytes that must be read and
-// written, over the rate at which as many ranks at once can use the machine's memory.
+// A lower bound on the time of an operation on ranks of one host: the bytes that must be read and
+// written, divided by the rate at which so many ranks together can access the machine's memory.
 #ifndef TESSERA_TOOLS_COMM_BENCH_BOUND_H_
 #define TESSERA_TOOLS_COMM_BENCH_BOUND_H_
 
@@ -13,7 +13,8 @@
 
 namespace tessera::comm {
 
-// Bytes that all ranks together must read and write, each buffer being in memory of one rank:
+// Returns the bytes that all ranks together must read and write; each buffer is in memory of one
+// rank:
 //
 //   all-reduce      reads W inputs, writes W outputs
 //   reduce-scatter  reads W inputs, writes W parts
@@ -26,9 +27,9 @@ namespace tessera::comm {
 double BytesMoved(Operation operation, int64_t bytes, int ranks, bool in_place);
 
 // Measures the rate of memory: each rank adds to every element of 64 MiB of its own, which caches
-// seldom hold, interleaving four pages. The rate changes from second to second on a shared machine,
-// or one that moves its virtual cores about, so a share of the bound is reliable only if passes are
-// timed beside the operation.
+// seldom hold, interleaving four pages. On a shared machine, or one that migrates its virtual
+// cores, the rate changes from second to second, so a share of the bound is reliable only if passes
+// are timed alternately with the operation.
 class MemoryPass {
  public:
   static absl::StatusOr<MemoryPass> Create(Communicator& group);
@@ -36,7 +37,7 @@ class MemoryPass {
   // Runs a pass on all ranks, and returns when all have ended. Collective.
   absl::Status Run();
 
-  // Bytes that all ranks together read and write in a pass.
+  // Returns the bytes that all ranks together read and write in a pass.
   double bytes() const;
 
  private:

@@ -37,10 +37,10 @@ class Interrupt {
   SignalThread thread_;  // last: its handler uses the others
 };
 
-// The error with which a rank that a signal stops aborts.
+// Returns the error with which a rank aborts when a signal stops it.
 absl::Status InterruptError(int signal);
 
-// Returns the signal if `error` is how another rank learns of such an abort; 0 if it is not.
+// Returns the signal if `error` reports such an abort of another rank, else 0.
 int InterruptIn(const absl::Status& error);
 
 }  // namespace tessera::comm

@@ -38,7 +38,7 @@ struct ParsedFlags {
   std::vector<std::string> rest;
 };
 
-// The meaning of an argument that is no flag.
+// How to treat an argument that is not a flag.
 enum class Rest {
   kError,
   kBegins,  // it and all that follow are returned unread

@@ -37,7 +37,7 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
 }
 
-// Compares what the training tool's flags do not say.
+// Compares the flags that the training tool does not have.
 absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
   std::vector<std::string> entries;
   for (const StrategyEntry& entry : line.strategies) {
@@ -127,7 +127,7 @@ absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& r
   return false;
 }
 
-// Shows how far the comparison is.
+// Shows the progress of the comparison.
 class Reporter {
  public:
   Reporter(int64_t rounds, int64_t runs) : rounds_(rounds), runs_(runs) {}
@@ -176,7 +176,8 @@ absl::Status RunAll(const CompareCommandLine& line, bool alternates, const Strat
   Reporter reporter(line.rounds, line.rounds * static_cast<int64_t>(strategies.size()));
   for (const std::vector<ComparedStrategy*>& group : groups) {
     const absl::Status status = RunRounds(line, group, *strategies.front(), stop, &reporter);
-    // The other ranks learn of it before the memory is freed, which they do together.
+    // Reports the error to the other ranks before the memory is freed, because freeing is
+    // collective.
     if (!status.ok()) ranks.Abort(status);
     for (ComparedStrategy* each : group) each->End();
     RETURN_IF_ERROR(status);
@@ -197,7 +198,7 @@ absl::Status WriteText(const std::string& text, const std::string& path) {
                  : absl::ErrnoToStatus(error, absl::StrCat("--json: cannot write ", path));
 }
 
-// Rank 0 writes; all ranks have the error.
+// Writes the file on rank 0; all ranks return its error.
 absl::Status WriteJson(const CompareCommandLine& line, const std::string& text, Ranks& ranks) {
   if (line.json.empty()) return absl::OkStatus();
   return ranks
@@ -216,7 +217,7 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::str
   if (!ranks.is_first()) DiscardOutput();
   PrintNotes(job.notes());
   RETURN_IF_ERROR(CompareFlagsOfRanks(line, ranks));
-  RETURN_IF_ERROR(WriteJson(line, "", ranks));  // shows now that the file can be written
+  RETURN_IF_ERROR(WriteJson(line, "", ranks));  // checks now that the file can be written
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
   Comparison comparison;

@@ -25,7 +25,7 @@ void AddCounts(const std::vector<CollectiveCount>& counts, int sign, StepCost* s
   }
 }
 
-// Removes collectives that no step has called, but the initialisation.
+// Removes collectives that only the initialisation has called, and no step.
 void RemoveUncalled(StepCost* cost) {
   StepCost called = *cost;
   called.clear_collectives();

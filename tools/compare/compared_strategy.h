@@ -1,4 +1,4 @@
-// One of the strategies that are compared, on one rank.
+// A strategy that is compared, on one rank.
 #ifndef TESSERA_TOOLS_COMPARE_COMPARED_STRATEGY_H_
 #define TESSERA_TOOLS_COMPARE_COMPARED_STRATEGY_H_
 
@@ -26,7 +26,7 @@ class ComparedStrategy {
 
   const std::string& label() const { return result_.label; }
   const Setup& setup() const { return setup_; }
-  // The arenas of a rank, and its state, of which Run keeps a copy for a while.
+  // Returns the bytes of a rank's arenas and of its state, of which Run temporarily keeps a copy.
   int64_t arena_bytes() const { return arena_bytes_; }
   int64_t state_bytes() const { return state_bytes_; }
 
@@ -55,7 +55,7 @@ class ComparedStrategy {
   int64_t arena_bytes_, state_bytes_;
   std::unique_ptr<StepTimer> timer_;
   StepCost sums_;          // calls and bytes of this rank in all timed steps
-  StrategyResult result_;  // of this rank, without what is counted
+  StrategyResult result_;  // of this rank, without `counted`
 };
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ constexpr char kNothing[] = "-";
 constexpr double kSameLoss = 1e-5;
 constexpr double kLoweredLoss = 1e-2;
 
-// A cell for what was estimated, and one for what was measured.
+// A cell for the estimate, and one for the measurement.
 struct Cells {
   std::string estimated = kNothing;
   std::string measured = kNothing;
@@ -44,7 +44,7 @@ class Rows {
     rows_.push_back(std::move(row));
   }
 
-  // The columns are as wide as they must be.
+  // Returns the table; each column is as wide as its widest cell.
   std::string ToString() const {
     size_t label_width = 0;
     for (const Row& row : rows_) label_width = std::max(label_width, row.label.size());
@@ -87,7 +87,7 @@ std::string Rate(const Comparison& comparison, double seconds) {
 
 bool IsEstimated(const StrategyResult& result) { return result.estimated.step_seconds() > 0; }
 
-// The text of what was estimated, if anything was.
+// Returns `text` if the strategy has an estimate, else the text for no value.
 std::string Estimated(const StrategyResult& result, const std::string& text) {
   return IsEstimated(result) ? text : kNothing;
 }

@@ -24,9 +24,9 @@ struct StrategyResult {
   double last_loss = 0;
   int64_t last_step = 0;
   StepCost estimated;
-  // The memory that a rank has allocated, and the collectives of the rank that has most of them.
+  // The memory that a rank has allocated, and the collectives of the rank that has the most.
   StepCost counted;
-  // An error if collectives were counted that the estimate does not have, or others.
+  // An error if the counted collectives differ from the estimated ones.
   absl::Status same_collectives;
 };
 
@@ -42,7 +42,7 @@ struct Comparison {
   std::vector<StrategyResult> strategies;
 };
 
-// The quantile of values that are not empty: 0.5 is the median.
+// Returns a quantile of `values`, which must not be empty: 0.5 is the median.
 double Quantile(std::vector<double> values, double q);
 
 // Returns the time of a step that communication adds to computation: the difference of the medians,

@@ -101,7 +101,7 @@ const std::vector<FlagGroup>& CompareFlags() {
   return *groups;
 }
 
-// The flags that the training tool does not have, or that mean something else there.
+// Returns whether the training tool lacks the flag, or has it with another meaning.
 bool IsOwnFlag(absl::string_view name) {
   return name == "model" || name == "strategies" || name == "steps" || name == "rounds" ||
          name == "one_at_a_time" || name == "json";

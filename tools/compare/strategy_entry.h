@@ -18,9 +18,9 @@ struct StrategyEntry {
   std::vector<std::string> options;  // "name=value"
 };
 
-// Parses entries of the form [LABEL=]NAME[:OPTION=VALUE...]. Without a label, the label is what
-// stands there, a path without its folders and the ending of a Plan. InvalidArgument names the
-// entry and the fault.
+// Parses entries of the form [LABEL=]NAME[:OPTION=VALUE...]. Without a label, the label is the
+// entry itself; of a path, without its folders and the extension of a Plan. InvalidArgument names
+// the entry and the fault.
 absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std::string> texts);
 
 // Sets the flags of a training run (--strategy, --strategy_options, --plan) with which an entry

@@ -34,7 +34,7 @@ struct LaunchCommandLine {
 absl::Status ReadLaunchFlags(LaunchCommandLine* line);
 
 // Flags stand before the program; everything after it is passed to the program. InvalidArgument
-// names the fault, and says what would be right.
+// names the fault and the remedy.
 absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(const std::vector<std::string>& arguments);
 
 // The text that --help prints.

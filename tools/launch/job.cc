@@ -23,14 +23,15 @@ using Clock = std::chrono::steady_clock;
 
 // The first two interrupts are passed on; the third one kills the ranks.
 constexpr int kInterruptsThatKill = 3;
-// For output in pipes when all ranks and their children are gone, and in sinks after an interrupt.
+// The longest wait for output in pipes after all ranks and their children have ended, and for sinks
+// after an interrupt.
 constexpr std::chrono::seconds kDrainTimeout{1};
 constexpr std::chrono::seconds kKillTimeout{10};
-// How long after its time a stopped rank is killed: the ranks that wait for it report it first. If
-// the launcher was stopped with its ranks, they continue within this time.
+// How long after its time limit a stopped rank is killed, so that the ranks that wait for it report
+// it first. If the launcher was stopped with its ranks, they continue within this time.
 constexpr std::chrono::milliseconds kStoppedSlack{500};
 
-// Whether a process that was asked to end has done so, in its own time.
+// Returns whether a process exited because it was asked to end.
 bool EndedAsAsked(int wait_status) {
   if (!WIFEXITED(wait_status)) return false;
   const int signal = WEXITSTATUS(wait_status) - 128;
@@ -157,7 +158,8 @@ void Job::Poll() {
   for (const auto& rank : ranks_) {
     events.push_back({rank->control.get(), POLLIN, 0});
     for (const Stream* stream : {&rank->output, &rank->error}) {
-      // While a sink is full its ranks wait, as they would for the reader themselves.
+      // While a sink is full its pipes are not read, so ranks wait as they would for the reader
+      // itself.
       events.push_back({stream->sink.is_full() ? -1 : stream->pipe.get(), POLLIN, 0});
     }
   }
@@ -200,7 +202,8 @@ void Job::Interrupt(int signal) {
   SendToAll(streams_.interrupts >= kInterruptsThatKill ? SIGKILL : signal);
 }
 
-// A program that writes to a pipe without a reader ends. So do the ranks, but they may save first.
+// A program that writes to a pipe without a reader ends. The ranks are ended too, but may save
+// first.
 void Job::HandleClosedOutput() {
   if (output_closed_ || (!streams_.output.is_closed() && !streams_.error.is_closed())) return;
   output_closed_ = true;

@@ -56,9 +56,10 @@ class Job {
   // asked to end.
   int exit_code() const;
   // An error for the user: which rank failed first, and the end of what it wrote. "" if none did,
-  // or if that is the last line that was shown, an error, and the rank exited by itself.
+  // or if the last line that was shown is already that rank's error and the rank exited by itself.
   std::string ReportOfFailure() const;
-  // A note: which rank ended first, if that rank, and not the launcher, was asked to end; else "".
+  // A note that names the rank that ended first, if that rank (and not the launcher) was asked to
+  // end; else "".
   std::string ReportOfRequest() const;
 
  private:
@@ -87,7 +88,8 @@ class Job {
     Stream error;
     std::optional<RankEvent> end;
     bool is_stopped = false;  // by SIGSTOP
-    // When it has been stopped for too long, and then when it is killed for it.
+    // The deadline at which it has been stopped for too long; then the deadline at which it is
+    // killed.
     Deadline stopped_limit = Deadline::max();
     bool stopped_too_long = false;
   };
@@ -106,7 +108,8 @@ class Job {
   bool IsFailure(const Rank& rank) const;
   int FirstEndedAsAsked() const;  // -1: none
   int FirstFailed() const;        // -1: none; also if a rank ended as asked before
-  // The one of these ranks, which have ended, that ended first; -1 if there is none.
+  // Returns the rank that ended first among the ended ranks for which `is_one` returns true; -1 if
+  // there is none.
   int FirstOf(const std::function<bool(const Rank&)>& is_one) const;
   // Whether a rank has failed, or has ended as it was asked to.
   bool MustStop() const;
@@ -125,7 +128,8 @@ class Job {
   Deadline kill_at_ = Deadline::max();
 };
 
-// Writes what is queued in the sinks, as long as their readers take it and no interrupt arrives.
+// Writes the queued output of the sinks, as long as their readers accept it and no interrupt
+// arrives.
 void FlushStreams(LaunchStreams* streams);
 
 // "exit code 3", "killed by SIGSEGV"; for a status of waitpid(2).

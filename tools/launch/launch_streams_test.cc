@@ -1,4 +1,4 @@
-// The launcher between its ranks, its terminal and the readers of its output.
+// Checks the launcher's signals, its terminal and the readers of its output.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ std::vector<std::string> Arguments(const std::string& script) {
   return {"--nproc=2", "--grace=0.1", "sh", "-c", script};
 }
 
-// `launch ... | head -1` killed all ranks, with no SIGTERM before.
+// Regression: `launch ... | head -1` killed all ranks without sending SIGTERM first.
 TEST(LaunchStreamsTest, RanksAreSentSigtermWhenTheReaderHasGone) {
   const std::string saved = testing::TempDir() + "/saved.";
   for (const char* rank : {"0", "1"}) std::filesystem::remove(saved + rank);
@@ -52,7 +52,7 @@ TEST(LaunchStreamsTest, RanksAreSentSigtermWhenTheReaderHasGone) {
   EXPECT_TRUE(std::filesystem::exists(saved + "1"));
 }
 
-// The launcher was blocked in a write, and did not see signals.
+// Regression: the launcher was blocked in a write, and did not handle signals.
 TEST(LaunchStreamsTest, SignalsWorkWhileTheReaderDoesNotRead) {
   for (const int signal : {SIGTERM, SIGINT}) {
     int fds[2];
@@ -85,7 +85,7 @@ TEST(LaunchStreamsTest, ASlowReaderReceivesEverything) {
   close(fds[0]);
 }
 
-// Slurm sends them before the end of a job's time. They ended the launcher.
+// Slurm sends them before the end of a job's time. Regression: they ended the launcher.
 TEST(LaunchStreamsTest, UserSignalsGoToTheRanks) {
   Launched launched(
       Arguments("trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo ready; "
@@ -105,8 +105,8 @@ TEST(LaunchStreamsTest, RanksStartWithTheSignalsThatTheLauncherStartedWith) {
     std::string found;
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
-      // "SigBlk:\t0000000000000800", of which the last 8 digits are those of signals 1 to 32.
-      // Others are used by runtimes.
+      // "SigBlk:\t0000000000000800": the last 8 digits are signals 1 to 32. Runtimes use the
+      // others.
       if (absl::StrContains(line, "SigBlk:") || absl::StrContains(line, "SigIgn:")) {
         found += line.substr(line.find("Sig"), 8) + line.substr(line.size() - 8) + "\n";
       }

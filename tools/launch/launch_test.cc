@@ -98,7 +98,8 @@ TEST(LaunchTest, DividesTheCores) {
   EXPECT_EQ(RunShell(1, "echo $OMP_NUM_THREADS", {{"OMP_NUM_THREADS", "3"}}).output, "[0] 3\n");
 }
 
-// A rank's thread for communication took time of another rank, which was then late in each step.
+// Regression: a rank's communication thread ran on the core of another rank, which was then late in
+// each step.
 TEST(LaunchTest, RanksRunOnSharesOfTheCores) {
   const int cores = static_cast<int>(AllowedCores().size());
   constexpr char kCount[] = "env -u OMP_NUM_THREADS nproc";
@@ -135,7 +136,7 @@ TEST(LaunchTest, RankZeroHasStandardInput) {
 }
 
 TEST(LaunchTest, TheFirstFailingRankIsShownLast) {
-  // Rank 1 fails when the others handle SIGTERM.
+  // Rank 1 fails after the others have set up their handling of SIGTERM.
   const Ended ended = RunLauncher(
       {"--nproc=3", "--grace=30", "sh", "-c",
        "cd $TEST_TMPDIR; if [ $RANK = 1 ]; then "
@@ -242,7 +243,7 @@ TEST(LaunchTest, AnErrorThatIsShownLastIsNotRepeated) {
   Ended ended = RunShell(2, absl::StrCat("if [ $RANK = 1 ]; then ", fail, "fi; sleep 100"));
   EXPECT_EQ(ended.exit_code, 3);
   EXPECT_EQ(ended.error, "[1] error: no luck\n");
-  // Here another rank writes after it.
+  // Here another rank writes after the failed one.
   ended =
       RunShell(2, absl::StrCat("if [ $RANK = 1 ]; then ", fail,
                                "fi; trap 'echo bye; exit 0' TERM; while :; do sleep 0.05; done"));
@@ -251,7 +252,7 @@ TEST(LaunchTest, AnErrorThatIsShownLastIsNotRepeated) {
                                      "wrote to standard error:\n[1] error: no luck\n"));
 }
 
-// Only rank 1 can end by itself: the launcher used to wait for --grace seconds.
+// Only rank 1 can end by itself. Regression: the launcher waited for --grace seconds.
 TEST(LaunchTest, AStoppedRankIsKilledAtOnceWhenAnotherFails) {
   Launched launched({"--nproc=2", "--grace=60", "sh", "-c",
                      "if [ $RANK = 0 ]; then kill -STOP $$; fi; sleep 0.3; exit 3"});

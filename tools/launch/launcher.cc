@@ -36,13 +36,14 @@ void OpenMissingStreams() {
   if (fd >= 0) close(fd);
 }
 
-// False for a job in the background of a terminal: it must not take the input of the foreground
-// program. The kernel would not stop it, since ranks are in sessions of their own.
+// Returns false for a job in the background of a terminal, which must not take the input of the
+// foreground program. The kernel would not stop it, since ranks are in sessions of their own.
 bool MayReadStandardInput() {
   return isatty(STDIN_FILENO) == 0 || tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-// "20250131-235959-1f3c": the local time, and a part that tells apart jobs of one second.
+// Returns "20250131-235959-1f3c": the local time, and digits that distinguish jobs of the same
+// second.
 std::string NewJobId() {
   const std::time_t now = std::time(nullptr);
   std::tm local = {};
@@ -52,9 +53,9 @@ std::string NewJobId() {
   return absl::StrCat(time, "-", RandomSecret().substr(0, 4));
 }
 
-// The cores that ranks share out, if they divide evenly. A quota below the number of cores is one
-// of core time, which other processes of the same cores have too: there, ranks run where there is
-// room.
+// Returns the cores to divide among the ranks, or none if they do not divide evenly. Returns none
+// also if a quota limits core time below the number of cores: other processes have quotas on the
+// same cores, so ranks should run on whichever cores are free.
 std::vector<int> CoresToShare(int ranks) {
   std::vector<int> cores = AllowedCores();
   const int count = static_cast<int>(cores.size());
@@ -101,7 +102,7 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
   OpenMissingStreams();
   ASSIGN_OR_RETURN(LaunchSignals signals, LaunchSignals::Take());
   ASSIGN_OR_RETURN(RankCommand command, MakeCommand(line, signals));
-  // Children from before: a shell that has become this process may have had some.
+  // This process may already have children: those of a shell that ran exec.
   const std::vector<pid_t> foreign = Children();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   LaunchStreams streams = {std::move(signals), OutputSink(STDOUT_FILENO),

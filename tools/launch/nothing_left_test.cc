@@ -1,4 +1,4 @@
-// No process of a job is left, however it ends.
+// Checks that no process of a job survives it, however the job ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ class NothingLeftTest : public ::testing::Test {
   static bool IsReady(const Launched& launched) {
     return launched.WaitForOutput("ready 0") && launched.WaitForOutput("ready 1");
   }
-  // The shells have the mark in their command line too.
+  // The command lines of the shells contain the mark too.
   void ExpectNothingLeft(double seconds = 5) const {
     EXPECT_TRUE(Eventually([this] { return Sleepers().empty(); }, seconds))
         << Sleepers().size() << " processes are left";
@@ -125,7 +125,7 @@ TEST_F(NothingLeftTest, AReaperIsKilled) {
 }
 
 TEST_F(NothingLeftTest, ProcessesThatTheLauncherDidNotStartStay) {
-  // The inner launcher takes the place of a shell that has a child.
+  // The inner launcher replaces (exec) a shell that has a child.
   const Ended ended = RunLauncher(
       {"--nproc=1", "sh", "-c",
        absl::StrCat("sh -c 'sleep ", mark_, " & echo $! >$TEST_TMPDIR/", mark_,

@@ -26,7 +26,7 @@ OutputSink::OutputSink(int fd) : fd_(fd) {
   } else if (S_ISSOCK(info.st_mode)) {
     kind_ = Kind::kSocket;
   } else {
-    // A description of its own: the mode of the one that other processes share does not change.
+    // Opens a file description of its own, so that the mode of the shared one does not change.
     reopened_ = FileDescriptor(open(absl::StrCat("/proc/self/fd/", fd).c_str(),
                                     O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     if (!reopened_.is_open()) return;

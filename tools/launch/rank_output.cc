@@ -12,7 +12,7 @@ constexpr size_t kLastLines = 10;
 constexpr size_t kLastLineBytes = 1024;
 constexpr std::chrono::seconds kProgressInterval{1};
 
-// The greatest size, up to that of `line`, at which it does not end within a UTF-8 character.
+// Returns the length of the longest prefix of `line` that does not end within a UTF-8 character.
 size_t CompleteCharacters(absl::string_view line) {
   size_t start = line.size();
   for (int back = 0; start > 0 && back < 4; ++back) {
@@ -76,7 +76,7 @@ void RankOutput::ShowProgress(Time now, std::string* text) {
 }
 
 void RankOutput::EndLine(std::string* text) {
-  // An empty end of a line ends the progress before it, or a line that was split just there.
+  // An empty rest of a line ends the progress before it, or a line that was split exactly here.
   const std::string& rest = line_.empty() ? progress_ : line_;
   const bool is_printed = rest.empty() ? is_split_ : rest == shown_;
   if (!is_printed) Print(rest, text);

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 
 constexpr RankOutput::Time kStart{std::chrono::hours(1)};
 
-// The lines of a stream that comes at once.
+// Returns the lines of a stream whose bytes arrive all at once.
 std::string Lines(absl::string_view bytes) {
   RankOutput output(3);
   std::string text = output.Feed(bytes, kStart);
@@ -56,7 +56,7 @@ TEST(RankOutputTest, ProgressIsALineASecond) {
   }
 }
 
-// The last progress of a rank that hangs was never shown.
+// Regression: the last progress of a rank that hangs was never shown.
 TEST(RankOutputTest, TheLastProgressOfASilentRankIsShown) {
   for (const char* progress : {"step 1\r", "\rstep 1"}) {
     RankOutput output(0);
@@ -80,7 +80,8 @@ TEST(RankOutputTest, AnUnfinishedLineThatIsNotProgressIsHeldBack) {
   EXPECT_EQ(output.ShowStalled(kStart + std::chrono::hours(1)), "");
 }
 
-// A line of 64 KiB was followed by an empty one, and nothing showed which lines belong together.
+// Regression: a line of 64 KiB was followed by an empty one, and nothing marked the lines that
+// belong together.
 TEST(RankOutputTest, LinesOver64KiBAreSplitAndMarked) {
   const std::string limit(65536, 'x');
   EXPECT_EQ(Lines(limit + "\nnext\n"), "[3] " + limit + "\n[3] next\n");

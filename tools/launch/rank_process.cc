@@ -19,7 +19,7 @@
 namespace tessera::comm {
 namespace {
 
-// As a shell's exit codes.
+// A shell's exit code for a program that cannot be run.
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 
@@ -75,7 +75,7 @@ struct Prepared {
   if (prepared.rank == 0) fcntl(prepared.command->listener.get(), F_SETFD, 0);  // stays open
   dup2(prepared.output, STDOUT_FILENO);
   dup2(prepared.error, STDERR_FILENO);
-  // Where the system forbids it, the rank runs on all cores, as its results do not depend on them.
+  // If the system forbids it, the rank runs on all cores; its results do not depend on them.
   if (CPU_COUNT(&prepared.cores) > 0) sched_setaffinity(0, sizeof(cpu_set_t), &prepared.cores);
   sigprocmask(SIG_SETMASK, &prepared.command->signal_mask, nullptr);
   execve(prepared.command->program.c_str(), prepared.arguments.data(), prepared.variables.data());
@@ -121,7 +121,7 @@ std::vector<std::string> RankVariables(const std::vector<std::string>& inherited
       {"LOCAL_WORLD_SIZE", absl::StrCat(command.size)},
       {"MASTER_ADDR", "127.0.0.1"},
       {"MASTER_PORT", absl::StrCat(command.port)},
-      // Empty: left out, also if a launcher around this one has set them.
+      // Variables with an empty value are removed, even if a launcher around this one has set them.
       {"TESSERA_LISTEN_FD", rank == 0 ? absl::StrCat(command.listener.get()) : ""},
       {"TORCHELASTIC_USE_AGENT_STORE", ""},
       {"TORCHELASTIC_RUN_ID", ""},

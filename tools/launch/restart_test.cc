@@ -1,4 +1,4 @@
-// --max_restarts: all ranks are started again after a failure.
+// Checks --max_restarts, which starts all ranks again after a failure.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -29,7 +29,7 @@ std::vector<std::string> Arguments(int max_restarts, const std::string& script) 
           "sh",        "-c",          script};
 }
 
-// "sleep MARK" is a process of one test alone.
+// Returns a mark: only one test runs a process "sleep MARK".
 std::string NewMark() {
   static int tests = 0;
   return absl::StrCat("86300.", getpid(), ++tests);
@@ -92,7 +92,7 @@ TEST(RestartTest, AnInterruptedJobIsNotStartedAgain) {
   EXPECT_THAT(ended.error, Not(HasSubstr("again")));
 }
 
-// The ranks fail at once, so that the signal arrives at any point of a restart.
+// The ranks fail at once, so that the signal arrives at an arbitrary point of a restart.
 TEST(RestartTest, SigtermDuringARestartEndsTheJobAndLeavesNothing) {
   const std::string mark = NewMark();
   for (int i = 0; i < 12; ++i) {

@@ -22,8 +22,9 @@
 namespace tessera {
 namespace {
 
-// Planning a model of so many parameters takes a few seconds. A larger one that cannot fit is
-// refused while it is recorded; for others the error names the smallest limit that could be met.
+// Planning a model of this many parameters takes a few seconds. A larger one that cannot fit is
+// refused while it is recorded; for smaller ones the error names the smallest limit that could be
+// met.
 constexpr int kSoonPlanned = 20000;
 
 // Records the Graphs of the run.
@@ -53,7 +54,7 @@ struct PlannedRun {
   std::unique_ptr<PluginPasses> passes;
 };
 
-// Returns the run that strategies are asked about; `graphs` outlive it.
+// Returns the run as a strategy needs it; `graphs` must outlive it.
 StrategyRun AskedOf(const Setup& setup, const RunConfig& config, const std::vector<Graph>& graphs,
                     RunParts parts) {
   return {.config = &config,
@@ -98,8 +99,8 @@ absl::StatusOr<CompiledRun> CompileAlone(const PlannedRun& planned, const Setup&
                     planned.passes.get());
 }
 
-// The cost of a training step, if anything is priced, as the strategy estimates it, or the host.
-// Collective.
+// Returns the cost of a training step as estimated by the strategy, or by the host without one;
+// nothing if nothing is priced. Collective.
 absl::StatusOr<StepCost> EstimateOf(const CommandLine& line, const Setup& setup,
                                     const PlannedRun& planned, const CompiledRun& compiled) {
   const Program* const train = compiled.FindProgram(kTrain);

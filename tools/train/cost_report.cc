@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kLabel = 32;
 
-// Returns a row of a table, with right-aligned cells behind the label.
+// Returns a row of a table, with right-aligned cells after the label.
 std::string Row(absl::string_view label, const std::vector<std::string>& cells) {
   std::string row = absl::StrFormat("%-*s", kLabel, label);
   for (const std::string& cell : cells) absl::StrAppendFormat(&row, " %11s", cell);

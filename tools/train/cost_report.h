@@ -26,7 +26,7 @@ namespace tessera {
 //   other collectives                           3         4 B        12 B
 std::string PlanTable(const Plan& plan, const Program& train);
 
-// Returns the collectives of an estimated step, with the bytes that the rank sends that sends the
+// Returns the collectives of an estimated step, with the bytes sent by the rank that sends the
 // most, and the step's time:
 //
 //   estimated for a step                    calls        sent        time     exposed
@@ -37,8 +37,8 @@ std::string PlanTable(const Plan& plan, const Program& train);
 // `cluster` names what the times are for.
 std::string EstimateTable(const StepCost& estimated, absl::string_view cluster);
 
-// Returns estimate and measurement of a step side by side. `measured` is the mean of so many timed
-// steps. The hidden part of a collective ran beside computation.
+// Returns estimate and measurement of a step side by side. `measured` is the mean of `steps` timed
+// steps. The hidden part of a collective overlapped computation.
 std::string CostTable(const StepCost& estimated, const StepCost& measured, int64_t steps);
 
 }  // namespace tessera

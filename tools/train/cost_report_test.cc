@@ -21,8 +21,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Two layers of one shape, whose parameters are gathered one by one, and a head that every rank
-// has.
+// Compiles two layers of one shape, whose parameters are gathered one by one, and a head that every
+// rank has.
 CompiledRun Compiled(const Backend& backend, const std::string& gather, bool offload = false) {
   Graph graph("train");
   Tensor y = graph.Input("x", {DType::kF32, {4, 8}});

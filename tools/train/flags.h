@@ -16,7 +16,7 @@
 #include "tools/launch/flags.h"
 #include "tools/train/run_config.h"
 
-// For programs in which it means something else.
+// Declared for programs in which it has another meaning.
 ABSL_DECLARE_FLAG(int64_t, steps);
 
 namespace tessera {
@@ -42,7 +42,7 @@ struct CommandLine {
   std::string plan;      // a file, or ""
   std::string strategy;  // a name, the path of a plugin, or ""; also with `help`
   std::vector<std::string> strategy_options;  // "name=value"
-  double strategy_seconds = 0;                // that a strategy may plan
+  double strategy_seconds = 0;                // the longest time for a strategy's planning
   std::string cluster;                        // a file, or ""
   int ranks = 0;                              // for which --plan_only plans; 0: those of this job
   comm::WorldOptions job;                     // how the ranks of a job communicate
@@ -55,7 +55,7 @@ struct CommandLine {
   std::string repeated_flags;
 };
 
-// Whether the ranks are threads of this process (--backend=fake), which needs no launcher.
+// Returns whether the ranks are threads of this process (--backend=fake), which needs no launcher.
 bool RanksAreThreads(const CommandLine& line);
 
 // Every flag of the tool, in the order of --help.

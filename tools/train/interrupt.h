@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// Call on the first line of main. While the result exists its thread takes all signals. Until
-// StopOnInterrupts these three end the process, as they do by default.
+// Call on the first line of main. While the result exists, its thread receives all signals. Until
+// StopOnInterrupts is called, these three signals end the process, as they do by default.
 std::unique_ptr<SignalThread> TakeInterrupts();
 
 // From now on the first of them asks the run to stop. A message on stderr says so, unless this

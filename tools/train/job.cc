@@ -22,7 +22,7 @@
 namespace tessera {
 namespace {
 
-// The number of ranks that have the same text as this one.
+// Returns the number of ranks that have the same text as this one.
 int CountSame(const std::vector<std::string>& texts, int rank) {
   return static_cast<int>(std::count(texts.begin(), texts.end(), texts[rank]));
 }
@@ -61,7 +61,8 @@ absl::Status Job::JoinWorld(comm::World* world, const std::vector<std::string>& 
   return FindHosts(hosts);
 }
 
-// A name of the abstract namespace belongs to one socket of the host, until its process ends.
+// Binds a socket to a name of the abstract namespace, which only one socket of the host can have,
+// until its process ends.
 bool Job::ClaimReport() {
   if (world_ == nullptr) return true;
   sockaddr_un address = {};

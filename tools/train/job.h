@@ -21,7 +21,7 @@ inline constexpr char kLaunchFlagsVariable[] = "TESSERA_LAUNCH_FLAGS";
 class Job {
  public:
   // Collective over the job's ranks, as the environment describes them. A process that no launcher
-  // started is a job of one rank, which communicates with nobody.
+  // started is a job of one rank, which has no peers.
   static absl::StatusOr<std::unique_ptr<Job>> Join(const comm::WorldOptions& options);
   // Collective over ranks that are threads of this process (collectives/fake). `world` must outlive
   // the result.
@@ -35,13 +35,13 @@ class Job {
   std::string LaunchFlags() const;
   // "shm" for one rank.
   const std::string& backend() const;
-  // The name of the host of each rank, as --hosts says or as it is.
+  // Returns the name of the host of each rank, from --hosts if set.
   const std::vector<std::string>& hosts() const { return hosts_; }
   // The number of this job's ranks on this rank's host.
   int ranks_of_host() const { return ranks_of_host_; }
-  // The number of cores for this rank: an equal share of those that it may use with other ranks of
-  // its host, or those that only it may use, where a launcher has given each rank its own. At
-  // least 1.
+  // Returns the number of cores for this rank: all cores that only it may use if a launcher has
+  // given each rank its own, else an equal share of those that it shares with other ranks of its
+  // host. At least 1.
   int cores() const { return cores_; }
   // For the user.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -50,7 +50,8 @@ class Job {
   // the same time, that one reports it.
   bool ClaimReport();
 
-  // The last call: this rank is done, or cannot go on because of an error, which ends the others.
+  // Must be the last call: with OK if this rank is done, otherwise with an error, which ends the
+  // other ranks.
   absl::Status Leave(const absl::Status& why);
 
  private:

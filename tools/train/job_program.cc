@@ -21,15 +21,17 @@
 namespace tessera {
 namespace {
 
-// A rank that does not report an error lets the one that does end first: a launcher names that one.
+// A rank that does not report an error waits this long, so that the reporting rank ends first and a
+// launcher names that one.
 constexpr std::chrono::milliseconds kReporterEndsFirst{400};
-// An error before the ranks are connected is left to rank 0 for so long. mpirun ends the other
-// ranks a second after rank 0 has ended.
+// How long the other ranks leave an error before the ranks are connected to rank 0. mpirun ends the
+// other ranks a second after rank 0 has ended.
 constexpr std::chrono::milliseconds kFirstReports{2000};
-// The rank that reports an error ends no sooner: others that find the same must see that it does.
+// The rank that reports an error stays alive at least this long, so that others that find the same
+// error see that it is reported.
 constexpr std::chrono::milliseconds kReportHolds{100};
 
-// One line, even if a library's message has several.
+// Prints an error in one line, even if a library's message has several.
 void PrintError(absl::string_view message) {
   absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
 }
@@ -45,7 +47,8 @@ absl::StatusOr<int> StartRanks(const std::string& program, comm::LaunchCommandLi
   return comm::Launch(launch);
 }
 
-// A signal shows that a rank has ended, and that its launcher ends the others.
+// Waits so that the reporting rank ends first. Returns early if a signal arrives, which shows that
+// it has ended and that its launcher ends the others.
 void LetReporterEndFirst() {
   const auto end = std::chrono::steady_clock::now() + kReporterEndsFirst;
   while (Interrupted() == 0 && std::chrono::steady_clock::now() < end) {
@@ -53,9 +56,9 @@ void LetReporterEndFirst() {
   }
 }
 
-// Ends this rank after an error, and with it the others. Returns the exit code. Of an error that
-// all ranks have, rank 0 reports; an error of one rank is reported by that one, and one that
-// several find at the same time, as the death of another, by the first.
+// Ends this rank after an error, and with it the others. Returns the exit code. Rank 0 reports an
+// error that all ranks have. An error of one rank is reported by that rank, and one that several
+// find at the same time (the death of another, for example) by the first.
 int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
   const bool reports =

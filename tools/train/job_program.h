@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-// Arguments are those behind argv[0].
+// Arguments are those after argv[0].
 struct JobProgram {
   // Returns how to start the ranks that the arguments ask for, as processes of this program through
   // the launcher of tools/launch. Returns nothing if this process is to run the arguments itself,
@@ -38,9 +38,10 @@ int JobMain(int argc, char** argv, const JobProgram& program);
 absl::StatusOr<int> RunInJob(const comm::WorldOptions& options, int threads,
                              const std::function<absl::StatusOr<int>(Job& job)>& run_rank);
 
-// Ranks that are not connected cannot agree on who reports an error, which is often one of all
-// ranks. Rank 0 reports it and ends, and a launcher then ends the others; if they still run after a
-// while, rank 0 does not have this error. Call it before such an error is returned.
+// Lets rank 0 report an error that probably all ranks have, for ranks that are not connected and
+// cannot agree on one. Rank 0 returns at once, reports the error and ends; a launcher then ends the
+// others, which wait here. A rank that still runs after a while reports its error itself. Call it
+// before such an error is returned.
 void LetFirstRankReport();
 
 }  // namespace tessera

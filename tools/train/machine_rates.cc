@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// Rates that are known from earlier runs are only looked at again, in so many seconds each.
+// The seconds for measuring again a rate that is known from earlier runs.
 constexpr double kSecondsForKnownRate = 0.05;
 // More than the caches of most processors hold.
 constexpr int64_t kBeyondCaches = int64_t{128} << 20;

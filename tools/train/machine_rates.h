@@ -1,4 +1,4 @@
-// The rates that MFU and "% of limit" are shares of: the best that this machine has shown.
+// The best rates measured on this machine, of which MFU and "% of limit" are shares.
 #ifndef TESSERA_TOOLS_TRAIN_MACHINE_RATES_H_
 #define TESSERA_TOOLS_TRAIN_MACHINE_RATES_H_
 

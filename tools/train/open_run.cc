@@ -35,7 +35,7 @@ absl::Status CheckWritable(const std::string& path) {
   return absl::OkStatus();
 }
 
-// The file by which other ranks see that they have rank 0's run folder before them.
+// The file by which other ranks check that they see rank 0's run folder.
 constexpr char kSeenFile[] = "seen_by_all_ranks";
 // A file on a network's file system may be seen a few seconds late.
 constexpr int kLooks = 50;

@@ -1,4 +1,4 @@
-// Opens the folder of a run: the resumed one's or a new one, on rank 0, for all ranks.
+// Opens the folder of a run, the resumed run's or a new one, on rank 0 for all ranks.
 #ifndef TESSERA_TOOLS_TRAIN_OPEN_RUN_H_
 #define TESSERA_TOOLS_TRAIN_OPEN_RUN_H_
 

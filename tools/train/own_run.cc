@@ -14,10 +14,10 @@ namespace {
 // The file in a run's folder that names the job.
 constexpr char kJobFile[] = "job";
 
-// The start of names of jobs by torchrun, which are not others for each job.
+// The prefix of names of torchrun's jobs, which are not unique.
 constexpr char kTorchrun[] = "torchrun-";
 
-// Whether a run's folder can have the job's name.
+// Returns whether a run's folder can have the job's name.
 bool NamesRun(const StartOfJob& start) {
   return !start.id.empty() && !absl::StartsWith(start.id, kTorchrun);
 }

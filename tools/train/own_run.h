@@ -30,9 +30,9 @@ std::string RunPathOf(const CommandLine& line, const std::string& model, const S
 // Records in a run's folder that this job writes it.
 absl::Status MarkOwnRun(const StartOfJob& start, RunFolder* folder);
 
-// Returns the run folder from which a job that was started again goes on: its own one, if that
-// holds a checkpoint; else "", and the command line is run as at first. InvalidArgument if its own
-// folder cannot be known.
+// Returns the run folder from which a restarted job resumes: its own folder, if that holds a
+// checkpoint. Otherwise returns "", and the command line is run as at the first start.
+// InvalidArgument if its own folder cannot be determined.
 absl::StatusOr<std::string> OwnRunToResume(const CommandLine& line, const std::string& model,
                                            const StartOfJob& start);
 

@@ -22,7 +22,7 @@ StartOfJob Read(const std::map<std::string, std::string>& variables) {
   });
 }
 
-// A run folder of a job, with a checkpoint or without.
+// Makes a run folder of a job, with or without a checkpoint.
 std::string NewRun(const std::string& name, const StartOfJob& start, bool has_checkpoint) {
   const std::string path = ::testing::TempDir() + name;
   std::filesystem::remove_all(path);
@@ -72,7 +72,7 @@ TEST(OwnRunTest, AJobThatIsStartedAgainResumesItsOwnRunOnly) {
   EXPECT_EQ(resumes(empty, again), "");
   EXPECT_EQ(resumes(other, again), "");
   EXPECT_EQ(resumes("/nowhere", again), "");
-  // The file was read to its end.
+  // Regression: the file was read to its end.
   std::filesystem::resize_file(other + "/job", int64_t{1} << 40);
   EXPECT_EQ(resumes(other, again), "");
 }
@@ -81,7 +81,7 @@ TEST(OwnRunTest, AJobWithoutANameNeedsItsFolder) {
   const auto folder = OwnRunToResume(CommandLine(), "gpt", {"torchrun-none", 1});
   EXPECT_THAT(std::string(folder.status().message()), HasSubstr("has no --out=DIR"));
   CommandLine resumed;
-  resumed.resume = "/a/run";  // which it goes on with anyway
+  resumed.resume = "/a/run";  // the run resumes this one in any case
   EXPECT_TRUE(OwnRunToResume(resumed, "gpt", {"torchrun-none", 1}).ok());
 }
 

@@ -28,7 +28,8 @@ TEST(ProcessMemoryTest, CountsWhatIsTouched) {
   ASSERT_NE(text, MAP_FAILED);
 
   const ResidentMemory after = ReadResidentMemory();
-  // Other memory may come and go meanwhile, but not so much. (A sanitizer has its shadows.)
+  // Other memory may be allocated and freed meanwhile, but less than this. (A sanitizer has shadow
+  // memory.)
   const int64_t slack = bytes / 8;
   EXPECT_GE(after.anonymous - before.anonymous, bytes - slack);
   EXPECT_GE(after.files - before.files, bytes / 2 - slack);
@@ -42,11 +43,11 @@ TEST(ProcessMemoryTest, CountsWhatIsTouched) {
   EXPECT_GE(end.peak + (1 << 20), after.peak);
 }
 
-// The memory that is measured before training is no part of a run's peak.
+// The memory of measurements before training is not part of a run's peak.
 TEST(ProcessMemoryTest, ThePeakCanBeCountedAnew) {
   const int64_t before = ReadResidentMemory().peak;
   const int64_t bytes = int64_t{64} << 20;
-  // Not of the heap: a sanitizer keeps what is freed.
+  // Not from the heap, because a sanitizer keeps freed memory.
   void* const touched =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(touched, MAP_FAILED);

@@ -17,7 +17,7 @@ namespace {
 constexpr char kLabelFormat[] = "%-18s";
 constexpr char kCellFormat[] = "%12s";
 
-// Returns a row of a table, with right-aligned cells behind the label.
+// Returns a row of a table, with right-aligned cells after the label.
 std::string Row(absl::string_view label, const std::vector<std::string>& cells) {
   std::string row = absl::StrFormat(kLabelFormat, label);
   for (const std::string& cell : cells) absl::StrAppendFormat(&row, kCellFormat, cell);
@@ -32,7 +32,8 @@ std::string TrainWork(const CompiledRun& run, int ranks) {
       absl::StrFormat("a step%s computes %s and moves %s in %d instructions",
                       ranks > 1 ? " of a rank" : "", FormatCount(work.model_flops, "FLOP"),
                       FormatBytes(static_cast<int64_t>(work.bytes)), train->instructions.size());
-  // Attention's gradient computes its weights again in any case: that is not what --recompute adds.
+  // Attention's gradient recomputes its weights in any case, so that is not counted for
+  // --recompute.
   double recomputed = 0;
   for (const Instruction& instruction : train->instructions) {
     if (instruction.recomputed) recomputed += instruction.cost.flops;

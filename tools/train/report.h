@@ -1,4 +1,4 @@
-// The needs of a run as text: a line for the model, and a table of its memory.
+// The requirements of a run as text: a line for the model, and a table of its memory.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_TRAIN_REPORT_H_
@@ -28,7 +28,7 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
 //   ...
 //   peak 45.1 MiB (47290880 bytes), of which 9.48 MiB is kept from step to step
 //
-// All ranks of a job need the same.
+// All ranks of a job need the same memory.
 std::string MemoryTable(const CompiledRun& run, int ranks);
 
 // Returns the output of --plan_only: the model, FLOPs and bytes of a step, the memory table, and

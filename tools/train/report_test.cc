@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A step that reads a parameter and an input, and leaves a moment.
+// Compiles a step that reads a parameter and an input, and updates a moment.
 CompiledRun Compiled(const Backend& backend, const Plan& plan = Plan()) {
   Graph graph(kTrain);
   const Tensor w = graph.Parameter("w", {16, 8}, Initializer::Constant(0));

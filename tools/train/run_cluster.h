@@ -1,4 +1,5 @@
-// The cluster for which a run is planned and its cost estimated, and where its ranks are on it.
+// The cluster for which a run is planned and its cost estimated, and the site of its ranks in the
+// cluster.
 #ifndef TESSERA_TOOLS_TRAIN_RUN_CLUSTER_H_
 #define TESSERA_TOOLS_TRAIN_RUN_CLUSTER_H_
 
@@ -21,14 +22,14 @@ namespace tessera {
 // shm.
 absl::StatusOr<GroupSite> SiteOfJob(absl::string_view backend, absl::Span<const std::string> hosts);
 
-// Returns the site of ranks of which none runs (--plan_only): as --backend and --hosts say, or else
-// as `cluster` does.
+// Returns the site of ranks that are only planned (--plan_only): from --backend and --hosts, or
+// else from `cluster`.
 absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cluster, int ranks);
 
-// Returns the cluster in the file of --cluster. Without the flag, a cluster of ranks like this one,
-// with the best rates that this machine has shown, which are measured if it has shown none, in f32
-// and in `dtype`; `tcp` says that ranks of one host communicate over TCP. Collective: rank 0 reads
-// or measures, and the others get its cluster. Errors are agreed ones.
+// Returns the cluster in the file of --cluster. Without the flag, returns a cluster of ranks like
+// this one with the best rates of this machine in f32 and in `dtype`; they are measured if none is
+// kept from earlier runs. `tcp`: ranks of one host communicate over TCP. Collective: rank 0 reads
+// or measures, and the others receive its cluster. Errors are agreed ones.
 absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,
                                      bool tcp, Ranks& ranks);
 

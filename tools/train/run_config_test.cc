@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Any message will do as a model's.
+// Any message type can serve as a model's configuration.
 ModelDefinition Definition() {
   ModelDefinition model;
   model.name = "test";

@@ -53,10 +53,10 @@ bool SameFolder(const std::string& a, const std::string& b);
 // Not thread-safe. While it exists, no other process can open the folder.
 class RunFolder {
  public:
-  // Makes the folder where it is missing. A folder that holds checkpoints is opened only if
-  // `resuming`, else it is AlreadyExists, and so is one with a config.textproto that is not a
-  // run's: a run that was stopped before its first checkpoint can be started again. Unavailable if
-  // another process trains there; else the system's error, which names the path.
+  // Makes the folder if it does not exist. AlreadyExists if it holds checkpoints and `resuming` is
+  // false, or if its config.textproto is not a run's. So a run that was stopped before its first
+  // checkpoint can be started again in its folder. Unavailable if another process trains there;
+  // else the system's error, which names the path.
   static absl::StatusOr<std::unique_ptr<RunFolder>> Open(const std::string& path, bool resuming);
   // Removes the folder if Open made it and nothing was written to it.
   ~RunFolder();

@@ -41,7 +41,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
       absl::StrCat(path, ": a Plan has at most ", FormatBytes(kMaxTextBytes)));
 }
 
-// A Plan may have parts for Graphs that this run does not have, but no run has others than these.
+// Checks the names of a Plan's parts. They may be for Graphs that this run lacks, but must be among
+// these names.
 absl::Status CheckGraphNames(const Plan& plan) {
   const std::vector<std::string> known = {kInitialise, kTrain, kEvaluate, kGenerate};
   for (const Stage& stage : plan.stages()) {
@@ -72,7 +73,7 @@ PlanPart* FindPart(const std::string& graph, Plan* plan) {
 
 bool HasMesh(const Plan& plan) { return plan.stages_size() > 0 && plan.stages(0).mesh_size() > 0; }
 
-// A Plan may not say otherwise than a flag that the user has given.
+// Checks that the Plan does not contradict a flag that the user has passed.
 absl::Status CheckRecomputation(const PlanPart& ours, const CommandLine& line, Plan* plan) {
   const PlanPart* const part = FindPart(ours.graph(), plan);
   if (part == nullptr || !StatesRecomputation(*part) || !SetsField(line, "recompute") ||
@@ -201,7 +202,7 @@ absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan
     return NeedsPlan(ranks);
   }
   Plan plan = ours;
-  // A resumed run keeps its kernels and slices: with others its results would not be the same bits.
+  // A resumed run keeps its kernels and slices; with others its results would have different bits.
   *plan.mutable_kernels() = saved.kernels();
   if (saved.stages_size() > 0 && !HasMesh(saved)) {
     *plan.mutable_stages(0)->mutable_slice() = saved.stages(0).slice();

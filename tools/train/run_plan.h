@@ -18,9 +18,8 @@
 
 namespace tessera {
 
-// Whether a strategy makes the Plan of a run that is new (`checkpoint` is null) or goes on from a
-// checkpoint: unless there is --plan, or the checkpoint's Plan fits the ranks. Returns its name, ""
-// if none does.
+// Returns the name of the strategy that makes the Plan of a run, which is new if `checkpoint` is
+// null. Returns "" if none does: with --plan, or if the checkpoint's Plan fits the ranks.
 absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpoint* checkpoint,
                                           int ranks);
 
@@ -28,14 +27,14 @@ absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpo
 // file. Errors are agreed ones, and name the file and the line.
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks);
 
-// Takes the micro-batches and the recomputation that a Plan states for training into the
-// configuration. InvalidArgument if a flag of the same command line says otherwise.
+// Copies the micro-batches and the recomputation that a Plan states for training to the
+// configuration. InvalidArgument if a flag of the same command line contradicts it.
 absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
 
 // Returns the Plan of a run of `ranks` ranks: `file` (of --plan, or a strategy's) if there is one,
 // else that of
 // `checkpoint` if there is one, else the default one of one process. Settings of the configuration
-// fill in what it leaves open. A note says so if the checkpoint's Plan is not used. InvalidArgument
+// fill in its open decisions. A note says so if the checkpoint's Plan is not used. InvalidArgument
 // if there is none for that many ranks.
 absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan>& file,
                                const Checkpoint* checkpoint, const RunConfig& config,

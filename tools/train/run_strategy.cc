@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Lines of progress come no more often than this.
+// The shortest time between lines of progress.
 constexpr std::chrono::seconds kBetweenLines{1};
 
 absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, const std::string& argv0) {
@@ -81,7 +81,7 @@ PluginCallOptions CallOptions(const CommandLine& line, const StrategyRun& run,
   return options;
 }
 
-// A plugin that is asked something about a run.
+// A plugin with the run that it plans or estimates.
 struct Asked {
   Plugin plugin;
   strategy::PlanRequest request;

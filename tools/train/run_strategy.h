@@ -24,7 +24,7 @@ namespace tessera {
 // The strategy of a run of several ranks that names neither a strategy nor a Plan.
 std::string DefaultStrategy();
 
-// The run that a strategy plans.
+// The inputs for planning a run by a strategy.
 struct StrategyRun {
   const RunConfig* config = nullptr;
   const std::vector<Graph>* graphs = nullptr;
@@ -37,19 +37,19 @@ struct StrategyRun {
 };
 
 // Returns the open Plan that the plugin of `strategy` makes with --strategy_options. Collective:
-// rank 0 plans, and the others get what it has made. Errors are agreed ones. Notes are rank 0's.
+// rank 0 plans, and the others receive its Plan. Errors are agreed ones. Notes are rank 0's.
 absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
                                     const std::string& argv0, const StrategyRun& run, Ranks& ranks,
                                     std::vector<std::string>* notes);
 
-// The cost of a training step of the compiled run as the plugin of `strategy` estimates it. An
-// estimate of another peak of memory than the planned one is an error. Collective, as above.
+// Returns the plugin's estimate of the cost of a training step of the compiled run. It is an error
+// if the estimated memory peak differs from the planned one. Collective, as above.
 absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const CommandLine& line,
                                             const std::string& argv0, const StrategyRun& run,
                                             const CompiledRun& compiled, Ranks& ranks);
 
-// The passes of plugins, for a Plan that lists some, else null: of the plugin that --strategy
-// names, and of those that are found by name.
+// Returns the passes of plugins if the Plan lists any, else null. Searches the plugin that
+// --strategy names, and plugins that are found by name.
 absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
                                                               const CommandLine& line,
                                                               const std::string& argv0,

@@ -13,19 +13,20 @@
 
 namespace tessera {
 
-// A loss in nats per token and in bits: "1.5508 (2.237 bits per byte)". `unit` is what a token is.
+// Returns a loss in nats per token and in bits: "1.5508 (2.237 bits per byte)". `unit` names a
+// token.
 std::string LossText(double loss, absl::string_view unit);
 
-// Collects what happens in a run. Not thread-safe.
+// Collects the events of a run. Not thread-safe.
 class RunSummary {
  public:
-  // `unit`: what a token of the data is, "byte".
+  // `unit` names a token of the data: "byte".
   explicit RunSummary(std::string unit) : unit_(std::move(unit)) {}
 
   void AddStep(int64_t tokens, double seconds);
   void AddEvaluation(int64_t step, double loss);
-  // The times of a step's instructions; a share of all steps is enough. Communication counts where
-  // nothing is computed beside it, and only once.
+  // The times of a step's instructions; a share of all steps is enough. Communication counts only
+  // while no computation overlaps it, and only once.
   void AddTimes(const Program& program, absl::Span<const TimeSpan> times);
 
   // Returns lines for speed, evaluations and operators. The last two are left out if there were

@@ -53,7 +53,7 @@ TEST(RunSummaryTest, TimeByOperator) {
             "0 steps, 0 tokens in 1.00 s\ntime by operator: matmul 75.0%, exp 25.0%\n");
 }
 
-// All-reduces seemed to take half of a step in which they ran beside the backward pass.
+// Regression: all-reduces that overlapped the backward pass were reported as half of the step.
 TEST(RunSummaryTest, CommunicationCountsWhereNothingIsComputed) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   Graph graph("train");

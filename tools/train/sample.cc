@@ -61,7 +61,7 @@ absl::Status PrintSample(const Setup& setup, Engine& engine, StopRequest& stop) 
     const char byte = static_cast<char>(token);
     absl::FPrintF(Output(), "%s", stream.Add(absl::string_view(&byte, 1)));
     std::fflush(Output());
-    // Ranks go on or end together.
+    // Ranks agree on whether to continue.
     const bool failed = output_failed || (is_alone && std::ferror(Output()) != 0);
     return stop.signal() == 0 && !failed;
   });

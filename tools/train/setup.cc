@@ -126,7 +126,7 @@ std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& lin
                                  {"--trace", line.trace.empty() ? "" : "set"},
                                  {"--check_memory", line.check_memory ? "true" : "false"}};
   for (const std::string& path : config.FieldPaths()) {
-    // The data may lie elsewhere on another host; its contents are compared.
+    // The data may have another path on another host; its contents are compared.
     if (path != "data.file") facts.push_back({path, config.Get(path)});
   }
   return facts;
@@ -187,7 +187,8 @@ absl::Status CheckData(const CommandLine& line, Setup* setup) {
   return absl::OkStatus();
 }
 
-// A sample that the preset asks for, and not the user, is left out without a note.
+// Returns whether the user requested a sample. One that only the preset requests is omitted without
+// a note.
 bool AsksForSample(const CommandLine& line) {
   return std::any_of(line.settings.begin(), line.settings.end(), [](const FieldSetting& setting) {
     return absl::StartsWith(setting.path, "sample.");
@@ -210,8 +211,8 @@ absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) 
   return absl::OkStatus();
 }
 
-// The threads of a rank: those of the configuration, of OMP_NUM_THREADS, or as many as there are
-// cores for it; 0 lets the backend choose.
+// Returns the threads of a rank: from the configuration, from OMP_NUM_THREADS, or the number of its
+// cores; 0 lets the backend choose.
 int ThreadsOf(const Setup& setup) {
   const int threads = setup.config.threads();
   const char* const variable = std::getenv("OMP_NUM_THREADS");
@@ -267,7 +268,7 @@ absl::Status FindCluster(const CommandLine& line, Setup* setup) {
   return absl::OkStatus();
 }
 
-// Compares what the ranks have before they record Graphs.
+// Compares the setups of the ranks before they record Graphs.
 absl::Status CompareSetups(const Setup& setup) {
   std::vector<RankFact> facts = setup.facts;
   const Processor processor = setup.backend->processor();
@@ -278,7 +279,7 @@ absl::Status CompareSetups(const Setup& setup) {
                       "all ranks need the same flags, files, processor and threads");
 }
 
-// Checks the compiled run against where it is saved and what it goes on from.
+// Checks that the compiled run can be saved, and that it fits the checkpoint that it resumes.
 absl::Status CheckStates(const CommandLine& line, const Setup& setup) {
   if (line.mode == Mode::kTrain && !line.plan_only) {
     std::string plan;

@@ -31,7 +31,7 @@ namespace tessera {
 // The ranks for which a run is prepared.
 struct RunRanks {
   Ranks* ranks = nullptr;        // those that run
-  int size = 1;                  // more than run with --plan_only
+  int size = 1;                  // with --plan_only it may exceed the ranks that run
   int of_host = 1;               // those on the host of this rank
   int cores = AvailableCores();  // of the host, for this rank
   GroupSite site = {};           // of those that run; empty with --plan_only
@@ -46,13 +46,13 @@ struct Setup {
   std::vector<std::string> notes;          // for the user, in order
   std::unique_ptr<Checkpoint> checkpoint;  // the run goes on from it; nullptr for a new run
   std::optional<Plan> plan;                // of --plan
-  std::vector<RankFact> facts;             // of the command line, that all ranks have the same
-  // Fields of the saved configuration that were overridden and may change the shape of the state.
+  std::vector<RankFact> facts;             // facts of the command line, compared among ranks
+  // The overridden fields of the saved configuration that may change the shape of the state.
   std::vector<std::string> shape_changes;
   std::unique_ptr<Model> model;
   std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Backend> backend;
-  // With several ranks, a strategy or --cluster: for what the cost of the run is estimated.
+  // The cluster for which the cost is estimated; set with several ranks, a strategy or --cluster.
   Cluster cluster;
   GroupSite site;  // of all ranks
   CompiledRun compiled;
@@ -65,12 +65,12 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
 
 // With --resume, takes the newest complete checkpoint, and refuses one whose state has another
 // shape than the run's. The data that comes with the program is searched for beside `argv0`. Errors
-// name the user's input that does not fit. Collective over the ranks that run, between which
-// anything that is not the same is an agreed error.
+// name the user's input that does not fit. Collective over the ranks that run. If they differ in
+// anything, all return the same (agreed) error.
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
                                  const std::string& argv0, const RunRanks& ranks);
 
-// Compares the memory of a rank with config.memory_limit. ResourceExhausted names the smallest
+// Checks the memory of a rank against config.memory_limit. ResourceExhausted names the smallest
 // limit that could be met. Collective, and an agreed error.
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line);
 

@@ -24,7 +24,7 @@ bool IsTerminal();
 // Returns the columns of the terminal that stdout is, 80 if they are not known.
 int TerminalWidth();
 
-// Writes out what is buffered. An error says that something could not be written so far, and why.
+// Flushes the output. Returns an error with the cause if anything could not be written so far.
 absl::Status OutputStatus();
 
 }  // namespace tessera

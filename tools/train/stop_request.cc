@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// A signal and the rank that it has reached are one number.
+// A signal and the rank that received it are encoded in one number.
 constexpr int64_t kRanks = int64_t{1} << 32;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A signal that asks a run to stop, on whichever of its ranks it arrives.
+// The agreement of the ranks of a run to stop when a signal arrives on any of them.
 #ifndef TESSERA_TOOLS_TRAIN_STOP_REQUEST_H_
 #define TESSERA_TOOLS_TRAIN_STOP_REQUEST_H_
 
@@ -16,11 +16,11 @@ class StopRequest {
   // `ranks` must outlive it.
   explicit StopRequest(Ranks* ranks) : ranks_(*ranks) {}
 
-  // Something that rank 0 asks the others to do with it, or that failed there.
+  // Information that rank 0 passes to the other ranks.
   struct FromFirst {
-    bool measures = false;       // it measures the machine now
+    bool measures = false;       // rank 0 measures the machine now, and the others with it
     bool output_failed = false;  // its output cannot be written any more
-    int32_t token = 0;           // the token that it has drawn
+    int32_t token = 0;           // the token that rank 0 has drawn
   };
 
   // Collective: call it after a step, a batch of an evaluation or a token. Returns what rank 0 has

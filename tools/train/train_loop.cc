@@ -156,14 +156,14 @@ absl::StatusOr<StepResult> TrainLoop::TakeStep(Progress& progress) {
   const bool timed = trace || IsTimed(step);
   int64_t zero_ns = 0;
   if (trace) {
-    // A moment that all ranks know: the trace of each counts from it.
+    // After the barrier all ranks set the origin of their traces.
     RETURN_IF_ERROR(ranks_.Barrier());
     zero_ns = std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
   }
   if (timed) measured_.BeforeStep();
   ASSIGN_OR_RETURN(StepResult result,
                    trainer_->Step(timed ? Timing::kInstructions : Timing::kNone));
-  // A step that f16 cannot hold was skipped on all ranks. It is taken again with the lower scale.
+  // A step that overflowed f16 was skipped on all ranks. It is repeated with the lower scale.
   while (!result.finite && std::isfinite(result.loss) && result.loss_scale > 1) {
     progress.Line(absl::StrFormat("step %d: gradients overflow f16; the loss scale is now %g",
                                   result.step, result.loss_scale));
@@ -276,8 +276,8 @@ absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
   return absl::OkStatus();
 }
 
-// Prints the cost of a step beside its estimate. Sets *same to an agreed error if something else
-// was communicated.
+// Prints the cost of a step beside its estimate. Sets *same to an agreed error if the communication
+// differs from the estimate.
 absl::Status TrainLoop::PrintCost(absl::Status* same) {
   if (ranks_.size() == 1 || measured_.steps() == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,

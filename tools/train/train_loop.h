@@ -38,8 +38,8 @@ class TrainLoop {
 
   // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
   // the end. Returns the process's exit code: 0, or 128 + the signal after an interrupt. Errors: a
-  // loss that is not finite, a checkpoint or line that cannot be written; when all is done, that
-  // something else was communicated than was estimated.
+  // loss that is not finite, a checkpoint or line that cannot be written; and, at the end,
+  // communication that differs from the estimate.
   absl::StatusOr<int> Run();
 
  private:
@@ -71,7 +71,7 @@ class TrainLoop {
   Trainer* const trainer_;
   Ranks& ranks_;
   StopRequest stop_;
-  absl::Status output_status_;  // of this rank's output, as far as it was looked at
+  absl::Status output_status_;  // of this rank's output, when last checked
   bool output_failed_ = false;  // that of rank 0, as the ranks have agreed
   StepScale scale_;
   const int64_t first_step_;

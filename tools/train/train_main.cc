@@ -105,16 +105,16 @@ absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
   return Begin(setup, trainer);
 }
 
-// Whether ranks of a host have their arenas in memory that they share.
+// Returns whether the ranks of a host have their arenas in shared memory.
 bool SharesMemory(Ranks& ranks) {
   if (ranks.world() == nullptr) return false;
   const std::string& backend = ranks.world()->backend();
   return backend == "shm" || backend == "hierarchical";
 }
 
-// Notes hosts that lack memory for their ranks. It is an agreed error if those share memory, which
-// they reserve when they begin: each alone might find enough, and then the system would kill one. A
-// rank whose memory is too little for itself alone is left to the reservation, which names it.
+// Notes hosts that lack memory for their ranks. If the ranks share memory, a lack is an agreed
+// error: each reserves its memory when it begins and might find enough, and later the system would
+// kill one. If memory is too small even for one rank, the reservation reports that rank.
 absl::Status CheckMemoryOfHosts(const Setup& setup) {
   const int64_t bytes = setup.compiled.arena_bytes();
   const int64_t needed = bytes * setup.ranks.of_host;
@@ -139,8 +139,8 @@ absl::Status CheckMemoryOfHosts(const Setup& setup) {
   return absl::OkStatus();
 }
 
-// Makes the engine and the trainer of this rank, and calls `use`. If that fails, the other ranks
-// learn of it before the engine's memory is freed, which they do together.
+// Makes the engine and the trainer of this rank, and calls `use`. If that fails, reports it to the
+// other ranks before the engine's memory is freed, because freeing is collective.
 absl::StatusOr<int> OnEngine(
     Setup& setup, const std::function<absl::StatusOr<int>(Engine& engine, Trainer& trainer)>& use) {
   Ranks& ranks = *setup.ranks.ranks;
@@ -279,7 +279,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
   return 0;
 }
 
-// Runs what the command line asks for on this rank of the job.
+// Runs the command line on this rank of the job.
 absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
                             const ModelDefinition& definition, Job& job) {
   Ranks& ranks = job.ranks();

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-// -1 for what is not exactly the name that a step has.
+// Returns the step, or -1 if `name` is not exactly the name of a step's folder.
 int64_t StepOf(absl::string_view name) {
   int64_t step = -1;
   absl::string_view digits = name;

@@ -15,7 +15,7 @@ Checksum::Checksum() : state_(XXH3_createState()) {
 void Checksum::Free::operator()(XXH3_state_s* state) const { XXH3_freeState(state); }
 
 void Checksum::Update(absl::Span<const char> bytes) {
-  // Nothing to add may come with a null pointer, which the library calls an error.
+  // An empty span may have a null pointer, which the library reports as an error.
   if (bytes.empty()) return;
   TESSERA_CHECK(XXH3_128bits_update(state_.get(), bytes.data(), bytes.size()) == XXH_OK);
 }

@@ -27,7 +27,8 @@ class DurableWriter {
   static absl::StatusOr<std::unique_ptr<DurableWriter>> Create(const std::string& path);
 
   absl::Status Write(absl::Span<const char> bytes);
-  // Brings everything that was written to the disk. The file's name is there after SyncFolder only.
+  // Syncs everything that was written to the disk. The file's name is on the disk only after
+  // SyncFolder.
   absl::Status Finish();
 
  private:
@@ -64,7 +65,7 @@ class FileReader {
 // Makes a folder and its missing parents, and syncs the names of the new ones.
 absl::Status MakeFolders(const std::string& path);
 
-// Brings new, renamed and removed names in a folder to the disk.
+// Syncs new, renamed and removed names in a folder to the disk.
 absl::Status SyncFolder(const std::string& path);
 
 absl::Status RenameFolder(const std::string& from, const std::string& to);

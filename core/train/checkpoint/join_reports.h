@@ -1,4 +1,4 @@
-// Joins what the ranks report of a save.
+// Combines the reports of all ranks on a save.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_JOIN_REPORTS_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_JOIN_REPORTS_H_
 

@@ -73,7 +73,7 @@ absl::Status LocateInFile(const Manifest& manifest, absl::Span<const ShardIndex>
 
 absl::StatusOr<std::vector<std::vector<int64_t>>> LocateShards(
     const Manifest& manifest, absl::Span<const std::unique_ptr<FileReader>> files) {
-  // File by file, so that the tensors of one are in memory at a time.
+  // Reads file by file, so that only one file's list of tensors is in memory at a time.
   std::vector<std::vector<ShardIndex>> shards_of_file(files.size());
   std::vector<std::vector<int64_t>> offsets(manifest.state.size());
   for (size_t i = 0; i < manifest.state.size(); ++i) {
@@ -87,7 +87,7 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> LocateShards(
     if (shards_of_file[i].empty()) continue;
     const absl::Status status = LocateInFile(manifest, shards_of_file[i], *files[i], &offsets);
     if (status.ok()) continue;
-    // Also for an unknown dtype: Tessera writes none.
+    // An unknown dtype is DataLoss too, because Tessera writes none.
     return absl::DataLossError(
         absl::StrCat("the file ", manifest.files[i].name, ": ", status.message()));
   }

@@ -44,16 +44,16 @@ class Checkpoint {
   const std::string& data() const { return manifest_.data; }
   const std::string& plan() const { return plan_; }
   const std::string& config() const { return config_; }
-  // In the order in which it was saved.
+  // The states, in the order in which they were saved.
   const std::vector<StateEntry>& state() const { return manifest_.state; }
 
   // The state of this path, valid as long as this object; NotFound if there is none.
   absl::StatusOr<const StateEntry*> Find(absl::string_view path) const;
 
-  // Fills `out` with the elements of a shard of the state, one after another, row-major in its box:
-  // any shard, however the checkpoint is split. Reads the bytes of these elements only. Returns
-  // NotFound if there is no such state, and OutOfRange if the shard does not lie within it or `out`
-  // has another size.
+  // Fills `out` with the elements of a shard of the state, one after another, row-major in its box.
+  // The shard need not be one of those in which the checkpoint is saved. Reads the bytes of these
+  // elements only. Returns NotFound if there is no such state, and OutOfRange if the shard exceeds
+  // the state or `out` has another size.
   absl::Status ReadShard(absl::string_view path, const StateShard& shard,
                          absl::Span<char> out) const;
 
@@ -83,13 +83,14 @@ struct OpenedCheckpoint {
 // Opens a checkpoint's own folder, or the newest complete checkpoint of a run's folder (or of the
 // folder "checkpoints" in it). Incomplete and corrupt checkpoints are skipped. Returns NotFound if
 // there is no such folder or the run has no checkpoint yet, DataLoss if none of its checkpoints is
-// complete, and InvalidArgument if the folder is neither a checkpoint nor a run. A newest
-// checkpoint of a newer Tessera is Unimplemented: it is not skipped.
+// complete, and InvalidArgument if the folder is neither a checkpoint nor a run. Returns
+// Unimplemented if the newest checkpoint was saved by a newer Tessera: such a checkpoint is not
+// skipped.
 absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
                                                 const OpenOptions& options = {});
 
-// Whether a folder has a valid manifest (or one of a newer Tessera) and all files have their sizes.
-// Checksums of files are not compared.
+// Returns whether a folder has a valid manifest (or one of a newer Tessera) and all files have the
+// sizes that it lists. Does not compare checksums of files.
 bool LooksComplete(absl::string_view folder);
 
 }  // namespace tessera

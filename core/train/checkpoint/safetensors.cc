@@ -24,7 +24,7 @@ struct Spelling {
   const char* name;
 };
 
-// In the order in which Python's safetensors stores tensors: rank 0 comes first.
+// The dtypes in the order in which Python's safetensors stores their tensors.
 constexpr Spelling kSpellings[] = {
     {DType::kI64, "I64"},   {DType::kF64, "F64"}, {DType::kF32, "F32"}, {DType::kI32, "I32"},
     {DType::kBF16, "BF16"}, {DType::kF16, "F16"}, {DType::kU8, "U8"}};

@@ -2,8 +2,8 @@
 //
 // The format (github.com/huggingface/safetensors, README): 8 bytes, little-endian, the length of
 // the JSON text that follows; that text, {"NAME": {"dtype": "F32", "shape": [2, 3],
-// "data_offsets": [BEGIN, END]}, ...}, with spaces after it; then the data, where tensors lie one
-// after another with no gap, row-major and little-endian. Offsets count from the start of the data.
+// "data_offsets": [BEGIN, END]}, ...}, with spaces after it; then the data: the tensors, one after
+// another without gaps, row-major and little-endian. Offsets count from the start of the data.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_SAFETENSORS_H_

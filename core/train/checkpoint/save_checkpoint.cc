@@ -19,7 +19,7 @@
 namespace tessera {
 namespace {
 
-// The manifest of a checkpoint, but for its files and where its states are.
+// Returns the manifest of a checkpoint, without its files and the shards of its states.
 Manifest MakeManifest(const CheckpointContents& contents) {
   Manifest manifest;
   manifest.step = contents.step;
@@ -44,8 +44,8 @@ absl::Status NothingIsLost(const absl::Status& status) {
                       absl::StrCat(status.message(), "; earlier checkpoints are as they were"));
 }
 
-// A number for the name of the temporary folder: a rank of a killed job that still writes must not
-// write to that of the next save.
+// Returns a random suffix for the temporary folder's name, so that a rank of a killed job that
+// still writes cannot write to the folder of the next save.
 std::string NewSuffix() { return absl::StrFormat("-%08x", std::random_device()()); }
 
 }  // namespace
@@ -61,7 +61,7 @@ absl::Status CheckContents(const CheckpointContents& contents) {
   RETURN_IF_ERROR(CheckTextLength(kPlanFile, contents.plan.size()));
   RETURN_IF_ERROR(CheckTextLength(kConfigFile, contents.config.size()));
   Manifest manifest = MakeManifest(contents);
-  // Records of the greatest length.
+  // Uses records of the greatest length.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   for (const std::string& name :
        {std::string(kPlanFile), std::string(kConfigFile), StateFileName(kParameterRole, 0, 1)}) {
@@ -162,7 +162,8 @@ absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> report
     ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteText(name, *text));
   }
   const std::string text = ManifestToText(manifest);
-  // Nothing is saved that could not be opened again. This also compares the shards of all ranks.
+  // A checkpoint that could not be opened again is not saved. This also checks the shards of all
+  // ranks.
   const absl::Status readable = ParseManifest(text).status();
   if (!readable.ok()) return absl::InvalidArgumentError(readable.message());
   ASSIGN_OR_RETURN(const Manifest::File manifest_file, WriteText(kManifestFile, text));
@@ -188,7 +189,8 @@ absl::StatusOr<Manifest::File> CheckpointSave::WriteText(absl::string_view name,
                           [&](const Append& append) { return append(text); });
 }
 
-// Renames it first: a checkpoint that is half removed must not have a checkpoint's name.
+// Renames the folder before removing it: a checkpoint that is half removed must not have a
+// checkpoint's name.
 absl::Status CheckpointSave::Discard(const std::string& path) const {
   const std::string temporary = InFolder(kTemporaryPrefix, path);
   BeforeChange("rename an old checkpoint");
@@ -197,7 +199,7 @@ absl::Status CheckpointSave::Discard(const std::string& path) const {
   return RemoveTree(temporary);
 }
 
-// Only after the new one is on the disk.
+// Removes the replaced checkpoint. Call it only after the new one is on the disk.
 void CheckpointSave::RemoveReplaced() {
   for (const std::string& path : {temporary_, replaced_}) {
     if (!Exists(path)) continue;

@@ -6,8 +6,8 @@
 // ones are unchanged. Only then are old checkpoints removed. The next save removes the remains of a
 // killed one.
 //
-// One process calls SaveCheckpoint. The ranks of a job save together, in this order, and move the
-// messages between them as they like:
+// A run of one process calls SaveCheckpoint. The ranks of a job save together, in this order, and
+// may send the messages between them by any means:
 //
 //   1. Rank 0 calls CheckpointSave::Begin, and sends folder() to all ranks.
 //   2. Every rank, rank 0 included, calls WriteShards (write_shards.h), and sends its report to

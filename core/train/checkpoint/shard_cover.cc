@@ -11,15 +11,16 @@
 namespace tessera {
 namespace {
 
-// The most shards of which each pair is compared, to name two that overlap.
+// Up to this many shards, all pairs are compared, so that the error can name two that overlap.
 constexpr size_t kMostCompared = 500;
 
-// A measure of sets of elements, modulo the prime 2^61 - 1: each index of each dimension has a
-// random weight, an element the product of its indices' weights, and a set the sum of its elements.
-// Shards of the right total size that overlap leave elements out. Then the difference between the
-// sum of their measures and the measure of the tensor is a polynomial in the weights that is not 0,
-// of the degree of the number of dimensions, and it is 0 at random weights with a probability below
-// that degree / 2^61 (Schwartz and Zippel). Comparing all pairs would take quadratic time.
+// A measure of sets of elements, modulo the prime 2^61 - 1. Each index of each dimension has a
+// random weight. The measure of an element is the product of its indices' weights; that of a set is
+// the sum over its elements. If shards have the right total size but overlap, they miss other
+// elements. Then the difference between the sum of their measures and the measure of the tensor is
+// a non-zero polynomial in the weights, with the number of dimensions as its degree. At random
+// weights it is 0 with a probability below that degree / 2^61 (Schwartz-Zippel lemma). Comparing
+// all pairs of shards would take quadratic time.
 class RandomMeasure {
  public:
   explicit RandomMeasure(uint64_t seed) : stream_{seed} {}
@@ -40,7 +41,8 @@ class RandomMeasure {
     return Reduce(static_cast<uint64_t>(product & kPrime) + static_cast<uint64_t>(product >> 61));
   }
 
-  // The sum of the weights of a dimension's indices below `index`, which is as random as they are.
+  // Returns the sum of the weights of a dimension's indices below `index`. Drawing this sum at
+  // random makes each weight, a difference of two sums, random too.
   uint64_t Below(size_t dim, int64_t index) const {
     if (index == 0) return 0;
     const PhiloxBlock block = RandomBlock(stream_, dim, static_cast<uint64_t>(index));

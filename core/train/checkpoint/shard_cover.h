@@ -10,11 +10,11 @@
 namespace tessera {
 
 // Returns OK if each element of a tensor of this shape is in one of the shards. Returns
-// InvalidArgument if a shard does not lie within the tensor, or the shards have another number of
-// elements, or two of them overlap. Takes time in proportion to the number of shards, and accepts
-// shards that overlap with a probability below 2^-50, whatever they are.
+// InvalidArgument if a shard exceeds the tensor, if the shards together have another number of
+// elements than the tensor, or if two of them overlap. Takes time in proportion to the number of
+// shards. The probability that overlapping shards are accepted is below 2^-50 for any input.
 //
-// Thread safety: a pure function, but for that chance.
+// Thread safety: a pure function, apart from the random numbers that it uses.
 absl::Status CheckCover(const Shape& shape, absl::Span<const StateShard> shards);
 
 }  // namespace tessera

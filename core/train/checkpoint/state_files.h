@@ -25,10 +25,10 @@ struct StateFile {
 // a role, path or shape that cannot be saved, or with the path of another state.
 absl::Status CheckStates(const std::vector<StateEntry>& state);
 
-// Returns a file for each role. A rank of one writes both files, even if no state has the role;
-// otherwise a rank writes those files only that hold something. Shards without elements are in no
-// file. `state` is one that CheckStates accepts. InvalidArgument names a state of which a shard
-// does not lie within it, or is listed twice.
+// Returns a file for each role. The rank of a run of one writes both files, even if no state has
+// the role; a rank of several writes only the files that hold something. Shards without elements
+// are in no file. CheckStates must accept `state`. Returns InvalidArgument, with the state's path,
+// if a shard exceeds its state or is listed twice.
 absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<StateEntry>& state,
                                                          absl::Span<const OwnedShard> shards,
                                                          int rank, int ranks);

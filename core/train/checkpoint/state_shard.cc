@@ -52,7 +52,7 @@ class SharedRows {
   }
 
  private:
-  // The position of a row's first element in a shard; below 0 if it lies before the shard's range.
+  // The position of a row's first element in a shard; negative if it is before the shard's range.
   int64_t Offset(const StateShard& shard, int64_t row) const {
     int64_t offset = 0, stride = 1;
     for (size_t d = start_.size(); d-- > 0;) {

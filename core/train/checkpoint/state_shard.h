@@ -17,8 +17,8 @@
 namespace tessera {
 
 // Elements [begin, end) of a box of a global tensor, counted row-major within the box. The range is
-// all of the box, unless the tensor belongs to a flat group: then a rank holds a range of the box
-// that the other axes of the mesh leave it.
+// all of the box, unless the tensor belongs to a flat group. Then the box is the rank's part along
+// the other axes of the mesh, and the rank holds a range of its elements.
 struct StateShard {
   Box box;
   int64_t begin = 0;
@@ -41,27 +41,28 @@ StateShard FullShard(const Shape& shape);
 // Whether the shard is FullShard(shape).
 bool IsFull(const StateShard& shard, const Shape& shape);
 
-// "[0:4, 2:8]", and "[0:4, 2:8]{3:9}" for elements 3 to 8 of that box.
+// Returns "[0:4, 2:8]" for a box, and "[0:4, 2:8]{3:9}" for elements 3 to 8 of that box.
 std::string ShardToString(const StateShard& shard);
 
-// The shape of a shard by itself: that of its box, or one dimension for a range of it.
+// Returns the shape of a shard's tensor in a file: that of its box, or one dimension if the shard
+// is a range of the box.
 Shape ShapeOfShard(const StateShard& shard);
 
 // InvalidArgument if the box does not lie within a tensor of this shape, or the range not within
 // the box. The tensor must have fewer than 2^63 elements.
 absl::Status CheckShard(const StateShard& shard, const Shape& shape);
 
-// `count` elements that follow each other in both of two shards: they begin at element `first` of
-// the one and at element `second` of the other.
+// `count` elements that are contiguous in both of two shards. They begin at element `first` of the
+// first shard and at element `second` of the second one.
 struct SharedRun {
   int64_t first = 0;
   int64_t second = 0;
   int64_t count = 0;
 };
 
-// Calls `visit` with the elements that two shards of one tensor share, in rising order, until it
-// returns an error, which is the result. Takes time in proportion to the number of runs, which are
-// rows of the boxes' intersection, joined where both boxes hold complete rows.
+// Calls `visit` for each run of elements that two shards of one tensor share, in rising order.
+// Stops at the first error and returns it. Takes time in proportion to the number of runs, which
+// are rows of the boxes' intersection, joined where both boxes hold complete rows.
 absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
                               const std::function<absl::Status(const SharedRun& run)>& visit);
 

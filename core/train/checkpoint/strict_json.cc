@@ -20,7 +20,7 @@ using Json = nlohmann::json;
 constexpr size_t kMaxDepth = 8;
 // More dimensions than any tensor has.
 constexpr size_t kMaxDimensions = 64;
-// More than a shard of a tensor with that many dimensions has.
+// More integers than a shard of a tensor with that many dimensions has.
 constexpr size_t kMaxIntegers = 3 * kMaxDimensions;
 
 // Checks the text while the parser reads it, before anything is built. (Building with a callback

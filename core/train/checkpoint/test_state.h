@@ -20,7 +20,8 @@ ReadState ReadStateForTest(int64_t step);
 ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
                             std::vector<OwnedShard> shards);
 
-// The shards of one rank: of every second state a box of its rows, of the others a range.
+// Returns the shards of one rank: a box of rows for every second state, and a range of elements for
+// the others.
 std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int rank, int ranks);
 
 // Writes the shards of one rank of the state of a step.
@@ -37,7 +38,8 @@ absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step
 absl::StatusOr<SavedCheckpoint> SaveShardedForTest(const std::string& run, int64_t step, int ranks,
                                                    const SaveOptions& options);
 
-// The first difference between a checkpoint and what was saved at its step; empty if there is none.
+// Returns the first difference between a checkpoint and the state saved at its step, or "" if they
+// are equal.
 std::string Difference(const Checkpoint& checkpoint);
 
 // An empty folder of this name in the test's own folder.

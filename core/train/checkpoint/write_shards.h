@@ -24,16 +24,17 @@ using ReadState = std::function<absl::Status(int shard, int64_t byte_offset, abs
 
 struct WriteOptions {
   // The most bytes that one call of ReadState returns, rounded down to a multiple of 8, so that no
-  // element is split. This is also all the memory that a save needs.
+  // element is split. This is also the memory that a save needs.
   int64_t chunk_bytes = int64_t{4} << 20;
   // If set, called with a description before each change on the disk. Tests end the process there.
   std::function<void(absl::string_view)> before_change;
 };
 
-// Writes `shards` to new files in `folder` (CheckpointSave::folder), and brings their contents to
-// the disk. Each element of each state must be in a shard of one rank: of ranks that hold the same
-// elements, the lowest writes them. `state` is the same on all ranks, and CheckStates accepts it.
-// Returns a message for rank 0, which holds the error if there is one. One thread at a time.
+// Writes `shards` to new files in `folder` (CheckpointSave::folder), and syncs their contents to
+// the disk. Each element of each state must be in a shard of exactly one rank: if several ranks
+// hold the same elements, the lowest writes them. `state` must be the same on all ranks, and
+// CheckStates must accept it. Returns a report for rank 0, which contains the error if there is
+// one. One thread at a time.
 ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
                         const std::vector<StateEntry>& state, absl::Span<const OwnedShard> shards,
                         const ReadState& read_state, const WriteOptions& options = {});
@@ -41,8 +42,8 @@ ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
 // The checksum of the paths, roles and types of all states.
 std::string StatesChecksum(const std::vector<StateEntry>& state);
 
-// Writes a new file by `write(append)`, where append takes a span and returns a Status, and brings
-// its contents to the disk. Returns its record in the manifest.
+// Writes a new file by calling `write`, which passes the contents to `append`, and syncs it to the
+// disk. Returns its record in the manifest.
 using Append = std::function<absl::Status(absl::Span<const char> bytes)>;
 absl::StatusOr<Manifest::File> WriteDurableFile(
     absl::string_view folder, absl::string_view name, const WriteOptions& options,

@@ -43,11 +43,11 @@ class ConfigEditor {
   // Every field that can be set, in the order of the messages.
   std::vector<std::string> FieldPaths() const;
 
-  // Includes the model's message.
+  // Returns the configuration, with the model's message in it.
   RunConfig config() const;
   const google::protobuf::Message& model() const { return *model_; }
 
-  // The text of all fields. MergeText of it into any configuration results in this one.
+  // Returns the text of all fields. Merging it into any configuration results in this one.
   std::string ToText() const;
 
  private:

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// Reads the tokens of protobuf's text form as far as braces and names need it.
+// Splits a text in protobuf's text form into tokens, just well enough to find braces and names.
 class Scanner {
  public:
   explicit Scanner(absl::string_view text) : text_(text) {}

@@ -14,10 +14,9 @@
 
 namespace tessera {
 
-// Returns the text with `type`, "type.googleapis.com/tessera.GptConfig", where its `model` names
-// none. Lines keep their numbers. A text that is not in protobuf's text form is for its parser to
-// refuse.
-// Thread safety: a pure function.
+// Returns the text with `type` ("type.googleapis.com/tessera.GptConfig") inserted into its `model`
+// if that names no type. No line gets another number. A text that is not in protobuf's text form is
+// not reported here: protobuf's parser will reject it. Thread safety: a pure function.
 std::string WithModelType(absl::string_view text, absl::string_view type);
 
 }  // namespace tessera

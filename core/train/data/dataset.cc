@@ -33,7 +33,7 @@ absl::Status Dataset::CheckRead(int64_t batch_index, BatchShape shape, IndexRang
   absl::Status status = CheckRange("rows", rows, shape.batch);
   if (status.ok()) status = CheckRange("columns", columns, shape.sequence);
   if (!status.ok()) return status;
-  // Divided, not multiplied: the product may not fit.
+  // Divides instead of multiplying: the product may not fit.
   const auto fits = [&](absl::Span<int32_t> span) {
     const int64_t size = static_cast<int64_t>(span.size());
     if (rows.size() == 0 || columns.size() == 0) return size == 0;

@@ -15,7 +15,7 @@ namespace tessera {
 // Thread safety: immutable.
 class Shuffle {
  public:
-  // A permutation of [0, count), 1 <= count <= 2^62, drawn by the stream and the epoch.
+  // A permutation of [0, count), 1 <= count <= 2^62, determined by the stream and the epoch.
   Shuffle(RandomStream stream, uint64_t epoch, int64_t count);
 
   // The item at a position; both are in [0, count).

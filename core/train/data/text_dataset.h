@@ -46,7 +46,8 @@ class TextDataset : public Dataset {
   std::string Fingerprint() const override;
 
   // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
-  // if the file's contents have changed: they are compared if the time of the last change has.
+  // if the file's contents have changed: they are compared again if the time of the last change has
+  // changed.
   absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
@@ -77,7 +78,7 @@ class TextDataset : public Dataset {
   const int64_t training_bytes_;
   const int64_t training_windows_;
   const std::string checksum_;
-  // The time of the last change at which the contents had this checksum.
+  // The file's time of last change when its contents were last found to have this checksum.
   mutable std::atomic<int64_t> checked_at_;
 };
 

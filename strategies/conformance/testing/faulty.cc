@@ -18,8 +18,8 @@ bool IsCollective(const Instruction& instruction) {
   return instruction.kind() == Instruction::COLLECTIVE;
 }
 
-// Reduces a value as `like` does its own, after instruction `at`. What comes later reads the
-// result.
+// Inserts, after instruction `at`, a reduction of a value that is like the reduction `like`. Later
+// instructions read the result.
 void Reduce(int32_t first, int at, const Instruction& like, ProgramProto& program) {
   Instruction again = like;
   const int32_t second = program.values_size();
@@ -64,7 +64,7 @@ void ReduceTwice(ProgramProto& program) {
   }
 }
 
-// A value, and the instruction that makes it.
+// A value and the instruction that writes it.
 struct Made {
   int32_t value = -1;
   int by = -1;
@@ -102,8 +102,8 @@ void ReduceEachMicroBatch(ProgramProto& program) {
   }
 }
 
-// Divides the gradient of the loss by the number of micro-batches, in each of which it already is
-// that of the mean over the global batch.
+// Divides the gradient of the loss by the number of micro-batches, although in each it already is
+// the gradient of the mean over the global batch.
 void AverageMicroBatches(ProgramProto& program) {
   const int seed = FindMade("loss.divide.grad", program).by;
   if (seed < 0 || MicroBatches(program) == 0) return;
@@ -115,14 +115,14 @@ void AverageMicroBatches(ProgramProto& program) {
   *program.add_kernels() = fill;
 }
 
-// Takes the largest instead of the sum.
+// Reduces to the maximum instead of the sum.
 void ReduceWrongly(ProgramProto& program) {
   for (ProgramProto::Collective& collective : *program.mutable_collectives()) {
     collective.set_reduction(ProgramProto::Collective::MAX);
   }
 }
 
-// Puts what a kernel makes into the bytes of what it reads.
+// Lets a kernel's output share the bytes of its input.
 void ShareBytes(ProgramProto& program) {
   for (const Instruction& instruction : program.instructions()) {
     if (instruction.kind() != Instruction::KERNEL || instruction.inputs_size() < 2) continue;
@@ -137,10 +137,10 @@ void ShareBytes(ProgramProto& program) {
   }
 }
 
-// Moves the last collective before the one that precedes it, on every second rank that asks.
+// Moves the last collective before its predecessor, on every second rank that runs the pass.
 void Reorder(ProgramProto& program) {
   static std::atomic<int> calls{0};
-  if (calls++ % 4 < 2) return;  // two Programs a rank
+  if (calls++ % 4 < 2) return;  // two Programs per rank
   std::vector<int> collectives;
   for (int i = 0; i < program.instructions_size(); ++i) {
     if (IsCollective(program.instructions(i))) collectives.push_back(i);
@@ -230,7 +230,7 @@ class Faulty : public Strategy {
     return plan;
   }
 
-  // Never returns, whatever the host says.
+  // Never returns, even if the host cancels.
   static absl::StatusOr<Plan> Hang(bool report, Host& host) {
     absl::StatusOr<Plan> plan = DataParallel(host);
     Progress progress;

@@ -1,4 +1,4 @@
-// A strategy that is a Plan, written by hand, in a file.
+// A strategy that returns a Plan from a file that was written by hand.
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -24,7 +24,7 @@ class PlanFile : public Strategy {
     text << file.rdbuf();
     absl::StatusOr<Plan> plan = host.ReadPlan(text.str());
     if (!plan.ok()) return plan;
-    // A number of ranks that the mesh cannot have, or a model that lacks what the Plan names.
+    // Fails if the mesh does not fit the number of ranks, or if the model lacks a name in the Plan.
     const absl::Status fits = host.Complete(*plan).status();
     if (!fits.ok()) return absl::InvalidArgumentError(fits.message());
     return plan;

@@ -1,2 +1,2 @@
-// A library that is no plugin.
+// A library that is not a plugin.
 extern "C" int something_else() { return 1; }
