@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/precision.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -16,8 +17,8 @@ absl::StatusOr<DType> ReadDType(absl::string_view field, absl::string_view text)
   if (text.empty()) return DType::kF32;
   const absl::StatusOr<DType> dtype = ParseDType(text);
   if (dtype.ok() && (*dtype == DType::kF32 || IsHalf(*dtype))) return *dtype;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the Plan's precision: ", field, ": '", text, "' is none of f32, bf16 and f16"));
+  return absl::InvalidArgumentError(absl::StrCat("the Plan's precision: ", field, ": ", Quote(text),
+                                                 " is none of f32, bf16 and f16"));
 }
 
 }  // namespace

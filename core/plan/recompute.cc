@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "core/plan/copy_graph.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -215,7 +216,7 @@ absl::Status CheckBlocks(const Graph& graph, absl::Span<const std::string> block
   for (const std::string& block : blocks) {
     if (known.contains(block)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "recompute: graph '", graph.name(), "' has no block '", block, "'; ",
+        "recompute: graph '", graph.name(), "' has no block ", Quote(block), "; ",
         known.empty() ? "it has none"
                       : absl::StrCat("its blocks are ", absl::StrJoin(graph.blocks(), ", "))));
   }

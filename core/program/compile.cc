@@ -27,6 +27,7 @@
 #include "core/program/verify.h"
 #include "core/program/verify_order.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -75,7 +76,7 @@ std::string NoteOfUnusedParts(const Plan& plan, absl::Span<const Graph> graphs) 
   for (const Stage& stage : plan.stages()) {
     for (const PlanPart& part : stage.parts()) {
       if (!part.fingerprint().empty() || absl::c_linear_search(names, part.graph())) continue;
-      unused.push_back(absl::StrCat("'", part.graph(), "'"));
+      unused.push_back(Quote(part.graph()));
     }
   }
   if (unused.empty()) return "";

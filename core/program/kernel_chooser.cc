@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/ops/operator_list.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 
 namespace tessera {
 namespace {
@@ -98,7 +99,7 @@ const Kernel* KernelChooser::KernelFor(const PlannedKernel& planned) {
     if (ToStdString(kernel->name()) == recorded->second) return kernel;
   }
   note_ =
-      absl::StrCat("the plan names kernel '", recorded->second, "' for ", planned.key,
+      absl::StrCat("the plan names kernel ", Quote(recorded->second), " for ", planned.key,
                    ", which backend '", catalogue_->name(), "' does not have; the default is used");
   return candidates[0];
 }

@@ -6,6 +6,7 @@
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
 #include "core/text/first_error.h"
+#include "core/text/quote.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "google/protobuf/text_format.h"
 
@@ -22,7 +23,7 @@ absl::Status CheckCompletePlan(const Plan& plan) {
   for (const PlanPart& part : plan.stages(0).parts()) {
     if (part.micro_batches() > 0) continue;
     return absl::DataLossError(
-        absl::StrCat("the Plan's part for graph '", part.graph(), "' has no micro_batches"));
+        absl::StrCat("the Plan's part for graph ", Quote(part.graph()), " has no micro_batches"));
   }
   return absl::OkStatus();
 }
