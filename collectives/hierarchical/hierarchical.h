@@ -1,12 +1,12 @@
 // Groups of ranks on several hosts, at least one of which has several ranks. Operations use shared
 // memory within a host and the network between hosts.
 //
-// Data are reduced within each host first, and each host sends what another host needs once. There
-// are two exceptions. For up to 4 KiB the number of steps matters more than the bytes. If hosts do
-// not have the same number of consecutive ranks, a reduce-scatter is an all-reduce of each part.
-// Partial sums of bf16 and fp16 are fp32. If each host has the same power of two of consecutive
-// ranks, the order of reduction is that of collectives/reduce/reduce.h; otherwise it is that order
-// within each host, and then among the hosts, and the group's note() reports it.
+// Data are reduced within each host first, and each host sends the data that another host needs
+// once. There are two exceptions. For up to 4 KiB the number of steps matters more than the bytes.
+// If hosts do not have the same number of consecutive ranks, a reduce-scatter is an all-reduce of
+// each part. Partial sums of bf16 and fp16 are fp32. If each host has the same power of two of
+// consecutive ranks, the order of reduction is that of collectives/reduce/reduce.h; otherwise it is
+// that order within each host, and then among the hosts, and the group's note() reports it.
 //
 // A thread that waits for an operation advances all of the group's operations; if no thread waits,
 // a thread of the group's own advances them.

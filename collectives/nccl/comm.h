@@ -1,4 +1,4 @@
-// CUDA's and NCCL's results as values, and the end of an ncclComm. Needs CUDA.
+// CUDA's and NCCL's results as values, and the state and end of an ncclComm. Needs CUDA.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_NCCL_COMM_H_

@@ -9,12 +9,12 @@
 // together; the README describes what follows for a job with many groups. The first message between
 // two ranks takes the time in which NCCL makes an ncclComm.
 //
-// The host waits only in Wait and in StreamOrder::LetWait. Operations that are issued move on by
-// themselves, on a thread of the device's, which also aborts those that take too long. A stream
-// that waits for an operation of a group that fails goes on, with undefined data.
+// The host waits only in Wait and in StreamOrder::LetWait. A thread of the device advances issued
+// operations, and aborts those that take too long. A stream that waits for an operation of a group
+// that fails continues with undefined data.
 //
-// A CPU backend does what NCCL does not: `control` is a group of the same ranks over the CPU. Over
-// it ranks find each other, compare their requests, and report why they abort.
+// A CPU backend does what NCCL does not: `control` is a group of the same ranks over the CPU. Ranks
+// use it to find each other, to compare their requests, and to report why they abort.
 //
 // Reductions have NCCL's order, which depends on the number of ranks, on sizes and on the machine;
 // halves are rounded at each step, and the maximum of a NaN and a number may be the number. Traffic
@@ -44,13 +44,13 @@ class StreamOrder {
  public:
   virtual ~StreamOrder() = default;
 
-  // The next operation that is issued starts after the work that is on the stream now. Buffers that
-  // other streams write must be ready when the operation is issued. The thread that issues calls
-  // it.
+  // Makes the next operation that is issued start after the work that is on the stream now. Buffers
+  // that other streams write must be ready when the operation is issued. The thread that issues
+  // calls it.
   virtual absl::Status StartAfter(CUstream_st* stream) = 0;
 
-  // Work that is put on the stream from now on starts after the operation has ended. The call waits
-  // until the operation is on the GPU, not until peers have issued it: microseconds, and at a
+  // Makes work that is later enqueued on the stream start after the operation has ended. The call
+  // waits until the operation is on the GPU, not until peers have issued it: microseconds, and at a
   // group's first operations until NCCL has connected the ranks. Only Wait reports whether the
   // operation succeeded.
   virtual absl::Status LetWait(CUstream_st* stream, Ticket ticket) = 0;

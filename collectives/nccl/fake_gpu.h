@@ -1,4 +1,4 @@
-// The streams of the fake GPU (fake_cuda.cc, fake_nccl.cc), and what tests may change in it.
+// The streams of the fake GPU (fake_cuda.cc, fake_nccl.cc), and its settings for tests.
 //
 // The fake is the part of CUDA and NCCL that this backend uses, on a CPU: a program that links it
 // needs no GPU. Ranks are threads of one process; a stream is a thread, a kernel is a function that
@@ -31,7 +31,7 @@ struct FakeGpus {
   // Makes a launch wait until no kernel runs on its GPU, as CUDA does while it loads a module.
   std::atomic<bool> launches_wait{false};
   std::function<void()> on_unique_id;        // called by ncclGetUniqueId
-  std::atomic<int> kernels[kFakeGpus] = {};  // that run, on each GPU
+  std::atomic<int> kernels[kFakeGpus] = {};  // running kernels, by GPU
 };
 FakeGpus& Fake();
 

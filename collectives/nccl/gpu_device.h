@@ -55,7 +55,7 @@ class GpuDevice : public Device {
   PollingEvents& events() { return events_; }
 
   // Waits until `is_ready` returns true or an error. `what` begins the message of a time-out. A
-  // rank that cannot go on aborts `host_group`, for the others, which watch it here.
+  // rank that fails here aborts `host_group`, which the others watch here.
   absl::Status Await(absl::string_view what, Communicator* host_group,
                      const std::function<absl::StatusOr<bool>()>& is_ready) const;
 

@@ -112,7 +112,7 @@ TEST_F(NcclErrorsTest, NoRankWaitsLongerThanTheTimeOut) {
         Communicator& world = *self.world;
         ASSIGN_OR_RETURN(float* const data, OnGpu(*self.device, std::vector<float>(1)));
         RETURN_IF_ERROR(world.Wait(world.Barrier()));
-        if (rank == 1) {  // does not come
+        if (rank == 1) {  // issues nothing
           std::this_thread::sleep_for(std::chrono::duration<double>(2 * kShortTimeout + 1));
           return absl::OkStatus();
         }

@@ -40,7 +40,8 @@ class Acceptor {
   Acceptor(FileDescriptor listener, HandshakeKey key, Admit admit)
       : listener_(std::move(listener)), key_(std::move(key)), admit_(std::move(admit)) {}
 
-  // Appends what poll(2) should watch. Returns when Advance must be called at the latest.
+  // Appends the events that poll(2) should watch. Returns the latest time at which Advance must be
+  // called.
   Deadline AppendEvents(std::vector<pollfd>* events);
   // Takes the events that AppendEvents appended, with poll's results. Returns the connections that
   // were admitted.

@@ -52,9 +52,9 @@ class AcceptorHandshake {
 
   int fd() const { return socket_.get(); }
 
-  // Reads what has arrived. Returns the connector's claim once it is complete and proved, and
-  // nullopt before. Returns Unauthenticated if the other end is not a rank; the caller should send
-  // any other error to the other end with Refuse.
+  // Reads the bytes that have arrived. Returns the connector's claim once it is complete and
+  // proved, and nullopt before. Returns Unauthenticated if the other end is not a rank; the caller
+  // should send any other error to the other end with Refuse.
   absl::StatusOr<std::optional<RankClaim>> Advance(const HandshakeKey& key);
 
   // End the handshake, once Advance has returned a claim or an error.
@@ -64,7 +64,7 @@ class AcceptorHandshake {
  private:
   FileDescriptor socket_;
   const std::string nonce_;
-  std::string hello_;  // as far as it has arrived
+  std::string hello_;  // the bytes that have arrived
   std::string own_proof_;
 };
 

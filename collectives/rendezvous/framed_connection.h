@@ -29,10 +29,10 @@ class FramedConnection {
   // still returns the messages that arrived before.
   absl::Status Receive();
   // Reads the next complete message into `message` and returns true, or false if there is none yet.
-  // InvalidArgument if the bytes are not such a message, or it is too long.
+  // InvalidArgument if the bytes are not a message of this type, or if it is too long.
   absl::StatusOr<bool> Next(google::protobuf::Message* message);
 
-  // Queues a message behind those that are still to be sent.
+  // Queues a message to be sent after those already queued.
   void Queue(const google::protobuf::Message& message);
   // Sends as much as the system accepts. Unavailable if the other side has closed.
   absl::Status Flush();

@@ -2,8 +2,8 @@
 //
 // A rank listens on a port of its own until all of its peers are connected. Both ends of a
 // connection prove that they know the job's secret (collectives/net/handshake.h); connections that
-// do not are dropped. Data is not encrypted: whoever can read or change packets of the network can
-// read and change it.
+// do not are dropped. Data is not encrypted: an attacker who can read or change packets of the
+// network can read and change it.
 //
 // Thread safety: the function may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_TCP_CONNECT_H_

@@ -310,7 +310,7 @@ TEST(TcpErrorsTest, NobodyWaitsLongerThanTheTimeOut) {
     NetworkOptions options;
     options.timeout_seconds = 0.3;
     ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, 3, exchange, options));
-    if (rank == 2) {  // does not come
+    if (rank == 2) {  // issues nothing
       std::this_thread::sleep_for(std::chrono::milliseconds(800));
       return absl::OkStatus();
     }

@@ -1,5 +1,5 @@
-// The best rates that this machine has shown, kept between runs: a single measurement is lower when
-// other processes are busy, and then a share of it means nothing.
+// Keeps the best rates measured on this machine between runs. A single measurement is too low when
+// other processes are busy, and a percentage of it would be meaningless.
 //
 // Thread safety: every function may be called from any thread.
 #ifndef TESSERA_CORE_COST_BEST_RATES_H_
@@ -18,8 +18,8 @@ std::string BestRatesPath();
 // Returns the name of a machine in the file: "cpu: AMD EPYC, AVX3, 2 threads".
 std::string MachineName(const Backend& backend);
 
-// Returns the better of `measured` and of the file's rates of `machine`, rate by rate, and writes
-// the file if `measured` is better. A file that cannot be read or written is ignored.
+// Returns for each rate the higher of `measured` and the file's rate of `machine`, and writes the
+// file if `measured` is higher. A file that cannot be read or written is ignored.
 MachineRates KeepBestRates(const std::string& path, const std::string& machine,
                            const MachineRates& measured);
 

@@ -14,14 +14,15 @@ namespace {
 
 constexpr int64_t kMaxClusterBytes = 65536;
 
-// A core of a server without wide vectors. Used if nothing could be measured.
+// The rates of a server's core without wide vectors, used if nothing could be measured.
 constexpr double kCoreFlops = 50e9, kCoreBytes = 10e9;
 
-// The executor takes 0.01 us (core/runtime:overhead_benchmark); the rest is a kernel's begin and
-// end.
+// The executor takes 0.01 us (core/runtime:overhead_benchmark); the rest is the start and the end
+// of a kernel.
 constexpr double kSecondsPerInstruction = 0.5e-6;
 
-// The time of one step of up to 4 KiB, and bytes of 64 MiB over the rest: see the header.
+// Latencies are the time of a step of up to 4 KiB. Rates are the bytes of a 64 MiB operation
+// divided by the rest of its time. See the header.
 constexpr double kShmLatency = 3e-6, kShmBytes = 11e9;
 constexpr double kLoopbackLatency = 12e-6, kLoopbackBytes = 2e9;
 // A round trip between hosts on one switch takes 0.1 ms.

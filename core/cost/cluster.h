@@ -1,4 +1,5 @@
-// The cluster for which Plans are priced: read from a file, or made of this machine's rates.
+// The cluster for which Plans are priced. It is read from a file, or made from this machine's
+// rates.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_CORE_COST_CLUSTER_H_
@@ -14,9 +15,9 @@
 
 namespace tessera {
 
-// InvalidArgument names a field that has no value, or one that no cluster has. Required are the
-// rates of f32 and of memory, the link within a host if hosts have several ranks, and the link
-// between hosts if there are several hosts.
+// Returns InvalidArgument, with the field's name, if a required field is not set or a value is
+// impossible. Required are the rates of f32 and of memory, the link within a host if hosts have
+// several ranks, and the link between hosts if there are several hosts.
 absl::Status CheckCluster(const Cluster& cluster);
 
 // Reads protobuf's text form, and checks it. InvalidArgument, in one line, names the line or field.
@@ -25,8 +26,8 @@ absl::StatusOr<Cluster> ParseCluster(const std::string& text);
 // Reads a file. Errors begin with its path.
 absl::StatusOr<Cluster> ReadCluster(const std::string& path);
 
-// Returns a cluster whose ranks are like this machine's and all on one host. Rates that were not
-// measured are those of a typical core. Links are those that docs/collectives.md has measured:
+// Returns a cluster with the rates of this machine and all ranks on one host. Rates that were not
+// measured are those of a typical core. Links have the rates measured in docs/collectives.md:
 // - within a host, over shared memory (an all-reduce between 2 ranks of 4 KiB in 2.9 us, of 64 MiB
 //   in 5.9 ms), or over TCP on the loopback interface if `backend` is tcp (10 to 13 us, 30 to 36
 //   ms);
@@ -34,7 +35,7 @@ absl::StatusOr<Cluster> ReadCluster(const std::string& path);
 Cluster ClusterOfMachine(const std::string& name, const MachineRates& rates,
                          CollectiveBackend backend = CollectiveBackend::kShm);
 
-// Returns where the ranks of a job are on the cluster: consecutive ranks share a host.
+// Returns the host of each rank of a job on the cluster: consecutive ranks share a host.
 GroupSite SiteOnCluster(const Cluster& cluster, int ranks);
 
 }  // namespace tessera

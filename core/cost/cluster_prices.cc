@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-// Numbers the hosts of some ranks of a job in the order of their first ranks.
+// Returns the host of each of these ranks. Hosts are numbered in the order of their first ranks.
 std::vector<int> HostsOf(const std::vector<int>& ranks, const GroupSite& job) {
   absl::flat_hash_map<int, int> numbers;
   std::vector<int> hosts;
@@ -23,8 +23,8 @@ std::vector<int> HostsOf(const std::vector<int>& ranks, const GroupSite& job) {
   return hosts;
 }
 
-// Parts are of falling size, so that the first or the last rank sends the most, unless some ranks
-// send for others.
+// Returns the positions for PricedGroup. The sizes of parts do not increase with the rank, so the
+// first or the last rank sends the most, unless some ranks send for others.
 std::vector<int> PositionsOf(const GroupSite& site) {
   const int last = site.size() - 1;
   const int hosts = *std::max_element(site.host_of.begin(), site.host_of.end()) + 1;
@@ -36,7 +36,7 @@ std::vector<int> PositionsOf(const GroupSite& site) {
   return all;
 }
 
-// The groups along a set of axes.
+// Returns one group of each kind along a set of axes.
 std::vector<PricedGroup> KindsOfGroups(const Mesh& mesh, size_t set, const GroupSite& job) {
   std::vector<int> axes;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {

@@ -5,10 +5,10 @@
 //   seconds = steps * latency + bytes within the host / rate within it
 //                             + bytes over the network / rate between hosts
 //
-// with TrafficOf's steps and bytes, and the latency between hosts if the group is on several. Over
-// TCP on one host, bytes take the link within the host. These
-// are the formulas of the backends that run, which their counters are tested against; a ring
-// (RingPrices) would take more steps than they do. The rank that needs most decides.
+// TrafficOf gives the steps and bytes. The latency is the one between hosts if the group is on
+// several hosts. Over TCP on one host, bytes take the link within the host. Tests compare these
+// formulas with the counters of the real backends, which need fewer steps than a ring (RingPrices).
+// The price is that of the slowest rank.
 #ifndef TESSERA_CORE_COST_CLUSTER_PRICES_H_
 #define TESSERA_CORE_COST_CLUSTER_PRICES_H_
 
@@ -25,8 +25,8 @@
 
 namespace tessera {
 
-// A group of ranks along axes of a mesh, and the positions in it of the ranks among which there is
-// one that sends the most, whatever they communicate.
+// A group of ranks along axes of a mesh. `positions` are some of its ranks' positions: in every
+// collective, one of these ranks sends the most bytes.
 struct PricedGroup {
   GroupSite site;
   bool on_one_host = false;
@@ -36,18 +36,18 @@ struct PricedGroup {
 // Thread safety: immutable after construction.
 class ClusterPrices final : public CollectivePrices {
  public:
-  // `job` has the host of each rank of the mesh.
+  // `job` gives the host of each rank of the mesh.
   ClusterPrices(const Cluster& cluster, const Mesh& mesh, const GroupSite& job);
-  // Consecutive ranks share a host, as the cluster says.
+  // Consecutive ranks share a host; the cluster has the number of ranks on each.
   ClusterPrices(const Cluster& cluster, const Mesh& mesh);
 
-  // `mesh` is that of the constructor.
+  // Returns the seconds of the slowest rank. `mesh` must equal the constructor's.
   double Seconds(const CollectiveCall& call, const Mesh& mesh) const override;
-  // Seconds of one rank's traffic in a group.
+  // Returns the seconds that one rank's traffic in a group takes.
   double Seconds(const CollectiveTraffic& traffic, const PricedGroup& group) const;
 
-  // Returns one group of each kind that there is along these axes: groups whose ranks lie on hosts
-  // in the same way cost the same. The list is empty for groups of one rank.
+  // Returns one group of each kind along these axes: groups whose ranks are distributed over hosts
+  // in the same way cost the same. The list is empty if the groups have one rank.
   const std::vector<PricedGroup>& GroupsAlong(absl::Span<const int> axes) const;
 
  private:
@@ -56,8 +56,8 @@ class ClusterPrices final : public CollectivePrices {
   std::vector<std::vector<PricedGroup>> groups_;  // by set of axes, axis i as bit i
 };
 
-// Seconds of an instruction that does not communicate: its FLOPs at the rate of the dtype of its
-// operands, or its bytes at the rate of memory, whichever is longer, and seconds_per_instruction.
+// Returns the seconds of an instruction that does not communicate: the longer of its FLOPs at the
+// rate of its operands' dtype and its bytes at the rate of memory, plus seconds_per_instruction.
 double ComputationSeconds(const OpCost& cost, DType dtype, const Cluster& cluster);
 
 }  // namespace tessera

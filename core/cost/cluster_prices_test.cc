@@ -52,15 +52,15 @@ TEST(ClusterPricesTest, AGroupOnSeveralHostsTakesTheNetwork) {
   const ClusterPrices prices(MakeCluster(4), mesh);
   EXPECT_DOUBLE_EQ(prices.Seconds(AllGather({0}, 2000, 1000), mesh),
                    kBetweenLatency + 4000 / kBetweenBytes);
-  // Along both axes: 1000 floats to the rank of the other host, and within each host to 3 others
-  // what every host's ranks have.
+  // Along both axes: each rank sends 1000 floats to a rank of the other host, and then 2000 floats
+  // to each of the 3 other ranks of its host.
   EXPECT_DOUBLE_EQ(prices.Seconds(AllGather({0, 1}, 8000, 1000), mesh),
                    2 * kBetweenLatency + 2 * 3 * 4000 / kWithinBytes + 4000 / kBetweenBytes);
 }
 
 TEST(ClusterPricesTest, TheSlowestGroupDecides) {
-  // With the ranks 0 to 3 on a host and 4 and 5 on another, {0, 1} and {4, 5} share a host, and of
-  // three consecutive ones only the first three do.
+  // With ranks 0 to 3 on one host and 4 and 5 on another, each pair of consecutive ranks shares a
+  // host; of the groups of three consecutive ranks, only the first does.
   const Mesh pairs = *Mesh::Create({{"a", 3}, {"b", 2}});
   EXPECT_EQ(ClusterPrices(MakeCluster(4), pairs).GroupsAlong({1}).size(), 1u);
   const Mesh threes = *Mesh::Create({{"a", 2}, {"b", 3}});

@@ -29,7 +29,7 @@ std::string Error(const std::string& text) {
   return std::string(ParseCluster(text).status().message());
 }
 
-// The good text with a field set otherwise.
+// Returns the error for the valid text with a field changed.
 std::string With(const std::string& field) { return Error(std::string(kGood) + field); }
 
 std::string Without(const std::string& from, const std::string& to) {

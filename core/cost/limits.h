@@ -1,4 +1,4 @@
-// The least work of a Program, and the least time that this machine needs for it.
+// The minimum work of a Program, and a lower bound of the time that this machine needs for it.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_COST_LIMITS_H_
@@ -11,8 +11,8 @@
 namespace tessera {
 
 struct ProgramWork {
-  double model_flops = 0;     // without what is computed a second time
-  double executed_flops = 0;  // everything that is computed
+  double model_flops = 0;     // without recomputation
+  double executed_flops = 0;  // with recomputation
   double bytes = 0;           // every instruction's inputs read and outputs written once
 };
 ProgramWork WorkOf(const Program& program);
@@ -20,10 +20,10 @@ ProgramWork WorkOf(const Program& program);
 // Returns the dtype in which the Program's matmuls have most of their FLOPs: bf16 or f16, else f32.
 DType MatmulDType(const Program& program);
 
-// Seconds that an instruction takes if it runs at its own limit: its FLOPs at the machine's rate,
-// or its bytes at the machine's bandwidth, whichever is longer.
+// Returns the seconds of an instruction at its own limit: its FLOPs at the machine's rate or its
+// bytes at the machine's bandwidth, whichever takes longer.
 double LimitSeconds(const Instruction& instruction, const MachineRates& rates);
-// The sum over all instructions, recomputed ones included.
+// Returns the sum over all instructions, recomputed ones included.
 double LimitSeconds(const Program& program, const MachineRates& rates);
 
 }  // namespace tessera

@@ -21,7 +21,7 @@ int64_t RoundUp(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// A problem, and how much work it is.
+// A problem and its amount of work.
 struct Sized {
   KernelRequest request;
   double work = 0;
@@ -89,11 +89,11 @@ class Trial {
   int64_t workspace_bytes_ = 0;
 };
 
-// A problem of one of several sizes, each eight times the one before.
+// Makes a problem of the given size; each size has eight times the work of the previous one.
 using AtSize = std::function<Sized(int size)>;
 
-// Returns the most work per second in any run of the largest size for which there is time and
-// memory. It takes several runs, as other processes may slow a single one down.
+// Returns the highest work per second of several runs of the largest size for which there is time
+// and memory. There are several runs because other processes may slow down a single one.
 absl::StatusOr<double> BestRate(Backend& backend, const AtSize& at_size, int sizes, double seconds,
                                 int64_t memory_bytes) {
   while (sizes > 1 && OperandBytes(at_size(sizes - 1)) > memory_bytes) --sizes;

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// The reference backend, with a note of the most memory that was held at a time.
+// The reference backend, which records the most memory that was allocated at a time.
 class CountingBackend final : public HostBackend {
  public:
   absl::string_view name() const override { return inner_->name(); }
@@ -30,7 +30,7 @@ class CountingBackend final : public HostBackend {
   int64_t most_ = 0;
 };
 
-// A container with little memory must not be killed by what is measured before its run.
+// A run in a container with little memory must not be killed by the measurement before it.
 TEST(MachineTest, TakesNoMoreMemoryThanItMay) {
   CountingBackend backend;
   const int64_t bytes = int64_t{2} << 20;

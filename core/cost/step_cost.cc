@@ -22,7 +22,8 @@ using Operation = CollectiveOperation;
 constexpr std::array<const char*, 5> kTimes = {"forward", "backward", "update", "recomputation",
                                                "host copies"};
 
-// The space that an instruction copies to, between the device and offload memory.
+// Returns the space to which an instruction copies, if it copies between the device and offload
+// memory.
 std::optional<MemorySpace> HostCopyTo(const Program& program, const Instruction& instruction) {
   if (instruction.kind != InstructionKind::kCopy) return std::nullopt;
   const auto space = [&](int32_t id) { return program.buffers[program.value(id).buffer].space; };
@@ -61,7 +62,7 @@ double HostCopySeconds(int64_t bytes, const Cluster& cluster) {
   return static_cast<double>(bytes) / rate + cluster.seconds_per_instruction();
 }
 
-// Operations with a rank at each end, which TrafficOf does not have.
+// Returns the traffic of sends, receives and broadcasts, which TrafficOf does not cover.
 CollectiveTraffic MessageTraffic(const CollectiveRequest& request, const GroupSite& site,
                                  int position) {
   const int ranks = site.size();
@@ -102,7 +103,7 @@ CollectiveTraffic RequestTraffic(const CollectiveRequest& request, const GroupSi
   return TrafficOf(call, site, position);
 }
 
-// The bytes that each rank sends in collectives of one operation along the same axes.
+// The bytes that ranks send in collectives of one operation along the same axes.
 class SentBytes {
  public:
   explicit SentBytes(const std::vector<PricedGroup>& groups) {
@@ -121,7 +122,7 @@ class SentBytes {
   std::vector<std::vector<int64_t>> sent_;
 };
 
-// The axes of a request, as far as the mesh has them.
+// Returns the axes of a request that the mesh has.
 std::vector<int> AxesOf(const CollectiveRequest& request, const Mesh& mesh) {
   std::vector<int> axes;
   for (int axis = 0; axis < mesh.num_axes(); ++axis) {
@@ -175,7 +176,7 @@ void AddMemory(const Program& program, StepCost* cost) {
   }
 }
 
-// The dtype of the operands of an instruction that computes.
+// Returns the dtype of the operands of an instruction that computes.
 DType OperandDType(const Program& program, const Instruction& instruction) {
   if (instruction.inputs.empty()) return DType::kF32;
   return program.value(instruction.inputs[0]).type.dtype;

@@ -1,5 +1,5 @@
-// The cost of a training step: memory, collectives and times, estimated from its Program or taken
-// from the times of a step that ran.
+// The cost of a training step: memory, collectives and times. It is estimated from the step's
+// Program, or computed from the times of a step that ran.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_COST_STEP_COST_H_
@@ -19,34 +19,35 @@
 
 namespace tessera {
 
-// Returns the cost of a step of a Program whose memory is planned. `job` has the host of each rank
-// of the Program's mesh, and the backend of its communicators. Memory, calls and bytes are exact;
-// times are simulated (SimulateStep) with the prices of `cluster`, which CheckCluster accepts.
+// Returns the cost of a step of a Program whose memory is planned. `job` gives the host of each
+// rank of the Program's mesh, and the backend of its communicators. Memory, calls and bytes are
+// exact; times are simulated (SimulateStep) with the prices of `cluster`, which CheckCluster must
+// accept.
 StepCost EstimateStep(const Program& program, const Cluster& cluster, const GroupSite& job);
-// The same for consecutive ranks on the hosts of the cluster.
+// Returns the cost for a job whose consecutive ranks share the hosts of the cluster.
 StepCost EstimateStep(const Program& program, const Cluster& cluster);
 
-// Returns the times of a step, and the calls of its collectives: neither memory nor bytes.
+// Returns the times of a step and the calls of its collectives, without memory and bytes.
 StepCost CostOfTimes(const Program& program, absl::Span<const TimeSpan> times);
 
-// Returns the index of the entry of an operation along axes, in any order, which is appended if
-// there is none.
+// Returns the index of the entry of an operation along these axes, in any order. Appends an entry
+// if there is none.
 size_t FindCollective(CollectiveOperation operation, absl::Span<const std::string> mesh_axes,
                       StepCost* cost);
 
 // "all-gather along data"
 std::string NameOf(const StepCost::Collective& collective);
 
-// Returns the sums of what each rank has measured in some steps: calls and bytes of the rank that
-// has most of them, and the mean of the ranks' times.
+// Merges the sums that each rank has measured over the same steps: takes the largest calls and
+// bytes of any rank, and the mean of the ranks' times.
 StepCost MergeRanks(absl::Span<const StepCost> sums_by_rank);
-// Adds the calls, bytes and times of a step to those of others.
+// Adds the calls, bytes and times of a step to `sums`.
 void AddStep(const StepCost& step, StepCost* sums);
-// Returns the mean of so many steps.
+// Returns the mean of `steps` steps.
 StepCost PerStep(const StepCost& sums, int64_t steps);
 
-// Internal, in one line, unless the calls and bytes that were counted in so many steps are those of
-// the estimate. It names the first collective that differs, with both.
+// Returns Internal, in one line, unless the calls and bytes counted in `steps` steps equal the
+// estimate. The message has the first collective that differs, with both numbers.
 absl::Status CompareCollectives(const StepCost& estimated, const StepCost& sums, int64_t steps);
 
 }  // namespace tessera

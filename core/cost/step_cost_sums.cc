@@ -1,4 +1,4 @@
-// Costs of several steps and ranks together.
+// Combines the costs of several steps and ranks.
 #include <algorithm>
 
 #include "absl/algorithm/container.h"

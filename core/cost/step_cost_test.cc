@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// 1 FLOP and 1 byte a second; messages take no time, but their bytes.
+// A cluster with 1 FLOP and 1 byte a second, and no latency.
 Cluster SlowCluster() {
   Cluster cluster;
   cluster.set_f32_flops_per_second(1);

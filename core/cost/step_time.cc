@@ -9,7 +9,8 @@
 namespace tessera {
 namespace {
 
-// Whether a collective's group runs it after `earlier` without anybody waiting.
+// Returns whether the thread need not wait for `earlier`, because both are collectives of the same
+// group, which runs them in order.
 bool FollowsByItself(const Program& program, const Instruction& earlier,
                      const Instruction& instruction) {
   return program.Communicates(earlier) && program.Communicates(instruction) &&
@@ -17,7 +18,8 @@ bool FollowsByItself(const Program& program, const Instruction& earlier,
              program.collectives[instruction.collective].mesh_axes;
 }
 
-// The instructions that communicate, or those that do not, in the order in which they begin.
+// Returns the instructions that communicate, or those that do not, in the order in which they
+// begin.
 std::vector<int32_t> InOrder(const Program& program, absl::Span<const TimeSpan> times,
                              bool communicate) {
   std::vector<int32_t> order;
@@ -39,7 +41,7 @@ std::vector<TimeSpan> SimulateStep(const Program& program, absl::Span<const doub
   TESSERA_CHECK(seconds.size() == program.instructions.size());
   std::vector<TimeSpan> times(seconds.size());
   std::vector<int32_t> last(program.streams.size(), kNone);  // the last instruction of each stream
-  double issued = 0;                                         // the thread has issued all before
+  double issued = 0;                                         // when the thread is free again
   for (size_t i = 0; i < seconds.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     for (const int32_t earlier : instruction.waits) issued = std::max(issued, times[earlier].end);

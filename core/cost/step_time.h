@@ -1,4 +1,4 @@
-// When the instructions of a step run, if each takes a time that is known.
+// Computes when the instructions of a step run, given the time that each of them takes.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_COST_STEP_TIME_H_
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// Seconds from the begin of the step.
+// Seconds from the start of the step.
 struct TimeSpan {
   double begin = 0;
   double end = 0;
@@ -20,12 +20,13 @@ struct TimeSpan {
 };
 
 // Returns when each instruction runs if instruction i takes seconds[i]: the longest path over
-// streams and waits, issued as the executor issues (core/runtime/executor.h). A stream runs its
-// instructions in order, and an instruction begins when those that it waits for have ended. One
-// thread issues all of them in the Program's order. It computes itself, so that computations run
-// one after another; it only starts a collective, which runs beside what follows, as soon as the
-// collectives before it on its stream have ended. If that stream last ran something else than a
-// collective of the same group, or if there are waits, the thread waits too.
+// streams and waits, with instructions issued as by the executor (core/runtime/executor.h). A
+// stream runs its instructions in order, and an instruction begins when those that it waits for
+// have ended. One thread issues all of them in the Program's order. It executes computations
+// itself, so they run one after another. It only starts a collective, which then runs beside the
+// following instructions, as soon as the collectives before it on its stream have ended. If the
+// previous instruction on that stream is not a collective of the same group, or if there are waits,
+// the thread waits too.
 //
 // Collectives that run at the same time do not slow down each other, nor the computation. Takes
 // time in proportion to the number of instructions and waits.
@@ -34,9 +35,10 @@ std::vector<TimeSpan> SimulateStep(const Program& program, absl::Span<const doub
 // Returns the end of the last instruction.
 double StepSeconds(absl::Span<const TimeSpan> times);
 
-// How long something computes, and for each instruction how long it communicates while nothing
-// computes: 0 for instructions that compute. Where several communicate, the time counts for the one
-// that began first, so that the sum is the time in which only communication runs.
+// The time in which something computes, and for each instruction the time in which it communicates
+// while nothing computes (0 for instructions that compute). If several communicate at once, the
+// time counts for the one that began first, so that the sum is the time in which only communication
+// runs.
 struct Overlap {
   double computation_seconds = 0;
   std::vector<double> exposed_seconds;  // by instruction

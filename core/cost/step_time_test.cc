@@ -104,9 +104,8 @@ TEST(StepTimeTest, TheThreadWaitsWhereGroupsDiffer) {
               ElementsAre(TimeSpan{0, 1}, TimeSpan{1, 4}, TimeSpan{4, 8}, TimeSpan{4, 5}));
 }
 
-// The gather begins after the computation before it in the Program, not at the begin of the step.
-// compute    00 2
-// parameters   111
+// The gather begins after the computation before it in the Program, not at the start of the step.
+// compute 00 2 parameters 111
 TEST(StepTimeTest, ACollectiveStartsWhenItIsIssued) {
   const Steps steps = Steps().Compute(2).Communicate(3, 2).Compute(1);
   EXPECT_THAT(steps.Run(), ElementsAre(TimeSpan{0, 2}, TimeSpan{2, 5}, TimeSpan{2, 3}));

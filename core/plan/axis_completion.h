@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-// The local types of an op's inputs and outputs after the axes before this one.
+// The local types of an op's inputs and outputs, after the split along the preceding axes.
 struct LocalTypes {
   std::vector<TensorType> inputs, outputs;
 };
@@ -30,16 +30,17 @@ struct AxisStore {
 // The decisions about one axis.
 struct AxisDecisions {
   std::vector<const AxisUse*> ops;  // by op; nullptr: open
-  // By value that is an input, or the input value of a state; nothing for a cache that is open.
+  // By value: how an input, or the input value of a state, is stored; nothing for a cache that the
+  // Plan leaves open.
   std::vector<std::optional<AxisStore>> stored;
-  // By value that is a state's input or updated value, or the gradient of a parameter that is
-  // updated: how the update reads and writes it.
+  // By value: how the update reads or writes a state's input or updated value, or the gradient of a
+  // parameter that is updated.
   std::vector<std::optional<AxisStore>> updated;
 };
 
 struct AxisResult {
   std::vector<AxisUse> ops;
-  std::vector<AxisLayout> values;  // as they are made; of a state's input value, as it is stored
+  std::vector<AxisLayout> values;  // as they are made; a state's input value as it is stored
 };
 
 absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, absl::Span<const LocalTypes> types,

@@ -18,33 +18,35 @@ namespace tessera {
 // How an operator is computed along one axis.
 struct AxisUse {
   enum class Kind : uint8_t {
-    kBroadcast,  // every rank reads and makes all of it
-    kSigned,     // by `signature`
-    kFlat,       // on the elements of flat groups that a rank holds; other values are B
+    kBroadcast,  // every rank reads and computes all of it
+    kSigned,     // as `signature` says
+    kFlat,       // on this rank's elements of flat groups; other values are B
   };
   Kind kind = Kind::kBroadcast;
-  // The layouts of all kinds, once the use is chosen; values that are flat are B in it.
+  // The layouts of the operands. Set for all kinds once the use is chosen; flat values are B in it.
   Signature signature;
-  // The units in `signature` are the smallest; those in which values arrive are multiples.
+  // Whether the units in `signature` are the smallest ones; values then arrive in multiples of
+  // them.
   bool open_units = false;
 
-  // B for all inputs and outputs.
+  // Returns the use with B for all inputs and outputs.
   static AxisUse Broadcast(size_t inputs, size_t outputs);
-  // By a signature; kBroadcast if it is B everywhere.
+  // Returns the use with this signature; of kind kBroadcast if the signature is B everywhere.
   static AxisUse By(Signature signature);
 
-  // "B", "S(0), B -> S(0)", "flat"
+  // Returns text like "B", "S(0), B -> S(0)" or "flat".
   std::string ToString() const;
 };
 
-// By axis; nothing where a Plan leaves it open.
+// By axis; nullopt for an axis that a Plan leaves open.
 using AxisUses = std::vector<std::optional<AxisUse>>;
 
-// "data: S(0), B -> S(0); model: B": one clause for each axis that is decided, in any order.
-// InvalidArgument says which clause is wrong. The signatures of kinds other than kSigned are empty.
+// Parses text like "data: S(0), B -> S(0); model: B", which has one clause for each axis that is
+// decided, in any order. InvalidArgument names the clause that is wrong. The signatures of kinds
+// other than kSigned are empty.
 absl::StatusOr<AxisUses> ParseAxisUses(absl::string_view text, const Mesh& mesh);
 
-// The text of a use along all axes.
+// Returns the text of a use along all axes.
 std::string AxisUsesToString(absl::Span<const AxisUse> uses, const Mesh& mesh);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Checks a Plan: by itself, and a part of it against the Graph that it is for.
+// Checks a Plan on its own, and a part of a Plan against its Graph.
 #ifndef TESSERA_CORE_PLAN_CHECK_H_
 #define TESSERA_CORE_PLAN_CHECK_H_
 
@@ -8,18 +8,19 @@
 
 namespace tessera {
 
-// The format of Plans that are written.
+// The format number of Plans that are written.
 inline constexpr int kPlanFormat = 1;
 
-// InvalidArgument, in one line, if this version of Tessera cannot follow the Plan, whatever the
-// Graphs: it has another format, more than one stage, a part that names no graph or the same graph
-// as another part, a negative number of micro-batches, an unknown pass or option, or layouts but no
-// mesh. Format 0 stands for an open Plan and is accepted.
+// Returns InvalidArgument, in one line, if this version of Tessera cannot execute the Plan for any
+// Graphs: the format is unknown, there is more than one stage, a part has no graph or the graph of
+// another part, a number of micro-batches is negative, a pass or an option does not exist, or there
+// are layouts but no mesh. Format 0 (an open Plan) is accepted.
 absl::Status CheckPlanForm(const Plan& plan);
 
-// InvalidArgument if the part names another graph, was made for a Graph with another fingerprint
-// (the recorded one's, before any rewriting), names blocks that are not there, or has a negative
-// number of micro-batches. What the part leaves open (no fingerprint, 0 micro_batches) always fits.
+// Returns InvalidArgument if the part names another graph, was made for a Graph with another
+// fingerprint (of the recorded Graph, before any rewriting), names blocks that do not exist, or has
+// a negative number of micro-batches. Fields that the part leaves open (no fingerprint, 0
+// micro_batches) are accepted.
 absl::Status CheckPlanPart(const Graph& graph, const PlanPart& part);
 
 }  // namespace tessera

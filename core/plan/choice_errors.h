@@ -1,4 +1,4 @@
-// The errors of a choice of a Plan: its path names nothing, or what it says does not fit.
+// Errors in the choices of a Plan: a path that matches nothing, or a value that does not fit.
 #ifndef TESSERA_CORE_PLAN_CHOICE_ERRORS_H_
 #define TESSERA_CORE_PLAN_CHOICE_ERRORS_H_
 
@@ -14,15 +14,16 @@
 
 namespace tessera {
 
-// Whether the stage was completed for other Graphs too, so that its choices may match nothing in
-// these.
+// Returns whether the stage was completed for other Graphs as well. If so, its choices may match
+// nothing in `graphs`.
 bool HasOtherGraphs(const Stage& stage, absl::Span<const Graph> graphs);
 
-// InvalidArgument: no `kind` of the Graphs matches. Suggests one of `paths` that is near.
+// Returns InvalidArgument: no `kind` of the Graphs matches. Suggests one of `paths` that is
+// similar.
 absl::Status UnmatchedPath(const PathPattern& pattern, absl::string_view kind,
                            const std::vector<std::string>& paths, absl::Span<const Graph> graphs);
 
-// An error of the choice of this kind and path: "the Plan's store 'wte.weight': ...".
+// Adds the kind and the path of the choice to an error: "the Plan's store 'wte.weight': ...".
 absl::Status InChoice(absl::string_view choice, absl::string_view path, const absl::Status& status);
 
 }  // namespace tessera

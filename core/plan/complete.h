@@ -1,4 +1,4 @@
-// Completes a Plan for a mesh of ranks: a Plan may be open, a completed one lists every path.
+// Completes a Plan for a mesh of ranks. A Plan may be open; a completed one lists every path.
 #ifndef TESSERA_CORE_PLAN_COMPLETE_H_
 #define TESSERA_CORE_PLAN_COMPLETE_H_
 
@@ -15,33 +15,35 @@
 
 namespace tessera {
 
-// The decisions of a Plan about the Graphs of a run; those that it leaves open are completed.
+// The decisions of a Plan about the Graphs of a run, with those completed that it leaves open.
 struct CompletedRun {
   SliceDecisions slices;
   std::vector<Graph> graphs;  // as recorded, with slices, in the Plan's precision
-  // The ranks' mesh; without axes if the Plan has none. Then there are no decisions and layouts.
+  // The mesh of the ranks. If the Plan has no mesh it has no axes, and there are no decisions and
+  // no layouts.
   Mesh mesh;
-  LayoutDecisions decisions;          // as the Plan states them of `graphs`
-  std::vector<GraphLayouts> layouts;  // by Graph; graph_layouts.h has the rules
+  LayoutDecisions decisions;          // of the Plan, about `graphs`
+  std::vector<GraphLayouts> layouts;  // by Graph; the rules are in graph_layouts.h
 };
 
-// `graphs` are those of the run as they were recorded, before any rewriting.
+// Completes the decisions of `plan`. `graphs` are the recorded Graphs of the run, before any
+// rewriting.
 //
-// InvalidArgument, in one line, says what of the Plan does not fit the Graphs or the `ranks` of the
-// job, and what would.
+// InvalidArgument, in one line, says what in the Plan does not fit the Graphs or the `ranks` of the
+// job, and what would fit.
 absl::StatusOr<CompletedRun> CompleteRun(const Plan& plan, std::vector<Graph> graphs, int ranks);
 
 // Returns the Plan with the sizes of all mesh axes, the sliced parameters, all dtypes, the layout
 // of each state and input, the members of each flat group, and the signature of each op of each
-// Graph with slices in the Plan's precision. It is a function of its arguments, and completing what
-// it returns again changes nothing. Micro-batches, recomputation, passes and kernels stay as they
-// are. In a Plan without a mesh only slices and precision are completed.
+// Graph (after slicing and in the Plan's precision). The result is a function of the arguments, and
+// completing it again changes nothing. Micro-batches, recomputation, passes and kernels are not
+// changed. In a Plan without a mesh only slices and precision are completed.
 //
-// `graphs` are the recorded ones, and `run` is what CompleteRun made of them.
+// `graphs` are the recorded ones, and `run` is the result of CompleteRun for them.
 absl::StatusOr<Plan> ListDecisions(const Plan& plan, absl::Span<const Graph> graphs,
                                    const CompletedRun& run);
 
-// CompleteRun, and ListDecisions of what it finds.
+// Calls CompleteRun, and returns the result of ListDecisions.
 absl::StatusOr<Plan> CompletePlan(const Plan& plan, absl::Span<const Graph> graphs, int ranks);
 
 }  // namespace tessera

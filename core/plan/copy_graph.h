@@ -1,4 +1,4 @@
-// The parts of a Graph that every rewriting copies as they are.
+// Copies the parts of a Graph that no rewriting changes.
 #ifndef TESSERA_CORE_PLAN_COPY_GRAPH_H_
 #define TESSERA_CORE_PLAN_COPY_GRAPH_H_
 
@@ -12,12 +12,12 @@ namespace tessera {
 // Copies the names of the blocks.
 void CopyBlocks(const Graph& from, Graph& to);
 
-// Copies the states that `from` reads, and the names of its blocks. Enters the input values of the
-// states in `copies`, by the values of `from`.
+// Copies the states that `from` reads, and the names of its blocks. Records the new input values of
+// the states in `copies`, which is indexed by the values of `from`.
 void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies);
 
-// Copies the updated values of states and the outputs, when all ops have been written. `copy_of`
-// returns the value of `to` that one of `from` has become.
+// Copies the updated values of states and the outputs. Call it after all ops have been copied.
+// `copy_of` maps a value of `from` to its value in `to`.
 void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_of, Graph& to);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Signatures that match the layouts which are expected of an op's inputs and outputs.
+// Finds signatures with the layouts that are expected of an op's inputs and outputs.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_PLAN_EXPECTED_LAYOUTS_H_
@@ -15,7 +15,7 @@
 
 namespace tessera {
 
-// A layout that a signature may have at one input or output.
+// The layouts that are expected at one input or output.
 struct Expected {
   enum class Kind : uint8_t { kAnything, kExactly, kBroadcastOrSum };
   Kind kind = Kind::kAnything;
@@ -23,7 +23,7 @@ struct Expected {
 
   static Expected Anything() { return {}; }
   static Expected Exactly(const AxisLayout& layout) { return {Kind::kExactly, layout}; }
-  // The layout of the gradient of a value with this layout.
+  // Returns the layouts expected of the gradient of a value with this layout.
   static Expected DualOf(const AxisLayout& layout);
 };
 
@@ -32,22 +32,24 @@ struct ExpectedLayouts {
   std::vector<Expected> inputs, outputs;
 };
 
-// The signature expected of `op`, of the gradient rule of `forward`, which is computed by
-// `signature`.
+// Returns the layouts expected of `op`, which the gradient rule of `forward` recorded, if `forward`
+// is computed by `signature`.
 ExpectedLayouts ExpectDual(const Graph& graph, const Op& op, const Op& forward,
                            const Signature& signature);
 
-// The signature (B everywhere is one) that has the expected layouts, with their units: the one
-// which needs the fewest inputs moved, then the first, B last. Nothing if there is none.
+// Returns the signature (B everywhere counts as one) with the expected layouts and their units. If
+// there are several, the one for which the fewest inputs are redistributed, then the first; B comes
+// last. Nullopt if there is none.
 std::optional<Signature> BestExpected(const FittedUse& use, const ExpectedLayouts& expected,
                                       absl::Span<const Arriving> arriving, const SplitAxis& axis);
 
-// The layout of all outputs of an op that is computed on any range of the elements of `input`: B,
-// for elements of the same range, if it is elementwise; P, if it reduces its input; nothing if it
-// is neither. An op without inputs is computed on ranges of its outputs.
+// Returns the layout of all outputs of an op that is computed on a range of the elements of
+// `input`. For an elementwise op this is B: outputs have elements of the same range. For an op that
+// reduces its input it is P. Nullopt for any other op. An op without inputs is computed on ranges
+// of its outputs.
 std::optional<AxisLayout> OutputOnRange(const FittedUse& use, size_t input);
 
-// Whether `signature` is `named` with all units multiplied by one number.
+// Returns whether `signature` is `named` with all units multiplied by the same number.
 bool IsMultipleOf(const Signature& signature, const Signature& named);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The decisions about layouts that a Plan states, by subject.
+// The decisions of a Plan about layouts, by subject.
 #ifndef TESSERA_CORE_PLAN_LAYOUT_DECISIONS_H_
 #define TESSERA_CORE_PLAN_LAYOUT_DECISIONS_H_
 
@@ -17,10 +17,10 @@
 
 namespace tessera {
 
-// How a state or an input is stored.
+// The stored layout of a state or an input.
 struct StoredLayout {
   MeshLayout layout;           // B along `flat_axes`
-  std::vector<int> flat_axes;  // over which the state is split as a member of a flat group
+  std::vector<int> flat_axes;  // axes that split the state as a member of a flat group
 
   bool flat() const { return !flat_axes.empty(); }
 };
@@ -30,33 +30,34 @@ inline constexpr absl::string_view kGatherEachPhase = "each phase";
 inline constexpr absl::string_view kGatherOnce = "once";
 inline constexpr absl::string_view kGatherEachPhaseOver = "each phase over ";
 
-// When its gradients are reduced, if there are micro-batches.
+// When a group's gradients are reduced, if there are micro-batches.
 inline constexpr absl::string_view kReduceOnce = "once";
 inline constexpr absl::string_view kReduceEachMicroBatch = "each micro-batch";
 
-// Where members may be cut: where a row, along the last dimension, ends.
+// Where a member may be split between ranks: at the end of a row, along the last dimension.
 inline constexpr absl::string_view kBlockRow = "row";
 inline constexpr int64_t kRow = 0;
 
 struct StoreGroup {
   std::vector<int> axes;             // the outermost split of the array first
   std::vector<std::string> members;  // parameters, in the order of the Graphs
-  // The array is gathered over the innermost splits first. What has been gathered over the last
-  // `gathers_kept` of the axes is kept for both phases; the others are gathered for each.
+  // The array is gathered over the innermost splits first. The result of gathering over the last
+  // `gathers_kept` axes is kept for both phases; over the other axes it is gathered in each phase.
   int gathers_kept = 0;
-  bool reduce_each = false;  // after each micro-batch; else after the last
-  int64_t block = 1;         // a member is cut at multiples of so many elements; kRow: of its row
+  bool reduce_each = false;  // reduce after each micro-batch, otherwise after the last
+  int64_t block = 1;         // members are split at multiples of so many elements; kRow: a row
 };
 
 struct LayoutDecisions {
-  // Layouts of every state and input of the Graphs. A parameter and its optimizer state agree,
-  // unless the Plan stores the latter otherwise. Caches are listed only if the Plan names them.
+  // Layouts of every state and input of the Graphs. Optimizer state has the layout of its
+  // parameter, unless the Plan stores it otherwise. Caches are listed only if the Plan names them.
   absl::flat_hash_map<std::string, StoredLayout> stored;
-  // How a parameter's gradient arrives at its update, and how that is computed: as its optimizer
-  // state is stored. By path of a parameter that is updated, or of its optimizer state.
+  // The layout in which a parameter's gradient arrives at its update and in which the update is
+  // computed: that in which the optimizer state is stored. Keys are the paths of updated parameters
+  // and of their optimizer state.
   absl::flat_hash_map<std::string, StoredLayout> updated;
   std::vector<StoreGroup> groups;
-  // The parameter that optimizer state belongs to, and has the type of, by path.
+  // By path of optimizer state: the parameter that it belongs to, and whose type it has.
   absl::flat_hash_map<std::string, std::string> parameter_of;
   // For each Graph, the operators that the Plan names.
   std::vector<absl::flat_hash_map<OpId, AxisUses>> operators;
@@ -67,8 +68,8 @@ struct LayoutDecisions {
 // matches nothing, a subject that two choices name, a layout that does not fit the subject's shape
 // or holds partial values, members of a group that differ in dtype or trainability.
 //
-// A Plan with parts (with fingerprints) for other Graphs was completed for them too, so its choices
-// may match nothing.
+// If the Plan has parts (with fingerprints) for other Graphs, it was completed for them as well, so
+// its choices may match nothing here.
 absl::StatusOr<LayoutDecisions> FindDecisions(const Stage& stage, absl::Span<const Graph> graphs,
                                               const Mesh& mesh);
 

@@ -1,4 +1,4 @@
-// The signatures of an op of a Graph, to be fitted to layouts in time.
+// The signatures of an op of a Graph, for fitting them to layouts in time.
 #ifndef TESSERA_CORE_PLAN_OP_SIGNATURES_H_
 #define TESSERA_CORE_PLAN_OP_SIGNATURES_H_
 
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-// Thread safety: immutable after construction.
+// The signatures and the types of one op. Thread safety: immutable after construction.
 class OpSignatures {
  public:
   OpSignatures(const Graph& graph, const Op& op)

@@ -1,4 +1,4 @@
-// Which optimizer state belongs to which parameter.
+// Finds the parameter that each optimizer state belongs to.
 #ifndef TESSERA_CORE_PLAN_OPTIMIZER_STATE_H_
 #define TESSERA_CORE_PLAN_OPTIMIZER_STATE_H_
 
@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// Returns the path of the parameter that optimizer state belongs to, by the state's path: what one
-// operator updates together with the parameter, and has its shape.
+// Returns the path of a parameter for each path of its optimizer state. Optimizer state belongs to
+// a parameter if one operator updates both and they have the same shape.
 absl::flat_hash_map<std::string, std::string> ParametersOfOptimizerState(
     absl::Span<const Graph> graphs);
 

@@ -1,4 +1,4 @@
-// Casts of parameters, which lower precision (precision.h) puts between a parameter and its
+// Casts of parameters to lower precision (precision.h), which are between a parameter and its
 // readers.
 #ifndef TESSERA_CORE_PLAN_PARAMETER_CAST_H_
 #define TESSERA_CORE_PLAN_PARAMETER_CAST_H_
@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// Whether an op casts a parameter to fewer bits. It runs where the parameter is stored, so that
-// what is gathered has fewer bits; its output is gathered as the parameter would be.
+// Returns whether an op casts a parameter to fewer bits. The op runs where the parameter is stored,
+// so that fewer bits are gathered; its output is gathered as the parameter would be.
 inline bool IsParameterCast(const Graph& graph, const Op& op) {
   static const Operator* const cast = FindOperator("cast");
   if (op.kind != cast) return false;

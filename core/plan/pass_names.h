@@ -1,5 +1,5 @@
-// Names of the passes over a Program that a Plan may list. core/program/passes/pass_list.cc has the
-// passes themselves, and does not compile if its names are others.
+// Names of the passes over a Program that a Plan may list. The passes themselves are in
+// core/program/passes/pass_list.cc, which does not compile if its names differ from these.
 #ifndef TESSERA_CORE_PLAN_PASS_NAMES_H_
 #define TESSERA_CORE_PLAN_PASS_NAMES_H_
 
@@ -16,7 +16,7 @@ inline constexpr absl::string_view kPassHelp[] = {
     "moves reductions of gradients, and what frees memory, as early as they can run"};
 static_assert(std::size(kPassHelp) == std::size(kPassNames));
 
-// Listed alone: no pass at all, where an empty list means the default ones.
+// Listed alone, it means that no pass runs. (An empty list means the default passes.)
 inline constexpr absl::string_view kNoPass = "none";
 
 }  // namespace tessera

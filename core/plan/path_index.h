@@ -1,4 +1,4 @@
-// The paths that the choices of a Plan may name.
+// An index of the paths that the choices of a Plan may name.
 #ifndef TESSERA_CORE_PLAN_PATH_INDEX_H_
 #define TESSERA_CORE_PLAN_PATH_INDEX_H_
 
@@ -15,13 +15,14 @@ namespace tessera {
 // concurrently.
 class PathIndex {
  public:
-  // `origin` is the path of what this is a slice of, which names all of its slices; or `path`.
+  // Adds a path. For a slice, `origin` is the path of the sliced value, which names all its slices;
+  // otherwise it equals `path`.
   void Add(absl::string_view path, absl::string_view origin);
-  // Whether a path, or the origin of one, is this.
+  // Returns whether `path` was added as a path or as an origin.
   bool Has(absl::string_view path) const { return numbers_.contains(path); }
   const std::vector<std::string>& paths() const { return paths_; }
 
-  // The numbers of the paths that match or whose origins do, rising.
+  // Returns the numbers of the paths that match, or whose origins match, in ascending order.
   std::vector<int> Matching(const PathPattern& pattern) const;
 
  private:

@@ -1,4 +1,4 @@
-// Patterns by which a Plan names states, inputs and operators.
+// Patterns with which a Plan names states, inputs and operators.
 #ifndef TESSERA_CORE_PLAN_PATH_PATTERN_H_
 #define TESSERA_CORE_PLAN_PATH_PATTERN_H_
 
@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-// Alternatives between "|". In each, "*" stands for any characters, or none, within one part
-// between dots: "blocks.*.mlp.fc.*|wte.weight".
+// A pattern: alternatives separated by "|". In each, "*" stands for any number of characters
+// between two dots: "blocks.*.mlp.fc.*|wte.weight".
 //
 // Thread safety: immutable after construction.
 class PathPattern {
@@ -22,11 +22,11 @@ class PathPattern {
   static absl::StatusOr<PathPattern> Parse(absl::string_view text);
 
   bool Matches(absl::string_view path) const;
-  // The length of the shortest scope of `path`, or of `path` itself, that matches; 0 if none does.
-  // "blocks.*" matches 8 characters of "blocks.1.ln1.bias".
+  // Returns the length of the shortest scope of `path`, or of `path` itself, that matches; 0 if
+  // none does. For example, "blocks.*" matches 8 characters of "blocks.1.ln1.bias".
   size_t MatchingScope(absl::string_view path) const;
 
-  // Alternatives without "*", each of which matches one path, and those with it.
+  // paths() returns the alternatives without "*", each of which matches one path.
   absl::Span<const std::string> paths() const { return paths_; }
   bool has_wildcards() const { return !wildcards_.empty(); }
 

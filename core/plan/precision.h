@@ -14,21 +14,22 @@
 
 namespace tessera {
 
-// The dtypes that a stage states.
+// The dtypes that a stage of a Plan states.
 struct Precision {
-  DType parameters = DType::kF32;     // in which parameters are used, and what follows from them
-  DType reduction = DType::kF32;      // in which gradients of parameters are reduced
-  DType outputs = DType::kF32;        // of the Graphs' outputs that would be in `parameters`
-  std::optional<PathPattern> in_f32;  // operators that compute in f32 all the same
+  DType parameters = DType::kF32;     // of parameters in use, and of values computed from them
+  DType reduction = DType::kF32;      // of gradients of parameters during their reduction
+  DType outputs = DType::kF32;        // of the Graphs' outputs that `parameters` would lower
+  std::optional<PathPattern> in_f32;  // operators that compute in f32 nevertheless
 
-  // Whether anything differs from how Graphs are recorded.
+  // Returns whether any dtype differs from those of the recorded Graphs.
   bool lowers() const { return IsHalf(parameters) || IsHalf(reduction); }
 };
 
-// Reads a stage's precision. InvalidArgument, in one line, names the field, and what it may be.
+// Reads a stage's precision. InvalidArgument, in one line, names the field and its permitted
+// values.
 absl::StatusOr<Precision> ReadPrecision(const Stage& stage);
 
-// Writes out what the stage leaves open; ReadPrecision accepts the stage.
+// Fills in the fields that the stage leaves open; ReadPrecision must have accepted the stage.
 void CompletePrecision(Stage& stage);
 
 // The loss scale: the factor by which the loss, and so every gradient, is multiplied. A training
@@ -36,7 +37,7 @@ void CompletePrecision(Stage& stage);
 // otherwise.
 inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 
-// Returns the Graph with values of f32 in fewer bits, as `precision` says.
+// Returns the Graph with f32 values in fewer bits, as `precision` says.
 //
 // An operator of the forward or backward pass computes in the dtype `parameters` if any operand has
 // that dtype. States, inputs and constants have no precision of their own: they are cast to the

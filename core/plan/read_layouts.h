@@ -1,5 +1,5 @@
-// The layouts in which the ops of a Graph read its values, for ops that are computed as their
-// outputs are read.
+// Collects the layouts in which the ops of a Graph read its values. Ops whose own layout is free
+// are computed in the layouts in which their outputs are read.
 #ifndef TESSERA_CORE_PLAN_READ_LAYOUTS_H_
 #define TESSERA_CORE_PLAN_READ_LAYOUTS_H_
 
@@ -14,14 +14,14 @@
 
 namespace tessera {
 
-// Collects the layouts in which readers read each value. Not thread-safe.
+// The layouts in which each value is read, as far as its readers are known. Not thread-safe.
 class ReadLayouts {
  public:
   explicit ReadLayouts(size_t values) : full_(values, false), part_(values) {}
 
-  // Something needs all of the value.
+  // Records that something reads all of the value.
   void AddFull(ValueId value) { full_[value] = true; }
-  // Something reads the value in this layout; B is all of it.
+  // Records that something reads the value in this layout; B means all of it.
   void Add(ValueId value, const AxisLayout& layout) {
     if (layout.broadcast() || (part_[value].has_value() && *part_[value] != layout)) {
       full_[value] = true;
@@ -29,9 +29,9 @@ class ReadLayouts {
     if (!part_[value].has_value()) part_[value] = layout;
   }
 
-  // The split or partial layout that all readers of each of an op's outputs read; nothing for an
-  // output that none reads. Nullopt if some output is read in full or in several layouts, or if
-  // nothing reads any: then no layout is better than B.
+  // Returns for each output the split or partial layout in which all its readers read it; nothing
+  // for an output without readers. Returns nullopt if some output is read in full or in several
+  // layouts, or if no output is read: then no layout is better than B.
   std::optional<std::vector<Arriving>> Of(absl::Span<const ValueId> outputs) const {
     std::vector<Arriving> read;
     bool any = false;

@@ -11,11 +11,11 @@
 
 namespace tessera {
 
-// Returns the Graph as `part` says: with blocks recomputed (recompute.h), then split into
-// micro-batches (micro_batches.h). A part that says nothing returns the Graph as it is. Does not
-// check that the part is for this Graph (check.h).
+// Returns the Graph as `part` says: first with blocks recomputed (recompute.h), then split into
+// micro-batches (micro_batches.h). If the part asks for neither, the Graph is returned unchanged.
+// Does not check that the part belongs to this Graph (check.h does).
 //
-// `separate` names inputs that become one for each micro-batch.
+// `separate` names the inputs that become one input for each micro-batch.
 absl::StatusOr<Graph> RewriteGraph(Graph graph, const PlanPart& part,
                                    absl::Span<const std::string> separate = {});
 

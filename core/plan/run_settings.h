@@ -1,5 +1,5 @@
-// The settings of a run that its Plan has, whoever makes the Plan: micro-batches, recomputation,
-// precision.
+// The settings of a run that do not depend on which strategy makes the Plan: micro-batches,
+// recomputation, precision.
 #ifndef TESSERA_CORE_PLAN_RUN_SETTINGS_H_
 #define TESSERA_CORE_PLAN_RUN_SETTINGS_H_
 
@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-// Whether a part says what is recomputed: it lists blocks, or is completed.
+// Returns whether a part decides what is recomputed: it lists blocks, or it is completed.
 bool StatesRecomputation(const PlanPart& part);
 
-// Fills in what `plan` leaves open with `settings`, a Plan of parts and a precision: parts for
-// other Graphs, micro-batches, recomputation, precision. What `plan` states stays.
+// Fills in what `plan` leaves open from `settings`, a Plan with parts and a precision: parts for
+// other Graphs, micro-batches, recomputation, precision. What `plan` states is not changed.
 //
 // Thread safety: a pure function.
 void FillInSettings(const Plan& settings, Plan& plan);

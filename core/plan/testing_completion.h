@@ -1,4 +1,4 @@
-// Plans read from files, completed, and the lines of them that a test compares.
+// For tests: reads and completes Plans, and prints the lines of them that a test compares.
 #ifndef TESSERA_CORE_PLAN_TESTING_COMPLETION_H_
 #define TESSERA_CORE_PLAN_TESTING_COMPLETION_H_
 
@@ -23,7 +23,7 @@ inline Plan ParsePlan(const std::string& text) {
   return plan;
 }
 
-// `path` from the root of the repository.
+// `path` is relative to the root of the repository.
 inline Plan ReadPlanFile(const std::string& path) {
   std::ifstream file(path);
   EXPECT_TRUE(file.good()) << path;
@@ -38,7 +38,7 @@ inline Plan Completed(const Plan& plan, const std::vector<Graph>& graphs, int ra
   return completed.ok() ? *std::move(completed) : Plan();
 }
 
-// "path: signature" of each operator of part `i` whose path contains one of `words`.
+// Returns "path: signature" of each operator of part `i` whose path contains one of `words`.
 inline std::string OperatorLines(const Plan& plan, int i, const std::vector<std::string>& words) {
   std::string lines;
   for (const OperatorChoice& choice : plan.stages(0).parts(i).operator_()) {
@@ -49,7 +49,7 @@ inline std::string OperatorLines(const Plan& plan, int i, const std::vector<std:
   return lines;
 }
 
-// "path: layout" of each store whose path contains `word`, if the layout is not B.
+// Returns "path: layout" of each store whose path contains `word`, if the layout is not B.
 inline std::string StoreLines(const Plan& plan, const std::string& word) {
   std::string lines;
   for (const StoreChoice& choice : plan.stages(0).store()) {

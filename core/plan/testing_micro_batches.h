@@ -1,4 +1,4 @@
-// Graphs to split into micro-batches, and their text, for tests.
+// For tests: Graphs that are split into micro-batches, and their text.
 #ifndef TESSERA_CORE_PLAN_TESTING_MICRO_BATCHES_H_
 #define TESSERA_CORE_PLAN_TESTING_MICRO_BATCHES_H_
 
@@ -24,7 +24,7 @@ inline Graph SplitGraph(const Graph& graph, int64_t micro_batches) {
   return split.ok() ? *std::move(split) : Graph("none");
 }
 
-// The lines of operators, updated states and outputs.
+// Returns the lines of operators, updated states and outputs.
 inline std::string Body(const Graph& graph) {
   std::string body;
   for (absl::string_view line : absl::StrSplit(graph.ToString(), '\n')) {
@@ -36,7 +36,7 @@ inline std::string Body(const Graph& graph) {
   return body;
 }
 
-// The mean over the rows that count of (x w^T)^2, its gradient, and an update of w.
+// Records the mean of (x w^T)^2 over the valid rows, its gradient, and an update of w.
 inline Graph TrainingGraph(int64_t rows) {
   Graph graph("train");
   const Tensor x = graph.Input("x", F32({rows, 3}), 0);

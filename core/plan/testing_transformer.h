@@ -1,5 +1,5 @@
-// A transformer whose qkv weight has heads as its outermost dimension, so that a split by heads
-// reaches attention, for tests of Plans.
+// For tests of Plans: a transformer whose qkv weight has heads as its outermost dimension, so that
+// a split by heads reaches attention.
 #ifndef TESSERA_CORE_PLAN_TESTING_TRANSFORMER_H_
 #define TESSERA_CORE_PLAN_TESTING_TRANSFORMER_H_
 
@@ -21,11 +21,11 @@ struct TransformerSizes {
   int64_t channels() const { return heads * head_dim; }
 };
 
-// Loss, gradients, clipping by their norm, and updates.
+// Records loss, gradients, clipping by their norm, and updates.
 Graph RecordTransformerTraining(const TransformerSizes& sizes);
-// The loss without dropout.
+// Records the loss without dropout.
 Graph RecordTransformerLoss(const TransformerSizes& sizes);
-// The first values of the training Graph's state.
+// Records the initial values of the training Graph's state.
 Graph RecordTransformerState(const Graph& train);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
-// Decides which of the buffers that lowering has made become one: an operator's output takes that
-// of an input in place, an updated state that of its input. After this the order of instructions is
-// final.
+// Merges buffers that lowering has made: an operator's output may use the buffer of an input (in
+// place), and an updated state uses the buffer of its input state. After this the order of
+// instructions is final.
 #ifndef TESSERA_CORE_PROGRAM_ASSIGN_BUFFERS_H_
 #define TESSERA_CORE_PROGRAM_ASSIGN_BUFFERS_H_
 
@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// Appends a copy for each state that cannot be computed where it is kept. Numbers the buffers that
-// are left, fills in their live ranges, and adds workspaces and the waits between streams that
+// Appends a copy for each state that cannot be updated in its own buffer. Numbers the remaining
+// buffers, fills in their live ranges, and adds workspaces and the waits between streams that
 // values need.
 absl::Status AssignBuffers(KernelChooser& chooser, Program& program);
 

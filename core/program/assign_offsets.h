@@ -1,4 +1,4 @@
-// Offsets in one arena for live ranges: things that each take some bytes for some time.
+// Assigns offsets in one arena to live ranges.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_PROGRAM_ASSIGN_OFFSETS_H_
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// Something that takes `bytes` from before step `first` until after step `last`.
+// A number of bytes that is in use from before step `first` until after step `last`.
 struct LiveRange {
   int64_t bytes = 0;  // > 0, a multiple of the alignment
   int32_t first = 0;
@@ -20,15 +20,15 @@ struct LiveRange {
 
 struct Assignment {
   std::vector<int64_t> offsets;
-  int64_t bytes = 0;  // no range ends behind it
+  int64_t bytes = 0;  // size of the arena: the largest end of any range
 };
 
 // Returns offsets at which ranges that overlap in time do not overlap in space. Tries several
-// orders and keeps the best; deterministic. Time is n log n; up to 20,000 ranges, orders that
-// compare pairs are tried as well.
+// orders and keeps the best; deterministic. Time is n log n. Up to 20,000 ranges, it also tries
+// orders that compare pairs of ranges.
 Assignment AssignOffsets(absl::Span<const LiveRange> ranges);
 
-// The largest sum of bytes that are live at once: no assignment can be smaller.
+// Returns the largest sum of bytes that are live at once. It is a lower bound for every assignment.
 int64_t LiveBytesBound(absl::Span<const LiveRange> ranges);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// Tracks which value each byte of a buffer holds, instruction by instruction.
-// The verifier, the dependencies of passes and the waits between streams all look at it.
+// Tracks which value each byte of a buffer holds, instruction by instruction. The verifier, the
+// dependencies of passes and the waits between streams use it.
 #ifndef TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
 #define TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
 
@@ -13,9 +13,10 @@
 
 namespace tessera {
 
-// The bytes of its buffer that a value covers on any rank: of a slice, those of what it is sliced
-// from. In a buffer that holds a flat group, the parts of all ranks count as one behind the other,
-// so that members of which ranks hold different ranges cover different bytes.
+// Finds the bytes of its buffer that a value may cover on any rank. For a slice, these are the
+// bytes of the value that it is sliced from. In a buffer that holds a flat group, bytes are counted
+// as if the parts of all ranks were concatenated, so that two members cover different bytes even if
+// ranks hold different ranges of them.
 //
 // Thread safety: immutable after construction. The Program must outlive it.
 class ValueBytes {
@@ -23,8 +24,8 @@ class ValueBytes {
   explicit ValueBytes(const Program& program);
 
   StridedRange Of(int32_t value) const;
-  // The bytes in `range` of a buffer that belong to no member of its flat group: nothing writes
-  // them. 0 without a group.
+  // Returns the number of bytes in `range` of a buffer that belong to no member of its flat group
+  // (padding, which nothing writes). 0 if the buffer holds no group.
   int64_t PaddingIn(int32_t buffer, const StridedRange& range) const;
 
  private:
@@ -41,12 +42,13 @@ class ValueBytes {
 };
 
 // Keeps, for every byte that was written, which value and instruction wrote it last, and which
-// instructions have read it since. Time per operation is logarithmic in the number of values that
-// the buffer holds; linear in it while values lie interleaved (columns of one matrix) and in what
-// an operation overwrites.
+// instructions have read it since. Time per operation is logarithmic in the number of values in the
+// buffer. It is linear in that number while values are interleaved (columns of one matrix), and
+// linear in the number of entries that an operation overwrites.
 class BufferContents {
  public:
-  // An instruction that has read an entry; of each lane (a stream, say) the last one is kept.
+  // An instruction that has read an entry. Only the last reader of each lane (for example a stream)
+  // is kept.
   struct Reader {
     int32_t lane;
     int32_t instruction;
@@ -55,7 +57,7 @@ class BufferContents {
   // Bytes that one value has written and that no contiguous value has overwritten since.
   struct Entry {
     int32_t value = kNone;
-    int32_t writer = kNone;  // an instruction; kNone: there before the first one
+    int32_t writer = kNone;  // an instruction; kNone: written before the first one
     int64_t number = 0;      // entries that were written later have larger ones
     StridedRange bytes;
     absl::InlinedVector<Reader, 2> readers;
@@ -63,8 +65,8 @@ class BufferContents {
     void AddReader(Reader reader);
   };
 
-  // Calls visit(entry) for each entry whose first to last byte meet those of `bytes`. Its bytes may
-  // still be others, if one of them has gaps.
+  // Calls visit(entry) for each entry whose range from first to last byte overlaps that of `bytes`.
+  // If one of the two has gaps, they may still have no byte in common.
   template <typename Visit>
   void ForEachNear(const StridedRange& bytes, const Visit& visit) {
     if (bytes.elements() == 0) return;
@@ -77,8 +79,9 @@ class BufferContents {
     }
   }
 
-  // Adds an entry. Entries lose the bytes that it covers, if that can be said with ranges; others
-  // stay beside the newer one, which has the larger number.
+  // Adds an entry. An older entry loses the bytes that the new one covers if both are contiguous,
+  // and is removed if all its bytes are covered. Any other overlapping entry stays unchanged; the
+  // newer of two entries has the larger number.
   void Write(int32_t value, int32_t writer, const StridedRange& bytes);
 
  private:

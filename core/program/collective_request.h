@@ -13,24 +13,24 @@ namespace tessera {
 
 // A collective among the ranks whose coordinates differ along `mesh_axes` only, or a message
 // between two of them. It names neither ranks nor an algorithm, so the Program is the same on every
-// rank and equal work has one key. Calls, bytes and steps follow from it, the backend and where
-// ranks are.
+// rank and equal work has one key. Calls, bytes and steps are a function of the request, the
+// backend and the hosts of the ranks.
 //
-// Operands are contiguous. All ranks' parts have the same size: that of a reduce-scatter's output
-// and of an all-gather's input. A broadcast has the first rank of the group as its root.
+// Operands are contiguous. Every rank's part has the same size: that of a reduce-scatter's output
+// and of an all-gather's input. The root of a broadcast is the first rank of the group.
 struct CollectiveRequest {
   CollectiveOperation operation = CollectiveOperation::kAllReduce;
-  // Elements of the full buffer: the input of a reduce-scatter, the output of an all-gather, both
-  // of others.
+  // Elements of the full buffer: the input of a reduce-scatter, the output of an all-gather, the
+  // input and the output of every other operation.
   int64_t elements = 0;
   DType dtype = DType::kF32;
-  Reduction reduction = Reduction::kSum;  // of an all-reduce or reduce-scatter
+  Reduction reduction = Reduction::kSum;  // of an all-reduce or reduce-scatter only
   std::vector<std::string> mesh_axes;
-  // A send goes to the rank `shift` positions further in the group, a receive comes from the rank
-  // as many positions before; the group is a ring.
+  // The group is a ring. A send goes to the rank `shift` positions after this one; a receive comes
+  // from the rank `shift` positions before it.
   int shift = 0;
 
-  // "all-reduce of 12 f32 (sum) over data"
+  // Returns text like "all-reduce of 12 f32 (sum) over data".
   std::string ToString() const;
 
   friend bool operator==(const CollectiveRequest& a, const CollectiveRequest& b) {
@@ -39,7 +39,7 @@ struct CollectiveRequest {
   }
 };
 
-// Whether the operation has an input, and an output.
+// Return whether the operation has an input, or an output.
 bool HasInput(CollectiveOperation operation);
 bool HasOutput(CollectiveOperation operation);
 // Whether the operation reduces.

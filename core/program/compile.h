@@ -21,8 +21,8 @@ struct CompiledRun {
   std::vector<Graph> graphs;       // as the Plan rewrote them
   std::vector<Program> programs;   // one for each Graph, in order
   int64_t state_bytes = 0;         // state lies first in its arenas, at offsets that never change
-  SpaceBytes arenas;               // of each memory space the peak: the largest of the Programs'
-  std::vector<std::string> notes;  // for the user: kernels that had to be chosen anew, and the like
+  SpaceBytes arenas;               // the peak of each memory space: the maximum over the Programs
+  std::vector<std::string> notes;  // for the user, for example kernels that had to be chosen anew
 
   int64_t arena_bytes() const { return arenas.total(); }
   const Program* FindProgram(absl::string_view name) const;  // nullptr if there is none
@@ -32,25 +32,25 @@ struct CompiledRun {
 class PluginPasses {
  public:
   virtual ~PluginPasses() = default;
-  // Returns the Program that the pass makes of this one, whose buffers have no addresses yet.
-  // Errors name the plugin and the pass.
+  // Returns the Program after the pass. Its buffers have no addresses yet. Errors name the plugin
+  // and the pass.
   virtual absl::StatusOr<Program> Run(const PassChoice& pass, const Program& program) = 0;
 };
 
-// Compiles the Graphs of one run (names must differ; states of one path must have one type). `plan`
-// may be open: parts, passes and kernels that it leaves out are filled in. Its parts for other
-// Graphs are not used, so a saved Plan can be replayed for some of its Graphs; a note names such
-// parts if they have no fingerprint, as in a Plan that was written by hand.
+// Compiles the Graphs of one run. Their names must differ, and states with the same path must have
+// the same type. `plan` may be open: missing parts, passes and kernels are filled in. Parts of the
+// Plan for other Graphs are not used, so a saved Plan can be replayed for some of its Graphs. A
+// note names those parts if they have no fingerprint, as in a Plan that was written by hand.
 //
 // The Programs are for each of `ranks` ranks, arranged in the Plan's mesh. `plugin_passes` runs the
-// passes of plugins; null: a Plan that lists one is an error.
+// passes of plugins; if it is null, a Plan that lists one is an error.
 absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const Plan& plan,
                                        const KernelCatalogue& catalogue, int ranks = 1,
                                        PluginPasses* plugin_passes = nullptr);
 
-// The same Programs with default kernels, for a search over Plans, as fast as they can be had: they
-// are not verified, and the Plan lists nothing that it left open. A Plan with a pass of a plugin is
-// an error.
+// Compiles the same Programs with default kernels, as fast as possible, for a search over Plans.
+// The Programs are not verified, and decisions that `plan` leaves open are not added to the
+// returned Plan. A Plan with a plugin's pass is an error.
 absl::StatusOr<CompiledRun> CompileCandidate(const std::vector<Graph>& graphs, const Plan& plan,
                                              const KernelCatalogue& catalogue, int ranks);
 

@@ -1,4 +1,4 @@
-// The one builder of copy instructions.
+// Makes copy instructions. All copies are made here.
 #ifndef TESSERA_CORE_PROGRAM_COPY_INSTRUCTION_H_
 #define TESSERA_CORE_PROGRAM_COPY_INSTRUCTION_H_
 
@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// Returns an instruction that copies `source` to `target`, a value of the same type. It has the
-// path of `target`. Its kernel is entered into the table, which is the Program's.
+// Returns an instruction that copies `source` to `target`, a value of the same type, and has the
+// path of `target`. Enters its kernel into `kernels`, the table of `program`.
 absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelTable& kernels,
                                             int32_t source, int32_t target, Phase phase);
 

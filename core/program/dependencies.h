@@ -9,11 +9,12 @@
 
 namespace tessera {
 
-// predecessors[i] lists the instructions that must run before instruction i, sorted, each once:
-// - instructions that write (a part of) its inputs;
-// - instructions to which it has an order edge;
-// - earlier instructions that read or write bytes which it overwrites with another tensor;
-// - if it updates a state, earlier instructions that read the state's input.
+// Returns for each instruction i the instructions that must run before it, sorted and without
+// duplicates:
+// - those that write any of the bytes that it reads,
+// - those that it has an order edge to,
+// - earlier ones that read or write bytes which it overwrites with another tensor,
+// - if it updates a state, earlier ones that read the state's input.
 std::vector<std::vector<int32_t>> Predecessors(const Program& program);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The flat groups of a run: which states lie in which buffer, and where.
+// The flat groups of a run: the buffer and the position of each state that is stored flat.
 #ifndef TESSERA_CORE_PROGRAM_FLAT_STORAGE_H_
 #define TESSERA_CORE_PROGRAM_FLAT_STORAGE_H_
 
@@ -16,8 +16,9 @@
 
 namespace tessera {
 
-// The position of a state: `member` of a group, in the group's buffer of this number. Buffer 0 has
-// the parameters, each further one has one optimizer state of every parameter.
+// The position of a state in a flat group: the index of the member and the number of the group's
+// buffer. Buffer 0 holds the parameters; each other buffer holds one optimizer state of every
+// parameter.
 struct FlatPosition {
   int group = kNone;
   int member = 0;
@@ -27,23 +28,24 @@ struct FlatPosition {
 // Thread safety: immutable after construction.
 class FlatStorage {
  public:
-  // Without groups.
+  // Makes a storage without groups.
   FlatStorage() = default;
-  // The groups of `decisions`. One over axes of one rank is none: its members are stored as they
-  // are. `graphs` are those of the run.
+  // Makes the groups of `decisions`. A group whose axes have one rank in all is left out: its
+  // members are stored separately. `graphs` are those of the run.
   static absl::StatusOr<FlatStorage> Create(const LayoutDecisions& decisions,
                                             absl::Span<const Graph> graphs, const Mesh& mesh);
 
   int num_groups() const { return static_cast<int>(groups_.size()); }
   const std::shared_ptr<const FlatGroup>& group(int i) const { return groups_[i].group; }
-  // Those over which the group is split, the outermost split first. None has one rank.
+  // Returns the axes over which the group is split, the outermost split first, without axes of one
+  // rank.
   absl::Span<const int> axes(int i) const { return groups_[i].axes; }
-  // The result of gathering over so many of the axes, the last ones, is kept for the step; the
-  // group is gathered over the others in each phase.
+  // Returns for how many of the axes, counted from the last one, the gathered result is kept for
+  // the step. Over the other axes the group is gathered again in each phase.
   int gathers_kept(int i) const { return groups_[i].gathers_kept; }
-  // The path of a buffer of group i.
+  // Returns the path of a buffer of group i.
   const std::string& BufferPath(int i, int buffer) const { return groups_[i].buffers[buffer]; }
-  // nullptr if the state is stored in no group.
+  // Returns nullptr if the state is not stored in a group.
   const FlatPosition* Find(const std::string& state) const;
 
  private:

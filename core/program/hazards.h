@@ -1,5 +1,5 @@
-// The reasons why an instruction of one stream must wait for an instruction of another stream: both
-// use the same bytes.
+// Hazards: reasons why an instruction of one stream must wait for one of another stream, because
+// both access the same bytes.
 #ifndef TESSERA_CORE_PROGRAM_HAZARDS_H_
 #define TESSERA_CORE_PROGRAM_HAZARDS_H_
 
@@ -24,8 +24,8 @@ struct Hazard {
   enum class Kind {
     kRead,       // it reads `value`, which `earlier` writes
     kOverwrite,  // it writes `value` where `earlier` reads or writes
-    kOrder,      // an edge of order to `value`, which `earlier` writes
-    kReuse,      // it uses `buffer`, whose memory `earlier` has used for another one
+    kOrder,      // it has an order edge to `value`, which `earlier` writes
+    kReuse,      // it uses `buffer`, in memory that `earlier` used for another buffer
   };
   Kind kind;
   int32_t instruction;

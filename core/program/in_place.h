@@ -1,4 +1,4 @@
-// Tells which outputs of an instruction may overwrite an input.
+// Says which outputs of an instruction may use the bytes of an input.
 #ifndef TESSERA_CORE_PROGRAM_IN_PLACE_H_
 #define TESSERA_CORE_PROGRAM_IN_PLACE_H_
 
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// Pairs (input, output) of equal types: the instruction is correct if the output has the address of
-// the input.
+// Returns pairs (input, output) of equal types for which the instruction is correct if the output
+// is at the address of the input.
 std::vector<std::pair<int, int>> InPlacePairs(const Program& program,
                                               const Instruction& instruction);
 

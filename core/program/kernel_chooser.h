@@ -1,4 +1,4 @@
-// Chooses the kernel of each request: the one that a Plan names, else the default.
+// Chooses the kernel for each request: the one that the Plan names, or else the default.
 #ifndef TESSERA_CORE_PROGRAM_KERNEL_CHOOSER_H_
 #define TESSERA_CORE_PROGRAM_KERNEL_CHOOSER_H_
 
@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-// Hashes what KernelRequest::Key says, without making the text.
+// Hashes the fields that make up KernelRequest::Key, without building the text.
 struct KernelRequestHash {
   size_t operator()(const KernelRequest& request) const;
 };
@@ -24,23 +24,24 @@ struct KernelRequestEqual {
   bool operator()(const KernelRequest& a, const KernelRequest& b) const;
 };
 
-// Asks the backend once for each request of all Programs of a run. Not thread-safe.
+// Chooses kernels for all Programs of a run and asks the backend only once for each request. Not
+// thread-safe.
 class KernelChooser {
  public:
-  // Choices that were made for another backend, processor or number of threads are not used, and
-  // note() says so.
+  // If `recorded` was made for another backend, processor or number of threads, its choices are not
+  // used, and note() says so.
   KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded);
 
-  // Returns the kernel for the request, without its workspace; the pointer is valid as long as the
-  // chooser. nullptr if the backend has no kernel for the request.
+  // Returns the kernel for the request, without its workspace, or nullptr if the backend has none.
+  // The pointer is valid as long as the chooser.
   const PlannedKernel* Find(const KernelRequest& request);
-  // The same; NotFound if the backend has none.
+  // Like Find(), but returns NotFound if the backend has no kernel.
   absl::StatusOr<const PlannedKernel*> Choose(const KernelRequest& request);
-  // The bytes of scratch memory that a kernel takes, which a library may have to build a primitive
-  // for.
+  // Returns the bytes of scratch memory that a kernel needs. May be slow: a library may have to
+  // build a primitive to know the size.
   int64_t WorkspaceBytes(const PlannedKernel& planned);
 
-  // "" or a line for the user.
+  // Returns a line for the user, or "" if there is nothing to report.
   const std::string& note() const { return note_; }
 
   const KernelCatalogue& catalogue() const { return *catalogue_; }
@@ -49,7 +50,7 @@ class KernelChooser {
  private:
   struct Choice {
     PlannedKernel planned;         // its kernel is null if the backend has none
-    int64_t workspace_bytes = -1;  // not asked for yet
+    int64_t workspace_bytes = -1;  // -1: not computed yet
   };
   Choice& ChoiceOf(const KernelRequest& request);
   const Kernel* KernelFor(const PlannedKernel& planned);
@@ -61,7 +62,7 @@ class KernelChooser {
   std::string note_;
 };
 
-// The part of a request that does not follow from the values that an instruction works on.
+// The part of a request that is not determined by the instruction's operands.
 struct KernelWork {
   std::string op;
   Attributes attributes = {};
@@ -71,14 +72,14 @@ struct KernelWork {
 // Enters kernels into the table of a Program, each request once. Not thread-safe.
 class KernelTable {
  public:
-  // Both must outlive the table, and nothing else may change program->kernels meanwhile.
+  // Both must outlive the table. Nothing else may change program->kernels during its lifetime.
   KernelTable(KernelChooser* chooser, Program* program);
 
-  // Returns the index in program->kernels of the kernel for `work` on values of these types.
-  // NotFound if the backend has no kernel for it.
+  // Returns the index in program->kernels of the kernel for `work` on values of these types, which
+  // is added if it is missing. NotFound if the backend has no kernel for it.
   absl::StatusOr<int32_t> Enter(KernelWork work, absl::Span<const int32_t> inputs,
                                 absl::Span<const int32_t> outputs);
-  // The same; kNone if the backend has none.
+  // Like Enter(), but returns kNone if the backend has no kernel.
   int32_t EnterIfFound(KernelWork work, absl::Span<const int32_t> inputs,
                        absl::Span<const int32_t> outputs);
 

@@ -1,6 +1,6 @@
-// Lowering: a Graph becomes a Program's instructions over values. Each tensor gets a buffer of its
-// own, of which its views and the parts that it is assembled from are ranges. Which buffers can be
-// one, and where they lie, is decided after the passes.
+// Lowering: a Graph becomes a Program's instructions over values. Each tensor gets its own buffer;
+// its views, and the parts that it is assembled from, are ranges of that buffer. Buffers are merged
+// and get their offsets after the passes.
 #ifndef TESSERA_CORE_PROGRAM_LOWER_H_
 #define TESSERA_CORE_PROGRAM_LOWER_H_
 
@@ -18,21 +18,20 @@ namespace tessera {
 // How a Graph is computed on a mesh of ranks.
 struct MeshDecisions {
   const GraphLayouts& layouts;
-  const LayoutDecisions& decisions;  // the stage's
+  const LayoutDecisions& decisions;  // of the stage
   const FlatStorage& storage;        // of the decisions' groups
   RedistributionFinder& finder;      // on the mesh
 };
 
-// Leaves out operators that neither an output nor an updated state needs. Instructions have the
-// Graph's order.
+// Lowers a Graph for one rank without a mesh. Operators that neither an output nor an updated state
+// needs are left out. Instructions are in the Graph's order.
 absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser);
 
-// The same for the ranks of a mesh: values have the local shapes of a rank. A value that is read in
-// another layout than the one in which it is made is redistributed: a partial value at once, so
-// that the reduction runs beside the instructions that follow, any other value before its first
-// reader. All readers of one layout share the result. Readers of a parameter share it within one
-// phase only, so that it is not kept from the forward to the backward pass. Outputs are complete on
-// all ranks.
+// Lowers a Graph for the ranks of a mesh: values have their local shapes. A value that is made in
+// one layout and read in another is redistributed. A partial value is redistributed at once, so
+// that its reduction runs beside the following instructions; any other value, before its first
+// reader. Readers of one layout share the result. Readers of a parameter share it only within one
+// phase, so that it need not be kept until the backward pass. Outputs are completed on all ranks.
 //
 // Reductions of gradients run on a stream "gradients", gathers of parameters on "parameters",
 // other collectives on "activations".

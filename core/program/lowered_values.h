@@ -1,5 +1,5 @@
-// The values of a Graph as they are lowered: each is found, or made, in the layout in which it is
-// read.
+// The values of a Graph during lowering. Finds each value in the layout in which it is read, or
+// adds the instructions that make it.
 #ifndef TESSERA_CORE_PROGRAM_LOWERED_VALUES_H_
 #define TESSERA_CORE_PROGRAM_LOWERED_VALUES_H_
 
@@ -24,46 +24,47 @@ namespace tessera {
 
 // The part of an op that a rank computes.
 struct LocalOp {
-  std::vector<TensorType> inputs, outputs;  // with padding
+  std::vector<TensorType> inputs, outputs;  // padded local types
   Attributes attributes;
 
   OpTypes types() const { return {inputs, outputs, attributes}; }
 };
 
-// Not thread-safe. Everything that is passed must outlive it.
+// The lowered values of a Graph. Not thread-safe. Every argument of the constructor must outlive
+// it.
 class LoweredValues {
  public:
-  // `needed` says by op whether it is lowered. The finder may be null if there is no mesh.
+  // `needed[op]` says whether an op is lowered. The finder may be null if there is no mesh.
   LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
                 const std::vector<bool>& needed, RedistributionFinder* finder,
                 const KernelCatalogue& catalogue, ProgramBuilder* builder);
 
   const ValueLayouts& layouts() const { return layouts_; }
-  // The value in the layout in which it is made; kNone if it is not there yet.
+  // Returns the value in the layout in which it is made, or kNone if it was not added yet.
   int32_t Made(ValueId id) const { return made_[id]; }
 
-  // Ops that are lowered from now on belong to this phase of a micro-batch.
+  // Ops that are lowered after this call belong to this phase and micro-batch.
   void Begin(Phase phase, int32_t micro_batch);
-  // Adds the input value of a state, or an input.
+  // Adds an input, or the input value of a state.
   void AddInput(ValueId id);
-  // Adds what an op writes.
+  // Adds the value that an op writes.
   int32_t AddOutput(ValueId id);
-  // Adds the outputs of an op that is a view.
+  // Adds the outputs of an op whose outputs are views.
   absl::Status AddViews(OpId id);
-  // Whether an op casts a parameter of a flat group, or adds up the gradients of micro-batches on
-  // the elements of a flat group that a rank holds.
+  // Returns whether an op works on this rank's elements of a flat group: it casts one of the
+  // group's parameters, or accumulates gradients over micro-batches.
   bool IsOnGroup(OpId id) const;
-  // Adds the output of such an op, which is computed once for all members of the group; if the
-  // group is not there yet, as soon as it is.
+  // Adds the output of an op for which IsOnGroup() holds. It is computed once for all members of
+  // the group. If the group's values do not exist yet, it is added as soon as they do.
   absl::Status AddOnGroup(OpId id);
-  // Call this when an op's output has been written. If the output is partial, redistributes it to
-  // the layouts in which it is read.
+  // To be called when an op's output has been written. If the output is partial, brings it to the
+  // layouts in which it is complete.
   absl::Status Complete(ValueId id);
 
-  // Returns a value in the layout of this number. It is redistributed from whichever layout it
-  // already has and from which that costs least.
+  // Returns a value in the layout with this number. It is redistributed from the layout that is
+  // cheapest to start from, among those in which the value exists already.
   absl::StatusOr<int32_t> In(ValueId id, int32_t layout);
-  // Returns what an op reads.
+  // Returns the values that an op reads.
   absl::StatusOr<std::vector<int32_t>> InputsOf(OpId id);
   LocalOp Localized(OpId id) const;
 
@@ -74,37 +75,37 @@ class LoweredValues {
     int period;
     int32_t value;
   };
-  // A flat group's gradients, of a micro-batch or the step.
+  // The gradients of a flat group in one micro-batch, or in the step.
   struct Gradients {
     std::vector<ValueId> members;  // kNone: not read
-    int missing = 0;               // that were not written yet
+    int missing = 0;               // the number of members that were not written yet
   };
   using GroupPart = std::pair<int, int32_t>;  // group, micro-batch
-  // Returns the gradients together with which a gradient is reduced. A gradient that is made once,
-  // after all micro-batches, is reduced with those of the last micro-batch.
+  // Returns the group and the micro-batch with whose gradients this one is reduced. A gradient that
+  // is made once, after all micro-batches, is reduced with those of the last micro-batch.
   GroupPart GradientsWith(ValueId gradient) const;
 
   void ListReads(const std::vector<bool>& needed);
   void Set(ValueId id, int32_t value);
   TensorType LocalType(ValueId id, int32_t layout) const;
-  // The elements of a value that all ranks together hold: all of it, or, if it is an input or a
+  // Returns the elements of a value that all ranks together hold: all of it, or, for an input or a
   // slice, a part of the recorded tensor.
   PartRule TensorOf(ValueId id) const;
   int32_t PartOf(ValueId id, int32_t layout);
   FlatLowering::Member FlatMember(ValueId id);
 
   bool IsParameter(ValueId id) const;
-  // Whether the value is a parameter (or one in fewer bits), or a view of one, which may be there
-  // once for each period.
+  // Returns whether the value is a parameter (or a cast of one), or a view of a parameter. Such a
+  // value may exist once for each period.
   bool Repeats(ValueId id) const { return IsParameter(id) || repeated_views_.contains(id); }
-  // Whether a group that has been gathered is kept for the step.
+  // Returns whether a group is kept for the step once it has been gathered.
   bool KeepsAll(const FlatPosition* position) const;
-  // The period for which a value is brought to another layout.
+  // Returns the period for which a value is brought to another layout.
   int PeriodOf(ValueId id) const;
   absl::string_view StreamOf(ValueId id) const;
   bool Completes(int32_t from, int32_t to) const;
 
-  // The value in its own layout, for readers of the present period.
+  // Returns the value in its own layout, for readers of the current period.
   absl::StatusOr<int32_t> MadeNow(ValueId id);
   absl::StatusOr<std::vector<int32_t>> View(OpId id, int32_t base);
   absl::StatusOr<int32_t> Redistributed(ValueId id, int32_t layout);
@@ -115,7 +116,7 @@ class LoweredValues {
   };
   // Sums a member of a flat group over axes over which all of them are partial.
   absl::StatusOr<int32_t> SumFlat(ValueId id, const FlatValue& from, int32_t layout);
-  // Whether a value is there in a layout in which it is a member of a flat group.
+  // Returns whether a value exists in a layout in which it is a member of a flat group.
   bool HasFlat(ValueId id, int32_t layout);
   absl::Status ReduceGradients(int group, const Gradients& reduced_now);
 
@@ -126,21 +127,21 @@ class LoweredValues {
   ProgramBuilder& builder_;
   Redistributor redistributor_;
   FlatLowering flat_;
-  // By phase and micro-batch; and the present one. A parameter is brought to a layout once in each,
-  // unless its group is gathered once.
+  // A period is a phase of one micro-batch. A parameter is brought to a layout once in each period,
+  // unless its group is gathered once for the step. `period_` is the current one.
   absl::flat_hash_map<std::pair<Phase, int32_t>, int> periods_;
   int period_ = 0;
   absl::flat_hash_set<ValueId> results_;     // outputs, updated states
-  absl::flat_hash_set<ValueId> updated_;     // values of states
-  std::vector<bool> is_part_;                // by ValueId: of a recorded tensor, in time
+  absl::flat_hash_set<ValueId> updated_;     // updated values of states
+  std::vector<bool> is_part_;                // by ValueId: part of a recorded tensor in time
   std::vector<int32_t> made_;                // by ValueId
-  std::vector<std::vector<int32_t>> reads_;  // by ValueId: other layouts
+  std::vector<std::vector<int32_t>> reads_;  // by ValueId: the other layouts in which it is read
   absl::flat_hash_map<ValueId, std::vector<Arrangement>> arranged_;
   absl::flat_hash_map<ValueId, int32_t> repeated_views_;  // the value that it views
   absl::flat_hash_map<std::pair<OpId, int32_t>, std::vector<int32_t>> views_;  // by op and base
   absl::flat_hash_map<GroupPart, Gradients> gradients_;
-  std::vector<int32_t> last_micro_batch_;  // by group, of those that are reduced; kNone: none
-  absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: AddOnGroup
+  std::vector<int32_t> last_micro_batch_;  // by group; kNone: its gradients are not reduced
+  absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: ops for AddOnGroup()
 };
 
 }  // namespace tessera

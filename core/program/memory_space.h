@@ -1,4 +1,4 @@
-// The kinds of memory in which a Program's buffers lie. Each has an arena of its own.
+// The kinds of memory that hold a Program's buffers. Each has its own arena.
 #ifndef TESSERA_CORE_PROGRAM_MEMORY_SPACE_H_
 #define TESSERA_CORE_PROGRAM_MEMORY_SPACE_H_
 
@@ -13,9 +13,9 @@ namespace tessera {
 
 enum class MemorySpace : uint8_t {
   kDevice,       // the backend's own memory
-  kShared,       // shared between the ranks of a host: whatever a collective reads or writes
-  kPinnedHost,   // host memory that a device copies to and from by itself
-  kOffloadHost,  // other host memory, for what is not needed for a while
+  kShared,       // shared between the ranks of a host: all memory that collectives access
+  kPinnedHost,   // host memory that a device can copy to and from directly
+  kOffloadHost,  // other host memory, for tensors that are not needed for a while
 };
 inline constexpr MemorySpace kAllMemorySpaces[] = {MemorySpace::kDevice, MemorySpace::kShared,
                                                    MemorySpace::kPinnedHost,
@@ -23,7 +23,7 @@ inline constexpr MemorySpace kAllMemorySpaces[] = {MemorySpace::kDevice, MemoryS
 // "device", "shared", "pinned host", "offload host"
 absl::string_view MemorySpaceName(MemorySpace space);
 
-// Something for each memory space.
+// One value of type T for each memory space.
 template <typename T>
 class BySpace {
  public:
@@ -42,7 +42,7 @@ class SpaceBytes : public BySpace<int64_t> {
     for (const MemorySpace space : kAllMemorySpaces) total += (*this)[space];
     return total;
   }
-  // Makes each at least what it is in `other`.
+  // Raises each entry to that of `other` if that is larger.
   void RaiseTo(const SpaceBytes& other) {
     for (const MemorySpace space : kAllMemorySpaces) {
       (*this)[space] = std::max((*this)[space], other[space]);
@@ -50,7 +50,7 @@ class SpaceBytes : public BySpace<int64_t> {
   }
 };
 
-// A byte of an arena.
+// The address of a byte in an arena.
 struct ArenaAddress {
   MemorySpace space = MemorySpace::kDevice;
   int64_t offset = 0;

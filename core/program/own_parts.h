@@ -1,4 +1,5 @@
-// The values that a rank reads in its own part instead of gathering them.
+// Finds the values that a rank reads from its own part of a gathered group instead of the gathered
+// copy.
 #ifndef TESSERA_CORE_PROGRAM_OWN_PARTS_H_
 #define TESSERA_CORE_PROGRAM_OWN_PARTS_H_
 
@@ -12,26 +13,29 @@
 
 namespace tessera {
 
-// The output of an all-gather contains the rank's own part again, which is also its input. If the
-// input is a state, values that lie fully inside the own part (one of several parameters that are
-// gathered together) are read in the state instead, and the all-gather does not copy them. A value
-// that spans the parts of two ranks needs the copy.
+// The output of an all-gather contains a copy of the rank's own part, which is the input. If the
+// input is a state, values that are completely inside the own part (such as one of several
+// parameters that are gathered together) are read from the state, and the all-gather need not copy
+// them. Values that span the parts of two ranks need the copy.
 //
-// This is done only if nothing writes the state while the output is in use: later writers must run
-// on the same stream as all readers of the output, so that they are ordered without a wait.
+// This is done only if nothing writes the state while the output is in use. Later writers of the
+// state must be on the same stream as everything that reads the output: then they are ordered
+// without a wait.
 //
 // Thread safety: immutable after construction.
 class OwnParts {
  public:
-  // The Program must be planned. Needs none of the arguments afterwards.
+  // The Program must be planned. The arguments need not outlive the object.
   OwnParts(const Program& program, const RankBinding& binding, absl::Span<const int> coordinates);
 
-  // The first byte of a value as the rank reads it.
+  // Returns the address of the first byte of a value as this rank reads it; `planned` is its
+  // planned address.
   ArenaAddress AddressOf(int32_t value, ArenaAddress planned) const {
     const auto found = in_state_.find(value);
     return found == in_state_.end() ? planned : found->second;
   }
-  // The elements of an all-gather's output that nothing reads there; empty: none.
+  // Returns the elements of an all-gather's output that nothing reads from the output; an empty
+  // range if there are none.
   FlatGroup::Range UnreadIn(int32_t instruction) const {
     const auto found = unread_.find(instruction);
     return found == unread_.end() ? FlatGroup::Range() : found->second;

@@ -1,6 +1,6 @@
-// A Program: what one rank does in a step. Kernels, collectives and copies on named streams, over
-// values with local shapes; every value is a byte range of a buffer, and every buffer lies at a
-// planned offset in the arena of its memory space.
+// A Program: the instructions that one rank runs in a step. Kernels, collectives and copies run on
+// named streams and work on values with local shapes. Every value is a byte range of a buffer, and
+// every buffer is at a planned offset in the arena of its memory space.
 //
 // The memory planner, the executor and the cost estimate (core/cost) all read the same Program.
 // Thread safety: a Program is plain data.
@@ -36,70 +36,72 @@ inline constexpr Category kAllCategories[] = {
     Category::kInputs,     Category::kCache,     Category::kWorkspace};
 absl::string_view CategoryName(Category category);
 
-// A buffer that is used again holds another category of memory from instruction `first` on.
+// A buffer that is reused holds a tensor of this category from instruction `first` on.
 struct CategoryChange {
   int32_t first = 0;
   Category category = Category::kActivations;
 };
 
-// A range of an arena, of any number of values. Live from before instruction `first` runs until
-// after `last` has run; first = -1: before the step begins; last = number of instructions: after it
-// has ended. Lowering makes buffers; their live ranges are known when buffers are assigned.
+// A range of an arena that holds one or more values. It is live from before instruction `first`
+// runs until after instruction `last` has run. first = -1: from before the step begins; last =
+// number of instructions: until after it has ended. Lowering makes buffers; their live ranges are
+// filled in when buffers are assigned.
 struct Buffer {
-  std::string path;  // of the value that it was made for
+  std::string path;  // of the value for which the buffer was made
   int64_t bytes = 0;
   MemorySpace space = MemorySpace::kDevice;
-  Category category = Category::kActivations;  // at first
+  Category category = Category::kActivations;  // until the first change
   std::vector<CategoryChange> changes;         // in order
   bool state = false;  // kept from step to step, shared by the Programs of a run
   int32_t first = 0;
   int32_t last = 0;
-  int64_t offset = -1;  // in its space's arena; planned
+  int64_t offset = -1;  // in the arena of its space; -1: not planned yet
 
   Category CategoryAt(int32_t instruction) const;
 };
 
 // A tensor in bytes of a buffer. Several values may be live in one buffer at a time, and one may be
-// written while others are live; the verifier looks at bytes.
+// written while others are live; the verifier tracks byte ranges.
 //
-// Some values share their elements with another one, `within`: those that no instruction writes are
-// views of it (a reshape, a slice, a member of a gathered group), those that an instruction writes
-// are parts that it is assembled from (a tensor of a concatenation, a gradient in its bucket).
-// Every element of a tensor and of what lies within it is written once.
+// Some values share their elements with another value, `within`. Those that no instruction writes
+// are views of it (a reshape, a slice, a member of a gathered group). Those that an instruction
+// writes are parts that it is assembled from (an input of a concatenation, a gradient in its
+// bucket). Every element of a tensor and its parts is written once.
 //
-// Ranks may hold different parts of a tensor. `type` and `strides` are those of the padded part,
-// the same on all ranks; the part of a rank is a prefix of it in every dimension, and may be empty.
-// Padding past it is never read as a value; copies and collectives may move it.
+// Ranks may hold different parts of a tensor. `type` and `strides` describe the padded part, which
+// is the same on all ranks. A rank's own part is a prefix of it in every dimension, and may be
+// empty. Padding is never read as a value; copies and collectives may move it.
 struct ProgramValue {
   std::string path;
-  TensorType type;  // as it is kept on the backend; the padded local shape
+  TensorType type;  // dtype as stored on the backend; padded local shape
   Strides strides;  // elements
   Role role = Role::kActivation;
-  int32_t buffer = kNone;  // kNone: nothing needs the value any more
+  int32_t buffer = kNone;  // kNone: no instruction needs the value any more
   int64_t offset = 0;      // of its first element in the buffer, in bytes
-  int32_t within = kNone;  // a value of the same buffer that lies within no other
-  // The input value of the parameter that this is the gradient of, with all contributions, or a
-  // micro-batch's share of it; kNone: of none.
+  int32_t within = kNone;  // a value of the same buffer that is not within another one itself
+  // The input value of a parameter, if this value is the parameter's gradient (with all
+  // contributions, or with those of one micro-batch); kNone otherwise.
   int32_t gradient_of = kNone;
   int32_t part = kNone;  // in Program::parts; kNone: the same on all ranks
-  // If this value is each rank's slice of another one (more axes split it): that other one. A slice
-  // has the strides and the offset of the value that it is sliced from; on a rank it begins behind
-  // that value by the difference of their parts' starts. If this value is a view of a slice: the
-  // slice, with which it moves. No instruction writes a slice or a view of one.
+  // The base value, if this value is each rank's slice of another one (more axes split it). A slice
+  // has the strides and the offset of the base; on a rank it begins after the base by the
+  // difference of the starts of their parts. If this value is a view of a slice, this is the slice,
+  // and the view moves with it. No instruction writes a slice or a view of one.
   int32_t sliced_from = kNone;
-  // In Program::flats, of a value that holds a rank's elements of a member of a flat group. They
-  // begin behind `offset`, which is that of the group's first element, by their position in the
-  // rank's part. `part` is then the member's part over the other axes, which the group has stored.
+  // Index in Program::flats, for a value that holds a rank's elements of a member of a flat group.
+  // `offset` is then that of the group's first element; the value begins after it by the position
+  // of its elements in the rank's part. `part` is then the member's part over the mesh axes that
+  // the group is not split over, as the group stores it.
   int32_t flat = kNone;
-  // Each rank's elements are stored row-major by the rank's own extents, without padding, in the
-  // first bytes of the padded part. Kernels that take no strides need this form. Such a value has
-  // no slices, its views have all of its elements in the same order, and no collective works on it.
+  // If true, each rank's part is row-major by its own extents, in the first bytes of the padded
+  // part, which is what kernels without strides need. Such a value has no slices, its views have
+  // all elements in the same order, and collectives cannot use it.
   bool packed = false;
 };
 
-// A kernel request with the kernel that serves it. Instructions of a Program that do equal work
-// share one, so that whatever depends on the work alone (a key, a workspace, a library's primitive)
-// is made once.
+// A kernel request and the kernel that serves it. Instructions of a Program that do equal work
+// share one, so that everything that depends on the work alone (a key, a workspace, a library's
+// primitive) is made once.
 struct PlannedKernel {
   KernelRequest request;
   std::string key;               // request.Key()
@@ -113,24 +115,24 @@ enum class InstructionKind : uint8_t {
   kCollective,
   kSend,     // to another rank
   kReceive,  // from another rank
-  kCopy,     // the bytes of the input, a contiguous value, to the output, one of the same type
+  kCopy,     // copies a contiguous input to an output of the same type
 };
 
-// One step of a stream. A stream runs its instructions one after another, in the Program's order;
-// between streams only `waits` order them. They follow from the bytes that instructions read and
-// write, also where a buffer gets memory that another stream has used.
+// One step of a stream. A stream runs its instructions one after another, in the Program's order.
+// Only `waits` order instructions of different streams. Waits are derived from the bytes that
+// instructions read and write, including memory that one buffer takes over from another.
 struct Instruction {
   std::string path;
   InstructionKind kind = InstructionKind::kKernel;
   int32_t stream = 0;          // in Program::streams
-  std::vector<int32_t> waits;  // instructions of other streams that have ended before it begins
-  int32_t kernel = kNone;      // of kKernel: in Program::kernels
-  int32_t collective = kNone;  // of kCollective, kSend, kReceive: in Program::collectives
-  int32_t draw = kNone;        // of a kernel that draws random numbers: in Program::draws
-  std::vector<std::string> fused_paths;  // of the operators that were fused behind the main one
+  std::vector<int32_t> waits;  // instructions of other streams that must end before it begins
+  int32_t kernel = kNone;      // of kKernel: index in Program::kernels
+  int32_t collective = kNone;  // of kCollective, kSend, kReceive: index in Program::collectives
+  int32_t draw = kNone;        // of a kernel that draws random numbers: index in Program::draws
+  std::vector<std::string> fused_paths;  // of the operators that were fused into the main one
   std::vector<int32_t> inputs;           // values; epilogues' extra inputs come last
   std::vector<int32_t> outputs;          // values
-  std::vector<int32_t> after;  // values whose producers must have run, though it reads none
+  std::vector<int32_t> after;  // values that must be written before it, but that it does not read
   int32_t workspace = kNone;   // buffer
   Phase phase = Phase::kForward;
   bool recomputed = false;
@@ -139,11 +141,11 @@ struct Instruction {
 
 struct ProgramState {
   std::string path;
-  // The path of the recorded state that this is, or (the part of its value) a slice of.
+  // The path of the recorded state that this state is, or is a slice of.
   std::string origin;
   Role role = Role::kParameter;  // parameter, optimizer state or cache
   int32_t input = kNone;         // value; kNone: only written
-  int32_t updated = kNone;       // value; lies in the same bytes as `input`
+  int32_t updated = kNone;       // value; in the same bytes as `input`
 };
 
 struct NamedValue {
@@ -167,10 +169,10 @@ struct Program {
   std::vector<ProgramState> states;
   std::vector<NamedValue> outputs;
   int threads = 1;
-  SpaceBytes arenas;  // planned: no buffer of a space ends after its arena
+  SpaceBytes arenas;  // planned size of each arena
 
   const ProgramValue& value(int32_t id) const { return values[id]; }
-  // The tensor that a value is, or lies within.
+  // Returns the tensor that contains the value: `within`, or the value itself.
   int32_t TensorOf(int32_t value) const {
     return values[value].within == kNone ? value : values[value].within;
   }
@@ -180,17 +182,17 @@ struct Program {
   bool Communicates(const Instruction& instruction) const {
     return instruction.collective != kNone;
   }
-  // "matmul", "all-reduce", "copy-bytes"
+  // Returns text like "matmul", "all-reduce" or "copy-bytes".
   std::string OperationOf(const Instruction& instruction) const;
-  // Returns the index of an equal request in `collectives`, which is added if there is none.
+  // Returns the index of the request in `collectives`; adds it if there is no equal one.
   int32_t EnterCollective(const CollectiveRequest& request);
-  // The groups of `flats`, in the order of first use.
+  // Returns the groups of `flats`, in the order of first use.
   std::vector<std::shared_ptr<const FlatGroup>> FlatGroups() const;
-  // First byte of a value; after planning.
+  // Returns the address of the first byte of a value; after planning.
   ArenaAddress AddressOf(int32_t value) const;
-  // The bytes of all arenas together; after planning.
+  // Returns the total bytes of all arenas; after planning.
   int64_t arena_bytes() const { return arenas.total(); }
-  // kNone if there is none of that name.
+  // Return kNone if there is none of that name.
   int32_t FindInput(absl::string_view name) const;
   int32_t FindOutput(absl::string_view name) const;
 

@@ -1,5 +1,5 @@
-// Programs as messages (core/proto/program.proto): exact, so that a Program that was read is the
-// one that was written.
+// Converts Programs to messages (core/proto/program.proto) and back. The conversion is exact: a
+// Program that is read equals the one that was written.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_PROGRAM_PROGRAM_PROTO_H_
@@ -14,9 +14,10 @@ namespace tessera {
 
 ProgramProto ToProto(const Program& program);
 
-// The message may come from outside. InvalidArgument, in one line, if it names an operator or
-// kernel that `catalogue` does not have, an index that is out of range, or a size that no memory
-// has. Whether the Program is right is for VerifyProgram to say, which is safe on what is returned.
+// Reads a message, which need not be trusted. Returns InvalidArgument, in one line, if it names an
+// operator or kernel that `catalogue` does not have, an index that is out of range, or a size that
+// exceeds any memory. Does not check whether the Program is correct: that is done by VerifyProgram,
+// which is safe to call on the result.
 absl::StatusOr<Program> FromProto(const ProgramProto& message, const KernelCatalogue& catalogue);
 
 }  // namespace tessera

@@ -10,9 +10,9 @@
 
 namespace tessera {
 
-// Returns coordinates of ranks, such that every combination of shapes that these values have on
-// some rank is the one on a rank that is returned. Few, whatever the size of the mesh: along an
-// axis the extent of a part changes at two coordinates.
+// Returns coordinates of ranks: for every combination of shapes that these values have on some
+// rank, at least one returned rank has it. Few ranks are returned whatever the size of the mesh,
+// because a part's extent changes at only two coordinates along an axis.
 std::vector<MeshCoordinates> RanksOfAllShapes(const Program& program,
                                               absl::Span<const int32_t> values);
 

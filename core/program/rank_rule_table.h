@@ -1,4 +1,5 @@
-// The tables of a Program that hold rules for what differs between ranks: each rule once.
+// The tables of a Program that hold the rules for what differs between ranks. Each rule is stored
+// once.
 #ifndef TESSERA_CORE_PROGRAM_RANK_RULE_TABLE_H_
 #define TESSERA_CORE_PROGRAM_RANK_RULE_TABLE_H_
 
@@ -9,14 +10,14 @@
 
 namespace tessera {
 
-// Enters rules in Program::parts and Program::flats, of which it is the only user meanwhile. Not
-// thread-safe; the Program must outlive it.
+// Adds rules to Program::parts and Program::flats. Nothing else may change these tables during its
+// lifetime. Not thread-safe; the Program must outlive it.
 class RankRuleTable {
  public:
   explicit RankRuleTable(Program* program);
 
-  // Return the index of an equal rule, which is added if there is none. The part that is all of its
-  // tensor on all ranks has no rule: kNone.
+  // Return the index of an equal rule, which is added if there is none. A part that is the whole
+  // tensor on all ranks has no rule: returns kNone.
   int32_t Enter(const PartRule& part);
   int32_t Enter(const FlatRule& flat);
 

@@ -1,6 +1,6 @@
-// All ranks run one Program. It holds rules for the numbers that differ between ranks. They are
-// evaluated for the mesh coordinates of a rank when the Program is bound to it; neither kernel
-// requests nor offsets depend on them.
+// All ranks run one Program. Numbers that differ between ranks are stored in it as rules. A rule is
+// evaluated for the mesh coordinates of a rank when the Program is bound to that rank; neither
+// kernel requests nor offsets depend on the result.
 #ifndef TESSERA_CORE_PROGRAM_RANK_RULES_H_
 #define TESSERA_CORE_PROGRAM_RANK_RULES_H_
 
@@ -18,30 +18,31 @@
 
 namespace tessera {
 
-// The part of a global tensor that a value is. First in time: elements [start, start + extent) of
-// the global tensor belong to the value's micro-batch or slice. Then over devices: `layout` says
-// which of those a rank holds.
+// The part of a global tensor that a value holds. It is split in time first: elements [start, start
+// + extent) of the global tensor belong to the value's micro-batch or slice. These are then split
+// over devices as `layout` says.
 struct PartRule {
   Shape global;
   Shape start;
   Shape extent;
   MeshLayout layout;
 
-  // All of a tensor, on every rank of a mesh of so many axes.
+  // Returns the rule for all of a tensor, on every rank of a mesh of `num_axes` axes.
   static PartRule All(const Shape& global, int num_axes) {
     return {global, Shape(global.size(), 0), global, MeshLayout(num_axes)};
   }
-  // The same elements in time, in another layout over devices.
+  // Returns the rule for the same elements in time, in another layout over devices.
   PartRule With(MeshLayout other) const { return {global, start, extent, std::move(other)}; }
 
-  // The elements of the global tensor that the rank at `coordinates` holds.
+  // Returns the elements of the global tensor that the rank at `coordinates` holds.
   Box At(const Mesh& mesh, absl::Span<const int> coordinates) const;
-  // The shape of a value's buffer, which is the same on all ranks: shorter parts have padding.
+  // Returns the shape of a value's buffer. It is the same on all ranks; shorter parts are padded.
   Shape LocalShape(const Mesh& mesh) const;
-  // Whether what some rank holds does not lie contiguously in its row-major buffer: a part is short
+  // Returns whether some rank's part is not contiguous in its row-major buffer, because it is short
   // in a dimension that is not the leading one.
   bool Ragged(const Mesh& mesh) const;
-  // "data: S(0) of [5, 3]", "[2, 3] at [2, 0] of [5, 3]", "[2, 3] at [2, 0] of [5, 3], data: S(0)"
+  // Returns text like "data: S(0) of [5, 3]", "[2, 3] at [2, 0] of [5, 3]" or "[2, 3] at [2, 0] of
+  // [5, 3], data: S(0)".
   std::string ToString(const Mesh& mesh) const;
 
   friend bool operator==(const PartRule& a, const PartRule& b) {
@@ -54,30 +55,33 @@ struct PartRule {
   }
 };
 
-// InvalidArgument if the part lies outside of the global tensor, or the layout does not fit it.
+// Returns InvalidArgument if the part is not inside the global tensor, or the layout does not fit
+// it.
 absl::Status CheckPart(const PartRule& part, const Mesh& mesh);
 
 // The elements of a member of a flat group that a rank holds: a one-dimensional value in the
-// group's buffer, without padding. Groups are compared by address: rules of one group share it.
+// group's buffer, without padding. Groups are compared by address: rules of one group share one
+// object.
 struct FlatRule {
   std::shared_ptr<const FlatGroup> group;
-  std::vector<int> axes;  // of the mesh: the group is split over them, the first one outermost
+  std::vector<int> axes;  // mesh axes over which the group is split, the outermost first
   int member = 0;
 
-  // The number of the group's part that the rank at `coordinates` holds.
+  // Returns the index of the group's part that the rank at `coordinates` holds.
   int PartAt(const Mesh& mesh, absl::Span<const int> coordinates) const;
-  // The elements of the member that the rank at `coordinates` holds, counted from the member's
-  // first one. `elements` is how many of them the other axes leave this rank, without padding.
+  // Returns the range of the member's elements that the rank at `coordinates` holds, counted from
+  // the member's first element on this rank. `elements` is the number of the member's elements on
+  // this rank before the group is split, without padding.
   FlatGroup::Range HeldAt(const Mesh& mesh, absl::Span<const int> coordinates,
                           int64_t elements) const {
     return group->Held(member, PartAt(mesh, coordinates), elements);
   }
-  // The position of those elements in the group's buffer.
+  // Returns the position of those elements in the group's buffer.
   FlatGroup::Range InPartAt(const Mesh& mesh, absl::Span<const int> coordinates,
                             int64_t elements) const {
     return group->InPart(member, PartAt(mesh, coordinates), elements);
   }
-  // The largest number of elements that a rank holds.
+  // Returns the largest number of elements that any rank holds.
   int64_t LocalElements() const;
 
   friend bool operator==(const FlatRule& a, const FlatRule& b) {
@@ -89,17 +93,18 @@ struct FlatRule {
   }
 };
 
-// InvalidArgument if the mesh lacks an axis, one is named twice, the axes have another number of
-// ranks than the group has parts, or the group has no such member.
+// Returns InvalidArgument if the mesh lacks an axis, an axis is named twice, the number of ranks on
+// the axes is not the group's number of parts, or the group has no such member.
 absl::Status CheckFlat(const FlatRule& flat, const Mesh& mesh);
 
 // The random numbers that an instruction draws.
 struct DrawRule {
   std::string path;
-  PartRule part;  // output 0
+  PartRule part;  // the part that output 0 holds
 
   RandomDraw At(const Mesh& mesh, absl::Span<const int> coordinates) const;
-  // "blocks.0.dropout", "blocks.0.dropout at [2, 0] of [4, 3]", "... of [4, 3], data: S(0)"
+  // Returns text like "blocks.0.dropout", "blocks.0.dropout at [2, 0] of [4, 3]" or "... of [4, 3],
+  // data: S(0)".
   std::string ToString(const Mesh& mesh) const;
 };
 

@@ -1,5 +1,5 @@
-// The elements or bytes of a buffer that a strided value covers, and how many two of them have in
-// common.
+// The elements or bytes of a buffer that a strided value covers, and the number that two values
+// have in common.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_PROGRAM_STRIDED_RANGE_H_
@@ -14,8 +14,8 @@ namespace tessera {
 
 class StridedRange {
  public:
-  // `offset` counts elements from the buffer's first. A dimension of stride 0 repeats elements,
-  // which count once; otherwise dimensions do not overlap each other.
+  // `offset` counts elements from the start of the buffer. A dimension of stride 0 repeats
+  // elements, which are counted once; other dimensions must not overlap each other.
   StridedRange(int64_t offset, absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
   // Elements [begin, end).
   StridedRange(int64_t begin, int64_t end);
@@ -24,10 +24,10 @@ class StridedRange {
   int64_t begin() const { return offset_; }
   // One past the last element.
   int64_t end() const { return offset_ + (elements_ == 0 ? 0 : Extent(dims_, dims_.size())); }
-  // Whether it covers every element from its first to its last.
+  // Returns whether the range covers every element from its first to its last.
   bool contiguous() const { return end() - offset_ == elements_; }
 
-  // The number of elements that both cover.
+  // Returns the number of elements that both ranges cover.
   static int64_t Common(const StridedRange& a, const StridedRange& b);
 
  private:
@@ -36,10 +36,10 @@ class StridedRange {
   };
   using Dims = absl::InlinedVector<Dim, 4>;  // strides ascend
 
-  // The extent of the first `count` dimensions.
+  // Returns the extent of the first `count` dimensions.
   static int64_t Extent(const Dims& dims, size_t count);
-  // As above, of the first a_count dimensions of `a` and b_count of `b`, with a's first element at
-  // 0 and b's at `shift`.
+  // Like the public Common(), for the first a_count dimensions of `a` and b_count of `b`. The first
+  // element of `a` is at 0 and that of `b` at `shift`.
   static int64_t Common(const Dims& a, size_t a_count, const Dims& b, size_t b_count,
                         int64_t shift);
 

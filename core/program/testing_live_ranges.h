@@ -1,4 +1,4 @@
-// Live ranges to pack, for the test and the benchmark.
+// Examples of live ranges for the test and the benchmark of AssignOffsets().
 #ifndef TESSERA_CORE_PROGRAM_TESTING_LIVE_RANGES_H_
 #define TESSERA_CORE_PROGRAM_TESTING_LIVE_RANGES_H_
 
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-// Every eighth is long, the others last a few steps.
+// Returns random live ranges. About one in eight is long; the others last a few steps.
 inline std::vector<LiveRange> RandomLiveRanges(int count, int steps, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<LiveRange> ranges;
@@ -23,10 +23,10 @@ inline std::vector<LiveRange> RandomLiveRanges(int count, int steps, uint32_t se
   return ranges;
 }
 
-// A training step of a transformer in micro-batches: activations that are kept until the backward
-// pass, values of a few steps, sums of gradients that are replaced in each micro-batch, and chunks
-// of logits and a tied embedding's gradients that are larger than all else. 24 * layers + 6
-// ranges a micro-batch.
+// Returns the live ranges of a transformer's training step in micro-batches: activations that are
+// kept until the backward pass, values that last a few steps, sums of gradients that are replaced
+// in each micro-batch, and the largest tensors (chunks of logits and a tied embedding's gradients).
+// There are 24 * layers + 6 ranges a micro-batch.
 inline std::vector<LiveRange> TrainingLiveRanges(int layers, int micro_batches) {
   constexpr int kForward = 8, kBackward = 16;  // instructions of a layer
   constexpr int64_t kUnit = 3 * 64 * 1024;     // bytes of [tokens, channels]

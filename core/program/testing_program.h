@@ -1,4 +1,4 @@
-// Programs for tests that add instructions which no Graph records yet.
+// Test Programs with instructions that no Graph records yet.
 #ifndef TESSERA_CORE_PROGRAM_TESTING_PROGRAM_H_
 #define TESSERA_CORE_PROGRAM_TESTING_PROGRAM_H_
 
@@ -26,7 +26,7 @@ class TestProgram {
     program = *std::move(lowered);
   }
 
-  // The value of that path.
+  // Returns the value with this path.
   int32_t Value(absl::string_view path) const {
     for (size_t id = 0; id < program.values.size(); ++id) {
       if (program.values[id].path == path) return static_cast<int32_t>(id);
@@ -35,7 +35,7 @@ class TestProgram {
     return kNone;
   }
 
-  // The instruction of that path.
+  // Returns the instruction with this path.
   int32_t Find(absl::string_view path) const {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       if (program.instructions[i].path == path) return static_cast<int32_t>(i);
@@ -51,7 +51,7 @@ class TestProgram {
                                 program.streams.begin());
   }
 
-  // A contiguous value in a buffer of its own.
+  // Adds a contiguous value in a buffer of its own.
   int32_t AddValue(absl::string_view path, TensorType type) {
     ProgramValue value;
     value.path = std::string(path);
@@ -66,8 +66,8 @@ class TestProgram {
     return static_cast<int32_t>(program.values.size()) - 1;
   }
 
-  // Inserts an instruction that makes `output` from `input` (either may be kNone) before
-  // instruction `position`, on a stream.
+  // Inserts an instruction before instruction `position`, on the given stream. It reads `input` and
+  // writes `output`; either may be kNone.
   void Insert(int32_t position, InstructionKind kind, int32_t input, int32_t output,
               absl::string_view stream) {
     Instruction instruction;
@@ -88,7 +88,7 @@ class TestProgram {
     program.instructions[position].collective = program.EnterCollective(request);
   }
 
-  // Lets all instructions from `first` on, and outputs, read `to` instead of `from`.
+  // Replaces `from` by `to` in the inputs of all instructions from `first` on, and in the outputs.
   void ReplaceReads(int32_t from, int32_t to, int32_t first) {
     for (size_t i = first; i < program.instructions.size(); ++i) {
       std::vector<int32_t>& inputs = program.instructions[i].inputs;

@@ -17,8 +17,8 @@
 
 namespace tessera {
 
-// How ranks hold a value: in a layout, or the elements of a member of a flat group, of which
-// `layout` is what the other axes leave.
+// How ranks hold a value: in a layout, or (if `flat`) as their elements of a member of a flat
+// group. In that case `layout` is that of the member before the group is split.
 struct ValueLayout {
   MeshLayout layout;
   bool flat = false;
@@ -32,50 +32,51 @@ struct ValueLayout {
   }
 };
 
-// Layouts have numbers; equal ones have one. An axis of one rank is B in all of them.
-// Thread safety: const methods may run concurrently.
+// The layouts of all values of a Graph. Each distinct layout has a number. A mesh axis with one
+// rank is B in all of them. Thread safety: const methods may run concurrently.
 class ValueLayouts {
  public:
   static constexpr int32_t kBroadcast = 0;
 
-  // All values are B, on one rank without a mesh.
+  // All values are B: for one rank without a mesh.
   explicit ValueLayouts(const Graph& graph);
   ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                const LayoutDecisions& decisions, const FlatStorage& storage);
 
   const MeshLayout& layout(int32_t number) const { return layouts_[number].layout; }
   bool flat(int32_t number) const { return layouts_[number].flat; }
-  // Returns the number of a layout.
+  // Returns the number of a layout, which is added if it is new.
   int32_t Enter(MeshLayout layout, bool flat = false);
 
-  // Returns the layout in which a value is made. For an input, and for a state's input value, it is
-  // the layout in which that is stored.
+  // Returns the layout in which a value is made; for an input or a state's input value, the layout
+  // in which it is stored.
   int32_t Made(ValueId value) const { return made_[value]; }
-  // Returns the layout in which an op reads each of its inputs.
+  // Returns the layouts in which an op reads its inputs.
   absl::Span<const int32_t> Read(OpId op) const {
     return absl::MakeConstSpan(read_).subspan(first_read_[op],
                                               first_read_[op + 1] - first_read_[op]);
   }
-  // Returns the layout in which state i is kept from step to step.
+  // Returns the layout in which state i is stored from step to step.
   int32_t Stored(size_t i) const { return stored_[i]; }
 
-  // Where a value lies that is flat: a state, a gradient of a parameter, or a value that follows
-  // from them element by element. nullptr of any other value.
+  // Returns the position of a flat value in its group. Flat values are states, gradients of
+  // parameters, and values that are computed from them element by element. nullptr for any other
+  // value.
   const FlatPosition* PositionOf(ValueId value) const {
     return positions_.empty() ? nullptr : positions_[value];
   }
 
-  // The shape of what a rank holds of a value in a layout, with padding.
+  // Returns the padded local shape of a value in a layout.
   Shape LocalShapeOf(ValueId value, int32_t layout) const;
 
  private:
   void ReadStores(const GraphLayouts& layouts, const LayoutDecisions& decisions);
   void FindPositions(const GraphLayouts& layouts);
   void ReadUses(const GraphLayouts& layouts);
-  // The number of the layout of an operand that `layout_of` gives along each axis of a use.
+  // Returns the number of the layout of an operand; `layout_of` gives it for each axis of a use.
   template <typename LayoutOf>
   int32_t EnterOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
-  // Whether a use is on the elements of the value's flat group that a rank holds.
+  // Returns whether a use reads only the elements of the value's flat group that this rank holds.
   bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
 
   const Graph& graph_;
@@ -87,7 +88,7 @@ class ValueLayouts {
   std::vector<const FlatPosition*> positions_;  // by value; empty without flat groups
   std::vector<int32_t> stored_;                 // by state
   std::vector<int32_t> read_;                   // by op and input
-  std::vector<int32_t> first_read_;             // by op: of its inputs in read_
+  std::vector<int32_t> first_read_;             // by op: index in read_ of its first input
 };
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// Checks a Program whose buffers are not assigned yet, as one that a plugin has returned.
+// Checks a Program whose buffers are not assigned yet, for example one that a plugin's pass
+// returned.
 #ifndef TESSERA_CORE_PROGRAM_VERIFY_ORDER_H_
 #define TESSERA_CORE_PROGRAM_VERIFY_ORDER_H_
 
@@ -7,11 +8,14 @@
 
 namespace tessera {
 
-// Returns InvalidArgument, in one line that names the instruction or value, unless operands have
-// the types that their instruction takes, every value is written by at most one instruction, and
-// what an instruction reads, or runs after, is written before it; values that lie within another
-// one are in its buffer, and there are no workspaces yet. Passes and AssignBuffers may assume this;
-// VerifyProgram checks the rest once buffers are planned.
+// Returns InvalidArgument, in one line that names the instruction or value, unless
+// - operands have the types that their instruction accepts,
+// - every value is written by at most one instruction,
+// - everything that an instruction reads or must run after is written before it,
+// - values within another value are in its buffer,
+// - there are no workspaces.
+//
+// Passes and AssignBuffers may assume this; VerifyProgram checks the rest once buffers are planned.
 absl::Status VerifyOrder(const Program& program);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The part of VerifyProgram that looks at what differs between ranks.
+// The part of VerifyProgram that checks what differs between ranks.
 #ifndef TESSERA_CORE_PROGRAM_VERIFY_RANK_RULES_H_
 #define TESSERA_CORE_PROGRAM_VERIFY_RANK_RULES_H_
 
@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-// Checks that parts, slices and members of flat groups have the shapes, strides and buffers of
-// their rules.
+// Checks that the shapes, strides and buffers of parts, slices and members of flat groups agree
+// with their rules.
 absl::Status VerifyRankRules(const Program& program);
 
 }  // namespace tessera

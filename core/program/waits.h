@@ -10,21 +10,23 @@
 
 namespace tessera {
 
-// For each instruction, the last one of every stream that has surely ended when it begins: because
-// it is earlier on the same stream, or because of waits.
+// For each instruction, the last instruction of every stream that is certain to have ended when it
+// begins, because it is earlier on the same stream or because of waits.
 class StreamClocks {
  public:
   explicit StreamClocks(const Program& program);
 
-  // To be called once for each instruction, in order: starts with what precedes it on its stream.
+  // Must be called once for each instruction, in order. Takes over the clocks of the preceding
+  // instruction of the same stream.
   void Begin(int32_t instruction);
-  // Adds a wait of an instruction that has begun for an earlier one.
+  // Records that `instruction`, which has begun, waits for `earlier`.
   void AddWait(int32_t instruction, int32_t earlier);
 
   bool HasEnded(int32_t earlier, int32_t instruction) const {
     return LastEnded(program_.instructions[earlier].stream, instruction) >= earlier;
   }
-  // The last instruction of `stream` that has ended when `instruction` begins; kNone if none has.
+  // Returns the last instruction of `stream` that has ended when `instruction` begins; kNone if
+  // none.
   int32_t LastEnded(int32_t stream, int32_t instruction) const {
     return clocks_[static_cast<size_t>(instruction) * streams_ + stream];
   }
@@ -36,16 +38,17 @@ class StreamClocks {
   std::vector<int32_t> previous_;  // by stream: its last instruction that has begun
 };
 
-// Adds the waits that the hazards within buffers need, and no others. Waits that are there stay.
+// Adds the waits that hazards within buffers require, and no others. Existing waits are kept.
 void AddDataWaits(Program& program);
-// The same for hazards between buffers; their offsets must be planned.
+// Adds the waits that hazards between buffers require. Offsets must be planned.
 void AddReuseWaits(Program& program);
 
-// Moves the ends of live ranges behind the point where the first stream (which computes, and must
-// not be held up) has waited for all uses by other streams. Data waits must be there.
+// Extends live ranges until the first stream has waited for all uses by other streams. (The first
+// stream computes, and should not have to wait before it reuses memory.) Data waits must have been
+// added.
 void KeepBuffersUntilWaited(Program& program);
 
-// Internal, naming both instructions, unless every hazard has a wait.
+// Returns Internal, naming both instructions, unless every hazard has a wait.
 absl::Status CheckWaits(const Program& program);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// How much scratch memory the kernels of a Program need.
+// Plans the scratch memory of a Program's kernels.
 #ifndef TESSERA_CORE_PROGRAM_WORKSPACES_H_
 #define TESSERA_CORE_PROGRAM_WORKSPACES_H_
 

@@ -33,25 +33,26 @@ class Collectives {
  public:
   virtual ~Collectives() = default;
 
-  // Returns the group of ranks of a mesh's axes, by a number of its own. All ranks call this in the
-  // same order; the first call for some axes is collective. InvalidArgument if the mesh has no such
-  // axis.
+  // Returns the number of this rank's group along the given mesh axes, and makes the group at the
+  // first call. All ranks must call this in the same order; the first call for a set of axes is
+  // collective. Returns InvalidArgument if the mesh has no such axis.
   virtual absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) = 0;
   // The number of ranks of a group, and this rank's position in it.
   virtual int SizeOf(int group) const = 0;
   virtual int PositionIn(int group) const = 0;
 
-  // Starts a request among the ranks of a group and returns at once. Until it has ended, its input
-  // is not written and its output neither read nor written. Operations of one group run in the
-  // order of their starts. Wait reports errors. `unread`: elements of the output of an all-gather,
-  // in this rank's own part, that may be left as they are; ranks may differ in them.
+  // Starts a request among the ranks of a group and returns at once. Until it has ended, the caller
+  // must not write its input, nor read or write its output. Operations of one group run in the
+  // order of their starts. Errors are reported by Wait. `unread` is a range of the output of an
+  // all-gather, in this rank's own part, that need not be written, because this rank does not read
+  // it. Ranks may pass different ranges.
   virtual StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
                                   void* output, const FlatGroup::Range& unread) = 0;
-  // Returns when it has ended on this rank: the output is there, and no rank touches the buffers
-  // any more.
+  // Returns when the operation has ended on this rank: the output is complete, and no rank accesses
+  // this rank's buffers any more.
   virtual absl::Status Wait(const StartedCollective& started) = 0;
 
-  // Returns what this rank has communicated so far; empty if that is not counted.
+  // Returns the calls and bytes of this rank so far; empty if they are not counted.
   virtual std::vector<CollectiveCount> Counts() const { return {}; }
 };
 

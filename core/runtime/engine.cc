@@ -26,10 +26,11 @@ void ToDevice(absl::Span<const From> values, DType dtype, std::vector<char>& byt
   });
 }
 
-// Memory is filled by pieces of this size.
+// Memory is filled in chunks of this many bytes.
 constexpr int64_t kPiece = 1 << 16;
 
-// All of a state, on every rank: the part of a member of a flat group that no other axis splits.
+// Returns the rule by which every rank holds all of a state. It applies to a member of a flat group
+// that no other axis splits.
 std::optional<PartRule> FullPart(const CompiledRun& run, const Program& program,
                                  absl::string_view path) {
   for (const Graph& graph : run.graphs) {

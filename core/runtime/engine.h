@@ -1,4 +1,5 @@
-// A run's Programs (initialise, train, evaluate, generate) over one state, on one backend.
+// Runs the Programs of a run (initialise, train, evaluate, generate) on one backend, over one
+// state.
 #ifndef TESSERA_CORE_RUNTIME_ENGINE_H_
 #define TESSERA_CORE_RUNTIME_ENGINE_H_
 
@@ -22,23 +23,23 @@
 
 namespace tessera {
 
-// A state of the run as it lies on the device of a rank.
+// A state of the run, as a rank's device stores it.
 struct StateInfo {
   std::string path;
-  // The path of the recorded state that this is, or (`part`) a slice of. Checkpoints know it by
-  // that.
+  // The path of the recorded state; `path` may be a slice of that. Checkpoints use this path.
   std::string origin;
   Role role = Role::kParameter;
-  TensorType type;  // as kept on the backend: the reference keeps f64; the padded local shape
+  TensorType type;  // the backend's dtype (f64 on the reference); padded local shape
   ArenaAddress address;
-  // The part of the recorded state that a rank holds; none: all ranks hold all of it.
+  // The rule for the part of the recorded state that each rank holds. If not set, all ranks hold
+  // all of it.
   std::optional<PartRule> part;
-  // Set, beside `part`, if the state is a member of a flat group: see ProgramValue::flat. In an
-  // engine, `type` and `address` are those of the elements that its rank holds.
+  // Set, in addition to `part`, if the state is a member of a flat group: see ProgramValue::flat.
+  // In an engine, `type` and `address` are then those of the elements that its rank holds.
   std::optional<FlatRule> flat;
 };
 
-// The states of a run, caches left out, in the order in which its Programs name them.
+// Returns the states of a run, without caches, in the order in which its Programs list them.
 std::vector<StateInfo> StatesOf(const CompiledRun& run);
 
 // Allocates the arena of a memory space. `guarded` is as for Device::Allocate.
@@ -46,19 +47,20 @@ using ArenaAllocator = std::function<absl::StatusOr<std::unique_ptr<DeviceMemory
     MemorySpace space, int64_t bytes, bool guarded)>;
 
 struct EngineOptions {
-  // The byte after the planned end of each arena cannot be touched.
+  // If set, accessing the byte after the planned end of an arena faults.
   bool guarded = false;
-  // The first value of every byte of the arenas; negative: not set.
+  // The initial value of every byte of the arenas. If negative, the bytes are not initialised.
   int fill = -1;
-  // Null: the device allocates all arenas. Not called for an arena of no bytes.
+  // If null, the device allocates all arenas. Not called for an arena of 0 bytes.
   ArenaAllocator allocate;
   RankPosition rank;
 };
 
-// Owns the arenas; the backend must outlive it. One thread at a time.
+// Owns the arenas and an executor for each Program. The backend must outlive it. One thread at a
+// time.
 class Engine {
  public:
-  // Allocates the arenas and makes every kernel ready. ResourceExhausted if memory is lacking.
+  // Allocates the arenas and binds every kernel. Returns ResourceExhausted if memory is lacking.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend,
                                                         const EngineOptions& options);
   static absl::StatusOr<std::unique_ptr<Engine>> Create(CompiledRun run, Backend* backend) {
@@ -79,39 +81,39 @@ class Engine {
                         absl::Span<const int32_t> values);
   absl::Status SetInput(absl::string_view program, absl::string_view input,
                         absl::Span<const double> values);
-  // Sets it where the Program has such an input, else does nothing: seeds and steps are read by
-  // some models only.
+  // Sets the input if the Program has it; otherwise does nothing, because only some models read
+  // seeds and steps.
   absl::Status SetScalarIfRead(absl::string_view program, absl::string_view input, int64_t value);
 
   // Runs one step of a Program and returns when it has ended.
   absl::Status Run(absl::string_view program);
 
-  // The value of an output after Run: floats as double, integers converted.
+  // Reads an output after Run, converted to double.
   absl::Status ReadOutput(absl::string_view program, absl::string_view output,
                           absl::Span<double> values);
 
-  // Bytes [byte_offset, byte_offset + size) of a state, as it lies on the device.
+  // Copy bytes [byte_offset, byte_offset + size) of a state, in the device's dtype and layout.
   absl::Status ReadState(const StateInfo& state, int64_t byte_offset, absl::Span<char> bytes);
   absl::Status WriteState(const StateInfo& state, int64_t byte_offset,
                           absl::Span<const char> bytes);
 
-  // All elements of a state or cache of a Program, converted from or to double.
+  // Set and read all elements of a state or cache of a Program, converted from or to double.
   absl::Status SetStateValues(absl::string_view program, absl::string_view path,
                               absl::Span<const double> values);
   absl::Status ReadStateValues(absl::string_view program, absl::string_view path,
                                absl::Span<double> values);
 
-  // Bytes of an arena as they are: for tools that look at memory itself.
+  // Copy raw bytes of an arena, for tools that inspect memory.
   absl::Status ReadArena(ArenaAddress address, absl::Span<char> bytes);
   absl::Status WriteArena(ArenaAddress address, absl::Span<const char> bytes);
 
-  // Bytes of the arenas that are resident in the host's memory.
+  // Returns the bytes of the arenas that are resident in the host's memory.
   int64_t ResidentArenaBytes() const;
 
-  // Zeroes the caches of a Program: before a new text is generated.
+  // Zeroes the caches of a Program. Call it before generating a new text.
   absl::Status ClearCaches(absl::string_view program);
 
-  // The executor of a Program: to time a step, or to look in between instructions.
+  // Returns the executor of a Program, to time a step or to run its instructions one by one.
   Executor& executor(absl::string_view program);
 
  private:
@@ -119,12 +121,14 @@ class Engine {
 
   absl::Status AllocateArena(MemorySpace space);
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
-  // The padded part of a value; of a member of a flat group, what this rank holds.
+  // Returns the padded part of a value, or the elements that this rank holds if it is a member of a
+  // flat group.
   TensorView PaddedViewOf(absl::string_view program, int32_t value);
   // Copies `count` elements from staging_ to a value.
   absl::Status WriteValue(absl::string_view program, absl::string_view what, int32_t value,
                           size_t count);
-  // The value of a state of a Program: its input, or the updated one if the input is not read.
+  // Returns the value of a state of a Program: its input, or its updated value if the input is not
+  // read.
   absl::StatusOr<int32_t> StateValue(absl::string_view program, absl::string_view path);
   absl::Status ReadValue(absl::string_view program, absl::string_view what, int32_t value,
                          absl::Span<double> values);

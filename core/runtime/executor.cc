@@ -13,22 +13,22 @@ namespace tessera {
 struct Executor::Bound {
   std::vector<TensorView> inputs;
   std::vector<TensorView> outputs;
-  // A kernel has:
+  // Set for a kernel:
   BoundKernel* kernel = nullptr;
   const KernelRequest* request = nullptr;
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
   std::unique_ptr<RandomDraw> draw;
   std::vector<Region> input_regions, output_regions;
-  // A collective has:
+  // Set for a collective:
   const CollectiveRequest* collective = nullptr;
   int group = 0;
   FlatGroup::Range unread;
   StartedCollective started;
 
   Stream* stream = nullptr;
-  std::vector<int32_t> collectives_before;  // that must have ended
-  std::vector<const Event*> events_before;  // that its stream waits for
+  std::vector<int32_t> collectives_before;  // to wait for first
+  std::vector<const Event*> events_before;  // its stream waits for them
   std::unique_ptr<Event> ended;             // null if no other stream waits for it
 };
 
@@ -45,7 +45,8 @@ bool Overlap(const TensorView& a, const TensorView& b) {
          b_begin < a_begin + a.elements() * SizeOf(a.dtype);
 }
 
-// Whether one of two collectives writes what the other touches; operands are contiguous.
+// Returns whether one of two collectives writes memory that the other reads or writes. Operands are
+// contiguous.
 template <typename Bound>
 bool Overlap(const Bound& a, const Bound& b) {
   const auto any = [](const std::vector<TensorView>& x, const std::vector<TensorView>& y) {
@@ -121,7 +122,7 @@ absl::Status Executor::Bind(const Instruction& instruction) {
     bound_.push_back(std::move(bound));
     return absl::OkStatus();
   }
-  // Collectives and copies move padding too, but for members of a flat group, which have none.
+  // Collectives and copies move padding too. Members of a flat group have no padding.
   const auto view = [&](int32_t id) {
     TensorView view = ViewOf(id);
     if (program_->value(id).flat == kNone) view.shape = program_->value(id).type.shape;
@@ -221,7 +222,7 @@ absl::Status Executor::BindIdentities(const Instruction& instruction, Bound& bou
           absl::StrCat("program '", program_->name, "', ", instruction.path, ": ", value.path,
                        " is not partial, and this rank holds nothing of an input"));
     }
-    // Padding may be written.
+    // Writing padding is allowed, so the fill covers the full padded shape.
     if (!view.row_major()) view.shape = value.type.shape;
     RETURN_IF_ERROR(identities->Add(*backend_, std::move(view), partial->reduction));
   }
@@ -254,7 +255,7 @@ absl::Status Executor::BindCollective(const Instruction& instruction, Bound& bou
 }
 
 void Executor::PlanWaits() {
-  // By stream: collectives that were started and that nothing has waited for.
+  // For each stream, the collectives that were started and not waited for yet.
   std::vector<std::vector<int32_t>> running(streams_.size());
   for (size_t i = 0; i < bound_.size(); ++i) {
     const Instruction& instruction = program_->instructions[i];

@@ -1,5 +1,5 @@
-// Runs one Program on one rank: each of its kernels is made ready once, every address is known, and
-// a step is a walk over an array.
+// Runs one Program on one rank. Kernels are bound and addresses are computed once; then each step
+// walks over an array of bound instructions.
 #ifndef TESSERA_CORE_RUNTIME_EXECUTOR_H_
 #define TESSERA_CORE_RUNTIME_EXECUTOR_H_
 
@@ -21,59 +21,65 @@
 namespace tessera {
 
 // When an instruction ran, in nanoseconds of the backend's clock. A collective begins when it is
-// started and ends when the executor has seen that it has ended.
+// started, and ends when the executor's wait for it returns.
 struct InstructionTime {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
 };
 
-// The first byte of each arena; may be null if it has no bytes.
+// The first byte of each arena; may be null for an arena of 0 bytes.
 using Arenas = BySpace<char*>;
 
-// The rank that runs a Program, among those of the Program's mesh.
+// The rank that runs a Program, and its connection to the other ranks of the Program's mesh.
 struct RankPosition {
   int rank = 0;
-  // The other ranks; may be null if the Program has no collectives, otherwise it must outlive the
+  // Runs the collectives. May be null if the Program has none; otherwise it must outlive the
   // executor.
   Collectives* collectives = nullptr;
 };
 
-// Kernels work on what the rank holds of their operands. If that is less than the padded shapes, it
-// has requests of its own, each made ready once; a kernel of which it holds no output is skipped,
-// and one of which it holds no input gives the identity of what its outputs are partial over.
+// Executes a Program's instructions on one rank. Kernels work on the elements that the rank holds
+// of their operands. If these are fewer than the padded shapes, the rank has kernel requests of its
+// own, each bound once. A kernel is skipped if the rank holds nothing of its outputs. If the rank
+// holds nothing of an input, the outputs, which are partial, are filled with the identity of their
+// reduction.
 //
-// The executor's thread issues all instructions in the Program's order. Kernels and copies go to a
-// stream of the backend for each of the Program's; collectives are started and make progress
-// meanwhile, until an instruction that waits for one, or that follows it on its stream, is due.
+// The executor's thread issues all instructions in the Program's order. Each of the Program's
+// streams has a stream of the backend, which runs its kernels and copies. Collectives are started
+// and make progress meanwhile. The thread waits for a collective before it issues an instruction
+// that waits for it, or one that follows it on its stream (unless that is a collective of the same
+// group, on other memory).
 //
 // Not thread-safe. Program, backend, arenas and collectives must outlive it.
 class Executor {
  public:
   // Binds every kernel of the Program, evaluates its rules for the rank, and finds the groups of
-  // its collectives. `arenas` are the first bytes of memory of at least program.arenas bytes. With
-  // collectives, all ranks create their executors in the same order.
+  // its collectives. Each arena must have at least the bytes of program.arenas. If the Program has
+  // collectives, all ranks must create their executors in the same order.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const Program* program, Backend* backend,
                                                           const Arenas& arenas,
                                                           const RankPosition& rank);
   ~Executor();
 
-  // Runs the step and waits for its end on all streams. Allocates nothing of its own. An error
-  // names the instruction.
+  // Runs a step and waits for its end on all streams. The executor itself allocates nothing. An
+  // error names the instruction.
   absl::Status Run();
 
-  // Runs the step and notes when each instruction ran; times()[i] is instruction i's.
+  // Runs a step and records when each instruction ran: times()[i] is that of instruction i.
   absl::Status RunTimed();
   const std::vector<InstructionTime>& times() const { return times_; }
   int64_t step_begin_ns() const { return step_begin_ns_; }
   int64_t step_end_ns() const { return step_end_ns_; }
 
-  // Runs instruction i alone and returns when it has ended: for tools that look in between.
+  // Runs instruction i alone and returns when it has ended, for tools that inspect memory between
+  // instructions.
   absl::Status RunInstruction(int i);
 
   const Program& program() const { return *program_; }
   const RankBinding& binding() const { return *binding_; }
   const OwnParts& own_parts() const { return *own_parts_; }
-  // Returns the elements of a value that this rank holds, where it reads them.
+  // Returns a view of the elements of a value that this rank holds, at the address at which it
+  // reads them.
   TensorView ViewOf(int32_t value) const;
 
  private:
@@ -88,14 +94,14 @@ class Executor {
 
   absl::Status Bind(const Instruction& instruction);
   absl::Status BindKernel(const Instruction& instruction, Bound& bound);
-  // Binds the kernel of the planned request, for all instructions that run it.
+  // Returns the kernel of the planned request. It is bound once for all instructions that run it.
   absl::StatusOr<BoundKernel*> PlannedKernelOf(const Instruction& instruction);
-  // The same for a request of this rank.
+  // Binds a kernel for a request with the shapes that this rank holds.
   absl::Status BindOwnKernel(const Instruction& instruction, Bound& bound);
-  // Binds what writes the identities of an instruction of which this rank holds no input.
+  // Binds the fills that replace an instruction if this rank holds nothing of an input.
   absl::Status BindIdentities(const Instruction& instruction, Bound& bound);
   absl::Status BindCollective(const Instruction& instruction, Bound& bound);
-  // Decides before which instructions the thread waits for collectives.
+  // Decides for which collectives the thread waits before each instruction.
   void PlanWaits();
   absl::Status CreateStreams();
   absl::Status CreateTimers();
@@ -119,7 +125,7 @@ class Executor {
   std::map<std::string, OwnKernel> own_kernels_;       // by kernel and request
   std::vector<std::unique_ptr<BoundKernel>> identities_;
   std::vector<Bound> bound_;               // by instruction
-  std::vector<int32_t> unfinished_;        // collectives that the end of the step awaits
+  std::vector<int32_t> unfinished_;        // collectives to wait for at the end of the step
   std::vector<InstructionEvents> timers_;  // by instruction; empty until RunTimed
   std::unique_ptr<Event> step_begin_, step_end_;
   bool timed_ = false;

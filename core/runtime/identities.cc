@@ -16,7 +16,7 @@ double LargestOf(DType dtype) {
   return std::numeric_limits<double>::infinity();
 }
 
-// The value that changes nothing in a reduction of elements of this type.
+// Returns the identity of a reduction of elements of this type.
 double IdentityOf(AxisLayout::Reduction reduction, DType dtype) {
   if (reduction == AxisLayout::Reduction::kSum) return 0;
   if (reduction == AxisLayout::Reduction::kMin) return LargestOf(dtype);

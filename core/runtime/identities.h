@@ -1,4 +1,4 @@
-// The work in place of a kernel on a rank that holds nothing of an input.
+// The instruction that replaces a kernel on a rank that holds nothing of one of its inputs.
 #ifndef TESSERA_CORE_RUNTIME_IDENTITIES_H_
 #define TESSERA_CORE_RUNTIME_IDENTITIES_H_
 
@@ -12,11 +12,12 @@
 
 namespace tessera {
 
-// Fills outputs with the values that change nothing in their reductions. Does nothing if it has no
-// outputs. Not thread-safe.
+// Fills partial outputs with the identity of their reduction (0 for a sum). Does nothing if it has
+// no outputs. Not thread-safe.
 class Identities : public BoundKernel {
  public:
-  // `output` is partial, over some axis, with this reduction.
+  // Adds an output, which is partial over some axis with this reduction. Returns Unimplemented if
+  // it is strided and the backend's fill writes no strided output.
   absl::Status Add(const Backend& backend, TensorView output, AxisLayout::Reduction reduction);
   absl::Status Run(const KernelCall& call) override;
 

@@ -20,8 +20,8 @@ namespace {
 constexpr char kFencePattern = static_cast<char>(0xA7);
 constexpr int64_t kPiece = 1 << 16;
 
-// Fills a buffer of which nothing may be used: all-ones bytes are a NaN in every floating dtype and
-// the largest u8.
+// Returns bytes for a buffer that must not be read: the largest value of an integer dtype, or a
+// NaN, which all-ones bytes are in every floating dtype.
 std::vector<char> Poison(DType dtype, int64_t bytes) {
   std::vector<char> poison(bytes, static_cast<char>(0xFF));
   const int64_t size = SizeOf(dtype);
@@ -64,7 +64,7 @@ class FencedRun {
   }
 
  private:
-  // States and caches keep what they hold from step to step.
+  // Returns whether a buffer keeps its contents from step to step: states and caches do.
   bool Kept(const Buffer& buffer) const {
     return buffer.state || buffer.category == Category::kCache;
   }
@@ -92,7 +92,7 @@ class FencedRun {
             buffer.path, "), live in [", buffer.first, ", ", buffer.last, "]"));
       }
     }
-    // Results of the step are read after it.
+    // Results are not overwritten: they are read after the step.
     if (Kept(buffer) || after_step) return absl::OkStatus();
     return engine_.WriteArena(AddressOf(buffer), Poison(dtypes_[b], buffer.bytes));
   }
@@ -150,7 +150,8 @@ absl::Status CompareBytes(Engine& a, ArenaAddress a_address, Engine& b, ArenaAdd
   return absl::OkStatus();
 }
 
-// The elements of a state that the engine's rank holds, without padding. It has no address.
+// Returns a view, without an address, of the elements of a state that the engine's rank holds,
+// without padding.
 TensorView HeldBy(const Engine& engine, const StateInfo& state) {
   TensorView view = {nullptr, state.type.dtype, state.type.shape,
                      RowMajorStrides(state.type.shape)};
@@ -160,7 +161,7 @@ TensorView HeldBy(const Engine& engine, const StateInfo& state) {
   return view;
 }
 
-// A run of the one Program alone, so that its own peak is the arena's.
+// Returns a run of this Program alone, so that the arena has the size of this Program's peak.
 CompiledRun Alone(const CompiledRun& run, absl::string_view name) {
   CompiledRun alone;
   alone.plan = run.plan;
@@ -222,8 +223,8 @@ absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program) {
 
 namespace {
 
-// Notes for each arena whether a guarded step has written the last byte of what ends at its planned
-// peak.
+// Records for each arena whether a guarded step has written the last byte of a buffer that ends at
+// the planned peak.
 class PlannedEnds {
  public:
   explicit PlannedEnds(const Executor& executor) : program_(executor.program()) {
@@ -252,7 +253,7 @@ class PlannedEnds {
     }
   }
 
-  // Looks at memory that a step has run in, and that held `pattern` before.
+  // Inspects memory in which a step has run, and which was filled with `pattern` before.
   absl::Status Look(Engine& guarded, char pattern) {
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const Buffer& buffer = program_.buffers[b];
@@ -280,8 +281,9 @@ class PlannedEnds {
 
  private:
   const Program& program_;
-  // A kernel may leave parts of its workspace unused, or all of it; this rank may hold less of a
-  // value than the padded part; an all-gather may leave out what the rank does not read.
+  // Buffers that need not be written to their end: a kernel may leave its workspace unused, this
+  // rank may hold less than the padded part of a value, and an all-gather may omit elements that
+  // the rank does not read.
   absl::flat_hash_set<int32_t> partly_used_;
   BySpace<bool> reached_;
   BySpace<std::string> path_;
@@ -291,8 +293,8 @@ class PlannedEnds {
 
 absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInputs& set_inputs) {
   PlannedEnds ends(engine.executor(program));
-  // A byte that a step writes has the same value whatever was there before, so it differs from at
-  // least one of two patterns.
+  // The value of a byte that a step writes does not depend on its previous value, so it differs
+  // from at least one of the two patterns.
   for (const int pattern : {0xA5, 0x5A}) {
     EngineOptions options = engine.options();
     options.guarded = true;

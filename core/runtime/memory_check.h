@@ -1,4 +1,5 @@
-// Checks the memory plan against what kernels do to memory, not against what instructions declare.
+// Checks the memory plan against the memory that kernels really read and write, instead of the
+// operands that instructions declare.
 #ifndef TESSERA_CORE_RUNTIME_MEMORY_CHECK_H_
 #define TESSERA_CORE_RUNTIME_MEMORY_CHECK_H_
 
@@ -15,28 +16,30 @@ namespace tessera {
 // Sets the inputs of a step of an engine.
 using SetInputs = std::function<absl::Status(Engine&)>;
 
-// The same Programs with `fence_bytes` (a multiple of kBufferAlignment) left free on both sides of
-// every buffer.
+// Returns the same Programs with `fence_bytes` (a multiple of kBufferAlignment) of unused memory on
+// both sides of every buffer.
 absl::StatusOr<CompiledRun> WithFences(const CompiledRun& run, int64_t fence_bytes);
 
 // Runs a step of `program` on an engine that was made from WithFences(..., fence_bytes). While a
-// buffer is live its fences hold a pattern; when its live range begins and ends it is filled with
-// NaNs (integers: their largest value). DataLoss names the first buffer whose fence was changed.
+// buffer is live, its fences hold a pattern. At the start and the end of its live range, it is
+// filled with NaNs (integers: their largest value). Returns DataLoss, with the name of the buffer,
+// if a fence was changed.
 absl::Status RunFenced(Engine& engine, absl::string_view program, int64_t fence_bytes,
                        const SetInputs& set_inputs);
 
-// DataLoss, naming the first that differs, unless both hold the same bits in every state that is
-// kept and every output of `program`. Padding may differ.
+// Returns DataLoss, with the name of the first difference, unless both engines have the same bits
+// in every state of `b` and every output of `program`. Padding may differ.
 absl::Status CompareBits(Engine& a, Engine& b, absl::string_view program);
 
-// Runs a step of `program` as it is planned, in an arena of exactly the Program's size that holds a
-// pattern and ends at a page that cannot be touched, from the states of `engine`. DataLoss unless
-// the buffer that ends at the planned peak was written to its last byte, or is a workspace, whose
-// end a kernel may leave unused.
+// Runs a step of `program` as planned, from the states of `engine`, in an arena of exactly the
+// Program's size, which is filled with a pattern and followed by an inaccessible page. Returns
+// DataLoss if the last byte of the buffer that ends at the planned peak was not written. Buffers
+// that need not be written to their end, such as workspaces, are exempt.
 absl::Status RunGuarded(Engine& engine, absl::string_view program, const SetInputs& set_inputs);
 
-// All of the above: runs a step of `program` on `engine` and, from the same states, fenced and
-// guarded; the results are the same bits. Takes about three times the arena's memory.
+// Makes all these checks: runs a step of `program` on `engine` and, from the same states, guarded
+// and fenced, and compares the bits of the results with those of the fenced step. Takes about three
+// times the arena's memory.
 absl::Status CheckMemory(Engine& engine, absl::string_view program, const SetInputs& set_inputs);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A kernel of another backend.
+// Wraps a kernel of another backend.
 class BorrowedKernel : public Kernel {
  public:
   explicit BorrowedKernel(const Kernel* kernel) : kernel_(kernel) {}
@@ -31,14 +31,14 @@ class BorrowedKernel : public Kernel {
   const Kernel* kernel_;
 };
 
-// It leaves its workspace as it is.
+// Does not write its workspace.
 class UsesNoWorkspace : public BorrowedKernel {
  public:
   using BorrowedKernel::BorrowedKernel;
   int64_t WorkspaceBytes(const KernelRequest&, const Processor&) const override { return 4096; }
 };
 
-// It also writes one element behind its output.
+// Also writes one element past the end of its output.
 class WritesTooFar : public BorrowedKernel {
  public:
   using BorrowedKernel::BorrowedKernel;
@@ -62,7 +62,7 @@ class WritesTooFar : public BorrowedKernel {
   }
 };
 
-// The reference, with another kernel in the place of one operator's.
+// The reference backend, with the kernel of one operator replaced.
 template <typename Planted>
 class PlantedBackend : public HostBackend {
  public:
@@ -124,7 +124,7 @@ TEST(MemoryCheck, PassesWhereAllIsWell) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// The check failed where the workspace was the last thing in the arena.
+// Regression test: the check failed if the workspace was the last buffer in the arena.
 TEST(MemoryCheck, PassesWhereAKernelLeavesItsWorkspaceUnused) {
   PlantedBackend<UsesNoWorkspace> backend("exp");
   const std::unique_ptr<Engine> engine = MakeEngine(backend, Compile(backend));

@@ -14,11 +14,11 @@
 
 namespace tessera {
 
-// Splits a communicator into one group for each set of axes that is asked for. Not thread-safe.
+// Splits a communicator into one group for each requested set of axes. Not thread-safe.
 class MeshCollectives : public Collectives {
  public:
-  // `communicator` has all ranks of the mesh and must outlive this. InvalidArgument if it has
-  // another number of ranks.
+  // `communicator` must have all ranks of the mesh and outlive this object. Returns InvalidArgument
+  // if it has another number of ranks.
   static absl::StatusOr<std::unique_ptr<MeshCollectives>> Create(Mesh mesh,
                                                                  comm::Communicator* communicator);
 
@@ -30,7 +30,7 @@ class MeshCollectives : public Collectives {
   absl::Status Wait(const StartedCollective& started) override;
   std::vector<CollectiveCount> Counts() const override;
 
-  // This rank aborts: the waits of all groups end, on the other ranks too, which learn why.
+  // Aborts: the waits of all groups end with `why`, on the other ranks too.
   void Abort(const absl::Status& why);
 
   // Returns the sums of all groups' counters.

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kElements = 12;
 
-// A rank on the reference backend, of a Program of an input x and an output y.
+// A rank on the reference backend, for a Program with an input x and an output y.
 struct ReferenceRank : RankRun {
   ReferenceRank() : RankRun(MakeReferenceBackend()) {}
   absl::Status SetX(Engine& to, const std::function<double(int64_t)>& value) {
@@ -76,8 +76,8 @@ TEST(MeshCollectives, AnAllReduceRunsBesideKernels) {
   }
 }
 
-// Buffers of collectives lie in shared memory, everything else does not; both arenas are used to
-// their planned ends and not further.
+// Buffers of collectives are in shared memory, all others are not. Both arenas are used to their
+// planned ends and not further.
 TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
   for (const bool guarded : {false, true}) {
     ExpectOk(
@@ -108,7 +108,7 @@ TEST(MeshCollectives, PlannedMemoryIsWhatAStepUsesInEachSpace) {
   }
 }
 
-// The axes of a mesh are groups of their own: a sum over one, then parts of it over the other.
+// Each axis of a mesh has its own groups: a sum over one axis, then its parts over the other.
 TEST(MeshCollectives, EachAxisOfAMeshIsAGroup) {
   constexpr int kRanks = 4;
   ExpectOk(comm::RunFake({.ranks = kRanks, .seed = 3}, [&](comm::World& rank) -> absl::Status {
@@ -144,7 +144,7 @@ TEST(MeshCollectives, EachAxisOfAMeshIsAGroup) {
     RETURN_IF_ERROR(run.ExpectY([&](int64_t i) {
       double sum = 0;
       for (int r = 0; r < kRanks; ++r) sum += Input(r, i);
-      return -2 * sum;  // both ranks along "model" have their sum
+      return -2 * sum;  // the sum of both ranks along "model"
     }));
     run.engine.reset();
     return rank.Leave();

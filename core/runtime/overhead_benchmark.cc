@@ -20,7 +20,7 @@ constexpr int kSteps = 51;
 
 absl::Status DoNothing(const KernelCall& call) { return absl::OkStatus(); }
 
-// The reference with nothing behind `negate`.
+// The reference backend, with a `negate` that does nothing.
 class EmptyBackend : public HostBackend {
  public:
   absl::string_view name() const override { return "empty"; }

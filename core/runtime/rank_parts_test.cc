@@ -1,5 +1,5 @@
-// Programs whose values are uneven and empty parts on ranks. Memory holds NaN before a step, so
-// padding that is read shows.
+// Programs whose values are split unevenly, with empty parts on some ranks. Memory holds NaN before
+// a step, so that reading padding gives a wrong result.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -17,8 +17,8 @@ constexpr int64_t kColumns = 4, kOut = 3;
 INSTANTIATE_TEST_SUITE_P(Backends, RankPartsTest, ::testing::Values("cpu", "reference"),
                          [](const auto& info) { return info.param; });
 
-// y = x w^T, its sum over rows and its maximum, with rows of x on each rank: 3 and 2 of 5, 2, 2 and
-// 1 of 5, 2, 2 and 0 of 4, one each of 2 and nothing on the third rank.
+// y = x w^T, its sum over rows and its maximum, with the rows of x split over 2 or 3 ranks. On 3
+// ranks, 5 rows are split into 2, 2 and 1; 4 rows into 2, 2 and 0; 2 rows into 1, 1 and 0.
 TEST_P(RankPartsTest, RowsThatAreUnevenOrMissing) {
   for (const int ranks : {2, 3}) {
     for (const int64_t rows : {2, 4, 5}) {
@@ -79,8 +79,8 @@ TEST_P(RankPartsTest, RowsThatAreUnevenOrMissing) {
   }
 }
 
-// Columns of a matrix are at the padded strides, which elementwise kernels read, and a copy writes
-// row-major.
+// A rank's columns of a matrix have the padded row stride. Elementwise kernels read them with that
+// stride, and a copy writes them row-major.
 TEST_P(RankPartsTest, ColumnsAreAtThePaddedStrides) {
   constexpr int64_t kRows = 3, kAll = 7;
   OnRanks(3, [&](comm::World& rank) -> absl::Status {  // 3, 3 and 1
@@ -145,8 +145,8 @@ TEST_P(RankPartsTest, PackedColumnsAreRowMajorOnEveryRank) {
   });
 }
 
-// A table and a head split by rows: ids and targets of other ranks count for nothing. On three
-// ranks the last one has none of the 4 rows.
+// A table and a head are split by rows: each rank ignores ids and targets of other ranks' rows. On
+// three ranks, the last one has none of the 4 rows.
 TEST_P(RankPartsTest, KernelsKnowTheRowsOfTheirTable) {
   constexpr int64_t kWords = 4, kTokens = 6;
   const std::vector<int32_t> ids = {3, 0, 1, 1, 2, 3};
@@ -207,8 +207,8 @@ TEST_P(RankPartsTest, KernelsKnowTheRowsOfTheirTable) {
   }
 }
 
-// Rows over one axis, then the rest of them over another, columns over a third: every rank's norm
-// is of its own elements, however few, and the sum of all is that of the matrix.
+// Rows are split over one axis and then over another, columns over a third. Each rank computes the
+// norm of its own elements, which may be none, and the sum over all ranks is that of the matrix.
 TEST_P(RankPartsTest, NestedSplitsOverThreeAxes) {
   constexpr int64_t kRows = 5, kAll = 5;  // two ranks have no rows
   OnRanks(8, [&](comm::World& rank) -> absl::Status {

@@ -1,5 +1,5 @@
-// Programs whose values are ranks' slices of others, zeros elsewhere, and members of flat groups.
-// Memory holds NaN before a step.
+// Programs whose values are each rank's slices of other values, slices with zeros elsewhere, and
+// members of flat groups. Memory holds NaN before a step.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -17,8 +17,8 @@ constexpr int64_t kColumns = 4;
 INSTANTIATE_TEST_SUITE_P(Backends, RankPartsTest, ::testing::Values("cpu", "reference"),
                          [](const auto& info) { return info.param; });
 
-// Each rank has all of x and works on its rows; w is a view of a slice of another value,
-// transposed.
+// Each rank has all of x and works on its own rows. w is a transposed view of a slice of another
+// value.
 TEST_P(RankPartsTest, SlicesBeginWhereTheirPartDoes) {
   constexpr int64_t kRows = 5;
   for (const int ranks : {2, 3}) {
@@ -60,7 +60,7 @@ TEST_P(RankPartsTest, SlicesBeginWhereTheirPartDoes) {
   }
 }
 
-// The sums over ranks of parts, and of what rank 0 alone counts, with zeros elsewhere.
+// Sums over ranks, of parts with zeros elsewhere, and of values that rank 0 alone contributes.
 TEST_P(RankPartsTest, ZerosElsewhereMakeSumsOfParts) {
   constexpr int64_t kRows = 4;
   for (const int ranks : {2, 3}) {  // the third of three ranks has no rows

@@ -13,7 +13,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Was an internal error: the new value of a lies where b is updated.
+// Regression test for an internal error: the updated value of a is at the address at which b is
+// updated.
 TEST(RunGraphTest, AStateMayBecomeTheInputOfAnotherThatIsUpdatedInPlace) {
   Graph graph("step");
   Tensor a = graph.Parameter("a", {3}, Initializer::Constant(0));

@@ -1,4 +1,4 @@
-// A strided tensor as runs of elements that lie contiguously.
+// Splits a strided tensor into contiguous runs of elements.
 #ifndef TESSERA_CORE_RUNTIME_STRIDED_RUNS_H_
 #define TESSERA_CORE_RUNTIME_STRIDED_RUNS_H_
 
@@ -10,14 +10,14 @@
 
 namespace tessera {
 
-// Calls visit(offset, position, bytes) for each run, in row-major order: `bytes` bytes lie `offset`
-// bytes behind the tensor's first one, and `position` bytes behind the first one of its row-major
-// copy. Returns the first error of visit.
+// Calls visit(offset, position, bytes) for each run of `bytes` bytes, in row-major order. `offset`
+// is the run's byte offset in the tensor, and `position` its byte offset in a row-major copy. Stops
+// at the first error of visit and returns it.
 template <typename Visit>
 absl::Status ForEachRun(const TensorView& view, const Visit& visit) {
   const int64_t size = SizeOf(view.dtype);
   if (view.elements() == 0) return absl::OkStatus();
-  int dims = static_cast<int>(view.shape.size());  // of runs, which are the others
+  int dims = static_cast<int>(view.shape.size());  // the dimensions outside of a run
   int64_t run = 1;
   while (dims > 0 && (view.shape[dims - 1] == 1 || view.strides[dims - 1] == run)) {
     run *= view.shape[--dims];

@@ -34,11 +34,11 @@ struct PartsProgram : TestProgram {
   PartRule Part(const Shape& global, AxisLayout layout) const {
     return {global, Shape(global.size(), 0), global, MeshLayout({layout})};
   }
-  // A value that is there holds a part.
+  // Makes an existing value hold a part.
   void Hold(absl::string_view path, const Shape& global, AxisLayout layout) {
     program.values[Value(path)].part = RankRuleTable(&program).Enter(Part(global, layout));
   }
-  // Each rank's slice of a value that all have.
+  // Adds each rank's slice of a value that all ranks hold.
   int32_t AddSlice(absl::string_view path, int32_t base, AxisLayout layout) {
     const PartRule part = Part(program.values[base].type.shape, layout);
     ProgramValue slice = program.values[base];

@@ -1,4 +1,4 @@
-// Ranks of tests, which are threads of this process, with Programs that were made by hand.
+// Runs hand-made Programs on ranks that are threads of this process, for tests.
 #ifndef TESSERA_CORE_RUNTIME_TESTING_RANKS_H_
 #define TESSERA_CORE_RUNTIME_TESTING_RANKS_H_
 
@@ -19,8 +19,8 @@
 
 namespace tessera {
 
-// Internal, naming the first element that differs from what is expected by more than `tolerance`
-// times its size.
+// Returns Internal, with the first element that differs from the expected one by more than
+// `tolerance` times its magnitude.
 inline absl::Status ExpectValues(absl::string_view what, absl::Span<const double> values,
                                  const std::function<double(int64_t)>& expected,
                                  double tolerance = 1e-12) {
@@ -46,14 +46,14 @@ struct RankRun {
   std::unique_ptr<MeshCollectives> collectives;
   std::unique_ptr<Engine> engine;
 
-  // Plans and verifies the Program, which is named "test", and makes an engine for it. Memory holds
-  // NaN at first.
+  // Plans and verifies the Program, which is named "test", and makes an engine for it. Memory is
+  // first filled with NaN.
   absl::Status Prepare(comm::World& rank, const Mesh& mesh, TestProgram& made) {
     made.program.mesh = mesh;
     RETURN_IF_ERROR(made.Finish());
     return Start(rank, made.program);
   }
-  // The same for a Program that is planned.
+  // Makes an engine for a Program that is already planned.
   absl::Status Start(comm::World& rank, const Program& program) {
     ASSIGN_OR_RETURN(collectives, MeshCollectives::Create(program.mesh, &rank.communicator()));
     CompiledRun compiled;
@@ -67,8 +67,8 @@ struct RankRun {
     return absl::OkStatus();
   }
 
-  // Sets what the rank holds of an input: value(i) of its element i, in row-major order. Padding is
-  // NaN.
+  // Sets the elements of an input that the rank holds: element i, in row-major order, is value(i).
+  // Padding is NaN.
   absl::Status Set(Engine& to, absl::string_view input,
                    const std::function<double(int64_t)>& value) {
     const Executor& executor = to.executor("test");
@@ -106,7 +106,7 @@ struct RankRun {
       visit(i, at);
     }
   }
-  // How many elements the rank holds of a value.
+  // Returns the number of elements that the rank holds of a value.
   int64_t Elements(int32_t value) const {
     return engine->executor("test").ViewOf(value).elements();
   }

@@ -12,7 +12,7 @@ class WorldMemory : public DeviceMemory {
  public:
   WorldMemory(comm::World* world, char* data, int64_t bytes)
       : world_(*world), data_(data), bytes_(bytes) {}
-  // An error is the world's, and every later use of it returns it again.
+  // An error can be ignored here: every later use of the world returns it again.
   ~WorldMemory() override { world_.Free(data_).IgnoreError(); }
 
   void* data() const override { return data_; }

@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-// Returns an allocator that takes shared arenas from `world`, which sees to it that collectives
-// work in place there, and all others from `device`. Both must outlive the arenas. All ranks
-// allocate and free shared arenas in the same order. A shared arena is guarded if the world's
-// memory is.
+// Returns an allocator that takes shared arenas from `world`, in whose memory collectives work in
+// place, and all other arenas from `device`. Both must outlive the arenas. All ranks must allocate
+// and free shared arenas in the same order. A shared arena is guarded only if the world's memory
+// is.
 ArenaAllocator ArenasOf(comm::World* world, Device* device);
 
 }  // namespace tessera

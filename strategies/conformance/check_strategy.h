@@ -25,19 +25,20 @@ struct StrategyChecks {
 // - it makes the same Plan for the same request;
 // - it trains as one process does: losses, gradients and parameters on the reference backend to
 //   1e-10 of each tensor's norm, on the CPU backend to 1e-5 (a Plan that lowers the precision to
-//   5e-2); some models in several micro-batches, as one process does with these and without them;
-// - two runs, with other delays before collectives, give the same bits, and so do 2 processes over
-//   shared memory and over TCP;
-// - what the communicators count is what the Program declares and the strategy's estimate says, in
-//   calls and in bytes;
-// - the planned memory is used as planned, and is what the estimate says;
-// - a memory limit that cannot be met is an error that names the smallest one that can;
+//   5e-2); some models in several micro-batches, compared with one process with and without them;
+// - two runs with different delays before collectives give the same bits; 2 processes over shared
+//   memory and over TCP also give these bits;
+// - the communicators count the calls and bytes that the Program declares and the strategy
+//   estimates;
+// - a step uses memory as planned, and the planned memory equals the estimate;
+// - a memory limit that cannot be met is an error that names the smallest limit that can be met;
 // - a checkpoint of 2 ranks is continued by 3 ranks, by one process, and by data parallel and fully
-//   sharded ranks, with the same loss; and one of fully sharded ranks by the strategy.
+//   sharded ranks, with the same loss; a checkpoint of fully sharded ranks is continued by the
+//   strategy.
 //
-// A model and number of ranks that do not suit the options, for which the strategy returns
-// InvalidArgument, are left out; some have to suit. Returns the first failure in one line: what was
-// checked, on what, and what differs.
+// Skips a model and number of ranks for which the strategy refuses the options (InvalidArgument),
+// but at least one must be accepted. Returns the first failure in one line: the check, its model
+// and ranks, and the difference.
 absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Every CPU backend, among ranks that are threads.
+// The list of all CPU backends, for tests whose ranks are threads.
 #ifndef TESSERA_TESTS_COLLECTIVES_BACKENDS_H_
 #define TESSERA_TESTS_COLLECTIVES_BACKENDS_H_
 
@@ -22,7 +22,7 @@ namespace tessera::comm {
 struct Rank {
   std::shared_ptr<void> backend;  // outlives the group
   std::shared_ptr<Communicator> world;
-  std::function<absl::StatusOr<char*>(int64_t bytes)> allocate;  // null: there is no such memory
+  std::function<absl::StatusOr<char*>(int64_t bytes)> allocate;  // null if the backend has none
 };
 
 inline absl::StatusOr<Rank> OnShm(int rank, int ranks, const Exchange& exchange) {
@@ -45,7 +45,7 @@ inline absl::StatusOr<Rank> OnTcp(int rank, int ranks, const Exchange& exchange)
   return self;
 }
 
-// On hosts of two ranks, and a last one of one.
+// Makes a rank on hosts of two ranks each; the last host may have one.
 inline absl::StatusOr<Rank> OnHierarchical(int rank, int ranks, const Exchange& exchange) {
   std::vector<int> host_of;
   for (int r = 0; r < ranks; ++r) host_of.push_back(ranks == 2 ? r : r / 2);

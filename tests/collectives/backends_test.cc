@@ -1,4 +1,4 @@
-// Every CPU backend: groups of meshes, large buffers, and the same bits.
+// Checks every CPU backend: groups of meshes, large buffers, and equal bits.
 #include "tests/collectives/backends.h"
 
 #include <algorithm>
@@ -76,7 +76,7 @@ TEST_P(BackendsTest, OverSixtyFourMebibytes) {
   });
 }
 
-// One buffer; the same in buckets; and as a reduce-scatter and an all-gather.
+// Sums one buffer in three ways: at once, in buckets, and as a reduce-scatter and an all-gather.
 absl::Status SumInEveryWay(Communicator& world, DType dtype, const std::vector<char>& input,
                            std::vector<char>* result) {
   const int64_t size = SizeOf(dtype), count = static_cast<int64_t>(input.size()) / size;

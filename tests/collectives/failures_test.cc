@@ -1,4 +1,4 @@
-// Buffers and time-outs when a group fails or its job is stopped, over shared memory.
+// Checks buffers and time-outs when a group fails or its job is stopped, over shared memory.
 #include <signal.h>
 #include <unistd.h>
 
@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<shm::Host>> MakeHost(int rank, int ranks, const E
   return shm::Host::Create(rank, ranks, exchange, options);
 }
 
-// The time in which the job was stopped counted as waiting.
+// Regression: the time in which the job was stopped counted as waiting.
 TEST(StoppedJobTest, GoesOnWhenItIsContinued) {
   constexpr double kTimeout = 1;
   const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -62,7 +62,7 @@ TEST(StoppedJobTest, GoesOnWhenItIsContinued) {
   ExpectOk(results);
 }
 
-// A group whose ranks may take as long as they like.
+// A group with an infinite grace period waits for a late rank.
 TEST(GracePeriodTest, WithoutABoundALateRankIsWaitedFor) {
   constexpr double kTimeout = 0.3;
   constexpr double kLate = 2.5;  // more than the grace period of a group on several hosts
@@ -107,7 +107,7 @@ TEST(GracePeriodTest, WithoutABoundADeathEndsTheWait) {
   }
 }
 
-// A peer that came late went on to write its part of the sum into the buffer.
+// Regression: a late peer still wrote its part of the sum into the buffer.
 TEST(FailedGroupTest, NoPeerWritesIntoABufferThatTheCallerHasBack) {
   constexpr int64_t kCount = 1 << 20;
   const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
@@ -137,7 +137,7 @@ int64_t OpenDescriptors() {
   return std::distance(begin(descriptors), end(descriptors));
 }
 
-// Each peer, group and region took a descriptor: near 1,024 with 64 ranks.
+// Regression: each peer, group and region kept a descriptor, nearly 1,024 with 64 ranks.
 TEST(SharedMemoryTest, GroupsAndMemoryKeepNoDescriptors) {
   ExpectOk(RunProcesses(3, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 3, exchange, {}));
@@ -186,7 +186,7 @@ TEST(SharedMemoryTest, WritingBehindItsEndIsASegmentationFault) {
   EXPECT_EQ(results[1].message(), absl::StrCat("signal ", SIGSEGV));
 }
 
-// A buffer from elsewhere is copied through staging areas, and that is counted.
+// A buffer outside memory of Allocate is copied through staging areas, and these bytes are counted.
 TEST(SharedMemoryTest, WhatIsCopiedIsCounted) {
   ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));

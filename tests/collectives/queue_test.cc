@@ -1,4 +1,5 @@
-// The queue of operations, on every CPU backend: any number in flight, and any thread that waits.
+// Checks the queue of operations on every CPU backend: any number in flight, and any thread that
+// waits.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -40,8 +41,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Again(Communicator& world, const c
   return world.Split(name, std::vector<int>(world.size(), 0));
 }
 
-// The 65th operation in flight blocked Issue until another rank came: two groups that were used in
-// opposite order ended in a time-out.
+// Regression: the 65th operation in flight blocked Issue until another rank arrived, so that two
+// groups used in opposite order ended in a time-out.
 TEST_P(QueueTest, TwoHundredOperationsInFlightOnTwoGroupsInOppositeOrder) {
   constexpr int kOperations = 200;
   ExpectOk(Run(4, [&](Rank& self) -> absl::Status {
@@ -66,7 +67,7 @@ TEST_P(QueueTest, TwoHundredOperationsInFlightOnTwoGroupsInOppositeOrder) {
   }));
 }
 
-// The contract of communicator.h; under ThreadSanitizer, that it is kept.
+// Uses a group as communicator.h permits; ThreadSanitizer checks that there is no data race.
 TEST_P(QueueTest, OneThreadIssuesWhileOthersWaitAndTest) {
   constexpr int kOperations = 300;
   ExpectOk(Run(4, [&](Rank& self) -> absl::Status {
@@ -132,7 +133,7 @@ TEST_P(QueueTest, WaitAnyReturnsTheOneThatHasEnded) {
   }));
 }
 
-// Ranks that split in another order, or with other colors, got wrong sums.
+// Regression: ranks that split in another order, or with other colors, got wrong sums.
 TEST_P(QueueTest, RanksThatDisagreeOnASplitGetAnError) {
   for (const bool other_order : {true, false}) {
     const auto results = Run(4, [&](Rank& self) -> absl::Status {
@@ -141,7 +142,7 @@ TEST_P(QueueTest, RanksThatDisagreeOnASplitGetAnError) {
       const bool differs = world.rank() == 2;
       const auto group = other_order && differs ? world.Split("columns", columns)
                                                 : world.Split("rows", differs ? columns : rows);
-      // The group itself goes on.
+      // The group itself stays usable.
       RETURN_IF_ERROR(world.Wait(world.Barrier()));
       return group.status();
     });
@@ -155,7 +156,8 @@ TEST_P(QueueTest, RanksThatDisagreeOnASplitGetAnError) {
   }
 }
 
-// The thread of shared memory slept on with work to do: a send took up to 100 ms more.
+// Regression: the thread of shared memory kept sleeping although there was work, and a send took up
+// to 100 ms longer.
 TEST_P(QueueTest, ASendGoesOnBesideAReceiveThatIsWaitedForByNobody) {
   constexpr int64_t kBytes = 4 << 20;
   constexpr int kRounds = 20;     // until one is fast: other processes may need the cores
@@ -212,7 +214,7 @@ TEST_P(QueueTest, ACountWhoseBytesAreNoNumberIsAnError) {
   }
 }
 
-// It was not reported: the other ranks waited for the time-out.
+// Regression: it was not reported, and the other ranks waited for the time-out.
 TEST_P(QueueTest, DestroyingAGroupWithOperationsInFlightIsReported) {
   const auto results = Run(4, [&](Rank& self) -> absl::Status {
     ASSIGN_OR_RETURN(auto group, Again(*self.world, "group"));

@@ -1,4 +1,4 @@
-// The calls and bytes that backends count are those that core/layout states for planning.
+// Checks that backends count the calls and bytes that core/layout states for planning.
 #include <cstdint>
 #include <memory>
 #include <string>

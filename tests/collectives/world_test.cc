@@ -1,5 +1,5 @@
-// One program on every World: ranks that are threads, and ranks that are processes over each of the
-// CPU's backends. All of them give the same bytes.
+// Runs one program on every World, with ranks as threads, and as processes over each CPU backend,
+// and checks that all give the same bytes.
 #include "collectives/world.h"
 
 #include <stdlib.h>
@@ -21,11 +21,11 @@ namespace tessera::comm {
 namespace {
 
 constexpr int kRanks = 4;
-constexpr int64_t kPart = 5000;  // of a buffer with a part for each rank
+constexpr int64_t kPart = 5000;  // elements of each rank's part of a buffer
 constexpr int64_t kCount = kRanks * kPart - 3;
 
-// Sums values of all ranks, in parts and at once, among all of them and half of them, and passes a
-// message around. Appends all bytes of each result to *results.
+// Sums values of all ranks, in parts and at once, in the world and in a group of half of it, and
+// sends messages around a ring. Appends all bytes of each result to *results.
 absl::Status Communicate(World& world, Communicator& half, char* memory, std::string* results) {
   Communicator& all = world.communicator();
   const int rank = world.rank();
@@ -58,7 +58,7 @@ absl::Status Communicate(World& world, Communicator& half, char* memory, std::st
   return add_result(all, messages[1].ticket);
 }
 
-// Each rank requests an operation of its own on a group, which all get as an error.
+// Makes each rank request a different operation on a group; all ranks get an error.
 absl::Status Disagree(World& world) {
   ASSIGN_OR_RETURN(const auto group,
                    world.communicator().Split("quarrel", std::vector<int>(kRanks, 0)));
@@ -84,7 +84,7 @@ absl::Status Drive(World& world, std::string* results) {
   return world.Leave();
 }
 
-// The results of each rank on threads.
+// Returns the results of each rank, with ranks as threads.
 std::vector<std::string> ResultsOfThreads(uint64_t seed) {
   std::vector<std::string> results(kRanks);
   const auto statuses = RunFake({.ranks = kRanks, .seed = seed},

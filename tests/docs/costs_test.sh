@@ -23,7 +23,7 @@ done < <(grep -E '^    \./bazelw run //models/gpt:train -- ' "$page")
 ((ran == 2)) || { echo "the page has $ran commands"; exit 1; }
 if grep -F 'error:' log; then exit 1; fi
 
-# Looks for the label and the first two cells of each table row that is not measured.
+# A command must print the label and the next two cells of each table row that is not measured.
 shown=0
 while IFS= read -r row; do
   shown=$((shown + 1))

@@ -11,12 +11,12 @@
 
 namespace tessera::comm {
 
-// Their memory stays mapped: to map it for each input would take most of the time.
+// Their memory stays mapped, because mapping it for each input would take most of the time.
 //
 // Thread safety: none.
 class BufferPool {
  public:
-  // For the inputs and outputs of so many operations, of `bytes` in all.
+  // Makes a pool for the inputs and outputs of so many operations, of `bytes` in total.
   BufferPool(int64_t bytes, int operations)
       : bytes_(bytes + 4 * kGap * operations), memory_(new char[bytes_]) {}
 

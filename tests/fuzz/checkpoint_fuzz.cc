@@ -1,6 +1,6 @@
-// The texts of a checkpoint are read or refused, whatever they hold. The first byte of the input
-// selects the reader: "m" a manifest, whose checksum is made right first, "s" the header of a
-// safetensors file, and any other byte a configuration.
+// Checks that arbitrary texts of a checkpoint are read or refused. The first byte of the input
+// selects the reader: "m" a manifest (with a corrected checksum), "s" the header of a safetensors
+// file, and any other byte a configuration.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -18,7 +18,8 @@
 namespace tessera {
 namespace {
 
-// Each element of a state is in one shard. Of a few elements only: they are counted one by one.
+// Checks that each element of a state is in exactly one shard. Only for states of few elements,
+// since it counts them one by one.
 void CheckShards(const Manifest& manifest) {
   constexpr int64_t kMostElements = 10'000;
   for (size_t i = 0; i < manifest.state.size(); ++i) {

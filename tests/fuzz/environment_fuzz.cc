@@ -1,5 +1,6 @@
-// Any variables of a launcher yield a consistent rank and address, or an error. The first line of
-// the input is --rendezvous, and each other line the value of a variable; an empty one is not set.
+// Checks that arbitrary variables of a launcher yield a consistent rank and address, or an error.
+// The first line of the input is --rendezvous, and each other line the value of a variable; an
+// empty one is not set.
 #include <cstddef>
 #include <cstdint>
 #include <iterator>

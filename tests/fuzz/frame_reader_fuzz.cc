@@ -1,4 +1,4 @@
-// A stream has the same messages however its bytes arrive.
+// Checks that a stream has the same messages however its bytes arrive.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 struct Frames {
   std::vector<std::string> messages;
   bool refused = false;
-  size_t left = 0;  // bytes behind the last message
+  size_t left = 0;  // bytes after the last message
 };
 
 Frames TakeApart(absl::string_view stream, uint64_t max_bytes) {

@@ -18,7 +18,7 @@ class Frames {
  public:
   explicit Frames(FileDescriptor socket) : socket_(std::move(socket)) {}
 
-  // Reads the next message; false if the other end has closed.
+  // Reads the next message; returns false if the other end has closed.
   bool Read(google::protobuf::MessageLite* message);
   // Writes as much as the other end takes.
   void Write(absl::string_view bytes);
@@ -29,14 +29,14 @@ class Frames {
   void Finish();
 
  private:
-  // Receives some bytes; false if the other end has closed.
+  // Receives some bytes; returns false if the other end has closed.
   bool Receive();
 
   const FileDescriptor socket_;
   FrameReader reader_{kMaxMessageBytes};
 };
 
-// The rest of an input, as messages or as any bytes.
+// Returns the rest of an input, as messages or as arbitrary bytes.
 std::string TakeStream(Input& input);
 
 }  // namespace tessera::comm

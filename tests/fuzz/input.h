@@ -1,4 +1,4 @@
-// The bytes of a fuzzer, read as values.
+// Reads values from the bytes of a fuzzer.
 #ifndef TESSERA_TESTS_FUZZ_INPUT_H_
 #define TESSERA_TESTS_FUZZ_INPUT_H_
 
@@ -17,7 +17,7 @@ class Input {
 
   bool empty() const { return rest_.empty(); }
 
-  // The next bytes as a value; zeros after the end.
+  // Returns the next bytes as a value; zeros after the end.
   template <typename T>
   T Take() {
     T value = {};
@@ -25,13 +25,13 @@ class Input {
     std::memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
     return value;
   }
-  // The next bytes as text, at most so many.
+  // Returns at most the next `bytes` bytes as text.
   absl::string_view TakeText(size_t bytes) {
     const absl::string_view text = rest_.substr(0, bytes);
     rest_.remove_prefix(text.size());
     return text;
   }
-  // A text preceded by two bytes with its length.
+  // Returns a text that is preceded by two bytes with its length.
   absl::string_view TakeRecord() { return TakeText(Take<uint16_t>()); }
   absl::string_view TakeRest() { return TakeText(rest_.size()); }
 
@@ -44,7 +44,7 @@ class Pieces {
  public:
   explicit Pieces(uint8_t seed) : state_(seed) {}
 
-  // The next length, of at most `left` bytes: often small, sometimes all of them.
+  // Returns the next length, at most `left`: often small, sometimes all of it.
   size_t Next(size_t left) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     const size_t random = state_ >> 33;

@@ -1,5 +1,5 @@
-// Requests of several ranks to the store, over time: each gets one answer, and a wait gets the
-// values that were set.
+// Sends requests of several ranks to the store, over time. Checks that each gets one answer, and
+// that a wait gets the values that were set.
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -85,7 +85,7 @@ class Model {
   KeyValueStore store_;
   Deadline now_;
   int64_t last_id_ = 0;
-  std::map<int64_t, Asked> asked_;  // and not answered
+  std::map<int64_t, Asked> asked_;  // not answered yet
   std::map<std::string, std::string> values_;
 };
 

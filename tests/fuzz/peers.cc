@@ -78,7 +78,7 @@ FileDescriptor CallPort(int port) {
   setsockopt(result.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   const int one = 1;
   setsockopt(result.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-  // From many addresses, since the port of a closed connection stays in use for a minute.
+  // Connects from many addresses, since the port of a closed connection stays in use for a minute.
   static std::atomic<uint32_t> calls{0};
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -89,7 +89,7 @@ FileDescriptor CallPort(int port) {
       << errno;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(port);
-  // libFuzzer's clock may interrupt the call, which goes on.
+  // libFuzzer's clock may interrupt the call, but the connection attempt continues.
   while (connect(result.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
          errno != EISCONN) {
     TESSERA_CHECK(errno == EINTR) << errno;

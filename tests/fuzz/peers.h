@@ -1,4 +1,4 @@
-// The other ranks of a job, which send rank 0 whatever a fuzzer chooses.
+// The other ranks of a job, which send to rank 0 the bytes that a fuzzer chooses.
 #ifndef TESSERA_TESTS_FUZZ_PEERS_H_
 #define TESSERA_TESTS_FUZZ_PEERS_H_
 
@@ -13,29 +13,29 @@
 
 namespace tessera::comm {
 
-// A rank's listening socket as it describes it to the others ("tcp/address").
+// A rank's description of its listening socket for the others ("tcp/address").
 struct Listening {
   int port = 0;
   std::string token;
 };
 Listening ParseListening(absl::string_view text);
-// The description of a rank that does not listen.
+// Returns the description of a rank that does not listen.
 std::string NoListening();
 
 // Proves to rank 0 of collectives/tcp, as rank `rank` of `size`, that this end knows the secret.
 void ProveRank(const FileDescriptor& socket, const Listening& listening, int rank, int size);
-// A right hello for a challenge with this nonce.
+// Returns a valid hello for a challenge with this nonce.
 std::string HelloFor(absl::string_view acceptor_nonce, const Listening& listening, int rank,
                      int size);
-// Receives so many bytes; fewer if the other end closes.
+// Receives `bytes` bytes; fewer if the other end closes.
 std::string ReceiveBytes(const FileDescriptor& socket, int64_t bytes);
 
-// A connection to a port of 127.0.0.1, which is reset when it is closed.
+// Returns a connection to a port of 127.0.0.1 that is reset when it is closed.
 FileDescriptor CallPort(int port);
 
-// The exchange of rank 0. The others answer as ranks on the same host do. `describe` returns the
-// descriptions of all ranks once rank 0 listens; `connect` is then called on another thread while
-// rank 0 connects.
+// Returns the exchange of rank 0, in which the others answer as ranks on the same host do.
+// `describe` returns the descriptions of all ranks once rank 0 listens; `connect` is then called on
+// another thread while rank 0 connects.
 Exchange ExchangeOfRank0(
     int size, std::function<std::vector<std::string>(const Listening& listening)> describe,
     std::function<void(const Listening& listening)> connect);

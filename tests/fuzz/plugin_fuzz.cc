@@ -1,4 +1,5 @@
-// The messages of a strategy plugin: its result, and its requests to the host's services.
+// Feeds arbitrary messages of a strategy plugin to the host: its result, and its requests to
+// services.
 //
 // The first byte of an input chooses the service, the rest is the request; other first bytes
 // return the rest as the Plan.

@@ -1,7 +1,7 @@
-// The result of a strategy plugin's pass: the bytes of a Program, changed.
+// Feeds the result of a strategy plugin's pass to the host: the bytes of a Program, changed.
 //
 // An input is a list of changes to the bytes of the Program that the pass received: three bytes
-// of position, and one byte that is put there. The last change may cut the message off.
+// of position, and the new byte. The last change may truncate the message.
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,7 +45,7 @@ class ChangedPrograms : public PluginPasses {
   const KernelCatalogue& catalogue_;
 };
 
-// A layer with its gradients and updates, of which the batch is split over two ranks.
+// Records a layer with its gradients and updates, whose batch is split over two ranks.
 std::vector<Graph> Graphs() {
   Graph graph("train");
   const Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, /*batch_dim=*/0);

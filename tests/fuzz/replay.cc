@@ -1,4 +1,4 @@
-// Runs a fuzz target without a fuzzer: over the files that are named, and over mutations of them,
+// Runs a fuzz target without a fuzzer: on the files of its arguments, and on mutations of them,
 // which are the same each time.
 #include <fcntl.h>
 #include <unistd.h>
@@ -72,14 +72,14 @@ std::string Mutated(std::string input, const std::vector<std::string>& corpus,
 
 }  // namespace
 
-// A sanitizer calls it before it ends the process.
+// Called by a sanitizer before it ends the process.
 extern "C" void __asan_on_error() { SaveCurrent(); }  // NOLINT(bugprone-reserved-identifier)
 
 int main(int argc, char** argv) {
   const char* const outputs = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
   current_file = std::string(outputs == nullptr ? "." : outputs) + "/failing_input";
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM}) {
-    // A sanitizer's own handler prints its report: it is left in place.
+    // A sanitizer's own handler prints its report, so it is not replaced.
     struct sigaction action = {};
     sigaction(signal, nullptr, &action);
     if (action.sa_handler != SIG_DFL) continue;

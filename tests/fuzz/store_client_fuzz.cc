@@ -1,5 +1,5 @@
-// A rank whose store sends anything: instead of the challenge, instead of the welcome, or after it
-// has proved that it knows the secret.
+// Tests a rank whose store sends arbitrary bytes: instead of the challenge, instead of the welcome,
+// or after the store has proved that it knows the secret.
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 constexpr char kSecret[] = "secret";
 constexpr int kRank = 1, kSize = 2;
 
-// The step of the handshake, or after it, in which the store sends the fuzzer's bytes.
+// The step, during or after the handshake, at which the store sends the fuzzer's bytes.
 enum class Step { kInsteadOfChallenge, kInsteadOfWelcome, kBehindWelcome, kInAnswer };
 
 void BeStore(const tessera::FileDescriptor& listener, Step step, const std::string& anything) {

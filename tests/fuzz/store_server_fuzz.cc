@@ -1,5 +1,5 @@
-// Input of a store: from unauthenticated peers, in a handshake, and from a rank. It goes on for the
-// others.
+// Sends arbitrary input to a store: from unauthenticated peers, in a handshake, and from a rank.
+// Checks that the store continues to serve the other ranks.
 #include <sys/socket.h>
 
 #include <chrono>
@@ -45,8 +45,8 @@ struct Caller {
   std::string nonce;
 };
 
-// Sends a hello that knows the secret, but may be wrong otherwise. Returns the connection after the
-// welcome, if there is one.
+// Sends a hello with a valid proof whose other fields may be wrong. Returns the connection after
+// the welcome, if there is one.
 Frames Greet(Caller caller, int rank, int size, int version) {
   const std::string proof =
       ConnectorProof({kSecret, "", kRendezvousService, caller.nonce, kNonce, rank, size});
@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tessera::comm;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   if (input.Take<uint8_t>() % 4 == 0) {
-    // The same server for all inputs, since unauthenticated peers leave nothing behind.
+    // All inputs use one server, since unauthenticated peers do not change its state.
     static const StoreServer& server = *NewServer().release();
     Frames unauthenticated(std::move(Caller(server).socket));
     unauthenticated.Write(TakeStream(input));

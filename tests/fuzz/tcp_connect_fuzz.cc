@@ -1,6 +1,6 @@
-// Unauthenticated peers connect to the port of a rank, and ranks that know the secret: the rank
-// gets connections with those ranks and nobody else. Or the description of a peer is not an
-// address.
+// Connects unauthenticated peers, and ranks that know the secret, to the port of a rank. Checks
+// that the rank gets connections with those ranks only. Other inputs replace the description of a
+// peer by one that is not an address.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -23,7 +23,7 @@ namespace {
 constexpr int kSize = 3;
 constexpr size_t kMaxIntruders = 8;
 
-// The port of one end of a connection, or of the other.
+// Returns the port of either end of a connection.
 int Port(const FileDescriptor& socket, decltype(getsockname)* name) {
   sockaddr_in address = {};
   socklen_t length = sizeof(address);
@@ -39,7 +39,7 @@ void Write(const FileDescriptor& socket, absl::string_view bytes) {
 // A peer that does not know the secret.
 struct Intruder {
   std::string bytes;       // that it sends
-  bool is_change = false;  // they are changes to the right answer to the challenge
+  bool is_change = false;  // `bytes` are changes to the valid answer to the challenge
 };
 
 std::vector<Intruder> TakeIntruders(Input& input) {

@@ -1,5 +1,5 @@
-// A connection hands messages on as they were sent, in whatever pieces they arrive, up to the first
-// malformed one.
+// Checks that a connection delivers messages as they were sent, in whatever pieces they arrive, up
+// to the first malformed one.
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// A rank whose peers send anything: messages that fit the rank's operations, with bytes of their
-// headers changed, in any order, complete or in parts, or any bytes at all.
+// Tests a rank whose peers send arbitrary data: messages that fit the rank's operations, with bytes
+// of their headers changed, in any order, complete or in parts, or arbitrary bytes.
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -27,10 +27,11 @@ namespace {
 constexpr int kMostSteps = 80;
 constexpr int kMostOperations = 12;
 constexpr int64_t kMostBytes = 8 << 20;  // of buffers, and of messages
-// Sizes that fit into a request, into a piece, and (of f64) that exceed the pieces that are kept.
+// Sizes that fit into a request, that fit into a piece, and (in f64) that exceed the pieces that
+// are kept.
 constexpr int64_t kCounts[] = {0, 1, 7, 64, 4096, 4097, 65536, 100'000, 300'000};
 constexpr DType kDTypes[] = {DType::kF32, DType::kU8, DType::kF64, DType::kBF16};
-// Bytes of a message that are sent later: of its data only, or of its header too.
+// The number of a message's bytes that are sent later: only of its data, or also of its header.
 constexpr size_t kLittle = 7, kMore = 70;
 
 // The progress in a lane of a peer that follows the protocol.
@@ -63,7 +64,7 @@ class Job {
   ~Job() {
     for (int i = 0; i < 4; ++i) Advance();
     HangUp();
-    // All peers have gone, so these waits end.
+    // All peers have disconnected, so these waits end.
     for (const auto& [group, ticket] : tickets_) (void)group->Wait(ticket);
     column_.reset();
     world_.reset();
@@ -76,9 +77,9 @@ class Job {
     for (Peer& peer : peers_) peer.socket.Close();
   }
 
-  // Makes a group of ranks 0 and 1. `changes` are made to the peers' bytes: without any, the split
-  // succeeds. `ahead` is the header of a message to the new group, all but whose end arrives before
-  // the group exists.
+  // Makes a group of ranks 0 and 1. `changes` are applied to the peers' bytes; without any, the
+  // split succeeds. `ahead` is the header of a message to the new group that arrives, except for
+  // its end, before the group exists.
   void Split(absl::string_view changes, const Header* ahead) {
     std::vector<int> colors(size(), 1);
     colors[0] = colors[1] = 0;
@@ -193,7 +194,7 @@ class Job {
     if (sent_bytes_ <= kMostBytes) Deliver(rank, Message(header));
   }
 
-  // A peer's next message is held back in part.
+  // Holds back a part of a peer's next message.
   void HoldBack(uint8_t choice) {
     peers_[1 + choice % (size() - 1)].hold_back = choice / 4 % 2 == 0 ? kLittle : kMore;
   }
@@ -238,7 +239,7 @@ class Job {
                           {reinterpret_cast<const char*>(&value), sizeof(value)});
   }
 
-  // Returns the bytes that a peer sends for an operation: with its request, or in a stage.
+  // Returns the bytes that a peer sends for an operation, with its request or in a stage.
   int64_t BytesFromPeer(int rank, const Request& request, int stage) const {
     const int64_t full = request.count;
     const int64_t part = ((full + size() - 1) / size() + 63) / 64 * 64;  // of an all-reduce

@@ -1,5 +1,5 @@
-// Nothing is allocated between the first and the last instruction of a step, except inside a
-// library's own calls, which are named.
+// Checks that a step allocates nothing between its first and last instruction, except inside calls
+// of the named libraries.
 #include <dlfcn.h>
 #include <execinfo.h>
 
@@ -25,7 +25,7 @@
 namespace {
 
 std::atomic<bool> counting{false};
-std::atomic<int> allocations{0};          // by anyone
+std::atomic<int> allocations{0};          // all
 std::atomic<int> library_allocations{0};  // inside a library's calls
 thread_local bool inside = false;
 

@@ -1,5 +1,5 @@
-// The memory plan of every model, with and without recomputation and micro-batches, checked against
-// what kernels do to memory.
+// Checks the memory plan of every model, with and without recomputation and micro-batches, against
+// the memory that kernels access.
 #include <memory>
 #include <string>
 #include <vector>
@@ -66,7 +66,7 @@ RunConfig ConfigOf(const Case& c) {
   return config;
 }
 
-// A run with its state initialised and a step of training done.
+// A run after initialisation and one training step.
 struct Started {
   std::unique_ptr<Backend> backend;
   std::unique_ptr<Model> model;
@@ -137,7 +137,7 @@ TEST_P(MemoryTest, ThePeakIsWithinFivePercentOfTheLiveBytes) {
   const Started run = Start(GetParam());
   for (const Program& program : run.engine->run().programs) {
     const MemoryReport report = ReportMemory(program);
-    // The plan keeps room for all states of the run, of which a Program may touch a part.
+    // The plan reserves memory for all states of the run; a Program may access only some.
     int64_t untouched = run.engine->run().state_bytes;
     for (const Buffer& buffer : program.buffers) {
       if (buffer.state) untouched -= (buffer.bytes + 63) / 64 * 64;
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MemoryTest, ::testing::ValuesIn(AllCases()),
                                   std::to_string(info.param.micro_batches);
                          });
 
-// The states after two steps, as bits.
+// Returns the bits of the states after two steps.
 std::vector<char> StatesAfterTwoSteps(const Case& c) {
   const Started run = Start(c);
   EXPECT_TRUE(SetBatch(*run.engine, kTrain, 1).ok());
@@ -201,7 +201,7 @@ TEST(Recomputation, TakesLessMemory) {
             ReportMemory(*without.engine->run().FindProgram(kTrain)).live_bytes);
 }
 
-// The gradients of q, k and v were copied into that of qkv, three copies in each layer.
+// Regression: the gradients of q, k and v were copied into that of qkv, three copies in each layer.
 TEST(Copies, AStepOfGptHasNone) {
   for (const int64_t micro_batches : {1, 2}) {
     const Started run = Start({"gpt_dropout", "cpu", true, micro_batches});

@@ -137,7 +137,7 @@ double UnitRoundoff(DType dtype) {
 
 namespace {
 
-// The distance from a number of 16 bits to the next larger one; 0 of other dtypes.
+// Returns the distance from a number of 16 bits to the next larger one; 0 for other dtypes.
 double StepOf16Bits(double value, DType dtype) {
   if (!IsHalf(dtype)) return 0;
   const double smallest = dtype == DType::kF16 ? 0x1p-24 : 0x1p-133;
@@ -172,11 +172,11 @@ std::vector<StridePattern> StridePatterns(const Shape& shape) {
   const size_t rank = shape.size();
   if (rank == 0) return {};
   std::vector<StridePattern> patterns;
-  // A part of something wider along every dimension, as a split leaves it.
+  // A part of a tensor that is wider along every dimension, as after a split.
   Strides wide(rank, 1);
   for (size_t d = rank - 1; d > 0; --d) wide[d - 1] = wide[d] * (shape[d] + 3);
   patterns.push_back({"wide rows", wide, /*contiguous_last=*/true});
-  // The same, with room between any two elements.
+  // The same, with a gap between any two elements.
   Strides spaced = wide;
   for (int64_t& stride : spaced) stride *= 2;
   patterns.push_back({"spaced elements", spaced});

@@ -1,4 +1,4 @@
-// Tensors of the tests: bytes on the host that know where their elements lie among them.
+// Tensors of the tests: bytes on the host, with the offset and strides of the elements.
 #ifndef TESSERA_TESTS_OPERATORS_ARRAY_H_
 #define TESSERA_TESTS_OPERATORS_ARRAY_H_
 
@@ -11,47 +11,49 @@
 
 namespace tessera::operator_tests {
 
-// Every byte of an array that has not been written: as a floating number of any dtype a NaN.
+// The value of every unwritten byte of an array. Floating numbers of these bytes are NaN in any
+// dtype.
 inline constexpr char kPoison = static_cast<char>(0xFF);
 
 struct Array {
   TensorType type;
   Strides strides;
   int64_t offset = 0;       // of the first element, in elements
-  std::vector<char> bytes;  // the elements, and what lies between and around them
+  std::vector<char> bytes;  // the elements, and the bytes between and around them
 };
 
-// Poisoned, with a margin on both sides of the elements.
+// Makes a poisoned array with a margin on both sides of the elements.
 Array MakeArray(const TensorType& type, const Strides& strides);
 Array MakeArray(const TensorType& type);  // row-major
 Array MakeArray(const TensorType& type, absl::Span<const double> values);
 
-// All elements in row-major order. Integers beyond 2^53 are not exact.
+// Returns all elements in row-major order. Integers beyond 2^53 are not exact.
 std::vector<double> Values(const Array& array);
 void SetValues(Array& array, absl::Span<const double> values);
 
-// The same elements elsewhere.
+// Returns a copy of the elements at other strides.
 Array WithStrides(const Array& array, const Strides& strides);
 Array RowMajor(const Array& array);
-// The elements' bytes in row-major order: two arrays hold the same bits if these are equal.
+// Returns the elements' bytes in row-major order, by which two arrays can be compared bit for bit.
 std::vector<char> Bits(const Array& array);
-// Whether what lies between and around the elements is as it was made.
+// Returns whether the bytes between and around the elements are still poisoned.
 bool MarginsAreUntouched(const Array& array);
 
-// The nearest number that the dtype can hold.
+// Returns the nearest number that the dtype can represent.
 double Rounded(double value, DType dtype);
 
-// "" if every element of `actual` is near its expected value, rounded to the dtype: no further than
-// `tolerance` times the sum of its own magnitude, of the root mean square of all, and of
-// `magnitude`, that of what they were computed from; an element of 16 bits one step of its dtype
-// further. Else the first one that is not.
+// Returns "" if every element of `actual` is close to its expected value, rounded to the dtype.
+// Otherwise describes the first one that is not. The bound is `tolerance` times the sum of three
+// magnitudes: of the element, of the root mean square of all elements, and `magnitude`, that of the
+// values from which they were computed. Elements of 16 bits may be one step of their dtype further.
 std::string Difference(const Array& actual, absl::Span<const double> expected, double tolerance,
                        double magnitude = 0);
 
-// Distance between 1 and the next number, halved: what rounding costs.
+// Returns half of the distance between 1 and the next number, the largest relative error of
+// rounding.
 double UnitRoundoff(DType dtype);
 
-// Ways to lie in memory other than row-major, for a kernel that takes any strides.
+// A pattern of strides other than row-major, for a kernel that accepts any strides.
 struct StridePattern {
   std::string name;
   Strides strides;

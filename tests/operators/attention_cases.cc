@@ -31,7 +31,7 @@ void AddAttention(std::vector<Case>& cases, const Sizes& s, bool causal, double 
                        .from = {1, 2, 3},
                        .outputs = {0, 1},
                        .to = {4, 5}}};
-  // From scores that are rounded, through exponentials and a difference.
+  // Rounding errors of the scores grow through exponentials and a difference.
   backward.condition = 4 * spread;
   cases.push_back(backward);
 }
@@ -72,7 +72,7 @@ std::vector<Case> AttentionCases() {
   cases.push_back(SpecialCase("attention",
                               {Normal({1, 9, 2, 4}), Normal({1, 9, 2, 4}), SomeNaN({1, 9, 2, 4})},
                               {{"causal", false}, {"scale", 1.0}}));
-  // Rows of the caches that lie behind the position are not read: here all that are not finite.
+  // Rows of the caches after the position are not read; here these rows are not finite.
   cases.push_back(
       SpecialCase("attention_decode",
                   {Normal({1, 1, 1, 4}), Normal({1, 1, 1, 4}), Normal({1, 1, 1, 4}),
@@ -108,7 +108,7 @@ std::vector<Case> LinearLogSumExpCases() {
                      .to = {5}}};
     grad.condition = 4 * spread;
     cases.push_back(grad);
-    // Rows that count for nothing, as those of ignored labels do.
+    // Rows of weight zero, like those of ignored labels.
     grad = MakeCase("linear_log_sum_exp_grad", absl::StrCat("zeros ", detail),
                     {Integers(DType::kF32, rows, 0, 2), Integers(DType::kF32, rows, 0, 2), input,
                      weight, targets, Normal(rows)});
@@ -140,7 +140,7 @@ std::vector<Case> LinearLogSumExpCases() {
   cases.back().regions = {{rows, rows, all_x, part, rows, rows}, {all_x, part}};
   cases.push_back(
       SpecialCase("linear_log_sum_exp", {SomeNaN({9, 6}), Normal({40, 6}), Labels({9}, 40)}));
-  // Rows that count for nothing count for nothing whatever they are.
+  // Rows of weight zero do not affect the result, whatever their values are.
   const CaseInput zeros = Integers(DType::kF32, {9}, 0, 1);
   cases.push_back(
       SpecialCase("linear_log_sum_exp_grad",

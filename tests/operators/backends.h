@@ -1,4 +1,4 @@
-// The one list of the backends that are held against the reference.
+// The one list of the backends that are compared with the reference.
 #ifndef TESSERA_TESTS_OPERATORS_BACKENDS_H_
 #define TESSERA_TESTS_OPERATORS_BACKENDS_H_
 

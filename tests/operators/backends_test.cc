@@ -1,5 +1,5 @@
-// Every kernel of every backend against the reference: on poisoned memory, in place, at strides,
-// and with any number of threads.
+// Compares every kernel of every backend with the reference: on poisoned memory, in place, at
+// strides, and with any number of threads.
 #include "tests/operators/backends.h"
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 namespace tessera::operator_tests {
 namespace {
 
-// Roundings that a result may be off by, relative to itself and to the mean of all; a case may
-// allow more.
+// The tolerance of a result in units of rounding, relative to itself and to the mean of all; a case
+// may allow more.
 constexpr double kRoundings = 48;
 
-// The same of a kernel that rounds the gradients of logits to bf16 before it multiplies them.
+// The same for a kernel that rounds the gradients of logits to bf16 before it multiplies them.
 constexpr double kOperandRoundings = 2;
 
 // Each stride pattern costs a run of the reference: beyond this many elements one pattern is tried.
@@ -31,7 +31,7 @@ constexpr int64_t kManyElements = 20000;
 
 using Pairs = std::vector<std::pair<int, int>>;
 
-// One case on one backend, with the request and inputs that it gets there.
+// One case on one backend, with its request and inputs there.
 struct Question {
   const Case& use;
   const PreparedCase& prepared;
@@ -48,7 +48,7 @@ struct Question {
 
 class BackendsTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // The reference's outputs for the elements that `inputs` hold.
+  // Returns the reference's outputs for the elements of `inputs`.
   std::vector<std::vector<double>> Expected(const PreparedCase& prepared,
                                             const std::vector<Array>& inputs) {
     std::vector<Array> given;
@@ -91,7 +91,7 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
     ExpectNear(question, kernel, outputs, expected);
   }
 
-  // The same bits, wherever the outputs lie.
+  // Checks that outputs have the same bits if they share memory with inputs.
   void CheckInPlace(const Question& question, const Kernel& kernel,
                     const std::vector<Array>& wanted) {
     const Pairs pairs = question.prepared.op->InPlace(question.prepared.types());
@@ -203,7 +203,7 @@ class BackendsTest : public ::testing::TestWithParam<const Operator*> {
                                        prepared->inputs, prepared->outputs),
                             InputArrays(*prepared, backend)};
     const std::vector<const Kernel*> kernels = CandidateKernels(backend, question.request);
-    // f64 is the reference's; another backend may know it.
+    // Only the reference must support f64; another backend may.
     if (floats != DType::kF64) {
       EXPECT_FALSE(kernels.empty()) << "no kernel for " << question.request.Key();
     }
@@ -247,7 +247,7 @@ std::vector<const Operator*> OperatorsWithKernels() {
 INSTANTIATE_TEST_SUITE_P(Operators, BackendsTest, ::testing::ValuesIn(OperatorsWithKernels()),
                          [](const auto& info) { return std::string(info.param->name()); });
 
-// Where the predicate is 0, what comes out is what came in, bit for bit.
+// If the predicate is 0, outputs equal inputs bit for bit.
 TEST(Backends, AnUpdateThatIsNotTakenLeavesTheState) {
   const auto reference = MakeReferenceBackend();
   int checked = 0;

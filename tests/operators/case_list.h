@@ -31,12 +31,13 @@ CaseInput Conditions(const Shape& shape);  // 0, 1 and 2
 CaseInput Scalar(double value);
 CaseInput Scalar(DType dtype, int64_t value);
 
-// A case whose inputs hold NaN or infinities. They must reach the output, or nobody notices them.
+// Makes a case whose inputs hold NaN or infinities. They must reach the output; otherwise they
+// would go unnoticed.
 Case SpecialCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes = {});
 
-// Named for its operator, attributes and types.
+// Makes a case that is named for its operator, attributes and types.
 Case MakeCase(std::string op, std::vector<CaseInput> inputs, Attributes attributes = {});
-// The same with `detail` in the name, where values make the difference.
+// The same with `detail` in the name, for cases that differ in values.
 Case MakeCase(std::string op, absl::string_view detail, std::vector<CaseInput> inputs,
               Attributes attributes = {});
 

@@ -22,7 +22,8 @@ constexpr double kSpecialValues[] = {
     0.0,        -0.0, 1.0,  -1.0,  kInfinity, 0.5,  std::numeric_limits<double>::quiet_NaN(),
     -kInfinity, 20.0, -3.0, -90.0, 90.0,      1e-20};
 
-// Values that are 0.1 apart, in an order without order; other inputs have theirs in between.
+// Returns values that are 0.1 apart, in shuffled order; the values of other inputs are between
+// them.
 double DistinctValue(int64_t i, int64_t count, int input) {
   int64_t step = 7919;
   while (std::gcd(step, count) != 1) ++step;
@@ -56,13 +57,13 @@ double DrawElement(const CaseInput& spec, RandomStream stream, int input, int64_
   return 0;
 }
 
-// `dtype` is that of the input as it is prepared.
+// `prepared` is the dtype of the prepared input.
 std::vector<double> DrawInput(const Case& use, int input, DType prepared) {
   const CaseInput& spec = use.inputs[input];
   const RandomStream stream = MakeStream(1, absl::StrCat(use.name, " input ", input));
   std::vector<double> values;
   for (int64_t i = 0; i < NumElements(spec.type.shape); ++i) {
-    // Every backend, and f32 and f64, are given the same.
+    // Every backend gets the same values, in f32 and in f64.
     const DType dtype = prepared == DType::kF64 ? DType::kF32 : prepared;
     values.push_back(Rounded(DrawElement(spec, stream, input, i), dtype));
   }

@@ -1,5 +1,5 @@
-// The uses of operators that all tests of this folder go through: for every operator odd shapes,
-// sizes 1 and 0, every pattern of broadcasting, every attribute.
+// The uses of operators that all tests of this folder run: for every operator odd shapes, sizes 1
+// and 0, every pattern of broadcasting, every attribute.
 #ifndef TESSERA_TESTS_OPERATORS_CASES_H_
 #define TESSERA_TESTS_OPERATORS_CASES_H_
 
@@ -25,9 +25,9 @@ struct Draw {
     kAwayFromZero,  // in (-2, -0.2] or [0.2, 2)
     kDistinct,      // no two within 0.02 of each other, whichever input of the case they are in
     kInteger,       // in [low, high)
-    kLabels,        // kInteger, but for every third, which is -100
+    kLabels,        // kInteger, except that every third is -100
     kSpecial,       // zeros, infinities, NaN, ...
-    kSomeNaN,       // kNormal, but for a few
+    kSomeNaN,       // kNormal, except for a few
   };
   Kind kind = Kind::kNormal;
   double low = 0;
@@ -39,7 +39,8 @@ struct CaseInput {
   Draw draw;
 };
 
-// Inputs that another operator makes from the inputs before them: a gradient operator's statistics.
+// Inputs that another operator computes from earlier inputs, such as a gradient operator's
+// statistics.
 struct DerivedInputs {
   std::string op;
   Attributes attributes;
@@ -55,17 +56,17 @@ struct Case {
   std::vector<CaseInput> inputs;
   Attributes attributes;
   std::vector<DerivedInputs> derived;
-  // If operands are parts of global tensors. A Graph records none, so such a case is for kernels.
+  // Set if operands are shards of global tensors. A Graph cannot record them, so such a case is
+  // only for kernels.
   CallRegions regions;
 
   // The outputs whose gradient is defined; empty: all.
   std::vector<int> differentiable_outputs;
-  // False where numeric differences say nothing: where values are equal, or not finite.
+  // False if numeric differences are meaningless, because values are equal or not finite.
   bool smooth = true;
-  // False where NaN or infinities come in.
+  // False if inputs hold NaN or infinities.
   bool finite = true;
-  // How many times more than rounding a result may be off: where inputs that are much larger than
-  // the result cancel.
+  // A factor on the tolerance, for results of cancellation between much larger inputs.
   double condition = 1;
 };
 
@@ -73,26 +74,26 @@ struct Case {
 const std::vector<Case>& AllCases();
 std::vector<Case> CasesOf(absl::string_view op);
 
-// A case made ready.
+// A case with types and input values.
 struct PreparedCase {
   const Operator* op = nullptr;
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
   Attributes attributes;
   CallRegions regions;
-  // Row-major. Floating values can all be held by the inputs' dtypes.
+  // Row-major. The inputs' dtypes represent all floating values exactly.
   std::vector<std::vector<double>> values;
 
   OpTypes types() const { return {inputs, outputs, attributes}; }
   int64_t elements() const;  // of the largest input or output
 };
 
-// Infers types and draws inputs; `reference` runs what inputs are derived from. With `floats`, f32
-// is replaced by it in inputs and attributes, but for statistics, which have no 16 bits.
+// Infers types and draws inputs; `reference` computes derived inputs. `floats` replaces f32 in
+// inputs and attributes, except for statistics, which never have 16 bits.
 absl::StatusOr<PreparedCase> Prepare(const Case& use, Backend& reference,
                                      DType floats = DType::kF32);
 
-// The inputs as arrays of the types that `backend` keeps.
+// Returns the inputs as arrays of the types that `backend` uses.
 std::vector<Array> InputArrays(const PreparedCase& prepared, const Backend& backend);
 
 }  // namespace tessera::operator_tests

@@ -1,4 +1,4 @@
-// No operator is forgotten, and every case is a legal use of its operator.
+// Checks that every operator has cases, and that every case is a valid use of its operator.
 #include "tests/operators/cases.h"
 
 #include <fstream>
@@ -22,7 +22,7 @@ TEST(Cases, EveryOperatorHasSome) {
   }
 }
 
-// Every operator has a row in docs/operators.md; its name stands in the first column.
+// Every operator has a row in docs/operators.md, with its name in the first column.
 TEST(Cases, EveryOperatorIsDocumented) {
   std::ifstream file("docs/operators.md");
   ASSERT_TRUE(file.is_open());

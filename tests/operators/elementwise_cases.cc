@@ -135,7 +135,7 @@ void AddSelectCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("select", {Conditions({3, 1}), Integers(dtype, {3, 7}, 0, 100),
                                         Integers(dtype, {7}, 0, 100)}));
   }
-  // The operand that is not chosen does not count, whatever it is.
+  // The operand that is not selected does not affect the result, whatever its value.
   cases.push_back(SpecialCase("select", {Conditions({65}), Special({65}), Special({65})}));
 }
 
@@ -143,7 +143,7 @@ void AddCastCases(std::vector<Case>& cases) {
   for (DType from : kAllDTypes) {
     for (DType to : kAllDTypes) {
       for (const Shape& shape : {Shape{}, Shape{5, 37}, Shape{0}}) {
-        // Fractions of either sign where both sides can hold them.
+        // Negative numbers and fractions, if both dtypes can represent them.
         const bool fractions = IsFloating(from), negative = to != DType::kU8 && from != DType::kU8;
         const double low = negative ? -100 : 0, high = 100;
         CaseInput input = fractions ? Uniform(shape, low, high) : Integers(from, shape, low, high);

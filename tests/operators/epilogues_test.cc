@@ -1,5 +1,5 @@
-// Kernels that run elementwise operators on a product before it is stored, against the reference,
-// which runs the operators one by one.
+// Compares kernels that run elementwise operators on a product before it is stored with the
+// reference, which runs the operators one by one.
 #include <memory>
 #include <set>
 #include <string>
@@ -24,7 +24,7 @@ Epilogue Activation(absl::string_view approximate) {
   return {"gelu", {{"approximate", std::string(approximate)}}, 0};
 }
 
-// Chains of epilogues with the shapes of what they add, given the product's.
+// A chain of epilogues, with the shapes of their operands for a given shape of the product.
 struct Chain {
   std::string name;
   std::vector<Epilogue> epilogues;
@@ -54,7 +54,7 @@ std::vector<Chain> Chains() {
 
 class EpiloguesTest : public ::testing::Test {
  protected:
-  // The product, and then each epilogue, as operators of their own.
+  // Computes the product, and then each epilogue, as separate operators.
   std::vector<double> Expected(const PreparedCase& prepared, const Chain& chain,
                                const std::vector<std::vector<double>>& added) {
     const TensorType type{DType::kF64, prepared.outputs[0].shape};
@@ -79,7 +79,7 @@ class EpiloguesTest : public ::testing::Test {
     return outputs.ok() ? *std::move(outputs) : std::vector<Array>{MakeArray(type)};
   }
 
-  // Returns how many kernels took it.
+  // Returns how many kernels accepted the chain.
   int CheckChain(Backend& backend, const PreparedCase& prepared, const Chain& chain) {
     KernelRequest request =
         RequestFor(backend, *prepared.op, prepared.attributes, prepared.inputs, prepared.outputs);
@@ -101,7 +101,7 @@ class EpiloguesTest : public ::testing::Test {
       const absl::Status status =
           RunKernel(backend, *kernel, request, inputs, absl::MakeSpan(outputs));
       EXPECT_TRUE(status.ok()) << status;
-      // A GELU is small where its product is not.
+      // A GELU can be small although its product is not.
       EXPECT_EQ(Difference(outputs[0], Expected(prepared, chain, added),
                            kRoundings * UnitRoundoff(request.outputs[0].dtype),
                            /*magnitude=*/1),
@@ -129,8 +129,8 @@ TEST_F(EpiloguesTest, AgreeWithOperatorsOneByOne) {
   }
 }
 
-// The elementwise operators of one input, with each of the attributes that their cases have: any of
-// them may follow a product without another operand.
+// Returns the elementwise operators of one input, with all attributes of their cases. Any of them
+// may follow a product without another operand.
 std::vector<Epilogue> Activations() {
   std::vector<Epilogue> activations;
   std::set<std::string> keys;
@@ -140,7 +140,7 @@ std::vector<Epilogue> Activations() {
       if (use.inputs.size() != 1) continue;
       const auto outputs = op->InferTypes(types, use.attributes);
       if (!outputs.ok() || *outputs != types) continue;
-      // An operator of which every dimension may be split computes each element by itself.
+      // An operator that can be split along every dimension computes each element independently.
       const OpTypes op_types{types, *outputs, use.attributes};
       std::set<std::string> signatures;
       for (const Signature& signature : op->Signatures(op_types)) {
@@ -157,7 +157,7 @@ std::vector<Epilogue> Activations() {
   return activations;
 }
 
-// The results do not show whether operators were fused.
+// Checks that results have the same bits whether or not operators were fused.
 TEST_F(EpiloguesTest, AnActivationHasTheBitsOfItsOperator) {
   const auto prepared = Prepare(CasesOf("matmul").front(), *reference_);
   ASSERT_TRUE(prepared.ok()) << prepared.status();

@@ -1,4 +1,4 @@
-// Every operator's gradient against numeric differences, in double on the reference backend.
+// Compares every operator's gradient with numeric differences, in double on the reference backend.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -20,7 +20,7 @@
 namespace tessera::operator_tests {
 namespace {
 
-// The gradient operator of `name`, if it has one: it is named for its operator
+// Returns the gradient operator of `name`, if it has one. It is named for its operator
 // (OperatorList.AGradientOperatorIsNamedForItsOperator) and tested as its gradient.
 const Operator* GradientOperatorOf(const std::string& name) { return FindOperator(name + "_grad"); }
 
@@ -40,20 +40,20 @@ const std::set<std::string>& NotDifferentiable() {
 }
 
 constexpr int64_t kMostElements = 1200;  // Cases larger than this are for speed and threads.
-constexpr int kMostPerturbed = 8;        // elements of one input by themselves
+constexpr int kMostPerturbed = 8;        // elements of one input, one at a time
 constexpr double kStep = 1e-3;
 constexpr double kTolerance = 1e-7;
 
 class GradientsTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // The loss of the forward part alone.
+  // Returns the loss of the forward part alone.
   double Loss(const LossGraph& forward, const Elements& given) {
     const auto values = Interpret(forward.graph, *reference_, given);
     EXPECT_TRUE(values.ok()) << values.status();
     return values.ok() ? Values((*values)[forward.loss.id()])[0] : 0;
   }
 
-  // The slope of the loss along `direction`, by a difference of fourth order.
+  // Returns the slope of the loss along `direction`, by a difference of fourth order.
   double NumericSlope(const LossGraph& forward, const std::string& input,
                       const std::vector<double>& direction) {
     Elements given = forward.given;
@@ -67,7 +67,7 @@ class GradientsTest : public ::testing::TestWithParam<const Operator*> {
            (12 * kStep);
   }
 
-  // Some elements by themselves, and all together along a random direction.
+  // Checks some elements one at a time, and all together along a random direction.
   void CheckGradient(const LossGraph& forward, const std::string& input,
                      const std::vector<double>& gradient) {
     double scale = 1e-3;  // Elements are compared with the largest.
@@ -157,7 +157,7 @@ std::vector<const Operator*> DifferentiableOperators() {
 INSTANTIATE_TEST_SUITE_P(Operators, GradientsTest, ::testing::ValuesIn(DifferentiableOperators()),
                          [](const auto& info) { return std::string(info.param->name()); });
 
-// An operator that is left out of the gradients is left out on purpose.
+// Checks that operators without a tested gradient have no gradient rule.
 TEST(Gradients, WhatIsLeftOutHasNoRule) {
   const auto reference = MakeReferenceBackend();
   for (const Operator* op : AllOperators()) {

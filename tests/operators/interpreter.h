@@ -1,5 +1,5 @@
-// Runs a Graph operator by operator, straight from its definition: a second opinion on everything
-// that lowering, passes and the plan of memory do.
+// Runs a Graph operator by operator, directly from its definition. Tests use it to check lowering,
+// passes and the memory plan.
 #ifndef TESSERA_TESTS_OPERATORS_INTERPRETER_H_
 #define TESSERA_TESTS_OPERATORS_INTERPRETER_H_
 
@@ -14,8 +14,8 @@
 
 namespace tessera::operator_tests {
 
-// Every value of the Graph, by its id. `given` holds the elements of each input and each state that
-// is read, in row-major order, by path; NotFound names one that is missing.
+// Returns every value of the Graph, by its id. `given` holds the elements of each input and each
+// state that is read, in row-major order, by path; NotFound names a missing one.
 absl::StatusOr<std::vector<Array>> Interpret(
     const Graph& graph, Backend& backend, const std::map<std::string, std::vector<double>>& given);
 

@@ -9,7 +9,7 @@
 namespace tessera::operator_tests {
 namespace {
 
-// Declares an input that holds `values` where the operator reads it.
+// Declares an input such that the operator reads `values`.
 Tensor DeclareInput(const std::string& name, const TensorType& type,
                     const std::vector<double>& values, Front front, LossGraph& loss) {
   const int rank = static_cast<int>(type.shape.size());
@@ -18,7 +18,7 @@ Tensor DeclareInput(const std::string& name, const TensorType& type,
     loss.given[name] = values;
     return loss.declared.back();
   }
-  // One element more along the last dimension, and all dimensions in reverse.
+  // One more element along the last dimension, and all dimensions in reverse order.
   TensorType larger = type;
   larger.shape.back() += 1;
   std::reverse(larger.shape.begin(), larger.shape.end());
@@ -39,7 +39,7 @@ Tensor DeclareInput(const std::string& name, const TensorType& type,
   return view;
 }
 
-// sum(output * weights), in the dtype that every backend has all kernels for.
+// Returns sum(output * weights), in the dtype for which every backend has all kernels.
 Tensor Weighed(Tensor output, const std::string& name, LossGraph& loss) {
   const Tensor wide = output.dtype() == DType::kF32 ? output : Cast(output, DType::kF32);
   const Tensor weights = loss.graph.Input(name, wide.type());

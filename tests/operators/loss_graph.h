@@ -14,22 +14,22 @@ namespace tessera::operator_tests {
 // The elements of values, by path.
 using Elements = std::map<std::string, std::vector<double>>;
 
-// How the operator gets its inputs: as they are given, or as views of something larger.
+// How the operator gets its inputs: directly, or as views of larger tensors.
 enum class Front { kNone, kViews };
 
 struct LossGraph {
   Graph graph{"case"};
-  std::vector<Tensor> declared;  // the Graph's inputs, before what stands in front of the operator
+  std::vector<Tensor> declared;  // the Graph's inputs, before any views
   std::vector<Tensor> outputs;   // of the operator
-  // The sum over the differentiable outputs of sum(output * weights); invalid without one.
+  // The sum over the differentiable outputs of sum(output * weights); invalid if there is none.
   Tensor loss;
   Elements given;
 
-  // The declared inputs that the operator can be differentiated by.
+  // Returns the declared inputs by which the operator can be differentiated.
   std::vector<Tensor> Targets(const PreparedCase& prepared) const;
 };
 
-// `loss` is new; a Graph must not move once it is recorded.
+// Records the Graph in `loss`, which must be new. A Graph must not be moved once it is recorded.
 void RecordLoss(const Case& use, const PreparedCase& prepared, Front front, LossGraph& loss);
 
 }  // namespace tessera::operator_tests

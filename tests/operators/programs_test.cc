@@ -1,5 +1,5 @@
-// Every operator and its gradient through lowering, passes, the plan of memory and the engine,
-// against the interpreter, which knows none of them.
+// Compares every operator and its gradient, run through lowering, passes, the memory plan and the
+// engine, with the interpreter, which uses none of them.
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -22,13 +22,13 @@ namespace tessera::operator_tests {
 namespace {
 
 constexpr int64_t kMostElements = 1200;
-// Roundings of f32 that a gradient may be off by, after several operators; kernels have been held
-// to much less one by one (backends_test).
+// The tolerance of a gradient after several operators, in roundings of f32. backends_test checks
+// single kernels with a much smaller tolerance.
 constexpr double kRoundings = 400;
 
 class ProgramsTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // Every output of the operator, the loss and every gradient become outputs of the Graph.
+  // Makes every output of the operator, the loss and every gradient outputs of the Graph.
   void Record(const Case& use, const PreparedCase& prepared, Front front, LossGraph& loss) {
     RecordLoss(use, prepared, front, loss);
     for (size_t i = 0; i < loss.outputs.size(); ++i) {
@@ -86,7 +86,8 @@ class ProgramsTest : public ::testing::TestWithParam<const Operator*> {
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
 };
 
-// Other backends compute in f32, and know other floating dtypes only where values are moved.
+// Returns whether the case computes in f32. Other backends than the reference support other
+// floating dtypes only for moving values.
 bool AllInF32(const PreparedCase& prepared) {
   return std::none_of(prepared.inputs.begin(), prepared.inputs.end(), [](const TensorType& type) {
     return IsFloating(type.dtype) && type.dtype != DType::kF32;

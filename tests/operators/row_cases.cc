@@ -23,7 +23,7 @@ void AddSoftmaxCases(std::vector<Case>& cases) {
   }
   cases.push_back(
       MakeCase("softmax", "far from 0", {Normal({9, 20}, 1000, 50)}, {{"axis", int64_t{1}}}));
-  // Neither exponentials of 1000 nor differences of such numbers must hurt.
+  // Neither exponentials of 1000 nor differences of such numbers may overflow the result.
   cases.back().smooth = false;
 }
 
@@ -34,7 +34,7 @@ void AddLayerNormCases(std::vector<Case>& cases) {
         MakeCase("layer_norm", detail,
                  {Normal(shape, mean), Normal(columns, 1, 0.5), Normal(columns)}, {{"eps", eps}});
     norm.differentiable_outputs = {0};
-    // A mean that is far from 0 cancels.
+    // Subtracting a mean that is far from 0 cancels digits.
     norm.condition = 1 + mean;
     cases.push_back(norm);
 
@@ -112,13 +112,13 @@ void AddReductionCases(std::vector<Case>& cases) {
       cases.push_back(SpecialCase(op, {Special({5, 26})}, {{"axes", axes}, {"keep_dims", false}}));
     }
   }
-  // Threads share the rows of these, and the last columns are fewer than the others.
+  // Threads split the rows of these, and the last block of columns is smaller than the others.
   for (const char* op : {"reduce_sum", "reduce_max"}) {
     cases.push_back(
         MakeCase(op, {Distinct({600, 1500})}, {{"axes", Ints{0}}, {"keep_dims", false}}));
   }
   cases.push_back(SpecialCase("sum_squares", {SomeNaN({5, 26})}));
-  // A sum over nothing.
+  // A sum over no elements.
   for (const Ints& axes : {Ints{0}, Ints{0, 1}}) {
     cases.push_back(
         MakeCase("reduce_sum", {Normal({0, 3})}, {{"axes", axes}, {"keep_dims", false}}));

@@ -16,7 +16,7 @@ class CallMemory {
  public:
   CallMemory(Backend* backend, Guard guard) : backend_(backend), guard_(guard) {}
 
-  // Needed with Guard::kNone: room for all that follows.
+  // Reserves memory for all later allocations; required with Guard::kNone.
   absl::Status Reserve(int64_t bytes) {
     if (guard_ == Guard::kNone) {
       ASSIGN_OR_RETURN(std::unique_ptr<DeviceMemory> memory,
@@ -69,7 +69,7 @@ int InputUnder(int output, absl::Span<const std::pair<int, int>> in_place) {
   return -1;
 }
 
-// Nothing but the outputs may have changed.
+// Checks that only the outputs have changed.
 absl::Status CheckUntouched(Backend& backend, absl::Span<const Array> inputs,
                             const std::vector<char*>& input_memory, absl::Span<const Array> outputs,
                             absl::Span<const std::pair<int, int>> in_place) {
@@ -104,7 +104,7 @@ absl::StatusOr<std::vector<Array>> Views(const Operator& op, const OpTypes& type
       outputs.push_back(Elsewhere(input, types.outputs[i], *place));
       continue;
     }
-    // Strides cannot say it: of a row-major copy they can.
+    // Strides cannot express the view of this array, but can that of a row-major copy.
     const Array copy = RowMajor(input);
     const auto place_in_copy = op.View(types, static_cast<int>(i), copy.strides);
     if (!place_in_copy.has_value()) {
@@ -134,7 +134,7 @@ std::vector<char> WorkspaceOf(const Backend& backend, const Kernel& kernel,
   return std::vector<char>(kernel.WorkspaceBytes(request, processor), fill);
 }
 
-// As RunKernel, with `scratch` as what the workspace holds before and after.
+// As RunKernel; `scratch` is the content of the workspace before and after.
 absl::Status RunWithWorkspace(Backend& backend, const Kernel& kernel, const KernelRequest& request,
                               absl::Span<const Array> inputs, absl::Span<Array> outputs,
                               absl::Span<const std::pair<int, int>> in_place, Guard guard,

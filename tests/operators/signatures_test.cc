@@ -1,6 +1,5 @@
-// Every layout signature: an operator that runs on the parts of its inputs gives the parts of its
-// outputs, with no communication in between, on meshes of one and of two axes. On the reference
-// backend.
+// Checks every layout signature on the reference backend: an operator that runs on the shards of
+// its inputs gives the shards of its outputs without communication, on meshes of one and two axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -25,10 +24,10 @@ namespace {
 
 constexpr int64_t kMostElements = 5000;  // Cases larger than this are for speed and threads.
 
-// Larger cases are not run on meshes of two axes, whose signatures are many.
+// Larger cases are not run on meshes of two axes, which have many signatures.
 constexpr int64_t kMostElementsOnTwoAxes = 300;
 
-// Layouts in which an operator's use is computed on a mesh.
+// The layouts in which an operator's use is computed on a mesh.
 struct UseLayouts {
   std::vector<MeshLayout> inputs;
   std::vector<MeshLayout> outputs;
@@ -42,7 +41,7 @@ struct UseLayouts {
   }
 };
 
-// One rank's part of an operator's use: the types and regions of its parts of all values.
+// One rank's part of an operator's use: the types and regions of its shards of all values.
 struct LocalPart {
   std::vector<TensorType> inputs, outputs;
   std::vector<Region> input_regions, output_regions;
@@ -74,7 +73,7 @@ LocalPart PartOf(const PreparedCase& prepared, const UseLayouts& layouts, const 
   return part;
 }
 
-// The row-major index in the global tensor of each element of a box, in row-major order.
+// Returns the row-major index in the global tensor of each element of a box, in row-major order.
 std::vector<int64_t> IndicesOf(const Box& box, const Shape& global) {
   const Strides strides = RowMajorStrides(global), own = RowMajorStrides(box.extent);
   std::vector<int64_t> indices(NumElements(box.extent), 0);
@@ -94,7 +93,7 @@ std::vector<int> PartialAxes(const MeshLayout& layout) {
   return axes;
 }
 
-// Draws shares that combine to `global`.
+// Draws the partial values of the ranks, which combine to `global`.
 std::vector<double> SharesOf(double global, DType dtype, AxisLayout::Reduction reduction,
                              int members, RandomStream stream, int64_t element) {
   const bool integer = !IsFloating(dtype);
@@ -127,7 +126,7 @@ std::vector<double> SharesOf(double global, DType dtype, AxisLayout::Reduction r
 
 class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // The part of input i that each rank holds.
+  // Returns the shard of input i on each rank.
   std::vector<std::vector<double>> Distribute(const PreparedCase& prepared, int i,
                                               const MeshLayout& layout, const Mesh& mesh) {
     const std::vector<double>& global = prepared.values[i];
@@ -149,7 +148,7 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
     return held;
   }
 
-  // The outputs that one rank computes from what it holds of the inputs.
+  // Returns the outputs that one rank computes from its shards of the inputs.
   absl::StatusOr<std::vector<Array>> RunRank(
       const PreparedCase& prepared, const LocalPart& part, int rank,
       const std::vector<std::vector<std::vector<double>>>& held) {
@@ -168,7 +167,7 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
                        {part.input_regions, part.output_regions});
   }
 
-  // Compares the parts of output i that ranks computed with the global output.
+  // Compares the ranks' shards of output i with the global output.
   std::string Compare(int i, const MeshLayout& layout, const Mesh& mesh,
                       const std::vector<std::vector<Array>>& outputs, const Array& global) {
     const Shape& shape = global.type.shape;
@@ -234,7 +233,7 @@ class SignaturesTest : public ::testing::TestWithParam<const Operator*> {
   std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
 };
 
-// `layouts` with those of a signature along `axis`.
+// Returns `layouts` with the layouts of a signature along `axis`.
 UseLayouts With(UseLayouts layouts, int axis, const Signature& signature) {
   for (size_t i = 0; i < layouts.inputs.size(); ++i) {
     layouts.inputs[i] = layouts.inputs[i].With(axis, signature.inputs[i]);
@@ -251,7 +250,7 @@ UseLayouts AllBroadcast(const PreparedCase& prepared, const Mesh& mesh) {
           std::vector<MeshLayout>(prepared.outputs.size(), broadcast)};
 }
 
-// Whether no value is a sum along one axis and a maximum along another.
+// Returns whether no value is a sum along one axis and a maximum along another.
 bool AreLayouts(const PreparedCase& prepared, const UseLayouts& layouts, const Mesh& mesh) {
   for (size_t i = 0; i < layouts.inputs.size(); ++i) {
     if (!CheckLayout(layouts.inputs[i], prepared.inputs[i].shape, mesh).ok()) return false;
@@ -275,7 +274,7 @@ TEST_P(SignaturesTest, PartsMakeTheGlobalValue) {
   });
 }
 
-// The signature of the second axis is one of the padded local types that the first one leaves.
+// The signature of the second axis is one for the padded local types after the first axis.
 TEST_P(SignaturesTest, PartsOnTwoAxesMakeTheGlobalValue) {
   const Mesh mesh = *Mesh::Create({{"a", 2}, {"b", 3}});
   const auto check = [&](const PreparedCase& prepared, const std::vector<Array>& global) {

@@ -1,5 +1,5 @@
-// Every elementwise kernel of the cpu backend with every instruction set that this processor has:
-// special values against the reference, and the same bits wherever an element lies.
+// Checks every elementwise kernel of the cpu backend with every instruction set of this processor:
+// special values against the reference, and equal bits at every position of an element.
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -34,14 +34,14 @@ constexpr double kSpecialValues[] = {
     -20.0, 88.5,    -88.5,   -104.5,   1e-20,     -1e-20,     -0.75, 14.5,  -14.5,
 };
 
-// One use of an elementwise kernel: dtypes and attributes, at any number of elements.
+// One use of an elementwise kernel: dtypes and attributes, for any number of elements.
 struct Form {
   const Operator* op;
   Attributes attributes;
   std::vector<DType> inputs;
 };
 
-// The forms in which the cases use `op` with floats (and u8 conditions).
+// Returns the forms in which the cases use `op` with floats (and u8 conditions).
 std::vector<Form> FormsOf(const Operator& op) {
   std::vector<Form> forms;
   std::set<std::string> keys;
@@ -55,7 +55,7 @@ std::vector<Form> FormsOf(const Operator& op) {
       form.inputs.push_back(dtype);
       absl::StrAppend(&key, " ", DTypeName(dtype));
     }
-    // At least one float: the other dtypes are only what selects among floats.
+    // At least one float: other dtypes only select among floats.
     fits = fits && absl::c_linear_search(form.inputs, DType::kF32);
     if (fits && keys.insert(key).second) forms.push_back(std::move(form));
   }
@@ -127,10 +127,11 @@ std::vector<double> Combination(const Form& form, int64_t i) {
   return values;
 }
 
-// "" if `actual` is right for these operands. NaN must give what the reference gives. Infinities
-// may also give NaN, or a limit where the reference has NaN: a factor may become 0 where another
-// becomes infinite. A number may be off by roundings relative to the largest finite operand, which
-// may take it beyond the largest float, or below the smallest normal one.
+// Returns "" if `actual` is correct for these operands. With a NaN operand it must equal the
+// reference's result. With infinities it may also be NaN, or a limit if the reference has NaN,
+// since one factor may become 0 while another becomes infinite. A number may differ by roundings
+// relative to the largest finite operand, so that it may exceed the largest float or fall below the
+// smallest normal one.
 std::string Misfit(double actual, double wanted, DType dtype, const std::vector<double>& operands) {
   bool has_nan = false, has_infinity = false;
   double magnitude = std::isfinite(wanted) ? std::abs(wanted) : 0;
@@ -173,7 +174,7 @@ TEST_P(TargetsTest, SpecialValuesAreThoseOfTheReference) {
   });
 }
 
-// The last elements of an array go through shorter vectors.
+// The last elements of an array are computed with shorter vectors.
 TEST_P(TargetsTest, AnElementHasTheSameBitsWhereverItLies) {
   constexpr int64_t kCount = 67;
   ForEachKernel(kCount, [&](const Form& form, const Kernel& kernel, const KernelRequest& request) {

@@ -1,4 +1,5 @@
-// Where views and assemblies say that they lie, against what docs/operators.md says they hold.
+// Compares the offsets and strides of views and assemblies with the contents that docs/operators.md
+// defines.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -13,7 +14,8 @@
 namespace tessera::operator_tests {
 namespace {
 
-// The element of input 0 (row-major) that element `index` of output `output` is.
+// Returns the (row-major) index of the element of input 0 that is element `index` of output
+// `output`.
 int64_t SourceOf(const PreparedCase& prepared, int output, const std::vector<int64_t>& index,
                  int64_t row_major_index) {
   const std::string name(prepared.op->name());
@@ -74,7 +76,8 @@ std::vector<double> ExpectedConcat(const PreparedCase& prepared) {
 
 class ViewsTest : public ::testing::TestWithParam<const Operator*> {
  protected:
-  // The strides at which a view's input is tried; of the first ones it must always be a view.
+  // Tries a view's input at several strides. With the first of them the output must always be a
+  // view.
   void CheckView(const PreparedCase& prepared) {
     const Array input = InputArrays(prepared, *reference_)[0];
     std::vector<Array> inputs = {input};

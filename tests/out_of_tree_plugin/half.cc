@@ -1,5 +1,4 @@
-// Data parallel, but of the parameters of each block every second one is stored split over the
-// ranks.
+// A data parallel strategy in which every second parameter is stored split over the ranks.
 #include <string>
 
 #include "absl/status/statusor.h"

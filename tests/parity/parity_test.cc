@@ -1,5 +1,5 @@
-// Holds the engine against PyTorch: the reference backend against PyTorch's float64, the cpu
-// backend against PyTorch's own float32 distance from it.
+// Compares the engine with PyTorch's float64: the reference backend exactly, and the cpu backend
+// relative to the distance of PyTorch's own float32.
 #include <cmath>
 #include <cstdlib>
 #include <memory>
@@ -21,10 +21,10 @@
 namespace tessera {
 namespace {
 
-// float64 against float64.
+// The bound for float64 against float64.
 constexpr double kExact = 1e-10;
-// float32 is held to the larger of this, which is 8 roundings, and twice PyTorch's own distance:
-// that was measured on one processor, and sums have other orders on others (AVX2, AVX-512).
+// The bound for float32 is the larger of this (8 roundings) and twice PyTorch's own distance. That
+// distance was measured on one processor; on others (AVX2, AVX-512) sums have other orders.
 constexpr double kSmallestBound = 1e-6;
 
 double Norm(const std::vector<double>& v) {
@@ -86,20 +86,20 @@ class ParityTest : public ::testing::TestWithParam<Case> {
 
   bool exact() const { return GetParam().device == "reference"; }
 
-  // The distance that is allowed, given the name of PyTorch's own.
+  // Returns the allowed distance, given the name of PyTorch's own.
   double Bound(const std::string& torch_distance) const {
     if (exact()) return kExact;
     return std::max(kSmallestBound, 2 * state_.values(torch_distance)[0]);
   }
 
-  // Tokens or targets of the batch of step `step`, counted from 0.
+  // Returns the tokens or targets of the batch of step `step`, counted from 0.
   std::vector<double> BatchOf(const std::string& name, int64_t step) const {
     const std::vector<double>& all = state_.values(name);
     const int64_t size = batch_ * sequence_;
     return {all.begin() + step * size, all.begin() + (step + 1) * size};
   }
 
-  // Everything that a Graph over the parameters and batch 0 is given.
+  // Returns all inputs of a Graph over the parameters and batch 0.
   std::map<std::string, HostTensor> Given() const {
     std::map<std::string, HostTensor> given;
     given["tokens"].values = BatchOf("tokens", 0);

@@ -25,7 +25,7 @@ struct StateFile {
   const std::vector<double>& values(const std::string& name) const {
     return tensors.at(name).values;
   }
-  // The names below `prefix`, without it.
+  // Returns the names that begin with `prefix`, without it.
   std::vector<std::string> Below(const std::string& prefix) const;
 };
 

@@ -1,8 +1,8 @@
-// How the time to compile a run for ranks grows with its instructions: GPT-2 124M under Plans of
-// docs/plans on 4 ranks, in so many micro-batches that a step has 10^5 and 10^6 instructions. All
-// of CompileRun is measured: completing the Plan, rewriting, layouts, lowering, passes, placing of
-// buffers, verifying. Seconds are of processor time, so that other load does not count. The larger
-// one takes 4 GB and a minute.
+// Measures how the time to compile a run for ranks grows with its instructions: GPT-2 124M under
+// Plans of docs/plans on 4 ranks, with micro-batches such that a step has 10^5 and 10^6
+// instructions. Measures all of CompileRun: completing the Plan, rewriting, layouts, lowering,
+// passes, memory planning, verifying. Seconds are processor time, so that other load does not
+// count. The larger one takes 4 GB and a minute.
 //
 //   ./bazelw run //tests/plans:compile_benchmark
 #include <cstdio>

@@ -1,4 +1,5 @@
-// Plans that were edited at random: an error in one line, or a run that one process confirms.
+// Edits Plans at random. Checks that each results in an error of one line, or in a run that agrees
+// with one process.
 #include <cstdlib>
 #include <iostream>
 #include <iterator>
@@ -23,7 +24,7 @@ using ::google::protobuf::FieldDescriptor;
 using ::google::protobuf::Message;
 using ::google::protobuf::Reflection;
 
-// Words of layouts and signatures, and of paths: each is replaced by one of its kind.
+// Words of layouts and signatures, and of paths. Edits replace a word by one of the same kind.
 const std::vector<std::string>& LayoutWords() {
   static const auto* const words = new std::vector<std::string>{
       "S(0)",   "S(1)", "S(2)", "S(0, 2)", "S(0, 3)", "B",     "P",    "P(lse)",
@@ -42,7 +43,7 @@ const std::string& Any(const std::vector<std::string>& words, std::mt19937& rand
   return words[random() % words.size()];
 }
 
-// Replaces a word of the text, or inserts one, at a random place.
+// Replaces or inserts a word of the text at a random position.
 std::string EditedText(std::string text, std::mt19937& random) {
   const auto& words = random() % 2 == 0 ? LayoutWords() : PathWords();
   if (text.empty() || random() % 16 == 0) return text + Any(words, random);
@@ -107,7 +108,7 @@ void EditMessage(Message& message, std::mt19937& random) {
   }
 }
 
-// The Plan with one or two edits of its stage.
+// Returns the Plan with one or two edits of its stage.
 Plan Edited(Plan plan, std::mt19937& random) {
   for (unsigned left = 1 + random() % 2; left > 0; --left) {
     const std::string before = plan.SerializeAsString();
@@ -116,7 +117,7 @@ Plan Edited(Plan plan, std::mt19937& random) {
   return plan;
 }
 
-// A training run with optimizer state; a step takes a few milliseconds.
+// Returns a training run with optimizer state, whose steps take a few milliseconds.
 TrainingRun TinyGpt() {
   TrainingRun run = SmallGpt({.layers = 1,
                               .batch = 4,
@@ -175,10 +176,11 @@ class EditedPlansTest : public ::testing::Test {
 
   const TrainingRun run_;
   TrainingResult alone_;
-  std::set<std::string> plans_;  // completed, that were run
+  std::set<std::string> plans_;  // completed Plans that were run
 };
 
-// With 1 row of a micro-batch on each of 4 ranks of 2, the padded slice is as large as the tensor.
+// Two rows per micro-batch on 4 ranks are padded to one row each, so that a padded slice is as
+// large as the tensor.
 TEST_F(EditedPlansTest, NothingIsWrittenOverASlice) {
   Check(ParsePlan(R"text(stages {
     mesh { name: "data" } store { path: "tokens" layout: "data: S(0, 2)" }
@@ -186,7 +188,7 @@ TEST_F(EditedPlansTest, NothingIsWrittenOverASlice) {
   EXPECT_EQ(counts_.run, 1);
 }
 
-// TESSERA_EDITS=N: more of them.
+// TESSERA_EDITS=N sets the number of edits.
 TEST_F(EditedPlansTest, AreErrorsOrRunAsOneProcessDoes) {
   const char* const edits = std::getenv("TESSERA_EDITS");
   const int count = edits == nullptr ? 400 : std::atoi(edits);

@@ -1,4 +1,5 @@
-// An update is skipped on all ranks if one of them alone holds a value that is not finite.
+// Checks that an update is skipped on all ranks if only one of them holds a value that is not
+// finite.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -59,7 +60,7 @@ absl::StatusOr<std::vector<double>> StatesOf(Engine& engine) {
   return all;
 }
 
-// Expects that gradients are tested where they lie: their ranks agree by one minimum.
+// Expects that each rank tests its own gradients, and that ranks agree by one minimum.
 absl::Status CheckProgram(const Program& program) {
   int minima = 0, gathers = 0;
   for (const Instruction& instruction : program.instructions) {

@@ -1,4 +1,5 @@
-// Flat groups whose members another axis of the mesh splits too: fully sharded and tensor parallel.
+// Checks flat groups whose members are also split over another axis of the mesh: fully sharded and
+// tensor parallel training.
 #include <string>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace {
 struct Sizes {
   int batch = 8, sequence = 6, heads = 4, head_dim = 2, vocabulary = 24;
 };
-// No axis of 2 or 3 ranks divides them.
+// Sizes that are not multiples of 2 or 3 ranks.
 constexpr Sizes kOdd = {5, 7, 5, 3, 23};
 
 TrainingRun Gpt(const Sizes& sizes, const std::string& optimizer = "sgd") {
@@ -44,7 +45,7 @@ TrainingRun Gpt(const Sizes& sizes, const std::string& optimizer = "sgd") {
   return RecordTraining(*std::move(created), config);
 }
 
-// A Plan on `data` x `model` ranks.
+// Returns a Plan on `data` x `model` ranks.
 Plan PlanOf(int data, int model, const std::string& choices) {
   Plan plan;
   const std::string text = "stages { mesh { name: 'data' size: " + std::to_string(data) +
@@ -55,7 +56,7 @@ Plan PlanOf(int data, int model, const std::string& choices) {
   return plan;
 }
 
-// The MLP's hidden units are split by `model`.
+// Splits the MLP's hidden units over the axis `model`.
 constexpr char kMlpSplit[] = R"(
   store { path: 'blocks.*.mlp.fc.*' layout: 'model: S(0)' }
   operator { path: 'blocks.*.mlp.fc.matmul' signature: 'model: B, S(0) -> S(2)' }

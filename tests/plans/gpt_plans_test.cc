@@ -1,4 +1,4 @@
-// The Plans of docs/plans, completed for a GPT as the training tool records it.
+// Checks the Plans of docs/plans, completed for a GPT as the training tool records it.
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -83,7 +83,7 @@ blocks.0.mlp.fc.bias.adamw_update: replica: B; shard: flat
 )");
 }
 
-// The paths of collectives within block 1, by phase.
+// Returns the paths of the collectives within block 1 in a phase.
 std::vector<std::string> CollectivesOfBlock(const Program& program, Phase phase) {
   std::vector<std::string> paths;
   for (const Instruction& instruction : program.instructions) {
@@ -93,7 +93,7 @@ std::vector<std::string> CollectivesOfBlock(const Program& program, Phase phase)
   return paths;
 }
 
-// Two for each direction, and none in attention.
+// Expects two collectives in each direction, and none in attention.
 TEST(GptPlansTest, TensorParallelCommunicatesTwicePerBlockAndDirection) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const auto run = CompileRun(RecordGpt(2, 4, 4, 6),
@@ -119,7 +119,8 @@ CompiledRun CompiledWith(const std::string& stage, const Backend& backend, int r
   return *std::move(run);
 }
 
-// The most buffers that hold gathered values of this parameter, or its slices, at one time.
+// Returns the largest number of buffers that hold gathered values of this parameter, or of its
+// slices, at one time.
 int MostGathered(const Program& program, const std::string& parameter) {
   int most = 0;
   for (int i = 0; i < static_cast<int>(program.instructions.size()); ++i) {
@@ -132,9 +133,9 @@ int MostGathered(const Program& program, const std::string& parameter) {
   return most;
 }
 
-// Large weights that are stored split and gathered slice by slice: the planned peak is smaller by
-// most of a weight, but in training, where it is at the end of the backward pass, after all
-// gathers.
+// If large weights are stored split and gathered slice by slice, the planned peak is smaller by
+// most of a weight. Training is an exception: its peak is at the end of the backward pass, after
+// all gathers.
 TEST(GptPlansTest, OneSliceIsGatheredAtATime) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const std::string stores = R"text(
@@ -158,7 +159,7 @@ TEST(GptPlansTest, OneSliceIsGatheredAtATime) {
   EXPECT_EQ(sliced.state_bytes, full.state_bytes);
 }
 
-// 96 layers on 8 x 8 ranks, and 12 beside them: the time is printed for both.
+// Completes a Plan for 96 layers and one for 12 layers on 8 x 8 ranks, and prints the time of both.
 TEST(GptPlansTest, APlanOfManyLayersIsCompletedInTime) {
   const Plan open = ParsePlan(R"text(stages {
     mesh { name: "data" size: 8 } mesh { name: "model" }
@@ -179,7 +180,7 @@ TEST(GptPlansTest, APlanOfManyLayersIsCompletedInTime) {
   }
 }
 
-// 96 layers on 64 ranks, in 8 micro-batches: the time is printed.
+// Plans 96 layers on 64 ranks in 8 micro-batches, and prints the time.
 TEST(GptPlansTest, AProgramOfManyLayersIsPlannedInTime) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   for (const char* file :

@@ -1,4 +1,4 @@
-// In f16 a step is skipped, and the loss scale halved, on all ranks if one of them alone overflows.
+// Checks that in f16 all ranks skip a step and halve the loss scale if only one of them overflows.
 #include <memory>
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
-// The planned memory of a rank is close to the most that is live at once, which it cannot be below.
+// Checks that the planned memory of a rank is close to its lower bound, the most bytes that are
+// live at once.
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct Job {
   int batch, sequence, micro_batches, ranks;
 };
 
-// Planned over live bytes.
+// Returns the ratio of planned bytes to the most live bytes.
 double RatioOf(const Job& job, Plan plan) {
   GptConfig model;
   model.set_layers(job.layers);
@@ -57,7 +58,8 @@ TEST(MemoryBoundTest, FivePlansOfGpt2) {
   }
 }
 
-// Gradients over micro-batches lay in one arena, their last sums in another one.
+// Regression: gradients accumulated over micro-batches and their last sums had memory in different
+// arenas.
 TEST(MemoryBoundTest, SumsOverMicroBatchesTakeMemoryOnce) {
   const Job job = {12, 12, 768, 1024, 16, 256, 4, 4};
   EXPECT_LE(RatioOf(job, ReadPlanFile(kDataTensorParallel)), 1.05);

@@ -1,4 +1,4 @@
-// Memory of ranks: what is planned, and that a step uses it as planned.
+// Checks the planned memory of ranks, and that a step uses it as planned.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -42,7 +42,7 @@ Program Compiled(const Plan& plan, int ranks) {
   return *run->FindProgram(kTrain);
 }
 
-// The bytes of states of a category; without the scalars that every rank has.
+// Returns the bytes of states of a category, without the scalars that every rank has.
 int64_t StateBytes(const Program& program, Category category) {
   int64_t bytes = 0;
   for (const Buffer& buffer : program.buffers) {
@@ -53,7 +53,7 @@ int64_t StateBytes(const Program& program, Category category) {
 
 enum class Side { kInput, kOutput };
 
-// The buffers that the collectives of one operation read or write.
+// Returns the buffers that the collectives of one operation read or write.
 std::vector<Buffer> BuffersOf(const Program& program, CollectiveOperation operation, Side side) {
   std::vector<Buffer> buffers;
   for (const Instruction& instruction : program.instructions) {
@@ -67,7 +67,7 @@ std::vector<Buffer> BuffersOf(const Program& program, CollectiveOperation operat
   return buffers;
 }
 
-// The most bytes of these buffers that are live at one instruction.
+// Returns the most bytes of these buffers that are live at one instruction.
 int64_t LargestLive(const Program& program, const std::vector<Buffer>& buffers) {
   std::vector<int64_t> live(program.instructions.size() + 2, 0);
   for (const Buffer& buffer : buffers) {
@@ -92,7 +92,7 @@ int64_t TotalBytes(const std::vector<Buffer>& buffers) {
   return bytes;
 }
 
-// The documented Plan, with at most this many groups in flight; 0: any number.
+// Returns the documented Plan with at most this many groups in flight; 0: any number.
 Plan FullySharded(int in_flight) {
   Plan plan = ReadPlanFile(kFullySharded);
   Stage& stage = *plan.mutable_stages(0);
@@ -109,7 +109,7 @@ TEST(MemoryTest, FullyShardedHoldsAnEighthOfAllState) {
   const Program alone = Compiled(Plan(), 1);
   const Program program = Compiled(ReadPlanFile(kFullySharded), kRanks);
   constexpr int64_t kGroups = kBlocks + 1;
-  // A rank's part of a group is rounded up to an element.
+  // A rank's shard of a group is rounded up to an element.
   constexpr int64_t kPadding = kGroups * 4;
   const int64_t parameters = StateBytes(alone, Category::kParameters);
   const int64_t part = StateBytes(program, Category::kParameters);
@@ -121,7 +121,7 @@ TEST(MemoryTest, FullyShardedHoldsAnEighthOfAllState) {
 }
 
 TEST(MemoryTest, FullyShardedHoldsAFewGroupsAtATime) {
-  // Groups are gathered and reduced with padding: all ranks' parts.
+  // Groups are gathered and reduced with padding: the padded shards of all ranks.
   const Program program = Compiled(ReadPlanFile(kFullySharded), kRanks);
   const std::vector<Buffer> full = FullGradients(program);
   ASSERT_EQ(full.size(), size_t{kBlocks + 1});
@@ -129,7 +129,7 @@ TEST(MemoryTest, FullyShardedHoldsAFewGroupsAtATime) {
   const int64_t rest = full.back().bytes;  // of the embeddings and the last norm
   EXPECT_EQ(TotalBytes(full), kBlocks * block + rest);
   EXPECT_LT(rest, block);
-  // The tied embedding is in use from the beginning to the end of either pass.
+  // The tied embedding is used from the beginning to the end of the forward and the backward pass.
   for (const int in_flight : {1, 2, 3}) {
     const Program bounded = Compiled(FullySharded(in_flight), kRanks);
     EXPECT_LE(LargestLive(bounded, Gathered(bounded)), in_flight * block + 2 * rest) << in_flight;
@@ -150,12 +150,12 @@ void ExpectUsedAsPlanned(const GptSizes& sizes, const char* plan, int ranks) {
   EXPECT_TRUE(result.ok()) << plan << " on " << ranks << ": " << result.status();
 }
 
-// Every rank, and every space: fenced, and in arenas that end where the plan says.
+// Checks every rank and memory space, with fences and in arenas of exactly the planned size.
 TEST(MemoryTest, AllPlansUseMemoryAsPlanned) {
   for (const char* plan : kAllPlans) {
     ExpectUsedAsPlanned({.clip_norm = 0.5}, plan, 4);
     ExpectUsedAsPlanned({.clip_norm = 0.5, .optimizer = "adamw"}, plan, 8);
-    // Parts are padded, in flat groups too, and some are empty.
+    // Shards are padded, also in flat groups, and some are empty.
     ExpectUsedAsPlanned(OddSizes(), plan, 4);
     ExpectUsedAsPlanned(OddSizes(), plan, 8);
   }

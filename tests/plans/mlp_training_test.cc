@@ -1,4 +1,4 @@
-// Plans for the MLP train it on ranks as one process does.
+// Checks that Plans for the MLP train it on ranks as one process does.
 #include <string>
 
 #include "core/plan/testing_completion.h"
@@ -8,21 +8,21 @@
 namespace tessera {
 namespace {
 
-// A Plan with a mesh and the choices that follow.
+// Returns a Plan with a mesh and these choices.
 Plan PlanOf(const std::string& mesh, const std::string& choices) {
   return ParsePlan("stages { " + mesh + choices + " }");
 }
 
 constexpr char kSplitBatch[] = "store { path: 'tokens|targets' layout: 'data: S(0)' }";
 
-// Each layer is a group of its own; `axis` is the one that groups are split over.
+// Returns choices that make each layer a group, split over `axis`.
 std::string Groups(const std::string& axis) {
   return "group { path: 'layers.*' each: true layout: '" + axis +
          ": flat' } group { path: 'embed|head' layout: '" + axis +
          ": flat' } pass { name: 'prefetch_gathers' } pass { name: 'limit_gathers' }";
 }
 
-// The first layer by its units, the second one by its inputs, and the vocabulary.
+// Splits the first layer by its units, the second one by its inputs, and the vocabulary.
 constexpr char kTensorParallelMlp[] = R"text(
   store { path: "layers.0.*" layout: "model: S(0)" }
   operator { path: "layers.0.matmul" signature: "model: B, S(0) -> S(1)" }

@@ -1,5 +1,5 @@
-// Training with parameters, gradients and optimizer state in host memory gives the bits of training
-// without, in the memory that is planned for it.
+// Checks that training with parameters, gradients and optimizer state in host memory gives the same
+// bits as without, and uses memory as planned.
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
@@ -97,7 +97,7 @@ TEST(OffloadTest, FullySharded) {
   }
 }
 
-// Parts are padded and uneven, and members of groups are split by other axes too.
+// Shards are padded and uneven, and members of groups are also split over other axes.
 TEST(OffloadTest, OddSizesUnderAllPlans) {
   TrainingRun run = SmallRun(OddSizes());
   run.steps = 2;
@@ -113,7 +113,7 @@ TEST(OffloadTest, Bf16) {
   ExpectSameBits(SmallRun({.clip_norm = 0.5, .optimizer = "adamw"}), plan, 2);
 }
 
-// A GPT of 6 blocks, of which one is a small part of all.
+// Compiles a GPT of 6 blocks, so that one block is a small part of the model.
 CompiledRun Compiled(const Plan& plan, int ranks) {
   GptConfig model;
   model.set_layers(6);
@@ -152,19 +152,19 @@ TEST(OffloadTest, DeviceMemoryFallsByWhatIsOffloaded) {
   for (const char* file : {kDataParallel, kFullySharded}) {
     SCOPED_TRACE(file);
     Plan plan = ReadPlanFile(file);
-    // A bucket is copied as a whole, and a small part of all gradients.
+    // A bucket is copied at once, and is a small part of all gradients.
     for (PassChoice& pass : *plan.mutable_stages(0)->mutable_pass()) {
       if (pass.name() == "bucket_gradients") pass.set_cap("64KiB"), pass.set_first("64KiB");
     }
     const CompiledRun without = Compiled(plan, 2);
     EXPECT_EQ(HostBytes(without), 0);
     const CompiledRun optimizer = Compiled(Offloaded(plan, "optimizer state"), 2);
-    // Both moments of the parameters that are updated, of the ones before and of the ones behind.
+    // Both moments of the parameters that are updated, of those before and of those after them.
     const int64_t staged = 3 * 2 * LargestStateBytes(without);
     EXPECT_LE(DeviceBytes(optimizer), DeviceBytes(without) - HostBytes(optimizer) + staged);
     EXPECT_EQ(optimizer.state_bytes, without.state_bytes);
 
-    // All but the scalars lies on the host, and the gradients behind it.
+    // All state except scalars is on the host, followed by the gradients.
     const CompiledRun all = Compiled(Offloaded(plan, kAll), 2);
     const int64_t parameters = HostBytes(optimizer) / 2;
     EXPECT_EQ(HostBytes(all), 4 * parameters);
@@ -177,7 +177,7 @@ TEST(OffloadTest, DeviceMemoryFallsByWhatIsOffloaded) {
   }
 }
 
-// Shares of gradients wait for those of later micro-batches.
+// The gradients of a micro-batch stay on the host until those of later ones are added.
 TEST(OffloadTest, GradientsOfMicroBatchesWaitOnTheHost) {
   const Plan plan = WithPart(Plan(), 4, /*recompute=*/false);
   const CompiledRun without = Compiled(plan, 1), with = Compiled(Offloaded(plan, "gradients"), 1);
@@ -186,8 +186,7 @@ TEST(OffloadTest, GradientsOfMicroBatchesWaitOnTheHost) {
   EXPECT_LT(DeviceBytes(with), DeviceBytes(without));
 }
 
-// Recorded updates are those of all parameters; a Graph that was written by hand may leave some
-// out.
+// A recorded Graph updates all parameters; one that was written by hand may omit some.
 TEST(OffloadTest, AGroupOfWhichAStepUpdatesSomeMembersIsRefused) {
   Graph graph(kTrain);
   const Tensor first = graph.Parameter("first", {8}, Initializer::Constant(1));
@@ -221,7 +220,7 @@ TEST(OffloadTest, TheDocumentedPlan) {
   EXPECT_EQ(difference.relative, 0) << difference.where;
 }
 
-// All Programs of a run find a state in the same place.
+// A state has the same address in all Programs of a run.
 TEST(OffloadTest, StatesLieWhereTheyAreInAllPrograms) {
   const CompiledRun run = Compiled(Offloaded(ReadPlanFile(kFullySharded), kAll), 2);
   ASSERT_GT(run.programs.size(), 2u);

@@ -1,4 +1,4 @@
-// Training in fewer bits than the model was recorded with, against the same in double.
+// Compares training in fewer bits than the model was recorded with to training in double.
 #include <string>
 
 #include "core/kernels/cpu/backend.h"
@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// The distance that a mode of lower precision may have, which still finds a wrong factor.
+// The allowed distance of a mode of lower precision. It still detects a wrong factor.
 constexpr double kTolerance = 5e-2;
 
 TrainingRun OnCpu(TrainingRun run, int steps) {
@@ -18,8 +18,8 @@ TrainingRun OnCpu(TrainingRun run, int steps) {
   return run;
 }
 
-// The loss and the gradients of a step on the cpu backend with this Plan, against one process that
-// computes in double.
+// Compares the loss and the gradients of a step on the cpu backend under this Plan with one process
+// that computes in double.
 void ExpectNear(const GptSizes& sizes, const Plan& plan, int ranks) {
   SCOPED_TRACE(plan.DebugString());
   TrainingRun in_double = SmallGpt(sizes);
@@ -30,7 +30,7 @@ void ExpectNear(const GptSizes& sizes, const Plan& plan, int ranks) {
   run.check_memory = true;
   const auto result = Train(run, plan, ranks);
   ASSERT_TRUE(result.ok()) << result.status();
-  // A step of AdamW by a gradient near 0 has its sign alone.
+  // For a gradient near 0, a step of AdamW depends only on its sign, so states are not compared.
   const Difference difference = Compare({.outputs = exact->outputs, .states = {}},
                                         {.outputs = result->outputs, .states = {}});
   EXPECT_LE(difference.relative, kTolerance) << difference.where;
@@ -41,7 +41,7 @@ void ExpectNear(const GptSizes& sizes, const std::string& plan) {
   ExpectNear(sizes, ParsePlan(plan), 1);
 }
 
-// A Plan of docs/plans in bf16.
+// Returns a Plan of docs/plans in bf16.
 Plan InBf16(const std::string& file, const std::string& reduction) {
   Plan plan = ReadPlanFile(file);
   PrecisionChoice& precision = *plan.mutable_stages(0)->mutable_precision();
@@ -58,7 +58,7 @@ TEST(PrecisionTrainingTest, EveryDTypeOfParametersAndReduction) {
   }
 }
 
-// After 20 steps of SGD masters, losses and gradients are near.
+// After 20 steps of SGD, masters, losses and gradients are close.
 TEST(PrecisionTrainingTest, TrainsAsInDouble) {
   TrainingRun in_double = SmallGpt({});
   const auto exact = Train(in_double, Plan(), 1);
@@ -91,7 +91,8 @@ TEST(PrecisionTrainingTest, WithMicroBatchesRecomputationAndSlices) {
   }
 }
 
-// On ranks, with odd numbers of them, and parameters and gradients in flat groups, split or not.
+// Runs on ranks, also odd numbers of them, with parameters and gradients in flat groups, split or
+// not.
 TEST(PrecisionRanksTest, EveryPlanIsNearOneProcess) {
   for (const char* file : kAllPlans) {
     for (const int ranks : {2, 4}) {
@@ -125,7 +126,7 @@ TEST(PrecisionRanksTest, WithMicroBatchesRecomputationAndSlices) {
   }
 }
 
-// Gathered parameters and reduced gradients are what fully sharded training communicates.
+// Fully sharded training communicates gathered parameters and reduced gradients.
 TEST(PrecisionRanksTest, GathersAndReductionsMoveHalfTheBytes) {
   const auto traffic = [](const Plan& plan) {
     const auto result = Train(OnCpu(SmallGpt({}), 1), plan, 2);
@@ -147,7 +148,7 @@ TEST(PrecisionRanksTest, GathersAndReductionsMoveHalfTheBytes) {
   EXPECT_EQ(mixed[reduce].bytes_sent, full[reduce].bytes_sent);
 }
 
-// Compression of data parallel training: f32 but for the reduction, in buckets.
+// Compressed data parallel training: f32 except for the reduction, which is in buckets.
 TEST(PrecisionRanksTest, DataParallelReducesInFewerBits) {
   Plan plan = ReadPlanFile(kDataParallel);
   const auto full = Train(OnCpu(SmallGpt({}), 1), plan, 2);
@@ -158,7 +159,7 @@ TEST(PrecisionRanksTest, DataParallelReducesInFewerBits) {
   ASSERT_TRUE(half.ok()) << half.status();
   const auto reduce = static_cast<size_t>(CollectiveOperation::kAllReduce);
   // The loss and the count of its targets are f32 scalars. Here gradients are outputs too, which in
-  // f32 cannot lie in buckets.
+  // f32 cannot be in buckets.
   EXPECT_LT(half->traffic[reduce].calls, full->traffic[reduce].calls);
   const int64_t saved = full->traffic[reduce].bytes_sent - half->traffic[reduce].bytes_sent;
   EXPECT_GT(saved, 0.49 * static_cast<double>(full->traffic[reduce].bytes_sent));

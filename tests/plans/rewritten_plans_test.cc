@@ -1,6 +1,6 @@
 // The Plans of docs/plans on GPT and the MLP, rewritten into micro-batches and with recomputation:
-// every copy of an op is computed as the Plan says for the op, and nothing moves once per
-// micro-batch that moved once per step.
+// every copy of an op has the op's signature in the Plan, and data that was communicated once per
+// step is not communicated once per micro-batch.
 #include <iostream>
 #include <map>
 #include <string>
@@ -79,7 +79,7 @@ std::vector<Setting> Settings() {
   return settings;
 }
 
-// How each value of a laid out Graph is made, and read.
+// The layouts in which each value of a laid out Graph is produced and read.
 struct Flow {
   std::vector<MeshLayout> made;                                // by value
   std::vector<std::vector<std::pair<OpId, MeshLayout>>> read;  // by value
@@ -191,7 +191,7 @@ TEST_F(RewrittenPlansTest, EachCopyIsComputedAsItsOrigin) {
   EXPECT_GT(recomputed, 100);
 }
 
-// Each micro-batch's rows of the batch lie where they are read.
+// The rows of each micro-batch are stored on the ranks that read them.
 TEST_F(RewrittenPlansTest, TokensAreReadAsTheyAreStored) {
   int read = 0;
   ForEach([&](const Setting&, const LaidOut& laid_out, int, const RewrittenGraph& rewritten) {
@@ -209,7 +209,7 @@ TEST_F(RewrittenPlansTest, TokensAreReadAsTheyAreStored) {
   EXPECT_GT(read, 100);
 }
 
-// The sum of partial values is partial: no collective in an accumulation.
+// The sum of partial values is partial, so an accumulation has no collective.
 TEST_F(RewrittenPlansTest, AccumulationIsLocal) {
   int accumulations = 0, of_partials = 0;
   ForEach([&](const Setting&, const LaidOut& laid_out, int, const RewrittenGraph& rewritten) {
@@ -231,8 +231,7 @@ TEST_F(RewrittenPlansTest, AccumulationIsLocal) {
   EXPECT_GT(of_partials, 500);
 }
 
-// A complete gradient is read in other layouts than it is made in as often as without
-// micro-batches.
+// A complete gradient changes its layout as often as without micro-batches.
 TEST_F(RewrittenPlansTest, GradientsAreReducedOncePerStep) {
   int reduced = 0;
   ForEach([&](const Setting&, const LaidOut& laid_out, int g, const RewrittenGraph& rewritten) {
@@ -308,7 +307,7 @@ ln_f.weight.adamw_update (ln_f.weight.adamw_update, -1): data: B
 )");
 }
 
-// A GPT of 96 layers on 8 x 8 ranks in 8 micro-batches: the time is printed.
+// Lays out a GPT of 96 layers on 8 x 8 ranks in 8 micro-batches, and prints the time.
 TEST(RewrittenGraphTest, AGraphOfManyMicroBatchesIsLaidOutInTime) {
   GptConfig model;
   model.set_layers(96);

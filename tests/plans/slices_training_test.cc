@@ -1,4 +1,4 @@
-// Parameters in slices, under every Plan, train as one process does without slices.
+// Checks that parameters in slices, under every Plan, train as one process does without slices.
 #include <string>
 #include <vector>
 
@@ -105,7 +105,8 @@ TEST(SlicesTrainingTest, SlicesOnTheCpuBackend) {
   }
 }
 
-// A product that cannot write a part of a larger tensor is copied there before the next slice.
+// A product that cannot be written into a part of a larger tensor is copied there before the next
+// slice is computed.
 TEST(SlicesTrainingTest, SlicesAreAssembledAsTheyAreMade) {
   const auto backend = MakeCpuBackend(1);
   const auto compiled = CompileRun(

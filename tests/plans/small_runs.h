@@ -18,7 +18,7 @@ inline constexpr char kHybridSharded[] = "docs/plans/hybrid_sharded.textproto";
 inline constexpr char kOffloaded[] = "docs/plans/offloaded.textproto";
 inline constexpr char kTensorParallel[] = "docs/plans/tensor_parallel.textproto";
 inline constexpr char kDataTensorParallel[] = "docs/plans/data_tensor_parallel.textproto";
-// Those that every GPT can be trained with.
+// The Plans with which every GPT can be trained.
 inline constexpr const char* kAllPlans[] = {kDataParallel, kFullySharded, kHybridSharded,
                                             kTensorParallel, kDataTensorParallel};
 

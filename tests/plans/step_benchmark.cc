@@ -1,5 +1,5 @@
-// Times a training step of GPT under Plans: the step, its computation alone and its communication
-// alone.
+// Times a training step of GPT under Plans: the full step, its computation alone and its
+// communication alone.
 //
 //   ./bazelw build -c opt //tests/plans:step_benchmark
 //   ./bazelw run //tools/launch -- --nproc=2 bazel-bin/tests/plans/step_benchmark
@@ -51,8 +51,8 @@ struct RankBatch {
   int64_t rows = 0, tokens = 0;
 };
 
-// Medians of rounds, each the time of the slowest rank: seconds, and shares of each round by
-// itself, because the machine's speed changes from round to round.
+// Medians over rounds of the slowest rank's time in seconds. Ratios are computed within each round,
+// because the machine's speed changes from round to round.
 struct Times {
   double step = 0, computation = 0, communication = 0;
   double ratio = 0;   // of the step to its computation
@@ -152,7 +152,8 @@ constexpr char kTableHead[] =
     "                                       ------------- ms of a step -----------\n"
     "Plan                         per rank     whole  computation  communication   ratio  hidden\n";
 
-// The threads of a rank: those of OMP_NUM_THREADS, or as many as there are cores for it.
+// Returns the threads of a rank: 0 to use OMP_NUM_THREADS if it is set, else the number of the
+// rank's cores.
 int Threads(const Job& job) { return std::getenv("OMP_NUM_THREADS") != nullptr ? 0 : job.cores(); }
 
 // Prints a row for each Plan and shape, on rank 0.

@@ -1,4 +1,4 @@
-// The Plans of docs/plans train GPT on ranks as one process does.
+// Checks that the Plans of docs/plans train GPT on ranks as one process does.
 #include <string>
 #include <vector>
 
@@ -13,7 +13,7 @@
 namespace tessera {
 namespace {
 
-// The Plan with micro-batches, and blocks computed again for the backward pass.
+// Returns the Plan with micro-batches, and with recomputation of blocks.
 Plan WithPart(const std::string& file, int micro_batches, bool recompute) {
   Plan plan = ReadPlanFile(file);
   PlanPart& part = *plan.mutable_stages(0)->add_parts();
@@ -93,7 +93,7 @@ TEST(TrainingTest, AllPlansWithMicroBatchesAndRecomputation) {
   }
 }
 
-// Gradients are reduced after each micro-batch, and a rank adds up its parts.
+// Returns the Plan with gradients reduced after each micro-batch; each rank accumulates its shards.
 Plan ReducedEachMicroBatch(Plan plan) {
   for (GroupChoice& group : *plan.mutable_stages(0)->mutable_group()) {
     group.set_reduce("each micro-batch");
@@ -111,8 +111,8 @@ TEST(TrainingTest, ReductionsAfterEachMicroBatch) {
   ExpectSame(run, ReducedEachMicroBatch(plan), {1, 3});
 }
 
-// A group that is flat over two axes: it is gathered over one after the other, and what is gathered
-// over the outer hosts is kept for the backward pass.
+// A group that is flat over two axes and gathered over one after the other. The result of the
+// gather over hosts is kept for the backward pass.
 constexpr char kFlatOverTwoAxes[] = R"plan(
   stages {
     mesh { name: "host" size: 2 }
@@ -171,7 +171,7 @@ TEST(TrainingTest, DataAndTensorParallelGptOfOddSizes) {
   ExpectSame(SmallGpt(OddSizes()), kDataTensorParallel, {4});
 }
 
-// Both sum gradients in one order, and updates are elementwise.
+// Both sum gradients in the same order, and updates are elementwise.
 TEST(TrainingTest, FullyShardedGivesTheBitsOfDataParallel) {
   const TrainingRun run = SmallGpt({});
   for (const int ranks : {2, 4}) {
@@ -185,8 +185,8 @@ TEST(TrainingTest, FullyShardedGivesTheBitsOfDataParallel) {
   }
 }
 
-// The states after a run on 2 ranks by a Plan of docs/plans with these passes instead of its own,
-// and this choice of when groups are gathered.
+// Returns the states after a run on 2 ranks under a Plan of docs/plans, with its passes and the
+// time of its gathers replaced by the arguments.
 auto StatesWith(const std::string& file, absl::string_view passes, const char* gather = "") {
   Plan plan = ReadPlanFile(file);
   Stage& stage = *plan.mutable_stages(0);

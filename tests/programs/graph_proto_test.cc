@@ -1,5 +1,5 @@
-// Graphs of every model as messages: what is read is what was written, and a message that was
-// changed on the way is refused or is another valid Graph.
+// Checks the messages of every model's Graphs: reading returns the Graph that was written, and a
+// changed message is refused or is another valid Graph.
 #include "core/graph/graph_proto.h"
 
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The Graphs with slices of their head or embedding, by words.
+// Returns the Graphs with their head and embedding in slices.
 std::vector<Graph> SlicedGraphs(const std::vector<Graph>& graphs) {
   Stage stage;
   SliceChoice& slice = *stage.add_slice();
@@ -30,7 +30,8 @@ std::vector<Graph> SlicedGraphs(const std::vector<Graph>& graphs) {
   return SliceGraphs(graphs, FindSlices(stage, graphs).value()).value();
 }
 
-// All Graphs of a run: recorded, in slices, and rewritten into 2 micro-batches with recomputation.
+// Returns all Graphs of a run: recorded, in slices, and rewritten into 2 micro-batches with
+// recomputation.
 std::vector<Graph> GraphsOf(const std::string& model) {
   RunConfig config;
   config.set_batch(4);
@@ -144,7 +145,7 @@ TEST_F(BadGraphProto, AHugeTensorIsRefused) {
   EXPECT_THAT(Error(), HasSubstr("value 'tokens': a tensor with a dimension of 11529215046068469"));
 }
 
-// Whatever a plugin returns, it is an error or a Graph.
+// Arbitrary bytes of a plugin are an error or a Graph.
 TEST_F(BadGraphProto, ChangedBytesAreRefusedOrAnotherGraph) {
   const std::string bytes = message_.SerializeAsString();
   std::mt19937 random(1);

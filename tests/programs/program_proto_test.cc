@@ -1,5 +1,5 @@
-// Programs of every model as messages: what is read is what was written, and a message that was
-// changed on the way is refused or is another valid Program.
+// Checks the messages of every model's Programs: reading returns the Program that was written, and
+// a changed message is refused or is another valid Program.
 #include "core/program/program_proto.h"
 
 #include <memory>
@@ -74,7 +74,7 @@ TEST(ProgramProto, EveryProgramOfEveryModelIsReadAsItWasWritten) {
   }
 }
 
-// The rules for what differs between ranks, which no model's Program on one process has.
+// Checks the rules for differences between ranks, which no Program of a single process has.
 TEST(ProgramProto, RulesForRanksAreReadAsTheyWereWritten) {
   const std::unique_ptr<Backend> backend = *MakeBackend("reference", 1);
   Program program = *Compile("mlp", *backend, 1).FindProgram(kTrain);
@@ -141,7 +141,7 @@ TEST_F(BadProgramProto, AHugeTensorIsRefused) {
   EXPECT_THAT(Error(), HasSubstr("value 0: a tensor with a dimension of 1152921504606846976"));
 }
 
-// A kernel looked at dimensions that the output did not have.
+// Regression: a kernel read dimensions that the output did not have.
 TEST_F(BadProgramProto, OutputsThatDoNotFollowFromTheInputsAreRefused) {
   for (ProgramProto::Kernel& kernel : *message_.mutable_kernels()) {
     if (kernel.request().op() == "matmul")
@@ -163,7 +163,7 @@ TEST_F(BadProgramProto, AnEpilogueThatDoesNotFitIsRefused) {
   EXPECT_THAT(Error(), HasSubstr("program 'train', kernel 0: "));
 }
 
-// Whatever a plugin returns, it is an error or a Program that can be verified.
+// Arbitrary bytes of a plugin are an error or a Program that can be verified.
 TEST_F(BadProgramProto, ChangedBytesAreRefusedOrVerified) {
   const std::string bytes = message_.SerializeAsString();
   std::mt19937 random(1);

@@ -1,4 +1,4 @@
-// Small models of every kind, for tests of what they are recorded and compiled to.
+// Small models of every kind, for tests of their Graphs and Programs.
 #ifndef TESSERA_TESTS_PROGRAMS_SMALL_MODELS_H_
 #define TESSERA_TESTS_PROGRAMS_SMALL_MODELS_H_
 
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// "mlp", "gpt", "gpt_untied" (with a head of its own) or "gpt_dropout".
+// `name` is "mlp", "gpt", "gpt_untied" (with a head of its own) or "gpt_dropout".
 std::unique_ptr<Model> MakeModel(const std::string& name);
 
 }  // namespace tessera

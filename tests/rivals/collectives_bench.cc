@@ -7,7 +7,7 @@
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
-#define OMPI_SKIP_MPICXX 1  // its C++ interface, long gone
+#define OMPI_SKIP_MPICXX 1  // leaves out its obsolete C++ interface
 #include <mpi/mpi.h>
 
 #include <algorithm>
@@ -69,7 +69,7 @@ class Bench {
  private:
   int ranks() const { return world_->size(); }
 
-  // Seconds of one operation, on the slowest rank.
+  // Returns the seconds of one operation on the slowest rank.
   double Time(int64_t bytes, const std::function<void()>& body) {
     const int iterations = static_cast<int>(std::clamp<int64_t>(kLargest / bytes, 4, 500));
     body();

@@ -1,5 +1,6 @@
-// Millions of small operations on overlapping groups: all ranks, and the rows and columns of a mesh
-// of them. Every result is checked. A rank whose memory or number of descriptors grows is an error.
+// Runs millions of small operations on overlapping groups (all ranks, and the rows and columns of a
+// mesh of them) and checks every result. It is an error if a rank's memory or number of descriptors
+// grows.
 //
 //   ./bazelw build //tests/soak:collectives_soak
 //   ./bazelw run //tools/launch -- --nproc=4 bazel-bin/tests/soak/collectives_soak --backend=shm
@@ -42,12 +43,12 @@ using Clock = std::chrono::steady_clock;
 
 // All-reduces with pauses, in flight together, between two rounds of all operations.
 constexpr int kInFlight = 2000;
-// The groups of the mesh are made anew after so many rounds.
+// The groups of the mesh are made anew after this many rounds.
 constexpr int64_t kRoundsOfGroups = 64;
 // The share of the operations after which memory is measured for the first time.
 constexpr double kWarmUp = 0.1;
 constexpr int kReports = 20;
-// The memory that a rank may gain up to the end: less than a byte for each operation.
+// The allowed growth of a rank's memory up to the end: less than a byte for each operation.
 constexpr double kBytesPerOperation = 0.5;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kSlackBytes = int64_t{1} << 30;  // they keep what was freed
@@ -114,7 +115,7 @@ class Soak {
     return {&world_.communicator(), row_.get(), column_.get()};
   }
 
-  // Operations of this rank so far; the same on all.
+  // Returns the number of operations so far; it is the same on all ranks.
   int64_t Done() const {
     int64_t done = 0;
     for (const OperationCount& each : Calls()) done += each.calls;

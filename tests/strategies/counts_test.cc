@@ -1,4 +1,4 @@
-// The collectives of a training step under ddp and fsdp: how many, and how large.
+// Checks the number and sizes of collectives of a training step under ddp and fsdp.
 #include <cstdint>
 #include <map>
 #include <string>
@@ -18,10 +18,10 @@ namespace tessera {
 namespace {
 
 constexpr int kBlocks = 6;
-constexpr int kUnits = kBlocks + 1;  // and the root: embeddings and the last norm
+constexpr int kUnits = kBlocks + 1;  // the blocks and the root unit: embeddings and the last norm
 constexpr int kRanks = 4;
 
-// A number of collectives, and the bytes of their full buffers together.
+// The number of collectives, and the total bytes of their full buffers.
 struct Count {
   int64_t calls = 0, bytes = 0;
 };
@@ -32,8 +32,8 @@ struct Case {
   int micro_batches = 1;
 };
 
-// The collectives of a training step of GPT, by operation: of gradients and parameters, of which
-// each has more than one element.
+// Counts the collectives of gradients and parameters in a training step of GPT, by operation. Each
+// of them has more than one element.
 std::map<CollectiveOperation, Count> CountsOf(const Case& run) {
   GptConfig model;
   model.set_layers(kBlocks);
@@ -105,7 +105,7 @@ TEST(CountsTest, KeptParametersAreGatheredOnce) {
   }
 }
 
-// Each micro-batch gathers the blocks anew. Gradients are reduced after each, or added up and
+// Each micro-batch gathers the blocks again. Gradients are reduced after each, or accumulated and
 // reduced once.
 TEST(CountsTest, MicroBatches) {
   for (const int micro_batches : {2, 4}) {
@@ -120,8 +120,8 @@ TEST(CountsTest, MicroBatches) {
     counts = CountsOf({"fsdp", {"reshard=no", "accumulate=full"}, micro_batches});
     EXPECT_EQ(counts[kGather].calls, kUnits);
     EXPECT_EQ(counts[kScatter].calls, kUnits);
-    // Across replicas once; the gradient of the positions, which is made after the last
-    // micro-batch, is no sum, and is reduced by itself.
+    // Across replicas gradients are reduced once. The gradient of the positions is computed after
+    // the last micro-batch, so it is not accumulated, and is reduced by itself.
     counts = CountsOf({"fsdp", {"replicas=2"}, micro_batches});
     EXPECT_EQ(counts[kScatter].calls, kUnits * micro_batches);
     EXPECT_EQ(counts[kReduce].calls, kUnits + 1);
@@ -140,7 +140,7 @@ TEST(CountsTest, ReshardingWithinTwoRanks) {
   EXPECT_EQ(counts[kScatter].calls, 2 * kUnits * 2);
 }
 
-// All-reduces the rank's part of the gradients across the replicas.
+// All-reduces the rank's shard of the gradients across the replicas.
 TEST(CountsTest, HybridShardingAddsAnAllReduceForEachUnit) {
   auto counts = CountsOf({"fsdp", {"replicas=2"}});
   EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
@@ -159,7 +159,7 @@ TEST(CountsTest, DataParallelReducesEachGradientOnce) {
   EXPECT_EQ(none[kReduce].bytes, one[kReduce].bytes);
 }
 
-// The table is the head's weight too, and the gradient of that use is reduced by itself.
+// The table is also the head's weight; the gradient of that use is reduced by itself.
 TEST(CountsTest, DataParallelGathersTheRowsOfEmbeddings) {
   auto reduced = CountsOf({"ddp", {}}), gathered = CountsOf({"ddp", {"embedding=gathered"}});
   EXPECT_EQ(gathered[kReduce].calls, reduced[kReduce].calls + 1);

@@ -1,5 +1,5 @@
 // Times planning: a strategy's Plan with its estimate, and one more candidate in an open planning
-// context, which is what a search pays for each.
+// context, which is the cost per candidate of a search.
 //
 //   ./bazelw run -c opt //tests/strategies:planning_benchmark
 #include <algorithm>

@@ -1,5 +1,5 @@
-// ddp and every mode of fsdp give the same bits as each other, because they reduce in one order,
-// and train as one process does.
+// Checks that ddp and every mode of fsdp give the same bits, because they reduce in one order, and
+// train as one process does.
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@ namespace {
 struct Mode {
   std::string strategy;
   std::string options;
-  // Above 1: accumulation.
+  // With more than 1, gradients are accumulated.
   int micro_batches = 1;
 };
 
@@ -59,8 +59,8 @@ TrainingResult TrainBy(const TrainingRun& run, const Mode& mode, int ranks) {
   return result.ok() ? *std::move(result) : TrainingResult();
 }
 
-// Losses, states and, if `gradients`, gradients. The norm of all gradients is summed in another
-// order.
+// Compares losses, states and, if `gradients`, gradients. The norm of all gradients is summed in
+// another order.
 void ExpectSameBits(const TrainingResult& result, const TrainingResult& expected, const Mode& mode,
                     int ranks, bool gradients = true) {
   EXPECT_TRUE(result.states == expected.states) << Describe(mode, ranks);
@@ -76,7 +76,7 @@ void ExpectSameBits(const TrainingResult& result, const TrainingResult& expected
   }
 }
 
-// Those that leave the precision as it is.
+// Returns the modes that do not lower the precision.
 const std::vector<Mode>& Modes() {
   static const auto* const modes = new std::vector<Mode>{
       {"ddp", ""},
@@ -98,7 +98,8 @@ const std::vector<Mode>& Modes() {
   return *modes;
 }
 
-// Replicas, or nodes that keep a unit, of so many ranks, which are consecutive.
+// Returns the modes with replicas, or with nodes that keep a unit; the ranks of each are
+// consecutive.
 const std::vector<Mode>& HybridModes() {
   static const auto* const modes = new std::vector<Mode>{
       {"fsdp", "replicas=2"},
@@ -144,9 +145,9 @@ TEST(SameBitsTest, OfProcessesOverSharedMemoryAndTcp) {
   }
 }
 
-// Where replicas and ranks are powers of two, and each rank has the same rows. The gradients that
-// updates read are reduced within a replica first; those that the kit puts out are reduced once
-// more, along the axes in the order that costs least.
+// Holds if replicas and ranks are powers of two, and each rank has the same number of rows. The
+// gradients that updates read are reduced within a replica first. The gradients that the kit
+// outputs are reduced once more, along the axes in the cheapest order.
 TEST(SameBitsTest, OfHybridSharding) {
   const TrainingRun run = OddRun(/*batch=*/8);
   for (const int ranks : {4, 8}) {
@@ -164,7 +165,8 @@ TEST(SameBitsTest, OfAccumulation) {
     for (Mode mode : Modes()) {
       mode.micro_batches = 2;
       if (mode.strategy == "fsdp") {
-        // Shards of micro-batches are added up in another order than ranks of all of them.
+        // Accumulating shards over micro-batches sums in another order than reducing all
+        // micro-batches at once.
         EXPECT_LE(Compare(first, TrainBy(run, mode, ranks)).relative, 1e-6)
             << Describe(mode, ranks);
         absl::StrAppend(&mode.options, mode.options.empty() ? "" : ",", "accumulate=full");

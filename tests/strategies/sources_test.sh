@@ -12,7 +12,7 @@ fail() {
   failed=1
 }
 
-# Names of strategies, as a word or a part of a name: "ddp", "fsdp_units", "DdpPlan".
+# Matches the name of a strategy as a word or a part of a name: "ddp", "fsdp_units", "DdpPlan".
 names='(^|[^a-z])(ddp|fsdp|osdp|sbp_auto|sbpauto)([^a-z]|$)|(Ddp|Fsdp|Osdp|SbpAuto)([^a-z]|$)|DDP|FSDP|OSDP|SBP-auto'
 # The pattern finds the names where they must be.
 grep -qE "$names" "$root/strategies/fsdp/fsdp.cc"

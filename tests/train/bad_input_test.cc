@@ -1,5 +1,5 @@
-// Every invalid input results in one clear line on stderr and an exit code other than 0, and no
-// data is lost.
+// Checks that every invalid input results in one clear line on stderr and an exit code other than
+// 0, and that no data is lost.
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -25,7 +25,7 @@ void ExpectOneLine(const Result& result, const std::string& part) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-// A run of ten steps, which tests copy.
+// Returns the folder of a run of ten steps, which tests copy.
 std::string TenSteps() {
   static const std::string* const folder = [] {
     auto* path = new std::string(NewFolder());
@@ -225,7 +225,7 @@ TEST(BadInputTest, ALimitThatCannotBeMetNamesTheSmallestThatCould) {
   EXPECT_THAT(result.out, HasSubstr("\nactivations ")) << "the plan shows why";
 }
 
-// Took 57 s and 4.4 GiB of planning before the limit was reported.
+// Regression: the limit was reported after 57 s and 4.4 GiB of planning.
 TEST(BadInputTest, AModelOfManyLayersAboveTheLimitIsRefusedBeforeItIsPlanned) {
   const Result result =
       RunProgram(GptProgram(), {"--data=synthetic", "--memory_limit=10MiB",
@@ -233,7 +233,7 @@ TEST(BadInputTest, AModelOfManyLayersAboveTheLimitIsRefusedBeforeItIsPlanned) {
   ExpectOneLine(result,
                 "this model has more than 20000 parameters, and they take more than the memory "
                 "limit, 10.0 MiB: choose a smaller model or a larger --memory_limit");
-  // Ranks planned it first, for a minute.
+  // Regression: ranks planned the model first, for a minute.
   const Result ranks = RunProgram(
       GptProgram(), {"--data=synthetic", "--memory_limit=10MiB", "--plan_only", "--ranks=2",
                      "--set=model.layers=100000,model.channels=256,model.heads=4"});
@@ -275,7 +275,7 @@ TEST(BadInputTest, AFullDiskLeavesEarlierCheckpoints) {
       << "with room it goes on";
 }
 
-// The same on a disk that is really full: a small one of its own, if the system permits it.
+// The same on a disk that is really full: a small one for this test, if the system permits it.
 TEST(BadInputTest, AFullDiskOfItsOwn) {
   const std::string folder = NewFolder();
   if (Shell("unshare -rm mount -t tmpfs -o size=64k tmpfs " + folder).code != 0) {

@@ -1,4 +1,4 @@
-// Resumes and evaluations with changed data: rewritten, longer, or another file.
+// Checks resumed runs and evaluations with changed data: rewritten, longer, or another file.
 #include <filesystem>
 #include <fstream>
 #include <string>

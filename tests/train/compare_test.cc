@@ -1,4 +1,4 @@
-// The tool that compares strategies, on a small model.
+// Checks the tool that compares strategies, on a small model.
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 
 std::string CompareProgram() { return std::filesystem::absolute("tools/compare/compare").string(); }
 
-// The model of TinyFlags().
+// Returns the arguments of a comparison on the model of TinyFlags().
 std::vector<std::string> TinyComparison(const std::vector<std::string>& more) {
   std::vector<std::string> flags = {
       "--set=model.layers=1,model.heads=2,model.channels=8,model.context=16",
@@ -37,7 +37,7 @@ Result Compare(const std::vector<std::string>& flags) {
   return RunProgram(CompareProgram(), flags);
 }
 
-// The loss of step 5 of one process that trains the same model.
+// Returns the loss of step 5 when one process trains the same model.
 double LossOfOneProcess() {
   const std::string folder = NewFolder();
   const Result result = RunProgram(GptProgram(), Tiny({"--steps=5", "--out=" + folder}));

@@ -1,5 +1,5 @@
-// Malicious files: checkpoints with matching checksums and impossible contents, and texts that are
-// very long or deeply nested.
+// Checks malicious files: checkpoints with matching checksums and impossible contents, and texts
+// that are very long or deeply nested.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -109,7 +109,7 @@ TEST_F(HostileFilesTest, AManifestOfManyMegabytes) {
   ExpectRefused(Resume(), "the manifest is damaged: it has ");
 }
 
-// One for each element of a tensor; its elements fit.
+// The manifest has one shard for each element of a tensor, and the shards are consistent.
 TEST_F(HostileFilesTest, AManifestOfAMillionShards) {
   std::string text = ManifestToText(manifest_);
   const std::string version = "\"format_version\": 1";
@@ -127,7 +127,7 @@ TEST_F(HostileFilesTest, AManifestOfAMillionShards) {
   ExpectRefused(Resume(), "the state 'more': the states have 1000000 shards, and at most 524288");
 }
 
-// As a checkpoint of a job whose ranks held a part each.
+// Checks shards as in a checkpoint of a job in which each rank held a shard.
 TEST_F(HostileFilesTest, ShardsThatDoNotHoldAllOfAState) {
   std::string text = ManifestToText(manifest_);
   const std::string version = "\"format_version\": 1";
@@ -192,9 +192,9 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
        "plan.textproto: the Plan has a part that names no graph"},
       {"format: 1", "formats: 1", "plan.textproto: is no plan: line 1: "},
       {"format: 1", "stages { mesh { } } format: 1", "this version runs one"},
-      // The nearest path was searched for letter by letter.
+      // Regression: the nearest path was searched for letter by letter.
       {"stages {", long_slice.c_str(), "slice"},
-      // The name was printed as it is, in a line of megabytes.
+      // Regression: the name was printed unshortened, in a line of megabytes.
       {"stages {", two_parts.c_str(), "two parts for graph 'aaaa"},
   };
   for (const auto& each : cases) {
@@ -211,7 +211,8 @@ TEST_F(HostileFilesTest, APlanThatIsNotPossible) {
   }
 }
 
-// It was read up to 64 MiB, and a run with it failed at its first checkpoint, which holds less.
+// Regression: a Plan of up to 64 MiB was read, and the run failed at its first checkpoint, which
+// has a lower limit.
 TEST_F(HostileFilesTest, APlanThatNoCheckpointCouldHold) {
   const std::string file = run_ + ".plan";
   WriteFile(file, "");
@@ -220,13 +221,14 @@ TEST_F(HostileFilesTest, APlanThatNoCheckpointCouldHold) {
     ExpectRefused(RunProgram(GptProgram(), Tiny({"--plan=" + path})),
                   path + ": a Plan has at most 16.0 MiB");
   }
-  // A comment as long as that is no Plan that could not be saved.
+  // A file with a comment of that length is accepted, because its Plan can be saved.
   WriteFile(file, "format: 1 # " + std::string(15 << 20, '#'));
   EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--plan=" + file, "--plan_only"})).code, 0);
 }
 
-// A note and no error, as for another processor: kernels are a choice that was made on one machine,
-// so the run continues with the default kernels of its own backend, and a line says so.
+// A Plan with kernels of an unknown backend causes a note and no error, as for another processor.
+// Kernels are choices for one machine, so the run continues with the default kernels of its own
+// backend.
 TEST_F(HostileFilesTest, APlanForABackendThatThereIsNot) {
   std::string plan = ReadFile(File("plan.textproto"));
   const std::string backend = "backend: \"cpu\"";

@@ -1,4 +1,4 @@
-// Other launchers that are installed start ranks, which train by strategies.
+// Starts ranks with other launchers that are installed, and trains under strategies.
 #include <pwd.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A port of this process, which tests of other processes hardly have.
+// Returns a port derived from the process number, which other tests are unlikely to use.
 std::string Port() { return std::to_string(20000 + getpid() % 10000); }
 
 std::string FirstOf(const std::vector<std::string>& files) {
@@ -27,12 +27,12 @@ std::string FirstOf(const std::vector<std::string>& files) {
   return "";
 }
 
-// The folder that tests/parity/torch_venv.sh makes.
+// Returns the folder that tests/parity/torch_venv.sh makes.
 std::string TorchVenv() {
   if (const char* cache = std::getenv("XDG_CACHE_HOME")) {
     return std::string(cache) + "/tessera/parity-venv";
   }
-  // Bazel passes no $HOME on.
+  // Bazel does not pass $HOME to tests.
   const passwd* const user = getpwuid(getuid());
   return std::string(user == nullptr ? "" : user->pw_dir) + "/.cache/tessera/parity-venv";
 }

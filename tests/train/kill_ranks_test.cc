@@ -18,8 +18,7 @@ namespace {
 
 constexpr int kRanks = 2;
 
-// Waits until no rank of the job is left. The launcher's end comes before that of its ranks only if
-// the launcher is killed.
+// Waits until no rank of the job is left. The launcher ends before its ranks only if it is killed.
 bool AllEnd(const std::string& mark) {
   for (int i = 0; i < 2000; ++i) {
     if (ProcessOf(0, mark) == 0 && ProcessOf(1, mark) == 0) return true;
@@ -37,7 +36,7 @@ void KillSome(uint32_t what, const std::string& mark, RunningProgram& running) {
   }
 }
 
-// Starts the job, lets it save, and kills it at a random moment from one save to the next.
+// Starts the job, lets it save, and kills it at a random moment between two saves.
 void RunAndKill(const std::vector<std::string>& flags, const std::string& folder,
                 std::mt19937& random) {
   const int64_t saved = NewestStep(folder);
@@ -52,11 +51,11 @@ void RunAndKill(const std::vector<std::string>& flags, const std::string& folder
   const Result killed = running.Wait();
   ASSERT_NE(killed.code, 0);
   ASSERT_TRUE(AllEnd(folder));
-  // It went on from the newest complete checkpoint.
+  // It resumed from the newest complete checkpoint.
   ASSERT_EQ(StepGoneOnFrom(killed.out), saved > 0 ? saved : -1) << killed.out;
 }
 
-// TESSERA_KILLS=N: more of them.
+// TESSERA_KILLS=N sets the number of kills.
 TEST(KillRanksTest, KillsLoseNothingThatWasSaved) {
   const char* const kills = std::getenv("TESSERA_KILLS");
   const std::string folder = NewFolder() + "/run";

@@ -15,8 +15,8 @@
 namespace tessera {
 namespace {
 
-// Kills within a save test the most. Every start of the program takes half a second, so the test
-// ends as soon as there were enough of them.
+// Kills during a save test the most. Every start of the program takes half a second, so the test
+// ends after enough such kills.
 constexpr int kKills = 25;
 constexpr int kKillsWithinASave = 10;
 constexpr int kMostKills = 100;
@@ -36,7 +36,7 @@ TEST(KillTest, KillsLoseNothingThatWasSaved) {
        ++kill) {
     RunningProgram running(GptProgram(), flags);
     ASSERT_TRUE(running.WaitFor([&] { return NewestStep(folder) > saved; })) << running.Err();
-    // Kill at a random moment from one save to the next, however long that takes on this machine.
+    // Kills at a random moment between two saves, however long that takes on this machine.
     const int64_t first = NewestStep(folder);
     const auto begin = std::chrono::steady_clock::now();
     ASSERT_TRUE(running.WaitFor([&] { return NewestStep(folder) > first; })) << running.Err();

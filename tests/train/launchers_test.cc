@@ -1,5 +1,5 @@
-// Ranks that other launchers start: each is a process of its own, with the variables that torchrun,
-// mpirun and srun set.
+// Checks ranks as other launchers start them: each is a process of its own, with the variables that
+// torchrun, mpirun and srun set.
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -21,7 +21,7 @@ constexpr int kRanks = 2;
 
 using Variables = std::map<std::string, std::string>;
 
-// A port of this process, which tests of other processes hardly have.
+// Returns a port derived from the process number, which other tests are unlikely to use.
 std::string Port() { return std::to_string(20000 + getpid() % 10000); }
 
 Variables Torchrun(int rank) {
@@ -96,7 +96,7 @@ TEST_P(LaunchersTest, RanksTrainTogether) {
   EXPECT_EQ(Field(folder, "loss").size(), 20u);
 }
 
-// With no launcher that ends the others, each rank may wait for the one that reports.
+// No launcher ends the other ranks here, so each may wait for the one that reports.
 TEST_P(LaunchersTest, ErrorsAreOneLine) {
   const std::string folder = NewFolder() + "/run";
   std::vector<std::string> flags = RankFlags(folder), other = flags;

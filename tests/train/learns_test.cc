@@ -1,4 +1,5 @@
-// The default preset learns more about the default corpus than the frequencies of pairs of bytes.
+// Checks that the default preset learns more about the default corpus than the frequencies of byte
+// pairs.
 #include <array>
 #include <cmath>
 #include <memory>
@@ -11,11 +12,11 @@
 namespace tessera {
 namespace {
 
-// The mean loss, on the last tenth of `text`, of a model that predicts a byte from the one before
-// it, by the counts of pairs in the other nine tenths (each count plus 1).
+// Returns the mean loss on the last tenth of `text` of a bigram model: it predicts a byte from the
+// previous one, by the counts of pairs in the other nine tenths (each count plus 1).
 double BigramLoss(const std::string& text) {
   const size_t training = text.size() - text.size() / 10;
-  using Row = std::array<double, 257>;  // of each next byte, and of all of them
+  using Row = std::array<double, 257>;  // counts of each next byte, and their sum
   auto counts = std::make_unique<std::array<Row, 256>>();
   for (Row& row : *counts) {
     row.fill(1);

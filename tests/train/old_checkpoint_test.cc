@@ -1,4 +1,4 @@
-// Runs that continue from a checkpoint of an older version.
+// Checks runs that continue from a checkpoint of an older version.
 #include <string>
 #include <vector>
 
@@ -40,7 +40,8 @@ void ExpectSteps(const std::string& folder, size_t count, double bound) {
   }
 }
 
-// The shapes are equal, so that only the version tells the orders apart: the losses were 3 % off.
+// The shapes are equal, so only the version distinguishes the orders. Regression: the losses were 3
+// % off.
 TEST(OldCheckpointTest, TheFormerOrderOfQkvIsTransposedEvenIfTheShapesAreEqual) {
   for (const char* device : {"reference", "cpu"}) {
     const double bound = device == std::string("reference") ? 1e-9 : 1e-4;

@@ -1,4 +1,4 @@
-// The documented Plans on ranks that are processes: after 20 steps their losses and their state are
+// Checks the documented Plans on ranks that are processes: after 20 steps losses and state equal
 // those of one process, within a host, over the network and on two hosts.
 #include <cmath>
 #include <cstring>
@@ -22,7 +22,7 @@ std::vector<std::string> TrainFlags() {
           "--eval_every=10"};
 }
 
-// All floating states of the newest checkpoint of a run, whichever ranks have saved them.
+// Returns all floating states of the newest checkpoint of a run, from the files of all ranks.
 State StateOf(const std::string& folder) {
   State state;
   const auto opened = OpenCheckpoint(folder);
@@ -43,7 +43,7 @@ State StateOf(const std::string& folder) {
   return state;
 }
 
-// The norm of the difference of two tensors, over the norm of the first one.
+// Returns the norm of the difference of two tensors, divided by the norm of the first one.
 double Distance(const std::vector<float>& a, const std::vector<float>& b) {
   double distance = 0, norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {

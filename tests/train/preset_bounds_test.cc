@@ -1,4 +1,4 @@
-// The bounds for the texts of checkpoints leave room above the largest preset.
+// Checks that the bounds on the texts of checkpoints leave a margin above the largest preset.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-// The state of a preset, as a checkpoint names it.
+// Returns the state of a preset, as a checkpoint names it.
 std::vector<StateEntry> StateOf(const ModelDefinition& definition, const ConfigEditor& config) {
   const auto model = definition.create(config.model());
   EXPECT_TRUE(model.ok()) << model.status();

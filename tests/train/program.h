@@ -18,11 +18,11 @@ namespace tessera {
 std::string GptProgram();
 std::string MlpProgram();
 
-// Flags of a GPT of some 3000 parameters on sequences of 16 bytes: a step takes a fraction of a
-// millisecond. It writes no sample and has a constant learning rate, so that a longer run begins
-// with the same steps as a shorter one.
+// Returns flags of a GPT of some 3000 parameters on sequences of 16 bytes: a step takes a fraction
+// of a millisecond. It writes no sample and has a constant learning rate, so that a longer run
+// begins with the same steps as a shorter one.
 std::vector<std::string> TinyFlags();
-// TinyFlags(), a small text as data, and more flags.
+// Returns TinyFlags(), a small text as data, and more flags.
 std::vector<std::string> Tiny(const std::vector<std::string>& more);
 
 // Makes a new empty folder.

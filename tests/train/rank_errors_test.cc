@@ -1,4 +1,5 @@
-// Mistakes of a user who starts several ranks: one line, and nothing is written.
+// Checks that mistakes of a user who starts several ranks result in one line, and that nothing is
+// written.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ TEST_P(RanksThatDifferTest, AreNamed) {
       LaunchShell(2, "if [ $RANK = 1 ]; then " +
                          CommandOf(MlpProgram(), {"--data=" + TextFile(), plan}) + "; fi; " + gpt),
       "rank 1 differs from rank 0 in the model: mlp, and rank 0 has gpt");
-  // Errors that one rank alone finds.
+  // Errors that only one rank finds.
   ExpectOneError(LaunchShell(2, "if [ $RANK = 1 ]; then " + gpt + " --data=/no/file; fi; " + gpt),
                  "[0] error: rank 1: ");
 }
@@ -150,7 +151,7 @@ TEST(RankErrorsTest, FlagsThatDoNotFitEachOther) {
   EXPECT_THAT(error({"--nproc=2", "--rendezvous=a:1"}), HasSubstr("leave it out beside --nproc"));
 }
 
-// Every rank found these, and printed them.
+// Regression: every rank found and printed these errors.
 TEST(RankErrorsTest, ErrorsBeforeRanksAreConnectedAreOneLine) {
   ExpectPlanError(PlanFile(), {"--backend=smh"}, "[0] error: there is no backend 'smh': ");
   ExpectPlanError(PlanFile(), {"--hosts=a,b", "--backend=shm"},
@@ -161,7 +162,7 @@ TEST(RankErrorsTest, ErrorsBeforeRanksAreConnectedAreOneLine) {
   ExpectOneError(LaunchShell(3, command), "[0] error: there is no flag '--bogus'");
 }
 
-// Rank 1 joins the job, and then does not do what a rank of this program does.
+// Rank 1 joins the job, and then does not connect to the others.
 TEST(RankErrorsTest, ARankThatDoesNotConnectIsNamed) {
   const std::string gpt = CommandOf(GptProgram(), Tiny({"--plan=" + PlanFile(), "--timeout=1"}));
   const Result result = LaunchShell(2, "if [ $RANK = 0 ]; then " + gpt + "; fi; exec " +

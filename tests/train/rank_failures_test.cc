@@ -1,4 +1,4 @@
-// Ranks that are killed, stopped or preempted, in runs as a user starts them.
+// Checks runs, as a user starts them, with ranks that are killed, stopped or preempted.
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ bool HasTrained(const RunningProgram& running) {
   return running.Out().find("| loss ") != std::string::npos;
 }
 
-// All processes of the ranks of the job whose command line contains `mark`.
+// Returns all processes of the ranks of the job whose command line contains `mark`.
 std::vector<pid_t> ProcessesOf(int ranks, const std::string& mark) {
   std::vector<pid_t> processes;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -60,7 +60,7 @@ TEST(RankFailuresTest, ASignalToOneRankStopsAllAndSaves) {
                                  // Flags that the checkpoint does not hold are repeated.
                                  HasSubstr(" --nproc=2 --max_restarts=1 --timeout=50 --resume=")));
   ASSERT_EQ(Checkpoints(folder).size(), 1);
-  // The run goes on with the Plan of its checkpoint.
+  // The run continues with the Plan of its checkpoint.
   const std::string steps = "--steps=" + std::to_string(NewestStep(folder) + 3);
   const Result result = RunProgram(GptProgram(), {"--nproc=2", "--resume=" + folder, steps});
   ASSERT_EQ(result.code, 0) << result.err;
@@ -69,7 +69,7 @@ TEST(RankFailuresTest, ASignalToOneRankStopsAllAndSaves) {
   ExpectSameMetrics(folder, alone);
 }
 
-// A scheduler may stop all processes of a job for longer than the time-out.
+// A scheduler may stop all processes of a job for longer than the time-out and continue them later.
 TEST(RankFailuresTest, ASuspendedJobGoesOn) {
   const std::string folder = NewFolder();
   RunningProgram running(
@@ -108,7 +108,7 @@ std::string Describe(const Fault& fault) {
 
 constexpr double kTimeoutSeconds = 2;
 
-// Whether the newest checkpoint can be read, if there is one.
+// Expects that the newest checkpoint, if there is one, can be read.
 void ExpectWholeCheckpoint(const std::string& folder) {
   if (Checkpoints(folder).empty()) return;
   const Result result = RunProgram(GptProgram(), {"--resume=" + folder, "--mode=evaluate"});
@@ -116,8 +116,8 @@ void ExpectWholeCheckpoint(const std::string& folder) {
   EXPECT_THAT(result.out, HasSubstr("step " + std::to_string(NewestStep(folder)) + ": "));
 }
 
-// Returns the job's standard error. It ends in time with an error that names the rank, no process
-// is left, and its last checkpoint is whole.
+// Expects that the job ends in time with an error that names the rank, that no process is left, and
+// that its last checkpoint is complete. Returns the job's standard error.
 std::string ExpectEnd(const Fault& fault) {
   SCOPED_TRACE(Describe(fault));
   const std::string folder = NewFolder();
@@ -159,7 +159,8 @@ TEST(RankFailuresTest, AKilledRankEndsTheOthersWithALine) {
   }
 }
 
-// The launcher waited for its grace period, and ranks for the store of a stopped rank 0.
+// Regression: the launcher waited for its grace period, and ranks for the store of a stopped rank
+// 0.
 TEST(RankFailuresTest, AStoppedRankEndsTheOthersWithinTheTimeOut) {
   for (const std::string backend : {"shm", "tcp"}) {
     for (const int rank : {0, 1}) {
@@ -172,7 +173,7 @@ TEST(RankFailuresTest, AStoppedRankEndsTheOthersWithinTheTimeOut) {
   }
 }
 
-// TESSERA_FAULTS=N: more of them.
+// TESSERA_FAULTS=N sets the number of faults.
 TEST(RankFailuresTest, RanksThatFailAtRandomMoments) {
   const char* const faults = std::getenv("TESSERA_FAULTS");
   std::mt19937 random(11);
@@ -189,7 +190,7 @@ TEST(RankFailuresTest, RanksThatFailAtRandomMoments) {
   }
 }
 
-// The run folder below `here`/runs; "" if there is none yet.
+// Returns the run folder below `here`/runs; "" if there is none yet.
 std::string RunIn(const std::string& here) {
   std::error_code missing;
   for (const auto& run : fs::directory_iterator(here + "/runs", missing))

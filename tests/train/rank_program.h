@@ -12,40 +12,40 @@
 
 namespace tessera {
 
-// A Plan in a file: every rank has the global batch, or as `stage` says.
+// Writes a Plan with this stage and returns its file. By default every rank has the global batch.
 std::string PlanFile(const std::string& stage = "mesh { name: \"data\" }");
-// A Plan of docs/plans: "data_parallel".
+// Returns the file of a Plan of docs/plans, such as "data_parallel".
 std::string DocumentedPlan(const std::string& name);
 
-// Tiny flags for a job of so many ranks, by a Plan.
+// Returns tiny flags for a job of `ranks` ranks under a Plan.
 std::vector<std::string> OnRanks(int ranks, const std::string& plan,
                                  const std::vector<std::string>& more);
-// The same by a strategy: "fsdp".
+// The same with a strategy, such as "fsdp".
 std::vector<std::string> OnRanksBy(const std::string& strategy, int ranks,
                                    const std::vector<std::string>& more);
 
 // Starts the ranks of a job by tools/launch, each with a shell command.
 Result LaunchShell(int ranks, const std::string& command);
-// A program with its flags, as a shell reads it.
+// Returns a program with its flags, as a shell reads it.
 std::string CommandOf(const std::string& program, const std::vector<std::string>& flags);
 
-// The process of a rank of the job whose command line contains `mark`; 0 if there is none.
+// Returns the process of a rank of the job whose command line contains `mark`; 0 if there is none.
 pid_t ProcessOf(int rank, const std::string& mark);
 
-// A field of every line of a run's metrics that has it.
+// Returns the values of a field in all lines of a run's metrics that have it.
 std::vector<double> Field(const std::string& folder, const std::string& name);
-// The two runs have printed the same bits.
+// Expects that two runs have recorded the same bits.
 void ExpectSameMetrics(const std::string& folder, const std::string& expected);
 
 int CountOf(const std::string& part, const std::string& text);
-// The job has failed with one line, which contains `part`.
+// Expects that the job has failed with one line, which contains `part`.
 void ExpectOneError(const Result& result, const std::string& part);
 
-// The step of the newest checkpoint of a run; 0 if it has none.
+// Returns the step of the newest checkpoint of a run; 0 if it has none.
 int64_t NewestStep(const std::string& folder);
-// Whether the run has a checkpoint that was not written to its end.
+// Returns whether the run has an incomplete checkpoint.
 bool HoldsSomethingUnfinished(const std::string& folder);
-// The step of "going on from step 12, /path"; -1 if there is no such line.
+// Returns the step in the line "going on from step 12, /path"; -1 if there is no such line.
 int64_t StepGoneOnFrom(const std::string& out);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Runs of several ranks, each a process, as a user starts them.
+// Checks runs of several ranks, each a process, as a user starts them.
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
@@ -21,7 +21,7 @@ using ::testing::Not;
 
 namespace fs = std::filesystem;
 
-// The folder of a run of one process.
+// Trains with one process and returns the run's folder.
 std::string Alone(const std::vector<std::string>& more) {
   std::string folder = NewFolder();
   std::vector<std::string> flags = more;
@@ -46,7 +46,7 @@ TEST(RanksTest, ReplicasTrainAsOneProcessDoes) {
     const Result result = RunProgram(GptProgram(), OnRanks(each.ranks, PlanFile(), flags));
     EXPECT_EQ(result.code, 0) << result.err;
     ExpectSameMetrics(folder, expected);
-    // Rank 0 alone prints.
+    // Only rank 0 prints.
     EXPECT_THAT(result.out, AllOf(HasSubstr("[0] run folder: "), Not(HasSubstr("[1] "))));
     EXPECT_THAT(result.out, HasSubstr("; " + std::to_string(each.ranks) + " ranks, "));
     EXPECT_EQ(Checkpoints(folder).size(), 1);
@@ -147,7 +147,8 @@ TEST(RanksTest, EvaluationAndSamplesAreThoseOfOneProcess) {
             0);
 }
 
-// Where each rank had cores of its own, these were divided by the number of ranks once more.
+// Regression: if each rank had cores of its own, these were divided by the number of ranks once
+// more.
 TEST(RanksTest, MoreThreadsThanCoresForARankAreNoted) {
   const int cores = AvailableCores();
   const auto notes = [](int threads) {

@@ -1,4 +1,4 @@
-// A run that is saved by the ranks of one Plan is resumed by those of any other one.
+// Checks that a run that was saved under one Plan can be resumed under any other Plan.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 namespace fs = std::filesystem;
 
-// Every parameter is stored in parts along its first dimension.
+// Every parameter is stored split along its first dimension.
 constexpr char kSplitParameters[] = R"plan(
 stages {
   mesh { name: "data" }
@@ -67,7 +67,7 @@ TEST(ResumeRanksTest, AnyPlanGoesOnFromTheCheckpointOfAnyOther) {
   ASSERT_EQ(expected.size(), 4u);
   for (size_t from = 0; from < jobs.size(); ++from) {
     const std::string checkpoint = unbroken[from] + "/checkpoints/step_00000006";
-    // Each rank writes what it alone holds.
+    // Each rank writes the shards that only it holds.
     const bool replicas =
         jobs[from].name == "one process" || jobs[from].name == "data parallel on 2";
     EXPECT_EQ(fs::exists(checkpoint + "/optimizer-rank00001.safetensors"), !replicas);
@@ -91,7 +91,7 @@ TEST(ResumeRanksTest, AnyPlanGoesOnFromTheCheckpointOfAnyOther) {
   }
 }
 
-// Where state lies, on the device or on the host, is nothing that a checkpoint knows.
+// A checkpoint does not record whether state was on the device or on the host.
 TEST(ResumeRanksTest, ARunWithOffloadGoesOnWithoutItAndTheReverse) {
   const auto plan = [](const std::string& name) {
     return "--plan=" + fs::absolute("docs/plans/" + name + ".textproto").string();

@@ -1,5 +1,5 @@
-// Runs that are resumed after they were killed, interrupted or finished, from a run folder or from
-// one checkpoint.
+// Checks runs that are resumed after they were killed, interrupted or finished, from a run folder
+// or from one checkpoint.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -27,7 +27,7 @@ std::string Name(int64_t step) {
   return "step_" + std::string(8 - digits.size(), '0') + digits;
 }
 
-// The last checkpoint's files of an uninterrupted run of so many steps.
+// Returns the files of the last checkpoint of an uninterrupted run of `steps` steps.
 std::map<std::string, std::string> WithoutAStop(int64_t steps,
                                                 const std::vector<std::string>& more) {
   const std::string folder = NewFolder();
@@ -320,7 +320,7 @@ TEST(ResumeTest, EvaluateAndSampleTrainNothing) {
   other_seed.push_back("--seed=77");
   EXPECT_THAT(RunProgram(GptProgram(), other_seed).out, Not(HasSubstr(sampled.out)));
 
-  // One checkpoint is enough, and so is the other device.
+  // A single checkpoint can be resumed as well, also one on another device.
   const Result older = RunProgram(GptProgram(), {"--resume=" + folder + "/checkpoints/" + Name(10),
                                                  "--mode=evaluate", "--device=reference"});
   EXPECT_EQ(older.code, 0) << older.err;

@@ -1,4 +1,4 @@
-// The state of a GPT under one Plan, saved by its ranks, is loaded under any other one.
+// Checks that the state of a GPT that was saved under one Plan can be loaded under any other Plan.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -49,7 +49,7 @@ std::unique_ptr<Model> SmallGpt() {
   return *std::move(model);
 }
 
-// The Graphs of a run. Its engines here have the first one only, which is enough for the state.
+// Returns the Graphs of a run. Engines here use only the first one, which has all states.
 std::vector<Graph> GraphsOf(const Model& model) {
   RunConfig config;
   config.set_batch(4);
@@ -92,8 +92,8 @@ class RankEngine {
   std::unique_ptr<Engine> engine_;
 };
 
-// The rank's buffer of a state by the definition of its layout. Element i of the global tensor is
-// 10000 * `index` + i.
+// Returns the rank's buffer of a state, computed from the definition of its layout. Element i of
+// the global tensor is 10000 * `index` + i.
 std::vector<double> BufferOf(const StateInfo& state, int index, const Mesh& mesh, int rank) {
   const int64_t first = int64_t{10000} * index;
   std::vector<double> buffer;
@@ -143,7 +143,8 @@ std::string Encode(const std::vector<double>& values, DType dtype) {
   return bytes;
 }
 
-// The position of each state's origin among the recorded states: slices of one share it.
+// Returns the position of each state's origin among the recorded states. Slices of one state share
+// it.
 std::vector<int> OriginNumbers(const Engine& engine) {
   std::vector<int> numbers;
   absl::flat_hash_map<std::string, int> known;
@@ -166,7 +167,7 @@ absl::Status FillStates(Engine& engine, const std::function<double(double)>& val
   return absl::OkStatus();
 }
 
-// Expects that states have parts if the Plan is one that splits parameters.
+// Expects that states are split if the Plan splits parameters.
 void ExpectParts(Engine& engine, const std::string& job) {
   const bool sharded = absl::StrContains(job, "sharded");
   const auto parts = absl::c_count_if(
@@ -254,7 +255,7 @@ std::vector<Job> Jobs() {
   return jobs;
 }
 
-// Runs `body` on each rank of a job, in one engine each.
+// Runs `body` on each rank of a job, with an engine per rank.
 void OnRanks(const Job& job, const std::vector<Graph>& graphs,
              const std::function<absl::Status(Engine&, const comm::Exchange&)>& body) {
   std::vector<std::string> texts(job.ranks);
@@ -312,8 +313,8 @@ TEST(ShardedStateTest, AnyPlanLoadsTheCheckpointOfAnyOther) {
   }
 }
 
-// The values of a state in the order of dimensions of the first version: dimension d of the stored
-// tensor is dimension order[d] of the state's.
+// Returns the values of a state in the order of dimensions of the first version: dimension d of the
+// stored tensor is dimension order[d] of the state's tensor.
 std::vector<double> Reordered(const std::vector<double>& values, const Shape& shape,
                               absl::Span<const int> order) {
   const Strides strides = RowMajorStrides(shape);
@@ -330,7 +331,7 @@ std::vector<double> Reordered(const std::vector<double>& values, const Shape& sh
   return result;
 }
 
-// Saves what FillStates writes, as one process did when qkv was [3, heads, head_dim, C].
+// Saves the values of FillStates in the format of one process when qkv was [3, heads, head_dim, C].
 absl::Status SaveFormerVersion(const Model& model, Engine& engine, const std::string& run) {
   absl::flat_hash_map<std::string, std::vector<int>> orders;
   for (const FormerOrder& former : model.FormerOrders(1)) {

@@ -1,4 +1,4 @@
-// Signals, file-size limits and closed pipes during a run.
+// Checks signals, file-size limits and closed pipes during a run.
 #include <signal.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 
 namespace fs = std::filesystem;
 
-// A field of a status file in /proc; "" if it is not there (any more).
+// Returns a field of a status file in /proc; "" if the file or the field does not exist.
 std::string StatusField(const std::string& file, const std::string& name) {
   std::ifstream status(file);
   for (std::string line; std::getline(status, line);) {
@@ -65,7 +65,8 @@ void ExpectOneThreadTakesSignals(pid_t process, int others) {
   EXPECT_GE(blocking, thread_sanitizer ? 1 : others);
 }
 
-// oneDNN's kernels let the stack pointer point into the heap, where a handler's frame then lands.
+// oneDNN's kernels make the stack pointer point into the heap, so a signal handler's frame would
+// overwrite the heap.
 TEST(SignalsTest, OnlyTheSignalThreadTakesSignalsDuringAStep) {
   const std::string folder = NewFolder();
   RunningProgram running(GptProgram(), Tiny({"--out=" + folder, "--steps=1000000", "--threads=3"}));
@@ -130,7 +131,7 @@ void ExpectOneLine(const Result& result, const std::string& part) {
   EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
 }
 
-// The program's own exit code, when what reads its output ends after a line.
+// Returns the program's own exit code if the reader of its output ends after one line.
 Result IntoAClosedPipe(const std::vector<std::string>& flags) {
   std::string command = "{ " + GptProgram();
   for (const std::string& flag : flags) command += " '" + flag + "'";

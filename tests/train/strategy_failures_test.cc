@@ -1,5 +1,5 @@
-// Faults around the ranks of a strategy: a rank that never starts, a full disk, too little
-// memory, a port in use. The job ends in time, with one line of the rank that found it.
+// Checks faults of ranks under a strategy: a rank that never starts, a full disk, too little
+// memory, a port in use. The job must end in time, with one line of the rank that found the fault.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -43,7 +43,7 @@ class Stopwatch {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
-// For a machine that is busy, beside what is promised.
+// Additional time for a busy machine, beyond the documented limit.
 constexpr double kBusySeconds = 3;
 
 TEST(StrategyFailuresTest, ARankThatNeverStartsIsNamedAfterTheTimeOut) {
@@ -52,14 +52,14 @@ TEST(StrategyFailuresTest, ARankThatNeverStartsIsNamedAfterTheTimeOut) {
   const Result result = LaunchShell(3, "if [ $RANK = 2 ]; then exec sleep 30; fi; " + train);
   EXPECT_LT(stopwatch.seconds(), 2 + kBusySeconds);
   EXPECT_EQ(result.code, 1);
-  // Rank 0 finds it, or rank 1 does and rank 0 says so.
+  // Rank 0 finds the fault, or reports that rank 1 has found it.
   EXPECT_THAT(result.err, HasSubstr("[0] error: "));
   EXPECT_THAT(result.err, HasSubstr("rank 2 of 3 did not join at 127.0.0.1:"));
   EXPECT_THAT(result.err, HasSubstr(" within 1 s"));
   EXPECT_EQ(CountOf("] error: ", result.err), 1) << result.err;
 }
 
-// The other ranks learn of the failed save, and the checkpoint before it is whole.
+// The failed save is reported to the other ranks, and the previous checkpoint is complete.
 TEST(StrategyFailuresTest, AFullDiskEndsAllRanksAndLeavesTheLastCheckpoint) {
   const std::string folder = NewFolder();
   if (Shell("unshare -rm mount -t tmpfs -o size=64k tmpfs " + folder).code != 0) {
@@ -84,7 +84,7 @@ TEST(StrategyFailuresTest, AFullDiskEndsAllRanksAndLeavesTheLastCheckpoint) {
 
 constexpr char kNeeds[] = "needs root, a control group of its own, and no sanitizer";
 
-// A control group of the test's own, with a limit on memory; it needs root.
+// A control group for this test with a memory limit. Needs root.
 class MemoryGroup {
  public:
   explicit MemoryGroup(int64_t bytes) {
@@ -120,7 +120,7 @@ class MemoryGroup {
   std::string folder_;
 };
 
-// Two ranks, of which each needs an arena of 329 MiB.
+// Trains on two ranks, each of which needs an arena of 329 MiB.
 Result TrainInGroup(const MemoryGroup& group, const std::string& folder) {
   std::string command =
       "echo $$ > " + group.folder() + "/cgroup.procs || exit 9; exec " + GptProgram();
@@ -149,7 +149,7 @@ TEST(StrategyFailuresTest, SegmentsThatFitAloneAndNotTogetherAreAnError) {
   const MemoryGroup group(int64_t{500} << 20);
   if (group.folder().empty()) GTEST_SKIP() << kNeeds;
   const std::string folder = NewFolder() + "/run";
-  // Ranks that find another amount of memory available say which of them it is.
+  // If ranks find different amounts of available memory, the message names the rank.
   EXPECT_THAT(
       TrainInGroup(group, folder).err,
       ContainsRegex("error: (rank [01]: )?on .*, 2 ranks of 329 MiB need 658 MiB of memory, "
@@ -181,7 +181,7 @@ class UsedPort {
   int port_ = 0;
 };
 
-// Ranks that were started by hand, all on this host.
+// Returns options for ranks that are started by hand, all on this host.
 RunOptions RankByHand(int rank, const std::string& port) {
   RunOptions options;
   options.environment = {{"RANK", std::to_string(rank)},

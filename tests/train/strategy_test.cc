@@ -1,5 +1,5 @@
-// --strategy through the training program, as a user starts it: shared memory and TCP, help, a Plan
-// that was saved, and errors.
+// Checks --strategy in the training program, as a user starts it: shared memory and TCP, help, a
+// saved Plan, and errors.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -58,12 +58,12 @@ TEST(StrategyTest, TrainsAsOneProcessDoesWithTheSameBitsByAll) {
 TEST(StrategyTest, SeveralRanksRunDdpUnlessTheFlagsSayOtherwise) {
   const std::string folder = Trained({"--nproc=2", "--dump=plan"});
   EXPECT_THAT(ReadFile(folder + "/dump/plan.textproto"), HasSubstr("bucket_gradients"));
-  // One process needs none.
+  // One process needs no strategy.
   const std::string alone = Trained({"--dump=plan"});
   EXPECT_THAT(ReadFile(alone + "/dump/plan.textproto"), Not(HasSubstr("mesh")));
 }
 
-// The Plan of a strategy is replayed without it.
+// The saved Plan of a strategy is replayed without the strategy.
 TEST(StrategyTest, ASavedPlanIsReplayedWithTheSameBits) {
   const std::string folder = Trained({"--nproc=2", "--strategy=fsdp", "--dump=plan"});
   const std::string replayed = Trained({"--nproc=2", "--plan=" + folder + "/dump/plan.textproto"});
@@ -82,7 +82,7 @@ TEST(StrategyTest, ARunIsContinuedByAnotherStrategy) {
   ExpectNear(folder, unbroken);
 }
 
-// The ranks' loss scale begins anew; a checkpoint in f32 has none.
+// The loss scale restarts at its initial value, because a checkpoint in f32 has none.
 TEST(StrategyTest, ARunIsContinuedInOtherDtypes) {
   const std::string unbroken = Trained({"--nproc=2", "--strategy=ddp"});
   for (const char* dtype : {"f16", "bf16"}) {

@@ -34,7 +34,7 @@ TEST(TrainTest, ARunTrainsEvaluatesSavesAndSamples) {
   EXPECT_THAT(result.out, HasSubstr("step 30: eval_loss "));
   EXPECT_THAT(result.out, HasSubstr("step 60: eval_loss "));
   EXPECT_THAT(result.out, HasSubstr("\nLine "));
-  // It is not the last line of what a pipe gets that says where all is.
+  // The last line of the output to a pipe names the run folder.
   EXPECT_THAT(result.out.substr(result.out.size() - folder.size() - 14),
               HasSubstr("run folder: " + folder));
 
@@ -149,7 +149,8 @@ TEST(TrainTest, EveryDeviceOptimizerAndWayToSaveMemory) {
   EXPECT_NE(loss_of("sgd", {"--optimizer=sgd", "--clip_norm=0"}), plain);
 }
 
-// A checkpoint holds masters, so any dtype goes on from it. Of f16 it holds the loss scale, too.
+// A checkpoint holds masters, so a run of any dtype can continue from it. For f16 it also holds the
+// loss scale.
 TEST(TrainTest, ARunIsContinuedInAnotherDtype) {
   const std::vector<std::string> dtypes = {"f32", "bf16", "f16"};
   const std::string folder = NewFolder();

@@ -1,4 +1,4 @@
-// The tool as its users expect it: names, notes, defaults, output.
+// Checks the tool's user interface: names, notes, defaults, output.
 #include <cmath>
 #include <filesystem>
 #include <regex>
@@ -62,7 +62,7 @@ TEST(UsageTest, PrintConfigShowsEveryFieldAndRunsNothing) {
   ASSERT_EQ(printed.code, 0) << printed.err;
   EXPECT_THAT(printed.out, AllOf(HasSubstr("    dropout: 0\n"), HasSubstr("  lr: 0.25\n"),
                                  HasSubstr("memory_limit: \"\"\n"), HasSubstr("  beta2: 0.95\n")));
-  // The values in effect, not those of a message of which nothing is set.
+  // The effective values, not those of an empty message.
   EXPECT_THAT(printed.out,
               AllOf(HasSubstr("    gelu: \"tanh\"\n"), HasSubstr("    layer_norm_eps: 1e-05\n")));
   EXPECT_TRUE(std::filesystem::is_empty(folder));
@@ -78,7 +78,7 @@ TEST(UsageTest, ALearningRateBelowThePresetsMinimumTakesItAlong) {
   const Result result = RunProgram(GptProgram(), flags);
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("  lr: 5e-05\n"), HasSubstr("  min_lr: 5e-06\n")));
-  // A constant schedule does not read it.
+  // A constant schedule ignores the minimum.
   const Result constant = RunProgram(
       GptProgram(), {"--lr=5e-5", "--set=optimizer.schedule=constant", "--print_config"});
   ASSERT_EQ(constant.code, 0) << constant.err;
@@ -125,11 +125,11 @@ TEST(UsageTest, NotesOfWaste) {
   EXPECT_THAT(many.out, ContainsRegex("note: 4000 threads on [0-9]+ cores?: they wait for each "
                                       "other; --threads=[0-9]+ is faster"));
   EXPECT_THAT(RunProgram(GptProgram(), Tiny({"--plan_only"})).out, Not(HasSubstr("note:")));
-  // A plan without --threads compared all cores with one.
+  // Regression: --plan_only without --threads compared all cores with one.
   EXPECT_THAT(RunProgram(GptProgram(), {"--plan_only"}).out, Not(HasSubstr("note:")));
 }
 
-// The bytes of "... resident at the peak", in MiB.
+// Returns the MiB in "... resident at the peak".
 double ResidentPeak(const std::string& out) {
   std::smatch match;
   const std::regex peak("([0-9.]+) MiB resident at the peak");
@@ -187,7 +187,7 @@ TEST(UsageTest, TheMachinesBestRatesAreKept) {
   nlohmann::json rates = nlohmann::json::parse(ReadFile(path));
   ASSERT_EQ(rates.size(), 1);
   EXPECT_THAT(result.out, HasSubstr(rates.begin().key() + "; at best a matmul reaches "));
-  // A machine that was ten times as fast once: MFU is a share of that.
+  // Pretends that the machine was once ten times as fast; MFU must be a share of that rate.
   const double once = 10 * rates.begin().value()["flops_per_second"].get<double>();
   rates.begin().value()["flops_per_second"] = once;
   WriteFile(path, rates.dump());

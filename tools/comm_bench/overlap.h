@@ -19,7 +19,7 @@ struct OverlapRow {
   int64_t bytes = 0;
   double alone = 0;        // the operation, issued and waited for
   double computation = 0;  // about as long, on one thread of each rank
-  double in_sequence = 0;      // the operation is issued and waited for, and then computation runs
+  double in_sequence = 0;  // the operation is issued and waited for, and then computation runs
   double both = 0;         // the operation is issued, computation runs, and then it is waited for
   double slowed = 0;       // the computation of `both`
 

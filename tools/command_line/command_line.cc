@@ -45,8 +45,8 @@ bool IsHelp(absl::string_view argument) {
   return std::find(std::begin(all), std::end(all), argument) != std::end(all);
 }
 
-// Returns what a valid value is. Abseil's own message names a C++ type, or ends with the message of
-// the flag's own parser.
+// Returns the fault of a value that the flag refused: "not a number". Abseil's own message names a
+// C++ type, or ends with the message of the flag's own parser.
 absl::string_view Expected(const FlagEntry& entry, absl::string_view error) {
   const absl::string_view value = entry.value;
   if (value.empty()) return "not true or false";

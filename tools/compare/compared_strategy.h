@@ -34,7 +34,7 @@ class ComparedStrategy {
   // timed.
   absl::Status Begin();
   // Collective. Runs timed steps, and then the computation and the communication of some of them
-  // alone, after which the state is what it was. Ends early if `stop` has a signal.
+  // alone, which leaves the state unchanged. Ends early if `stop` has a signal.
   absl::Status Run(int64_t steps, StopRequest& stop);
   // Collective. Frees the memory.
   void End() { timer_.reset(); }

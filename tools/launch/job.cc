@@ -91,7 +91,7 @@ void Job::Run() {
       SendToAll(SIGKILL);
     }
   }
-  // Processes that a reaper left behind because it was killed itself.
+  // Kills processes that a reaper did not kill because it was killed itself.
   KillDescendants(kKillTimeout, foreign_);
   Drain();
 }

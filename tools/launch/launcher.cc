@@ -79,7 +79,7 @@ absl::StatusOr<RankCommand> MakeCommand(const LaunchCommandLine& line,
   return command;
 }
 
-// Sets what differs between the runs of a job.
+// Sets the fields that differ between the runs of a job.
 absl::Status PrepareRun(int restart_count, RankCommand* command) {
   command->restart_count = restart_count;
   command->secret = RandomSecret();

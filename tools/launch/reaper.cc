@@ -70,7 +70,7 @@ class Reaper {
   }
 
  private:
-  // Reaps the children that have ended, and reports to the launcher what has happened to the rank.
+  // Reaps the children that have ended, and reports changes of the rank's state to the launcher.
   // Returns true if the rank has ended.
   bool ReapUntilRank() {
     int status = 0;

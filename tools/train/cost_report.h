@@ -1,5 +1,5 @@
-// The communication of a run on ranks, as text: its Plan, the estimate of a step, and what was
-// measured.
+// The communication of a run on ranks, as text: its Plan, the estimate of a step, and the
+// measurements.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_TOOLS_TRAIN_COST_REPORT_H_
@@ -16,8 +16,8 @@
 
 namespace tessera {
 
-// Returns what a training step communicates under a completed Plan: parameters that are gathered as
-// one (units), and the full buffers of its collectives by what they are for:
+// Returns the communication of a training step under a completed Plan: the parameters that are
+// gathered together (units), and the full buffers of its collectives by purpose:
 //
 //   plan on {data: 2}                       count     largest       total
 //   unit blocks.*                               4     774 KiB    3.03 MiB  gathered in each phase
@@ -34,7 +34,7 @@ std::string PlanTable(const Plan& plan, const Program& train);
 //   ...
 //   step 77.1 ms: computation 75.0 ms, exposed communication 2.10 ms (for cpu: ..., 1 thread)
 //
-// `cluster` names what the times are for.
+// `cluster` describes the hardware and threads of the times.
 std::string EstimateTable(const StepCost& estimated, absl::string_view cluster);
 
 // Returns estimate and measurement of a step side by side. `measured` is the mean of `steps` timed

@@ -14,7 +14,8 @@
 
 namespace tessera {
 
-// The program that starts ranks sets this variable for them: the flags by which it does so.
+// The variable in which the program that starts ranks passes them the flags with which it starts
+// them.
 inline constexpr char kLaunchFlagsVariable[] = "TESSERA_LAUNCH_FLAGS";
 
 // Not thread-safe.

@@ -28,8 +28,8 @@ struct JobProgram {
       run;
 };
 
-// The main function of such a program. Returns the exit code: 0; 1 after an error, which is one
-// line on stderr; 128 + the signal after an interrupt. Call once, in a process with one thread.
+// The main function of a job program. Returns the exit code: 0; 1 after an error, which is one line
+// on stderr; 128 + the signal after an interrupt. Call once, in a process with one thread.
 int JobMain(int argc, char** argv, const JobProgram& program);
 
 // Calls `run_rank`, which returns the exit code, on this rank of the job that the environment

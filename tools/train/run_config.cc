@@ -45,7 +45,7 @@ absl::Status CheckBatch(const RunConfig& config) {
   RETURN_IF_ERROR(AtLeast("batch", config.batch(), 1));
   RETURN_IF_ERROR(AtLeast("sequence", config.sequence(), 1));
   RETURN_IF_ERROR(AtLeast("micro_batches", config.micro_batches(), 1));
-  // Token numbers of a step must fit where kernels count them.
+  // The number of tokens of a step must fit into the integers with which kernels count them.
   constexpr int64_t kMostTokens = int64_t{1} << 31;
   if (config.batch() >= kMostTokens || config.sequence() >= kMostTokens / config.batch()) {
     return absl::InvalidArgumentError(absl::StrCat("batch times sequence is ", config.batch(),

@@ -39,12 +39,12 @@ struct RunRanks {
 
 struct Setup {
   const ModelDefinition* definition = nullptr;
-  std::string argv0;  // beside which the files that come with the program are searched for
+  std::string argv0;  // files that come with the program are beside it
   RunRanks ranks;
   RunConfig config;
   std::string config_text;                 // the effective configuration, as it is saved
   std::vector<std::string> notes;          // for the user, in order
-  std::unique_ptr<Checkpoint> checkpoint;  // the run goes on from it; nullptr for a new run
+  std::unique_ptr<Checkpoint> checkpoint;  // the run resumes from it; nullptr for a new run
   std::optional<Plan> plan;                // of --plan
   std::vector<RankFact> facts;             // facts of the command line, compared among ranks
   // The overridden fields of the saved configuration that may change the shape of the state.

@@ -25,7 +25,7 @@ struct LoopOptions {
   std::string trace;      // a file, or ""
   std::string command;    // the command that starts this program, as a shell reads it
   int64_t log_every = 0;  // steps between step lines; 0: a few lines a second
-  // The checkpoint that the run goes on from; -1 and "" for a new run.
+  // The checkpoint from which the run resumes; -1 and "" for a new run.
   int64_t start_step = -1;
   std::string start_folder;
 };

@@ -95,7 +95,7 @@ absl::Status Begin(const Setup& setup, Trainer* trainer) {
                                      : LoadCheckpoint(setup, Extra::kRefuse, trainer);
 }
 
-// Runs a step in guarded memory. Afterwards the state is what it was.
+// Runs a step in guarded memory. Afterwards the state has its former value.
 absl::Status ProveMemory(const Setup& setup, Engine* engine, Trainer* trainer) {
   RETURN_IF_ERROR(setup.ranks.ranks->Agree(CheckMemory(
       *engine, kTrain, [trainer](Engine& each) { return trainer->SetTrainInputs(each); })));

@@ -1,8 +1,8 @@
 // adamw_update: one pass over parameter, gradient and moments. It moves 28 bytes an element and is
-// bound by memory, so square roots and divisions are exact ones.
+// bound by memory, so it can use exact square roots and divisions.
 //
 // Source: Loshchilov, Hutter, "Decoupled Weight Decay Regularization" (2019), in the order of
-// operations of torch.optim.AdamW; what is the same for all elements is computed in double.
+// operations of torch.optim.AdamW. Terms that are the same for all elements are computed in double.
 #include <cmath>
 #include <cstdint>
 

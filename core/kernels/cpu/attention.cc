@@ -1,10 +1,10 @@
 // attention and its gradient, one head of one sequence at a time.
 //
-// A vector's lanes are consecutive queries. So scores lie transposed, [keys, queries]: the running
-// maximum and sum of a query stay in its lane, nothing is ever added across lanes, and any head_dim
-// is as good as another. A block of queries goes over the keys block by block; keys and values are
-// copied to contiguous rows first, because rows that are a power of two apart in memory would fall
-// into the same few sets of the cache. No matrix of size seq x seq is kept.
+// A vector's lanes are consecutive queries, so scores are stored transposed, [keys, queries]. The
+// running maximum and sum of a query stay in its lane, nothing is added across lanes, and every
+// head_dim is equally fast. A block of queries goes over the keys block by block; keys and values
+// are copied to contiguous rows first, because rows that are a power of two apart in memory would
+// map to the same few sets of the cache. No matrix of size seq x seq is stored.
 //
 // Sources: Milakov, Gimelshein, "Online normalizer calculation for softmax" (2018); Dao et al.,
 // "FlashAttention" (2022).
@@ -34,7 +34,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// to[d][l] = rows[l][d] for `count` rows; lanes behind them are 0.
+// to[d][l] = rows[l][d] for `count` rows; the remaining lanes are 0.
 void RowsToLanes(const float* rows, int64_t row, int64_t count, int64_t dim, float* to) {
   if (count < kQueries) std::fill_n(to, dim * kQueries, 0.0f);
   Transpose(rows, row, count, dim, to, kQueries);
@@ -64,7 +64,7 @@ HWY_INLINE void AddWeighted(const float* rows, const float* weights, int64_t cou
   Product({rows, 1, dim, weights, kQueries, result, kQueries, count, true}, dim, kQueries);
 }
 
-// Where key `first_key` + j comes after query `first_query` + l, `scores[j][l]` becomes `value`.
+// Sets `scores[j][l]` to `value` if key `first_key` + j comes after query `first_query` + l.
 void MaskLaterKeys(int64_t first_key, int64_t first_query, int64_t count, float value,
                    float* scores) {
   const FloatTag d;
@@ -89,8 +89,8 @@ struct Softmax {
     std::fill_n(sum, kQueries, 0.0f);
   }
 
-  // Makes scores into weights relative to the new maximum, and rescales `output` [dim][kQueries] to
-  // it.
+  // Replaces scores by weights relative to the new maximum, and rescales `output` [dim][kQueries]
+  // to it.
   void Add(int64_t count, int64_t dim, float* scores, float* output) {
     const FloatTag d;
     for (int64_t l = 0; l < kQueries; l += kLanes) {
@@ -117,7 +117,7 @@ struct Softmax {
     }
   }
 
-  // The factors that make `output` the mean of values, and the log-sum-exps.
+  // Computes the factors that turn `output` into the mean of values, and the log-sum-exps.
   void Finish(float* factors, float* lse) const {
     const FloatTag d;
     const Floats zero = hn::Zero(d);
@@ -166,7 +166,8 @@ void AttentionChunk(const AttentionHead& head, int64_t begin, int64_t end,
   }
 }
 
-// From scores and from products of output gradients and values: weights, and gradients of scores.
+// Replaces `scores` by weights, and `gradients`, which holds products of output gradients and
+// values, by the gradients of scores.
 void ScoreGradients(int64_t count, const float* lse, const float* delta, float* scores,
                     float* gradients) {
   const FloatTag d;
@@ -269,7 +270,7 @@ constexpr int64_t kChunk = 8 * kQueries;
 int64_t AttentionWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   const Shape& q = request.inputs[AttentionInput::kQ].shape;
   const Shape& k = request.inputs[AttentionInput::kK].shape;
-  if (NumElements(q) == 0) return 0;  // no task that would use it
+  if (NumElements(q) == 0) return 0;  // no task would use it
   return request.threads * ForwardScratch::Floats(k[1], q[3]) * static_cast<int64_t>(sizeof(float));
 }
 
@@ -298,7 +299,7 @@ absl::Status Attention(const KernelCall& call) {
 int64_t AttentionGradWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   const Shape& q = request.inputs[AttentionGradInput::kQ].shape;
   const Shape& k = request.inputs[AttentionGradInput::kK].shape;
-  if (q[0] * q[2] == 0) return 0;  // no task that would use it
+  if (q[0] * q[2] == 0) return 0;  // no task would use it
   return request.threads * BackwardScratch::Floats(k[1], q[3]) *
          static_cast<int64_t>(sizeof(float));
 }

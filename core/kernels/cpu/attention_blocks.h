@@ -16,7 +16,7 @@ inline constexpr int64_t kKeys = 64;     // of a block
 // head_dim, padded to full vectors of the widest target.
 constexpr int64_t PaddedDim(int64_t dim) { return (dim + 15) / 16 * 16; }
 
-// The tensors of one head, and what is computed with them.
+// The tensors and parameters of the attention of one head.
 struct AttentionHead {
   HeadView q, k, v, o;
   float* lse;
@@ -42,7 +42,7 @@ struct AttentionHead {
         causal(attributes.GetBool("causal")) {}
 };
 
-// Divides a worker's memory into arrays that begin at cache lines.
+// Splits a worker's memory into arrays that begin at cache lines.
 class ScratchCutter {
  public:
   explicit ScratchCutter(float* memory) : next_(memory) {}

@@ -1,4 +1,5 @@
-// Attention of one new token over the keys and values that are kept: bound by reading them once.
+// Attention of one new token over the cached keys and values. Its time is that of reading them
+// once.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -77,7 +78,7 @@ namespace {
 
 HWY_EXPORT(DecodeHead);
 
-// new_cache = cache, but for the row `position`, which becomes `row` [batch, 1, heads, head_dim].
+// Copies `cache` to `new_cache`, with row `position` replaced by `row` [batch, 1, heads, head_dim].
 // `scratch` has room for head_dim.
 void WriteRow(int threads, const TensorView& row, const TensorView& cache,
               const TensorView& new_cache, int64_t position, float* scratch) {
@@ -98,7 +99,7 @@ void WriteRow(int threads, const TensorView& row, const TensorView& cache,
 
 int64_t AttentionDecodeWorkspace(const KernelRequest& request, const Processor& /*processor*/) {
   const Shape& cache = request.inputs[AttentionDecodeInput::kKCache].shape;
-  if (cache[0] * cache[2] == 0) return 0;  // no task that would use it
+  if (cache[0] * cache[2] == 0) return 0;  // no task would use it
   return request.threads * (cache[1] + 2 * cache[3]) * static_cast<int64_t>(sizeof(float));
 }
 

@@ -34,7 +34,7 @@ std::string ModelName() {
   return "unknown processor";
 }
 
-// The best of the targets that the vector kernels are compiled for; lower bits are better.
+// Returns the best target for which the vector kernels are compiled; lower bits are better.
 const char* VectorTarget() {
   const int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
   return hwy::TargetName(targets & -targets);

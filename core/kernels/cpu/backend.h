@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-// A backend whose processor has `threads` threads, or as many as OpenMP takes by itself where that
-// is 0: OMP_NUM_THREADS, else the cores that this process is bound to. A kernel runs on as many
-// threads as its request says, so several backends, of ranks that are threads of one
-// process, do not disturb each other.
+// Makes a backend whose processor has `threads` threads. If `threads` is 0, it has OpenMP's
+// default: OMP_NUM_THREADS, or else the cores to which this process is bound. A kernel runs on the
+// number of threads in its request, so the backends of several ranks in one process do not disturb
+// each other.
 std::unique_ptr<Backend> MakeCpuBackend(int threads);
 
 }  // namespace tessera

@@ -17,7 +17,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Integers wrap: arithmetic is done without sign.
+// Integers wrap around: they are computed as unsigned numbers.
 struct AddOp {
   HWY_INLINE Floats operator()(Floats a, Floats b) const { return hn::Add(a, b); }
   template <typename T>
@@ -41,7 +41,7 @@ struct MultiplyOp {
 };
 struct DivideOp {
   HWY_INLINE Floats operator()(Floats a, Floats b) const { return hn::Div(a, b); }
-  // Truncates toward zero. What the processor would trap on: x / 0 is 0, x / -1 wraps.
+  // Truncates toward zero. Cases that would trap are defined: x / 0 is 0, and x / -1 wraps around.
   template <typename T>
   T operator()(T a, T b) const {
     using Signed = std::make_signed_t<T>;
@@ -51,7 +51,7 @@ struct DivideOp {
   }
 };
 struct MaximumOp {
-  // NaN wins.
+  // Returns NaN if either operand is NaN.
   HWY_INLINE Floats operator()(Floats a, Floats b) const {
     return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
   }

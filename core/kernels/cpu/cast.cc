@@ -1,5 +1,5 @@
-// cast: between all dtypes (convert.h says how); between f32 and 16 bits by vectors, with the same
-// bits.
+// cast, between all dtypes, by the rules of convert.h. Casts between f32 and 16 bits use vectors
+// and give the same bits.
 #include <cstdint>
 
 #include "core/kernels/cpu/convert_floats.h"

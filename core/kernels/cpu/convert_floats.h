@@ -1,5 +1,5 @@
-// Between f32, in which every kernel of this backend computes, and the floating dtypes of 16 bits,
-// in which tensors may be kept.
+// Converts between f32, in which every kernel of this backend computes, and the 16-bit floating
+// dtypes, in which tensors may be stored.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_KERNELS_CPU_CONVERT_FLOATS_H_
@@ -17,7 +17,7 @@ void ToFloats(DType dtype, const void* from, int64_t count, float* to);
 // The inverse: rounds to nearest, ties to even.
 void FromFloats(DType dtype, const float* from, int64_t count, void* to);
 
-// The address of element `i` of an array of a dtype.
+// Returns the address of element `i` of an array of this dtype.
 inline const void* ElementAt(DType dtype, const void* data, int64_t i) {
   return static_cast<const char*>(data) + i * SizeOf(dtype);
 }

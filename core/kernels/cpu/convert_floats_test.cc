@@ -73,7 +73,7 @@ TEST_P(ConvertFloatsTest, RoundsToNearestTiesToEven) {
   ExpectNarrowsAsHalf<Float16>(DType::kF16);
 }
 
-// The last vector is short: what lies behind the end is neither read nor written.
+// The last vector is short: memory past the end is neither read nor written.
 TEST_P(ConvertFloatsTest, StopsAtTheEnd) {
   for (int64_t count = 0; count <= 40; ++count) {
     std::vector<BFloat16> halves(41, BFloat16(7.0f));

@@ -1,5 +1,6 @@
-// copy: by the size of an element, from any strides to any strides. Runs that are contiguous on
-// both sides are memcpy's; a transposed matrix is walked in tiles that fit the first cache.
+// copy, from any strides to any strides. It depends on the size of an element, not on its dtype.
+// Runs that are contiguous on both sides are copied by memcpy. A transposed matrix is copied in
+// tiles that fit into the L1 cache.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -15,8 +16,8 @@ struct Dimension {
 };
 using Dimensions = absl::InlinedVector<Dimension, 6>;
 
-// Ordered by how far apart the written elements lie, the nearest last; neighbours that are stepped
-// through as one are one.
+// Returns the dimensions in the order of falling strides of y. Adjacent dimensions that x and y
+// step through as one are merged.
 Dimensions Merged(const TensorView& x, const TensorView& y) {
   Dimensions all;
   for (size_t d = 0; d < x.shape.size(); ++d) {
@@ -36,7 +37,7 @@ Dimensions Merged(const TensorView& x, const TensorView& y) {
   return merged;
 }
 
-// The two innermost dimensions of the loop, and how they are cut into tiles.
+// The two innermost dimensions of the loop, and their tiles.
 struct Matrix {
   Dimension rows{1, 0, 0}, columns{1, 1, 1};
   int64_t tile_rows, tile_columns;
@@ -46,8 +47,9 @@ struct Matrix {
   int64_t column_tiles() const { return (columns.size + tile_columns - 1) / tile_columns; }
 };
 
-// Takes from `outer` the dimension that is written contiguously, or nearly so, and the one of the
-// others that is read so.
+// Removes two dimensions from `outer` and returns them as a matrix: the one with the smallest
+// stride in y as columns, and as rows the next one in y if the columns are contiguous in x and y,
+// else the one with the smallest stride in x.
 Matrix TakeMatrix(Dimensions& outer) {
   constexpr int64_t kElements = 16384;
   Matrix matrix;
@@ -106,7 +108,7 @@ void CopyElements(int threads, const TensorView& x, const TensorView& y) {
   const int64_t row_tiles = matrix.row_tiles(), column_tiles = matrix.column_tiles();
   int64_t matrices = 1;
   for (const Dimension& d : outer) matrices *= d.size;
-  // Small matrices are taken several at a time.
+  // A thread takes several small tiles at a time.
   const int64_t tile_elements = std::min(matrix.tile_rows, matrix.rows.size) *
                                 std::min(matrix.tile_columns, matrix.columns.size);
   const int64_t grain = std::max<int64_t>(1, 16384 / tile_elements);

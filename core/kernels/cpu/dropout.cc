@@ -1,5 +1,5 @@
-// dropout: complete Philox blocks, a vector of them at a time, in integer arithmetic. The mask is
-// the same on every backend.
+// dropout. It draws complete Philox blocks, a vector of blocks at a time, in integer arithmetic.
+// The mask is the same on every backend.
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -44,7 +44,7 @@ HWY_INLINE void Multiply(Words a, uint32_t factor, Words& high, Words& low) {
 #endif
 }
 
-// Blocks that are drawn together: one a lane.
+// The number of blocks that are drawn together, one in each lane.
 constexpr int64_t kBlocks = kLanes;
 
 // The words of blocks [first, first + kBlocks), in order: Philox4x32-10 (core/tensor/philox.h).
@@ -73,7 +73,7 @@ void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
 }
 
 // Elements x[0, count) have the indices index, index + 1, ... in the global tensor. An element is
-// kept where its word is at least `threshold`.
+// kept if its word is at least `threshold`.
 template <typename T>
 void DropElements(uint64_t key, uint64_t step, uint64_t index, uint32_t threshold, float kept_share,
                   const T* x, T* y, int64_t count) {
@@ -90,7 +90,7 @@ void DropElements(uint64_t key, uint64_t step, uint64_t index, uint32_t threshol
     const uint32_t* const drawn = words + skipped;
     ForEachVector(run, [=](auto access, int64_t j) HWY_ATTR {
       const auto word = hn::LoadU(du, drawn + j);
-      // Without signed comparisons: the larger of the two is the word.
+      // Compares unsigned: the word is at least the threshold if it is the larger of the two.
       const auto kept = hn::Eq(hn::Max(word, hn::Set(du, threshold)), word);
       const Floats scaled = hn::Div(access.Load(x + i + j), divisor);
       access.Store(hn::IfThenElseZero(hn::RebindMask(d, kept), scaled), y + i + j);
@@ -128,7 +128,7 @@ absl::Status Dropout(const KernelCall& call) {
   const RandomStream stream = MakeStream(seed, call.draw->path);
   const GlobalIndices indices(*call.draw, y.shape);
   ParallelFor(call.request.threads, y.elements(), 4096, [&](int64_t begin, int64_t end) {
-    if (threshold > 0xffffffffu) {  // No word is so large.
+    if (threshold > 0xffffffffu) {  // no word is so large
       std::memset(ElementAt(y.dtype, y.data, begin), 0, (end - begin) * SizeOf(y.dtype));
       return;
     }

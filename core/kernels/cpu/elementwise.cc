@@ -10,9 +10,9 @@
 namespace tessera::cpu {
 namespace {
 
-// Operands that do not lie as a run wants them are copied to tiles of so many elements.
+// Operands that are not contiguous along a run are copied to tiles of this many elements.
 constexpr int64_t kTile = 512;
-// Inner dimensions shorter than this are not run one by one.
+// If the inner dimension is shorter than this, a run may cover several of its rows.
 constexpr int64_t kShort = 128;
 constexpr int64_t kGrain = 16384;
 
@@ -20,12 +20,13 @@ struct Operand {
   const char* data;
   int64_t element_bytes;
   Strides strides;      // in elements, of the loop's dimensions
-  bool flat = false;    // lies as the output does
+  bool flat = false;    // has the output's strides
   bool widens = false;  // is converted from `dtype` to f32
   DType dtype;
 };
 
-// The dimensions of the output with those merged that every operand steps through as one.
+// The loop over the output. Adjacent dimensions are merged if every operand steps through them as
+// one.
 struct Loop {
   Shape sizes;
   Operand operands[kMaxElementwiseInputs];
@@ -77,8 +78,8 @@ void MergeDimensions(const Shape& shape, absl::Span<const TensorView> inputs, Lo
   }
 }
 
-// Elements between an operand's first element and the one that is broadcast to element `i` of the
-// output; sets the index of that element.
+// Returns the offset, in elements, of the operand's element that is broadcast to element `i` of the
+// output, and sets `index` to the index of element `i`.
 int64_t OffsetOf(const Loop& loop, const Operand& operand, int64_t i, int64_t* index) {
   int64_t offset = 0;
   for (int d = static_cast<int>(loop.sizes.size()) - 1; d >= 0; --d) {
@@ -103,7 +104,8 @@ void CopyRun(const T* from, int64_t stride, int64_t count, T* to) {
   }
 }
 
-// Copies what is broadcast to elements [begin, begin + count) of the output, in their order.
+// Copies the operand's elements that are broadcast to elements [begin, begin + count) of the
+// output, in their order.
 template <typename T>
 void Gather(const Loop& loop, const Operand& operand, int64_t begin, int64_t count, T* to) {
   int64_t index[kMaxRank];
@@ -145,8 +147,9 @@ struct FloatTile {
   alignas(64) float floats[kTile];
 };
 
-// A tile, and which element it is full of if it was made from a single one: where an operand is
-// broadcast along the inner dimension, the next tile is the same.
+// A tile of an operand. If all of it was filled from one element, `splat` is the address of that
+// element: if the operand is broadcast along the inner dimension, the next tile is the same and is
+// not filled again.
 struct Tile {
   alignas(64) char bytes[kTile * 8];
   const char* splat = nullptr;
@@ -171,7 +174,7 @@ const void* FillTile(const Loop& loop, const Operand& operand, int64_t begin, in
   return tile.bytes;
 }
 
-// Runs `count` elements, at most a tile where any of them are converted.
+// Runs `count` elements, at most a tile, with conversions from and to f32.
 void RunConverted(const Loop& loop, int64_t begin, int64_t count, const void** inputs) {
   FloatTile input_tiles[kMaxElementwiseInputs], output_tile;
   for (int k = 0; k < loop.inputs; ++k) {

@@ -16,18 +16,18 @@ namespace tessera::cpu {
 inline constexpr int kMaxElementwiseInputs = 3;
 
 // Computes one run: inputs[i] and `output` are contiguous arrays of `count` elements. If an input
-// has the address of the output, so has its run.
+// has the same address as the output, its run has the same address as the output's run.
 using ElementwiseRun = void (*)(const void* context, const void* const* inputs, void* output,
                                 int64_t count);
 
-// Calls `run` for parts that together are `output` (row-major). The inputs, at most
-// kMaxElementwiseInputs at any strides, are broadcast to its shape. Elements are passed as they
-// are, whatever their dtype.
+// Splits `output` (row-major) into runs and calls `run` for each. The inputs, at most
+// kMaxElementwiseInputs with any strides, are broadcast to its shape. Elements are passed without
+// conversion, whatever their dtype.
 void RunElementwise(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
                     const void* context, ElementwiseRun run);
 
-// The same; but `run` is passed floats for inputs of bf16 or f16, and writes floats to an output of
-// them.
+// Like RunElementwise, but converts: inputs of bf16 or f16 are passed to `run` as floats, and `run`
+// writes floats for an output of bf16 or f16.
 void RunElementwiseInF32(int threads, absl::Span<const TensorView> inputs, const TensorView& output,
                          const void* context, ElementwiseRun run);
 

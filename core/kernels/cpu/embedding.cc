@@ -1,5 +1,5 @@
-// embedding copies rows; its gradient adds rows in the order of ids, each thread in columns of its
-// own, so no sum depends on the number of threads and none is shared.
+// embedding copies rows. Its gradient adds rows in the order of ids. Each thread adds its own
+// columns, so no sum is shared or depends on the number of threads.
 #include "core/ops/embedding.h"
 
 #include <algorithm>
@@ -38,7 +38,7 @@ absl::Status Embedding(const KernelCall& call) {
   ParallelFor(call.request.threads, ids.elements(), grain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = ids.As<int32_t>()[i] - rows.first;
-      if (row < 0 || row >= table.shape[0]) {  // another device has it
+      if (row < 0 || row >= table.shape[0]) {  // another device holds it
         std::memset(y.As<char>() + i * row_bytes, 0, row_bytes);
         continue;
       }
@@ -55,7 +55,7 @@ void AddRows(const KernelCall& call, const TableRows& rows) {
   ParallelFor(call.request.threads, dtable.elements(), 16384, [&](int64_t begin, int64_t end) {
     std::memset(dtable.As<float>() + begin, 0, (end - begin) * sizeof(float));
   });
-  // Columns by cache lines.
+  // Splits columns at cache lines.
   ParallelFor(call.request.threads, columns, 16, [&](int64_t begin, int64_t end) {
     for (int64_t i = 0; i < count; ++i) {
       const float* const from = dy.As<float>() + i * columns;
@@ -67,11 +67,11 @@ void AddRows(const KernelCall& call, const TableRows& rows) {
   });
 }
 
-// Sums of many terms must not be rounded to 16 bits at each of them. So the ids are sorted, each
-// row's in their order, and a row's terms are added one after another in f32.
+// The ids grouped by row, in their order within each row, for tables of 16 bits. A row's terms can
+// then be added one after another in f32, so that the sum is rounded to 16 bits only once.
 struct SortedIds {
-  int32_t* first;     // by row: its first id in `position`; one more than there are rows
-  int32_t* position;  // of each id in the tensor of ids
+  int32_t* first;     // for each row, its first index in `position`; then the end
+  int32_t* position;  // positions in the tensor of ids, grouped by row
 
   SortedIds(void* workspace, int64_t rows)
       : first(static_cast<int32_t*>(workspace)), position(first + rows + 1) {}
@@ -79,7 +79,7 @@ struct SortedIds {
     return (rows + 1 + ids) * static_cast<int64_t>(sizeof(int32_t));
   }
 
-  // Ids of rows that another device has are left out.
+  // Skips ids whose rows another device holds.
   void Sort(const TensorView& ids, int64_t first_row, int64_t rows) const {
     const int64_t count = ids.elements();
     const auto row_of = [&](int64_t i) { return ids.As<int32_t>()[i] - first_row; };

@@ -1,8 +1,8 @@
 // gelu(x) = x P(x), where P is the normal distribution function ("none") or its approximation by a
 // sigmoid ("tanh": (1 + tanh(u)) / 2 = sigmoid(2 u)).
 //
-// Both are computed without cancellation: on the negative side from erfc and from exp(2 u) alone,
-// so the result has a few units in the last place everywhere.
+// Both are computed without cancellation, on the negative side from erfc and exp(2 u) alone, so the
+// error is a few units in the last place everywhere.
 #include <cstdint>
 
 #include "core/kernels/cpu/targets.h"
@@ -21,15 +21,16 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// P(x), and sets its density times sqrt(2 pi): exp(-x^2 / 2).
+// Returns P(x), and sets `bell` to exp(-x^2 / 2), its density times sqrt(2 pi).
 HWY_INLINE Floats NormalDistribution(Floats x, Floats& bell) {
   const Floats magnitude = hn::Abs(x);
-  // x^2 in two parts: its rounding error alone would cost half a hundred units at |x| = 10.
+  // Computes x^2 in two parts, because its rounding error alone would cost 50 units in the last
+  // place at |x| = 10.
   const Floats square = hn::Mul(x, x);
   const Floats rest = hn::MulSub(x, x, square);
   const Floats half = SetF(-0.5f);
   const Floats e = ExpOfNegative(hn::Mul(square, half));
-  // Beyond 14.5 both are 0 in fp32; and the square may be infinite.
+  // Beyond 14.5 both are 0 in fp32, and the square may be infinite.
   bell = hn::IfThenZeroElse(hn::Gt(magnitude, SetF(14.5f)), hn::MulAdd(hn::Mul(rest, half), e, e));
   const Floats near = AtMost(SetF(14.5f), magnitude);
   const Floats tail = hn::Mul(hn::Mul(bell, SetF(0.5f)), ScaledErfcOfRoot(near));
@@ -57,7 +58,8 @@ struct GeluTanh {
     return Exp(AtMost(SetF(80.0f), hn::Mul(u, SetF(-2.0f))));
   }
   static HWY_INLINE Floats Value(Floats x) {
-    // Bounded where the result is 0, so that it is not a large number times a small one.
+    // Bounds x where the result is 0, so that it is not computed as a large number times a small
+    // one.
     const Floats bounded = AtLeast(SetF(-20.0f), x);
     return hn::Div(bounded, hn::Add(SetF(1.0f), ExpOfArgument(bounded, hn::Mul(bounded, bounded))));
   }

@@ -1,4 +1,4 @@
-// The elements of a global tensor that a random draw makes.
+// The indices, in a global tensor, of the elements that a random draw makes.
 #ifndef TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
 #define TESSERA_CORE_KERNELS_CPU_GLOBAL_INDICES_H_
 
@@ -28,8 +28,9 @@ class GlobalIndices {
     }
   }
 
-  // Calls body(i, count, index) for runs of elements [i, i + count) of the part, together
-  // [begin, end), which have the indices index, index + 1, ... in the global tensor.
+  // Splits elements [begin, end) of the part into runs whose indices in the global tensor are
+  // consecutive. Calls body(i, count, index) for each run [i, i + count), whose first element has
+  // the index `index`.
   template <typename Body>
   void ForEachRun(int64_t begin, int64_t end, const Body& body) const {
     const int64_t row = shape_.back();

@@ -10,7 +10,7 @@
 
 namespace tessera::cpu {
 
-// Token t's element d lies `t * token + d * element` elements behind the first one.
+// Element d of token t is `t * token + d * element` elements after the first one.
 struct HeadView {
   void* data = nullptr;
   DType dtype = DType::kF32;

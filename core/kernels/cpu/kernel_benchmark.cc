@@ -1,12 +1,13 @@
-// How fast the kernels are that a step of GPT-2 124M, batch 4 x 256, is made of.
+// Measures the kernels of a step of GPT-2 124M with batch 4 x 256.
 //
 //   ./bazelw run //core/kernels/cpu:kernel_benchmark -- [--threads=2] [--processor_time]
 //       [--benchmark_filter=attention]
 //
-// A kernel that computes is held against the product of large square matrices, one that moves data
-// against a large array read and written in place, both measured in the same run: "of_ceiling" is
-// the share that it reaches (what fits the caches can reach more than the whole). Rates are those
-// of the fastest of all runs, because other work on the machine can only make a run slower.
+// A kernel that computes is compared with the product of large square matrices, and one that moves
+// data with a large array that is read and written in place. Both are measured in the same run.
+// "of_ceiling" is the fraction of that rate (more than 1 is possible if the data fits into the
+// caches). Rates are those of the fastest run, because other work on the machine can only make a
+// run slower.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +52,7 @@ double BytesOf(const KernelRequest& request) {
   return bytes;
 }
 
-// A kernel with memory of its own, ready to run again and again.
+// A bound kernel with its own memory, which can run any number of times.
 class Ready {
  public:
   Ready(Backend& backend, const Use& use) : request_(use.request) {
@@ -147,7 +148,8 @@ Use Product(const std::string& name, int64_t m, int64_t n, int64_t k, bool trans
           2.0 * static_cast<double>(m * n * k)};
 }
 
-// A linear layer's product, and those of its gradients. Of bf16, by the default kernel.
+// Adds the product of a linear layer and those of its gradients. Those of bf16 use the default
+// kernel.
 void AddLinear(const std::string& name, int64_t rows, int64_t in, int64_t out,
                std::vector<Use>& uses) {
   for (absl::string_view kernel : {"onednn", "onednn_gemm", ""}) {
@@ -211,7 +213,7 @@ void AddAttention(int64_t batch, int64_t seq, std::vector<Use>& uses) {
   // Parts of a [batch, seq, heads, 3, head_dim] tensor, as in models/gpt.
   const Strides part = {seq * 3 * kHeads * kDim, 3 * kHeads * kDim, 3 * kDim, 1};
   const Attributes attributes = {{"causal", true}, {"scale", 0.125}};
-  // Two products of half a matrix, and five.
+  // The forward pass has two products of half a matrix, the backward pass five.
   const double product = static_cast<double>(batch * kHeads * seq * seq * kDim);
   const std::string shape = absl::StrCat(batch, "x", seq);
   uses.push_back({"attention/" + shape,

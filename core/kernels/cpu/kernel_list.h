@@ -1,11 +1,12 @@
-// The kernels of the cpu backend, by vectors through Highway, and the large products by oneDNN.
+// The kernels of the cpu backend: vector loops with Highway, and oneDNN for large products.
 //
 // They compute in f32 and take f32, bf16 and f16 (and the integers that an operator names), never
-// f64. An element of 16 bits is converted where it is loaded or stored: by the vectors of
-// vectors-inl.h, by tiles (convert_floats.h), or, for products, by all of an operand (via_f32.h).
-// So no result is rounded to 16 bits but the one that is stored. The kernels "onednn_bf16" differ,
-// which come first where the processor multiplies bf16: they round what they multiply again (the
-// gradients of logits), and a product before a fused activation.
+// f64. An element of 16 bits is converted when it is loaded or stored: vector by vector
+// (vectors-inl.h), tile by tile (convert_floats.h), or, for products, the full operand at once
+// (via_f32.h). So only stored results are rounded to 16 bits. The kernels "onednn_bf16" are an
+// exception. They are the defaults if the processor multiplies bf16. They also round intermediate
+// results that are operands of another product (the gradients of logits), and a product before a
+// fused activation.
 //
 // A kernel here gets its threads from parallel.h and its scratch memory from the memory plan.
 #ifndef TESSERA_CORE_KERNELS_CPU_KERNEL_LIST_H_
@@ -20,12 +21,12 @@
 
 namespace tessera::cpu {
 
-// Every kernel of this backend, from the files of kernel_files.inc.
+// Returns every kernel of this backend. kernel_files.inc lists the files that define them.
 absl::Span<const Kernel* const> Kernels();
 
-// Whether every floating tensor of the request is f32, bf16 or f16.
+// Returns whether every floating tensor of the request is f32, bf16 or f16.
 bool FloatsAreNotF64(const KernelRequest& request);
-// Whether the output is f32, bf16, f16, i32 or i64.
+// Returns whether the output is f32, bf16, f16, i32 or i64.
 bool IsArithmetic(const KernelRequest& request);
 
 // The traits that most kernels have.

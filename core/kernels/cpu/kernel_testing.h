@@ -13,7 +13,7 @@
 
 namespace tessera::cpu {
 
-// A tensor in memory of its own, behind which nothing can be touched.
+// A tensor in its own memory, followed by an inaccessible page.
 struct TestTensor {
   TensorType type;
   std::unique_ptr<DeviceMemory> memory;
@@ -50,7 +50,7 @@ TestTensor ScalarTensor(DType dtype, T value) {
 TestTensor FloatTensor(const Shape& shape, const std::vector<float>& values);
 TestTensor IntTensor(const Shape& shape, const std::vector<int32_t>& values);
 TestTensor RandomTensor(const Shape& shape, int seed, float low = -2, float high = 2);
-// The numbers of a tensor, rounded to bf16, and back.
+// Round a tensor's numbers to bf16, and convert them back.
 TestTensor ToBF16(const TestTensor& tensor);
 std::vector<float> FromBF16(const TestTensor& tensor);
 
@@ -67,14 +67,16 @@ struct Use {
 
 KernelRequest RequestOf(const Use& use, int threads);
 
-// The result of one kernel. `poison` is the byte that outputs and workspace held before.
+// The result of one kernel. `poison` is the byte with which outputs and workspace are filled
+// before.
 struct KernelResult {
   std::vector<TestTensor> outputs;
   std::vector<char> workspace;
 };
 KernelResult RunKernel(const Kernel& kernel, const Use& use, int threads, char poison);
 
-// Runs every kernel that accepts, or the one of the given name, and returns the last one's outputs.
+// Runs every kernel that accepts the request, or only the one with the given name, and returns the
+// outputs of the last one.
 std::vector<TestTensor> RunKernels(const Use& use, int threads = 2, absl::string_view name = "");
 std::vector<float> RunFloats(const Use& use, int threads = 2, absl::string_view name = "");
 

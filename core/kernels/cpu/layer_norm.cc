@@ -1,8 +1,8 @@
-// layer_norm and its gradient, over the last dimension. Mean and variance are two passes over a
-// row, which stays in the first cache.
+// layer_norm and its gradient, over the last dimension. Mean and variance take two passes over a
+// row, which stays in the L1 cache.
 //
-// The gradients of weight and bias are sums over rows: fp32 over groups of rows, double over
-// groups; blocks of groups, cut by the number of rows alone, are what threads share.
+// The gradients of weight and bias are sums over rows, in fp32 within a group of rows and in double
+// over groups. Threads share blocks of groups, whose size depends on the number of rows alone.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -110,7 +110,7 @@ namespace {
 HWY_EXPORT(LayerNormRow);
 HWY_EXPORT(LayerNormGradRow);
 
-// How rows are shared for the gradients of weight and bias.
+// The blocks of rows that threads share for the gradients of weight and bias.
 struct RowBlocks {
   static constexpr int64_t kGroup = 64;  // rows
   static constexpr int64_t kMaxBlocks = 64;
@@ -121,7 +121,7 @@ struct RowBlocks {
     block_rows = std::max<int64_t>(1, (groups + kMaxBlocks - 1) / kMaxBlocks) * kGroup;
     blocks = (rows + block_rows - 1) / block_rows;
   }
-  // The sums of a block, and then those of one group: for weight, then for bias.
+  // Returns the bytes of a block's sums followed by those of one group, each for weight and bias.
   int64_t block_bytes() const {
     return 2 * columns * static_cast<int64_t>(sizeof(double) + sizeof(float));
   }

@@ -1,10 +1,10 @@
-// The head of a language model with cross-entropy: logits = x w^T are made in chunks, looked at and
-// dropped.
+// The head of a language model with cross-entropy: logits = x w^T are computed in chunks, used and
+// discarded.
 //
 // A chunk is a block of rows by a block of the vocabulary, 8 MiB at most. Blocks of rows are long
-// (all rows, as a rule) and the vocabulary is what is cut: so each row of w, the largest tensor by
-// far, is read once, and of dw written once, where chunks of whole rows of logits would go through
-// both once for every forty rows. Over chunks a row keeps its running maximum and sum.
+// (usually all rows), and the vocabulary is split. So each block of rows reads w, by far the
+// largest tensor, once and writes dw once. Chunks of complete rows of logits would read and write
+// them once for every forty rows. Each row has a running maximum and sum over its chunks.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -37,7 +37,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// The sum of exp(logit - max) over a row of a chunk, where `max` is raised to the row's maximum.
+// Raises `max` to the maximum of a row of a chunk, and returns the row's sum of exp(logit - max).
 double SumOfExps(const float* logits, int64_t count, float* max) {
   *max = HWY_MAX(*max, MaxOfFloats(logits, count));
   const Floats shift = SetF(*max);
@@ -50,7 +50,7 @@ double SumOfExps(const float* logits, int64_t count, float* max) {
   return sum[0];
 }
 
-// Replaces a row of logits by its gradient with respect to the log-sum-exp.
+// Replaces a row of logits by `factor` times the gradient of its log-sum-exp.
 void ExpsInPlace(float lse, float factor, float* logits, int64_t count) {
   const Floats shift = SetF(lse), by = SetF(factor);
   ForEachVector(count, [=](auto access, int64_t i) HWY_ATTR {
@@ -77,7 +77,7 @@ struct Multiplier {
   DType dtype;
 };
 
-// Logits are f32.
+// Makes the products that compute logits, which are f32.
 absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, Multiplier by, int threads) {
   return ChunkProducts::Make(chunks, by.method, threads, [&](int64_t rows, int64_t words) {
     return ProductShape{.rows = rows,
@@ -88,17 +88,18 @@ absl::StatusOr<ChunkProducts> MakeLogits(const Chunks& chunks, Multiplier by, in
   });
 }
 
-// A part of the rows, or of the vocabulary.
+// A range of rows, or of the vocabulary.
 struct Part {
   int64_t begin, count;
 };
 
-// The address of a row of a row-major tensor.
+// Returns the address of a row of a row-major tensor.
 void* RowAt(const TensorView& view, int64_t row) {
   return ElementAt(view.dtype, view.data, row * view.shape.back());
 }
 
-// The target that is a chunk's first word; `weight` is the input that has a row for each word.
+// Returns the target id of a chunk's first word. `weight` is the index of the input that has a row
+// for each word.
 int64_t FirstTarget(const KernelCall& call, int weight, Part words) {
   return TableRowsOf(call.input_regions, weight, 0).first + words.begin;
 }
@@ -110,7 +111,8 @@ class BoundForward : public BoundKernel {
   BoundForward(const Chunks& chunks, ChunkProducts logits)
       : chunks_(chunks), logits_(std::move(logits)) {}
 
-  // Logits of a chunk, state of each row (maximum and sum), scratch of oneDNN.
+  // The workspace holds the logits of a chunk, the maximum and sum of each row, and oneDNN's
+  // scratch.
   static int64_t WorkspaceBytes(const Chunks& chunks, const ChunkProducts& logits) {
     return chunks.logits_bytes() + StateBytes(chunks) + logits.scratch_bytes();
   }
@@ -178,7 +180,8 @@ class BoundForward : public BoundKernel {
 struct GradientProducts {
   ChunkProducts logits, first_dx, more_dx, first_dw, more_dw;
 
-  // Logits' gradients are multiplied in the dtype of x. dx and dw are f32 where chunks add to them.
+  // The gradients of logits are multiplied in the dtype of x. dx is f32; dw is f32 if there are
+  // several blocks of rows, which add to it.
   static absl::StatusOr<GradientProducts> Make(const Chunks& chunks, Multiplier by, int threads) {
     ASSIGN_OR_RETURN(ChunkProducts logits, MakeLogits(chunks, by, threads));
     const auto dx = [&](bool accumulate) {
@@ -246,7 +249,8 @@ class BoundGradient : public BoundKernel {
   }
 
  private:
-  // Offsets in the workspace. Gradients are summed up in place if they are f32 (-1).
+  // Offsets in the workspace. An offset of -1 means that the gradient is summed up in the output
+  // itself.
   struct Placement {
     int64_t logits = 0, halves = 0, x = 0, dx = -1, dw = -1, scratch = 0;
 
@@ -270,7 +274,8 @@ class BoundGradient : public BoundKernel {
            call.inputs[Input::kDtarget].As<float>()[row] == 0;
   }
 
-  // x, or a copy of it in which the rows that must not contribute are 0, whatever they hold.
+  // Returns the rows of x, or a copy of them in which the rows that do not contribute are 0,
+  // because such a row may hold NaN.
   const void* LiveRows(const KernelCall& call, Part rows, char* copy) const {
     const TensorView& x = call.inputs[Input::kX];
     bool all_live = true;
@@ -289,7 +294,8 @@ class BoundGradient : public BoundKernel {
     return copy;
   }
 
-  // `dx` is that of the rows' block, `dw` all of it, in f32 or as it is returned.
+  // Adds a chunk's products to the gradients. `dx` has the rows of the block, `dw` the full
+  // vocabulary; each is f32 or the output itself.
   absl::Status AddChunk(const KernelCall& call, Part rows, Part words, const void* x, void* dx,
                         void* dw) {
     char* const workspace = static_cast<char*>(call.workspace);
@@ -307,7 +313,8 @@ class BoundGradient : public BoundKernel {
         .Run(dlogits, x, ElementAt(dw_dtype, dw, words.begin * chunks_.columns), scratch);
   }
 
-  // Returns the chunk's gradients in the dtype of x: the logits, overwritten, or a copy.
+  // Replaces the chunk's logits by their gradients, and returns these in the dtype of x: in place,
+  // or as a copy.
   const void* ToGradient(const KernelCall& call, Part rows, Part words, float* logits) const {
     const int64_t first = FirstTarget(call, LinearLogSumExpGradInput::kW, words);
     const DType dtype = call.inputs[Input::kX].dtype;

@@ -100,8 +100,8 @@ double Mean(const std::vector<float>& values) {
   return sum / static_cast<double>(values.size());
 }
 
-// Products of bf16 round the gradients of logits, which products of the same numbers in f32 do not.
-// Both have several blocks of rows.
+// Products of bf16 round the gradients of logits; products of the same numbers in f32 do not. Both
+// have several blocks of rows.
 TEST_P(LinearLogSumExpTest, ProductsOfBFloat16AreThoseOfFloats) {
   constexpr int64_t kRows = 2101, kWords = 2203, kColumns = 5;
   const TestTensor x = ToBF16(RandomTensor({kRows, kColumns}, 30)),

@@ -1,5 +1,5 @@
-// The chunks in which the logits of a language model's head are computed, and the products that
-// each chunk takes.
+// The chunks in which the logits of a language model's head are computed, and the products of each
+// chunk.
 #ifndef TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
 #define TESSERA_CORE_KERNELS_CPU_LOGIT_CHUNKS_H_
 
@@ -19,7 +19,7 @@
 
 namespace tessera::cpu {
 
-// The chunks of [rows, vocabulary] logits: a function of the shapes alone.
+// The chunks of [rows, vocabulary] logits. They depend on the shapes alone.
 struct Chunks {
   static constexpr int64_t kChunkFloats = (8 << 20) / sizeof(float);
   static constexpr int64_t kMaxRows = 2048;
@@ -32,7 +32,8 @@ struct Chunks {
         vocabulary(w[0]),
         columns(w[1]),
         block_rows(rows) {
-    // Blocks of nearly the same length: a short last one would read all of w for a few rows.
+    // Blocks have nearly the same length, because a short last block would read all of w for a few
+    // rows.
     const int64_t blocks = (rows + kMaxRows - 1) / kMaxRows;
     if (blocks > 1) block_rows = (rows + blocks - 1) / blocks;
     const int64_t words = kChunkFloats / std::max<int64_t>(1, block_rows) / 64 * 64;
@@ -45,11 +46,11 @@ struct Chunks {
   static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
 
-// The products of one kind for each size that chunks have: a full and the last block of rows, a
-// full and the last block of the vocabulary.
+// One kind of product, made for each size of a chunk: a full or the last block of rows, times a
+// full or the last block of the vocabulary.
 class ChunkProducts {
  public:
-  // `shape(rows, words)` is that of the product for a chunk of this size.
+  // `shape(rows, words)` returns the shape of the product for a chunk of this size.
   template <typename ShapeOf>
   static absl::StatusOr<ChunkProducts> Make(const Chunks& chunks, ProductMethod method, int threads,
                                             const ShapeOf& shape) {
@@ -83,7 +84,7 @@ class ChunkProducts {
   std::optional<OnednnProduct> products_[2][2];
 };
 
-// Without rows, words or columns: sums over nothing.
+// The kernel for a request without rows, words or columns: all sums are empty.
 class BoundEmpty : public BoundKernel {
  public:
   explicit BoundEmpty(const Chunks& chunks) : chunks_(chunks) {}
@@ -93,7 +94,7 @@ class BoundEmpty : public BoundKernel {
       std::memset(y.data, 0, static_cast<size_t>(y.elements() * SizeOf(y.dtype)));
     }
     if (call.request.op != "linear_log_sum_exp") return absl::OkStatus();
-    // Each of the logits is 0, as are the target's.
+    // All logits are 0, so the log-sum-exp is the logarithm of the vocabulary's size.
     std::fill_n(call.outputs[LinearLogSumExpOutput::kLse].As<float>(), chunks_.rows,
                 std::log(static_cast<float>(chunks_.vocabulary)));
     return absl::OkStatus();

@@ -1,7 +1,8 @@
 // exp, log, tanh and the scaled complementary error function of vectors of floats, good to a few
 // units in the last place. NaN gives NaN.
 //
-// Highway's own (hwy/contrib/math) turn NaN into 0 in exp, do not know infinities, and have no erf.
+// Highway's own functions (hwy/contrib/math) are not used: exp turns NaN into 0, infinities are not
+// handled, and there is no erf.
 #include "core/kernels/cpu/vectors-inl.h"
 
 #if defined(TESSERA_CORE_KERNELS_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -20,7 +21,7 @@ using Ints = hn::Vec<IntTag>;
 
 HWY_INLINE Floats SetF(float value) { return hn::Set(FloatTag(), value); }
 
-// `x` bounded from below and from above; NaN stays NaN. If an operand of Max or Min is NaN, x86
+// Bound `x` from below and from above; NaN stays NaN. If an operand of Max or Min is NaN, x86
 // returns the second operand, and other targets return either.
 HWY_INLINE Floats AtLeast(Floats bound, Floats x) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -62,7 +63,8 @@ HWY_INLINE Floats Exp(Floats x) {
   const Floats clamped = AtLeast(SetF(-104.0f), AtMost(SetF(89.0f), x));
   const Floats n = hn::Round(hn::Mul(clamped, SetF(1.44269504f)));
   const Ints exponent = hn::ConvertTo(IntTag(), n);
-  // In two steps, so that results below the smallest normal number are rounded and not lost.
+  // Scales in two steps, so that results below the smallest normal number are rounded instead of
+  // becoming 0.
   const Ints half = hn::ShiftRight<1>(exponent);
   const Floats y = hn::Mul(hn::Mul(ExpMantissa(clamped, n), PowerOfTwo(half)),
                            PowerOfTwo(hn::Sub(exponent, half)));

@@ -1,5 +1,5 @@
-// matmul: by one of two functions of oneDNN, or by a loop of our own if the product is so small
-// that a call of the library costs more than the product.
+// matmul, by one of two functions of oneDNN, or by a loop of our own if the product is so small
+// that calling the library costs more than the product.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -27,7 +27,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// b as [depth, columns], in rows of `width` elements.
+// Copies b as [depth, columns], in rows of `width` elements.
 void PackB(const ProductShape& shape, const float* b, int64_t width, float* packed) {
   if (shape.transpose_b) Transpose(b, shape.depth, shape.columns, shape.depth, packed, width);
   for (int64_t k = 0; k < shape.depth; ++k) {
@@ -88,31 +88,32 @@ ProductShape ShapeOf(const KernelRequest& request) {
   shape.transpose_b = request.attributes.GetBool("transpose_b");
   shape.rows = y[rank - 2];
   shape.columns = y[rank - 1];
-  if (ContractsLeading(request.attributes)) {  // of row-major a and b, the leading ones are rows
+  if (ContractsLeading(request.attributes)) {  // the leading dimensions of a and b are summed over
     shape.depth = NumElements(absl::MakeConstSpan(a).first(a.size() - 1));
     return shape;
   }
   shape.depth = a[shape.transpose_a ? rank - 2 : rank - 1];
   const int64_t leading = NumElements(absl::MakeConstSpan(y).first(rank - 2));
-  // With one b for all, the leading dimensions count as rows.
+  // If all share one b, the leading dimensions count as rows.
   (b.size() == 2 ? shape.rows : shape.batch) *= leading;
   return shape;
 }
 
 // --- oneDNN ---
 
-// The kernel that runs an epilogue by itself, on the product that was stored.
+// A kernel that runs an epilogue separately, on the stored product.
 struct StoredEpilogue {
   const Kernel* kernel;
   KernelRequest request;
 };
 
-// The additions come first, then an elementwise operator without other operands: an activation.
-// oneDNN has activations too, but they round otherwise than our kernels, and its relu makes 0 of
-// NaN; the results would show whether operators were fused.
+// The epilogues of a product: additions first, then at most one elementwise operator without other
+// operands, an activation. oneDNN's activations are not used, because they round differently from
+// our kernels and its relu turns NaN into 0, so results would depend on whether operators were
+// fused.
 struct Epilogues {
   std::vector<ProductEpilogue> additions;
-  std::vector<StoredEpilogue> stored_additions;  // the same by kernels of "add"
+  std::vector<StoredEpilogue> stored_additions;  // the same additions as kernels of "add"
   std::vector<StoredEpilogue> activation;        // none or one
 };
 
@@ -158,8 +159,8 @@ bool ToEpilogues(const KernelRequest& request, Epilogues* epilogues) {
 
 class BoundProduct : public BoundKernel {
  public:
-  // `stored` run on the product in their order; `added` is the number of operands that the product
-  // adds itself.
+  // `stored` are run on the product, in their order; `added` is the number of operands that the
+  // product itself adds.
   static absl::StatusOr<std::unique_ptr<BoundKernel>> Make(OnednnProduct product, size_t added,
                                                            std::vector<StoredEpilogue> stored) {
     auto bound = std::make_unique<BoundProduct>(std::move(product), added);
@@ -203,7 +204,7 @@ class BoundProduct : public BoundKernel {
   std::vector<Stored> stored_;
 };
 
-// A product without elements, or of a depth of 0.
+// The kernel of a product without elements or with a depth of 0.
 class BoundZero : public BoundKernel {
  public:
   absl::Status Run(const KernelCall& call) override {
@@ -273,18 +274,19 @@ class OnednnMatMulKernel : public Kernel {
 
 // --- Our own ---
 
-// Multiplications of a product that is called small.
+// A product of at most this many multiplications is small.
 constexpr int64_t kSmall = 1 << 18;
 
 int64_t PaddedWidth(const ProductShape& shape) { return (shape.columns + 15) / 16 * 16; }
 
-// Whether b is copied into padded rows, and whether y's rows need no padding.
+// Return whether b is copied into padded rows, and whether y is written directly, because its rows
+// need no padding.
 bool PacksB(const ProductShape& shape) {
   return shape.transpose_b || PaddedWidth(shape) != shape.columns;
 }
 bool WritesDirectly(const ProductShape& shape) { return PaddedWidth(shape) == shape.columns; }
 
-// One worker's scratch: its copy of b, and then its y if that is not written directly.
+// The scratch of one worker holds its copy of b, and then y if that is not written directly.
 int64_t PaddedYFloats(const ProductShape& shape) {
   return WritesDirectly(shape) ? 0 : shape.rows * PaddedWidth(shape);
 }
@@ -300,7 +302,7 @@ bool IsSmallMatMul(const KernelRequest& request) {
   return shape.rows * shape.columns * shape.depth <= kSmall;
 }
 
-// A worker takes so many products at a time that they are about kSmall multiplications.
+// Returns the number of products in a task, which together have about kSmall multiplications.
 int64_t ProductsOfATask(const ProductShape& shape) {
   const int64_t work = std::max<int64_t>(1, shape.rows * shape.columns * shape.depth);
   return std::max<int64_t>(1, kSmall / work);

@@ -23,7 +23,7 @@ memory::data_type OneDnnType(DType dtype) {
   return dtype == DType::kBF16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-// A matrix of each of a batch, one after another.
+// Describes a batch of matrices, one after another.
 memory::desc Matrices(DType dtype, int64_t batch, int64_t rows, int64_t columns, bool transposed) {
   const int64_t row = transposed ? 1 : columns, column = transposed ? rows : 1;
   if (batch == 1) {
@@ -51,7 +51,7 @@ absl::Status Failed(const ProductShape& shape, absl::string_view why) {
 }  // namespace
 
 bool MultipliesBFloat16() {
-  // The values are sets of bits: a processor with more has all of these.
+  // The values are bit sets: a processor with more features has all of these bits.
   constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
 }
@@ -93,7 +93,7 @@ struct OnednnProduct::Prepared {
     for (const ProductEpilogue& epilogue : epilogues) {
       switch (epilogue.kind) {
         case ProductEpilogue::kAddRow:
-          // The first of all is oneDNN's own bias.
+          // The first row is passed as oneDNN's own bias.
           if (post.len() == 0 && bias.is_zero()) {
             bias = row;
             operands.push_back({DNNL_ARG_BIAS, Unbound(bias)});
@@ -133,7 +133,7 @@ struct OnednnProduct::Prepared {
     arguments.push_back({index, memories.back().get()});
   }
 
-  // The C interface, which throws nothing.
+  // Uses the C interface, which does not throw.
   bool RunGemm(const void* a_data, const void* b_data, void* y_data) const {
     const ProductShape& s = shape;
     const auto* const a = static_cast<const float*>(a_data);
@@ -182,7 +182,7 @@ absl::StatusOr<OnednnProduct> OnednnProduct::Make(ProductMethod method, const Pr
     }
     return OnednnProduct(std::make_unique<Prepared>(shape, threads));
   }
-  // How oneDNN cuts its work follows from the number of threads that it finds.
+  // oneDNN splits its work by the number of threads that it finds here.
   const ThreadCount count(threads);
   try {
     return OnednnProduct(std::make_unique<Prepared>(shape, epilogues, threads));

@@ -1,4 +1,4 @@
-// One matrix product by oneDNN, made once and run many times. No exception of oneDNN's leaves here.
+// One matrix product by oneDNN, made once and run many times. Exceptions of oneDNN become errors.
 #ifndef TESSERA_CORE_KERNELS_CPU_ONEDNN_PRODUCT_H_
 #define TESSERA_CORE_KERNELS_CPU_ONEDNN_PRODUCT_H_
 
@@ -13,37 +13,37 @@
 
 namespace tessera::cpu {
 
-// Whether the processor has instructions for products of bf16 with sums in f32, as x86 has with
-// AVX-512 BF16 or AMX. They take numbers below the smallest normal one as 0. ONEDNN_MAX_CPU_ISA can
-// hide them.
+// Returns whether the processor has instructions for products of bf16 with sums in f32 (AVX-512
+// BF16 or AMX on x86). They treat subnormal numbers as 0. ONEDNN_MAX_CPU_ISA can hide them.
 bool MultipliesBFloat16();
 
-// y = a b for each of a batch: a is [rows, depth], b [depth, columns], y [rows, columns], and
-// nothing empty. Sums are f32.
+// y = a b for each matrix of a batch: a is [rows, depth], b [depth, columns], y [rows, columns]. No
+// size is 0. Sums are f32.
 struct ProductShape {
   int64_t batch = 1;
   int64_t rows = 0, columns = 0, depth = 0;
-  // Where an operand lies as the transpose of that, row-major, [depth, rows] or [columns, depth].
+  // Whether an operand is stored as the transpose, row-major: a as [depth, rows], b as [columns,
+  // depth].
   bool transpose_a = false, transpose_b = false;
-  // y += a b.
+  // Whether to compute y += a b instead.
   bool accumulate = false;
-  // The dtypes of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive where
+  // The dtypes of a and b, and of y: f32, or bf16 for ProductMethod::kPrimitive if
   // MultipliesBFloat16().
   DType operands = DType::kF32, result = DType::kF32;
 };
 
-// An addition to y, of y's dtype, before it is rounded and stored.
+// An addition of an operand of y's dtype to y, before y is rounded and stored.
 struct ProductEpilogue {
   // kAddRow adds a vector [columns] to each row, kAddFull a tensor of y's shape.
   enum Kind { kAddRow, kAddFull } kind;
 };
 
-// Which of oneDNN's ways is taken. Which is faster differs between processors and shapes by a
-// tenth.
+// The function of oneDNN that computes the product. Which one is faster depends on the processor
+// and the shape; they differ by about 10 %.
 enum class ProductMethod {
   kPrimitive,  // its matmul primitive
-  // Its sgemm, for f32 alone and without epilogues. It allocates memory of its own for the packed
-  // operands, some MB for as long as it runs.
+  // its sgemm, for f32 alone and without epilogues. While it runs, it allocates several MB for
+  // packed operands.
   kGemm,
 };
 
@@ -58,7 +58,8 @@ class OnednnProduct {
   ~OnednnProduct();
 
   int64_t scratch_bytes() const;
-  // `operands` are those of the epilogues, in their order.
+  // Computes y. `scratch` has scratch_bytes(). `operands` are those of the epilogues, in their
+  // order.
   absl::Status Run(const void* a, const void* b, void* y, void* scratch,
                    absl::Span<const void* const> operands = {});
 

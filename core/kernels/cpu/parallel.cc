@@ -16,9 +16,9 @@ void RunWorkers(int threads, void (*function)(const void* context, int worker, i
   function(context, omp_get_thread_num(), omp_get_num_threads());
 }
 
-// oneDNN divides its work by the number of threads that it asks for, and leaves the share of a
-// thread that OpenMP does not start unwritten. So it may ask for no more than the limit, and OpenMP
-// must neither shrink teams by the machine's load (OMP_DYNAMIC) nor run them on one thread
+// oneDNN splits its work by the number of threads that it requests. If OpenMP starts fewer threads,
+// the parts of the missing ones are not written. So it must request no more than the limit, and
+// OpenMP must neither shrink teams by the machine's load (OMP_DYNAMIC) nor run them on one thread
 // (OMP_MAX_ACTIVE_LEVELS=0). These settings belong to the calling thread: a new thread begins with
 // those of the environment.
 ThreadCount::ThreadCount(int threads)

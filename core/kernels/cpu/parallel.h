@@ -1,7 +1,9 @@
-// The one way into threads: OpenMP's, so that oneDNN and our own loops share one set of them.
+// All threads of kernels are started here. They are OpenMP's, so that oneDNN and our own loops
+// share one set of threads.
 //
-// Work is cut by index alone, never by the number of threads, wherever a cut could show in a
-// result; so kernels that go through here give the same bits at any number of threads.
+// If the way in which work is split could change a result, it is split by index alone, never by the
+// number of threads. So kernels that use these functions give the same bits at any number of
+// threads.
 //
 // A body must not throw, and must not enter ParallelFor or ParallelTasks again.
 #ifndef TESSERA_CORE_KERNELS_CPU_PARALLEL_H_
@@ -18,8 +20,9 @@ namespace tessera::cpu {
 void RunWorkers(int threads, void (*function)(const void* context, int worker, int workers),
                 const void* context);
 
-// While this exists, OpenMP uses exactly `threads` threads for what the calling thread starts
-// without a number of its own. oneDNN does so when a primitive is made and when it runs.
+// While this object exists, parallel regions that the calling thread starts without an explicit
+// number of threads use exactly `threads` threads. oneDNN starts such regions, when a primitive is
+// made and when it runs.
 class ThreadCount {
  public:
   explicit ThreadCount(int threads);
@@ -33,9 +36,9 @@ class ThreadCount {
   int levels_before_;
 };
 
-// Calls body(begin, end) for parts of [0, size) that begin at multiples of `grain`: one part for
-// each thread, the same number of grains for all or one more. For work that is the same at each
-// index.
+// Splits [0, size) into one part for each thread and calls body(begin, end) for each part. Parts
+// begin at multiples of `grain`; their numbers of grains differ by at most one. Use it for work
+// that is the same at each index.
 template <typename Body>
 void ParallelFor(int threads, int64_t size, int64_t grain, const Body& body) {
   if (size <= 0) return;
@@ -59,10 +62,10 @@ void ParallelFor(int threads, int64_t size, int64_t grain, const Body& body) {
       &context);
 }
 
-// Calls body(task, worker) for each task in [0, tasks). Each of the workers, numbered from 0, at
-// most `threads` and at most as many as there are tasks, does one and then takes the next that is
-// left: for tasks of unequal length. A worker does one task at a time, so it may have scratch
-// memory of its own.
+// Calls body(task, worker) for each task in [0, tasks). There are at most `threads` workers, and at
+// most one for each task. A worker that has finished a task takes the next open one, so tasks may
+// have unequal lengths. A worker does one task at a time, so each worker may have its own scratch
+// memory.
 template <typename Body>
 void ParallelTasks(int threads, int64_t tasks, const Body& body) {
   if (threads <= 1 || tasks <= 1) {
@@ -72,7 +75,7 @@ void ParallelTasks(int threads, int64_t tasks, const Body& body) {
   struct Context {
     const Body& body;
     int64_t tasks;
-    int64_t first;  // tasks that are given out by number: every worker gets one
+    int64_t first;  // tasks that are assigned in advance: every worker gets one
     mutable std::atomic<int64_t> next;
   } context{body, tasks, std::min<int64_t>(threads, tasks), {std::min<int64_t>(threads, tasks)}};
   RunWorkers(
@@ -87,8 +90,8 @@ void ParallelTasks(int threads, int64_t tasks, const Body& body) {
       &context);
 }
 
-// Which of `threads` equal parts of a workspace is a worker's. Worker 0, which there always is, has
-// the last: so a workspace is used to its end.
+// Returns the index of a worker's part, if a workspace is split into `threads` equal parts. Worker
+// 0, which always exists, has the last part, so a workspace is used to its end.
 inline int64_t PartOf(int worker, int threads) { return threads - 1 - worker; }
 
 }  // namespace tessera::cpu

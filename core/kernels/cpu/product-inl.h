@@ -1,4 +1,4 @@
-// The product of small matrices in registers: what attention and small matmuls are made of.
+// The product of small matrices in registers, which attention and small matmuls use.
 //
 // Each element of the result is one sum, with fused multiply-adds in the order of the depth: it
 // does not depend on its position or on how the product is split.
@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 
-// c[r][j] = (accumulate ? c[r][j] : 0) + sum over k of a(r, k) * b[k][j], where a(r, k) is
-// a[r * a_row + k * a_depth], and rows of b and c lie b_row and c_row apart. All strides are in
+// c[r][j] = (accumulate ? c[r][j] : 0) + sum over k of a(r, k) * b[k][j], where a(r, k) is a[r *
+// a_row + k * a_depth], and b_row and c_row are the row strides of b and c. All strides are in
 // elements; the width is a multiple of kLanes.
 struct ProductArguments {
   const float* a;
@@ -60,7 +60,7 @@ HWY_INLINE void ProductTile(const ProductArguments& p) {
   }
 }
 
-// A tile's sums, the vectors of b and one factor fill the registers: 32 of them, or 16.
+// A tile's sums, the vectors of b and one factor fill the 32 or 16 registers.
 #if HWY_TARGET == HWY_AVX3
 inline constexpr int kTileRows = 8;
 inline constexpr int kTileVectors = 3;
@@ -89,7 +89,7 @@ HWY_INLINE void ProductStrip(ProductArguments p, int64_t rows) {
 static HWY_NOINLINE HWY_MAYBE_UNUSED void Product(ProductArguments p, int64_t rows, int64_t width) {
   int64_t vectors = width / kLanes;
   while (vectors > 0) {
-    // Four vectors are two and two, not three and one.
+    // Four vectors are split into two and two, not three and one.
     const int64_t taken = vectors >= kTileVectors && vectors != kTileVectors + 1 ? kTileVectors
                           : vectors >= 2                                         ? 2
                                                                                  : 1;

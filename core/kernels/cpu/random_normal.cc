@@ -1,4 +1,5 @@
-// In double by the functions of the C library, as the reference: the same bits on every backend.
+// Computed in double with the C library's functions, like the reference, so that every backend
+// gives the same bits.
 #include <cstdint>
 
 #include "core/kernels/cpu/convert_floats.h"

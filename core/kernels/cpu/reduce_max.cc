@@ -1,4 +1,5 @@
-// reduce_max, where NaN wins, and its gradient. Plain loops: no model spends time here.
+// reduce_max, in which a NaN gives NaN, and its gradient. Plain loops are enough: no model spends
+// time here.
 #include "core/ops/reduce_max.h"
 
 #include <algorithm>
@@ -72,7 +73,7 @@ struct Dimensions {
       (is_reduced ? reduced_strides : kept_strides).push_back(strides[d]);
     }
   }
-  // The offset of the first element that output `i` is the maximum of.
+  // Returns the offset of the first of the elements whose maximum is output `i`.
   int64_t FirstOf(int64_t i) const {
     int64_t first = 0;
     for (int d = static_cast<int>(kept.size()) - 1; d >= 0; --d) {

@@ -38,7 +38,7 @@ double SumRow(const float* x, int64_t count) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Four rows at a time, and what is left one by one.
+// Adds four rows at a time, and the remaining rows one by one.
 void SumColumns(const float* x, int64_t rows, int64_t stride, int64_t width, double* result) {
   const DoubleTag d;
   const HalfTag dh;
@@ -53,7 +53,8 @@ void SumColumns(const float* x, int64_t rows, int64_t stride, int64_t width, dou
                                    hn::PromoteTo(d, hn::LoadU(dh, row + c + 3 * stride)));
       hn::StoreU(hn::Add(hn::LoadU(d, result + c), hn::Add(low, high)), d, result + c);
     }
-    // The same sums: additions of doubles are the same alone and in a vector.
+    // These columns give the same bits: an addition of doubles is the same in scalars and in
+    // vectors.
     for (; c < width; ++c) {
       const double low = double{row[c]} + double{row[c + stride]};
       const double high = double{row[c + 2 * stride]} + double{row[c + 3 * stride]};

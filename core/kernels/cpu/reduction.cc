@@ -85,7 +85,7 @@ int64_t OffsetOf(const Dimensions& dimensions, int64_t i) {
   return offset;
 }
 
-// The columns of a unit: the position of the first in the output, and their number.
+// The columns of a unit: the offset of the first one in the output, and their number.
 struct Columns {
   int64_t first, count;
 };
@@ -97,7 +97,8 @@ Columns ColumnsOf(const Plan& plan, int64_t unit) {
           std::min(kStrip, plan.inner_kept.size - begin)};
 }
 
-// Reduces elements of 16 bits: a few rows of a strip, or as many elements of one row, at a time.
+// Elements of 16 bits are converted and reduced in tiles: this many rows of a strip, or the same
+// number of elements of one row.
 constexpr int64_t kTileRows = 4;
 
 void ReduceHalves(const Reducer& reducer, DType dtype, const void* x, bool by_rows, int64_t length,
@@ -198,7 +199,7 @@ int64_t ReductionWorkspace(const KernelRequest& request) {
       MakePlan(request.inputs[0].shape, request.attributes.GetInts("axes"), request.threads);
   const bool empty = NumElements(request.inputs[0].shape) == 0;
   if (!plan.shares_units || empty) return 0;
-  // The last piece writes the columns of the last unit only, which may be fewer than a strip's.
+  // The last piece writes only the columns of the last unit, which may be fewer than a full strip.
   const int64_t doubles =
       (plan.units * plan.pieces - 1) * plan.strip_width() + ColumnsOf(plan, plan.units - 1).count;
   return doubles * static_cast<int64_t>(sizeof(double));

@@ -1,8 +1,8 @@
 // Reductions of a row-major tensor over any axes, in an order that depends on the shape alone.
 //
-// The reduced elements of an output are split into pieces of fixed length. Each piece is reduced by
-// itself, in double, and the pieces are combined in their order. So the result is the same whether
-// one thread does all pieces of an output or several threads share them.
+// The input elements of an output are split into pieces of fixed length. Each piece is reduced
+// separately, in double, and the results of the pieces are combined in their order. So the result
+// is the same whether one thread computes all pieces of an output or several threads share them.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_KERNELS_CPU_REDUCTION_H_
@@ -14,7 +14,7 @@
 
 namespace tessera::cpu {
 
-// The operation of a reduction: a sum, a maximum. It is passed elements of 16 bits as floats.
+// The operation of a reduction: a sum, a maximum. Elements of 16 bits are passed to it as floats.
 struct Reducer {
   double identity;
   // Reduces `count` consecutive elements.
@@ -24,7 +24,8 @@ struct Reducer {
   void (*combine)(const double* from, int64_t count, double* result);
 };
 
-// Input 0 over the attribute `axes` into output 0.
+// Reduces input 0 over the attribute `axes` into output 0. The call's workspace has
+// ReductionWorkspace bytes.
 void Reduce(const KernelCall& call, const Reducer& reducer);
 
 int64_t ReductionWorkspace(const KernelRequest& request);

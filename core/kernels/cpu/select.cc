@@ -1,4 +1,4 @@
-// select: by the size of an element, whatever its dtype.
+// select. The loop depends on the size of an element, not on its dtype.
 #include <cstdint>
 
 #include "core/kernels/cpu/targets.h"
@@ -17,7 +17,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Left to the compiler, which has this target's instructions here.
+// A plain loop: the compiler can use this target's instructions here.
 template <typename T>
 void Run(const void* const* inputs, void* output, int64_t count) {
   const uint8_t* const condition = static_cast<const uint8_t*>(inputs[SelectInput::kCondition]);

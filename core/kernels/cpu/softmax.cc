@@ -22,8 +22,8 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Values stored in 16 bits are rounded, so powers are computed again where they are divided.
-// In f32 they wait in y.
+// In f32, exponentials are stored in y and then divided. In 16 bits storing would round them, so
+// they are computed again before they are divided.
 void SoftmaxOfRow(const float* x, float* y, int64_t count) {
   const Floats max = SetF(MaxOfFloats(x, count));
   double sum[1];
@@ -77,7 +77,7 @@ void GradientOfRow(const T* dy, const T* y, T* dx, int64_t count) {
   });
 }
 
-// A long column is summed in blocks of so many elements, and over blocks.
+// A long column is summed in blocks of this many elements, and then over blocks.
 constexpr int64_t kBlock = 128;
 
 // Columns of a [length, inner] matrix.

@@ -1,4 +1,4 @@
-// sum_squares: in double, over blocks of a fixed length, whose sums are added in their order.
+// sum_squares, in double. Blocks have a fixed length, and their sums are added in their order.
 #include <cstdint>
 
 #include "core/kernels/cpu/targets.h"

@@ -1,5 +1,5 @@
-// Runs the vector kernels with a chosen instruction set, for tests that go through all of those
-// that they are compiled for and this processor has.
+// Runs the vector kernels with a chosen instruction set, for tests that run all instruction sets
+// that are compiled in and supported by this processor.
 #ifndef TESSERA_CORE_KERNELS_CPU_TARGET_TESTING_H_
 #define TESSERA_CORE_KERNELS_CPU_TARGET_TESTING_H_
 
@@ -22,7 +22,7 @@ class TargetTest : public ::testing::TestWithParam<int64_t> {
   void TearDown() override;
 };
 
-// The same, as the generator of a test suite's names wants it.
+// TargetName with the signature of a test suite's name generator.
 inline std::string NameOfTarget(const ::testing::TestParamInfo<int64_t>& info) {
   return TargetName(info.param);
 }

@@ -1,8 +1,8 @@
-// For which processors the vector kernels are compiled. Each file of kernels includes this before
-// anything of Highway; which of the targets runs is decided when the program runs.
+// The processors for which the vector kernels are compiled. Each file of kernels includes this
+// before any header of Highway. The target is chosen when the program runs.
 //
-// AVX-512 ("AVX3"), AVX2 with FMA, and one lane at a time for what is older. Targets whose vectors
-// have no fixed size are left out: kernels keep arrays of vectors in registers.
+// On x86 these are AVX-512 ("AVX3"), AVX2 with FMA, and one lane at a time for older processors.
+// Targets whose vectors have no fixed size are disabled, because kernels have arrays of vectors.
 #ifndef TESSERA_CORE_KERNELS_CPU_TARGETS_H_
 #define TESSERA_CORE_KERNELS_CPU_TARGETS_H_
 

@@ -1,4 +1,4 @@
-// The number of threads: it changes no bit, and no workspace has an end that nothing writes.
+// The number of threads changes no bit of a result, and every workspace is written to its end.
 #include <omp.h>
 
 #include <cstdint>
@@ -76,8 +76,8 @@ TEST_P(ThreadsTest, OwnKernelsGiveTheSameBitsAtAnyNumberOfThreads) {
       "highway");
 }
 
-// With OMP_DYNAMIC=true the OpenMP runtime starts fewer threads than it is asked for, and oneDNN
-// leaves the share of the missing threads unwritten.
+// With OMP_DYNAMIC=true the OpenMP runtime starts fewer threads than requested, and oneDNN does not
+// write the parts of the missing threads.
 TEST(OpenMp, ProductsAreCompleteWhenTeamsMayShrink) {
   const int threads = 4 * static_cast<int>(std::thread::hardware_concurrency());
   const TestTensor a = RandomTensor({512, 512}, 1), b = RandomTensor({512, 512}, 2);

@@ -12,8 +12,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 
-// to[c][r] = from[r][c], for `rows` rows and `columns` columns of `from`; rows lie `from_row` and
-// `to_row` elements apart.
+// to[c][r] = from[r][c], for `rows` rows and `columns` columns of `from`; `from_row` and `to_row`
+// are the row strides, in elements.
 static HWY_NOINLINE HWY_MAYBE_UNUSED void Transpose(const float* from, int64_t from_row,
                                                     int64_t rows, int64_t columns, float* to,
                                                     int64_t to_row) {
@@ -29,7 +29,7 @@ static HWY_NOINLINE HWY_MAYBE_UNUSED void Transpose(const float* from, int64_t f
       const auto row0 = hn::LoadU(d, source), row1 = hn::LoadU(d, source + from_row);
       const auto row2 = hn::LoadU(d, source + 2 * from_row);
       const auto row3 = hn::LoadU(d, source + 3 * from_row);
-      // Pairs of rows by elements, then pairs of these by halves.
+      // Interleaves pairs of rows by elements, then pairs of the results by halves.
       const auto low01 = hn::BitCast(dd, hn::InterleaveLower(d, row0, row1));
       const auto low23 = hn::BitCast(dd, hn::InterleaveLower(d, row2, row3));
       const auto high01 = hn::BitCast(dd, hn::InterleaveUpper(d, row0, row1));

@@ -24,7 +24,7 @@ void RunOp(const Op& op, const void* const* inputs, void* output, int64_t count)
       count, [=](auto access, int64_t i) HWY_ATTR { access.Store(op(access.Load(x + i)), y + i); });
 }
 
-// One function each: what a run of RunElementwise calls.
+// Defines one function for each operator, which RunElementwise calls for a run.
 #define TESSERA_UNARY(name, expression)                                            \
   struct name##Op {                                                                \
     HWY_INLINE Floats operator()(Floats x) const { return expression; }            \

@@ -23,7 +23,7 @@ struct AdamwStep {
   float eps;
 };
 
-// The update if the predicate is 0: the new state is the old one, bit for bit.
+// Performs the update if the predicate is 0: copies the old state to the new one.
 inline void KeepState(const TensorView& old_state, const TensorView& new_state) {
   const int64_t bytes = old_state.elements() * SizeOf(old_state.dtype);
   if (bytes > 0 && old_state.data != new_state.data) {

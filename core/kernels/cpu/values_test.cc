@@ -55,7 +55,7 @@ TEST_P(ValuesTest, FunctionsKnowTheirLimits) {
   EXPECT_TRUE(std::isnan(log[6]));
 }
 
-// Max(a, NaN) is a on one target and NaN on another.
+// Regression test: Max(a, NaN) is a on one target and NaN on another.
 TEST_P(ValuesTest, GeluOfNaNIsNaN) {
   const TestTensor x = FloatTensor({3}, {1, std::nanf(""), -1}), dy = FloatTensor({3}, {1, 1, 1});
   for (const char* approximate : {"none", "tanh"}) {

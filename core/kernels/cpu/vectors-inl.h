@@ -1,8 +1,8 @@
-// Loops over arrays of floats by vectors. The last, shorter vector is a masked one that goes
-// through the same code, so an element's result does not depend on its position.
+// Vector loops over arrays of floats. The last, shorter vector is masked and runs the same code, so
+// an element's result does not depend on its position.
 //
-// Arrays of bf16 and f16 are read as floats, and floats are rounded to them when they are stored:
-// the functions that load and store a vector here are the only ones that know the difference.
+// Arrays of bf16 and f16 are read as floats, and floats are rounded when they are stored to them.
+// Only the functions here that load and store a vector distinguish these dtypes.
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -33,10 +33,10 @@ using HalfTag = hn::Rebind<float, DoubleTag>;
 
 inline constexpr int64_t kLanes = hn::MaxLanes(FloatTag());
 
-// Whether masked loads and stores leave the memory of other lanes alone. Where they do not (NEON
-// has none, and Highway reads, blends and writes a full vector), a short vector goes through a
-// copy: behind the end of an array may lie elements that another thread writes, or no memory at
-// all.
+// Whether masked loads and stores do not touch the memory of other lanes. If they do (NEON has
+// none, and Highway reads, blends and writes a full vector), a short vector goes through a copy,
+// because past the end of an array there may be elements that another thread writes, or no memory
+// at all.
 inline constexpr bool kHasMaskedAccess =
     HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_SCALAR;
 
@@ -65,7 +65,7 @@ HWY_INLINE void StoreFirst(Floats v, float* to, int64_t count) {
   }
 }
 
-// As many bf16 or f16 as a vector has floats, as their bits.
+// A vector of the bits of bf16 or f16 elements, as many as a vector has floats.
 using HalfWordTag = hn::Rebind<uint16_t, FloatTag>;
 using HalfWords = hn::Vec<HalfWordTag>;
 
@@ -88,7 +88,7 @@ HWY_INLINE HalfWords Narrow(Floats v, BFloat16 /*type*/) {
 }
 
 #if HWY_TARGET == HWY_SCALAR
-// Highway's own rounds otherwise here.
+// Highway's own conversion rounds differently on this target.
 HWY_INLINE Floats Widen(HalfWords bits, Float16 type) {
   type.bits = hn::GetLane(bits);
   return hn::Set(FloatTag(), static_cast<float>(type));
@@ -101,7 +101,7 @@ HWY_INLINE Floats Widen(HalfWords bits, Float16 /*type*/) {
   const hn::Rebind<hwy::float16_t, FloatTag> d;
   return hn::PromoteTo(FloatTag(), hn::BitCast(d, bits));
 }
-// Every NaN becomes the one that Float16(float) has.
+// Every NaN becomes the NaN of Float16(float).
 HWY_INLINE HalfWords Narrow(Floats v, Float16 /*type*/) {
   const FloatTag d;
   const Floats nan = hn::CopySign(hn::Set(d, std::numeric_limits<float>::quiet_NaN()), v);
@@ -119,7 +119,7 @@ HWY_INLINE uint16_t* WordsOf(Half* to) {
   return &to->bits;
 }
 
-// Reads and writes a vector of which all lanes count.
+// Reads and writes a full vector: all lanes are used.
 struct FullVector {
   HWY_INLINE Floats Load(const float* from) const { return hn::LoadU(FloatTag(), from); }
   HWY_INLINE void Store(Floats v, float* to) const { hn::StoreU(v, FloatTag(), to); }
@@ -131,16 +131,17 @@ struct FullVector {
   HWY_INLINE void Store(Floats v, Half* to) const {
     hn::StoreU(Narrow(v, Half()), HalfWordTag(), WordsOf(to));
   }
-  // `v`, with `other` in lanes that do not count.
+  // Returns `v`, with `other` in unused lanes.
   HWY_INLINE Floats Or(Floats v, Floats /*other*/) const { return v; }
 };
 
-// The same if only the first lanes count: the others are neither read (they are 0) nor written.
+// Reads and writes the first `count` lanes of a vector. The memory of the other lanes is neither
+// read (they are 0) nor written.
 struct ShortVector {
   int64_t count;
   HWY_INLINE Floats Load(const float* from) const { return LoadFirst(FloatTag(), from, count); }
   HWY_INLINE void Store(Floats v, float* to) const { StoreFirst(v, to, count); }
-  // Through a copy: few targets have masks for elements of 16 bits.
+  // Goes through a copy, because few targets have masks for elements of 16 bits.
   template <class Half>
   HWY_INLINE Floats Load(const Half* from) const {
     HWY_ALIGN uint16_t lanes[kLanes] = {};
@@ -167,8 +168,9 @@ HWY_INLINE void ForEachVector(int64_t count, const Body& body) {
   if (i < count) body(ShortVector{count - i}, i);
 }
 
-// The sums of kSums terms over arrays of `count`: body(access, i, terms) sets a vector of each. In
-// fp32 over blocks of 64 vectors, in double over blocks; the order depends on `count` alone.
+// Computes kSums sums over arrays of `count` elements: body(access, i, terms) sets one vector of
+// terms for each sum. Sums are fp32 within blocks of 64 vectors and double over blocks; the order
+// depends on `count` alone.
 template <int kSums, class Body>
 HWY_INLINE void SumVectors(int64_t count, const Body& body, double (&sums)[kSums]) {
   constexpr int kChains = 4;
@@ -210,7 +212,7 @@ HWY_INLINE void SumVectors(int64_t count, const Body& body, double (&sums)[kSums
   }
 }
 
-// The largest of `count` floats, -infinity if there are none. A NaN may be passed over.
+// Returns the largest of `count` floats, or -infinity if there are none. A NaN may be ignored.
 HWY_INLINE float MaxOfFloats(const float* x, int64_t count) {
   const FloatTag d;
   const Floats lowest = hn::Set(d, -std::numeric_limits<float>::infinity());

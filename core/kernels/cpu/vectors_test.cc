@@ -1,4 +1,4 @@
-// Short vectors at the end of memory: what lies behind them is neither read nor written.
+// Short vectors at the end of memory: memory past them is neither read nor written.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,7 +19,7 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// `end` is the end of the memory that can be touched.
+// `end` is the end of the accessible memory.
 template <bool kMasked>
 void CheckAccess(float* end) {
   const FloatTag d;

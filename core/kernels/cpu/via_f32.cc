@@ -18,7 +18,7 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
 }
 
-// The request with f32 for bf16 and f16.
+// Returns the request with f32 in place of bf16 and f16.
 KernelRequest Widened(const KernelRequest& request) {
   KernelRequest widened = request;
   for (auto* types : {&widened.inputs, &widened.outputs}) {
@@ -29,8 +29,8 @@ KernelRequest Widened(const KernelRequest& request) {
   return widened;
 }
 
-// Offsets in the workspace: the f32 forms of operands, by operand (-1: it needs none), then what
-// the inner kernel needs.
+// Offsets in the workspace: the f32 copy of each operand (-1 if it needs none), then the workspace
+// of the inner kernel.
 struct Placement {
   std::vector<int64_t> inputs, outputs;
   int64_t end = 0;  // of the f32 forms

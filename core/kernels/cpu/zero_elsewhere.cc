@@ -1,5 +1,5 @@
-// zero_elsewhere: by the size of an element, each line of the output once. All zeros are zero
-// bytes.
+// zero_elsewhere writes each line of the output once. It depends on the size of an element only,
+// because a zero of any dtype consists of zero bytes.
 #include "core/ops/zero_elsewhere.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// Its clock is the host's steady clock.
+// An event whose clock is the host's steady clock.
 class HostEvent : public Event {
  public:
   int64_t Nanoseconds() const override { return nanoseconds_; }

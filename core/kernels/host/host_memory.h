@@ -1,5 +1,5 @@
-// The memory of backends whose device is the host itself (reference, cpu): pages straight from the
-// system, so that what is never touched is never resident.
+// The memory of backends whose device is the host itself (reference, cpu). Pages come directly from
+// the system, so that a page that is never touched is never resident.
 //
 // Thread safety: as DeviceMemory; allocating is thread-safe.
 #ifndef TESSERA_CORE_KERNELS_HOST_HOST_MEMORY_H_
@@ -34,12 +34,13 @@ class HostMemory : public DeviceMemory {
   int64_t bytes_;
 };
 
-// Memory of `bytes` (0 is allowed), zero where it has not been written, aligned to 4096 bytes.
+// Allocates `bytes` of memory (0 is allowed), filled with zeros and aligned to 4096 bytes.
 //
-// With `guarded` it is followed by a page that cannot be touched, which begins right after the last
-// byte rounded up to kBufferAlignment; its start is then aligned to kBufferAlignment only.
+// If `guarded`, an inaccessible page follows it, right after the last byte rounded up to
+// kBufferAlignment. Its start is then aligned to kBufferAlignment only.
 //
-// InvalidArgument if `bytes` is negative, ResourceExhausted if the system has not so much.
+// Returns InvalidArgument if `bytes` is negative, and ResourceExhausted if the system has not
+// enough memory.
 absl::StatusOr<std::unique_ptr<HostMemory>> AllocateHostMemory(int64_t bytes, bool guarded = false);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// A backend has two halves: the kernel catalogue, which is all that planning needs, so that it
-// works where the device is absent, and the device.
+// A backend has two halves: the kernel catalogue and the device. Planning needs only the catalogue,
+// so it works on machines without the device.
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_BACKEND_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_BACKEND_H_
 
@@ -15,18 +15,19 @@
 
 namespace tessera {
 
-// Which kernels there are, for a processor. Thread safety: const methods may run concurrently.
+// The kernels of a backend for one processor. Thread safety: const methods may run concurrently.
 class KernelCatalogue {
  public:
   virtual ~KernelCatalogue() = default;
 
   // "cpu", "reference"
   virtual absl::string_view name() const = 0;
-  // Every kernel; of those that accept a request, the first is the default.
+  // Every kernel. The default for a request is the first kernel that accepts it.
   virtual absl::Span<const Kernel* const> kernels() const = 0;
   virtual Processor processor() const = 0;
 
-  // The dtype in which values of the Graph's dtype are kept (the reference keeps floats in f64).
+  // The dtype in which the backend stores values whose dtype in the Graph is `dtype` (the reference
+  // stores floats in f64).
   virtual DType Realize(DType dtype) const { return dtype; }
 };
 
@@ -35,11 +36,11 @@ class Backend : public KernelCatalogue, public Device {};
 // Every buffer starts at a multiple of this many bytes.
 inline constexpr int64_t kBufferAlignment = 64;
 
-// The kernels for `request.op` that accept the request, defaults first.
+// Returns the kernels for `request.op` that accept the request, the default one first.
 std::vector<const Kernel*> CandidateKernels(const KernelCatalogue& catalogue,
                                             const KernelRequest& request);
 
-// The default kernel; NotFound names the operator, the types and the backend.
+// Returns the default kernel, or NotFound, with the operator, the types and the backend.
 absl::StatusOr<const Kernel*> DefaultKernel(const KernelCatalogue& catalogue,
                                             const KernelRequest& request);
 

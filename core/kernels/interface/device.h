@@ -14,19 +14,20 @@
 
 namespace tessera {
 
-// Device memory; freed when this goes.
+// Owns device memory and frees it when destroyed.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
   virtual void* data() const = 0;
   virtual int64_t bytes() const = 0;
-  // Bytes of it that the host's memory holds now: none where the device has its own.
+  // Returns how many of its bytes are resident in the host's memory now: 0 if the device has its
+  // own memory.
   virtual int64_t host_resident_bytes() const { return 0; }
 };
 
-// An order of work on a device: what is issued on a stream runs one after another. Work on several
-// streams may run at the same time, unless one waits for an event of another. A stream is not
-// necessarily a thread: on a host, work has ended when the call that issues it returns.
+// An ordered queue of work on a device: the work of one stream runs one after another. Work on
+// several streams may run at the same time, unless one waits for an event of another. A stream is
+// not necessarily a thread: on the host, work has ended when the call that issues it returns.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -36,8 +37,8 @@ class Stream {
 class Event {
  public:
   virtual ~Event() = default;
-  // When the stream came there, in nanoseconds of a clock that all events of a device share. Known
-  // after Device::Synchronize.
+  // Returns when the stream reached this point, in nanoseconds of a clock that all events of a
+  // device share. Call it after Device::Synchronize.
   virtual int64_t Nanoseconds() const = 0;
 };
 
@@ -45,28 +46,27 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  // Memory of at least `bytes` (0 is allowed), aligned to 4096 bytes, not initialised and not
-  // counted as resident before it is touched where the device can say so. With `guarded`, the
-  // byte after the last one (rounded up to `kBufferAlignment`) cannot be touched, where the device
-  // can do that; Unimplemented elsewhere. ResourceExhausted if there is not so much.
+  // Allocates at least `bytes` (0 is allowed), aligned to 4096 bytes and not initialised. If the
+  // device can tell, memory does not count as resident before it is touched. If `guarded`,
+  // accessing the byte after the last one (rounded up to `kBufferAlignment`) faults; a device that
+  // cannot do that returns Unimplemented. Returns ResourceExhausted if there is not enough memory.
   virtual absl::StatusOr<std::unique_ptr<DeviceMemory>> Allocate(int64_t bytes, bool guarded) = 0;
 
   // The device must outlive its streams and events. `name` is for profilers.
   virtual absl::StatusOr<std::unique_ptr<Stream>> CreateStream(absl::string_view name) = 0;
   virtual absl::StatusOr<std::unique_ptr<Event>> CreateEvent() = 0;
-  // Moves the event to the end of what was issued on the stream so far.
+  // Places the event after all work that was issued on the stream so far.
   virtual absl::Status Record(Event& event, Stream& stream) = 0;
-  // Lets all that is issued on the stream from now on run after the event, where it was last
-  // recorded.
+  // Makes all work issued on the stream from now on wait for the event, as it was last recorded.
   virtual absl::Status Wait(Stream& stream, const Event& event) = 0;
 
   // Issues a copy between any two memories of the device or the host; the ranges do not overlap.
   virtual absl::Status Copy(void* to, const void* from, int64_t bytes, Stream& stream) = 0;
-  // Return when the bytes are there.
+  // Copy bytes to or from the device, and return when the copy has ended.
   virtual absl::Status CopyToDevice(void* device, const void* host, int64_t bytes) = 0;
   virtual absl::Status CopyToHost(void* host, const void* device, int64_t bytes) = 0;
 
-  // Returns when all that was started on any stream has ended, with the first error of any of it.
+  // Returns when all work on all streams has ended, with the first error of it.
   virtual absl::Status Synchronize() = 0;
 };
 

@@ -1,6 +1,6 @@
-// A kernel: one way to run one operator on one backend.
+// A kernel: one implementation of one operator on one backend.
 //
-// This folder holds no code of any backend. Every call of a kernel goes through it.
+// This folder holds no code of any backend. Every kernel is called through this interface.
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_KERNEL_H_
 
@@ -23,14 +23,15 @@
 
 namespace tessera {
 
-// The processor that kernels run on; with the number of threads it decides workspaces and choices.
+// The processor on which kernels run. Workspaces and the choice of kernels depend on it and on the
+// number of threads.
 struct Processor {
   std::string name;  // e.g. "AMD EPYC 9B14, avx3_zen4": the same string for the same kind
   int threads = 1;
 };
 
 // An elementwise operator that is applied to the main operator's output 0 before it is stored. Its
-// input 0 is what came before; its other inputs follow the main operator's own inputs, in order.
+// input 0 is the result so far; its other inputs follow the main operator's own inputs, in order.
 struct Epilogue {
   std::string op;
   Attributes attributes;
@@ -54,50 +55,51 @@ struct KernelRequest {
   std::string Key() const;
 };
 
-// One call. Inputs and outputs are row-major unless the kernel takes strides. An output overlaps an
-// input only as Operator::InPlace allows.
+// One call of a kernel. Inputs and outputs are row-major unless the kernel takes strides. An output
+// overlaps an input only as Operator::InPlace allows.
 struct KernelCall {
   const KernelRequest& request;
   absl::Span<const TensorView> inputs;
   absl::Span<const TensorView> outputs;
   void* workspace = nullptr;  // 64-byte aligned, uninitialised
   int64_t workspace_bytes = 0;
-  const RandomDraw* draw = nullptr;  // of an operator that draws random numbers
-  Stream* stream = nullptr;          // of the device, on which the work is issued
-  // By operand: which part of its global tensor it is. Empty if every operand is all of its tensor.
+  const RandomDraw* draw = nullptr;  // if the operator draws random numbers
+  Stream* stream = nullptr;          // the device's stream on which to issue the work
+  // For each operand, its region of the global tensor. Empty if every operand is all of its tensor.
   absl::Span<const Region> input_regions = {};
   absl::Span<const Region> output_regions = {};
 };
 
-// A kernel made ready for one request: a library's primitive is built here, once. Run() allocates
-// no memory, and issues its work on the call's stream. Not thread-safe.
+// A kernel bound to one request: a library's primitive is built once, when this is made. Run()
+// allocates no memory, and issues its work on the call's stream. Not thread-safe.
 class BoundKernel {
  public:
   virtual ~BoundKernel() = default;
   virtual absl::Status Run(const KernelCall& call) = 0;
 };
 
-// Static lifetime; const methods are thread-safe.
+// An implementation of an operator. Kernels have static lifetime; const methods are thread-safe.
 class Kernel {
  public:
   virtual ~Kernel() = default;
   virtual absl::string_view op() const = 0;
-  // Tells it from the operator's other kernels: "onednn", "highway", "loops".
+  // Distinguishes it from the operator's other kernels: "onednn", "highway", "loops".
   virtual absl::string_view name() const = 0;
-  // Whether it can serve this request (dtypes, attributes, epilogues).
+  // Returns whether it can run this request (dtypes, attributes, epilogues).
   virtual bool Accepts(const KernelRequest& request) const = 0;
-  // Whether it reads input i, or writes output i, at any strides. Otherwise the tensor must be
+  // Return whether input i or output i may have any strides. Otherwise the tensor must be
   // row-major.
   virtual bool StridedInput(int i) const { return false; }
   virtual bool StridedOutput(int i) const { return false; }
-  // Whether an element of the output depends on the inputs' elements at its index alone. A kernel
-  // of one input can then run on what another kernel has written, in place.
+  // Returns whether each element of the output depends only on the inputs' elements at its index. A
+  // kernel with one input can then run in place on another kernel's output.
   virtual bool Elementwise() const { return false; }
-  // Scratch memory, a function of the request and the processor only; the memory plan provides it.
+  // Returns the bytes of scratch memory, which depend on the request and the processor only. The
+  // memory plan provides this memory.
   virtual int64_t WorkspaceBytes(const KernelRequest& request, const Processor& processor) const {
     return 0;
   }
-  // Whether a library uses the workspace, and may leave parts of it unwritten.
+  // Returns whether a library uses the workspace; it may leave parts of it unwritten.
   virtual bool LibraryWorkspace() const { return false; }
   virtual absl::StatusOr<std::unique_ptr<BoundKernel>> Bind(const KernelRequest& request) const = 0;
 };

@@ -1,4 +1,4 @@
-// The kernels of a backend, collected from its files.
+// A list of the kernels of a backend, to which each of its files adds.
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_KERNEL_LIST_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_KERNEL_LIST_H_
 

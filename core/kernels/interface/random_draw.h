@@ -1,5 +1,5 @@
-// Which random numbers a kernel draws. They are no part of a kernel request: drawing others, or the
-// same for another part of a tensor, is the same work.
+// Describes the random numbers that a kernel draws. They are not part of a kernel request, because
+// drawing other numbers, or those of another part of a tensor, is the same work.
 #ifndef TESSERA_CORE_KERNELS_INTERFACE_RANDOM_DRAW_H_
 #define TESSERA_CORE_KERNELS_INTERFACE_RANDOM_DRAW_H_
 
@@ -12,15 +12,16 @@
 
 namespace tessera {
 
-// The numbers of the sequence `path`, one for each element of output 0, by the element's row-major
-// index in a global tensor, of which the output is a part (or all).
+// The numbers of the random stream of `path`, one for each element of output 0. The number of an
+// element is chosen by its row-major index in a global tensor, of which the output is a part (or
+// all).
 struct RandomDraw {
   std::string path;
   Shape start;   // of the box's first element in the global tensor
   Shape global;  // the global tensor's shape
-  // The box of the global tensor whose elements are drawn; nullopt: it has the output's shape, and
-  // the output is all of it. Otherwise the output is those of its elements that begin with number
-  // `first` in row-major order.
+  // The shape of the box of the global tensor whose elements are drawn. If not set, it is the
+  // output's shape, and the output is all of the box. Otherwise the output consists of the box's
+  // elements from number `first` on, in row-major order.
   std::optional<Shape> box = std::nullopt;
   int64_t first = 0;
 };
@@ -28,13 +29,13 @@ struct RandomDraw {
 // Splits the attributes of an operator that draws (random_path; start and global_shape of
 // a part) from those of its request. nullopt if it does not draw. `shape` is output 0's.
 std::optional<RandomDraw> TakeDraw(const Shape& shape, Attributes& attributes);
-// The same; leaves the attributes.
+// Returns the draw like TakeDraw, but does not change the attributes.
 std::optional<RandomDraw> DrawOf(const Shape& shape, const Attributes& attributes);
 
-// The index in the global tensor of the box's first element.
+// Returns the row-major index in the global tensor of the box's first element.
 int64_t FirstIndex(const RandomDraw& draw);
-// The index in the global tensor of an output's element, counted in row-major order. `shape` is the
-// output's.
+// Returns the row-major index in the global tensor of the output's element number `element`.
+// `shape` is the output's shape.
 int64_t IndexOf(const RandomDraw& draw, const Shape& shape, int64_t element);
 
 }  // namespace tessera

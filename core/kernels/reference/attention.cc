@@ -1,5 +1,5 @@
-// Attention by the full softmax of one row of scores at a time, which is the only scratch; and its
-// gradient from scores that are computed again, which needs none.
+// Attention by the full softmax of one row of scores at a time; the row is the only scratch. The
+// gradient recomputes the scores and needs no scratch.
 #include "core/ops/attention.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace tessera::reference {
 namespace {
 
-// One element of lse [batch, heads, seq].
+// Returns one element of lse [batch, heads, seq].
 double& RowStatistic(const TensorView& view, int64_t batch, int64_t head, int64_t token) {
   return view
       .As<double>()[batch * view.strides[0] + head * view.strides[1] + token * view.strides[2]];
@@ -61,7 +61,7 @@ absl::Status AttentionGrad(const KernelCall& call) {
   ForEachQuery(q, k, call.request.attributes.GetBool("causal"),
                [&](int64_t b, int64_t h, int64_t i, int64_t keys) {
                  const Line d_o_i = HeadLine(d_o, b, i, h), q_i = HeadLine(q, b, i, h);
-                 // The share of d score that all of the row's probabilities have in common.
+                 // The term that the gradients of all scores of the row have in common.
                  const double common = Dot(d_o_i, HeadLine(o, b, i, h), dim);
                  for (int64_t j = 0; j < keys; ++j) {
                    const Line k_j = HeadLine(k, b, j, h), v_j = HeadLine(v, b, j, h);

@@ -1,4 +1,4 @@
-// Attention of one new token over the keys and values that are kept.
+// Attention of one new token over the cached keys and values.
 #include "core/ops/attention_decode.h"
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +9,7 @@
 namespace tessera::reference {
 namespace {
 
-// new_cache = cache, but for the row `position`, which becomes `row` [batch, 1, heads, head_dim].
+// Copies `cache` to `new_cache`, with row `position` replaced by `row` [batch, 1, heads, head_dim].
 void WriteRow(const TensorView& row, const TensorView& cache, const TensorView& new_cache,
               int64_t position) {
   ForEachIndex<2>(cache.shape, {cache.strides, new_cache.strides},

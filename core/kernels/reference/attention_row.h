@@ -11,7 +11,7 @@
 
 namespace tessera::reference {
 
-// The vector of one token and head of a [batch, seq, heads, head_dim] tensor.
+// Returns the vector of one token and head of a [batch, seq, heads, head_dim] tensor.
 inline Line HeadLine(const TensorView& view, int64_t batch, int64_t token, int64_t head) {
   return LastLine(view, batch * view.strides[0] + token * view.strides[1] + head * view.strides[2]);
 }

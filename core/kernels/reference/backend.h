@@ -1,5 +1,5 @@
-// The reference backend: every operator in its plainest form, in double, on one thread. Numeric
-// gradients are taken on it, and every other backend is held against it.
+// The reference backend: every operator in its simplest form, in double, on one thread. Numeric
+// gradients are computed on it, and every other backend is compared with it.
 #ifndef TESSERA_CORE_KERNELS_REFERENCE_BACKEND_H_
 #define TESSERA_CORE_KERNELS_REFERENCE_BACKEND_H_
 
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Keeps every floating tensor in f64.
+// Makes a reference backend, which stores every floating tensor in f64.
 std::unique_ptr<Backend> MakeReferenceBackend();
 
 }  // namespace tessera

@@ -23,7 +23,7 @@ absl::Status ForEachPair(const KernelCall& call, Compute compute) {
   return absl::OkStatus();
 }
 
-// Integers wrap: arithmetic is done without sign.
+// Integers wrap around: they are computed as unsigned numbers.
 template <typename T, typename Compute>
 T Wrapping(T a, T b, Compute compute) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -35,7 +35,7 @@ T Wrapping(T a, T b, Compute compute) {
 
 struct Quotient {
   double operator()(double a, double b) const { return a / b; }
-  // Truncates toward zero. What the processor would trap on: x / 0 is 0, x / -1 wraps.
+  // Truncates toward zero. Cases that would trap are defined: x / 0 is 0, and x / -1 wraps around.
   template <typename T>
   T operator()(T a, T b) const {
     if (b == 0) return 0;
@@ -47,7 +47,7 @@ struct Quotient {
 };
 
 struct Larger {
-  // NaN wins.
+  // Returns NaN if either operand is NaN.
   double operator()(double a, double b) const { return a > b || std::isnan(a) ? a : b; }
   template <typename T>
   T operator()(T a, T b) const {

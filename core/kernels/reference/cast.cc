@@ -1,4 +1,4 @@
-// Floating dtypes are all f64 here: between them a cast copies, and rounds nothing.
+// All floating dtypes are f64 here, so a cast between them copies without rounding.
 #include "core/kernels/reference/kernel_list.h"
 #include "core/kernels/reference/strided.h"
 #include "core/tensor/convert.h"

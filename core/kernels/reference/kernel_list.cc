@@ -11,7 +11,7 @@ namespace tessera::reference {
 
 namespace {
 
-// A request in which a floating tensor is not f64 was not made for this backend.
+// Returns whether every floating tensor of the request is f64, as in all requests for this backend.
 bool FloatsAreF64(const KernelRequest& request) {
   for (const auto* types : {&request.inputs, &request.outputs}) {
     for (const TensorType& type : *types) {

@@ -1,5 +1,5 @@
-// The kernels of the reference backend: each operator in its plainest form, in double, on one
-// thread, reading and writing tensors at any strides.
+// The kernels of the reference backend: each operator in its simplest form, in double, on one
+// thread. They read and write tensors with any strides.
 //
 // Every floating tensor is f64 here, whatever its dtype in the Graph; so a cast between floating
 // dtypes is a copy, and an attribute `dtype` that names a floating one means f64.
@@ -15,10 +15,10 @@
 
 namespace tessera::reference {
 
-// Every kernel of this backend, from the files of kernel_files.inc.
+// Returns every kernel of this backend. kernel_files.inc lists the files that define them.
 absl::Span<const Kernel* const> Kernels();
 
-// Adds the one kernel that an operator has on this backend.
+// Adds the only kernel of an operator on this backend.
 void AddLoops(KernelList& list, absl::string_view op, FunctionKernel::Function function,
               int64_t (*workspace_bytes)(const KernelRequest& request,
                                          const Processor& processor) = nullptr);

@@ -1,5 +1,5 @@
-// Values computed by hand. That every operator computes what it should at every shape is held
-// against numeric gradients and other backends in tests/operators.
+// Values computed by hand. tests/operators checks every operator at many shapes, with numeric
+// gradients and against other backends.
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -141,7 +141,7 @@ TEST(ReferenceKernels, CastTruncates) {
 }
 
 TEST(ReferenceKernels, MatMulTakesStrides) {
-  // a [2, 3] lies as the transpose of [3, 2]; b is given as [columns, depth].
+  // a [2, 3] is stored as its transpose [3, 2]; b is passed as [columns, depth].
   auto a = F64({3, 2}, {1, 4, 2, 5, 3, 6}), b = F64({2, 3}, {1, 0, 1, 0, 2, 0}), y = F64({2, 2});
   TensorView a_transposed = {a.data.data(), DType::kF64, {2, 3}, {1, 2}};
   ASSERT_TRUE(RunKernel("matmul", {{"transpose_a", false}, {"transpose_b", true}},

@@ -1,4 +1,4 @@
-// One row of logits at a time is the only scratch; the gradient needs none.
+// Computes one row of logits at a time, which is the only scratch; the gradient needs none.
 #include "core/ops/linear_log_sum_exp.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct Matrix {
   }
 };
 
-// The sum over leading dimensions of a and b; a is transposed.
+// Computes the sum of the products over the leading dimensions of a and b; a is transposed.
 absl::Status SumOfProducts(const Matrix& a, const Matrix& b, const Matrix& y) {
   SetZero(y.view);
   const int64_t depth = a.view.shape[a.view.shape.size() - 2];

@@ -1,4 +1,4 @@
-// Walks the elements that a reduction over some axes brings together.
+// Splits the dimensions of a reduction's input into reduced and kept ones.
 #ifndef TESSERA_CORE_KERNELS_REFERENCE_REDUCTION_H_
 #define TESSERA_CORE_KERNELS_REFERENCE_REDUCTION_H_
 
@@ -11,7 +11,7 @@
 
 namespace tessera::reference {
 
-// The dimensions of a reduction's input, divided into those that stay and those that go.
+// The axes of a reduction. Its methods pick the reduced or the kept dimensions of an operand.
 struct Reduction {
   std::vector<int64_t> axes;
   bool keep_dims;
@@ -19,7 +19,7 @@ struct Reduction {
   explicit Reduction(const Attributes& attributes)
       : axes(attributes.GetInts("axes")), keep_dims(attributes.GetBool("keep_dims")) {}
 
-  // The sizes (or strides) of the dimensions of the input that are reduced, or that are kept.
+  // Return the sizes (or strides) of the input's dimensions that are reduced, or that are kept.
   template <typename Dims>
   Dims Reduced(const Dims& dims) const {
     return Pick(dims, true);
@@ -28,7 +28,7 @@ struct Reduction {
   Dims Kept(const Dims& dims) const {
     return Pick(dims, false);
   }
-  // Those of the output, without the dimensions of size 1 that keep_dims leaves.
+  // Returns those of the output, without the dimensions of size 1 that keep_dims adds.
   template <typename Dims>
   Dims KeptOfOutput(const Dims& dims) const {
     return keep_dims ? Kept(dims) : dims;

@@ -1,6 +1,6 @@
-// Loops over tensors that lie at any strides, and the choice of an element type.
+// Loops over tensors with any strides, and dispatch by element type.
 //
-// Everything here is for kernels that must be obviously right; nothing is fast.
+// Everything here is for kernels that must be obviously right, not fast.
 #ifndef TESSERA_CORE_KERNELS_REFERENCE_STRIDED_H_
 #define TESSERA_CORE_KERNELS_REFERENCE_STRIDED_H_
 
@@ -15,7 +15,7 @@
 namespace tessera::reference {
 
 // Calls body(offset_0, offset_1, ...) for each index of `shape` in row-major order, where offset_k
-// is where this index lies under strides k.
+// is the offset of this index with strides k.
 template <size_t N, typename Body>
 void ForEachIndex(absl::Span<const int64_t> shape, const std::array<Strides, N>& strides,
                   Body body) {
@@ -36,7 +36,7 @@ void ForEachIndex(absl::Span<const int64_t> shape, const std::array<Strides, N>&
   }
 }
 
-// The strides at which `view` is read if it is broadcast to `shape`, by numpy's rule.
+// Returns the strides of `view` when it is broadcast to `shape` by numpy's rule.
 inline Strides BroadcastStrides(const TensorView& view, absl::Span<const int64_t> shape) {
   Strides strides(shape.size(), 0);
   const size_t missing = shape.size() - view.shape.size();
@@ -46,7 +46,7 @@ inline Strides BroadcastStrides(const TensorView& view, absl::Span<const int64_t
   return strides;
 }
 
-// Sizes or strides of all dimensions but the last `count`.
+// Returns the sizes or strides of all dimensions except the last `count`.
 template <typename Dims>
 Dims Leading(const Dims& dims, int count) {
   return Dims(dims.begin(), dims.end() - count);
@@ -60,7 +60,7 @@ struct Line {
   double& operator[](int64_t i) const { return data[i * stride]; }
 };
 
-// The line of `view` along its last dimension that starts at element `offset`.
+// Returns the line of `view` along its last dimension that starts at element `offset`.
 inline Line LastLine(const TensorView& view, int64_t offset) {
   return {view.As<double>() + offset, view.strides.back()};
 }
@@ -76,7 +76,7 @@ inline void SetZero(const TensorView& view) {
   ForEachIndex<1>(view.shape, {view.strides}, [&](int64_t i) { view.As<double>()[i] = 0; });
 }
 
-// Calls body(T{}) with the type T of the elements of a tensor that this backend keeps.
+// Calls body(T{}) with the C++ type T of a dtype that this backend stores.
 template <typename Body>
 void WithKeptType(DType dtype, Body body) {
   switch (dtype) {

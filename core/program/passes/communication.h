@@ -1,5 +1,5 @@
-// Passes that decide when the communication of a Program runs. They work on what lowering makes,
-// before buffers are assigned, and are listed by the stage of a Plan (core/plan/stage_passes.h).
+// Passes that decide when the communication of a Program runs. They run on lowered Programs, before
+// buffers are assigned, and are listed by the stage of a Plan (core/plan/stage_passes.h).
 //
 // Thread safety: pure functions of the Program.
 #ifndef TESSERA_CORE_PROGRAM_PASSES_COMMUNICATION_H_
@@ -13,39 +13,41 @@
 
 namespace tessera {
 
-// Removes collectives and copies of what nothing reads. (Of a parameter whose view every
-// micro-batch reads, lowering gathers the group for the view, and again for each micro-batch.)
+// Removes collectives and copies whose results nothing reads. (For example, if every micro-batch
+// reads a view of a parameter, lowering gathers the group for the view and again for each
+// micro-batch.)
 void RemoveUnreadTransfers(Program& program);
 
-// Reduces gradients that are ready one after the other in one all-reduce, as large as `buckets`
-// allows. A bucket is one tensor, in which instructions write the gradients, and of which the
-// reduced ones are views: nothing is copied. A gradient that lies in a buffer with anything else is
-// left as it is.
+// Reduces gradients that are ready one after the other in one all-reduce, up to the size that
+// `buckets` allows. A bucket is one tensor. Instructions write the gradients into it, and the
+// reduced gradients are views of it, so nothing is copied. A gradient that shares its buffer with
+// something else is left unchanged.
 void BucketGradients(const GradientBuckets& buckets, Program& program);
 
-// Starts the gather of a group of parameters when the group `distance` gathers before it is first
-// used, so that it runs beside that group's computation.
+// Starts the gather of a group of parameters before the first use of the group `distance` gathers
+// earlier, so that it overlaps with that group's computation.
 void PrefetchGathers(int distance, Program& program);
 
-// Delays each gather of parameters until the last use of the group that was gathered `in_flight`
-// gathers earlier, where dependencies allow it. This bounds how many gathered groups are in memory.
+// Starts no gather of parameters before the last use of the group `in_flight` gathers earlier,
+// where the uses allow that. This bounds how many gathered groups are in memory at a time.
 void LimitGathers(int in_flight, Program& program);
 
-// Delays the gradients of each flat group until the gradients of the group `in_flight` groups
-// earlier are reduced, where dependencies allow it. This bounds how many full gradients are in
-// memory.
+// Computes no gradient of a flat group before the gradients of the group `in_flight` groups earlier
+// are reduced, where the order allows that. This bounds how many full gradients are in memory at a
+// time.
 void LimitReductions(int in_flight, Program& program);
 
-// A gather of parameters, and the instructions that read what it gathered.
+// A gather of parameters, with the first and last instruction that read the result.
 struct ParameterGather {
-  // In order. Over several axes, it is a gather over each, with the copies between them.
+  // In order. A gather over several axes has one collective for each axis, with copies between
+  // them.
   std::vector<int32_t> instructions;
   int32_t first_use = 0;
   int32_t last_use = 0;
 };
 
-// Returns the gathers of parameters that something reads, in the Program's order. Readers of a copy
-// of gathered parameters count as readers of the gather.
+// Returns the gathers of parameters that are read, in the order of the Program. Readers of a copy
+// of the gathered values count as readers.
 std::vector<ParameterGather> FindParameterGathers(const Program& program);
 
 }  // namespace tessera

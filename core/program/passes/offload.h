@@ -17,15 +17,16 @@ namespace tessera {
 // - A gradient that is not read soon after it is complete is copied to the host, and back before it
 //   is read.
 //
-// An instruction that touches a selected tensor is a use, and a copy to the device begins
-// `distance` uses before the first use that reads it. It is dropped behind its last use, unless the
-// next copy of the same tensor would begin there. The first stream runs at most `distance` uses
-// ahead of the copies to the host, so that these hold a bounded part of the device's memory.
+// A use is an instruction that touches a selected tensor. A copy to the device begins `distance`
+// uses before the first use that reads it. The copy on the device is dropped after its last use,
+// unless the next copy of the same tensor would begin by then. The first stream runs at most
+// `distance` uses ahead of the copies to the host, so that these copies hold a bounded part of the
+// device's memory.
 //
 // Tensors of one element stay on the device, and so do gradients that a collective still reads.
 //
-// To be run on the order of instructions that is final, before buffers are assigned. Unimplemented
-// if a step updates only some members of a flat group.
+// Must run on the final order of instructions, before buffers are assigned. Unimplemented if a step
+// updates only some members of a flat group.
 absl::Status OffloadToHost(const Offload& offload, KernelChooser& chooser, Program& program);
 
 }  // namespace tessera

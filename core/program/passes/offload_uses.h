@@ -12,15 +12,16 @@
 
 namespace tessera {
 
-// A state, several states in one tensor (members of a flat group), or a gradient.
+// One offloaded tensor: a state, several states in one tensor (members of a flat group), or a
+// gradient.
 struct Offloaded {
-  std::vector<int32_t> states;  // in Program::states; none: a gradient
+  std::vector<int32_t> states;  // in Program::states; empty for a gradient
   // The tensor of the gradient, or of the states' input values; kNone: they have none.
   int32_t tensor = kNone;
   // The tensor of the states' updated values; kNone: they are not updated.
   int32_t updated = kNone;
-  // Numbers of the uses of both tensors, in order, and of the first and the last that write; -1:
-  // none does.
+  // The numbers of the uses of both tensors, in order, and of the first and the last use that
+  // writes; -1 if none does.
   std::vector<int32_t> uses;
   int32_t first_write = -1;
   int32_t last_write = -1;
@@ -28,12 +29,12 @@ struct Offloaded {
   bool is_state() const { return !states.empty(); }
 };
 
-// Whether a copy of bytes can move all of a value, on every rank.
+// Returns whether a copy of bytes moves all of a value on every rank.
 bool CanBeCopied(const ProgramValue& value);
 
-// Numbers the uses of what is offloaded: the instructions that touch any of it. Positions are
-// indices of instructions. The Program must outlive this, and its instructions must stay.
-// Thread safety: immutable after construction.
+// Numbers the uses of offloaded tensors: the instructions that touch any of them. Positions are
+// indices of instructions. The Program must outlive this object, and its instructions must not
+// change. Thread safety: immutable after construction.
 class OffloadUses {
  public:
   // Uses [first, last], by index in Offloaded::uses.
@@ -45,14 +46,14 @@ class OffloadUses {
 
   const std::vector<Offloaded>& tensors() const { return tensors_; }
   int32_t PositionOf(int32_t use) const { return position_of_[use]; }
-  // The position before which a copy to the device begins, for this use.
+  // Returns the position before which the copy to the device for this use begins.
   int32_t BeginOfCopyFor(int32_t use) const;
-  // The position of the k-th use behind this one on its stream, or if there is none, on any; the
-  // number of instructions if there is none at all.
+  // Returns the position of the k-th use after this one on its stream; if there is none, on any
+  // stream; if there is none at all, the number of instructions.
   int32_t Following(int32_t use, int32_t k) const;
-  // Divides the uses of a tensor where it is worth to drop it from the device: where the next copy
-  // to the device would not begin by then. They are not divided while it is written, nor those of a
-  // state from then on.
+  // Divides the uses of a tensor into periods. Between two periods the tensor is dropped from the
+  // device, which is done only if the copy for the next period would begin later. Uses are not
+  // divided while the tensor is written; those of a state are not divided from its first write on.
   std::vector<Period> PeriodsOf(const Offloaded& tensor) const;
 
  private:

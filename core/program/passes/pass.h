@@ -1,4 +1,4 @@
-// Passes change when and where something is done, Program -> Program. They run after lowering and
+// Passes (Program -> Program) change when and where something is done. They run after lowering and
 // before buffers are assigned, in the order that the Plan lists.
 #ifndef TESSERA_CORE_PROGRAM_PASSES_PASS_H_
 #define TESSERA_CORE_PROGRAM_PASSES_PASS_H_
@@ -21,18 +21,18 @@ struct Pass {
   absl::Status (*run)(const PassOptions& options, KernelChooser& chooser, Program& program);
 };
 
-// The pass of that name. NotFound names the passes that there are.
+// Returns the pass with this name. NotFound lists the passes that exist.
 absl::StatusOr<const Pass*> FindPass(absl::string_view name);
-// The passes of an open Plan.
+// Returns the passes of a Plan that lists none.
 std::vector<std::string> DefaultPasses();
 
-// Joins a matrix product with the bias and activation that follow it, where the backend has a
-// kernel that does both and nothing else reads what lies between.
+// Fuses a matrix product with the bias and activation that follow it, if the backend has a kernel
+// for the combination and nothing else reads the intermediate values.
 absl::Status FusePass(const PassOptions& options, KernelChooser& chooser, Program& program);
 
 // Moves reductions of gradients, and instructions that free more memory than they take, as early as
-// what they need allows. What reads reduced gradients runs in the order of their reductions; all
-// others keep their order.
+// their dependencies allow. Instructions that read reduced gradients run in the order of the
+// reductions; all others keep their order.
 absl::Status OrderPass(const PassOptions& options, KernelChooser& chooser, Program& program);
 
 }  // namespace tessera
