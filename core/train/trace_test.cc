@@ -33,6 +33,18 @@ class TraceTest : public ::testing::Test {
 
   const Program& program() const { return run_.programs[0]; }
 
+  // Adds a stream and a request to the Program, and returns an instruction that all-reduces there.
+  static Instruction AddAllReduce(Program& program) {
+    program.streams.push_back("gradients");
+    program.collectives.push_back(
+        {CollectiveOperation::kAllReduce, 8, DType::kF64, Reduction::kSum, {"data"}});
+    Instruction all_reduce = program.instructions[0];
+    all_reduce.kind = InstructionKind::kCollective;
+    all_reduce.stream = 1;
+    all_reduce.collective = 0;
+    return all_reduce;
+  }
+
   const std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
   CompiledRun run_;
 };
@@ -103,13 +115,7 @@ TEST_F(TraceTest, PhasesNest) {
 // Collectives overlap the kernels of their phase, and those of the next one.
 TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
   Program program = this->program();
-  program.streams.push_back("gradients");
-  Instruction all_reduce = program.instructions[0];
-  all_reduce.kind = InstructionKind::kCollective;
-  all_reduce.stream = 1;
-  all_reduce.collective = 0;
-  program.collectives.push_back(
-      {CollectiveOperation::kAllReduce, 8, DType::kF64, Reduction::kSum, {"data"}});
+  Instruction all_reduce = AddAllReduce(program);
   all_reduce.phase = Phase::kBackward;
   Instruction update = program.instructions[1];
   update.phase = Phase::kUpdate;
@@ -131,13 +137,7 @@ TEST_F(TraceTest, CommunicationIsNoPartOfPhases) {
 // Slices of one thread that overlap without nesting are not shown where they were.
 TEST_F(TraceTest, CollectivesThatOverlapHaveThreadsOfTheirOwn) {
   Program program = this->program();
-  program.streams.push_back("gradients");
-  Instruction all_reduce = program.instructions[0];
-  all_reduce.kind = InstructionKind::kCollective;
-  all_reduce.stream = 1;
-  all_reduce.collective = 0;
-  program.collectives.push_back(
-      {CollectiveOperation::kAllReduce, 8, DType::kF64, Reduction::kSum, {"data"}});
+  const Instruction all_reduce = AddAllReduce(program);
   program.instructions = {program.instructions[0], all_reduce, all_reduce, all_reduce};
   const std::vector<InstructionTime> ran = {{0, 1000}, {1000, 5000}, {3000, 7000}, {5000, 8000}};
   const nlohmann::json trace = nlohmann::json::parse(TraceToJson(program, {0, 8000, ran}));
