@@ -1,10 +1,10 @@
 // Communication within a group of ranks.
 //
-// Issuing an operation names its buffers and returns a ticket at once; Wait ends it. Until Wait
-// returns, the caller must not write the input, and neither read nor write the output. All ranks of
-// a group issue the same collectives in the same order; groups are independent of each other. The
-// messages from one rank to another need no order relative to the collectives of their group. Any
-// number of operations may be in flight.
+// A call that issues an operation returns a ticket at once; Wait returns when the operation has
+// ended. Until then the caller must not write the input, and neither read nor write the output. All
+// ranks of a group issue the same collectives in the same order; groups are independent of each
+// other. The messages from one rank to another need no order relative to the collectives of their
+// group. Any number of operations may be in flight.
 //
 // Errors. If a rank dies, is late, or requests something else than the others, all ranks of the
 // group get an error. It says what each rank requested, or which rank is missing and how far it

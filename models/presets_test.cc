@@ -1,4 +1,5 @@
-// Every preset of every model is complete and makes a model of the size that its name says.
+// Checks that every preset of every model is complete and makes a model of the size that its name
+// states.
 #include <cstdint>
 #include <set>
 #include <string>

@@ -33,7 +33,7 @@ std::string TestName(const testing::TestParamInfo<HostOf>& info) {
 
 class HierarchicalTest : public testing::TestWithParam<HostOf> {
  protected:
-  // Returns the ranks of each host if sums are not in the order of reduce.h.
+  // Returns the ranks of each host; empty if sums are in the order of reduce.h.
   static std::vector<std::vector<int>> Hosts() {
     const RankPlacement placement = PlaceRanks(GetParam());
     if (placement.keeps_order) return {};

@@ -21,7 +21,7 @@ namespace tessera::comm {
 // Writes the reduction of all inputs to every output. inputs[r] has `count` elements of rank r;
 // there is at least one rank. An output may be exactly the memory of an input, but must not overlap
 // one otherwise. `non_temporal`: the data are too large for the caches, before and afterwards;
-// outputs that are not inputs are written with non-temporal stores.
+// outputs that are not inputs may be written with non-temporal stores.
 void Reduce(absl::Span<const void* const> inputs, absl::Span<void* const> outputs, int64_t count,
             DType dtype, Reduction reduction, bool non_temporal = false);
 

@@ -228,7 +228,8 @@ void Group::OnFailure(const absl::Status& why, bool is_first) {
   WaitForWriters();
 }
 
-// Waits until no peer writes into this rank's buffers, which then belong to the caller again.
+// Waits, for at most kWriterTime, until no peer writes into this rank's buffers, which then belong
+// to the caller again.
 void Group::WaitForWriters() const {
   const auto end = std::chrono::steady_clock::now() + kWriterTime;
   for (int r = 0; r < size(); ++r) {

@@ -18,8 +18,9 @@ namespace tessera {
 using AttributeValue =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
-// A getter whose attribute is missing or has another type is a broken invariant of an operator's
-// own code (its shape rule has checked them), and ends the program.
+// The attributes of one use of an operator. The shape rule checks attributes, so calling a getter
+// for an attribute that is missing or has another type is a bug in the operator, and ends the
+// program.
 class Attributes {
  public:
   Attributes() = default;
@@ -35,13 +36,14 @@ class Attributes {
   const std::vector<int64_t>& GetInts(absl::string_view name) const;
   DType GetDType(absl::string_view name) const;
 
-  // nullptr if there is none.
+  // Returns nullptr if there is no such attribute.
   const AttributeValue* Find(absl::string_view name) const;
 
   const std::vector<std::pair<std::string, AttributeValue>>& entries() const { return entries_; }
   bool empty() const { return entries_.empty(); }
 
-  // "{axis=1, eps=1e-05, shape=[2, 3]}"; "" if there are none. Numbers keep all their bits.
+  // Returns text like "{axis=1, eps=1e-05, shape=[2, 3]}"; "" if there are none. Numbers keep all
+  // their bits.
   std::string ToString() const;
 
   friend bool operator==(const Attributes& a, const Attributes& b) {

@@ -1,7 +1,7 @@
-// Types and attributes as messages (core/proto/tensor.proto).
+// Converts types and attributes to messages (core/proto/tensor.proto) and back.
 //
-// Reading a message gives InvalidArgument, in one line, for what is out of range.
-// Thread safety: pure functions.
+// Reading a message returns InvalidArgument, in one line, if something is out of range. Thread
+// safety: pure functions.
 #ifndef TESSERA_CORE_GRAPH_ATTRIBUTES_PROTO_H_
 #define TESSERA_CORE_GRAPH_ATTRIBUTES_PROTO_H_
 
@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// A tensor from outside has at most so many dimensions, and its bytes are at most so many.
+// The largest number of dimensions and of bytes of a tensor in a message.
 inline constexpr int kMaxProtoRank = 64;
 inline constexpr int64_t kMaxProtoBytes = int64_t{1} << 50;
 

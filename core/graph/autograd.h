@@ -23,17 +23,18 @@ class GradientBuilder {
         input_gradients_(needed_.size()) {}
 
   Graph& graph() { return *graph_; }
-  // The reference is valid until something is recorded.
+  // The reference is valid until the next operator is recorded.
   const Attributes& attributes() const { return graph_->op(op_).attributes; }
   int num_inputs() const { return static_cast<int>(graph_->op(op_).inputs.size()); }
   Tensor input(int i) { return graph_->tensor(graph_->op(op_).inputs[i]); }
   Tensor output(int i) { return graph_->tensor(graph_->op(op_).outputs[i]); }
 
-  // An invalid handle if no gradient flows into that output; at least one is valid.
+  // Returns an invalid handle if no gradient flows into that output; at least one is valid.
   Tensor output_gradient(int i) { return output_gradients_[i]; }
-  // Whether the gradient of input i is needed.
+  // Returns whether the gradient of input i is needed.
   bool needed(int i) const { return needed_[i]; }
-  // Has the input's shape. Inputs that are not needed may be left out or set all the same.
+  // Sets the gradient of input i, which must have the input's shape. It may be set or left out for
+  // inputs that are not needed.
   void SetInputGradient(int i, Tensor gradient) { input_gradients_[i] = gradient; }
 
   const std::vector<Tensor>& input_gradients() const { return input_gradients_; }
@@ -48,18 +49,17 @@ class GradientBuilder {
 
 // The operators that autograd records itself; core/ops provides them, because core/graph has none.
 struct AutogradOperators {
-  // Adds two contributions to one gradient.
+  // Adds two contributions to a gradient.
   Tensor (*add)(Tensor a, Tensor b);
-  // A tensor of `type` filled with `value`.
+  // Makes a tensor of `type` filled with `value`.
   Tensor (*fill)(Graph& graph, const TensorType& type, double value);
 };
 
-// Appends to `graph` the gradients of `loss` (a scalar) with respect to each of `targets`, seeded
-// with d loss = 1, and returns them in order, at the paths "<target>.grad" (one gradient may serve
-// several targets; then it has the path of one of them). A target that the loss does not depend on
+// Appends to `graph` the gradients of `loss` (a scalar) with respect to each of `targets`, starting
+// from d loss = 1, and returns them in order. Their paths are "<target>.grad"; if one gradient
+// serves several targets, it has the path of one of them. A target that the loss does not depend on
 // gets zeros. Contributions to one value are added in the order of the reverse walk, which depends
-// on nothing but the Graph. Call RecordGradients of core/ops/ops.h, which fills in the
-// operators.
+// only on the Graph. Models call RecordGradients of core/ops/ops.h, which fills in the operators.
 absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
                                                     absl::Span<const Tensor> targets,
                                                     const AutogradOperators& operators);

@@ -1,12 +1,12 @@
 // A Graph: what is computed, as operators on global tensors, as if on one device.
 //
-// Static single assignment: every value has one producer, and operators stand in an order in which
-// each comes after the producers of its inputs. Every operator and value has a unique path made of
-// the builder's scopes ("blocks.3.attn.qkv"); everything saved refers to paths, never to numbers.
+// Static single assignment: every value has one producer, and each operator comes after the
+// producers of its inputs. Every operator and value has a unique path made of the builder's scopes
+// ("blocks.3.attn.qkv"). Saved data refers to paths, never to numbers.
 //
-// Models record a Graph through functions on Tensor handles (core/ops/ops.h). A recording function
-// whose arguments do not fit notes the first such error in the Graph and returns an invalid handle,
-// which later functions pass on; the caller checks status() once at the end.
+// Models record a Graph through functions on Tensor handles (core/ops/ops.h). If the arguments of a
+// recording function do not fit, the Graph keeps the first such error, and the function returns an
+// invalid handle, which later functions pass on. The caller checks status() once at the end.
 //
 // Thread safety: const methods may run concurrently; recording needs one thread.
 #ifndef TESSERA_CORE_GRAPH_GRAPH_H_
@@ -48,7 +48,7 @@ absl::string_view RoleName(Role role);  // "input", "parameter", "optimizer", "c
 enum class Phase : uint8_t { kForward, kBackward, kUpdate };
 absl::string_view PhaseName(Phase phase);
 
-// How the first value of a state is made.
+// The initial value of a state.
 struct Initializer {
   enum class Kind : uint8_t { kConstant, kNormal };
   Kind kind = Kind::kConstant;
@@ -65,15 +65,15 @@ struct Value {
   Role role = Role::kActivation;
   OpId producer = kNone;  // kNone: an input, or the input value of a state
   int output_index = 0;   // of the producer
-  // The value that this is the gradient of, or a contribution to it. One gradient may serve several
-  // values; then it is the first of them. kNone: not a gradient, or that of a value that a
-  // rewriting has split into several.
+  // The value that this is the gradient of, or contributes to the gradient of. If one gradient
+  // serves several values, this is the first of them. kNone: not a gradient, or a rewriting has
+  // split that value into several.
   ValueId gradient_of = kNone;
-  // The target of AppendGradients (a parameter, in a training step) that this is the gradient of,
-  // with all contributions; in a rewritten Graph also a micro-batch's share of it, or the sum of
-  // such shares.
+  // The target of AppendGradients (in a training step, a parameter) that this is the complete
+  // gradient of, with all contributions. In a rewritten Graph it may also be the contribution of a
+  // micro-batch, or a sum of such contributions.
   ValueId complete_gradient_of = kNone;
-  // In a rewritten Graph, the elements of the recorded value that this is. Empty: all of them.
+  // In a rewritten Graph, the region of the recorded value that this value holds. Empty: all of it.
   Region region = {};
 };
 
@@ -84,28 +84,28 @@ struct Op {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   Phase phase = Phase::kForward;
-  std::vector<OpId> after;  // must run later than these, though it reads nothing of theirs
+  std::vector<OpId> after;  // ops that must run before it, though it does not read their outputs
   // The path of the op that this one repeats, in the Graph before recomputation and micro-batches
-  // (the recorded one, or its slices): its own path in that Graph. Empty: they have added this op.
+  // (with slices, if there are any). Empty: recomputation or micro-batches have added this op.
   std::string origin;
-  // The path of the recorded op of which this one computes a slice, and the number of the slice.
-  // Empty: it computes all of an op, or slicing has added it.
+  // The path of the recorded op of which this op computes a slice. Empty: it computes all of an op,
+  // or slicing has added it. `slice` is the number of the slice.
   std::string slice_of;
   int32_t slice = kNone;
-  int32_t micro_batch = kNone;  // of the step's, the one that it computes; kNone: the full batch
+  int32_t micro_batch = kNone;  // the micro-batch that it computes; kNone: the full batch
   bool recomputed = false;      // repeats another op to save memory
-  int32_t block = kNone;        // in Graph::blocks(): the block that it, or its forward op, lies in
-  // The forward op whose gradient rule recorded this one. kNone: none, or a rewriting has split it
-  // into several, and this one into none.
+  int32_t block = kNone;        // in Graph::blocks(): the block of this op, or of its forward op
+  // The forward op whose gradient rule recorded this op. kNone: there is none, or a rewriting has
+  // split the forward op into several but not this op.
   OpId gradient_of = kNone;
 };
 
 // An input of the step.
 struct GraphInput {
   ValueId value = kNone;
-  int batch_dim = kNone;  // the dimension that counts the batch's rows; kNone: the same for all
-  // The path of the recorded Graph's input that this is, or (Value::region) a micro-batch's part
-  // of.
+  int batch_dim = kNone;  // the dimension of the batch's rows; kNone: the same for all rows
+  // The path of the recorded Graph's input that this input is, or a micro-batch's part of (see
+  // Value::region).
   std::string origin;
 };
 
@@ -119,9 +119,9 @@ struct State {
   bool bias = false;        // of a parameter: it is added to a result, not multiplied by anything
   ValueId input = kNone;    // kNone: the Graph does not read it (initialisation)
   ValueId updated = kNone;  // equal to `input` if the Graph does not change it
-  // The path of the recorded state that this is, or (`region`) a slice of.
+  // The path of the recorded state that this state is, or is a slice of (see `region`).
   std::string origin = {};
-  // The elements of the recorded state that this is. Empty: all of them.
+  // The region of the recorded state that this state holds. Empty: all of it.
   Region region = {};
 };
 
@@ -130,7 +130,7 @@ struct GraphOutput {
   ValueId value = kNone;
 };
 
-// All of a Graph; the fields are explained at Graph's methods of the same names.
+// The contents of a Graph. The fields are explained at the methods of Graph with the same names.
 struct GraphParts {
   std::string name;
   std::vector<Value> values;
@@ -143,8 +143,8 @@ struct GraphParts {
 
 class Graph;
 
-// A value of a Graph under construction. Cheap to copy; valid as long as the Graph lives and does
-// not move.
+// A handle of a value of a Graph that is being recorded. Cheap to copy; valid as long as the Graph
+// exists and is not moved.
 class Tensor {
  public:
   Tensor() = default;
@@ -153,7 +153,8 @@ class Tensor {
   bool valid() const { return graph_ != nullptr && id_ != kNone; }
   Graph* graph() const { return graph_; }
   ValueId id() const { return id_; }
-  // f32[] if the handle is invalid. The reference is valid until something is recorded.
+  // Returns f32[] if the handle is invalid. The reference is valid until the next operator is
+  // recorded.
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   DType dtype() const { return type().dtype; }
@@ -166,7 +167,8 @@ class Tensor {
   ValueId id_ = kNone;
 };
 
-// More than `count` states that together take more than `bytes`.
+// A limit that is exceeded if a Graph has more than `count` states that together take more than
+// `bytes`.
 struct StateLimit {
   size_t count = 0;
   int64_t bytes = std::numeric_limits<int64_t>::max();
@@ -180,66 +182,68 @@ class Graph {
   Graph(const Graph&) = default;
   Graph& operator=(const Graph&) = default;
 
-  // Makes a Graph of parts from outside. InvalidArgument, in one line, names the first that is
-  // wrong: a path that is taken, an id that does not exist, an op before the producers of what it
-  // reads, an op whose inputs, attributes and outputs do not fit its shape rule.
+  // Makes a Graph from parts that need not be trusted. InvalidArgument, in one line, names the
+  // first fault: a path that is used twice, an id that does not exist, an op before the producers
+  // of its inputs, or an op whose inputs, attributes and outputs do not fit its shape rule.
   static absl::StatusOr<Graph> FromParts(GraphParts parts);
 
   // --- Recording -------------------------------------------------------------------------------
 
-  // Declares an input of the step; `name` is its full path.
+  // Declares an input of the step. `name` is its full path.
   Tensor Input(absl::string_view name, TensorType type, int batch_dim = kNone);
 
-  // Declares a state below the current scope and returns its input value. Declaring a path twice
-  // returns the same value again if the type is the same (a tied weight), else it is an error.
+  // Declares a state in the current scope and returns its input value. If the path is declared
+  // already with the same type and role (a tied weight), returns the same value again; with another
+  // type or role, it is an error.
   Tensor DeclareState(absl::string_view name, TensorType type, Role role, Initializer initializer,
                       bool trainable = true);
-  // A trainable parameter of dtype f32.
+  // Declares a trainable parameter of dtype f32.
   Tensor Parameter(absl::string_view name, Shape shape, Initializer initializer);
-  // The same for a bias, which is 0 at first.
+  // Declares a bias: a trainable f32 parameter that is initially 0.
   Tensor Bias(absl::string_view name, Shape shape);
   // Sets the updated value of the state `path`.
   void SetState(absl::string_view path, Tensor updated);
-  // Declares a state that the Graph writes and never reads.
+  // Declares a state that the Graph writes but never reads.
   void WriteState(const State& like, Tensor updated);
 
-  // Makes it a ResourceExhausted error to exceed the limit, so that a model of very many layers
-  // that cannot fit is refused before the rest of it is recorded.
+  // Sets a limit on the states. Exceeding it is a ResourceExhausted error, so that a model with
+  // very many layers that cannot fit is refused before the rest of it is recorded.
   void LimitState(const StateLimit& limit) { state_limit_ = limit; }
 
   void SetOutput(absl::string_view name, Tensor value);
 
-  // Records one use of an operator below the current scope and returns its outputs, or nothing if
-  // an input is invalid or does not fit. `name` defaults to the operator's; a path that is taken
-  // gets "_1", "_2", ... The main output has the op's path, others "path.<output name>".
+  // Records one use of an operator in the current scope and returns its outputs, or nothing if an
+  // input is invalid or does not fit. `name` defaults to the operator's name; if the path is used
+  // already, it gets the suffix "_1", "_2", ... The main output has the op's path, other outputs
+  // have "path.<output name>".
   std::vector<Tensor> Record(const Operator& kind, absl::Span<const Tensor> inputs,
                              Attributes attributes = {}, absl::string_view name = "");
-  // The same for an operator of one output; returns an invalid handle if it does not fit.
+  // The same for an operator with one output. Returns an invalid handle if the use does not fit.
   Tensor Record1(const Operator& kind, absl::Span<const Tensor> inputs, Attributes attributes = {},
                  absl::string_view name = "");
 
-  // Notes an error; the first one stays.
+  // Records an error. Only the first one is kept.
   void Fail(absl::Status status);
   const absl::Status& status() const { return status_; }
 
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
-  // Makes every op its own origin: layouts are said of the ops of this Graph.
+  // Makes every op its own origin, so that Op::origin refers to the ops of this Graph.
   void ResetOrigins();
-  // Gives a value another path, which must be free. Its op keeps its own.
+  // Changes the path of a value. The new path must be free. The value's op keeps its path.
   void Rename(ValueId value, absl::string_view path);
-  // `op` must run after `earlier`.
+  // Requires that `op` runs after `earlier`.
   void AddOrderEdge(OpId op, OpId earlier);
-  // `op` was recorded by the gradient rule of `forward`.
+  // Records that the gradient rule of `forward` recorded `op`.
   void SetGradientOf(OpId op, OpId forward) { ops_[op].gradient_of = forward; }
   void SetBlock(OpId op, int32_t block) { ops_[op].block = block; }
-  // `gradient` is that of `value`, unless it is known as another one's.
+  // Sets the value that `gradient` is the gradient of, unless it is set already.
   void SetGradientOfValue(ValueId gradient, ValueId value) {
     ValueId& of = values_[gradient].gradient_of;
     if (of == kNone) of = value;
   }
-  // `gradient` is the complete one of `target`, unless it is known as another one's.
+  // Sets the target that `gradient` is the complete gradient of, unless it is set already.
   void SetCompleteGradientOf(ValueId gradient, ValueId target) {
     ValueId& of = values_[gradient].complete_gradient_of;
     if (of == kNone) of = target;
@@ -248,12 +252,12 @@ class Graph {
     ops_[op].attributes.Set(name, std::move(value));
   }
   // Appends a use of an operator with these outputs, without applying the shape rule: for
-  // rewritings of a Graph that is known to be right. Paths of outputs must be free; an op's path
-  // that is taken gets a suffix. What the op and the outputs are gradients of is left out: it is
-  // said by the ids of another Graph.
+  // rewritings of a valid Graph. The paths of outputs must be free; if the op's path is not free,
+  // it gets a suffix. The fields gradient_of and complete_gradient_of are not copied, because they
+  // hold ids of another Graph.
   OpId AppendOp(Op op, absl::Span<const Value> outputs);
-  // Append a copy of another Graph's input (`value`, of the recorded input `origin`) or state, for
-  // a rewriting.
+  // Append a copy of another Graph's state, or of its input: `value` is the input's value and
+  // `origin` the path of the recorded input. For rewritings.
   ValueId AppendInput(const Value& value, int batch_dim, absl::string_view origin);
   ValueId AppendState(State state);
 
@@ -266,27 +270,28 @@ class Graph {
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   const std::vector<State>& states() const { return states_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
-  // Paths of the scopes that were marked as blocks, in order.
+  // The paths of the scopes that were recorded as blocks, in order.
   const std::vector<std::string>& blocks() const { return blocks_; }
 
   const Value& value(ValueId id) const { return values_[id]; }
   const Op& op(OpId id) const { return ops_[id]; }
   Tensor tensor(ValueId id) { return Tensor(this, id); }
-  // nullptr if there is none of that path.
+  // Returns nullptr if there is no state of that path.
   const State* FindState(absl::string_view path) const;
   ValueId FindValue(absl::string_view path) const;  // kNone if there is none
-  // Whether neither a value nor an op has this path.
+  // Returns whether neither a value nor an op has this path.
   bool PathIsFree(absl::string_view path) const;
 
   std::vector<TensorType> TypesOf(absl::Span<const ValueId> ids) const;
 
-  // One line for each input, state, operator, updated state and output; see docs/architecture.md.
+  // Returns one line for each input, state, operator, updated state and output; see
+  // docs/architecture.md.
   std::string ToString() const;
-  // 32 hexadecimal digits of XXH3-128 over the text form without its first line: equal for equal
-  // Graphs on every machine.
+  // Returns 32 hexadecimal digits: XXH3-128 of the text form without its first line. Equal for
+  // equal Graphs on every machine.
   std::string Fingerprint() const;
-  // The fingerprint of the operators within the scope `block`, with names relative to it: equal for
-  // blocks that differ by their index only.
+  // Returns the fingerprint of the operators in the scope `block`, with paths relative to it. Equal
+  // for blocks that differ only by their index.
   std::string BlockFingerprint(absl::string_view block) const;
 
  private:
@@ -307,19 +312,19 @@ class Graph {
   std::vector<GraphOutput> outputs_;
   std::vector<std::string> blocks_;
   absl::flat_hash_map<std::string, ValueId> value_of_path_;
-  absl::flat_hash_set<std::string> op_paths_;  // of ops that share theirs with no value
+  absl::flat_hash_set<std::string> op_paths_;  // of ops whose path is not also that of a value
   absl::flat_hash_map<std::string, int> state_of_path_;
   absl::flat_hash_map<std::string, int> next_suffix_;
   std::string scope_;
-  int32_t block_ = kNone;  // in blocks_: the one that is being recorded
+  int32_t block_ = kNone;  // index in blocks_ of the current block
   Phase phase_ = Phase::kForward;
   absl::Status status_;
   int64_t state_bytes_ = 0;
   StateLimit state_limit_;
 };
 
-// While a Scope exists, what is recorded gets paths below `name`. A block is a scope that a
-// strategy may treat as one unit (recompute, gather); blocks do not nest.
+// While a Scope exists, everything that is recorded gets a path below `name`. A block is a scope
+// that a strategy may treat as one unit (recompute it, gather it). Blocks do not nest.
 class Scope {
  public:
   enum Kind { kPlain, kBlock };
@@ -334,7 +339,8 @@ class Scope {
   int32_t outer_block_;
 };
 
-// True if `path` lies in the scope `scope` ("blocks.1" holds "blocks.1.ln1", not "blocks.10").
+// Returns whether `path` is in the scope `scope`: "blocks.1.ln1" is in "blocks.1", "blocks.10" is
+// not.
 bool InScope(absl::string_view path, absl::string_view scope);
 
 }  // namespace tessera

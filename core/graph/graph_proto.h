@@ -1,4 +1,5 @@
-// Graphs as messages (core/proto/graph.proto). What is read is what was written.
+// Converts Graphs to messages (core/proto/graph.proto) and back. A Graph that is read equals the
+// one that was written.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_GRAPH_GRAPH_PROTO_H_
@@ -12,14 +13,15 @@
 
 namespace tessera {
 
-// Returns the operator of this name, or nullptr: FindOperator (core/ops/operator_list.h).
+// Returns the operator of this name, or nullptr, like FindOperator (core/ops/operator_list.h).
 using OperatorFinder = absl::FunctionRef<const Operator*(absl::string_view name)>;
 
-// An error that the Graph has recorded (Graph::status) is not part of the message.
+// The message does not contain an error that the Graph has recorded (Graph::status).
 GraphProto GraphToProto(const Graph& graph);
 
-// The message may come from outside. InvalidArgument, in one line, if an operator does not exist, a
-// type or attribute is out of range, or the parts are no Graph (Graph::FromParts).
+// Reads a message, which need not be trusted. InvalidArgument, in one line, if an operator does not
+// exist, a type or attribute is out of range, or the parts do not form a Graph (see
+// Graph::FromParts).
 absl::StatusOr<Graph> GraphFromProto(const GraphProto& message, OperatorFinder find_operator);
 
 }  // namespace tessera

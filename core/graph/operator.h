@@ -1,7 +1,7 @@
-// An operator: its shape rule, gradient, cost, layout signatures, and which outputs are views.
+// An operator: its shape rule, gradient, cost, layout signatures, and views.
 //
 // There is one object of static lifetime for each operator; all methods are const and thread-safe.
-// The kernels that run it are in core/kernels, under the same name.
+// The kernels that run an operator are in core/kernels, under the same name.
 #ifndef TESSERA_CORE_GRAPH_OPERATOR_H_
 #define TESSERA_CORE_GRAPH_OPERATOR_H_
 
@@ -28,20 +28,20 @@ struct OpTypes {
   const Attributes& attributes;
 };
 
-// The least work of one use of an operator.
+// The minimal work of one use of an operator.
 struct OpCost {
-  double flops = 0;             // multiplications and additions, everything that is computed
-  double recomputed_flops = 0;  // the share of them that only repeats earlier work to save memory
+  double flops = 0;             // all multiplications and additions that are computed
+  double recomputed_flops = 0;  // the share that repeats earlier work to save memory
   double bytes = 0;             // each input read once, each output written once
 };
 
-// The position of an output that is a view within the memory of an input.
+// The position of a view in the memory of the tensor that it is a view of.
 struct ViewPlacement {
   int64_t offset = 0;  // elements from the input's first element
   Strides strides;     // elements
 };
 
-// The part of an operator's work that one device or micro-batch does.
+// The part of an operator's work that one device or one micro-batch does.
 struct LocalUse {
   absl::Span<const TensorType> inputs;   // local types
   absl::Span<const TensorType> outputs;  // local types
@@ -53,61 +53,63 @@ class Operator {
  public:
   virtual ~Operator() = default;
 
-  // Lower case with underscores: "layer_norm". Unique in the list of operators.
+  // Returns the name in lower case with underscores ("layer_norm"). Unique in the list of
+  // operators.
   virtual absl::string_view name() const = 0;
 
-  // The shape rule: the outputs' types, or InvalidArgument saying which input or attribute does not
-  // fit and what would.
+  // The shape rule. Returns the types of the outputs, or InvalidArgument that says which input or
+  // attribute does not fit, and what would fit.
   virtual absl::StatusOr<std::vector<TensorType>> InferTypes(
       absl::Span<const TensorType> inputs, const Attributes& attributes) const = 0;
 
-  // The name of output i below the op's path; "" for an only or main output.
+  // Returns the name of output i below the op's path; "" for the only or main output.
   virtual absl::string_view OutputName(int i) const { return ""; }
 
   // Records the gradients of the inputs that need one. Unimplemented for operators that are never
-  // differentiated (an optimizer's update, another operator's gradient).
+  // differentiated (an optimizer's update, or the gradient of another operator).
   virtual absl::Status Gradient(GradientBuilder& builder) const;
-  // False for inputs through which no gradient flows (labels, counts, seeds).
+  // Returns false for inputs through which no gradient flows (labels, counts, seeds).
   virtual bool Differentiable(int input) const { return true; }
 
-  // Whether input i has StatisticDType() of the other floating inputs' dtype: a row's statistic, an
-  // optimizer's state. What such an input holds is never rounded to 16 bits.
+  // Returns whether input i is a statistic of a row or an optimizer's state. Its dtype is
+  // StatisticDType() of the dtype of the other floating inputs, so it is never rounded to 16 bits.
   virtual bool IsStatistic(int input) const { return false; }
 
-  // By default no arithmetic, and every input and output moved once.
+  // Returns the cost. By default there is no arithmetic, and every input and output is moved once.
   virtual OpCost Cost(const OpTypes& types) const;
 
-  // Every combination of layouts along one axis that can be computed with no communication. All-B
-  // need not be named: it always holds.
+  // Returns every combination of layouts along one axis that can be computed without communication.
+  // B for all operands is always possible and need not be listed.
   virtual std::vector<Signature> Signatures(const OpTypes& types) const { return {}; }
 
-  // The attributes with which one device or micro-batch computes its part of the outputs: a shape
-  // that is an attribute becomes the local one, a random draw gets the region of the global tensor
-  // that it makes, an embedding the rows of the table that it holds.
+  // Returns the attributes with which one device or micro-batch computes its part of the outputs.
+  // For example, a shape becomes the local shape, a random draw gets the region of the global
+  // tensor that it fills, and an embedding gets the rows of the table that the device holds.
   virtual Attributes LocalAttributes(const Attributes& attributes, const LocalUse& local) const {
     return attributes;
   }
 
-  // Whether it is computed although an input has no elements, on a rank that holds none: others
-  // may have some. If not, its outputs get what changes nothing in their reduction.
+  // Returns whether the operator runs on a rank whose part of an input is empty, because other
+  // ranks may hold elements of it. If not, its outputs are set to the identity of their reduction
+  // there.
   virtual bool TakesEmptyInputs() const { return false; }
 
-  // For an operator whose outputs are parts of input 0's memory (reshape, transpose, split,
-  // expand): the position of output i if the input has these strides; nullopt if strides cannot
-  // express it. An operator with is_view() has no kernel.
+  // A view operator: its outputs are parts of input 0's memory (reshape, transpose, split, expand),
+  // and it has no kernel. View() returns the position of output i if the input has these strides;
+  // nullopt if strides cannot express it.
   virtual bool is_view() const { return false; }
   virtual std::optional<ViewPlacement> View(const OpTypes& types, int output,
                                             const Strides& input_strides) const {
     return std::nullopt;
   }
-  // For an operator whose inputs are parts of output 0's memory (concat): the position of input i
-  // in a row-major output. An operator with is_assembly() has no kernel: its inputs are written in
-  // place, or copied there.
+  // An assembly: its inputs are parts of output 0's memory (concat), and it has no kernel. Its
+  // inputs are written in place, or copied there. Part() returns the position of an input in a
+  // row-major output.
   virtual bool is_assembly() const { return false; }
   virtual ViewPlacement Part(const OpTypes& types, int input) const { return {}; }
 
-  // Pairs (input, output) of the same type: every kernel must be correct if the output has the
-  // address of the input.
+  // Returns pairs (input, output) of the same type for which every kernel must be correct if the
+  // output is at the address of the input.
   virtual std::vector<std::pair<int, int>> InPlace(const OpTypes& types) const { return {}; }
 };
 

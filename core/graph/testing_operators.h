@@ -10,13 +10,13 @@ namespace tessera::testing_operators {
 // a, b of one type -> y
 Tensor Plus(Tensor a, Tensor b);
 Tensor Times(Tensor a, Tensor b);
-// x [n] -> [n / 2], [n / 2]; the outputs are called "low" and "high". An odd n does not fit.
+// x [n] -> [n / 2], [n / 2]. The outputs are called "low" and "high"; n must be even.
 std::vector<Tensor> Halve(Tensor x);
 // x, labels i32 of x's shape -> a scalar; no gradient flows to the labels.
 Tensor Score(Tensor x, Tensor labels);
-// x -> y, with no gradient.
+// x -> y, without a gradient.
 Tensor Round(Tensor x);
-// -> y, with attributes value and the type's.
+// -> y of `type`. The attributes are the value, and the dtype and shape of `type`.
 Tensor Constant(Graph& graph, const TensorType& type, double value);
 
 inline constexpr AutogradOperators kAutogradOperators = {Plus, Constant};

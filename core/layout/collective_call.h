@@ -1,5 +1,5 @@
-// A collective as a Program states it: what is communicated along which axes of a mesh, and neither
-// the ranks nor an algorithm.
+// A collective as a Program states it: what is communicated along which axes of a mesh. It names
+// neither the ranks nor an algorithm.
 #ifndef TESSERA_CORE_LAYOUT_COLLECTIVE_CALL_H_
 #define TESSERA_CORE_LAYOUT_COLLECTIVE_CALL_H_
 
@@ -21,7 +21,7 @@ struct CollectiveCall {
   // Elements of the full buffer: of the input and the output of an all-reduce and an all-to-all,
   // of the input of a reduce-scatter, of the output of an all-gather.
   int64_t count = 0;
-  // Elements of a rank's part, where there are parts; the last ones may be shorter or empty.
+  // Elements of a rank's part, if the operation has parts. The last parts may be shorter or empty.
   int64_t part = 0;
 
   friend bool operator==(const CollectiveCall& a, const CollectiveCall& b) {
@@ -30,25 +30,26 @@ struct CollectiveCall {
   }
 };
 
-// "all-reduce of 12 f32 (sum) along data", "all-gather of 12 f32 in parts of 6 along data, model"
+// Returns text like "all-reduce of 12 f32 (sum) along data" or "all-gather of 12 f32 in parts of 6
+// along data, model".
 std::string ToString(const CollectiveCall& call, const Mesh& mesh);
 
-// Prices of collectives. Strategies and redistribution choose by them.
+// Prices of collectives. Strategies and the search for redistributions use them.
 //
 // Thread safety: const methods may be called by any thread.
 class CollectivePrices {
  public:
   virtual ~CollectivePrices() = default;
-  // Seconds from the start of the call to its end on the last rank; never negative.
+  // Returns the seconds from the start of the call to its end on the last rank; never negative.
   virtual double Seconds(const CollectiveCall& call, const Mesh& mesh) const = 0;
 };
 
-// Prices of rings: each of d ranks sends to the next one in steps, each of which takes a latency
-// and the time of its bytes. All-gather, reduce-scatter and all-to-all take d - 1 steps of one
-// part, an all-reduce 2 (d - 1) steps of one d-th of the buffer.
+// Prices of ring algorithms: in each step, each of d ranks sends to the next one, which takes a
+// latency and the time of its bytes. All-gather, reduce-scatter and all-to-all take d - 1 steps of
+// one part, an all-reduce 2 (d - 1) steps of 1/d of the buffer.
 class RingPrices final : public CollectivePrices {
  public:
-  // One price for all axes.
+  // The prices are the same for all axes.
   RingPrices(double seconds_per_step, double seconds_per_byte)
       : seconds_per_step_(seconds_per_step), seconds_per_byte_(seconds_per_byte) {}
 

@@ -14,14 +14,14 @@ namespace tessera {
 
 enum class CollectiveBackend : uint8_t { kShm, kTcp, kHierarchical, kNccl };
 
-// "shm", "tcp", "hierarchical", "nccl"; InvalidArgument names the right ones.
+// Parses "shm", "tcp", "hierarchical" or "nccl"; InvalidArgument lists these names.
 absl::StatusOr<CollectiveBackend> ParseCollectiveBackend(absl::string_view name);
 
-// The ranks of a group, in their order, and what they communicate over.
+// The ranks of a group, in their order, with their hosts and the backend that connects them.
 struct GroupSite {
   CollectiveBackend backend = CollectiveBackend::kShm;
-  // The number of each rank's host. Hierarchical groups depend on it: one on one host is an shm
-  // group, one with a host for each rank a tcp group.
+  // By rank: the number of its host. It matters for hierarchical groups: if all ranks are on one
+  // host, the group works as an shm group; if each rank has its own host, as a tcp group.
   std::vector<int> host_of;
 
   int size() const { return static_cast<int>(host_of.size()); }
@@ -29,10 +29,10 @@ struct GroupSite {
 
 struct CollectiveTraffic {
   int64_t calls = 1;
-  int64_t bytes_sent = 0;     // by one rank, to others
-  int64_t bytes_network = 0;  // the share of them that goes over TCP
-  // The longest chain of messages, each of which is sent when the one before it has come. Chunks
-  // of one buffer that are under way at the same time count once.
+  int64_t bytes_sent = 0;     // by this rank, to other ranks
+  int64_t bytes_network = 0;  // the share of bytes_sent that goes over TCP
+  // The length of the longest chain of messages in which each one is sent after the one before it
+  // was received. Chunks of one buffer that are in flight at the same time count once.
   int64_t steps = 0;
 
   friend bool operator==(const CollectiveTraffic& a, const CollectiveTraffic& b) {
@@ -41,8 +41,9 @@ struct CollectiveTraffic {
   }
 };
 
-// The traffic of an all-reduce, a reduce-scatter, an all-gather or an all-to-all for one rank of a
-// group. Buffers are in memory that peers reach (World::Allocate), as those of Programs are.
+// Returns the traffic of one rank of a group for an all-reduce, a reduce-scatter, an all-gather or
+// an all-to-all. Buffers must be in memory that peers can access (World::Allocate), as those of
+// Programs are.
 CollectiveTraffic TrafficOf(const CollectiveCall& call, const GroupSite& site, int rank);
 
 }  // namespace tessera

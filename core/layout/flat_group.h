@@ -1,5 +1,5 @@
-// Flat storage of a group of tensors: fully sharded training stores the parameters of a unit so, to
-// gather and reduce them as one.
+// Flat storage of a group of tensors. Fully sharded training stores the parameters of a unit in
+// this way, to gather and reduce them together.
 #ifndef TESSERA_CORE_LAYOUT_FLAT_GROUP_H_
 #define TESSERA_CORE_LAYOUT_FLAT_GROUP_H_
 
@@ -13,20 +13,22 @@
 
 namespace tessera {
 
-// The members' local elements (row-major, in the local shape that the other axes of the mesh leave)
-// follow each other in one array, which is split into equal parts over one axis; coordinate c holds
-// part c. So a part may hold several members, a range of one, or padding only. Every member has
-// room for its padded local shape. Where the other axes leave a rank less than that, its elements
-// come first, without gaps, and the rest of the room is padding. A member may ask for a block: then
-// it begins, and parts end, at a multiple of so many elements of it, for an optimizer that needs
-// full rows or blocks.
+// A flat group: the local elements of its members are concatenated in one array, which is split
+// into equal parts over one axis; coordinate c holds part c. Each member is row-major in its local
+// shape, which results from the splits over the other axes of the mesh. So a part may hold several
+// members, a range of one, or only padding.
+//
+// The array has room for each member's padded local shape. If a rank holds less of a member, its
+// elements come first, without gaps, and the rest of the room is padding. A member may have a
+// block: then it begins at a multiple of that many elements, and parts end at a multiple of that
+// many of its elements, for an optimizer that needs complete rows or blocks.
 //
 // Thread safety: immutable after construction.
 class FlatGroup {
  public:
   struct Member {
-    Shape local;        // padded, over the other axes
-    int64_t block = 1;  // elements
+    Shape local;        // padded local shape, after the splits over the other axes
+    int64_t block = 1;  // in elements
 
     friend bool operator==(const Member& a, const Member& b) {
       return a.local == b.local && a.block == b.block;
@@ -43,33 +45,34 @@ class FlatGroup {
     }
   };
 
-  // InvalidArgument if a block is below 1, or the array gets more than 2^60 elements.
+  // InvalidArgument if a block is below 1, or the array would have more than 2^60 elements.
   static absl::StatusOr<FlatGroup> Create(absl::Span<const Member> members, int ranks);
 
   int num_members() const { return static_cast<int>(members_.size()); }
   absl::Span<const Member> members() const { return members_; }
   int ranks() const { return ranks_; }
-  // Elements of the gathered array: all parts, with padding.
+  // Returns the number of elements of the gathered array: all parts, with padding.
   int64_t elements() const { return part_ * ranks_; }
-  // Elements that one rank holds.
+  // Returns the number of elements that one rank holds.
   int64_t part() const { return part_; }
 
-  // The position of a member in the gathered array.
+  // Returns the position of a member in the gathered array.
   Range InGathered(int member) const { return ranges_[member]; }
-  // The elements of a member that coordinate c holds, counted from the member's first one, if the
-  // other axes leave `elements` of it. Empty if it holds none.
+  // Returns the range of a member's elements that coordinate c holds, counted from the member's
+  // first element; empty if it holds none. `elements` is the number of the member's elements after
+  // the splits over the other axes.
   Range Held(int member, int coordinate, int64_t elements) const;
-  // The same, of a member without padding.
+  // The same for a member without padding.
   Range Held(int member, int coordinate) const {
     return Held(member, coordinate, InGathered(member).size());
   }
-  // The position of those elements in the part of coordinate c.
+  // Returns the position of those elements in the part of coordinate c.
   Range InPart(int member, int coordinate, int64_t elements) const;
   Range InPart(int member, int coordinate) const {
     return InPart(member, coordinate, InGathered(member).size());
   }
 
-  // "[3, 4], [5] in blocks of 2; 2 parts of 9"
+  // Returns text like "[3, 4], [5] in blocks of 2; 2 parts of 9".
   std::string ToString() const;
 
   friend bool operator==(const FlatGroup& a, const FlatGroup& b) {

@@ -1,4 +1,4 @@
-// Formulas for groups of several ranks on each of several hosts.
+// The traffic of collectives in groups with several ranks on each of several hosts.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_LAYOUT_HIERARCHICAL_TRAFFIC_H_
@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-// For a group on more than one host, with more than one rank on one of them.
+// Returns the traffic of one rank. The group must be on more than one host, with more than one rank
+// on at least one of them.
 CollectiveTraffic HierarchicalTraffic(const CollectiveCall& call, const RankPlacement& placement,
                                       int rank);
 

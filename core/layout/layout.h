@@ -1,5 +1,5 @@
-// How a tensor lies over one axis of a device mesh, or over the micro-batches of a step, which are
-// a split in time instead of over devices.
+// The layout of a tensor along one axis of a device mesh, or over the micro-batches of a step,
+// which are a split in time instead of over devices.
 #ifndef TESSERA_CORE_LAYOUT_LAYOUT_H_
 #define TESSERA_CORE_LAYOUT_LAYOUT_H_
 
@@ -32,7 +32,7 @@ struct AxisLayout {
   bool split() const { return kind == Kind::kSplit; }
   bool partial() const { return kind == Kind::kPartial; }
 
-  // "B", "S(0)", "S(0, 128)", "P", "P(max)", "P(lse)", "P(min)"
+  // Returns text like "B", "S(0)", "S(0, 128)", "P", "P(max)", "P(lse)" or "P(min)".
   std::string ToString() const;
 
   friend bool operator==(const AxisLayout& a, const AxisLayout& b) {
@@ -48,7 +48,7 @@ struct Signature {
   std::vector<AxisLayout> inputs;
   std::vector<AxisLayout> outputs;
 
-  // "S(0), B -> S(0)"
+  // Returns text like "S(0), B -> S(0)".
   std::string ToString() const;
 };
 

@@ -1,7 +1,7 @@
-// Layouts as messages (core/proto/layout.proto).
+// Converts layouts to messages (core/proto/layout.proto) and back.
 //
-// Reading a message that may come from outside gives InvalidArgument, in one line, for what is out
-// of range; whether a layout fits a shape is CheckLayout's question.
+// Messages need not be trusted: reading one returns InvalidArgument, in one line, if something is
+// out of range. CheckLayout checks whether a layout fits a shape.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_LAYOUT_LAYOUT_PROTO_H_
@@ -24,14 +24,14 @@ absl::StatusOr<AxisLayout> FromProto(const AxisLayoutProto& message);
 SignatureProto ToProto(const Signature& signature);
 absl::StatusOr<Signature> FromProto(const SignatureProto& message);
 
-// Axes of the mesh that are B are left out.
+// Axes of the mesh that are B are not listed.
 LayoutProto ToProto(const MeshLayout& layout, const Mesh& mesh);
 absl::StatusOr<MeshLayout> FromProto(const LayoutProto& message, const Mesh& mesh);
 
-// The axes of a mesh with all sizes.
+// Converts the axes of a mesh, with all sizes.
 google::protobuf::RepeatedPtrField<MeshAxis> ToProto(const Mesh& mesh);
-// The axes of a mesh, one of which may have size 0: for Mesh::Create and Mesh::ForRanks, which
-// check them.
+// Returns the axes of a mesh for Mesh::Create or Mesh::ForRanks, which check them. One of them may
+// have size 0.
 std::vector<Mesh::Axis> AxesFromProto(const google::protobuf::RepeatedPtrField<MeshAxis>& axes);
 
 }  // namespace tessera

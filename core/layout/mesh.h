@@ -16,14 +16,14 @@ namespace tessera {
 // The position of a rank along each axis of a mesh.
 using MeshCoordinates = absl::InlinedVector<int, 4>;
 
-// Ranks are row-major in their coordinates: the last axis varies fastest. A mesh without axes is
-// one rank.
+// A device mesh. Ranks are row-major in their coordinates: the last axis varies fastest. A mesh
+// without axes has one rank.
 //
 // Thread safety: immutable after construction.
 class Mesh {
  public:
   struct Axis {
-    std::string name;  // lower case letters, digits and underscores; the first one is a letter
+    std::string name;  // lower-case letters, digits and underscores; begins with a letter
     int size = 1;
 
     friend bool operator==(const Axis& a, const Axis& b) {
@@ -38,8 +38,8 @@ class Mesh {
   // InvalidArgument if a name is malformed or used twice, a size is below 1, or there are too many
   // axes or ranks.
   static absl::StatusOr<Mesh> Create(std::vector<Axis> axes);
-  // The mesh of a job of `ranks` ranks: one axis may have size 0, and takes the ranks that remain.
-  // InvalidArgument also if the product of the sizes is not the number of ranks.
+  // Creates the mesh of a job of `ranks` ranks. One axis may have size 0, which is replaced so that
+  // the product of the sizes is `ranks`. Also InvalidArgument if the product cannot be `ranks`.
   static absl::StatusOr<Mesh> ForRanks(std::vector<Axis> axes, int ranks);
 
   int num_axes() const { return static_cast<int>(axes_.size()); }
@@ -48,17 +48,17 @@ class Mesh {
   // The number of ranks.
   int size() const { return size_; }
 
-  // The number of the axis; InvalidArgument if there is none of that name.
+  // Returns the number of the axis; InvalidArgument if there is none of that name.
   absl::StatusOr<int> FindAxis(absl::string_view name) const;
 
   MeshCoordinates CoordinatesOf(int rank) const;
   int RankOf(absl::Span<const int> coordinates) const;
 
-  // The groups of ranks whose coordinates differ along `axes` only. Groups are in the order of
-  // their first ranks, and each lists its ranks in rising order.
+  // Returns the groups of ranks whose coordinates differ along `axes` only. Groups are in the order
+  // of their first ranks, and each lists its ranks in ascending order.
   std::vector<std::vector<int>> GroupsAlong(absl::Span<const int> axes) const;
 
-  // "data: 2, model: 4"; "" without axes.
+  // Returns text like "data: 2, model: 4"; "" without axes.
   std::string ToString() const;
 
   friend bool operator==(const Mesh& a, const Mesh& b) { return a.axes_ == b.axes_; }

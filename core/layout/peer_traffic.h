@@ -1,5 +1,5 @@
-// Formulas for groups in which every rank sends directly to every other: within a host, and over
-// TCP.
+// Formulas for the traffic of groups in which every rank sends directly to every other: within a
+// host, and over TCP.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_LAYOUT_PEER_TRAFFIC_H_
@@ -12,20 +12,20 @@
 
 namespace tessera {
 
-// Up to this size an all-reduce's input goes to all others along with the request.
+// An all-reduce's input of up to this size is sent to all other ranks together with the request.
 inline constexpr int64_t kEagerBytes = 16384;
 
-// Elements of a rank's part of a buffer of `count`.
+// Returns the elements of a rank's part of a buffer of `count` elements.
 inline int64_t PartSize(int64_t count, int64_t part, int rank) {
   return std::clamp<int64_t>(count - rank * part, 0, part);
 }
 
-// Elements of a full part of an all-reduce: parts start at multiples of 64 elements.
+// Returns the elements of a full part of an all-reduce. Parts start at multiples of 64 elements.
 inline int64_t AllReducePart(int64_t count, int ranks) {
   return ((count + ranks - 1) / ranks + 63) / 64 * 64;
 }
 
-// Elements that a rank sends.
+// Returns the number of elements that a rank sends.
 inline int64_t PeerElements(const CollectiveCall& call, int rank, int ranks, int64_t eager_bytes) {
   const bool all_reduce = call.operation == CollectiveOperation::kAllReduce;
   if (all_reduce && call.count * SizeOf(call.dtype) <= eager_bytes) {

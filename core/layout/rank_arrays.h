@@ -1,5 +1,5 @@
-// For tests: the local buffers of all ranks of a mesh, and redistribution steps run on them
-// literally.
+// For tests: holds the local buffers of all ranks of a mesh, and executes redistribution steps on
+// them as their definitions say.
 #ifndef TESSERA_CORE_LAYOUT_RANK_ARRAYS_H_
 #define TESSERA_CORE_LAYOUT_RANK_ARRAYS_H_
 
@@ -14,10 +14,10 @@
 
 namespace tessera {
 
-// All layouts whose axes are B or one of `along`, in all orders of nesting.
+// Returns all layouts in which each axis is B or one of `along`, in all nesting orders.
 std::vector<MeshLayout> AllLayouts(const Mesh& mesh, absl::Span<const AxisLayout> along);
 
-// Returns the element of which ranks hold these partial values.
+// Reduces the partial values of one element to its true value.
 double Combine(AxisLayout::Reduction reduction, absl::Span<const double> shares);
 
 // A local buffer, row-major in its padded local shape. Padding is NaN.
@@ -32,15 +32,17 @@ struct RankArrays {
   std::vector<LocalArray> ranks;
 };
 
-// The global tensor, row-major, in a layout. Partial values are drawn so that they combine to it.
+// Distributes the row-major global tensor. Partial values are drawn at random so that they reduce
+// to it.
 RankArrays Distribute(absl::Span<const double> values, const Shape& shape, const MeshLayout& layout,
                       const Mesh& mesh);
 
-// Runs one step on all ranks: nothing but what its collectives send reaches another rank.
+// Runs one step on all ranks. Ranks exchange data only through the step's collectives.
 RankArrays RunStep(const RedistributionStep& step, const RankArrays& arrays, const Shape& shape,
                    const Mesh& mesh);
 
-// "" if the ranks hold the global tensor in their layout, or what differs on which rank.
+// Returns "" if the ranks hold the global tensor in their layout, otherwise a text that says which
+// rank differs, and how.
 std::string Difference(const RankArrays& arrays, absl::Span<const double> values,
                        const Shape& shape, const Mesh& mesh);
 

@@ -1,4 +1,4 @@
-// Redistribution: how ranks bring a value from one layout on a mesh to another.
+// Redistribution: the steps with which ranks bring a value from one layout on a mesh to another.
 #ifndef TESSERA_CORE_LAYOUT_REDISTRIBUTION_H_
 #define TESSERA_CORE_LAYOUT_REDISTRIBUTION_H_
 
@@ -19,9 +19,9 @@
 
 namespace tessera {
 
-// A change of the layout along one axis, on padded local buffers. Splits that a step removes are
-// the innermost of their dimension, and so are those that it makes. `from` and `to` are the layouts
-// of the value before and after it.
+// A change of the layout along one axis, on padded local buffers. A split that a step removes or
+// adds is the innermost one of its dimension. `from` and `to` are the layouts of the value before
+// and after the step.
 struct RedistributionStep {
   enum class Kind : uint8_t {
     kAllGather,      // S(d) -> B: parts of the group's ranks one after another along d
@@ -38,20 +38,20 @@ struct RedistributionStep {
   MeshLayout from;
   MeshLayout to;
 
-  // "all-gather along data: data: S(0) => B"
+  // Returns text like "all-gather along data: data: S(0) => B".
   std::string ToString(const Mesh& mesh) const;
 };
 
-// The reduction of the collective that completes a partial layout: of P(lse), the one after the
-// maximum is known.
+// Returns the reduction of the collective that completes a partial layout; for P(lse), that of the
+// collective after the maximum.
 Reduction ReductionOf(const AxisLayout& partial);
 
-// The collectives of a step, in order, for a value of a global type; none of a local one. A
+// Returns the collectives of a step, in order, for a value of a global type; none for a local step.
 // P(lse) is completed by a maximum all-reduce, a local rescaling to exp(x - max), a sum, and a
 // local max + log(sum).
 //
-// Where parts do not follow each other in memory (the split dimension is not the outermost one of
-// the buffer), the buffer is packed into parts before, or unpacked after the collective.
+// If parts are not consecutive in memory (the split dimension is not the outermost one of the
+// buffer), the buffer is packed into parts before the collective, or unpacked after it.
 std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
                                           const Mesh& mesh);
 
@@ -59,19 +59,20 @@ struct Redistribution {
   std::vector<RedistributionStep> steps;
   double seconds = 0;  // the sum of the prices of its collectives
 
-  // One step a line.
+  // Returns one line for each step.
   std::string ToString(const Mesh& mesh) const;
 };
 
-// Finds the cheapest redistributions on one mesh, and keeps them.
+// Finds the cheapest redistributions on one mesh, and caches them.
 //
-// A redistribution is a shortest path over steps, whose prices are those of their collectives. On
-// the way may be all layouts that split dimensions in units of 1 or in those of the two ends, and
-// are partial along axes where an end is. So the price of a value's own layout is 0, a way through
-// a third layout of this kind is never cheaper, and the bits of a value that is not partial only
-// move. (Without the last rule a reduce-scatter of zeros would move data, since S -> P is free.) Of
-// paths of one price, one with the fewest steps is found, and of those one that sums along inner
-// axes before outer ones; always the same one.
+// A redistribution is a shortest path over steps, and the price of a step is that of its
+// collectives. Intermediate layouts may split dimensions in units of 1 or in the units of `from`
+// and `to`, and may be partial only along axes on which `from` or `to` is partial. So a
+// redistribution to the same layout costs 0, a path through a third such layout is never cheaper,
+// and a value that is not partial is only moved, without changes to its bits. (Without the rule
+// about partial axes, a reduce-scatter of zeros would be used to move data, because S -> P is
+// free.) Among paths with the same price, one with the fewest steps is chosen, and among these one
+// that sums along inner axes before outer ones. The choice is deterministic.
 //
 // Thread safety: any number of threads may call Find.
 class RedistributionFinder {
@@ -82,10 +83,11 @@ class RedistributionFinder {
 
   const Mesh& mesh() const { return mesh_; }
 
-  // Steps after which each rank holds the elements that `to` says. An axis of one rank is B in
-  // their layouts, and their last one may be another name of `to` (HoldSameElements). The result
-  // is valid as long as this object. InvalidArgument if a layout does not fit the type, or no steps
-  // lead to `to`: a P(max), P(min) or P(lse) along an axis comes only from the same.
+  // Returns the steps after which each rank holds the elements that `to` says. In the layouts of
+  // the steps an axis of one rank is B, and the last layout may be equivalent to `to`
+  // (HoldSameElements) instead of equal. The result is valid as long as this object.
+  // InvalidArgument if a layout does not fit the type, or no steps lead to `to`: a P(max), P(min)
+  // or P(lse) along an axis can only come from the same layout along it.
   absl::StatusOr<const Redistribution*> Find(const MeshLayout& from, const MeshLayout& to,
                                              const TensorType& type);
 

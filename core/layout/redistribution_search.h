@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-// The cheapest redistribution between layouts that fit the type; nullopt if there is none.
+// Returns the cheapest redistribution between layouts that fit the type; nullopt if there is none.
 std::optional<Redistribution> SearchRedistribution(const MeshLayout& from, const MeshLayout& to,
                                                    const TensorType& type, const Mesh& mesh,
                                                    const CollectivePrices& prices);

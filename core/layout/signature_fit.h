@@ -1,8 +1,8 @@
 // Fits an operator's signatures to the layouts in which its inputs arrive, along one axis of a mesh
 // or over micro-batches.
 //
-// Every signature stays true if all of its units are multiplied by one number, so a split arrives
-// in any multiple of the unit that a signature names.
+// A signature remains valid if all of its units are multiplied by one number. So an input may
+// arrive split in any multiple of the unit that the signature names.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_LAYOUT_SIGNATURE_FIT_H_
@@ -18,49 +18,51 @@
 
 namespace tessera {
 
-// The axis over which values are split.
+// The axis over which values are split: a mesh axis, or the micro-batches.
 struct SplitAxis {
   int64_t parts = 1;
-  // Whether parts must be equal: micro-batches are, the parts of a mesh's ranks may be padded.
+  // Whether parts must be equal. Micro-batches must; the parts of a mesh's ranks may be padded.
   bool even = true;
 };
 
-// An operator's use, as far as its layouts depend on it.
+// The part of an operator's use on which its layouts depend.
 struct FittedUse {
   absl::Span<const Signature> signatures;
   absl::Span<const TensorType> inputs;
   absl::Span<const TensorType> outputs;
 };
 
-// How an operator is computed on an axis.
+// The signature by which an operator is computed on an axis.
 struct SignatureFit {
   Signature signature;         // with the units in which values arrive
-  std::vector<bool> gathered;  // by input: it is split or partial, and is made B first
+  std::vector<bool> gathered;  // by input: it arrives split or partial, and is made B first
 };
 
-// Whether `actual` is `named` with its unit multiplied by `factor`, which is set if it is 0.
+// Returns whether `actual` is `named` with its unit multiplied by `factor`. If `factor` is 0, it is
+// set to the one that fits.
 bool TakesFactor(const AxisLayout& named, const AxisLayout& actual, int64_t& factor);
 
-// `signature` with all units multiplied by `factor`.
+// Returns `signature` with all units multiplied by `factor`.
 Signature WithUnits(Signature signature, int64_t factor);
 
-// An input's layout on arrival, or nothing if it can be brought to any layout, as parameters are.
+// The layout in which an input arrives; nullopt if it can be brought to any layout, as parameters
+// can.
 using Arriving = std::optional<AxisLayout>;
 
-// The signature that takes what arrives, where a B may be split to an S. Of several, the first one
-// with the most split outputs.
+// Returns the signature that accepts the arriving layouts, where a B may be split to an S. If there
+// are several, the first one with the most split outputs.
 std::optional<Signature> BestSignature(const FittedUse& use, absl::Span<const Arriving> arriving,
                                        const SplitAxis& axis);
 
-// The same, but if no signature takes what arrives, partial inputs are gathered, then split ones,
-// as few as possible. `values` numbers the values that inputs are: one that is two inputs is
-// gathered for both. Nothing if no input arrives split or partial, or only gathering all of them
-// helps: then the operator is computed on B.
+// Like BestSignature(), but if no signature fits, as few inputs as possible are gathered: partial
+// ones first, then split ones. `values` gives the number of the value that each input is; a value
+// that is two inputs is gathered for both. Nullopt if no input arrives split or partial, or if all
+// of them would have to be gathered: then the operator is computed on B.
 std::optional<SignatureFit> FitOrGather(const FittedUse& use, absl::Span<const Arriving> arriving,
                                         absl::Span<const int32_t> values, const SplitAxis& axis);
 
-// The first signature without partial inputs that makes the outputs that are read in the splits
-// `read`; other outputs may be anything.
+// Returns the first signature without partial inputs that produces the outputs in the layouts
+// `read`; an output without such a layout may have any.
 std::optional<Signature> SignatureMaking(const FittedUse& use, absl::Span<const Arriving> read,
                                          const SplitAxis& axis);
 

@@ -11,10 +11,11 @@
 
 namespace tessera {
 
-// Outputs of one shape, each element of which is computed from the inputs' elements at its place.
+// An operator whose outputs have one shape, and compute each element from the inputs' elements at
+// the same position.
 class ElementwiseOperator : public Operator {
  public:
-  // `linear`: the signatures with partial layouts, which say in which inputs it is linear.
+  // `linear` lists the signatures with partial layouts, for inputs in which the operator is linear.
   ElementwiseOperator(absl::string_view name, double flops_per_element,
                       std::vector<Signature> linear = {})
       : name_(name), flops_per_element_(flops_per_element), linear_(std::move(linear)) {}
@@ -29,14 +30,14 @@ class ElementwiseOperator : public Operator {
   std::vector<Signature> linear_;
 };
 
-// `cost` with that many FLOPs.
+// Returns `cost` with `flops` FLOPs.
 OpCost WithFlops(OpCost cost, double flops);
-// As a double, for costs.
+// Returns the number of elements as a double, for costs.
 double Elements(const TensorType& type);
 
-// The gradient of broadcasting: sums `gradient` over the dimensions that `shape` lacks or has with
-// size 1, and gives the sum that shape. By value: recording moves what a handle's shape() refers
-// to.
+// The gradient of broadcasting. Sums `gradient` over the dimensions that `shape` lacks or has with
+// size 1, and reshapes the sum to `shape`. `shape` is passed by value because recording invalidates
+// references to a handle's shape().
 Tensor SumToShape(Tensor gradient, Shape shape);
 
 }  // namespace tessera

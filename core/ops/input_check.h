@@ -1,5 +1,5 @@
-// The checks that shape rules are made of. Their errors are one line and are shown to users: which
-// input or attribute does not fit, what it is, and what would fit.
+// The checks that shape rules consist of. Their errors are shown to users. Each is one line that
+// says which input or attribute does not fit, what it is, and what would fit.
 #ifndef TESSERA_CORE_OPS_INPUT_CHECK_H_
 #define TESSERA_CORE_OPS_INPUT_CHECK_H_
 
@@ -18,44 +18,45 @@ namespace tessera {
 
 class InputCheck {
  public:
-  // `names` are the inputs' names in docs/operators.md; none for an operator that takes any number.
-  // `inputs` and `attributes` must outlive the check.
+  // `names` are the inputs' names in docs/operators.md; empty for an operator with any number of
+  // inputs. `inputs` and `attributes` must outlive the check.
   InputCheck(std::initializer_list<absl::string_view> names, absl::Span<const TensorType> inputs,
              const Attributes& attributes)
       : names_(names), inputs_(inputs), attributes_(attributes) {}
 
-  // As many inputs as names; without names at least one. The checks below need it to hold.
+  // Checks that there are as many inputs as names; without names, at least one. The checks below
+  // may be called only if this check passes.
   absl::Status Count() const;
   absl::Status Floating(int input) const;
-  // f32 or f64.
+  // Checks for f32 or f64.
   absl::Status Statistic(int input) const;
-  // Floating, i32 or i64: what arithmetic takes.
+  // Checks for a floating dtype, i32 or i64: the dtypes that arithmetic accepts.
   absl::Status Numeric(int input) const;
   absl::Status MinRank(int input, int rank) const;
-  // Floating, and the others of the inputs up to `count` have the same dtype.
+  // Checks that the first `count` inputs have the same floating dtype.
   absl::Status OneFloatingDType(int count) const;
   absl::Status SameDType(int input, int other) const;
-  // Has this shape, and is floating.
+  // Checks for this shape and a floating dtype.
   absl::Status IsFloatingOfShape(int input, const Shape& shape) const;
   absl::Status Is(int input, const TensorType& type) const;
-  // The shape to which inputs broadcast by numpy's rule.
+  // Returns the shape to which the inputs broadcast by numpy's rule.
   absl::StatusOr<Shape> BroadcastShape() const;
 
-  // There is an attribute of that name and type.
+  // Checks that there is an attribute with this name and type.
   template <typename T>
   absl::Status Has(absl::string_view name) const {
     const AttributeValue* value = attributes_.Find(name);
     if (value != nullptr && std::holds_alternative<T>(*value)) return absl::OkStatus();
     return NoAttribute(name, AttributeValue(T()));
   }
-  // An integer in [low, high).
+  // Checks for an integer in [low, high).
   absl::Status IntIn(absl::string_view name, int64_t low, int64_t high) const;
-  // A list of sizes, none negative, of no more elements than an int64_t can count.
+  // Checks for a list of sizes that are not negative and whose product fits an int64_t.
   absl::Status ShapeAttribute(absl::string_view name) const;
 
-  // "input 1 (b) is f32[4, 5]; it must be <wanted>"
+  // Returns the error "input 1 (b) is f32[4, 5]; it must be <wanted>".
   absl::Status Misfit(int input, absl::string_view wanted) const;
-  // "attribute axis=7 must be <wanted>"
+  // Returns the error "attribute axis=7 must be <wanted>".
   absl::Status Misfit(absl::string_view attribute, absl::string_view wanted) const;
 
  private:

@@ -6,13 +6,14 @@
 
 namespace tessera {
 
-// In a request with epilogues, their extra inputs follow.
+// In a request with epilogues, the epilogues' extra inputs follow.
 struct MatMulInput {
   enum : int { kA, kB, kCount };
 };
 
-// Whether leading dimensions are summed over, as K is: the gradient of a matrix that all of them
-// share. Then a is [..., K, M], b is [..., K, N], and y [M, N].
+// Returns whether the product also sums over the leading dimensions, as it does over K: this is the
+// gradient of a matrix that all of them share. Then a is [..., K, M], b is [..., K, N], and y is
+// [M, N].
 inline bool ContractsLeading(const Attributes& attributes) {
   return attributes.Has("contract_leading") && attributes.GetBool("contract_leading");
 }

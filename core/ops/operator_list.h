@@ -1,5 +1,5 @@
-// The list of operators. Complete: tests walk it, and each entry has a kernel on every backend
-// (except views and assemblies, which need none).
+// The complete list of operators. Tests iterate over it, and each entry has a kernel on every
+// backend, except views and assemblies, which need none.
 #ifndef TESSERA_CORE_OPS_OPERATOR_LIST_H_
 #define TESSERA_CORE_OPS_OPERATOR_LIST_H_
 
@@ -11,7 +11,7 @@ namespace tessera {
 
 absl::Span<const Operator* const> AllOperators();
 
-// nullptr if there is none of that name.
+// Returns nullptr if there is no operator of that name.
 const Operator* FindOperator(absl::string_view name);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// Short forms for the tests of operators: types written as text, and results given as text.
+// For tests of operators: creates types and uses of operators, and gives results as text.
 #ifndef TESSERA_CORE_OPS_OPERATOR_TESTING_H_
 #define TESSERA_CORE_OPS_OPERATOR_TESTING_H_
 
@@ -28,24 +28,25 @@ struct Use {
   std::vector<TensorType> outputs;
 };
 
-// The outputs' types, "f32[2, 3], f32[2]", or the error's message.
+// Returns the types of the outputs ("f32[2, 3], f32[2]") or the error's message.
 std::string Inferred(const Use& use);
 
-// One line for each signature: "S(0), B -> S(0)\n...".
+// Returns one line for each signature: "S(0), B -> S(0)\n...".
 std::string SignaturesOf(const Use& use);
 
-// "" if for every signature the shape rule, given the parts of the inputs and the local attributes,
-// gives the parts of the outputs; else what does not fit. Splits into two and into more parts than
-// there are elements.
+// Returns "" if every signature is correct: given the parts of the inputs and the local attributes,
+// the shape rule gives the parts of the outputs. Otherwise returns what does not fit. Tests splits
+// into two parts and into more parts than there are elements.
 std::string SignatureThatDoesNotFit(const Use& use);
 
-// The message of an error.
+// Returns the message of an error.
 std::string MessageOf(const absl::Status& status);
 
-// "offset 6 strides [12, 1]" or "none".
+// Returns text like "offset 6 strides [12, 1]", or "none".
 std::string ViewOf(const Use& use, int output, const Strides& input_strides);
 
-// One line for each op that was recorded in the backward phase: "name(types of inputs) -> types".
+// Returns one line for each op that was recorded in the backward phase: "name(input types) ->
+// types".
 std::string BackwardOps(const Graph& graph);
 
 }  // namespace tessera

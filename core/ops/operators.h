@@ -1,5 +1,6 @@
-// Every operator by its own function, for the files of this folder: the list, and gradient rules
-// that record other operators. Others call FindOperator (operator_list.h) or record through ops.h.
+// Declares one function for every operator, for use in this folder only: by the list, and by
+// gradient rules that record other operators. Other code calls FindOperator (operator_list.h) or
+// records through ops.h.
 #ifndef TESSERA_CORE_OPS_OPERATORS_H_
 #define TESSERA_CORE_OPS_OPERATORS_H_
 
@@ -7,7 +8,7 @@
 
 namespace tessera {
 
-// const Operator& GeluOperator(); and so on.
+// const Operator& GeluOperator(), and so on.
 #define TESSERA_OPERATOR(name) const Operator& name##Operator();
 #include "core/ops/operators.inc"
 #undef TESSERA_OPERATOR

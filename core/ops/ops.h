@@ -1,11 +1,11 @@
 // The functions with which a model is recorded. Each records one or a few operators
-// (docs/operators.md says what each computes) on Tensor handles and returns the result's handle. An
-// operand that does not fit is an error of the Graph (Graph::status), and the result is invalid.
+// (docs/operators.md says what each computes) on Tensor handles and returns handles of the results.
+// If an operand does not fit, the Graph records an error (Graph::status) and the result is invalid.
 //
-// Broadcasting is numpy's. Thread safety: as the Graph's, one thread records.
+// Broadcasting follows numpy's rules. Thread safety: as for Graph, one thread records.
 //
-// Record at most one operator in an argument list: C++ leaves the order of arguments to the
-// compiler, and paths and fingerprints follow the order of recording.
+// Record at most one operator in an argument list. C++ does not define the order in which arguments
+// are evaluated, and paths and fingerprints depend on the order of recording.
 #ifndef TESSERA_CORE_OPS_OPS_H_
 #define TESSERA_CORE_OPS_OPS_H_
 
@@ -40,22 +40,22 @@ Tensor Gelu(Tensor x, GeluKind kind);
 // condition (u8) != 0 ? a : b
 Tensor Select(Tensor condition, Tensor a, Tensor b);
 Tensor Cast(Tensor x, DType dtype);
-// x * factor and x + term, with a constant.
+// x * factor, and x + term.
 Tensor Scale(Tensor x, double factor);
 Tensor AddConstant(Tensor x, double term);
 
-// Zeroes elements with the given probability and scales the others by 1 / (1 - probability). The
-// graph's inputs "seed" and "step" (i64 scalars) are declared on first use. Two dropouts never draw
-// the same mask: the draw is keyed by the operator's path.
+// Sets each element to zero with the given probability, and multiplies the others by 1 / (1 -
+// probability). The graph's inputs "seed" and "step" (i64 scalars) are declared on first use. No
+// two dropouts draw the same mask, because the draw is keyed by the operator's path.
 Tensor Dropout(Tensor x, double probability);
 
 // --- Views ---------------------------------------------------------------------------------------
-// One size may be -1: it follows from the others.
+// One size may be -1; it is computed from the others.
 Tensor Reshape(Tensor x, absl::Span<const int64_t> shape);
 Tensor Transpose(Tensor x, absl::Span<const int64_t> permutation);
-// Consecutive parts along `axis` of the given sizes.
+// Returns consecutive parts with the given sizes along `axis`.
 std::vector<Tensor> Split(Tensor x, int axis, absl::Span<const int64_t> sizes);
-// Elements [start, start + size) along `axis`.
+// Returns elements [start, start + size) along `axis`.
 Tensor Slice(Tensor x, int axis, int64_t start, int64_t size);
 Tensor Expand(Tensor x, absl::Span<const int64_t> shape);
 Tensor Concat(absl::Span<const Tensor> parts, int axis);
@@ -66,12 +66,12 @@ Tensor Copy(Tensor x);
 Tensor MatMul(Tensor a, Tensor b, bool transpose_a = false, bool transpose_b = false);
 // a [..., K, M] and b [..., K, N] -> [M, N]: the sum over all leading dimensions and K of a^T b.
 Tensor ContractLeading(Tensor a, Tensor b);
-// x [..., in] with weight [out, in] and, if valid, bias [out] gives [..., out].
+// x [..., in], weight [out, in] and, if valid, bias [out] -> [..., out].
 Tensor Linear(Tensor x, Tensor weight, Tensor bias = {});
 
 // --- Rows ----------------------------------------------------------------------------------------
 Tensor Softmax(Tensor x, int axis);
-// Over the last dimension; weight and bias are [C].
+// Normalizes over the last dimension, which has C elements; weight and bias are [C].
 Tensor LayerNorm(Tensor x, Tensor weight, Tensor bias, double eps);
 Tensor ReduceSum(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
 Tensor ReduceMax(Tensor x, absl::Span<const int64_t> axes, bool keep_dims = false);
@@ -83,7 +83,7 @@ Tensor Embedding(Tensor table, Tensor ids);
 // --- Attention -----------------------------------------------------------------------------------
 // q, k, v [batch, seq, heads, head_dim] -> [batch, seq, heads, head_dim]; scale 1 / sqrt(head_dim).
 Tensor Attention(Tensor q, Tensor k, Tensor v, bool causal);
-// One new token over the kept keys and values; see docs/operators.md.
+// Attention of one new token over the cached keys and values; see docs/operators.md.
 struct DecodedAttention {
   Tensor output, k_cache, v_cache;
 };
@@ -91,40 +91,40 @@ DecodedAttention AttentionDecode(Tensor q, Tensor k, Tensor v, Tensor k_cache, T
                                  Tensor position);
 
 // --- Losses --------------------------------------------------------------------------------------
-// The ignored label.
+// The label of targets that are not counted.
 inline constexpr int64_t kIgnoreIndex = -100;
-// 1 where a label counts, else 0, in f32.
+// Returns an f32 mask of the labels' shape: 1 for labels other than `ignore_index`, else 0.
 Tensor ValidMask(Tensor labels, int64_t ignore_index = kIgnoreIndex);
-// x [..., C], weight [V, C], targets i32 [...]: each row's log-sum-exp of logits and logit at its
-// target, both [...].
+// x [..., C], weight [V, C], targets i32 [...] -> for each row, the log-sum-exp of its logits and
+// the logit of its target, both [...].
 struct RowLogits {
   Tensor lse, target_logit;
 };
 RowLogits LinearLogSumExp(Tensor x, Tensor weight, Tensor targets);
 struct MeanLoss {
   Tensor mean;   // a scalar
-  Tensor valid;  // of targets' shape: 1 where one counts in the mean, else 0
+  Tensor valid;  // has the shape of targets: 1 for targets that are counted, else 0
 };
-// The mean cross-entropy over the valid targets of the global batch. Targets that equal
-// kIgnoreIndex do not count; with none that count the loss is 0.
+// Returns the mean cross-entropy over the valid targets of the global batch. Targets that equal
+// kIgnoreIndex are not counted; if none is counted, the loss is 0.
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets);
 
-// --- First values, updates -----------------------------------------------------------------------
+// --- Initial values, updates ---------------------------------------------------------------------
 Tensor Fill(Graph& graph, const TensorType& type, double value);
-// Draws keyed by `random_path`: a parameter's own path.
+// The draw is keyed by `random_path`, a parameter's own path.
 Tensor RandomNormal(Graph& graph, const TensorType& type, double mean, double stddev,
                     absl::string_view random_path);
-// u8 scalar: 1 if all elements of all of these are finite.
+// Returns a u8 scalar: 1 if all elements of all values are finite, else 0.
 Tensor AllFinite(absl::Span<const Tensor> values);
 
 struct SgdOptions {
   double momentum = 0, weight_decay = 0;
 };
 struct SgdResult {
-  Tensor parameter, momentum;  // momentum is invalid if the options have none
+  Tensor parameter, momentum;  // momentum is invalid if options.momentum is 0
 };
 // `momentum` is not read if options.momentum is 0. lr and scale are scalars of the parameter's
-// dtype; the new values equal the old ones where `predicate` is 0.
+// dtype. If `predicate` is 0, the new values equal the old ones.
 SgdResult SgdUpdate(Tensor parameter, Tensor gradient, Tensor momentum, Tensor lr, Tensor scale,
                     Tensor predicate, const SgdOptions& options);
 
@@ -134,12 +134,12 @@ struct AdamwOptions {
 struct AdamwResult {
   Tensor parameter, m, v;
 };
-// `step` counts from 1 (i64 scalar).
+// `step` is an i64 scalar and counts from 1.
 AdamwResult AdamwUpdate(Tensor parameter, Tensor gradient, Tensor m, Tensor v, Tensor lr,
                         Tensor scale, Tensor step, Tensor predicate, const AdamwOptions& options);
 
 // --- Gradients -----------------------------------------------------------------------------------
-// AppendGradients (core/graph/autograd.h) with the operators of this folder.
+// Calls AppendGradients (core/graph/autograd.h) with the operators of this folder.
 absl::StatusOr<std::vector<Tensor>> RecordGradients(Graph& graph, Tensor loss,
                                                     absl::Span<const Tensor> targets);
 

@@ -1,4 +1,4 @@
-// How the functions of ops.h record: on the Graph of their first valid input.
+// Records for the functions of ops.h, on the Graph of the first valid input.
 #ifndef TESSERA_CORE_OPS_RECORDING_H_
 #define TESSERA_CORE_OPS_RECORDING_H_
 
@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-// As Graph::Record. Returns at least `outputs` handles; all of them are invalid where the use does
-// not fit or an input is invalid.
+// Like Graph::Record, but returns at least `outputs` handles. All are invalid if the use does not
+// fit or an input is invalid.
 inline std::vector<Tensor> RecordUse(const Operator& kind, absl::Span<const Tensor> inputs,
                                      Attributes attributes = {}, size_t outputs = 1) {
   std::vector<Tensor> result;
@@ -23,13 +23,13 @@ inline std::vector<Tensor> RecordUse(const Operator& kind, absl::Span<const Tens
   return result;
 }
 
-// The same for an operator of one output.
+// The same for an operator with one output.
 inline Tensor RecordUse1(const Operator& kind, absl::Span<const Tensor> inputs,
                          Attributes attributes = {}) {
   return RecordUse(kind, inputs, std::move(attributes))[0];
 }
 
-// A negative axis counts from the last.
+// Returns `axis` if it is not negative; a negative axis counts from the last dimension.
 inline int64_t NonNegativeAxis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
-// The base of reductions over axes: their attributes `axes` (strictly increasing) and
-// `keep_dims`.
+// The base of operators that reduce over axes. Their attributes are `axes` (strictly increasing)
+// and `keep_dims`.
 #ifndef TESSERA_CORE_OPS_REDUCTION_H_
 #define TESSERA_CORE_OPS_REDUCTION_H_
 
@@ -17,20 +17,20 @@ namespace tessera {
 absl::Status CheckReduction(const InputCheck& check, const Attributes& attributes,
                             const Shape& shape);
 
-// `shape` without the reduced axes, or with size 1 there if `keep_dims`.
+// Returns `shape` without the reduced axes; if `keep_dims`, with size 1 for each of them instead.
 Shape ReducedShape(const Shape& shape, const Attributes& attributes, bool keep_dims);
 
-// For each dimension of the input its dimension of the output; -1 for one that is reduced.
+// Returns for each dimension of the input the dimension of the output; -1 for a reduced one.
 std::vector<int> OutputDims(int rank, const Attributes& attributes);
 
-// The attributes of a reduction of x; negative axes count from the last.
+// Returns the attributes of a reduction of x. Negative axes count from the last one.
 Attributes ReductionAttributes(Tensor x, absl::Span<const int64_t> axes, bool keep_dims);
 
-// An operator x -> y that reduces over axes: all but its gradient.
+// An operator x -> y that reduces over axes. Subclasses add its gradient.
 class ReductionOperator : public Operator {
  public:
-  // `partial` is y's layout if x is split along a reduced axis: a value that is still to be
-  // reduced.
+  // `partial` is the layout of y if x is split along a reduced axis: y still has to be reduced over
+  // the ranks.
   ReductionOperator(absl::string_view name, AxisLayout partial) : name_(name), partial_(partial) {}
 
   absl::string_view name() const override { return name_; }

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-// Without momentum its state is left out, and the scalars behind it move up.
+// Without momentum, the momentum input is absent and the scalars after it move up by one position.
 struct SgdInput {
   enum : int { kParameter, kGradient, kMomentum };
   static constexpr int Lr(bool has_momentum) { return has_momentum ? 3 : 2; }

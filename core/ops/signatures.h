@@ -1,4 +1,4 @@
-// Short forms in which operators write their layout signatures.
+// Short functions with which operators write their layout signatures.
 #ifndef TESSERA_CORE_OPS_SIGNATURES_H_
 #define TESSERA_CORE_OPS_SIGNATURES_H_
 
@@ -20,14 +20,14 @@ inline AxisLayout PMin() { return P(AxisLayout::Reduction::kMin); }
 inline AxisLayout PLse() { return P(AxisLayout::Reduction::kLogSumExp); }
 }  // namespace sbp
 
-// For operators that only move elements: partial values of any kind stay what they are. Integers
-// have no partial log-sum-exps.
+// Returns the signatures that keep partial values of any kind partial, for operators that only move
+// elements. Integers have no partial log-sum-exps.
 std::vector<Signature> CarryPartial(const OpTypes& types);
 
-// For operators that compute each element from the elements at its place, with numpy's
-// broadcasting: one signature for each dimension d of the outputs, all of which have one shape.
-// Inputs are split along the dimension that lines up with d, or not split where they are broadcast
-// along it.
+// Returns one signature for each dimension d of the outputs, for operators that compute each
+// element from the elements at its position, with numpy's broadcasting. All outputs must have the
+// same shape. Inputs are split along the dimension that corresponds to d, or not split if they are
+// broadcast along it.
 std::vector<Signature> SplitEveryDim(const OpTypes& types);
 
 }  // namespace tessera

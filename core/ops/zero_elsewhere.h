@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-// The index in the output of the input's first element, by the regions of a call: both are parts of
-// one global tensor. Without regions they begin together.
+// Returns the index in the output of the input's first element. The regions of a call say which
+// part of one global tensor each is; without regions they begin together.
 inline Shape StartInOutput(absl::Span<const Region> inputs, absl::Span<const Region> outputs,
                            size_t rank) {
   Shape start(rank, 0);

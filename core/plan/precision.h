@@ -32,34 +32,34 @@ absl::StatusOr<Precision> ReadPrecision(const Stage& stage);
 // Fills in the fields that the stage leaves open; ReadPrecision must have accepted the stage.
 void CompletePrecision(Stage& stage);
 
-// The loss scale: the factor by which the loss, and so every gradient, is multiplied. A training
-// Graph must have this state to be rewritten to f16, in which its smallest gradients would become 0
-// otherwise.
+// The path of the loss scale, a factor by which the loss, and so every gradient, is multiplied. A
+// training Graph must have this state to be rewritten to f16, in which the smallest gradients would
+// otherwise become 0.
 inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 
 // Returns the Graph with f32 values in fewer bits, as `precision` says.
 //
-// An operator of the forward or backward pass computes in the dtype `parameters` if any operand has
-// that dtype. States, inputs and constants have no precision of their own: they are cast to the
-// dtype of each reader (a constant is filled in it), and an operator that reads nothing else
-// computes in `parameters`. These compute in f32:
-// - statistics (Operator::IsStatistic) and whatever follows from them alone: the rows' losses,
-//   their mean, and its gradient up to that of the logits;
-// - operators that `in_f32` names, and their gradients;
-// - operators that read optimizer state, such as the loss scale.
+// An operator of the forward or backward pass computes in `parameters` if one of its operands does.
+// States that the Graph reads, its inputs and its constants get the dtype that their readers need:
+// they are cast where they are read (constants are filled in that dtype), and they lower the
+// precision of an operator only if it reads nothing else. Statistics (Operator::IsStatistic) are
+// f32, as are values computed from statistics alone: the losses of the rows, their mean, and its
+// gradient up to that of the logits. An operator that `in_f32` names reads and computes f32, as do
+// its gradient operators, even if their neighbours use fewer bits. An operator that reads optimizer
+// state, such as the loss scale, also reads and computes f32.
 //
-// States stay f32: the update reads and writes f32 master values. A parameter's gradient is made in
-// the dtype of its operator and cast to `reduction`. In that dtype it is reduced over ranks and
-// micro-batches and read by the update (or in f32, if an operator of the update takes nothing
-// else). Caches are not master values and are kept in `parameters`.
+// States stay f32: the update reads and writes these master values. A parameter's gradient is
+// computed in the dtype of its operator and cast to `reduction`. In this dtype it is reduced over
+// ranks and micro-batches and read by the update (in f32, if an operator of the update accepts no
+// other dtype). Caches have no master values and are stored in `parameters`.
 //
-// This rewriting comes after slices, so that each slice is cast separately; before layouts on a
-// mesh, which then decide where a value is cast; and before recomputation and micro-batches, which
-// repeat and split the casts too. It is the same for all Graphs of a run, because they share the
-// caches.
+// This rewriting comes after slices, so that each slice is cast by itself. It comes before layouts
+// on a mesh, which decide where a value is cast, and before recomputation and micro-batches, which
+// repeat and split existing ops. It is the same for all Graphs of a run, because they share the
+// types of caches.
 //
-// Paths: the cast of a value `p` has the path `p.bf16` (or `p.f16`, `p.f32`), and so has the op
-// that casts it. All other paths stay.
+// Paths: a value `p` whose dtype differs from the Graph's has the path `p.bf16` (or `p.f32`), as
+// has the op that casts it. All other values keep their paths.
 //
 // InvalidArgument if a Graph that trains is to compute in f16 and has no loss scale.
 absl::StatusOr<Graph> RewritePrecision(const Graph& graph, const Precision& precision);

@@ -17,9 +17,8 @@ namespace tessera {
 
 // Options of bucketing: gradients of several parameters are reduced as one array.
 struct GradientBuckets {
-  int64_t cap_bytes = int64_t{25} << 20;  // a bucket is closed before it would exceed this
-  int64_t first_bytes = int64_t{1}
-                        << 20;  // the same, for the bucket whose gradients are ready first
+  int64_t cap_bytes = int64_t{25} << 20;   // a bucket is closed before it would exceed this
+  int64_t first_bytes = int64_t{1} << 20;  // the same, for the first bucket to be reduced
 };
 
 // The tensors that are kept in host memory while they are not used.

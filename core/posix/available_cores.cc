@@ -24,8 +24,8 @@ int CoresOfAffinity() {
   return static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-// Where a core is: the package, the memory node, the physical core and its own number. A number
-// that the system does not tell is 0.
+// The position of a core: its package, memory node, physical core and own number. A number that the
+// system does not report is 0.
 using Place = std::tuple<int, int, int, int>;
 
 Place PlaceOf(int core, const std::string& root) {

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Makes a folder with these files, as "/" of a machine.
+// Makes a folder with these files, which stands for "/" of a machine.
 std::string Root(const std::map<std::string, std::string>& files) {
   std::string root =
       testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -44,7 +44,8 @@ TEST(AvailableCoresTest, WithoutAQuotaTheyAreThoseOfTheAffinity) {
             CoresOfAffinity());
 }
 
-// A container of one core on a machine of many had OMP_NUM_THREADS for the whole machine.
+// Regression test: a container with one core on a machine with many got OMP_NUM_THREADS of the full
+// machine.
 TEST(AvailableCoresTest, TheQuotaOfVersion2Counts) {
   for (const char* quota : {"100000 100000\n", "150000 100000\n", "50000 100000\n"}) {
     EXPECT_EQ(AvailableCores(Root({{"/proc/self/cgroup", "0::/a/b\n"},
@@ -56,7 +57,7 @@ TEST(AvailableCoresTest, TheQuotaOfVersion2Counts) {
 }
 
 TEST(AvailableCoresTest, TheQuotaOfVersion1Counts) {
-  // The path is the host's, and the mount shows the container's own group.
+  // The path is that of the host, and the mount shows the container's own group.
   EXPECT_EQ(AvailableCores(Root({{"/proc/self/cgroup", "1:name=x:/\n4:cpu,cpuacct:/docker/1\n"},
                                  {"/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "100000\n"},
                                  {"/sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"}})),
@@ -71,7 +72,7 @@ TEST(AvailableCoresTest, AllowedCoresAreThoseOfTheAffinity) {
   for (const int core : cores) EXPECT_TRUE(CPU_ISSET(core, &set)) << core;
 }
 
-// Two packages, the second of two memory nodes, and two hardware threads of each physical core.
+// Two packages, the second with two memory nodes, and two hardware threads in each physical core.
 TEST(AvailableCoresTest, NeighboursStandBesideEachOther) {
   constexpr char kCpu[] = "/sys/devices/system/cpu/cpu";
   std::map<std::string, std::string> files;

@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-// How one version of Linux's control groups names what is needed here.
+// The names of the files and fields that one version of Linux's control groups uses.
 struct GroupFiles {
   const char* limit;
   const char* usage;
@@ -30,9 +30,10 @@ const GroupFiles kVersion1 = {"memory.limit_in_bytes",
 const GroupFiles kVersion2 = {
     "memory.max", "memory.current", {"inactive_file ", "active_file ", "slab_reclaimable "}};
 
-constexpr int64_t kUnlimited = int64_t{1} << 60;  // version 1 says so by a number near 2^63
+constexpr int64_t kUnlimited = int64_t{1} << 60;  // version 1 reports a number near 2^63
 
-// Returns the bytes that the group of one folder still allows, kUnlimited if it sets no limit.
+// Returns the bytes that the group with this folder still allows, or kUnlimited if it sets no
+// limit.
 int64_t AvailableInGroup(const std::string& folder, const GroupFiles& files) {
   const int64_t limit = NumberInFile(absl::StrCat(folder, "/", files.limit), "");
   if (limit == 0 || limit >= kUnlimited) return kUnlimited;

@@ -11,9 +11,10 @@
 
 namespace tessera {
 
-// Returns the bytes that this process could allocate now: what the system calls available, or what
-// the process's control groups (versions 1 and 2) still allow, whichever is less. Page cache counts
-// as available. Returns 0 if nothing is known. `root` is the folder that /proc and /sys are in.
+// Returns the bytes that this process could allocate now: the memory that the system reports as
+// available, or that the process's control groups (versions 1 and 2) still allow, whichever is
+// less. Page cache counts as available. Returns 0 if nothing is known. `root` is the folder that
+// contains /proc and /sys.
 int64_t AvailableMemory(const std::string& root = "");
 
 // Returns the number at the start of a text, 0 if there is none.

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Makes a folder with these files, as "/" of a machine.
+// Makes a folder with these files, which stands for "/" of a machine.
 std::string Root(const std::map<std::string, std::string>& files) {
   const std::string root =
       testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
@@ -36,7 +36,8 @@ TEST(AvailableMemoryTest, WithoutAControlGroupItIsTheMachines) {
   EXPECT_EQ(AvailableMemory(Root({})), 0);
 }
 
-// A container that has read 450 MiB of data has used its 512 MiB, but for page cache.
+// A container that has read 450 MiB of data has nearly used up its 512 MiB, but most of that is
+// page cache.
 TEST(AvailableMemoryTest, PageCacheIsAvailableInVersion1) {
   EXPECT_EQ(
       AvailableMemory(

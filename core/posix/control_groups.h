@@ -14,9 +14,10 @@ struct ControlGroup {
   std::string folder;  // its files are here; it may not exist
 };
 
-// The groups of this process that a controller ("memory", "cpu") limits: its own and those around
-// it. In a container the path of a group may be that of the host, which does not exist; the folder
-// of the mount, which is listed too, is then the container's group. `root` stands for "/" in tests.
+// Returns the groups of this process for a controller ("memory", "cpu"): its own group and the
+// groups that contain it. In a container, the path of a group may be the host's, which does not
+// exist there. The folder of the mount, which is returned too, is then the container's group.
+// `root` stands for "/" in tests.
 //
 // Thread safety: may be called from any thread.
 std::vector<ControlGroup> ControlGroupsOf(absl::string_view controller, const std::string& root);

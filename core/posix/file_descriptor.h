@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// Owns a file descriptor, or none, and closes it when it is destroyed. Where the result of close(2)
-// matters (a file that was written), call Release and close it yourself.
+// Owns a file descriptor, or none, and closes it when it is destroyed. If the result of close(2)
+// matters (after writing a file), call Release and close the descriptor yourself.
 //
 // Thread safety: one thread at a time.
 class FileDescriptor {

@@ -22,7 +22,7 @@ sigset_t SetOf(const std::vector<int>& signals) {
   return set;
 }
 
-// Every signal that another process, a timer or the system can send at any moment.
+// Returns every signal that another process, a timer or the system can send at any moment.
 sigset_t AsynchronousSignals() {
   sigset_t set;
   sigfillset(&set);
@@ -46,8 +46,8 @@ SignalThread::SignalThread(const std::vector<int>& handled,
   TESSERA_CHECK(signals_.is_open() && stop_.is_open()) << "no file descriptor is left";
   thread_ = std::thread([this, mask, handle = std::move(handle)] {
     pthread_setname_np(pthread_self(), "signals");
-    // The signals that `handle` does not get are delivered here: no other thread leaves them
-    // unblocked.
+    // The signals that are not passed to `handle` are delivered to this thread, because all other
+    // threads block them.
     pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     Run(handle);
   });

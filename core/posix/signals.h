@@ -3,7 +3,7 @@
 // Some of oneDNN's generated kernels use the stack pointer as an ordinary register that points into
 // the heap. The kernel of the system writes a signal handler's frame below the stack pointer of the
 // thread that the handler runs on, so a handler on such a thread overwrites the heap. Therefore no
-// thread that runs kernels takes a signal: one thread takes them all.
+// thread that runs kernels may handle a signal: one thread handles all of them.
 #ifndef TESSERA_CORE_POSIX_SIGNALS_H_
 #define TESSERA_CORE_POSIX_SIGNALS_H_
 
@@ -19,20 +19,20 @@ namespace tessera {
 // before any other thread exists: it blocks signals in the calling thread, and later threads
 // inherit that.
 //
-// Signals that a fault of the thread itself raises (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP,
-// SIGSYS, SIGABRT) and those of job control (SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT) stay deliverable
-// everywhere; no handler of ours exists for them.
+// Two kinds of signals are not blocked: those that a thread's own fault raises (SIGSEGV, SIGBUS,
+// SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT) and those of job control (SIGTSTP, SIGTTIN, SIGTTOU,
+// SIGCONT). We have no handlers for them.
 //
-// A program that starts others restores the mask between fork and exec, as a new program inherits
-// it.
+// A process that starts another program must restore the signal mask between fork and exec, because
+// the new program inherits it.
 //
 // Thread safety: one thread at a time.
 class SignalThread {
  public:
   // All signals keep their dispositions.
   SignalThread() : SignalThread({}, nullptr) {}
-  // `handle` is called on the thread, one signal at a time, for each of `handled`, also if the
-  // process was started with that signal ignored. All others keep their dispositions.
+  // Calls `handle` on the thread, one signal at a time, for each signal in `handled`, even if the
+  // process was started with that signal ignored. All other signals keep their dispositions.
   SignalThread(const std::vector<int>& handled, std::function<void(int signal)> handle);
   // Joins the thread. Signals stay blocked.
   ~SignalThread();
@@ -46,17 +46,18 @@ class SignalThread {
   std::thread thread_;
 };
 
-// The signals with which a user stops a program: Ctrl-C (SIGINT), SIGTERM, and the loss of the
-// terminal (SIGHUP). SIGHUP is left out if it is ignored, as by nohup, so that a run outlives its
-// terminal.
+// Returns the signals with which a user stops a program: Ctrl-C (SIGINT), SIGTERM, and the loss of
+// the terminal (SIGHUP). SIGHUP is omitted if it is ignored (nohup), so that a run continues
+// without its terminal.
 std::vector<int> InterruptingSignals();
 
-// For a SignalThread's handler: does what the system would have done with a signal that nobody
-// handles. Returns if that is nothing.
+// Takes the system's default action for an unhandled signal. Returns if that action is to ignore
+// it. For a SignalThread's handler.
 void TakeDefaultAction(int signal);
 
-// Writing to a closed pipe, or beyond the file-size limit, fails with EPIPE or EFBIG instead of
-// ending the process with SIGPIPE or SIGXFSZ. Programs that this one starts inherit that.
+// Makes writing to a closed pipe, or beyond the file-size limit, fail with EPIPE or EFBIG instead
+// of ending the process with SIGPIPE or SIGXFSZ. Programs that this process starts inherit this
+// setting.
 void LetWritesFail();
 
 }  // namespace tessera

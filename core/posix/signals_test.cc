@@ -18,8 +18,8 @@
 namespace tessera {
 namespace {
 
-// Runs `body` in a child and returns the child's wait status. A child has no thread but its own,
-// and its signals are not this test's.
+// Runs `body` in a child process and returns its wait status. The child has only one thread, and
+// its signals do not affect this test.
 int InChild(const std::function<void()>& body) {
   const pid_t child = fork();
   if (child == 0) {

@@ -37,7 +37,7 @@ class Collectives {
   // first call. All ranks must call this in the same order; the first call for a set of axes is
   // collective. Returns InvalidArgument if the mesh has no such axis.
   virtual absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) = 0;
-  // The number of ranks of a group, and this rank's position in it.
+  // Return the number of ranks of a group, and this rank's position in it.
   virtual int SizeOf(int group) const = 0;
   virtual int PositionIn(int group) const = 0;
 

@@ -1,4 +1,4 @@
-// The collectives of a Program over the communicators of a World of ranks.
+// Runs the collectives of a Program with the communicators of a World of ranks.
 #ifndef TESSERA_CORE_RUNTIME_MESH_COLLECTIVES_H_
 #define TESSERA_CORE_RUNTIME_MESH_COLLECTIVES_H_
 

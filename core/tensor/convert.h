@@ -34,8 +34,8 @@ inline float RoundToOdd(double value) {
   return rounded;
 }
 
-// The same from an integer to a double: the bits that a double cannot hold are gathered in one that
-// it can.
+// Rounds an integer to a double in the same way: if any bit that the double cannot hold is set, the
+// last bit that it holds is set.
 inline double RoundToOdd(int64_t value) {
   if (value > -(int64_t{1} << 53) && value < (int64_t{1} << 53)) return static_cast<double>(value);
   return static_cast<double>((value >> 11 | ((value & 0x7ff) != 0 ? 1 : 0))) * 2048.0;

@@ -1,4 +1,4 @@
-// From a dtype, which is a value, to the C++ type of its elements.
+// Dispatches from a dtype, which is a run-time value, to the C++ type of its elements.
 #ifndef TESSERA_CORE_TENSOR_ELEMENT_TYPE_H_
 #define TESSERA_CORE_TENSOR_ELEMENT_TYPE_H_
 

@@ -2,7 +2,7 @@
 //
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC '11), and
 // their library Random123. A block is a pure function of its counter and key: any element of any
-// tensor can be drawn alone, anywhere, in any order. Which counter stands for what: random.h.
+// tensor can be drawn alone, on any rank, in any order. random.h defines the counters.
 //
 // Everything here is constexpr, keeps no state, and can be called from any thread and from device
 // code.
@@ -17,7 +17,7 @@ namespace tessera {
 using PhiloxBlock = std::array<uint32_t, 4>;
 using PhiloxKey = std::array<uint32_t, 2>;
 
-// One of the ten rounds: two 32 x 32 -> 64 bit products, whose halves change places.
+// One of the ten rounds: two 32 x 32 -> 64 bit products, whose halves are exchanged.
 constexpr PhiloxBlock PhiloxRound(const PhiloxBlock& counter, const PhiloxKey& key) {
   const uint64_t product0 = uint64_t{0xD2511F53} * counter[0];
   const uint64_t product1 = uint64_t{0xCD9E8D57} * counter[2];
@@ -26,7 +26,7 @@ constexpr PhiloxBlock PhiloxRound(const PhiloxBlock& counter, const PhiloxKey& k
       static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(product0)};
 }
 
-// Four uniform words.
+// Returns four uniform words.
 constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
     counter = PhiloxRound(counter, key);

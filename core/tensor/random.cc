@@ -6,7 +6,7 @@ namespace tessera {
 namespace {
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
-// Generators", OOPSLA 2014), with the first step of its counter, so that 0 does not stay 0.
+// Generators", OOPSLA 2014), after the first step of its counter, so that 0 is not mapped to 0.
 uint64_t Mix(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
   value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -22,9 +22,9 @@ struct RandomStream {
   uint64_t key = 0;
 };
 
-// The stream of one path under one seed: key = Mix(Mix(seed) ^ XXH3_64bits(path)), where Mix is the
-// finalizer of SplitMix64, a bijection. So two paths share a stream only if their hashes are equal
-// (whatever the seed), and two seeds never share the stream of a path.
+// Returns the stream of a path for a seed: key = Mix(Mix(seed) ^ XXH3_64bits(path)), where Mix is
+// the finalizer of SplitMix64, a bijection. So two paths share a stream only if their hashes are
+// equal (whatever the seed), and two seeds never share the stream of a path.
 RandomStream MakeStream(uint64_t seed, absl::string_view path);
 
 inline PhiloxBlock RandomBlock(RandomStream stream, uint64_t step, uint64_t block_index) {
@@ -33,17 +33,17 @@ inline PhiloxBlock RandomBlock(RandomStream stream, uint64_t step, uint64_t bloc
                     {static_cast<uint32_t>(stream.key), static_cast<uint32_t>(stream.key >> 32)});
 }
 
-// The word of one element. To fill a tensor, draw complete blocks instead.
+// Returns the word of one element. To fill a tensor, draw complete blocks instead.
 inline uint32_t RandomWord(RandomStream stream, uint64_t step, uint64_t element_index) {
   return RandomBlock(stream, step, element_index / 4)[element_index % 4];
 }
 
-// 53 uniform bits of two words: a multiple of 2^-53 in [0, 1).
+// Returns 53 uniform bits of two words, as a multiple of 2^-53 in [0, 1).
 inline double UniformFromBits(uint32_t high, uint32_t low) {
   return static_cast<double>(((uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
 }
 
-// The same, moved up by 2^-53, into (0, 1]: its logarithm is finite.
+// Returns that number plus 2^-53, which is in (0, 1], so that its logarithm is finite.
 inline double PositiveUniformFromBits(uint32_t high, uint32_t low) {
   return UniformFromBits(high, low) + 0x1p-53;
 }

@@ -20,8 +20,8 @@ TEST(RandomTest, BlocksAreThePhiloxOfTheDocumentedCounter) {
   }
 }
 
-// Runs are repeated from seed and paths alone, so what a path draws must never change. The values
-// are those of the documented formula in Python with its xxhash package.
+// A run is reproduced from its seed and paths alone, so the numbers of a path must never change.
+// The expected values are those of the documented formula in Python with its xxhash package.
 TEST(RandomTest, StreamsArePinned) {
   EXPECT_EQ(MakeStream(0, "").key, 0x9dc822abc1c5a68eu);
   EXPECT_EQ(MakeStream(42, "blocks.3.attn.qkv").key, 0x370773fdd329fd3au);

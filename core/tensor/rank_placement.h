@@ -1,5 +1,5 @@
-// The hosts of the ranks of a group, and the structure of its collectives that follows from them,
-// for the communicators that run them and for planning.
+// The hosts of the ranks of a group, and the structure of its collectives that follows from them.
+// The communicators and planning both use it.
 //
 // Thread safety: immutable after PlaceRanks.
 #ifndef TESSERA_CORE_TENSOR_RANK_PLACEMENT_H_
@@ -19,13 +19,14 @@ struct RankPlacement {
   std::vector<std::vector<int>> hosts;  // the ranks of each; in the order of their first ranks
   std::vector<Place> places;            // by rank
 
-  // Ranks of the same local index, one of each host, that communicate between hosts: a rail. There
-  // is one for each local index that all hosts have, as far as the rails' ranks are in the order of
-  // the hosts.
+  // The number of rails. A rail is the ranks with the same local index, one of each host, which
+  // communicate between hosts. There is a rail for each local index that all hosts have, up to the
+  // first one whose ranks are not in the order of the hosts.
   int rails = 0;
-  // Each host has the same number of consecutive ranks.
+  // Whether each host has the same number of consecutive ranks.
   bool is_regular = false;
-  // To reduce within hosts first is the order of collectives/reduce/reduce.h.
+  // Whether reducing within hosts first keeps the order of additions of
+  // collectives/reduce/reduce.h.
   bool keeps_order = false;
 
   int size() const { return static_cast<int>(places.size()); }

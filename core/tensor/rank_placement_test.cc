@@ -40,7 +40,7 @@ TEST(RankPlacementTest, RanksMayAlternateBetweenHosts) {
   EXPECT_FALSE(placement.is_regular);
 }
 
-// On the second rail the second host would come first.
+// There is no second rail, because in its order of ranks the second host would come first.
 TEST(RankPlacementTest, RailsHaveTheOrderOfTheHosts) {
   const RankPlacement placement = PlaceRanks({0, 1, 1, 0});
   EXPECT_EQ(placement.rails, 1);

@@ -31,11 +31,11 @@ int64_t NumElements(absl::Span<const int64_t> shape);
 int64_t NumBytes(const TensorType& type);
 Strides RowMajorStrides(absl::Span<const int64_t> shape);
 
-// Whether elements lie one after another in row-major order; strides of dimensions of size 1 do
-// not count.
+// Returns whether elements are contiguous in row-major order. Strides of dimensions of size 1 are
+// ignored.
 bool IsRowMajor(absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
 
-// One past the largest element offset that a strided tensor touches; 0 if it has no elements.
+// Returns one past the largest element offset of a strided tensor; 0 if it has no elements.
 int64_t ExtentInElements(absl::Span<const int64_t> shape, absl::Span<const int64_t> strides);
 
 // "[2, 3]"

@@ -1,7 +1,7 @@
-// A tensor that lies somewhere: type, strides, and an address in some memory.
+// A tensor in memory: its type, its strides, and its address.
 //
-// Owns nothing. Whether `data` may be dereferenced depends on whose memory it is: only a backend's
-// own kernels look behind it.
+// Does not own its memory. `data` may be an address on a device: only the kernels of the backend
+// that owns the memory dereference it.
 #ifndef TESSERA_CORE_TENSOR_TENSOR_VIEW_H_
 #define TESSERA_CORE_TENSOR_TENSOR_VIEW_H_
 

@@ -1,4 +1,4 @@
-// "1 step", "2 steps".
+// Formats a number with its noun: "1 step", "2 steps".
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_TEXT_COUNTED_H_
@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-// Returns the number and the noun, with `ending` behind the noun unless the number is 1.
+// Returns the number and the noun, with `ending` appended to the noun unless the number is 1.
 inline std::string Counted(int64_t number, absl::string_view noun, absl::string_view ending = "s") {
   return absl::StrCat(number, " ", noun, number == 1 ? "" : ending);
 }

@@ -1,4 +1,4 @@
-// The first error of protobuf's parser, which otherwise prints all of them.
+// Collects the first error of protobuf's parser, which otherwise prints all errors.
 #ifndef TESSERA_CORE_TEXT_FIRST_ERROR_H_
 #define TESSERA_CORE_TEXT_FIRST_ERROR_H_
 
@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-// Pass it to TextFormat::Parser::RecordErrorsTo.
-// Thread safety: one thread at a time.
+// Keeps the first error of a parser. Pass it to TextFormat::Parser::RecordErrorsTo. Thread safety:
+// one thread at a time.
 class FirstError : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int line, google::protobuf::io::ColumnNumber column,

@@ -22,7 +22,7 @@ constexpr Unit kBinaryUnits[] = {
     {"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
 constexpr Unit kDecimalUnits[] = {{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"B", 1}};
 
-// At least three digits, and no more behind the point than that takes.
+// Returns at least three digits, and no more digits after the point than that takes.
 std::string ThreeDigits(double value) {
   const double magnitude = std::fabs(value);
   return absl::StrFormat("%.*f", magnitude < 9.995 ? 2 : magnitude < 99.95 ? 1 : 0, value);

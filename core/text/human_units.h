@@ -1,4 +1,4 @@
-// Numbers as people read and write them.
+// Formats and parses numbers as people write them.
 //
 // Thread safety: pure functions.
 #ifndef TESSERA_CORE_TEXT_HUMAN_UNITS_H_
@@ -15,8 +15,8 @@ namespace tessera {
 // "1.23 GiB", "512 B": three digits or more, in the largest binary unit that fits.
 std::string FormatBytes(int64_t bytes);
 
-// "2GiB" or "2G", "1.5 MiB", "200MB", "4096": bytes without a unit. InvalidArgument says what would
-// be right.
+// Parses "2GiB" or "2G", "1.5 MiB", "200MB", "4096" (bytes if there is no unit). The message of
+// InvalidArgument says which forms are valid.
 absl::StatusOr<int64_t> ParseBytes(absl::string_view text);
 
 // "1h 02m", "1m 23s", "4.56 s", "7.89 ms".

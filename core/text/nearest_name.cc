@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-// Letters to insert, remove or exchange, to make one of the other.
+// Returns the number of letters to insert, remove or replace to turn one name into the other.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), 0);
@@ -29,11 +29,11 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 }  // namespace
 
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
-  // The distance takes time for every pair of letters.
+  // The time of EditDistance is proportional to the product of both lengths.
   constexpr size_t kMaxLetters = 128;
   std::string nearest;
   if (name.size() > kMaxLetters) return nearest;
-  // Two letters that changed places are two edits.
+  // A transposition of two letters counts as two edits, so two are always allowed for longer names.
   size_t least = (name.size() < 4 ? 1 : std::max<size_t>(2, name.size() / 3)) + 1;
   for (const std::string& candidate : candidates) {
     const bool inner = name.size() >= 2 && absl::EndsWith(candidate, absl::StrCat(".", name));

@@ -1,4 +1,4 @@
-// "Did you mean ...?"
+// Suggestions for misspelt names: "did you mean ...?".
 #ifndef TESSERA_CORE_TEXT_NEAREST_NAME_H_
 #define TESSERA_CORE_TEXT_NEAREST_NAME_H_
 
@@ -9,13 +9,12 @@
 
 namespace tessera {
 
-// The candidate that a misspelt name was most likely meant to be, or "" if none is near. One that
-// the name is a part of ("layers", of "model.layers") is near. None is near a name of more than 128
-// letters.
-// Thread safety: a pure function.
+// Returns the candidate that is nearest to a misspelt name, or "" if none is near. A candidate that
+// ends with the name after a dot ("model.layers" for "layers") is near. No candidate is near a name
+// of more than 128 letters. Thread safety: a pure function.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
-// "; did you mean 'model.layers'?", or "".
+// Returns "; did you mean 'model.layers'?", or "" if none is near.
 std::string DidYouMean(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace tessera

@@ -15,7 +15,7 @@ TEST(NearestName, FindsAMisspeltName) {
   EXPECT_EQ(DidYouMean("colour", {"layers"}), "");
 }
 
-// A name of a megabyte in a Plan was compared letter by letter with every path.
+// Regression test: a name of a megabyte in a Plan was compared letter by letter with every path.
 TEST(NearestName, NothingIsNearAVeryLongName) {
   const std::string name(200, 'a');
   EXPECT_EQ(NearestName(name, {name + "b"}), "");

@@ -1,4 +1,4 @@
-// Text from outside in messages.
+// Quotes text from outside for use in messages.
 #ifndef TESSERA_CORE_TEXT_QUOTE_H_
 #define TESSERA_CORE_TEXT_QUOTE_H_
 
@@ -11,7 +11,8 @@
 
 namespace tessera {
 
-// A name for use in a message: quoted, escaped to one line, and shortened if it is long.
+// Returns a name for use in a message: quoted, escaped to one line, and shortened to 120 bytes if
+// it is longer.
 inline std::string Quote(absl::string_view text) {
   constexpr size_t kMost = 120;
   return absl::StrCat("'", absl::Utf8SafeCEscape(text.substr(0, kMost)),

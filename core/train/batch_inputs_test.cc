@@ -23,7 +23,7 @@ namespace {
 
 constexpr BatchShape kShape = {3, 4};
 
-// The evaluation of a batch that lies in this layout on a mesh.
+// Compiles the evaluation of a batch with this layout on a mesh.
 absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
                                      const MeshLayout& layout, Ranks& ranks) {
   RunConfig config = BigramConfig();
@@ -53,7 +53,7 @@ std::vector<double> InputOf(Engine& engine, absl::string_view name) {
   return std::vector<double>(values.begin(), values.end());
 }
 
-// Checks the inputs of this rank for a batch of which all is in `tokens` and `targets`.
+// Checks the inputs of this rank against the full batch in `tokens` and `targets`.
 absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLayout& layout,
                          absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
                          Ranks& ranks) {

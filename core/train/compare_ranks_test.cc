@@ -39,7 +39,7 @@ TEST(CompareRanksTest, TheRanksThatDifferAndInWhat) {
   EXPECT_EQ(ErrorOf({facts, other, facts, other}),
             "ranks 1 and 3 differ from rank 0 in lr: 0.2, and rank 0 has 0.1; use one "
             "configuration");
-  // Ranks that differ in something else come later.
+  // Ranks that differ in another fact are reported later.
   EXPECT_EQ(ErrorOf({facts, {{"model", "mlp"}}, other}),
             "rank 1 differs from rank 0 in model: mlp, and rank 0 has gpt; use one configuration");
 }

@@ -43,7 +43,7 @@ Plan MakePlan() {
   return plan;
 }
 
-// Runs steps on each rank. Returns what each has measured, and the estimate.
+// The measured cost of each rank, and the estimate.
 struct Measured {
   std::vector<StepCost> sums{kRanks};
   StepCost estimated;

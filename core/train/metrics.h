@@ -32,11 +32,11 @@ struct StepMetrics {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double mfu = 0;
-  int64_t peak_bytes = 0;  // the planned, and allocated, peak
+  int64_t peak_bytes = 0;  // the planned peak, which is also the allocated one
   struct Communication {
     int64_t bytes_sent = 0;      // to other ranks
     double seconds = 0;          // of all collectives
-    double exposed_seconds = 0;  // the part in which nothing computed
+    double exposed_seconds = 0;  // the time in which nothing computed
   };
   std::optional<Communication> communication;
   std::optional<double> eval_loss;

@@ -67,7 +67,7 @@ TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
     for (int step = 1; step <= 5; ++step) ASSERT_TRUE((*log)->Append(Step(step)).ok());
   }
   const std::string five_steps = Contents(path);
-  std::ofstream(path, std::ios::app) << "{\"step\": 4, \"lo";  // a line that was broken off
+  std::ofstream(path, std::ios::app) << "{\"step\": 4, \"lo";  // an incomplete line
   ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
   EXPECT_EQ(Contents(path), five_steps);
 
@@ -93,7 +93,7 @@ TEST(MetricsTest, TruncatesZerosAtTheEnd) {
   EXPECT_EQ(Contents(path), one_step);
 }
 
-// The summary of a resumed run called its own best evaluation the best of the run.
+// Regression test: the summary of a resumed run ignored evaluations before the resume.
 TEST(MetricsTest, AResumedRunKnowsTheEvaluationsBeforeIt) {
   const std::string path = ::testing::TempDir() + "/evaluations.jsonl";
   std::filesystem::remove(path);

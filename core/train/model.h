@@ -40,9 +40,8 @@ class Model {
   virtual MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
                               bool training) const = 0;
 
-  // Records the logits of every position of a batch, from the input "tokens" alone: f32
-  // [batch, sequence, vocabulary], or [batch, vocabulary] where only the last position is
-  // predicted.
+  // Records the logits of every position of a batch, from the input "tokens" alone: f32 [batch,
+  // sequence, vocabulary], or [batch, vocabulary] if the model predicts only the last position.
   virtual Tensor RecordLogits(Graph& graph, int64_t batch, int64_t sequence) const = 0;
 
   // Records the generation of one token: declares the inputs "token" (i32 [1]) and "position" (i64

@@ -83,7 +83,8 @@ class LossScale {
   int64_t growth_steps_ = 0;
 };
 
-// Operators and moments lie below their parameter's path, which is the current scope.
+// Declares a moment. The current scope is its parameter's path, below which moments and operators
+// have theirs.
 Tensor DeclareMoment(Graph& graph, const State& parameter, absl::string_view name) {
   return graph.DeclareState(name, parameter.type, Role::kOptimizerState, Initializer::Constant(0));
 }

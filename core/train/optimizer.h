@@ -46,10 +46,10 @@ absl::Status RecordUpdate(Graph& graph, Tensor loss, const OptimizerConfig& conf
                           const DecayRule& decays = DecaysByDefault,
                           const std::optional<LossScaling>& scaling = std::nullopt);
 
-// Whether this is the path of a state of the loss scale.
+// Returns whether this is the path of a state of the loss scale.
 bool IsLossScaleState(absl::string_view path);
 
-// The paths of the states that optimizers keep in the shape of a parameter.
+// Returns the paths of all states that an optimizer may have for a parameter, in its shape.
 std::vector<std::string> MomentPaths(absl::string_view parameter);
 
 // Checks the fields that the update reads; CheckSchedule checks those of the schedule.

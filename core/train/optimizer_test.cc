@@ -117,7 +117,7 @@ TEST_F(OptimizerTest, ClippingIsThatOfTorch) {
   EXPECT_NEAR(RunStep(Record(config), First()).at("matrix").values[3], -4 + 0.1 * 4, 1e-12);
 }
 
-// The rule read ".bias" from the path.
+// Regression test: the rule looked for ".bias" in the path.
 TEST(DecaysByDefault, ABiasIsOneWhateverItsPath) {
   State state;
   state.path = "layers.0.bias";

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// The mark of an agreed error.
+// The payload that marks an error as agreed.
 constexpr char kAgreed[] = "tessera/agreed";
 
 // A status as text: "" if it is OK, else the code's character and the message.

@@ -55,7 +55,8 @@ class Ranks {
   absl::Status Max(absl::Span<int64_t> values);
 
   // Returns the communicators for Programs on this mesh. They are owned by this object.
-  // InvalidArgument if the mesh has another number of ranks; null for a run of one rank.
+  // Returns InvalidArgument if the mesh has another number of ranks, and null for a run of one
+  // rank.
   absl::StatusOr<Collectives*> CollectivesOn(const Mesh& mesh);
 
   // Reports that this rank cannot continue: every wait of the other ranks ends with `why`. Call it

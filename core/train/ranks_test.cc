@@ -1,4 +1,4 @@
-// Ranks that are threads: what they agree on, and how they learn that one cannot go on.
+// Tests agreement and aborts of ranks that are threads of this process.
 #include "core/train/ranks.h"
 
 #include <atomic>
@@ -105,7 +105,7 @@ TEST(RanksTest, TheLargestOfEachValue) {
   for (const absl::Status& status : results) EXPECT_TRUE(status.ok()) << status;
 }
 
-// Planning or saving may take longer than an operation of a step may.
+// Planning or saving may take longer than the time-out of an operation of a step.
 TEST(RanksTest, ALateRankIsWaitedForButNotInAStep) {
   const auto results = RunRanks(
       2,
@@ -145,8 +145,8 @@ TEST(RanksTest, AnAbortEndsEveryWaitOfTheOthers) {
   }
 }
 
-// Rank 0, which reports the error, learned of another rank's abort before it had the error itself,
-// and then no rank reported it.
+// Regression test: rank 0, which reports the error, received another rank's abort before it had the
+// error itself, so no rank reported it.
 TEST(RanksTest, RanksDoNotAbortForAnAgreedErrorBeforeTheFirstOne) {
   std::atomic<bool> first_aborts = false;
   const auto results = RunRanks(3, [&](Ranks& ranks) -> absl::Status {

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// The share of each token when `uniform` goes over [0, 1).
+// Returns the share of draws of each token, for `uniform` evenly spaced in [0, 1).
 std::vector<double> Shares(const std::vector<double>& logits, double temperature, int64_t top_k) {
   constexpr int kDraws = 20000;
   std::vector<double> shares(logits.size(), 0);

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr int32_t kPadding = -7;
 
-// Parts that are uneven, empty on some ranks, and empty on all.
+// States whose parts are uneven, empty on some ranks, or empty on all.
 const std::vector<StateEntry>& States() {
   static const auto* const states = new std::vector<StateEntry>{
       {"w", "parameter", {DType::kI32, {7, 5}}},
@@ -36,7 +36,7 @@ const std::vector<StateEntry>& States() {
 
 int32_t ValueOf(int state, int64_t element) { return static_cast<int32_t>(1000 * state + element); }
 
-// How all states lie on the ranks of a job.
+// The layouts of all states on the ranks of a job.
 struct JobLayout {
   std::string name;
   Mesh mesh;
@@ -94,7 +94,7 @@ std::vector<JobLayout> JobsOf(int ranks) {
   return jobs;
 }
 
-// A rank's buffer of a state, padding included, by the definition of the layout.
+// Returns a rank's buffer of a state, with padding, computed from the definition of the layout.
 std::vector<int32_t> BufferOf(const JobLayout& job, int state, int rank) {
   const PartRule& rule = job.parts[state];
   const MeshCoordinates coordinates = job.mesh.CoordinatesOf(rank);
@@ -210,7 +210,7 @@ TEST(ShardedCheckpointTest, AnyLayoutLoadsAnyCheckpoint) {
   }
 }
 
-// Each rank has files of its own. What all ranks hold is in those of rank 0.
+// Each rank has its own files. States that all ranks hold are in those of rank 0.
 TEST(ShardedCheckpointTest, AFileForEachRankThatHoldsSomething) {
   const Mesh mesh = *Mesh::Create({{"data", 4}});
   const std::string run = NewFolder("run");
@@ -223,7 +223,7 @@ TEST(ShardedCheckpointTest, AFileForEachRankThatHoldsSomething) {
                              "optimizer-rank00003.safetensors", "parameters-rank00000.safetensors",
                              "parameters-rank00001.safetensors", "parameters-rank00002.safetensors",
                              "parameters-rank00003.safetensors", "plan.textproto"));
-  // As Python's safetensors reads it: a tensor for each shard.
+  // In the form that Python's safetensors reads: one tensor for each shard.
   EXPECT_THAT(ReadFile(folder + "optimizer-rank00003.safetensors"),
               HasSubstr(R"({"w.adam_m[6:7, 0:5]":{"dtype":"I32","shape":[1,5],)"));
   EXPECT_THAT(ReadFile(folder + "manifest.json"), HasSubstr("\"format_version\": 2"));

@@ -15,7 +15,8 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kPadding = -1;
 
-// The elements of the global tensor that the padded part of a rank holds, counted through the box.
+// Returns the elements of the global tensor in a rank's padded part, computed by iterating over the
+// box.
 std::vector<int64_t> PaddedElements(const Box& box, const Shape& padded, const Shape& global) {
   std::vector<int64_t> elements(NumElements(padded));
   const Strides strides = RowMajorStrides(padded), of_global = RowMajorStrides(global);
@@ -32,8 +33,8 @@ std::vector<int64_t> PaddedElements(const Box& box, const Shape& padded, const S
   return elements;
 }
 
-// The same of the buffer that a part describes, through the part's runs. Elements that no run
-// names are padding.
+// Returns the elements in the buffer of a part, computed from the part's runs. Elements in no run
+// are padding.
 std::vector<int64_t> BufferElements(const StatePart& part) {
   std::vector<int64_t> of_shard(part.shard.size(), kPadding);
   EXPECT_TRUE(ForEachSharedRun(FullShard(part.global), part.shard, [&](const SharedRun& run) {
@@ -66,7 +67,7 @@ std::vector<PartRule> Rules() {
          {b, AxisLayout::Split(0), AxisLayout::Split(1), AxisLayout::Split(0, 3)}) {
       for (const AxisLayout& second : {b, AxisLayout::Split(0), AxisLayout::Split(1)}) {
         rules.push_back(Rule(global, MeshLayout({first, second})));
-        // The other nesting.
+        // The axes are nested the other way round.
         rules.push_back(Rule(global, MeshLayout(2).With(1, second).With(0, first)));
       }
     }

@@ -28,7 +28,7 @@ struct SaveRequest {
   int64_t batches = 0;        // global batches taken from the data
   int64_t state_version = 1;  // the model's
   std::string data;           // the data's fingerprint
-  std::string plan;           // text forms
+  std::string plan;           // the completed Plan, in text form
   std::string config;
   int64_t keep = 3;  // checkpoints that are kept
 };
@@ -55,7 +55,7 @@ enum class Extra { kRefuse, kLeaveOptimizer };
 absl::Status CheckFits(const Checkpoint& checkpoint, const Model& model,
                        absl::Span<const StateInfo> states, Extra extra);
 
-// Whether the run has a loss scale and the checkpoint has none.
+// Returns whether the run has a loss scale and the checkpoint has none.
 bool LacksLossScale(const Checkpoint& checkpoint, absl::Span<const StateInfo> states);
 
 // Reads the engine's states from the checkpoint, each one for its rank's part. A loss scale that

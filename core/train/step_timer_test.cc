@@ -1,4 +1,4 @@
-// The parts of a step, timed on ranks that are threads of this process.
+// Times the parts of a step on ranks that are threads of this process.
 #include "core/train/step_timer.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace {
 
 using Body = std::function<absl::Status(StepTimer&)>;
 
-// Runs the body on each of 2 ranks, with a timer of a run under a Plan of a stage.
+// Runs the body on each of 2 ranks, with a timer for a run whose Plan has this stage.
 void ExpectOnTwoRanks(const std::string& stage, const Body& body) {
   const std::vector<absl::Status> statuses =
       comm::RunFake({.ranks = 2, .seed = 7}, [&](comm::World& world) -> absl::Status {
@@ -62,7 +62,7 @@ absl::StatusOr<std::vector<char>> StateOf(Engine& engine) {
   return all;
 }
 
-// Makes everything but state NaN, and ids none.
+// Fills all buffers except state with bytes 0xFF: floats are NaN, and ids are invalid.
 absl::Status Poison(Engine& engine) {
   for (const Buffer& buffer : engine.executor(kTrain).program().buffers) {
     if (buffer.state) continue;
@@ -72,8 +72,8 @@ absl::Status Poison(Engine& engine) {
   return absl::OkStatus();
 }
 
-// Computation alone does what the next step does, whatever lay in the buffers that collectives
-// fill: the same computation on the same values.
+// Computation alone computes the same values as the next step, whatever the buffers that
+// collectives fill contained before.
 TEST(StepTimerTest, ComputationAloneIsTheNextStep) {
   for (const std::string decision :
        {R"(group { path: "table|head" layout: "data: flat" })",

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A model of version 3, which had its parameter in another order in version 1.
+// A model of version 3 whose parameter had another order of dimensions in version 1.
 class ChangedModel : public Model {
  public:
   int64_t vocabulary() const override { return 2; }
@@ -100,10 +100,10 @@ TEST(ForEachStoredShardTest, LoadsInTheRunsOrder) {
   EXPECT_THAT(AllLoaded({3, 2, 2}, {1, 0, 2}, &visits),
               ElementsAre(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11));
   EXPECT_EQ(visits, 6);
-  // Stored as [2, 2, 3], and (a, b, c) of the run is (c, a, b) there: a cycle is no swap.
+  // Stored as [2, 2, 3], where (a, b, c) of the run is (c, a, b): a cycle instead of a swap.
   EXPECT_THAT(AllLoaded({2, 3, 2}, {2, 0, 1}, &visits),
               ElementsAre(0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11));
-  // In one order: at once.
+  // Without a change of order, one visit is enough.
   EXPECT_THAT(AllLoaded({2, 2}, {}, &visits), ElementsAre(0, 1, 2, 3));
   EXPECT_EQ(visits, 1);
   EXPECT_THAT(AllLoaded({2, 2}, {0, 1}, &visits), ElementsAre(0, 1, 2, 3));
@@ -113,7 +113,7 @@ TEST(ForEachStoredShardTest, LoadsInTheRunsOrder) {
   EXPECT_EQ(visits, 0);
 }
 
-// Any shard is the same elements as in the full tensor.
+// Any shard has the same elements as that part of the full tensor.
 TEST(ForEachStoredShardTest, LoadsAnyShard) {
   const Shape shape = {2, 3, 4, 2};
   const std::vector<int> order = {1, 2, 0, 3};

@@ -1,4 +1,4 @@
-// The trainer on ranks that are threads of this process: what it does on one rank, bit for bit.
+// The trainer gives the same bits on ranks that are threads of this process as on one rank.
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -105,7 +105,7 @@ std::vector<absl::Status> RunRanks(int size, const Body& body) {
   });
 }
 
-// All layouts are B: each rank computes the full batch.
+// Returns a Plan in which all layouts are B: each rank computes the full batch.
 Plan Replicated() {
   Plan plan;
   plan.add_stages()->add_mesh()->set_name("data");
@@ -125,7 +125,7 @@ absl::StatusOr<Seen> Look(RankRun& run, Ranks& ranks, int steps) {
   return seen;
 }
 
-// Trains six steps on `size` ranks; returns what each rank has seen.
+// Trains six steps on `size` ranks, and returns the results of each rank.
 std::vector<Seen> Train(int size, const Plan& plan) {
   std::vector<Seen> seen(size);
   for (const absl::Status& status : RunRanks(size, [&](Ranks& ranks) -> absl::Status {

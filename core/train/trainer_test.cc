@@ -1,4 +1,4 @@
-// A small model through all the Programs of a run, on the reference backend.
+// Runs a small model through all Programs of a run on the reference backend.
 #include "core/train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -176,7 +176,7 @@ TEST(TrainerTest, ANumberThatIsNotFiniteTakesNoStep) {
   ASSERT_TRUE(
       run.engine->WriteState(state, 0, absl::MakeConstSpan(reinterpret_cast<const char*>(&nan), 8))
           .ok());
-  // One element of the table: some batch reads it.
+  // An element of the table that some batch reads.
   for (int i = 0; i < 50; ++i) {
     const std::vector<char> before = StateOf(*run.engine);
     const int64_t step = run.trainer->step();
@@ -236,8 +236,8 @@ TEST(TrainerTest, GenerationIsRepeatable) {
 TEST(TrainerTest, GenerationGoesOnBeyondTheLongestSequence) {
   TestRun run{BigramModel(4, /*reads_position=*/true)};
   ASSERT_TRUE(run.trainer->Initialise().ok());
-  // All other logits are 0, and the last token's is the position that was fed last: at position 0
-  // token 0 wins the tie, and from then on the last token wins.
+  // The last token's logit is the position, and all other logits are 0. So token 0 would be drawn
+  // after position 0, where all are equal, and the last token is drawn after later positions.
   for (const StateInfo& state : run.engine->states()) {
     const std::vector<char> zeros(NumBytes(state.type), 0);
     ASSERT_TRUE(run.engine->WriteState(state, 0, zeros).ok());

@@ -94,7 +94,8 @@ class Gpt final : public Model {
     Scope scope(&graph, "head");
     return Linear(hidden, weight);
   }
-  // As in GPT-2, divided by the square root of the number of additions to the residual stream.
+  // As in GPT-2, the standard deviation is divided by the square root of the number of additions to
+  // the residual stream.
   double ResidualStddev() const {
     return kWeightStddev / std::sqrt(2.0 * static_cast<double>(config_.layers()));
   }
@@ -219,7 +220,7 @@ Tensor Gpt::Projection(Graph& graph, absl::string_view name, Tensor x, int64_t o
   return Linear(x, weight, bias);
 }
 
-// The bounds keep every product of sizes far inside of 64 bits.
+// The bounds keep every product of sizes far below 2^63.
 absl::Status CheckSize(absl::string_view field, int64_t value, int64_t largest) {
   if (value >= 1 && value <= largest) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -24,7 +24,7 @@
 
 namespace tessera {
 
-// InvalidArgument names the field that does not fit ("model.heads: ...").
+// Returns InvalidArgument, with the name of the invalid field ("model.heads: ...").
 absl::StatusOr<std::unique_ptr<Model>> CreateGpt(const GptConfig& config);
 
 // Returns the files of presets/, "tiny" first.

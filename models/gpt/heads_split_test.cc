@@ -1,4 +1,4 @@
-// The signatures of the operators that GPT records carry a split by heads through the attention.
+// Checks that the signatures of GPT's operators carry a split by heads through the attention.
 #include <map>
 #include <string>
 #include <vector>
@@ -20,8 +20,8 @@ using ::testing::ElementsAre;
 
 constexpr int64_t kHeads = 4, kHeadDim = 3, kChannels = kHeads * kHeadDim;
 
-// The layouts of a Graph's values along an axis of `ranks` ranks: each operator takes a signature
-// that its inputs fit as they arrive. Partial sums are all-reduced before they are read.
+// Computes the layouts of a Graph's values along an axis of `ranks` ranks: each operator takes a
+// signature that fits the layouts of its inputs. Partial sums are all-reduced before they are read.
 class LayoutWalk {
  public:
   LayoutWalk(const Graph& graph, int64_t ranks)
@@ -56,7 +56,7 @@ class LayoutWalk {
       arriving.push_back(layouts_[input]);
       any_split = any_split || layouts_[input].split();
     }
-    if (!any_split) return;  // every rank computes all of it
+    if (!any_split) return;  // every rank computes the full operator
     const std::vector<TensorType> inputs = graph_.TypesOf(op.inputs);
     const std::vector<TensorType> outputs = graph_.TypesOf(op.outputs);
     const std::vector<Signature> signatures = op.kind->Signatures({inputs, outputs, op.attributes});
@@ -75,7 +75,7 @@ class LayoutWalk {
   std::vector<std::string> all_reduced_;
 };
 
-// A step's Graph of one block, with the gradient of every parameter.
+// Returns the Graph of a step of one block, with the gradient of every parameter.
 Graph StepGraph() {
   GptConfig config;
   config.set_layers(1);
@@ -112,11 +112,11 @@ TEST_P(HeadsSplitTest, ReachesTheAttentionAndItsGradientWithoutCommunication) {
   EXPECT_EQ(walk.LayoutOf("blocks.0.attn.attention"), "S(2)");
   EXPECT_EQ(walk.LayoutOf("blocks.0.attn.attention.lse"), "S(1)");
   EXPECT_EQ(walk.LayoutOf("blocks.0.attn.qkv.add.grad"), "S(2, " + units + ")");
-  // A gradient arrives as its parameter is stored.
+  // A gradient has the layout in which its parameter is stored.
   EXPECT_EQ(walk.LayoutOf("blocks.0.attn.qkv.weight.grad"), "S(0)");
   EXPECT_EQ(walk.LayoutOf("blocks.0.attn.qkv.bias.grad"), "S(0)");
   EXPECT_EQ(walk.LayoutOf("blocks.0.attn.proj.weight.grad"), "S(1, 3)");
-  // One sum at the end of the attention, and one at the end of its gradient.
+  // One all-reduce at the end of the attention, and one at the end of its gradient.
   EXPECT_THAT(walk.all_reduced(),
               ElementsAre("blocks.0.attn.proj.matmul", "blocks.0.ln1.layer_norm.grad"));
 }

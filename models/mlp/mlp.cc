@@ -36,8 +36,8 @@ class Mlp final : public Model {
     return Logits(graph, graph.Input("tokens", {DType::kI32, {batch, sequence}}, 0));
   }
 
-  // The window is a cache that starts as zeros. Predictions are those of training once it is full.
-  // Reads neither `length` nor "position".
+  // The window is a cache that is initially zero. Once it is full, predictions are those of
+  // training. Reads neither `length` nor "position".
   Tensor RecordNextToken(Graph& graph, int64_t length) const override {
     const int64_t width = config_.window();
     const Tensor token = graph.Input("token", {DType::kI32, {1}});
@@ -112,7 +112,7 @@ class Mlp final : public Model {
   const MlpConfig config_;
 };
 
-// The bounds keep every product of sizes far inside of 64 bits.
+// The bounds keep every product of sizes far below 2^63.
 absl::Status CheckSize(absl::string_view field, int64_t value, int64_t largest) {
   if (value >= 1 && value <= largest) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -19,7 +19,7 @@
 
 namespace tessera {
 
-// InvalidArgument names the field that does not fit ("model.window: ...").
+// Returns InvalidArgument, with the name of the invalid field ("model.window: ...").
 absl::StatusOr<std::unique_ptr<Model>> CreateMlp(const MlpConfig& config);
 
 // Returns the files of presets/, "tiny" first.

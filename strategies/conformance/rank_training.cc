@@ -82,8 +82,8 @@ class Rank {
     return absl::OkStatus();
   }
 
-  // Runs one more step in arenas of exactly the planned size, and the same step with fences around
-  // all buffers, which hold NaNs while they are not live.
+  // Runs one more step, and the same step with fences around all buffers, which hold NaNs while
+  // they are not live, and in arenas of exactly the planned size.
   absl::Status CheckMemory(int step) {
     return tessera::CheckMemory(*engine_, kTrain,
                                 [&](Engine& engine) { return SetInputs(engine, step); });

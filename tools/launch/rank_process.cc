@@ -19,7 +19,7 @@
 namespace tessera::comm {
 namespace {
 
-// A shell's exit code for a program that cannot be run.
+// The exit codes of a shell for a program that cannot be run.
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
 

@@ -183,8 +183,8 @@ void ScoreGradients(int64_t count, const float* lse, const float* delta, float* 
   }
 }
 
-// Two numbers for each query of a block: its lse, and the sum over head_dim of output times output
-// gradient. Lanes without a query get weights of 0.
+// Two numbers for each query of a block: its log-sum-exp, and the sum over head_dim of output times
+// output gradient. In lanes without a query they make all weights 0.
 struct QueryTerms {
   float lse[kQueries], delta[kQueries];
 

@@ -26,7 +26,7 @@ namespace {
 using WordTag = hn::RebindToUnsigned<FloatTag>;
 using Words = hn::Vec<WordTag>;
 
-// The high and low halves of 64-bit products.
+// Computes the high and low halves of 64-bit products.
 HWY_INLINE void Multiply(Words a, uint32_t factor, Words& high, Words& low) {
   const WordTag d;
 #if HWY_TARGET == HWY_SCALAR
@@ -47,7 +47,8 @@ HWY_INLINE void Multiply(Words a, uint32_t factor, Words& high, Words& low) {
 // The number of blocks that are drawn together, one in each lane.
 constexpr int64_t kBlocks = kLanes;
 
-// The words of blocks [first, first + kBlocks), in order: Philox4x32-10 (core/tensor/philox.h).
+// Writes the words of blocks [first, first + kBlocks), in order, by Philox4x32-10
+// (core/tensor/philox.h).
 void DrawBlocks(uint64_t key, uint64_t step, uint64_t first, uint32_t* words) {
   const WordTag d;
   HWY_ALIGN uint32_t high_of_index[kBlocks];

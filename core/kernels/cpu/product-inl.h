@@ -85,7 +85,7 @@ HWY_INLINE void ProductStrip(ProductArguments p, int64_t rows) {
   }
 }
 
-// c has `rows` rows of `width` elements, a multiple of kLanes.
+// Computes c, which has `rows` rows of `width` elements, a multiple of kLanes.
 static HWY_NOINLINE HWY_MAYBE_UNUSED void Product(ProductArguments p, int64_t rows, int64_t width) {
   int64_t vectors = width / kLanes;
   while (vectors > 0) {

@@ -36,7 +36,7 @@ class KernelList {
 
  private:
   std::vector<std::unique_ptr<const Kernel>> owned_;
-  std::vector<const Kernel*> kernels_;  // the same
+  std::vector<const Kernel*> kernels_;  // the kernels of `owned_`
 };
 
 }  // namespace tessera

@@ -26,8 +26,9 @@ struct RandomDraw {
   int64_t first = 0;
 };
 
-// Splits the attributes of an operator that draws (random_path; start and global_shape of
-// a part) from those of its request. nullopt if it does not draw. `shape` is output 0's.
+// Removes from `attributes` those that describe the draw (random_path, and, for a part, start and
+// whole), and returns the draw; nullopt if the operator draws nothing. `shape` is the shape of
+// output 0.
 std::optional<RandomDraw> TakeDraw(const Shape& shape, Attributes& attributes);
 // Returns the draw like TakeDraw, but does not change the attributes.
 std::optional<RandomDraw> DrawOf(const Shape& shape, const Attributes& attributes);

@@ -26,7 +26,7 @@ std::vector<std::string> Names(const std::string& run) { return *ListFolder(run 
 
 std::vector<std::string> FilesOf(const SavedCheckpoint& saved) { return *ListFolder(saved.folder); }
 
-// Writes in place: ext4 waits for the disk when a file is truncated and written again.
+// Writes in place, because ext4 waits for the disk if a file is truncated and written again.
 void FlipBit(const std::string& path, size_t byte, int bit) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
   const auto offset = static_cast<std::streamoff>(byte);
@@ -44,7 +44,7 @@ std::string OpenError(const std::string& path, absl::StatusCode code) {
   return message;
 }
 
-// Headers without a check of their checksum are accepted or refused; what is accepted can be read.
+// Without a check of checksums, a damaged header is either rejected, or accepted and then readable.
 TEST(CheckpointDamageTest, SurvivesDamagedHeaders) {
   const std::string run = NewFolder("run");
   auto saved = SaveForTest(run, 1);
@@ -59,7 +59,7 @@ TEST(CheckpointDamageTest, SurvivesDamagedHeaders) {
   const RandomStream stream = MakeStream(13, "damage");
   for (uint64_t trial = 0; trial < 2000; ++trial) {
     const PhiloxBlock random = RandomBlock(stream, trial, 0);
-    // The length, in the first eight bytes, is changed more often than its share.
+    // The length, in the first eight bytes, is changed more often than other bytes.
     const size_t byte = random[0] % (random[1] % 4 == 0 ? 8 : header_bytes);
     const int bit = static_cast<int>(random[2] % 8);
     FlipBit(path, byte, bit);
@@ -191,7 +191,7 @@ TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
   EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
               HasSubstr("step_00000020: the checkpoint has version 3, and this Tessera reads "
                         "versions 1 to 2"));
-  // Nor does a save consider it incomplete.
+  // A save does not consider it incomplete either.
   ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));
 }

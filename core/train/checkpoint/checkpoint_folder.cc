@@ -51,7 +51,7 @@ absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view c
   const std::string path(checkpoints_folder);
   ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(path));
   std::vector<FoundCheckpoint> found;
-  // From the last name to the first: "step_" before ".old-".
+  // Iterates from the last name to the first, so that "step_" comes before ".old-".
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     const int64_t step = StepOfFolder(*name);
     if (step >= 0) found.push_back({step, absl::StrCat(checkpoints_folder, "/", *name)});

@@ -32,14 +32,14 @@ inline constexpr char kConfigFile[] = "config.textproto";
 inline constexpr char kTemporaryPrefix[] = ".tmp-";
 inline constexpr char kReplacedPrefix[] = ".old-";
 
-// The file in which a rank saves its states of a role (state_entry.h).
+// Returns the name of the file in which a rank saves its states of a role (state_entry.h).
 std::string StateFileName(absl::string_view role, int rank, int ranks);
 
 // "step_00000120", with more than eight digits if the step needs them.
 std::string StepFolderName(int64_t step);
 
-// The step in the name of a checkpoint's folder (also of one that was moved aside to be replaced),
-// or -1 if the folder has another kind of name.
+// Returns the step in the name of a checkpoint's folder (also if it was moved aside to be
+// replaced), or -1 if the folder has another kind of name.
 int64_t StepOfFolder(absl::string_view folder);
 
 // "<run>/checkpoints"

@@ -49,7 +49,8 @@ std::string InChild(const std::function<std::string()>& body) {
   return result;
 }
 
-// "" if the checkpoint of step 10 is unchanged and there is nothing else.
+// Returns "" if the checkpoint of step 10 is unchanged and there is nothing else, otherwise the
+// fault.
 std::string WhatIsLeftIsWrong(const std::string& run) {
   const auto names = ListFolder(run + "/checkpoints");
   if (!names.ok()) return absl::StrCat(names.status().message());
@@ -59,7 +60,7 @@ std::string WhatIsLeftIsWrong(const std::string& run) {
   return Difference(*opened->checkpoint);
 }
 
-// Every limit of a file's bytes, from 0 to enough.
+// All these limits of a file's size are too small for the checkpoint.
 TEST(CheckpointFullDiskTest, NamesAFileThatMayNotGrow) {
   const std::string run = NewFolder("limit");
   ASSERT_TRUE(SaveForTest(run, 10).ok());
@@ -107,7 +108,7 @@ std::string GrowUntilItFits(const std::string& run, const std::string& what,
   return "it never had room";
 }
 
-// Blocks, and inodes, run out at every file.
+// Blocks and inodes run out at every file of a save.
 TEST(CheckpointFullDiskTest, SaysThatTheDiskIsFull) {
   const std::string run = NewFolder("disk");
   const auto in_own_namespace = [&](const std::function<std::string()>& body) {

@@ -1,4 +1,4 @@
-// Saving and opening together; damage, kills and full disks have tests of their own.
+// Tests saving and opening together. Damage, kills and full disks have their own tests.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -50,7 +50,8 @@ TEST(CheckpointTest, OpensWhatWasSaved) {
   }
 }
 
-// As `save` of Python's safetensors.numpy (0.8.0) writes {"w": [1, -2], "counts": [42]}.
+// The expected bytes are those that `save` of Python's safetensors.numpy (0.8.0) writes for {"w":
+// [1, -2], "counts": [42]}.
 TEST(CheckpointTest, WritesSafetensorsToTheByte) {
   const std::string run = NewFolder("golden");
   CheckpointContents contents;

@@ -30,7 +30,7 @@ class Checksum {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
-// The checksum of one chunk, as Checksum::Hex.
+// Returns the checksum of one chunk, in the form of Checksum::Hex.
 std::string ChecksumOf(absl::Span<const char> bytes);
 
 }  // namespace tessera

@@ -77,10 +77,10 @@ absl::Status RenameFolder(const std::string& from, const std::string& to);
 absl::Status ReplaceFolder(const std::string& from, const std::string& to, const std::string& aside,
                            bool may_exchange = true);
 
-// Removes a file, or a folder and everything in it. OK if there is none.
+// Removes a file, or a folder and everything in it. Returns OK if nothing has this path.
 absl::Status RemoveTree(const std::string& path);
 
-// The names in a folder without "." and "..", in alphabetical order.
+// Returns the names in a folder without "." and "..", in alphabetical order.
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
 
 bool Exists(const std::string& path);

@@ -28,13 +28,13 @@ std::string LastLine(absl::string_view checksum) {
   return absl::StrCat("  \"xxh3_128\": \"", checksum, "\"\n}\n");
 }
 
-// The checksum that belongs into the last line of a text with this body.
+// Returns the checksum for the last line of a text with this body.
 std::string ChecksumOfText(absl::string_view body) {
   const std::string text = absl::StrCat(body, LastLine(kNoChecksum));
   return ChecksumOf(text);
 }
 
-// A JSON list with one line for each record, for people and for diff.
+// Returns a JSON list with one line for each record, which people and diff can read.
 std::string Lines(const std::vector<std::string>& records) {
   if (records.empty()) return "[]";
   return absl::StrCat("[\n    ", absl::StrJoin(records, ",\n    "), "\n  ]");
@@ -42,7 +42,7 @@ std::string Lines(const std::vector<std::string>& records) {
 
 std::string Quoted(const std::string& text) { return Json(text).dump(); }
 
-// Whether a file name stays within its folder: no path, and neither "." nor "..".
+// Returns whether a file name stays within its folder: it is no path, and neither "." nor "..".
 bool IsPlainName(absl::string_view name) {
   return !name.empty() && name != "." && name != ".." && !absl::StrContains(name, '/') &&
          !absl::StrContains(name, '\0');
@@ -177,7 +177,7 @@ class StateParser {
   int64_t num_shards_ = 0;
 };
 
-// A count of steps or batches.
+// Returns a member that is a count of steps or batches.
 absl::StatusOr<int64_t> StepsMember(const Json& json, const char* key) {
   ASSIGN_OR_RETURN(const int64_t steps, IntegerMember(json, key));
   if (steps <= kMaxSteps) return steps;
@@ -208,7 +208,7 @@ absl::Status Damaged(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the manifest is damaged: ", what));
 }
 
-// Whether the last line is there and holds the checksum of the text.
+// Returns whether the last line exists and holds the checksum of the text.
 bool IsSealed(absl::string_view text) {
   const size_t last_bytes = LastLine(kNoChecksum).size();
   const absl::string_view body = text.substr(0, text.size() - std::min(text.size(), last_bytes));
@@ -225,8 +225,8 @@ bool IsOurs(const Json& json) {
   return format.ok() && *format == kFormat;
 }
 
-// The error for a text without a right checksum. Manifests of other programs are small; a longer
-// text is not parsed.
+// Returns the error for a text with a wrong or no checksum. Parses only short texts, because
+// manifests of other programs are small.
 absl::Status NotSealed(absl::string_view text) {
   constexpr size_t kMaxForeignBytes = 64 << 10;
   if (text.size() <= kMaxForeignBytes) {

@@ -55,10 +55,10 @@ namespace tessera {
 // The newest version that is read and written.
 inline constexpr int64_t kCheckpointVersion = 2;
 
-// The most bytes of a manifest, of a header of a safetensors file (which names the same tensors in
-// as many bytes), of a plan and of a configuration. The largest preset, gpt3_175b, has a manifest
-// of 441 KB and headers and a plan of less; the bound leaves room for 38 times as many states.
-// Parsing may take 30 times the bytes of a text, so memory is bounded too.
+// The most bytes of each of these texts: a manifest, the header of a safetensors file (which names
+// the same tensors in about as many bytes), a plan, a configuration. The largest preset, gpt3_175b,
+// has a manifest of 441 KB and headers and a plan of less; the bound leaves room for 38 times as
+// many states. Parsing may take 30 times the bytes of a text, so memory is bounded too.
 inline constexpr int64_t kMaxTextBytes = int64_t{16} << 20;
 // The most shards of all states together. gpt3_175b has 3500 states, of which each may be split
 // over 149 ranks. Shards take 140 bytes each in memory.
@@ -85,17 +85,17 @@ struct Manifest {
   std::vector<std::vector<int>> shard_files;    // for each of those, the index of its file
 };
 
-// InvalidArgument if a text of that many bytes could not be read again.
+// Returns InvalidArgument if a text of that many bytes could not be read again.
 absl::Status CheckTextLength(absl::string_view name, size_t bytes);
-// InvalidArgument if that many shards could not be read again.
+// Returns InvalidArgument if that many shards could not be read again.
 absl::Status CheckNumShards(int64_t shards);
 
-// All strings must be UTF-8.
+// Returns the text of a manifest. All its strings must be UTF-8.
 std::string ManifestToText(const Manifest& manifest);
 
 // Returns InvalidArgument for another program's manifest, Unimplemented for an unknown version, and
-// DataLoss for a damaged manifest. Texts whose checksum does not match are not parsed. The shards
-// of each state lie within it and hold each of its elements once.
+// DataLoss for a damaged manifest. Texts whose checksum does not match are not parsed. In the
+// result, the shards of each state hold each of its elements once.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);
 
 }  // namespace tessera

@@ -42,7 +42,7 @@ Manifest ShardedManifestForTest() {
   return manifest;
 }
 
-// The text with the checksum that belongs into its last line.
+// Returns the text with the right checksum in its last line.
 std::string WithRightChecksum(std::string text) {
   const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
   text.replace(at, 32, std::string(32, '0'));
@@ -128,7 +128,7 @@ TEST(ManifestTest, HoldsTheFingerprintOfTheData) {
   EXPECT_EQ(ParseManifest(ManifestToText(ManifestForTest()))->data, "");
 }
 
-// In quadratic time, this would exceed the test's time limit.
+// Parsing in quadratic time would exceed the test's time limit.
 TEST(ManifestTest, ReadsManyStates) {
   Manifest manifest = ManifestForTest();
   for (int i = 0; i < 150000; ++i) {
@@ -150,7 +150,8 @@ Manifest ManifestOfRows(int64_t rows) {
   return manifest;
 }
 
-// As many as there may be, and more than that. In quadratic time, the first would take hours.
+// Reads as many shards as are allowed, and rejects more. In quadratic time, the former would take
+// hours.
 TEST(ManifestTest, ReadsManyShards) {
   EXPECT_TRUE(ParseManifest(ManifestToText(ManifestOfRows(kMaxShards))).ok());
   EXPECT_EQ(ParseManifest(ManifestToText(ManifestOfRows(1'000'000))).status().message(),
@@ -282,7 +283,7 @@ TEST(ManifestTest, ParsesNothingBeforeItsChecksumAndLengthAreRight) {
               HasSubstr("at most 16777216 are possible"));
 }
 
-// Damage that leaves the checksum right must not crash either.
+// A damaged text with a right checksum must not crash the parser either.
 TEST(ManifestTest, SurvivesDamage) {
   const std::string text = ManifestToText(ShardedManifestForTest());
   const RandomStream stream = MakeStream(12, "damage");

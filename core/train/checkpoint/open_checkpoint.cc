@@ -26,7 +26,7 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
                      ", and no run, which would have a folder checkpoints"));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<FileReader> file, FileReader::Open(path));
-  // One byte above the bound is enough for ParseManifest to refuse it.
+  // Reads one byte more than the bound, which is enough for ParseManifest to reject the text.
   ASSIGN_OR_RETURN(const std::string text,
                    file->ReadStart(std::min(file->bytes(), kMaxTextBytes + 1)));
   ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
@@ -68,8 +68,8 @@ absl::Status VerifyChecksum(const FileReader& reader, const Manifest::File& file
                                           Quote(file.checksum)));
 }
 
-// The folder of checkpoints in a run's folder, or `folder` itself if it is one; empty for a
-// checkpoint's own folder and for any other path.
+// Returns the folder of checkpoints in a run's folder, or `folder` itself if it is a folder of
+// checkpoints. Returns "" for a checkpoint's own folder and for any other path.
 std::string FindCheckpointsFolder(absl::string_view folder) {
   if (folder.empty() || Exists(absl::StrCat(folder, "/", kManifestFile))) return "";
   std::string below = CheckpointsFolder(folder);
@@ -106,7 +106,7 @@ absl::Status Checkpoint::Load(const OpenOptions& options) {
 }
 
 absl::Status Checkpoint::OpenFiles(const OpenOptions& options) {
-  // All sizes before any checksum: the cheap check comes first.
+  // Checks all sizes before any checksum, because that is cheap.
   for (const Manifest::File& file : manifest_.files) {
     ASSIGN_OR_RETURN(std::unique_ptr<FileReader> reader, OpenFile(folder_, file));
     files_.push_back(std::move(reader));

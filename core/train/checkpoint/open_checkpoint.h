@@ -47,7 +47,7 @@ class Checkpoint {
   // The states, in the order in which they were saved.
   const std::vector<StateEntry>& state() const { return manifest_.state; }
 
-  // The state of this path, valid as long as this object; NotFound if there is none.
+  // Returns the state of this path, which is valid as long as this object, or NotFound.
   absl::StatusOr<const StateEntry*> Find(absl::string_view path) const;
 
   // Fills `out` with the elements of a shard of the state, one after another, row-major in its box.

@@ -67,7 +67,7 @@ absl::Status CheckNames(const std::vector<SafetensorsTensor>& tensors) {
   return absl::InvalidArgumentError(absl::StrCat("two tensors have the name ", Quote(*twice)));
 }
 
-// The status with its subject before its message.
+// Returns the status with `subject` before its message.
 absl::Status About(absl::string_view subject, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(subject, ": ", status.message()));
 }
@@ -127,7 +127,7 @@ absl::StatusOr<SafetensorsHeader> MakeSafetensorsHeader(std::vector<SafetensorsT
     entry["dtype"] = kSpellings[Rank(tensor.type.dtype)].name;
     entry["shape"] = std::vector<int64_t>(tensor.type.shape.begin(), tensor.type.shape.end());
     entry["data_offsets"] = {tensor.begin, tensor.end};
-    // Not json[name], which searches all earlier keys.
+    // Does not use json[name], which searches all earlier keys.
     json.get_ref<nlohmann::ordered_json::object_t&>().emplace_back(tensor.name, std::move(entry));
   }
   std::string text = json.dump();

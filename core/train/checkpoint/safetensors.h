@@ -46,9 +46,9 @@ struct SafetensorsHeader {
 // bytes.
 absl::StatusOr<SafetensorsHeader> MakeSafetensorsHeader(std::vector<SafetensorsTensor> tensors);
 
-// The length of the JSON text in a file of `file_bytes` that starts with `prefix` (8 bytes).
-// Returns DataLoss if it is longer than the file or the format allows, before memory is allocated
-// for it.
+// Returns the length of the JSON text in a file of `file_bytes` that starts with `prefix` (8
+// bytes). Returns DataLoss if it is longer than the file or the format allows, before memory is
+// allocated for it.
 absl::StatusOr<int64_t> SafetensorsJsonBytes(absl::string_view prefix, int64_t file_bytes);
 
 // Parses the JSON text of a file with `data_bytes` bytes of data. Returns DataLoss for a violation

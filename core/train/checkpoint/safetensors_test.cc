@@ -18,7 +18,8 @@ SafetensorsTensor Named(const std::string& name, DType dtype, Shape shape) {
   return {name, {dtype, shape}, 0, 0};
 }
 
-// As `serialize` of Python's safetensors 0.5.3 writes these tensors, up to the data.
+// The bytes before the data that `serialize` of Python's safetensors 0.5.3 writes for these
+// tensors.
 constexpr char kGoldenJson[] =
     R"({"z.step":{"dtype":"I64","shape":[],"data_offsets":[0,8]},)"
     R"("wide":{"dtype":"F64","shape":[1],"data_offsets":[8,16]},)"
@@ -147,7 +148,7 @@ TEST(SafetensorsTest, BelievesNoLengthBeyondTheFile) {
   EXPECT_EQ(SafetensorsJsonBytes("abc", 3).status().code(), absl::StatusCode::kDataLoss);
 }
 
-// Every header is read or refused: no crash, and no tensor outside the data.
+// Every damaged header is read or rejected: nothing crashes, and no tensor is outside the data.
 TEST(SafetensorsTest, SurvivesDamage) {
   const RandomStream stream = MakeStream(11, "damage");
   for (uint64_t trial = 0; trial < 20000; ++trial) {

@@ -32,13 +32,14 @@ Manifest MakeManifest(const CheckpointContents& contents) {
   return manifest;
 }
 
-// The status with the step that could not be saved.
+// Returns the status with the step that could not be saved in its message.
 absl::Status CannotSave(int64_t step, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat("cannot save the checkpoint of step ", step, ": ",
                                                   status.message()));
 }
 
-// The status of a save that wrote to the temporary folder only.
+// Returns the status of a save that wrote to the temporary folder only, so that no checkpoint is
+// lost.
 absl::Status NothingIsLost(const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), "; earlier checkpoints are as they were"));
@@ -123,7 +124,7 @@ absl::StatusOr<SavedCheckpoint> CheckpointSave::Finish(absl::Span<const ShardRep
   return std::move(saved_);
 }
 
-// The path of a checkpoint's folder with a prefix before its name.
+// Returns the path of a checkpoint's folder with a prefix before its name.
 std::string CheckpointSave::InFolder(absl::string_view prefix, absl::string_view path) const {
   return absl::StrCat(folder_, "/", prefix, path.substr(folder_.size() + 1));
 }

@@ -52,11 +52,11 @@ class RandomMeasure {
     return Subtract(Below(dim, end), Below(dim, begin));
   }
 
-  // The measure of the first `count` elements of a box.
+  // Returns the measure of the first `count` elements of a box.
   uint64_t OfFirst(const Box& box, int64_t count) const {
     if (count == 0) return 0;
-    // From the last dimension to the first: `all` is the measure of all indices of the dimensions
-    // behind, `first` that of the first `count` % `elements` of them.
+    // Iterates from the last dimension to the first. `all` is the measure of all elements of the
+    // later dimensions, and `first` that of the first `count` % `elements` of them.
     uint64_t all = 1, first = 0;
     for (size_t d = box.start.size(); d-- > 0;) {
       const int64_t extent = box.extent[d], start = box.start[d];

@@ -1,5 +1,5 @@
-// Sharded checkpoints whose files or manifests are not right, and saves that are not complete: one
-// line each, and earlier checkpoints stay.
+// Sharded checkpoints with wrong files or manifests, and incomplete saves: each gives an error of
+// one line, and earlier checkpoints are unchanged.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -77,7 +77,7 @@ TEST_F(ShardedDamageTest, AFileThatIsMissing) {
 TEST_F(ShardedDamageTest, AFileOfAnotherRank) {
   Swap(folder_ + "parameters-rank00000.safetensors", folder_ + "parameters-rank00001.safetensors");
   EXPECT_THAT(OpenError(folder_), HasSubstr("the file parameters-rank00000.safetensors has "));
-  // The tensors of a shard are named by it, so that this is found without checksums too.
+  // A tensor's name contains its shard, so the fault is found even if the checksums match.
   ChangeManifest([](Manifest&) {});
   EXPECT_THAT(OpenError(folder_),
               AllOf(HasSubstr("the file parameters-rank00000.safetensors: it has no tensor '"),

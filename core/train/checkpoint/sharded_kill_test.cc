@@ -1,5 +1,5 @@
-// Ranks save together, each as a process of its own, and one of them is killed at any moment: the
-// newest complete checkpoint opens and is correct, and the next save removes what remained.
+// Ranks, each a process, save together, and one of them is killed at any moment. The newest
+// complete checkpoint still opens and is correct, and the next save removes the remains.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -26,7 +26,7 @@ namespace {
 
 constexpr int kRanks = 3;
 
-// A pipe for messages. A message of a process that died is nullopt.
+// A pipe for messages. Receiving from a process that has died gives nullopt.
 class Channel {
  public:
   Channel() {
@@ -47,7 +47,7 @@ class Channel {
     const size_t size = message.size();
     std::string bytes(reinterpret_cast<const char*>(&size), sizeof(size));
     bytes += message;
-    // A reader that died is no error of this process.
+    // If the reader has died, this is not an error of this process.
     if (write(to_.get(), bytes.data(), bytes.size()) < 0) _exit(3);
   }
 
@@ -101,7 +101,7 @@ bool SaveAsRank0(const std::string& run, int64_t step, const SaveOptions& option
   for (int rank = 1; rank < kRanks; ++rank) channels.folders[rank].Send((*save)->folder());
   std::vector<ShardReport> reports(kRanks);
   reports[0] = WriteShardsForTest((*save)->folder(), step, 0, kRanks, options);
-  // Waits for every rank that is alive: a file that one wrote later would remain.
+  // Waits for every live rank, because a file that one of them writes later would remain.
   bool complete = true;
   for (int rank = 1; rank < kRanks; ++rank) {
     const auto report = channels.reports[rank].Receive();
@@ -215,7 +215,7 @@ TEST(ShardedKillTest, SurvivesKillsOfAnyRankAtRandomMoments) {
   ExpectClean(run, 2);
 }
 
-// A rank of a killed job that is still writing disturbs no later save.
+// A rank of a killed job that is still writing does not disturb a later save.
 TEST(ShardedKillTest, ARankThatComesLateWritesNothing) {
   const std::string run = NewFolder("late");
   auto first = CheckpointSave::Begin(run, ContentsForTest(10), OptionsForTest(1));

@@ -1,5 +1,5 @@
-// The order in which a save reaches the disk, as the system sees it: this program's own fsync and
-// rename note each call before they pass it on.
+// Checks the order in which a save syncs and renames files: this program's own fsync and rename
+// record each call before they forward it.
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -21,9 +21,9 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<std::string>* calls = nullptr;  // null: nothing is noted
+std::vector<std::string>* calls = nullptr;  // null: nothing is recorded
 
-// The last name of a path, without the number of a temporary folder.
+// Returns the last name of a path, without the number of a temporary folder.
 std::string NameOf(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
   const size_t number = name.rfind('-');
@@ -79,7 +79,7 @@ TEST(ShardedOrderTest, TheManifestComesAfterAllFilesAndTheNameAfterTheManifest) 
                                  synced("plan.textproto"), synced("config.textproto"),
                                  synced("manifest.json"), "sync .tmp-step_00000020",
                                  "rename .tmp-step_00000020 to step_00000020", "sync checkpoints",
-                                 // Only then is the old one removed.
+                                 // The old one is removed only then.
                                  "rename step_00000010 to .tmp-step_00000010"));
 }
 

@@ -33,8 +33,8 @@ absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<State
                                                          absl::Span<const OwnedShard> shards,
                                                          int rank, int ranks);
 
-// The name of a shard's tensor in its file: the state's path, followed by the box if the shard is
-// not all of the state ("blocks.0.w[0:4, 2:8]").
+// Returns the name of a shard's tensor in its file: the state's path, followed by the box if the
+// shard is not all of the state ("blocks.0.w[0:4, 2:8]").
 std::string TensorNameOf(const StateEntry& entry, const StateShard& shard);
 
 }  // namespace tessera

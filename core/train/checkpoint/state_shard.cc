@@ -34,7 +34,7 @@ class SharedRows {
 
   int64_t rows() const { return rows_; }
 
-  // The elements of a row that both shards hold; count may be 0 or below.
+  // Returns the elements of a row that both shards hold; their count may be 0 or negative.
   SharedRun RunOf(int64_t row) const {
     const int64_t in_first = Offset(first_, row), in_second = Offset(second_, row);
     const int64_t skipped = std::max({int64_t{0}, -in_first, -in_second});
@@ -42,17 +42,19 @@ class SharedRows {
     return {in_first + skipped, in_second + skipped, end - skipped};
   }
 
-  // Whether all of a row lies before the range of one of the shards. Rows rise in both.
+  // Returns whether all of a row is before the range of one of the shards. Rows are in rising order
+  // in both.
   bool Before(int64_t row) const {
     return std::min(Offset(first_, row), Offset(second_, row)) + length_ <= 0;
   }
-  // Whether all of a row lies after the range of one of the shards.
+  // Returns whether all of a row is after the range of one of the shards.
   bool After(int64_t row) const {
     return Offset(first_, row) >= first_.size() || Offset(second_, row) >= second_.size();
   }
 
  private:
-  // The position of a row's first element in a shard; negative if it is before the shard's range.
+  // Returns the position of a row's first element in a shard; negative if it is before the shard's
+  // range.
   int64_t Offset(const StateShard& shard, int64_t row) const {
     int64_t offset = 0, stride = 1;
     for (size_t d = start_.size(); d-- > 0;) {

@@ -38,7 +38,7 @@ struct StateShard {
 // All elements of a tensor of this shape.
 StateShard FullShard(const Shape& shape);
 
-// Whether the shard is FullShard(shape).
+// Returns whether the shard is FullShard(shape).
 bool IsFull(const StateShard& shard, const Shape& shape);
 
 // Returns "[0:4, 2:8]" for a box, and "[0:4, 2:8]{3:9}" for elements 3 to 8 of that box.
@@ -48,8 +48,8 @@ std::string ShardToString(const StateShard& shard);
 // is a range of the box.
 Shape ShapeOfShard(const StateShard& shard);
 
-// InvalidArgument if the box does not lie within a tensor of this shape, or the range not within
-// the box. The tensor must have fewer than 2^63 elements.
+// Returns InvalidArgument if the box exceeds a tensor of this shape, or the range exceeds the box.
+// The tensor must have fewer than 2^63 elements.
 absl::Status CheckShard(const StateShard& shard, const Shape& shape);
 
 // `count` elements that are contiguous in both of two shards. They begin at element `first` of the
@@ -66,7 +66,7 @@ struct SharedRun {
 absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
                               const std::function<absl::Status(const SharedRun& run)>& visit);
 
-// Whether two shards of one tensor have an element in common.
+// Returns whether two shards of one tensor have an element in common.
 bool ShardsOverlap(const StateShard& first, const StateShard& second);
 
 }  // namespace tessera

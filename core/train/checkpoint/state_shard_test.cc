@@ -31,7 +31,8 @@ class Random {
   uint64_t next_ = 0;
 };
 
-// The elements of the global tensor, row-major, that a shard holds, by counting through its box.
+// Returns the row-major indices of a shard's elements in the global tensor, computed by iterating
+// over its box.
 std::vector<int64_t> ElementsOf(const StateShard& shard, const Shape& shape) {
   std::vector<int64_t> elements;
   const Strides strides = RowMajorStrides(shape), of_box = RowMajorStrides(shard.box.extent);
@@ -45,7 +46,7 @@ std::vector<int64_t> ElementsOf(const StateShard& shard, const Shape& shape) {
   return elements;
 }
 
-// Pairs (position in first, position in second) of common elements.
+// Returns the pairs (index in `first`, index in `second`) of common elements.
 std::vector<std::pair<int64_t, int64_t>> Common(const StateShard& first, const StateShard& second,
                                                 const Shape& shape) {
   const std::vector<int64_t> a = ElementsOf(first, shape), b = ElementsOf(second, shape);
@@ -158,7 +159,7 @@ TEST(StateShardTest, MustLieWithinTheTensor) {
   EXPECT_THAT(error({0, 0}, {2, 2}, 3, 2), HasSubstr("do not lie within a box of 4"));
 }
 
-// Splits a box at random, again and again, at last into ranges.
+// Splits a box recursively at random, and the resulting boxes into ranges.
 void Split(const Box& box, int depth, Random& random, std::vector<StateShard>* shards) {
   if (box.empty()) return;
   const auto dim = box.extent.empty() ? 0 : random.Between(0, box.extent.size() - 1);
@@ -188,7 +189,7 @@ TEST(ShardCoverTest, AcceptsWhatHoldsEachElementOnceAndNothingElse) {
     Split(Box{Shape(shape.size(), 0), shape}, 3, random, &shards);
     ASSERT_TRUE(CheckCover(shape, shards).ok()) << CheckCover(shape, shards);
 
-    // Another place for one shard, of the same size, leaves elements out.
+    // Moving one shard, without changing its size, leaves elements uncovered.
     StateShard& changed = shards[random.Between(0, shards.size() - 1)];
     const StateShard before = changed;
     for (size_t d = 0; d < shape.size(); ++d) {

@@ -20,17 +20,17 @@ namespace tessera {
 // Returns DataLoss, with the position, for a text that is not valid.
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text);
 
-// Members of an object. They return DataLoss if `object` is not an object, or has no such member,
-// or one of another type; integers and sizes of a shape must be in [0, 2^63).
+// Return a member of an object. They return DataLoss if `object` is not an object, has no such
+// member, or the member has another type. Integers and sizes of a shape must be in [0, 2^63).
 absl::StatusOr<std::string> StringMember(const nlohmann::json& object, const char* key);
 absl::StatusOr<int64_t> IntegerMember(const nlohmann::json& object, const char* key);
 absl::StatusOr<Shape> ShapeMember(const nlohmann::json& object, const char* key);
-// The integers of a list; `key` names it in the error.
+// Returns the integers of a list. `key` is its name for the error.
 absl::StatusOr<Shape> IntegersOf(const nlohmann::json& list, const char* key);
-// The address of the member, valid as long as `object`.
+// Returns the address of the member, which is valid as long as `object`.
 absl::StatusOr<const nlohmann::json*> ArrayMember(const nlohmann::json& object, const char* key);
 
-// NumBytes, or DataLoss if that does not fit 63 bits.
+// Returns NumBytes, or DataLoss if that does not fit into 63 bits.
 absl::StatusOr<int64_t> CheckedNumBytes(const TensorType& type);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ namespace tessera {
 CheckpointContents ContentsForTest(int64_t step);
 
 ReadState ReadStateForTest(int64_t step);
-// The same for a rank that holds these shards.
+// Returns the reader for a rank that holds these shards.
 ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
                             std::vector<OwnedShard> shards);
 
@@ -34,7 +34,7 @@ SaveOptions OptionsForTest(int keep);
 // Saves the state of a step, as one process.
 absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step, int keep = 3);
 
-// The same by several ranks, one after the other.
+// Saves the state of a step by several ranks, one after the other.
 absl::StatusOr<SavedCheckpoint> SaveShardedForTest(const std::string& run, int64_t step, int ranks,
                                                    const SaveOptions& options);
 

@@ -91,7 +91,7 @@ ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
 std::string StatesChecksum(const std::vector<StateEntry>& state) {
   std::string text;
   for (const StateEntry& entry : state) {
-    // The length of a path separates it from what follows.
+    // The length of a path separates the path from the text after it.
     absl::StrAppend(&text, entry.path.size(), ":", entry.path, entry.role, " ",
                     TypeToString(entry.type), "\n");
   }

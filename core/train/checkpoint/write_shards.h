@@ -39,7 +39,7 @@ ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
                         const std::vector<StateEntry>& state, absl::Span<const OwnedShard> shards,
                         const ReadState& read_state, const WriteOptions& options = {});
 
-// The checksum of the paths, roles and types of all states.
+// Returns the checksum of the paths, roles and types of all states.
 std::string StatesChecksum(const std::vector<StateEntry>& state);
 
 // Writes a new file by calling `write`, which passes the contents to `append`, and syncs it to the

@@ -41,7 +41,7 @@ bool IsAny(const FieldDescriptor& field) {
   return IsMessage(field) && field.message_type()->full_name() == "google.protobuf.Any";
 }
 
-// Copies the fields that the text of `from` named; `named` lists them.
+// Copies the fields in `named`, which are those that the text of `from` set.
 void CopyNamed(const Message& from, const TextFormat::ParseInfoTree& named, Message* to,
                Message* model) {
   const Descriptor& descriptor = *from.GetDescriptor();

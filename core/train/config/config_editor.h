@@ -28,19 +28,19 @@ class ConfigEditor {
   // `defaults.model` is ignored: the model's message starts as `default_model`.
   ConfigEditor(RunConfig defaults, const google::protobuf::Message& default_model);
 
-  // Sets the fields that `text` names. InvalidArgument for a text that is no RunConfig with a model
-  // of ours, or is beyond the bounds of text_bounds.h; the message starts with `source` and the
-  // line.
+  // Sets the fields that `text` names. Returns InvalidArgument if the text is not a RunConfig whose
+  // model has the type of `default_model`, or exceeds the bounds of text_bounds.h. The message
+  // starts with `source` and the line.
   absl::Status MergeText(absl::string_view text, absl::string_view source);
 
   // Sets one field, such as "optimizer.lr" or "model.layers"; a list is written as "[64;32]".
   // Returns NotFound for an unknown field, and InvalidArgument for a value that does not fit.
   absl::Status Set(absl::string_view path, absl::string_view value);
 
-  // The value of a field, in the form that Set accepts; `path` must be one of FieldPaths().
+  // Returns the value of a field, in the form that Set accepts. `path` must be one of FieldPaths().
   std::string Get(absl::string_view path) const;
 
-  // Every field that can be set, in the order of the messages.
+  // Returns the paths of all fields that can be set, in the order of the messages.
   std::vector<std::string> FieldPaths() const;
 
   // Returns the configuration, with the model's message in it.

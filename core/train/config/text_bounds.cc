@@ -27,7 +27,8 @@ absl::Status CheckConfigBounds(absl::string_view text, absl::string_view source)
   google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
   NoErrors errors;
   Tokenizer tokenizer(&stream, &errors);
-  // The options of TextFormat::Parser, so that braces in strings and comments do not count.
+  // These are the options of TextFormat::Parser. With them, braces in strings and comments do not
+  // count.
   tokenizer.set_comment_style(Tokenizer::SH_COMMENT_STYLE);
   tokenizer.set_allow_multiline_strings(true);
   int depth = 0;

@@ -16,8 +16,8 @@ inline constexpr int64_t kMaxConfigBytes = int64_t{1} << 20;
 // The depth of a field in a model's message is 3: RunConfig, its Any, the message in the Any.
 inline constexpr int kMaxConfigDepth = 16;
 
-// InvalidArgument if a text in protobuf's text form has more bytes or deeper nesting than these.
-// The message starts with `source`.
+// Returns InvalidArgument if a text in protobuf's text form has more bytes or deeper nesting than
+// these. The message starts with `source`.
 //
 // Thread safety: a pure function.
 absl::Status CheckConfigBounds(absl::string_view text, absl::string_view source);

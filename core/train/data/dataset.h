@@ -54,12 +54,12 @@ class Dataset {
   // for other data. One short line, readable by people.
   virtual std::string Fingerprint() const = 0;
 
-  // The number of global batches of this shape in DataSplit::kEvaluate, including a short last one,
-  // whose missing rows are token 0 with target kIgnoredTarget.
+  // Returns the number of global batches of this shape in DataSplit::kEvaluate, including a short
+  // last one, whose missing rows have token 0 and target kIgnoredTarget.
   virtual int64_t EvaluationBatches(BatchShape shape) const = 0;
 
  protected:
-  // The checks of Read that are the same for all datasets.
+  // Makes the checks of Read that are the same for all datasets.
   static absl::Status CheckRead(int64_t batch_index, BatchShape shape, IndexRange rows,
                                 IndexRange columns, absl::Span<int32_t> tokens,
                                 absl::Span<int32_t> targets);

@@ -34,7 +34,7 @@ class MappedFile {
   // change between the call and the read is not detected.
   absl::Status CheckSize() const;
 
-  // The time of the last change of the file's contents, in nanoseconds since 1970.
+  // Returns the time of the last change of the file's contents, in nanoseconds since 1970.
   absl::StatusOr<int64_t> ModifiedAt() const;
 
  private:

@@ -18,7 +18,7 @@ class Shuffle {
   // A permutation of [0, count), 1 <= count <= 2^62, determined by the stream and the epoch.
   Shuffle(RandomStream stream, uint64_t epoch, int64_t count);
 
-  // The item at a position; both are in [0, count).
+  // Returns the item at a position; both are in [0, count).
   int64_t operator()(int64_t position) const;
 
  private:

@@ -55,7 +55,7 @@ TEST(ShuffleTest, DependsOnStreamAndEpochOnly) {
   EXPECT_NE(order(1, 0), order(2, 0));
 }
 
-// Every item comes to every position about as often, for sets of very few items too.
+// Every item is at every position about equally often, even in very small sets.
 TEST(ShuffleTest, IsUniform) {
   constexpr int kEpochs = 4000;
   for (int64_t count : {2, 3, 5, 17}) {
@@ -69,7 +69,7 @@ TEST(ShuffleTest, IsUniform) {
   }
 }
 
-// Neighbours do not stay neighbours.
+// Consecutive items do not remain consecutive.
 TEST(ShuffleTest, BreaksUpRuns) {
   const Shuffle shuffle(MakeStream(4, "test"), 0, 10000);
   int close = 0;

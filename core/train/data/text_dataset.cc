@@ -30,12 +30,12 @@ absl::Status CheckUtf8(const MappedFile& file) {
       1 + std::count(begin, invalid, '\n')));
 }
 
-// The number of windows that fit after the largest offset, but at least one.
+// Returns the number of windows that fit after the largest offset, at least one.
 int64_t WindowsPerEpoch(int64_t bytes, int64_t window) {
   return std::max<int64_t>(1, (bytes - (window - 1)) / window);
 }
 
-// Uniform in [0, count), to within count / 2^64.
+// Returns a number in [0, count), uniform to within count / 2^64.
 int64_t UniformBelow(const PhiloxBlock& block, int64_t count) {
   const uint64_t bits = (uint64_t{block[0]} << 32) | block[1];
   return static_cast<int64_t>(

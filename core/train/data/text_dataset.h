@@ -66,8 +66,8 @@ class TextDataset : public Dataset {
 
   absl::Status CheckUnchanged() const;
 
-  // The offset in the file of a row's window, or -1 after the last window of evaluation. Rows are
-  // numbered over all batches.
+  // Return the offset in the file of a row's window, or -1 after the last window of evaluation.
+  // Rows are numbered over all batches.
   int64_t TrainingWindow(int64_t row) const;
   int64_t EvaluationWindow(int64_t row) const;
 

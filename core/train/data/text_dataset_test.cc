@@ -28,7 +28,7 @@ std::string WriteText(const std::string& name, const std::string& text) {
   return path;
 }
 
-// Random bytes from 0 to 127, in which a window of 6 bytes occurs only once.
+// Returns random bytes from 0 to 127 in which every window of 6 bytes occurs only once.
 std::string MixedText(int64_t bytes) {
   std::string text;
   const RandomStream stream = MakeStream(5, "text");
@@ -229,7 +229,7 @@ TEST(TextDatasetTest, RefusesWrongReads) {
         status(5, {2, 9}, {0, 2}, {0, 9}, 18, 18, DataSplit::kEvaluate)}) {
     EXPECT_EQ(wrong.code(), absl::StatusCode::kOutOfRange) << wrong;
   }
-  // The last batch whose rows can be numbered.
+  // The last batch whose row numbers fit into 64 bits.
   EXPECT_TRUE(status(INT64_MAX / 2 - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
 }
 
@@ -252,7 +252,7 @@ TEST(TextDatasetTest, DetectsAFileRewrittenAtTheSameSize) {
   const auto read = [&] {
     return ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
   };
-  // Every change gets another time, even if the file system's times are coarse.
+  // Every change gets a different time, even if the file system's times are coarse.
   int64_t seconds = 1'000'000'000;
   const auto write = [&](const std::string& contents) {
     std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << contents;
