@@ -17,7 +17,8 @@ bool NameLess(const std::pair<std::string, AttributeValue>& entry, absl::string_
   return absl::string_view(entry.first) < name;
 }
 
-// The shortest decimal form that reads back as the same double, marked as one.
+// Returns the shortest decimal form that reads back as the same double, in a form that only doubles
+// have.
 std::string DoubleToString(double value) {
   for (int digits = 6; digits <= 17; ++digits) {
     std::string text = absl::StrFormat("%.*g", digits, value);

@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// The names of both enumerations stand in the same order.
+// The enumerators of both enumerations must be in the same order.
 static_assert(static_cast<int>(DType::kF32) == TypeProto::F32);
 static_assert(static_cast<int>(DType::kU8) == TypeProto::U8);
 
@@ -75,7 +75,7 @@ absl::StatusOr<TensorType> FromProto(const TypeProto& message) {
                                                    " dimensions; at most ", kMaxProtoRank,
                                                    " are possible"));
   }
-  // Dimensions of 0 do not excuse others that are too large.
+  // Other dimensions are checked even if one is 0.
   int64_t remaining = kMaxProtoBytes / SizeOf(type.dtype);
   for (const int64_t size : message.shape()) {
     if (size < 0 || size > remaining) {

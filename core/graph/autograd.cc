@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-// Which values lie between the targets and the loss: only those get gradients.
+// Returns which values depend on the targets. Only these get gradients.
 std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets) {
   std::vector<bool> depends(graph.values().size(), false);
   for (const Tensor& target : targets) depends[target.id()] = true;
@@ -23,7 +23,7 @@ std::vector<bool> DependsOn(const Graph& graph, absl::Span<const Tensor> targets
   return depends;
 }
 
-// While one exists, what is recorded belongs to the backward pass.
+// While a BackwardPhase exists, everything that is recorded belongs to the backward pass.
 class BackwardPhase {
  public:
   explicit BackwardPhase(Graph* graph) : graph_(graph), outer_(graph->phase()) {
@@ -53,9 +53,9 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
   const OpId forward_ops = static_cast<OpId>(graph.ops().size());
   std::vector<Tensor> gradients(graph.values().size());
 
-  // The sum of all contributions gets the value's path; the contributions keep their operators'.
-  // One gradient may be that of several values (of both terms of a sum): a target names it, or else
-  // the first that is met.
+  // The sum of all contributions gets the value's path; the contributions keep the paths of their
+  // operators. One gradient may serve several values (both terms of a sum): it is named after a
+  // target, or else after the first of these values.
   absl::flat_hash_set<ValueId> named, named_by_target;
   const auto name_gradient = [&](ValueId value, Tensor gradient, bool is_target) {
     const std::string path = absl::StrCat(graph.value(value).path, ".grad");
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<Tensor>> AppendGradients(Graph& graph, Tensor loss,
         sum = sum.valid() ? operators.add(sum, contribution) : contribution;
         graph.SetGradientOfValue(sum.id(), input);
       }
-      // Sums of contributions as well.
+      // Sums of contributions also get the block.
       for (OpId op = first_gradient_op; op < static_cast<OpId>(graph.ops().size()); ++op) {
         graph.SetBlock(op, graph.op(id).block);
       }

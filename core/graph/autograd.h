@@ -23,7 +23,7 @@ class GradientBuilder {
         input_gradients_(needed_.size()) {}
 
   Graph& graph() { return *graph_; }
-  // The reference is valid until the next operator is recorded.
+  // The reference is valid until something is recorded.
   const Attributes& attributes() const { return graph_->op(op_).attributes; }
   int num_inputs() const { return static_cast<int>(graph_->op(op_).inputs.size()); }
   Tensor input(int i) { return graph_->tensor(graph_->op(op_).inputs[i]); }
@@ -49,7 +49,7 @@ class GradientBuilder {
 
 // The operators that autograd records itself; core/ops provides them, because core/graph has none.
 struct AutogradOperators {
-  // Adds two contributions to a gradient.
+  // Adds two contributions to one gradient.
   Tensor (*add)(Tensor a, Tensor b);
   // Makes a tensor of `type` filled with `value`.
   Tensor (*fill)(Graph& graph, const TensorType& type, double value);

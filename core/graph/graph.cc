@@ -81,7 +81,7 @@ bool Graph::PathIsFree(absl::string_view path) const {
 
 std::string Graph::FreePath(std::string path) {
   if (PathIsFree(path)) return path;
-  // The last suffix that was tried, so that n uses of one name take n searches, not n^2.
+  // The last suffix that was tried: with it, n uses of one name take n searches instead of n^2.
   int& suffix = next_suffix_[path];
   while (true) {
     std::string candidate = absl::StrCat(path, "_", ++suffix);
@@ -253,7 +253,7 @@ void Graph::AddOp(Op op) {
 OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
   const OpId id = static_cast<OpId>(ops_.size());
   op.outputs.clear();
-  op.gradient_of = kNone;  // of another Graph
+  op.gradient_of = kNone;  // it would be an id of another Graph
   op.path = FreePath(std::move(op.path));
   for (int i = 0; i < static_cast<int>(outputs.size()); ++i) {
     op.outputs.push_back(AddValue(outputs[i].path, outputs[i].type, outputs[i].role, id, i));

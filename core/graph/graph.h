@@ -73,7 +73,7 @@ struct Value {
   // gradient of, with all contributions. In a rewritten Graph it may also be the contribution of a
   // micro-batch, or a sum of such contributions.
   ValueId complete_gradient_of = kNone;
-  // In a rewritten Graph, the region of the recorded value that this value holds. Empty: all of it.
+  // In a rewritten Graph, the elements of the recorded value that this is. Empty: all of them.
   Region region = {};
 };
 
@@ -88,7 +88,7 @@ struct Op {
   // The path of the op that this one repeats, in the Graph before recomputation and micro-batches
   // (with slices, if there are any). Empty: recomputation or micro-batches have added this op.
   std::string origin;
-  // The path of the recorded op of which this op computes a slice. Empty: it computes all of an op,
+  // The path of the recorded op that this op computes a slice of. Empty: it computes all of an op,
   // or slicing has added it. `slice` is the number of the slice.
   std::string slice_of;
   int32_t slice = kNone;
@@ -119,9 +119,9 @@ struct State {
   bool bias = false;        // of a parameter: it is added to a result, not multiplied by anything
   ValueId input = kNone;    // kNone: the Graph does not read it (initialisation)
   ValueId updated = kNone;  // equal to `input` if the Graph does not change it
-  // The path of the recorded state that this state is, or is a slice of (see `region`).
+  // The path of the recorded state that this is, or (`region`) a slice of.
   std::string origin = {};
-  // The region of the recorded state that this state holds. Empty: all of it.
+  // The elements of the recorded state that this is. Empty: all of them.
   Region region = {};
 };
 
@@ -189,7 +189,7 @@ class Graph {
 
   // --- Recording -------------------------------------------------------------------------------
 
-  // Declares an input of the step. `name` is its full path.
+  // Declares an input of the step; `name` is its full path.
   Tensor Input(absl::string_view name, TensorType type, int batch_dim = kNone);
 
   // Declares a state in the current scope and returns its input value. If the path is declared
@@ -203,7 +203,7 @@ class Graph {
   Tensor Bias(absl::string_view name, Shape shape);
   // Sets the updated value of the state `path`.
   void SetState(absl::string_view path, Tensor updated);
-  // Declares a state that the Graph writes but never reads.
+  // Declares a state that the Graph writes and never reads.
   void WriteState(const State& like, Tensor updated);
 
   // Sets a limit on the states. Exceeding it is a ResourceExhausted error, so that a model with
@@ -270,7 +270,7 @@ class Graph {
   const std::vector<GraphInput>& inputs() const { return inputs_; }
   const std::vector<State>& states() const { return states_; }
   const std::vector<GraphOutput>& outputs() const { return outputs_; }
-  // The paths of the scopes that were recorded as blocks, in order.
+  // Paths of the scopes that were marked as blocks, in order.
   const std::vector<std::string>& blocks() const { return blocks_; }
 
   const Value& value(ValueId id) const { return values_[id]; }

@@ -1,4 +1,4 @@
-// Makes a Graph of parts that may be wrong.
+// Makes a Graph from parts that need not be trusted.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -41,7 +41,8 @@ class PartsChecker {
   }
   bool IsOp(OpId id) const { return id >= 0 && id < static_cast<OpId>(parts_.ops.size()); }
 
-  // A value that no op makes is an input, or the input value of a state, of the same path.
+  // Checks that each value without a producer is an input, or the input value of a state with the
+  // same path.
   absl::Status CheckInputsAndStates() {
     declared_.assign(parts_.values.size(), false);
     for (const GraphInput& input : parts_.inputs) {

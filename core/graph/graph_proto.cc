@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-// The names of the enumerations stand in the message's order.
+// The enumerators must be in the same order as those of the message.
 static_assert(static_cast<int>(Role::kInput) == GraphProto::INPUT);
 static_assert(static_cast<int>(Role::kGradient) == GraphProto::GRADIENT);
 static_assert(static_cast<int>(Phase::kUpdate) == GraphProto::UPDATE);

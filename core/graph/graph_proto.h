@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-// Returns the operator of this name, or nullptr, like FindOperator (core/ops/operator_list.h).
+// Returns the operator of this name, or nullptr: FindOperator (core/ops/operator_list.h).
 using OperatorFinder = absl::FunctionRef<const Operator*(absl::string_view name)>;
 
 // The message does not contain an error that the Graph has recorded (Graph::status).

@@ -59,7 +59,7 @@ TEST(GraphTest, ABlockIsAScopeThatWasMarked) {
     EXPECT_EQ(block_of(Round(x)), 1);
   }
   EXPECT_EQ(block_of(Round(x)), kNone);
-  // Its path alone puts nothing into a block.
+  // A scope that is not a block does not put ops into a block, even if it has a block's path.
   Scope plain(&graph, "blocks.0");
   EXPECT_EQ(block_of(Round(x)), kNone);
 }
@@ -84,7 +84,7 @@ TEST(GraphTest, PathsOfOperatorsWithNamedOutputsAreUnique) {
   EXPECT_EQ(graph.op(1).path, "halve_1");
   EXPECT_EQ(PathOf(first[0]), "halve.low");
   EXPECT_EQ(PathOf(second[0]), "halve_1.low");
-  // A rewriting gets unique paths as well.
+  // A rewriting gets unique paths, too.
   Graph to("to");
   to.AppendInput(graph.value(x.id()), kNone, "x");
   for (const char* output : {"a", "b"}) {

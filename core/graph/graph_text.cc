@@ -76,7 +76,7 @@ std::string Graph::Fingerprint() const {
 }
 
 std::string Graph::BlockFingerprint(absl::string_view block) const {
-  absl::flat_hash_map<ValueId, std::string> outside;  // numbered as they are met
+  absl::flat_hash_map<ValueId, std::string> outside;  // numbered in the order in which they occur
   const auto name = [&](ValueId id) {
     const Value& v = value(id);
     if (InScope(v.path, block)) return v.path.substr(block.size());
@@ -88,7 +88,7 @@ std::string Graph::BlockFingerprint(absl::string_view block) const {
     if (!InScope(op.path, block)) continue;
     absl::StrAppend(&text, op.kind->name());
     for (const auto& [key, attribute] : op.attributes.entries()) {
-      // A draw's own path is what makes it another draw in another block, not another operator.
+      // A draw has its own path, which differs between blocks, but the operator is the same.
       if (key != "random_path") {
         absl::StrAppend(&text, " ", Attributes({{key, attribute}}).ToString());
       }

@@ -1,4 +1,4 @@
-// The text form and the fingerprints made from it.
+// Tests the text form and the fingerprints made from it.
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -49,7 +49,7 @@ output high = %halve.high
 )");
 }
 
-// Two blocks and one that differs: it adds a value of the block before to itself.
+// Two equal blocks, and a third one that differs: it adds a value of the previous block to itself.
 Graph Blocks(absl::string_view name = "g") {
   Graph graph(std::string(name.data(), name.size()));
   Tensor x = graph.Input("x", {DType::kF32, {4}}, 0);
@@ -69,7 +69,7 @@ TEST(FingerprintTest, DoesNotDependOnTheGraphsName) {
   EXPECT_EQ(Blocks().Fingerprint().size(), 32u);
 }
 
-// On every machine and with every compiler.
+// The fingerprint is the same on every machine and with every compiler.
 TEST(FingerprintTest, IsAFixedValueOnEveryMachine) {
   Graph graph("g");
   graph.SetOutput("y", graph.Input("x", {DType::kF32, {4}}, 0));

@@ -41,7 +41,7 @@ struct ViewPlacement {
   Strides strides;     // elements
 };
 
-// The part of an operator's work that one device or one micro-batch does.
+// The part of an operator's work that one device or micro-batch does.
 struct LocalUse {
   absl::Span<const TensorType> inputs;   // local types
   absl::Span<const TensorType> outputs;  // local types

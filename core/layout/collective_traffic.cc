@@ -19,7 +19,8 @@ absl::StatusOr<CollectiveBackend> ParseCollectiveBackend(absl::string_view name)
 
 namespace {
 
-// A ring, but for an all-reduce's bytes, which are those of the parts that ranks reduce.
+// The traffic of a ring, except that an all-reduce's bytes are those of the parts that ranks
+// reduce.
 CollectiveTraffic NcclTraffic(const CollectiveCall& call, int rank, int ranks) {
   CollectiveTraffic traffic;
   const int64_t elements = PeerElements(call, rank, ranks, /*eager_bytes=*/-1);
@@ -28,7 +29,7 @@ CollectiveTraffic NcclTraffic(const CollectiveCall& call, int rank, int ranks) {
   return traffic;
 }
 
-// Each rank sends directly to all others.
+// The traffic if each rank sends directly to all others.
 CollectiveTraffic PeerTraffic(const CollectiveCall& call, int rank, int ranks) {
   CollectiveTraffic traffic;
   traffic.bytes_sent = PeerElements(call, rank, ranks, kEagerBytes) * SizeOf(call.dtype);

@@ -1,5 +1,5 @@
-// Steps and network bytes, which the backends do not count. tests/collectives tests the bytes that
-// they do count.
+// Tests steps and network bytes, which the backends do not count. tests/collectives tests the bytes
+// that they count.
 #include "core/layout/collective_traffic.h"
 
 #include <vector>

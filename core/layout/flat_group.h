@@ -45,7 +45,7 @@ class FlatGroup {
     }
   };
 
-  // InvalidArgument if a block is below 1, or the array would have more than 2^60 elements.
+  // InvalidArgument if a block is below 1, or the array gets more than 2^60 elements.
   static absl::StatusOr<FlatGroup> Create(absl::Span<const Member> members, int ranks);
 
   int num_members() const { return static_cast<int>(members_.size()); }

@@ -10,17 +10,18 @@ namespace {
 
 using Operation = CollectiveOperation;
 
-// Up to this size data go along with the requests within a host.
+// Data of up to this size is sent together with the requests within a host.
 constexpr int64_t kSmallBytes = 4096;
-// Larger buffers go in chunks, so that one is within the hosts while another is between them.
+// Larger buffers are sent in chunks, so that one chunk can be on its way within the hosts while
+// another is on its way between them.
 constexpr int64_t kChunkBytes = int64_t{4} << 20;
 
-// Partial sums of bf16 and f16 are f32 between hosts.
+// Between hosts, partial sums of bf16 and f16 are sent as f32.
 DType PartialDType(DType dtype) {
   return dtype == DType::kBF16 || dtype == DType::kF16 ? DType::kF32 : dtype;
 }
 
-// Adds up the operations that one rank takes part in.
+// Adds up the operations in which one rank takes part.
 class Sum {
  public:
   Sum(const CollectiveCall& call, const RankPlacement& placement, int rank)
@@ -80,7 +81,7 @@ class Sum {
     rail_steps_ = PeerSteps(call);
   }
 
-  // Requests, with their data, within the host; then one operation on each rail.
+  // Adds requests with their data within the host, then one operation on each rail.
   void SmallAllReduce() {
     WithinHost(call_.count * (locals_ - 1));
     OnRail(Operation::kAllReduce, PartialDType(call_.dtype), call_.count, 0);
@@ -103,8 +104,8 @@ class Sum {
     traffic_.steps = 2;
   }
 
-  // A reduce-scatter within the host, an all-reduce on each rail and an all-gather within the host,
-  // for each chunk.
+  // Adds, for each chunk, a reduce-scatter within the host, an all-reduce on each rail, and an
+  // all-gather within the host.
   void AllReduce(int64_t count, int64_t chunk_elements) {
     const bool rounded =
         call_.reduction == Reduction::kSum && PartialDType(call_.dtype) != call_.dtype;
@@ -127,7 +128,7 @@ class Sum {
   }
 
   void ReduceScatter() {
-    if (!placement_.is_regular) {  // each part is reduced for all, and kept by one
+    if (!placement_.is_regular) {  // each part is reduced on all ranks, and one of them keeps it
       for (int r = 0; r < placement_.size(); ++r) {
         AllReduce(PartSize(call_.count, call_.part, r), std::min(ChunkElements(), call_.part));
       }
@@ -160,7 +161,7 @@ class Sum {
     traffic_.steps = 2;
   }
 
-  // A message for each two ranks between hosts.
+  // Adds one message for each pair of ranks on different hosts.
   void AllToAll() {
     const int ranks = placement_.size();
     if (placement_.is_regular) WithinHost(call_.part * (locals_ - 1));
@@ -168,8 +169,8 @@ class Sum {
     traffic_.steps = 1;
   }
 
-  // To the other hosts on the root's rail, and within each host from the rail's rank. A root on no
-  // rail passes it to its host's rank on the first one.
+  // Adds messages to the other hosts on the root's rail, and within each host from the rail's rank.
+  // If the root is on no rail, it passes the data to the rank of its host on the first rail.
   void Broadcast(int root, int64_t count) {
     const RankPlacement::Place& from = placement_.places[root];
     const bool on_rail = from.local < placement_.rails;
@@ -183,8 +184,8 @@ class Sum {
     traffic_.steps += 2;
   }
 
-  // How often this rank sends a chunk on its rail: small ones go from the root to all, others down
-  // a binomial tree.
+  // Returns how many times this rank sends a chunk on its rail. Small chunks are sent from the root
+  // to all others, larger ones down a binomial tree.
   int64_t RailBroadcasts(int64_t elements, int root) const {
     const int own = (host_ - root + hosts_) % hosts_;
     if (elements * SizeOf(call_.dtype) <= kEagerBytes) return own == 0 ? hosts_ - 1 : 0;

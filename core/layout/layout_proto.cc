@@ -136,7 +136,7 @@ std::vector<Mesh::Axis> AxesFromProto(const google::protobuf::RepeatedPtrField<M
   std::vector<Mesh::Axis> result;
   result.reserve(axes.size());
   for (const MeshAxis& axis : axes) {
-    // Sizes that an int cannot hold are no mesh either.
+    // Sizes that do not fit an int are not valid for a mesh either.
     const int64_t size = std::clamp<int64_t>(axis.size(), -1, std::numeric_limits<int>::max());
     result.push_back({axis.name(), static_cast<int>(size)});
   }

@@ -23,7 +23,7 @@ absl::Status CheckLength(absl::string_view text) {
       "a layout of ", text.size(), " characters; at most ", kMaxTextLength, " are possible"));
 }
 
-// Splits at commas that are in no parentheses. No element of an empty text.
+// Splits at commas outside of parentheses. An empty text has no elements.
 std::vector<absl::string_view> SplitAtCommas(absl::string_view text) {
   std::vector<absl::string_view> elements;
   if (absl::StripAsciiWhitespace(text).empty()) return elements;
@@ -41,7 +41,7 @@ std::vector<absl::string_view> SplitAtCommas(absl::string_view text) {
   return elements;
 }
 
-// The text between "NAME(" and ")".
+// Returns the text between "NAME(" and ")".
 std::optional<absl::string_view> Argument(absl::string_view text, absl::string_view name) {
   if (!absl::ConsumePrefix(&text, name)) return std::nullopt;
   text = absl::StripLeadingAsciiWhitespace(text);

@@ -73,7 +73,7 @@ absl::InlinedVector<int, 4> MeshLayout::NestingOrder() const {
     for (int i = 0; i < num_axes() && axes_[axis].split(); ++i) {
       if (axes_[i].split() && axes_[i].dim == axes_[axis].dim) --outside[i];
     }
-    axis = 0;  // an earlier axis may have waited for its outer split
+    axis = 0;  // an earlier axis may have been skipped because of its outer split
   }
   return order;
 }

@@ -1,4 +1,4 @@
-// The layout of a tensor on a device mesh: its layout along each axis, and the nesting of splits.
+// The layout of a tensor on a device mesh: its layout along each axis, and how splits nest.
 #ifndef TESSERA_CORE_LAYOUT_MESH_LAYOUT_H_
 #define TESSERA_CORE_LAYOUT_MESH_LAYOUT_H_
 
@@ -92,7 +92,7 @@ struct Box {
   Shape extent;
 
   bool empty() const { return NumElements(extent) == 0; }
-  // All boxes without elements are equal.
+  // Boxes without elements are equal.
   friend bool operator==(const Box& a, const Box& b) {
     return (a.empty() && b.empty()) || (a.start == b.start && a.extent == b.extent);
   }

@@ -34,7 +34,7 @@ MeshLayout Parse(absl::string_view text, const Mesh& mesh) {
   return *std::move(layout);
 }
 
-// "0+2" for each rank: the start and the extent along the only dimension.
+// Returns text like "0+2" for each rank: the start and the extent along the only dimension.
 std::string Parts(absl::string_view text, int64_t elements, const Mesh& mesh) {
   const MeshLayout layout = Parse(text, mesh);
   std::string parts;

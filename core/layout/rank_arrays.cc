@@ -17,8 +17,8 @@ LocalArray Filled(Shape shape, double value) {
   return {std::move(shape), std::move(values)};
 }
 
-// Copies slices [begin, begin + size) of `from` along `dim` to slices from `to_begin` on of `to`;
-// those that one of them does not have are left out.
+// Copies slices [begin, begin + size) of `from` along `dim` to slices from `to_begin` on of `to`.
+// Slices that are out of range in either array are skipped.
 void CopySlices(const LocalArray& from, int dim, int64_t begin, int64_t size, LocalArray* to,
                 int64_t to_begin) {
   const int64_t outer = NumElements(absl::MakeSpan(from.shape).first(dim));
@@ -40,8 +40,8 @@ LocalArray Slices(const LocalArray& from, int dim, int64_t begin, int64_t size) 
   return result;
 }
 
-// Returns the share of a partial element that one of `members` holds. Sums are of integers, and so
-// are exact.
+// Returns the share of a partial element that one of `members` members holds. Sums are of integers,
+// and so they are exact.
 double ShareOf(double value, int64_t element, AxisLayout::Reduction reduction, int member,
                int members) {
   const auto draw = [&](int m) { return static_cast<double>((element * 7 + m * 5 + 3) % 11); };

@@ -31,8 +31,8 @@ absl::string_view KindName(Kind kind) {
   return "?";
 }
 
-// Elements of the buffer of all parts along `dim`. If parts follow each other in memory, the last
-// ones are as short as the data; otherwise all are packed with their padding.
+// Returns the number of elements of the buffer that holds all parts along `dim`. If parts are
+// consecutive in memory, the last ones are as short as the data; otherwise all are padded.
 int64_t CountOfParts(const Shape& full, int dim, int64_t part, int ranks) {
   const bool consecutive = NumElements(absl::MakeSpan(full).first(dim)) == 1;
   return consecutive ? NumElements(full) : part * ranks;
@@ -46,7 +46,7 @@ Reduction ReductionOf(const AxisLayout& partial) {
       return Reduction::kMax;
     case AxisLayout::Reduction::kMin:
       return Reduction::kMin;
-    default:  // powers are summed
+    default:  // for P(lse), sums of exponentials
       return Reduction::kSum;
   }
 }
@@ -121,7 +121,7 @@ absl::StatusOr<const Redistribution*> RedistributionFinder::Find(const MeshLayou
         to.ToString(mesh_), "'; only sums can be made partial, and only of values that are no ",
         "partial maxima or log-sum-exps"));
   }
-  MutexLock lock(&mutex_);  // another thread may have found the same meanwhile
+  MutexLock lock(&mutex_);  // another thread may have found the same in the meantime
   return found_.try_emplace(std::move(key), std::make_unique<Redistribution>(*std::move(path)))
       .first->second.get();
 }

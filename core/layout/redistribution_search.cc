@@ -55,8 +55,9 @@ class Search {
   struct Distance {
     double seconds = 0;
     int steps = 0;
-    // Sums along an axis before those along one within it. Consecutive ranks come first, as in a
-    // reduction over all axes, so that both give the same bits.
+    // The number of sums along an axis before a sum along an axis within it. Fewer is better:
+    // consecutive ranks are then summed first, as in a reduction over all axes, so that both give
+    // the same bits.
     int outer_first = 0;
 
     friend bool operator<(const Distance& a, const Distance& b) {
@@ -134,7 +135,7 @@ class Search {
         if (axis.split() && axis.dim == split.dim) continue;
         Step(index, kind, i, layout, split);
       }
-      // Elsewhere no value is made partial, so that the bits of one that is not only move.
+      // On other axes no value is made partial, so that a value that is not partial only moves.
       const bool may_sum =
           from_.axis(i) == AxisLayout::Partial() || to_.axis(i) == AxisLayout::Partial();
       if (sums && may_sum && !axis.partial()) {
@@ -143,7 +144,7 @@ class Search {
     }
   }
 
-  // Other names of the layout, in which another split is the innermost or a unit is another one.
+  // Adds equivalent layouts, in which another split is the innermost or a unit differs.
   void Rename(int index, const MeshLayout& layout, int axis) {
     for (const AxisLayout& split : splits_) {
       SameElements(index, layout, layout.With(axis, split));
@@ -168,7 +169,7 @@ class Search {
   const TensorType& type_;
   const Mesh& mesh_;
   const CollectivePrices& prices_;
-  std::vector<AxisLayout> splits_;  // that may be on the way
+  std::vector<AxisLayout> splits_;  // that intermediate layouts may have
   std::vector<Node> nodes_;
   absl::flat_hash_map<MeshLayout, int> index_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;

@@ -21,7 +21,7 @@ MeshLayout Parse(absl::string_view text, const Mesh& mesh) {
 
 Mesh MakeMesh(int a, int b) { return *Mesh::Create({{"a", a}, {"b", b}}); }
 
-// Bytes sent by each rank as a share of the tensor's.
+// Returns the bytes that each rank sends, divided by the bytes of the tensor.
 double Share(const Mesh& mesh, absl::string_view from, absl::string_view to) {
   const TensorType type = {DType::kF32, {64, 64}};
   const RingPrices bytes(0, 1);
@@ -70,13 +70,14 @@ TEST(RedistributionTest, TheOrderOfNestedSplitsCosts) {
             "all-to-all along a: a: S(1) => a: S(0)\n");
 }
 
-// A second for each call.
+// Each call costs one second.
 class CallPrices final : public CollectivePrices {
  public:
   double Seconds(const CollectiveCall& call, const Mesh& mesh) const override { return 1; }
 };
 
-// At one price, sums are taken along the innermost axis first: those of consecutive ranks.
+// If prices are equal, sums are taken along the innermost axis first, that is over consecutive
+// ranks.
 TEST(RedistributionTest, ThePricesChooseTheSteps) {
   const TensorType type = {DType::kF32, {64, 64}};
   EXPECT_EQ(Steps(MakeMesh(2, 2), "a: P, b: P", "B", type, RingPrices(0, 1)),
@@ -113,7 +114,7 @@ TEST(RedistributionTest, CallsNameOperationElementsAndAxes) {
     return text;
   };
   using Kind = RedistributionStep::Kind;
-  // Rows follow each other in memory; parts of columns are packed with their padding.
+  // Rows are consecutive in memory; parts of columns are packed with their padding.
   EXPECT_EQ(calls(Kind::kAllGather, 0, "a: S(0)", "B"),
             "all-gather of 35 bf16 in parts of 21 along a\n");
   EXPECT_EQ(calls(Kind::kAllGather, 0, "a: S(1)", "B"),

@@ -1,5 +1,5 @@
-// Redistribution between every pair of layouts: ranks end up with the right values, for a price
-// that is a metric and no less than what must be received.
+// Tests redistribution between every pair of layouts: ranks get the right values, and the price is
+// a metric and no less than that of the elements that must be received.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -24,7 +24,7 @@ const AxisLayout kLse = AxisLayout::Partial(AxisLayout::Reduction::kLogSumExp);
 
 struct Setting {
   std::vector<int> mesh;
-  std::vector<AxisLayout> sources, targets;  // beside B
+  std::vector<AxisLayout> sources, targets;  // in addition to B
   std::vector<Shape> shapes;
 };
 
@@ -79,7 +79,8 @@ std::vector<double> Values(const Shape& shape) {
   return values;
 }
 
-// Whether a step leads to every partial axis of `to`: maxima and log-sum-exps are never made.
+// Returns whether steps can lead to every partial axis of `to`. No step makes partial maxima or
+// partial log-sum-exps.
 bool Reachable(const MeshLayout& from, const MeshLayout& to, const Mesh& mesh) {
   for (int i = 0; i < mesh.num_axes(); ++i) {
     if (mesh.axis(i).size == 1 || !to.axis(i).partial() || to.axis(i) == kSum) continue;
@@ -88,7 +89,7 @@ bool Reachable(const MeshLayout& from, const MeshLayout& to, const Mesh& mesh) {
   return true;
 }
 
-// The mean over all ranks of the elements that a rank does not hold and needs.
+// Returns the mean over all ranks of the number of elements that a rank needs and does not hold.
 double MustReceive(const MeshLayout& from, const MeshLayout& to, const Shape& shape,
                    const Mesh& mesh) {
   if (to.partial()) return 0;
@@ -112,8 +113,8 @@ double MustReceive(const MeshLayout& from, const MeshLayout& to, const Shape& sh
   return elements / mesh.size();
 }
 
-// Whether Find may go through `middle`: it is partial where an end is, and its units are 1 or those
-// of the ends.
+// Returns whether Find may use `middle` as an intermediate layout: it is partial only on axes where
+// an end is, and its units are 1 or those of the ends.
 bool MayBeOnTheWay(const MeshLayout& from, const MeshLayout& middle, const MeshLayout& to) {
   for (int i = 0; i < middle.num_axes(); ++i) {
     const AxisLayout& layout = middle.axis(i);
@@ -129,7 +130,7 @@ bool MayBeOnTheWay(const MeshLayout& from, const MeshLayout& middle, const MeshL
 
 class RedistributionValuesTest : public ::testing::TestWithParam<Setting> {
  protected:
-  // Price in elements.
+  // The price is in elements.
   const RingPrices prices_{0, 1.0 / 8};
 };
 

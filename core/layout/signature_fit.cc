@@ -19,7 +19,8 @@ bool Fits(absl::Span<const AxisLayout> layouts, absl::Span<const TensorType> typ
   return true;
 }
 
-// `signature` with units multiplied by `factor` (0: 1), or nothing if the parts would be unequal.
+// Returns `signature` with units multiplied by `factor` (0 means 1); nullopt if the parts would be
+// unequal.
 std::optional<Signature> Scaled(Signature signature, int64_t factor, const FittedUse& use,
                                 const SplitAxis& axis) {
   signature = WithUnits(std::move(signature), std::max<int64_t>(factor, 1));
@@ -28,7 +29,7 @@ std::optional<Signature> Scaled(Signature signature, int64_t factor, const Fitte
   return signature;
 }
 
-// `signature` with the units that arrive, or nothing if it does not take what arrives.
+// Returns `signature` with the arriving units; nullopt if it does not accept the arriving layouts.
 std::optional<Signature> Fit(const Signature& signature, const FittedUse& use,
                              absl::Span<const Arriving> arriving, const SplitAxis& axis) {
   int64_t factor = 0;

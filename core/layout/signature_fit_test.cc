@@ -29,7 +29,7 @@ class SignatureFitTest : public ::testing::Test {
     const auto fit = BestSignature(use(), Layouts(arriving), axis);
     return fit.has_value() ? fit->ToString() : "none";
   }
-  // The signature, and the inputs that are gathered.
+  // Returns the signature, and the inputs that are gathered.
   std::string Fit(const std::vector<std::string>& arriving,
                   const std::vector<int32_t>& values) const {
     const auto fit = FitOrGather(use(), Layouts(arriving), values, {2, true});
@@ -75,7 +75,7 @@ TEST_F(SignatureFitTest, AnInputThatCanBeBroughtToAnyLayoutFollowsTheOthers) {
   AddSignatures({"S(0), B -> S(0)", "B, S(1) -> S(1)", "S(1), S(0) -> P"});
   EXPECT_EQ(Best({"S(0)", "?"}), "S(0), B -> S(0)");
   EXPECT_EQ(Best({"S(1)", "?"}), "S(1), S(0) -> P");
-  // It asks for nothing by itself.
+  // An input that can be brought to any layout does not require a split by itself.
   EXPECT_EQ(Fit({"B", "?"}, {0, 1}), "none");
 }
 

@@ -57,11 +57,12 @@ class AllFiniteOp : public Operator {
   }
 
  private:
-  // Above this many, all inputs are split along one dimension.
+  // If there are more combinations, all inputs are split along the same dimension.
   static constexpr double kMostCombinations = 256;
 
-  // Adds `signature` with each combination of splits of the inputs from `first` on; fewer splits
-  // come first. All inputs as B is no signature: nothing is partial then.
+  // Adds `signature` with each combination of splits of the inputs from `first` on, fewer splits
+  // first. The combination in which all inputs are B is left out, because the output is not partial
+  // then.
   static void SplitFrom(const OpTypes& types, size_t first, const Signature& signature,
                         std::vector<Signature>& signatures) {
     if (first == types.inputs.size()) {

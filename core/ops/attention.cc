@@ -19,7 +19,8 @@ using sbp::B;
 using sbp::P;
 using sbp::S;
 
-// q, which is input `q` and is followed by k and v, and the attributes fit. Gives lse's type.
+// Checks q (input `q`), k and v (the two inputs after it), and the attributes. Returns the type of
+// lse.
 absl::StatusOr<TensorType> CheckScores(const InputCheck& check, int q,
                                        absl::Span<const TensorType> inputs,
                                        const Attributes& attributes) {
@@ -43,7 +44,7 @@ absl::StatusOr<TensorType> CheckScores(const InputCheck& check, int q,
   return TensorType{StatisticDType(query.dtype), {query.shape[0], query.shape[2], query.shape[1]}};
 }
 
-// FLOPs of one product over all scores that count: q k^T, or the weights times v.
+// Returns the FLOPs of one product over all unmasked scores: q k^T, or the weights times v.
 double ProductFlops(const TensorType& q, const TensorType& k, bool causal) {
   const double tq = static_cast<double>(q.shape[1]), tk = static_cast<double>(k.shape[1]);
   const double scores = causal ? tq * (tq + 1) / 2 : tq * tk;
@@ -91,7 +92,7 @@ class AttentionOp : public Operator {
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures = {{{S(0), S(0), S(0)}, {S(0), S(0)}},
                                          {{S(2), S(2), S(2)}, {S(2), S(1)}}};
-    // A causal mask counts a query's place from the first one.
+    // A causal mask needs the position of a query counted from the first one.
     if (!types.attributes.GetBool("causal")) {
       signatures.push_back({{S(1), B(), B()}, {S(1), S(2)}});
     }
@@ -122,7 +123,7 @@ class AttentionGradOp : public Operator {
 
   bool IsStatistic(int input) const override { return input == Input::kLse; }
 
-  // Scores are made again; then dv, the weights' gradient, dq and dk.
+  // Scores are recomputed; then follow dv, the weights' gradient, dq and dk.
   OpCost Cost(const OpTypes& types) const override {
     const double product = ProductFlops(types.inputs[Input::kQ], types.inputs[Input::kK],
                                         types.attributes.GetBool("causal"));

@@ -53,7 +53,7 @@ class AttentionDecodeOp : public Operator {
 
   bool Differentiable(int input) const override { return input != Input::kPosition; }
 
-  // As at the last position. Caches are read once, and one row of each is written.
+  // The cost at the last position. Caches are read once, and one row of each is written.
   OpCost Cost(const OpTypes& types) const override {
     OpCost cost;
     cost.flops = 4 * Elements(types.inputs[Input::kKCache]);

@@ -1,4 +1,4 @@
-// add, subtract, multiply, divide, maximum, minimum.
+// The operators add, subtract, multiply, divide, maximum, minimum.
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -48,7 +48,7 @@ class BinaryOperator : public ElementwiseOperator {
   GradientRule gradient_;
 };
 
-// Division of integers truncates, so that only that of floating numbers is linear.
+// Integer division truncates, so only floating division is linear.
 class DivideOp : public BinaryOperator {
  public:
   using BinaryOperator::BinaryOperator;
@@ -59,7 +59,8 @@ class DivideOp : public BinaryOperator {
   }
 };
 
-// Gives input i its share, summed where the input was broadcast.
+// Sets the gradient of input i to `share`, summed over the dimensions in which the input was
+// broadcast.
 void Set(GradientBuilder& builder, int i, Tensor share) {
   builder.SetInputGradient(i, SumToShape(share, builder.input(i).shape()));
 }
@@ -73,7 +74,7 @@ void AddGradient(GradientBuilder& builder) {
 void SubtractGradient(GradientBuilder& builder) {
   const Tensor dy = builder.output_gradient(0);
   if (builder.needed(0)) Set(builder, 0, dy);
-  // Negated after the sum, which may be smaller.
+  // Negated after the sum, which may have fewer elements.
   if (builder.needed(1)) {
     builder.SetInputGradient(1, Negate(SumToShape(dy, builder.input(1).shape())));
   }
@@ -96,7 +97,7 @@ void DivideGradient(GradientBuilder& builder) {
   }
 }
 
-// Gives dy to the larger of two values; equal ones share it equally.
+// Passes dy to the larger of two values; equal values get half of it each.
 void GiveToLarger(GradientBuilder& builder, Tensor a, Tensor b) {
   const Tensor dy = builder.output_gradient(0);
   const Tensor to_a = RecordUse1(ReluGradOperator(), {dy, Subtract(a, b)});

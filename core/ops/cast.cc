@@ -22,14 +22,15 @@ class CastOp : public ElementwiseOperator {
     return std::vector<TensorType>{{attributes.GetDType("dtype"), inputs[0].shape}};
   }
 
-  // Between floating types only: autograd asks for no other.
+  // Casts between floating types only; autograd requests no other gradients.
   absl::Status Gradient(GradientBuilder& builder) const override {
     builder.SetInputGradient(0, Cast(builder.output_gradient(0), builder.input(0).dtype()));
     return absl::OkStatus();
   }
 
-  // A partial sum stays one where every value keeps its bits: rounding the terms is not rounding
-  // their sum, and truncation to integers is not linear. `terms` decides otherwise.
+  // A partial sum stays partial only if every value keeps its bits: rounding the terms differs from
+  // rounding their sum, and truncation to integers is not linear. The attribute `terms` overrides
+  // this.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures = SplitEveryDim(types);
     const DType from = types.inputs[0].dtype, to = types.outputs[0].dtype;

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-// A scalar of x's dtype, which broadcasts to it.
+// Returns a scalar of x's dtype, which broadcasts to x.
 Tensor ConstantLike(Tensor x, double value) { return Fill(*x.graph(), {x.dtype(), {}}, value); }
 
 std::vector<int64_t> AllAxes(Tensor x) {
@@ -47,7 +47,7 @@ Tensor ReduceMean(Tensor x, absl::Span<const int64_t> axes, bool keep_dims) {
 MeanLoss LinearCrossEntropy(Tensor x, Tensor weight, Tensor targets) {
   const RowLogits rows = LinearLogSumExp(x, weight, targets);
   if (!rows.lse.valid()) return {};
-  // The rows' numbers are f32 at least, whatever the dtype of x, and so are the sums over a batch.
+  // Values of rows are at least f32, whatever the dtype of x, as are the sums over a batch.
   Tensor mask = ValidMask(targets);
   const Tensor valid = mask;
   if (mask.dtype() != rows.lse.dtype()) mask = Cast(mask, rows.lse.dtype());

@@ -19,7 +19,7 @@ class DropoutOp : public ElementwiseOperator {
   using Input = DropoutInput;
 
  public:
-  // Linear in x: the mask depends on where an element lies, not on what it is.
+  // Linear in x: the mask depends on the position of an element, not on its value.
   DropoutOp() : ElementwiseOperator("dropout", 12, {{{P(), B(), B()}, {P()}}}) {}
 
   absl::StatusOr<std::vector<TensorType>> InferTypes(absl::Span<const TensorType> inputs,
@@ -34,7 +34,7 @@ class DropoutOp : public ElementwiseOperator {
     if (!(probability >= 0 && probability < 1)) {
       return check.Misfit("probability", "at least 0 and less than 1");
     }
-    // A kernel request does not say which numbers are drawn.
+    // In a kernel request the path is absent: a request does not say which numbers are drawn.
     if (attributes.Has("random_path")) RETURN_IF_ERROR(check.Has<std::string>("random_path"));
     RETURN_IF_ERROR(CheckDrawnRegion(check, attributes, inputs[Input::kX].shape));
     return std::vector<TensorType>{inputs[Input::kX]};
@@ -42,7 +42,7 @@ class DropoutOp : public ElementwiseOperator {
 
   bool Differentiable(int input) const override { return input == Input::kX; }
 
-  // The same mask on dy.
+  // Applies the same mask to dy.
   absl::Status Gradient(GradientBuilder& builder) const override {
     builder.SetInputGradient(Input::kX,
                              RecordUse1(*this,

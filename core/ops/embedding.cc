@@ -50,7 +50,7 @@ class EmbeddingOp : public Operator {
     return absl::OkStatus();
   }
 
-  // Only the rows that are asked for are read.
+  // Only the rows of the given ids are read.
   OpCost Cost(const OpTypes& types) const override {
     const int64_t rows =
         std::min(NumBytes(types.inputs[Input::kTable]), NumBytes(types.outputs[0]));
@@ -67,7 +67,7 @@ class EmbeddingOp : public Operator {
     for (int d = 0; d < rank; ++d) signatures.push_back({{B(), S(d)}, {S(d)}});
     signatures.push_back({{S(1), B()}, {S(rank)}});
     signatures.push_back({{P(), B()}, {P()}});
-    // By rows: an id whose row another device has gives zeros here.
+    // Split by rows: an id whose row is on another device gives zeros here.
     signatures.push_back({{S(0), B()}, {P()}});
     return signatures;
   }

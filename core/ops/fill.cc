@@ -23,7 +23,7 @@ class FillOp : public ElementwiseOperator {
         {attributes.GetDType("dtype"), Shape(shape.begin(), shape.end())}};
   }
 
-  // Zeros on every device add up to zeros.
+  // If the value is 0, zeros on every device add up to zeros.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     std::vector<Signature> signatures = SplitEveryDim(types);
     if (types.attributes.GetDouble("value") == 0) signatures.push_back({{}, {sbp::P()}});

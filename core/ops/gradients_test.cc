@@ -1,5 +1,5 @@
-// Which operators the gradient rules record. That their numbers are right is tested on kernels, by
-// numeric gradients of every operator, in tests/operators.
+// Tests which operators the gradient rules record. tests/operators tests that their results are
+// right, with numeric gradients of every operator.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -10,8 +10,8 @@
 namespace tessera {
 namespace {
 
-// Records sum(f(parameters)) and its gradients, and returns the ops of the backward phase without
-// those of the sum.
+// Records sum(f(parameters)) and its gradients, and returns the ops of the backward phase, without
+// those of the sum's gradient.
 class GradientsTest : public testing::Test {
  protected:
   Tensor Parameter(const char* name, const TensorType& type) {

@@ -16,7 +16,7 @@ using sbp::B;
 using sbp::P;
 using sbp::S;
 
-// The type of one number for each row.
+// Returns the type of a tensor with one number for each row.
 TensorType RowsOf(const TensorType& x) {
   return {StatisticDType(x.dtype), Shape(x.shape.begin(), x.shape.end() - 1)};
 }

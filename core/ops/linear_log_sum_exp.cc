@@ -18,7 +18,8 @@ using sbp::P;
 using sbp::PLse;
 using sbp::S;
 
-// x, which is input `x` and is followed by w and targets, fits. Gives the type of one number a row.
+// Checks x (input `x`), w and targets (the two inputs after it). Returns the type of one number for
+// each row.
 absl::StatusOr<TensorType> CheckLogits(const InputCheck& check, int x,
                                        absl::Span<const TensorType> inputs) {
   RETURN_IF_ERROR(check.Floating(x));
@@ -35,7 +36,7 @@ absl::StatusOr<TensorType> CheckLogits(const InputCheck& check, int x,
   return TensorType{StatisticDType(inputs[x].dtype), rows};
 }
 
-// FLOPs of one product over all logits.
+// Returns the FLOPs of one product over all logits.
 double ProductFlops(const TensorType& x, const TensorType& w) {
   return 2 * Elements(x) * static_cast<double>(w.shape[0]);
 }
@@ -91,7 +92,7 @@ class LinearLogSumExpOp : public Operator {
     for (int d = 0; d < rank; ++d) {
       signatures.push_back({{S(d), B(), S(d)}, {S(d), S(d)}});
     }
-    // By words: a target that another device has adds nothing here.
+    // Split by vocabulary: a target on another device adds nothing here.
     signatures.push_back({{B(), S(0), B()}, {PLse(), P()}});
     return signatures;
   }
@@ -122,7 +123,7 @@ class LinearLogSumExpGradOp : public Operator {
     return input == Input::kDlse || input == Input::kDtarget || input == Input::kLse;
   }
 
-  // Logits are made again; then dx and dw.
+  // Logits are recomputed; then follow dx and dw.
   OpCost Cost(const OpTypes& types) const override {
     const double product = ProductFlops(types.inputs[Input::kX], types.inputs[Input::kW]);
     OpCost cost = WithFlops(Operator::Cost(types), 3 * product);

@@ -20,7 +20,7 @@ using sbp::B;
 using sbp::P;
 using sbp::S;
 
-// Where M, N and K lie.
+// The positions of the dimensions M, N and K.
 struct Dims {
   explicit Dims(absl::Span<const TensorType> inputs, const Attributes& attributes)
       : a_rank(static_cast<int>(inputs[MatMulInput::kA].shape.size())),
@@ -34,7 +34,7 @@ struct Dims {
     k_of_b = b_rank - 2 + transpose_b;
   }
 
-  // b is one matrix, and a's leading dimensions are rows.
+  // Returns whether b is one matrix and a's leading dimensions are rows.
   bool rows() const { return b_rank == 2 && a_rank > 2 && !contracts; }
 
   int a_rank, b_rank;
@@ -90,8 +90,8 @@ class MatMulOp : public Operator {
     return std::vector<TensorType>{{inputs[Input::kA].dtype, std::move(y)}};
   }
 
-  // Four products in which nothing is transposed in memory. With leading dimensions as rows, b's
-  // gradient sums over all of them.
+  // There are four cases, in which nothing is transposed in memory. If leading dimensions are rows,
+  // b's gradient sums over all of them.
   absl::Status Gradient(GradientBuilder& builder) const override {
     const bool transpose_a = builder.attributes().GetBool("transpose_a");
     const bool transpose_b = builder.attributes().GetBool("transpose_b");

@@ -26,7 +26,7 @@ TEST(OperatorList, NamesAreUniqueAndFindTheirOperator) {
   EXPECT_EQ(FindOperator(""), nullptr);
 }
 
-// tests/operators finds the operator of a gradient operator by its name.
+// tests/operators uses the name of a gradient operator to find its operator.
 TEST(OperatorList, AGradientOperatorIsNamedForItsOperator) {
   for (const Operator* kind : AllOperators()) {
     const absl::string_view name = kind->name();
@@ -43,7 +43,7 @@ TEST(OperatorList, ShapeRulesRefuseNothingAtAllWithoutEndingTheProgram) {
   }
 }
 
-// A saved Graph may hold anything: a shape rule answers with types or with an error of one line.
+// A saved Graph may contain anything: a shape rule returns types, or an error in one line.
 TEST(OperatorList, ShapeRulesEndureAnyNumberAndRankOfInputs) {
   for (const Operator* kind : AllOperators()) {
     for (DType dtype : {DType::kF32, DType::kI32, DType::kU8}) {

@@ -19,7 +19,7 @@ std::string TypesToString(absl::Span<const TensorType> types) {
   });
 }
 
-// Returns the type of one part of a global tensor, and which part that is.
+// Changes `type` to that of one part of a global tensor, and returns the region of the part.
 Region TakePart(const AxisLayout& layout, int part, int parts, TensorType& type) {
   const Mesh mesh = *Mesh::Create({{"parts", parts}});
   const MeshLayout along(absl::MakeConstSpan(&layout, 1));

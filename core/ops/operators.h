@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// const Operator& GeluOperator(), and so on.
+// const Operator& GeluOperator(); and so on.
 #define TESSERA_OPERATOR(name) const Operator& name##Operator();
 #include "core/ops/operators.inc"
 #undef TESSERA_OPERATOR

@@ -23,7 +23,7 @@ class RandomNormalOp : public ElementwiseOperator {
     if (!IsFloating(attributes.GetDType("dtype"))) return check.Misfit("dtype", "floating");
     RETURN_IF_ERROR(check.Has<double>("mean"));
     RETURN_IF_ERROR(check.Has<double>("stddev"));
-    // A kernel request does not say which numbers are drawn.
+    // In a kernel request the path is absent: a request does not say which numbers are drawn.
     if (attributes.Has("random_path")) RETURN_IF_ERROR(check.Has<std::string>("random_path"));
     const std::vector<int64_t>& sizes = attributes.GetInts("shape");
     const Shape shape(sizes.begin(), sizes.end());

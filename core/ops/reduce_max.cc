@@ -54,7 +54,7 @@ class ReduceMaxGradOp : public Operator {
     return WithFlops(Operator::Cost(types), 2 * Elements(types.inputs[Input::kX]));
   }
 
-  // Not along a reduced axis: equal elements anywhere on it share the gradient.
+  // A reduced axis cannot be split, because equal elements anywhere on it share the gradient.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const std::vector<int> output_dims =
         OutputDims(static_cast<int>(types.inputs[Input::kX].shape.size()), types.attributes);

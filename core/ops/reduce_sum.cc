@@ -13,12 +13,12 @@ class ReduceSumOp : public ReductionOperator {
   ReduceSumOp() : ReductionOperator("reduce_sum", sbp::P()) {}
 
   absl::Status Gradient(GradientBuilder& builder) const override {
-    // A copy: recording moves what a handle's shape() refers to.
+    // A copy, because recording invalidates references to a handle's shape().
     const Shape shape = builder.input(0).shape();
     const std::vector<int64_t>& axes = builder.attributes().GetInts("axes");
     const bool leading = axes.back() + 1 == static_cast<int64_t>(axes.size());
     Tensor dy = builder.output_gradient(0);
-    // Broadcasting by itself supplies leading dimensions only.
+    // Broadcasting alone adds only leading dimensions.
     if (!leading && !builder.attributes().GetBool("keep_dims")) {
       dy = Reshape(dy, ReducedShape(shape, builder.attributes(), /*keep_dims=*/true));
     }

@@ -14,13 +14,13 @@
 namespace tessera {
 namespace {
 
-// Consecutive dimensions of both shapes that hold the same elements as one block:
-// x[x_begin, x_end) and y[y_begin, y_end) have the same product, and no shorter beginning has.
+// A block: consecutive dimensions of both shapes that hold the same elements. x[x_begin, x_end) and
+// y[y_begin, y_end) have the same product, and no shorter prefix of them has.
 struct Block {
   int x_begin, x_end, y_begin, y_end;
 };
 
-// The shapes have equally many elements, and have some.
+// Both shapes must have the same number of elements, which must not be 0.
 std::vector<Block> CommonBlocks(const Shape& x, const Shape& y) {
   std::vector<Block> blocks;
   const int x_rank = static_cast<int>(x.size()), y_rank = static_cast<int>(y.size());
@@ -39,17 +39,17 @@ std::vector<Block> CommonBlocks(const Shape& x, const Shape& y) {
     i = block.x_end;
     j = block.y_end;
   }
-  return blocks;  // what is left over has size 1
+  return blocks;  // the remaining dimensions have size 1
 }
 
-// A dimension whose split makes parts that are each one run of a block's elements.
+// A dimension whose split gives parts that are each contiguous in the block.
 struct SplittableDim {
   int dim;
-  int64_t inner;  // elements of the block for each of the dimension's
+  int64_t inner;  // elements of the block for each index of the dimension
 };
 
-// The splittable dimensions of a block: its first one, and the next one as long as those before it
-// have size 1.
+// Returns the splittable dimensions of a block: its first one, and each following one as long as
+// all dimensions before it have size 1.
 std::vector<SplittableDim> SplittableDims(const Shape& shape, int begin, int end) {
   std::vector<SplittableDim> dims;
   for (int d = begin; d < end; ++d) {
@@ -85,11 +85,12 @@ class ReshapeOp : public Operator {
 
   OpCost Cost(const OpTypes& types) const override { return {}; }
 
-  // Within a block that both shapes have, x's first dimension split in units of u and y's first in
-  // units of v have the same parts if a unit is the same run of elements. The smallest such units
-  // are named; both may be multiplied by the same number, as in every signature. [B, T, C] -> [B*T,
-  // C]: S(0) -> S(0, T); [B, T, H*D] -> [B, T, H, D]: S(2, D) -> S(2). Dimensions that are not the
-  // first of their block are interleaved by the reshape and cannot be split.
+  // In a block that both shapes have, x's first dimension split in units of u and y's first in
+  // units of v have the same parts if a unit is the same run of elements. The signatures have the
+  // smallest such units; both may be multiplied by the same number, as in every signature.
+  // Examples: [B, T, C] -> [B*T, C]: S(0) -> S(0, T); [B, T, H*D] -> [B, T, H, D]: S(2, D) -> S(2).
+  // Dimensions that are not the first of their block are interleaved by the reshape and cannot be
+  // split.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const Shape& x = types.inputs[0].shape;
     const Shape& y = types.outputs[0].shape;
@@ -100,7 +101,8 @@ class ReshapeOp : public Operator {
           for (const SplittableDim& of_y : SplittableDims(y, block.y_begin, block.y_end)) {
             const int64_t common = std::gcd(of_x.inner, of_y.inner);
             const int64_t x_unit = of_y.inner / common, y_unit = of_x.inner / common;
-            // All of the block in one unit is no split, unless the dimension has one element.
+            // If the whole block is one unit, there is no split, unless the dimension has one
+            // element.
             const bool one = x_unit == x[of_x.dim] && x_unit > 1;
             if (one && !(y_unit == y[of_y.dim] && y_unit == 1)) continue;
             signatures.push_back({{sbp::S(of_x.dim, x_unit)}, {sbp::S(of_y.dim, y_unit)}});
@@ -120,7 +122,7 @@ class ReshapeOp : public Operator {
 
   bool is_view() const override { return true; }
 
-  // Dimensions of x that are merged must follow each other without gaps.
+  // Dimensions of x that are merged must be adjacent in memory, without gaps.
   std::optional<ViewPlacement> View(const OpTypes& types, int output,
                                     const Strides& input_strides) const override {
     const Shape& y = types.outputs[0].shape;
@@ -160,7 +162,7 @@ Tensor Reshape(Tensor x, absl::Span<const int64_t> shape) {
   if (open != sizes.end()) {
     *open = 1;
     const int64_t others = NumElements(sizes), elements = NumElements(x.shape());
-    // A size that does not divide stays -1, which the shape rule refuses.
+    // If the sizes do not divide the elements, -1 remains, which the shape rule refuses.
     *open = others > 0 && elements % others == 0 ? elements / others : -1;
   }
   return RecordUse1(ReshapeOperator(), {x}, {{"shape", std::move(sizes)}});

@@ -1,4 +1,4 @@
-// Matrix products, operators on rows, attention, linear with cross-entropy.
+// Tests matrix products, operators on rows, attention, and linear with cross-entropy.
 #include <gtest/gtest.h>
 
 #include "core/ops/operator_testing.h"

@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Every dimension may be split but the axis: a part needs complete rows.
+// Every dimension except the axis may be split, because a part needs complete rows.
 std::vector<Signature> SplitRows(const OpTypes& types) {
   std::vector<Signature> signatures = SplitEveryDim(types);
   signatures.erase(signatures.begin() + types.attributes.GetInt("axis"));

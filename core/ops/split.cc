@@ -36,7 +36,7 @@ class SplitOp : public Operator {
     return outputs;
   }
 
-  // Parts that got no gradient count as zeros.
+  // Parts without a gradient count as zeros.
   absl::Status Gradient(GradientBuilder& builder) const override {
     const Attributes& attributes = builder.attributes();
     const int axis = static_cast<int>(attributes.GetInt("axis"));
@@ -53,7 +53,7 @@ class SplitOp : public Operator {
 
   OpCost Cost(const OpTypes& types) const override { return {}; }
 
-  // Any dimension but the one that is split, whose parts would lie on other devices.
+  // Every dimension may be split except the axis, because its parts would be on other devices.
   std::vector<Signature> Signatures(const OpTypes& types) const override {
     const int axis = static_cast<int>(types.attributes.GetInt("axis"));
     const int rank = static_cast<int>(types.inputs[0].shape.size());

@@ -1,4 +1,4 @@
-// exp, log, sqrt, rsqrt, reciprocal, negate, square, tanh, sigmoid.
+// The operators exp, log, sqrt, rsqrt, reciprocal, negate, square, tanh, sigmoid.
 #include "core/graph/autograd.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
@@ -12,7 +12,7 @@ namespace {
 
 class UnaryOperator : public ElementwiseOperator {
  public:
-  // From dy, x and y to dx.
+  // Returns dx, given dy, x and y.
   using GradientRule = Tensor (*)(Tensor dy, Tensor x, Tensor y);
 
   UnaryOperator(absl::string_view name, double flops_per_element, GradientRule gradient,

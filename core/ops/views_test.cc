@@ -40,12 +40,12 @@ TEST(Reshape, SplitsFollowTheFactorsOfDimensions) {
             "S(0) -> S(0, 16)\nS(2) -> S(1)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({128, 32}, {8, 16, 32})),
             "S(0, 16) -> S(0)\nS(1) -> S(2)\n" + kMoved);
-  // Heads: split between heads.
+  // A dimension is divided into heads: it is split between heads.
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 20}, {2, 3, 4, 5})),
             "S(0) -> S(0)\nS(1) -> S(1)\nS(2, 5) -> S(2)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({2, 3, 4, 5}, {2, 3, 20})),
             "S(0) -> S(0)\nS(1) -> S(1)\nS(2) -> S(2, 5)\n" + kMoved);
-  // Other factors: split where both shapes can be.
+  // The shapes have other factors: a split is possible where both shapes can be split.
   EXPECT_EQ(SignaturesOf(ReshapeUse({4, 3}, {6, 2})), "S(0, 2) -> S(0, 3)\n" + kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({3, 5}, {5, 3})), kMoved);
   EXPECT_EQ(SignaturesOf(ReshapeUse({4, 6}, {2, 2, 6})),
@@ -80,16 +80,16 @@ TEST(Reshape, PartsFit) {
 
 TEST(Reshape, IsAViewWhereStridesCanSayIt) {
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {3, 4}), 0, {6, 1}), "offset 0 strides [4, 1]");
-  // Rows of 6 that lie 10 apart: a dimension can be split, but not merged with its rows.
+  // Rows of 6 elements at a distance of 10: a row can be divided, but rows cannot be merged.
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {2, 2, 3}), 0, {10, 1}), "offset 0 strides [10, 3, 1]");
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {12}), 0, {10, 1}), "none");
   // Transposed: [4, 3] with strides [1, 4].
   EXPECT_EQ(ViewOf(ReshapeUse({4, 3}, {12}), 0, {1, 4}), "none");
   EXPECT_EQ(ViewOf(ReshapeUse({4, 3}, {2, 2, 3}), 0, {1, 4}), "offset 0 strides [2, 1, 4]");
-  // Strides of dimensions of size 1 mean nothing.
+  // Strides of dimensions of size 1 are ignored.
   EXPECT_EQ(ViewOf(ReshapeUse({2, 1, 6}, {12}), 0, {6, 99, 1}), "offset 0 strides [1]");
   EXPECT_EQ(ViewOf(ReshapeUse({6}, {1, 6, 1}), 0, {2}), "offset 0 strides [12, 2, 1]");
-  // Broadcast: rows that lie on each other cannot be merged, one alone can be reshaped.
+  // Broadcast rows share their memory: they cannot be merged, but one row can be reshaped.
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {12}), 0, {0, 1}), "none");
   EXPECT_EQ(ViewOf(ReshapeUse({2, 6}, {2, 3, 2}), 0, {0, 1}), "offset 0 strides [0, 2, 1]");
   EXPECT_EQ(ViewOf(ReshapeUse({}, {1, 1}), 0, {}), "offset 0 strides [1, 1]");

@@ -1,5 +1,6 @@
-// A split or broadcast tensor as partial values: each device has its own part, with zeros
-// elsewhere. Lowering inserts it where a Plan asks for a sum of what is split; no model records it.
+// Makes a split or broadcast tensor partial: each device has its own part, with zeros elsewhere.
+// Lowering inserts this operator if a Plan needs a partial sum of a split tensor; no model records
+// it.
 #include "core/ops/elementwise.h"
 #include "core/ops/input_check.h"
 #include "core/ops/operators.h"

@@ -59,7 +59,7 @@ class AxisCompletion {
   }
 
  private:
-  // An op's signatures along this axis.
+  // Returns an op's signatures along this axis.
   std::vector<Signature> SignaturesOf(OpId id) const {
     const Op& op = graph_.op(id);
     return op.kind->Signatures({types_[id].inputs, types_[id].outputs, op.attributes});
@@ -88,7 +88,7 @@ class AxisCompletion {
     return ByArrival(id, signatures, /*complete_partial=*/dual);
   }
 
-  // Whether an op's outputs can be brought to any layout.
+  // Returns whether an op's outputs can be brought to any layout.
   bool IsFlexible(OpId id) const { return flexible_[graph_.op(id).outputs[0]]; }
 
   // --- Rule 1 ----------------------------------------------------------------------------------
@@ -166,8 +166,8 @@ class AxisCompletion {
     return std::optional<AxisUse>(AxisUse::By(*std::move(best)));
   }
 
-  // The op on the range of its flat inputs and outputs that a rank holds: elementwise, or a
-  // reduction whose output is then partial.
+  // Returns the use of the op on this rank's range of its flat inputs and outputs. The op is
+  // elementwise, or a reduction whose output is then partial.
   std::optional<AxisUse> OnFlatRange(OpId id, const std::vector<Signature>& signatures) const {
     const FittedUse use_of_op = Fitted(id, signatures);
     const std::vector<ValueId>& inputs = graph_.op(id).inputs;
@@ -187,7 +187,7 @@ class AxisCompletion {
     return use;
   }
 
-  // A cast of a parameter, on the part that a rank stores.
+  // Returns the use of a cast of a parameter on the part that a rank stores.
   AxisUse AsStored(OpId id, const std::vector<Signature>& signatures) const {
     const Op& op = graph_.op(id);
     const std::optional<AxisStore>& store = decisions_.stored[op.inputs[0]];
@@ -218,7 +218,8 @@ class AxisCompletion {
 
   // --- Rule 4 ----------------------------------------------------------------------------------
 
-  // How the op's inputs arrive; nothing for one that can be brought to any layout.
+  // Returns the layouts in which the op's inputs arrive; nullopt for an input that can be brought
+  // to any layout.
   std::vector<Arriving> ArrivingAt(OpId id) const {
     const Op& op = graph_.op(id);
     std::vector<Arriving> arriving;
@@ -235,7 +236,8 @@ class AxisCompletion {
     return arriving;
   }
 
-  // The signatures in which no flexible input is partial, but a constant that its op can make so.
+  // Returns the signatures in which no flexible input is partial, except a constant that its op can
+  // compute as partial.
   std::vector<Signature> WithoutPartialFlexible(const Op& op,
                                                 std::vector<Signature> signatures) const {
     const auto impossible = [&](const Signature& signature) {
@@ -283,8 +285,8 @@ class AxisCompletion {
 
   // --- Rule 5 ----------------------------------------------------------------------------------
 
-  // An op that reads flexible values only: its outputs are flexible, and would be made from what is
-  // stored in these layouts if nothing moved.
+  // Defers an op that reads only flexible values: its outputs are flexible, too. Until it is
+  // chosen, it has the layouts that result if the stored values are not redistributed.
   AxisUse Defer(OpId id, const std::vector<Signature>& signatures) {
     const Op& op = graph_.op(id);
     deferred_[id] = true;
@@ -299,7 +301,7 @@ class AxisCompletion {
     return Broadcast(op);
   }
 
-  // Visits readers before what they read.
+  // Visits readers before the ops whose outputs they read.
   void ChooseDeferred() {
     ReadLayouts reads(graph_.values().size());
     for (const State& state : graph_.states()) {
@@ -342,8 +344,8 @@ class AxisCompletion {
   const AxisDecisions& decisions_;
   const Mesh::Axis& axis_;
   const SplitAxis split_;
-  // result_.values has, for a flexible value, the layout in which it would be made from what is
-  // stored, until its op is chosen.
+  // Until its op is chosen, result_.values has for a flexible value the layout that results if the
+  // stored values are not redistributed.
   std::vector<bool> flexible_;  // by value
   std::vector<bool> deferred_;  // by op
   AxisResult result_;

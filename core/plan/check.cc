@@ -41,7 +41,7 @@ absl::Status CheckPasses(const PlanPart& part) {
   return absl::OkStatus();
 }
 
-// Layouts are said of the axes of a mesh.
+// Checks that there is a mesh if there are layouts.
 absl::Status CheckMesh(const Plan& plan) {
   for (const Stage& stage : plan.stages()) {
     if (stage.mesh_size() > 0) continue;

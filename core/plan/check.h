@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// The format number of Plans that are written.
+// The format of Plans that are written.
 inline constexpr int kPlanFormat = 1;
 
 // Returns InvalidArgument, in one line, if this version of Tessera cannot execute the Plan for any

@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-// Lists how every state and input is stored, sorted by path.
+// Lists the stored layout of every state and input, sorted by path.
 void ListStores(const LayoutDecisions& decisions, const std::vector<GraphLayouts>& layouts,
                 const Mesh& mesh, Stage& stage) {
   std::vector<std::pair<std::string, std::string>> stores;

@@ -1,4 +1,4 @@
-// Completes a Plan for a mesh of ranks. A Plan may be open; a completed one lists every path.
+// Completes a Plan for a mesh of ranks: a Plan may be open, a completed one lists every path.
 #ifndef TESSERA_CORE_PLAN_COMPLETE_H_
 #define TESSERA_CORE_PLAN_COMPLETE_H_
 

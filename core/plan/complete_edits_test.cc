@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-// Words of Plans, so that many edits are understood.
+// Words that occur in Plans, so that many edited Plans are valid.
 const std::vector<std::string>& Words() {
   static const std::vector<std::string>* const words = new std::vector<std::string>{
       "S(0)",    "S(1)", "S(2)",     "S(0, 2)", "S(3, 7)",   "B",     "P",     "P(lse)",
@@ -26,7 +26,7 @@ const std::vector<std::string>& Words() {
   return *words;
 }
 
-// Replaces a word of the text, or inserts one, at a random place.
+// Replaces a random word of the text, or inserts one at a random position.
 std::string Edited(std::string text, std::mt19937& random) {
   const std::string& to = Words()[random() % Words().size()];
   const std::string& from = Words()[random() % Words().size()];
@@ -40,7 +40,8 @@ class IgnoredErrors : public google::protobuf::io::ErrorCollector {
   void AddError(int line, int column, const std::string& message) override {}
 };
 
-// The training Graph is rewritten as a completed Plan says, or it is an error in one line.
+// Checks that the training Graph can be rewritten as a completed Plan says, or that the error has
+// one line.
 void CheckRewriting(const Plan& plan, const std::vector<Graph>& graphs) {
   const Stage& stage = plan.stages(0);
   if (stage.mesh_size() == 0) return;
@@ -60,7 +61,8 @@ void CheckRewriting(const Plan& plan, const std::vector<Graph>& graphs) {
   }
 }
 
-// A Plan edited at random is an error in one line, or completes, and then to what stays.
+// A randomly edited Plan gives an error in one line, or is completed; completing it again changes
+// nothing.
 TEST(CompletePlanEditsTest, RandomEditsAreErrorsOrPlans) {
   std::vector<Graph> graphs;
   graphs.push_back(RecordTransformerTraining({}));

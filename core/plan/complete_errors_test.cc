@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// The error of a stage with a mesh of one axis, "data", and these choices.
+// Returns the error of a stage that has a mesh with one axis, "data", and these choices.
 std::string ErrorOf(const std::string& choices, int ranks = 2) {
   static const std::vector<Graph>* const graphs =
       new std::vector<Graph>{RecordTransformerTraining({}), RecordTransformerLoss({})};

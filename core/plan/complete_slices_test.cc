@@ -18,8 +18,8 @@ std::vector<Graph> Graphs() {
   return graphs;
 }
 
-// A parameter's path names all of its slices, one may be named by itself, and an operator that runs
-// slice by slice is named by its path. The completed Plan lists all of them.
+// A parameter's path names all of its slices, but a slice may also be named by itself. An operator
+// that runs slice by slice is named by its own path. The completed Plan lists all slices.
 TEST(CompleteSlicesTest, SlicesHaveLayoutsOfTheirOwn) {
   const Plan open = ParsePlan(R"text(stages { mesh { name: "data" }
       store { path: "tokens|targets" layout: "data: S(0)" }

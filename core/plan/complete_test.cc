@@ -32,7 +32,7 @@ Plan Complete(const char* file, int ranks) {
   return Completed(ReadPlanFile(file), Graphs(), ranks);
 }
 
-// The layouts along `axis` of the outputs of an operator of the first Graph, as it makes them.
+// Returns the layouts along `axis` in which an operator of the first Graph computes its outputs.
 std::vector<std::string> OutputsOf(const Plan& plan, const Graph& graph, OpId op, int axis) {
   auto mesh = Mesh::Create({{plan.stages(0).mesh(0).name(), 2}, {"other", 2}});
   if (plan.stages(0).mesh_size() > 1) {
@@ -48,7 +48,7 @@ std::vector<std::string> OutputsOf(const Plan& plan, const Graph& graph, OpId op
   return outputs;
 }
 
-// "path: layout" of the gradient of each parameter along `axis`, if it is not `usual`.
+// Returns "path: layout" of the gradient of each parameter along `axis`, if it is not `usual`.
 std::string UnusualGradients(const Plan& plan, const Graph& train, int axis,
                              const std::string& usual) {
   std::string unusual;
@@ -85,8 +85,8 @@ wte.weight.adamw_update: data: B
 )");
 }
 
-// The loss is the mean over the targets of the global batch: sum and count are completed, and the
-// gradient of each row is made where the row is.
+// The loss is the mean over the targets of the global batch. Sum and count are completed, and the
+// gradient of each row is computed on the rank that has the row.
 TEST(DataParallelTest, TheLossIsThatOfTheGlobalBatch) {
   EXPECT_EQ(OperatorLines(Complete(kDataParallel, 2), 0, {"loss."}),
             R"(loss.linear_log_sum_exp: data: S(0), B, S(0) -> S(0), S(0)
@@ -106,8 +106,8 @@ loss.linear_log_sum_exp.backward.linear_log_sum_exp_grad: data: S(0), S(0), S(0)
 )");
 }
 
-// The rest of the positions has no gradient: its zeros are made partial, so that the sum over ranks
-// comes last, as for every other gradient.
+// The remaining positions have no gradient. Their zeros are partial values, so that the sum over
+// ranks comes last, as for every other gradient.
 TEST(DataParallelTest, ConstantsBecomePartialWhereTheyAreReadSo) {
   EXPECT_EQ(OperatorLines(Complete(kDataParallel, 2), 0, {"embed.split"}),
             R"(embed.split: data: B
@@ -249,7 +249,7 @@ blocks.0.mlp.proj.bias.adam_v.fill: model: B
 blocks.0.mlp.proj.weight.adam_m: model: S(1)
 blocks.0.mlp.proj.weight.adam_v: model: S(1)
 )");
-  // In the norm of mixed gradients, a full one counts once.
+  // A full gradient counts once in the norm of mixed gradients.
   EXPECT_EQ(OperatorLines(plan, 0,
                           {"update.sum_squares_12", "update.add_11", "update.add_12",
                            "update.sum_squares_13", "update.sqrt"}),
@@ -320,8 +320,8 @@ TEST(CompletePlanTest, PartsMayBeUnevenAndEmpty) {
   }
 }
 
-// Without sharding parameters: the gradient is scattered, the update runs on a part, and what it
-// makes is gathered.
+// Parameters are not sharded: the gradient is scattered, the update runs on a part, and its result
+// is gathered.
 TEST(CompletePlanTest, OptimizerStateMayBeStoredApartFromItsParameter) {
   Plan plan = ReadPlanFile(kDataParallel);
   StoreChoice& store = *plan.mutable_stages(0)->add_store();

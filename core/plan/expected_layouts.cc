@@ -23,8 +23,8 @@ bool Has(absl::Span<const AxisLayout> named, absl::Span<const Expected> expected
   return true;
 }
 
-// How little must be done to the inputs: 2 for each that arrives as it is read, 1 for each that is
-// sliced.
+// Returns how few changes the inputs need: the sum of 2 for each input that arrives in the wanted
+// layout and 1 for each that is sliced.
 int Closeness(const Signature& signature, absl::Span<const Arriving> arriving) {
   int closeness = 0;
   for (size_t i = 0; i < arriving.size(); ++i) {
@@ -38,7 +38,8 @@ int Closeness(const Signature& signature, absl::Span<const Arriving> arriving) {
   return closeness;
 }
 
-// The unit in which the first split input arrives, as a multiple of the one that is named.
+// Returns the unit in which the first split input arrives, divided by the unit that the signature
+// names.
 int64_t ArrivingFactor(const Signature& signature, absl::Span<const Arriving> arriving) {
   for (size_t i = 0; i < arriving.size(); ++i) {
     int64_t factor = 0;
@@ -61,7 +62,7 @@ Expected Expected::DualOf(const AxisLayout& layout) {
 ExpectedLayouts ExpectDual(const Graph& graph, const Op& op, const Op& forward,
                            const Signature& signature) {
   ExpectedLayouts expected(op);
-  // The position of `value` among `values`, or -1.
+  // Returns the position of `value` in `values`, or -1.
   const auto find = [](const std::vector<ValueId>& values, ValueId value) {
     const auto it = absl::c_find(values, value);
     return it == values.end() || value == kNone ? -1 : static_cast<int>(it - values.begin());

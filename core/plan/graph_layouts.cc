@@ -25,7 +25,7 @@ class GraphLayout {
     for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
       const Value& value = graph.value(id);
       if (value.gradient_of != kNone) updated_[id] = updated_[value.gradient_of];
-      // The gradient of a parameter that is read in fewer bits.
+      // The gradient of a parameter whose cast to fewer bits is read.
       const ValueId parameter = value.complete_gradient_of;
       if (parameter != kNone && updated_[id] == nullptr) updated_[id] = updated_[parameter];
     }
@@ -57,7 +57,7 @@ class GraphLayout {
       updated_[state.input] = updated;
     }
     if (state.updated == state.input) return;
-    // A Graph that only writes a state makes it as it is stored.
+    // If a Graph only writes a state, it computes the state as it is stored.
     updated_[state.updated] = state.input == kNone ? stored : updated;
     if (stored == nullptr) {
       result_.caches.emplace(state.path, MeshLayout(mesh_.num_axes()));
@@ -82,7 +82,7 @@ class GraphLayout {
       }
     }
     for (size_t i = 0; i < types_.size(); ++i) {
-      // The types that the next axis sees.
+      // The next axis gets the local types.
       ShrinkToParts(result.ops[i].signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
       ShrinkToParts(result.ops[i].signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
       result_.ops[i].push_back(std::move(result.ops[i]));

@@ -104,7 +104,7 @@ class DecisionFinder {
     return absl::OkStatus();
   }
 
-  // The axes of "data: flat", or of "host: flat, data: flat", the outermost split first.
+  // Parses "data: flat" or "host: flat, data: flat" to axes, the outermost split first.
   absl::StatusOr<std::vector<int>> FlatAxes(absl::string_view text) const {
     std::vector<int> axes;
     for (const absl::string_view clause : absl::StrSplit(text, ',')) {
@@ -124,7 +124,8 @@ class DecisionFinder {
     return axes;
   }
 
-  // Over how many of the axes, the last ones, a group stays gathered for both phases.
+  // Returns for how many of the axes, counted from the last one, a group stays gathered for both
+  // phases.
   absl::StatusOr<int> GathersKept(absl::string_view gather, absl::Span<const int> axes) const {
     const int all = static_cast<int>(axes.size());
     if (gather.empty() || gather == kGatherEachPhase) return 0;
@@ -142,7 +143,7 @@ class DecisionFinder {
                                                    kGatherEachPhaseOver, "AXIS'"));
   }
 
-  // The parameters that a group's pattern names, with the lengths of the scopes that match.
+  // Returns the parameters that a group's pattern matches, with the lengths of the matching scopes.
   std::vector<std::pair<int, size_t>> MembersOf(const PathPattern& pattern) const {
     std::vector<std::pair<int, size_t>> members;
     const bool exact =
@@ -226,13 +227,14 @@ class DecisionFinder {
     return absl::OkStatus();
   }
 
-  // The stored layout of a path, B if no store choice names it.
+  // Returns the stored layout of a path; B if no store choice names it.
   StoredLayout& Stored(const std::string& path) {
     return result_.stored.emplace(path, StoredLayout{MeshLayout(mesh_.num_axes()), {}})
         .first->second;
   }
 
-  // Optimizer state that no store names, or one as its parameter's, is stored with it.
+  // Optimizer state is stored like its parameter if no store choice names it, or if one names it
+  // with the layout of the parameter.
   absl::Status FillIn() {
     for (const Subject& subject : subjects_) {
       if (subject.role == Role::kCache || subject.role == Role::kOptimizerState) continue;
@@ -293,8 +295,8 @@ class DecisionFinder {
     return absl::OkStatus();
   }
 
-  // Finds the choice's operators in the Graphs from `begin` to `end`. Those of a part are complete,
-  // and mean the units that they name.
+  // Finds the operators of the choice in the Graphs from `begin` to `end`. Choices of a part are
+  // complete: the units that they name are the final ones.
   absl::Status FindOperator(const OperatorChoice& choice, const std::vector<PathIndex>& operators,
                             size_t begin, size_t end, bool open_units) {
     ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));

@@ -45,7 +45,7 @@ struct StoreGroup {
   // `gathers_kept` axes is kept for both phases; over the other axes it is gathered in each phase.
   int gathers_kept = 0;
   bool reduce_each = false;  // reduce after each micro-batch, otherwise after the last
-  int64_t block = 1;         // members are split at multiples of so many elements; kRow: a row
+  int64_t block = 1;         // members are split at multiples of this; kRow: of a row
 };
 
 struct LayoutDecisions {

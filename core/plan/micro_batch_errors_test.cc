@@ -1,4 +1,4 @@
-// Graphs that cannot be split into micro-batches.
+// Tests the errors for Graphs that cannot be split into micro-batches.
 #include <string>
 #include <vector>
 
@@ -20,7 +20,7 @@ std::string Error(const Graph& graph, int64_t micro_batches) {
   return {message.data(), message.size()};
 }
 
-// An operator whose signature promises what its shape rule does not hold.
+// An operator with a signature that contradicts its shape rule.
 class WrongOp : public Operator {
  public:
   absl::string_view name() const override { return "wrong"; }

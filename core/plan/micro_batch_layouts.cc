@@ -55,7 +55,7 @@ class MicroBatchPlanner {
     if (!result_.values[value].broadcast()) result_.gathered[value] = true;
   }
 
-  // Decides how `op` runs, and with it the layouts of its outputs.
+  // Decides how `op` runs, and the layouts of its outputs.
   OpSchedule Assign(const Op& op) {
     std::vector<Arriving> arriving;
     bool any = false;
@@ -79,9 +79,9 @@ class MicroBatchPlanner {
     return OpSchedule{MicroBatchStage::kEach, false, fit->signature.inputs};
   }
 
-  // An op that could run once, on full values, but of which each micro-batch reads a part only,
-  // runs in each after all, so that the full value (such as a gradient that is the same for all
-  // rows) is never in memory. Visits readers before what they read.
+  // If an op could run once on full values, but each micro-batch reads only a part of its result,
+  // it runs in each micro-batch instead. Then the full value (such as a gradient that is the same
+  // for all rows) is never in memory. Visits readers before the ops whose outputs they read.
   void MoveIntoMicroBatches() {
     ReadLayouts reads(graph_.values().size());
     for (const State& state : graph_.states()) reads.AddFull(state.updated);
@@ -122,7 +122,8 @@ class MicroBatchPlanner {
     OpId reader = kNone;
   };
 
-  // An op runs before the micro-batches if a full value that one of them reads follows from it.
+  // An op runs before the micro-batches if one of them reads a full value that is computed from the
+  // op's outputs.
   absl::Status AssignStages() {
     std::vector<Need> needs(graph_.ops().size());
     const auto need = [&](OpId producer, const Need& why) {
@@ -154,10 +155,10 @@ class MicroBatchPlanner {
     return CheckBefore(needs);
   }
 
-  // An op that runs for all micro-batches before the first keeps the values of all: allowed only if
-  // it follows from the step's inputs alone.
+  // The values of an op that runs for all micro-batches before the first one are kept for all of
+  // them. This is allowed only if the op is computed from the step's inputs alone.
   absl::Status CheckBefore(const std::vector<Need>& needs) {
-    std::vector<ValueId> state_of(graph_.values().size(), kNone);  // a state that it follows from
+    std::vector<ValueId> state_of(graph_.values().size(), kNone);  // a state it is computed from
     for (const State& state : graph_.states()) {
       if (state.input != kNone) state_of[state.input] = state.input;
     }

@@ -25,8 +25,8 @@ struct OpSchedule {
   MicroBatchStage stage = MicroBatchStage::kAfter;
   // Whether the op runs once, on full values, instead of once for each micro-batch.
   bool full = true;
-  // The layout in which each micro-batch reads input i: the value's own layout, or B (all of it),
-  // or S (a part of a full value). Empty if `full`.
+  // The layout in which each micro-batch reads input i: the value's own, or B (all of it), or S (a
+  // part of a full value). Empty if `full`.
   std::vector<AxisLayout> inputs;
 };
 

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-// The micro-batches as the parts of an axis along which all values are split.
+// Describes the micro-batches as the parts of an axis along which all values are split.
 TimeSplit SplitOf(const MicroBatchLayouts& layouts, int64_t micro_batches) {
   TimeSplit split;
   TimeAxis& axis = split.axes.emplace_back();

@@ -1,4 +1,4 @@
-// How results of micro-batches are combined.
+// Tests how the results of micro-batches are combined.
 #include "core/plan/micro_batches.h"
 
 #include <vector>
@@ -134,7 +134,7 @@ output y = %reduce_max
 )");
 }
 
-// Log-sum-exp of all elements, as a tensor-parallel softmax would have it.
+// The log-sum-exp of all elements, as a tensor-parallel softmax would compute it.
 class LogSumExpOp : public Operator {
  public:
   absl::string_view name() const override { return "log_sum_exp"; }

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-// Whether `text` matches `pattern`, in which "*" stands for any characters.
+// Returns whether `text` matches `pattern`, in which "*" stands for any characters.
 bool PartMatches(absl::string_view pattern, absl::string_view text) {
   size_t p = 0, t = 0;
   size_t star = absl::string_view::npos, resume = 0;  // the last "*", and where its rest was tried
@@ -31,7 +31,7 @@ bool PartMatches(absl::string_view pattern, absl::string_view text) {
   return absl::c_all_of(pattern.substr(p), [](char c) { return c == '*'; });
 }
 
-// Whether the first parts of a path match all parts of a pattern.
+// Returns whether the first parts of a path match all parts of a pattern.
 bool PartsMatch(absl::Span<const std::string> pattern, absl::Span<const absl::string_view> path) {
   if (pattern.size() > path.size()) return false;
   for (size_t i = 0; i < pattern.size(); ++i) {

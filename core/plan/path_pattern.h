@@ -1,4 +1,4 @@
-// Patterns with which a Plan names states, inputs and operators.
+// Patterns by which a Plan names states, inputs and operators.
 #ifndef TESSERA_CORE_PLAN_PATH_PATTERN_H_
 #define TESSERA_CORE_PLAN_PATH_PATTERN_H_
 

@@ -19,7 +19,7 @@ std::string Name(DType dtype) {
   return {name.data(), name.size()};
 }
 
-// Ids of the Graph that is read are called `old`.
+// Writes the Graph in lower precision. Ids of the source Graph are called `old`.
 class PrecisionWriter {
  public:
   PrecisionWriter(const Graph& graph, const Precision& precision)
@@ -50,10 +50,10 @@ class PrecisionWriter {
  private:
   enum class Kind : uint8_t {
     kFull,    // in the recorded dtype
-    kLow,     // in precision_.parameters: what reads it does too
-    kSource,  // either: a parameter, an input, a constant
+    kLow,     // in precision_.parameters, as are results of ops that read it
+    kSource,  // in either dtype: a parameter, an input, a constant
   };
-  // The values that an old one has become, in its recorded dtype and in others.
+  // The new values of an old one, in its recorded dtype and in others.
   struct Forms {
     Kind kind = Kind::kFull;
     std::vector<std::pair<DType, ValueId>> ids;
@@ -86,7 +86,7 @@ class PrecisionWriter {
 
   // --- Values ----------------------------------------------------------------------------------
 
-  // The value in a dtype, which an op of this phase reads.
+  // Returns the value in the given dtype, for an op of this phase.
   ValueId Read(ValueId old, DType dtype, Phase phase) {
     if (const ValueId known = FormIn(old, dtype); known != kNone) return known;
     const Value& value = graph_.value(old);
@@ -97,8 +97,8 @@ class PrecisionWriter {
     return AppendCast(old, from, dtype, absl::StrCat(value.path, ".", Name(dtype)), phase);
   }
 
-  // The value as it was recorded, which the update or an output reads: of a parameter's gradient
-  // what has been reduced.
+  // Returns the value for the update or for an output, in `dtype`. For a parameter's gradient, this
+  // is the reduced one.
   ValueId ReadResult(ValueId old, DType dtype, Phase phase) {
     if (!IsReduced(old) || !IsHalf(precision_.reduction)) return Read(old, dtype, phase);
     const ValueId reduced = FormIn(old, precision_.reduction);
@@ -107,7 +107,7 @@ class PrecisionWriter {
     if (widened == kNone) {
       const std::string& path = graph_.value(old).path;
       widened = AppendCast(old, reduced, dtype, absl::StrCat(path, ".", Name(dtype)), phase);
-      // The sum is widened, not its terms.
+      // The sum is cast after its reduction, not the terms before it.
       out_.SetAttribute(out_.value(widened).producer, "terms", false);
     }
     return widened;
@@ -121,7 +121,7 @@ class PrecisionWriter {
     return free;
   }
 
-  // Fills a constant in the dtype that is read. A second one gets a path of its own.
+  // Fills a constant in the dtype in which it is read. A second copy gets another path.
   ValueId AppendConstant(OpId old, DType dtype) {
     Op op = graph_.op(old);
     const ValueId old_output = op.outputs[0];
@@ -137,7 +137,7 @@ class PrecisionWriter {
     return out_.op(id).outputs[0];
   }
 
-  // Casts `from`, a form of the value.
+  // Casts `from`, one of the value's forms.
   ValueId AppendCast(ValueId old, ValueId from, DType dtype, const std::string& path, Phase phase) {
     const Value& value = graph_.value(old);
     Op op;
@@ -174,7 +174,8 @@ class PrecisionWriter {
     return op.gradient_of != kNone && ComputesInF32(graph_.op(op.gradient_of));
   }
 
-  // The kind of values that an op makes, if nothing says that it computes in f32.
+  // Returns the kind of the values that an op computes, unless the Plan says that it computes in
+  // f32.
   Kind KindOf(const Op& op) const {
     bool any_source = false, any_full = false;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -193,7 +194,8 @@ class PrecisionWriter {
   absl::Status WriteOp(OpId old) {
     const Op& op = graph_.op(old);
     if (op.phase == Phase::kUpdate) return WriteUpdate(old);
-    // The gradient of an unused parameter is written here: it may be reduced with those of others.
+    // The gradient of an unused parameter is written at once, because it may be reduced together
+    // with others.
     if (IsConstant(op) && op.outputs.size() == 1 && IsF32(op.outputs[0]) &&
         !IsReduced(op.outputs[0])) {
       forms_[op.outputs[0]].kind = Kind::kSource;  // written where it is read
@@ -204,7 +206,7 @@ class PrecisionWriter {
     return WriteAs(old, low ? precision_.parameters : DType::kF32, kind);
   }
 
-  // Writes an op on operands of this dtype, but for its statistics.
+  // Writes an op on operands of this dtype, except its statistics.
   absl::Status WriteAs(OpId old, DType dtype, Kind kind) {
     Op op = graph_.op(old);
     for (size_t i = 0; i < op.inputs.size(); ++i) {
@@ -219,7 +221,7 @@ class PrecisionWriter {
     return Append(old, std::move(op), kind);
   }
 
-  // `op` has what it reads; its outputs get their types.
+  // Appends `op`, whose inputs are set, and sets the types of its outputs.
   absl::Status Append(OpId old, Op op, Kind kind) {
     ASSIGN_OR_RETURN(const std::vector<TensorType> types,
                      op.kind->InferTypes(out_.TypesOf(op.inputs), op.attributes));
@@ -237,7 +239,7 @@ class PrecisionWriter {
     for (size_t i = 0; i < old_outputs.size(); ++i) {
       SetForm(old_outputs[i], types[i].dtype, out_.op(id).outputs[i]);
       if (IsF32(old_outputs[i])) {
-        // A statistic is f32 by its operator's rule, and what follows from it too.
+        // A statistic is f32 by its operator's rule, as are values computed from it.
         const bool statistic =
             kind == Kind::kLow && types[i].dtype == DType::kF32 && !ComputesInF32(graph_.op(old));
         forms_[old_outputs[i]].kind = statistic ? Kind::kFull : kind;
@@ -254,13 +256,13 @@ class PrecisionWriter {
     return absl::OkStatus();
   }
 
-  // Whether the value is a parameter's gradient.
+  // Returns whether the value is a parameter's gradient.
   bool IsReduced(ValueId old) const {
     return IsF32(old) && graph_.value(old).complete_gradient_of != kNone;
   }
 
-  // An op of the update reads what it was recorded with; of gradients, what has been reduced if it
-  // takes that.
+  // Writes an op of the update, which reads its recorded operands. It reads a gradient in the dtype
+  // of the reduction if it accepts that.
   absl::Status WriteUpdate(OpId old) {
     Op op = graph_.op(old);
     Op on_reduced = op;
@@ -317,8 +319,8 @@ class PrecisionWriter {
     }
   }
 
-  // A gradient is that of the form of the value that has its dtype; a complete one that of the
-  // target itself.
+  // A gradient is linked to the form of its value that has the same dtype. A complete gradient is
+  // linked to the target itself.
   void LinkGradients() {
     for (ValueId old = 0; old < static_cast<ValueId>(graph_.values().size()); ++old) {
       const Value& value = graph_.value(old);
@@ -349,11 +351,11 @@ class PrecisionWriter {
   Graph out_;
   std::vector<Forms> forms_;  // by old value
   std::vector<OpId> new_op_;  // by old op; kNone: not written
-  // By old gradient of a parameter that is reduced in 16 bits: its recorded form.
+  // By old gradient of a parameter, if it is reduced in 16 bits: the value in its recorded dtype.
   absl::flat_hash_map<ValueId, ValueId> widened_;
 };
 
-// Whether the Graph computes gradients.
+// Returns whether the Graph computes gradients.
 bool Trains(const Graph& graph) {
   return absl::c_any_of(graph.ops(), [](const Op& op) { return op.phase == Phase::kBackward; });
 }

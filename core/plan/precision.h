@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-// The dtypes that a stage of a Plan states.
+// The dtypes that a stage states.
 struct Precision {
   DType parameters = DType::kF32;     // of parameters in use, and of values computed from them
   DType reduction = DType::kF32;      // of gradients of parameters during their reduction
@@ -41,12 +41,13 @@ inline constexpr absl::string_view kLossScalePath = "optimizer.loss_scale";
 //
 // An operator of the forward or backward pass computes in `parameters` if one of its operands does.
 // States that the Graph reads, its inputs and its constants get the dtype that their readers need:
-// they are cast where they are read (constants are filled in that dtype), and they lower the
-// precision of an operator only if it reads nothing else. Statistics (Operator::IsStatistic) are
-// f32, as are values computed from statistics alone: the losses of the rows, their mean, and its
-// gradient up to that of the logits. An operator that `in_f32` names reads and computes f32, as do
-// its gradient operators, even if their neighbours use fewer bits. An operator that reads optimizer
-// state, such as the loss scale, also reads and computes f32.
+// they are cast where they are read (constants are filled in that dtype). Such values lower the
+// precision of an operator only if it reads no others, and at least one that is no constant.
+// Statistics (Operator::IsStatistic) are f32, as are values computed from statistics alone: the
+// losses of the rows, their mean, and its gradient up to that of the logits. An operator that
+// `in_f32` names reads and computes f32, as do its gradient operators, even if their neighbours use
+// fewer bits. An operator that reads optimizer state, such as the loss scale, also reads and
+// computes f32.
 //
 // States stay f32: the update reads and writes these master values. A parameter's gradient is
 // computed in the dtype of its operator and cast to `reduction`. In this dtype it is reduced over

@@ -119,8 +119,8 @@ output x = %blocks.0.layer_norm.f32
 )");
 }
 
-// The update and the norm read what was reduced; an operator that takes no gradient of 16 bits, its
-// f32 form.
+// The update and the norm read the reduced gradient. An operator that accepts no 16-bit gradient
+// reads it in f32.
 TEST(PrecisionTest, ReducesGradientsInADTypeOfTheirOwn) {
   const std::string both = Rewritten(TrainedGraph(), "parameters: 'bf16' reduction: 'bf16'");
   EXPECT_THAT(both, HasSubstr("%gamma.grad: bf16[3], "));
@@ -137,7 +137,7 @@ TEST(PrecisionTest, ReducesGradientsInADTypeOfTheirOwn) {
   EXPECT_THAT(reduction, HasSubstr("%embedding: f32[4, 3] = embedding(%wte, %ids)\n"));
 }
 
-// Operators that are named compute in f32, with their gradients; what reads them does not.
+// Named operators and their gradients compute in f32; the operators that read their results do not.
 TEST(PrecisionTest, KeepsTheOperatorsInF32ThatThePlanNames) {
   const std::string text =
       Rewritten(TrainedGraph(), "parameters: 'bf16' in_f32: 'blocks.*.layer_norm'");
@@ -156,7 +156,7 @@ TEST(PrecisionTest, LeavesOutputsInTheDTypeThatThePlanNames) {
   EXPECT_THAT(text, HasSubstr("%divide: f32[]"));
 }
 
-// Caches are no masters.
+// Caches have no f32 master values.
 TEST(PrecisionTest, KeepsCachesInFewerBits) {
   Graph graph("generate");
   const Tensor x = graph.Parameter("x", {1, 1, 2, 4}, Initializer::Constant(1));
@@ -176,7 +176,7 @@ TEST(PrecisionTest, KeepsCachesInFewerBits) {
   EXPECT_THAT(text, HasSubstr("output y = %attention_decode.f32\n"));
 }
 
-// A gradient is known as that of the parameter, whose cast its operator read; so layouts and
+// A gradient is linked to the parameter, not to the cast that the operator read. So layouts and
 // buckets find it.
 TEST(PrecisionTest, LinksGradientsToMasters) {
   Precision precision;
@@ -201,7 +201,8 @@ TEST(PrecisionTest, LinksGradientsToMasters) {
   }
 }
 
-// Each micro-batch adds to a sum in the dtype of reduction, and reads casts that are made once.
+// Each micro-batch adds to a sum in the dtype of the reduction, and reads casts that are computed
+// once.
 TEST(PrecisionTest, ComesBeforeRecomputationAndMicroBatches) {
   Precision precision;
   precision.parameters = DType::kBF16;

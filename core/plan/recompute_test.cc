@@ -16,7 +16,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two blocks of x + gelu(x w) with dropout, the sum of the last as the loss, and its gradients.
+// Records two blocks of x + gelu(x w) with dropout, the sum of the last block's output as the loss,
+// and its gradients.
 Graph TwoBlocks() {
   Graph graph("train");
   Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);

@@ -14,7 +14,7 @@
 namespace tessera {
 namespace {
 
-// Whether ranks hold different parts of dimension `dim`.
+// Returns whether ranks hold different parts of dimension `dim`.
 bool SplitsOverRanks(const MeshLayout& layout, int dim, const Mesh& mesh) {
   for (int axis : layout.AxesSplitting(dim)) {
     if (mesh.axis(axis).size > 1) return true;
@@ -74,7 +74,8 @@ class RewrittenLayout {
   }
 
  private:
-  // The types of an op that the rewriting has added, as the axes before leave them.
+  // The local types of an op that the rewriting has added, after the splits along the preceding
+  // axes.
   struct LocalTypes {
     std::vector<TensorType> inputs, outputs;
   };
@@ -149,8 +150,8 @@ class RewrittenLayout {
   const Mesh& mesh_;
   const GraphLayouts& recorded_;
   std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
-  std::vector<OpId> origin_;  // by op: the recorded one; kNone: the rewriting has added it
-  // By value: the flat group on whose parts it is a sum of gradients; nullptr: none.
+  std::vector<OpId> origin_;  // by op: the recorded op; kNone: the rewriting has added it
+  // By value: the flat group on whose parts this sum of gradients is computed; nullptr if none.
   std::vector<const StoreGroup*> summed_on_;
   std::vector<LocalTypes> types_;
   GraphLayouts result_;

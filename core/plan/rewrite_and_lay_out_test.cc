@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// "path: layouts" of each op; "(added)" if the rewriting has added it.
+// Returns "path: layouts" for each op, with "(added)" if the rewriting has added it.
 std::string Lines(const RewrittenGraph& rewritten, const Mesh& mesh) {
   std::string lines;
   for (size_t i = 0; i < rewritten.graph.ops().size(); ++i) {
@@ -84,7 +84,7 @@ subtract: data: B
 )text");
 }
 
-// Each rank has the full batch: it stays one input, as on one device.
+// If each rank has the full batch, it stays one input, as on one device.
 TEST(RewriteAndLayOutTest, ABatchThatEachRankHasStaysOneInput) {
   const RewrittenGraph rewritten = Rewritten(TrainingGraph(8), R"text(stages {
     mesh { name: "data" } parts { graph: "train" micro_batches: 2 } })text",
@@ -95,7 +95,7 @@ TEST(RewriteAndLayOutTest, ABatchThatEachRankHasStaysOneInput) {
   }
 }
 
-// An op or an output that needs all rows gets them from the parts.
+// If an op or an output needs all rows, they are assembled from the parts.
 TEST(RewriteAndLayOutTest, JoinsTheRowsOfAnInputThatIsReadInFull) {
   Graph graph("full");
   const Tensor x = graph.Input("x", F32({4, 3}), 0);

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One block, -(x w)^2, and the gradient of the sum of its squares.
+// Records one block, -(x w)^2, and the gradient of the sum of its squares.
 Graph OneBlock() {
   Graph graph("train");
   Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
@@ -44,7 +44,7 @@ TEST(RewriteTest, AnOpenPartChangesNothing) {
   EXPECT_EQ(result->ToString(), OneBlock().ToString());
 }
 
-// The copies of a micro-batch are tied to its gradient.
+// The copies of a micro-batch have an order edge to its gradient.
 TEST(RewriteTest, RecomputesWithinEachMicroBatch) {
   PlanPart part;
   part.set_graph("train");

@@ -25,7 +25,7 @@ void FillInSettings(const Plan& settings, Plan& plan) {
   }
   if (!settings.stages(0).has_precision()) return;
   PrecisionChoice precision = settings.stages(0).precision();
-  // Fields that the Plan states replace those of the run.
+  // Fields that the Plan states override those of the run's settings.
   precision.MergeFrom(stage.precision());
   *stage.mutable_precision() = std::move(precision);
 }

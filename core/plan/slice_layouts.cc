@@ -63,7 +63,7 @@ class SlicePlanner {
   }
   SplitAxis PartsOf(int axis) const { return {split_.axes[axis].parts(), /*even=*/false}; }
 
-  // The value stays split: it is read as it is.
+  // Marks the value as split: its readers read it slice by slice.
   void SetSplit(ValueId value, const AxisLayout& layout, int axis) {
     split_.values[value] = layout;
     split_.axis[value] = axis;
@@ -81,7 +81,7 @@ class SlicePlanner {
         absl::c_all_of(op.inputs, [&](ValueId input) { return from_state_[input]; });
     for (ValueId output : op.outputs) from_state_[output] = from_state;
     int axis = kNone;
-    ValueId sliced = kNone;  // an input
+    ValueId sliced = kNone;  // an input that is sliced
     for (ValueId input : op.inputs) {
       if (!stays_[input] || split_.axis[input] == axis) continue;
       if (axis != kNone) return TwoParameters(op, sliced, input);
@@ -138,9 +138,9 @@ class SlicePlanner {
     return arriving;
   }
 
-  // The dual of the signature of `forward`, in which inputs that stay split are read as they are.
+  // Returns the dual of the signature of `forward`. Inputs that stay split are read slice by slice.
   std::optional<Signature> Dual(const Op& op, OpId forward, const FittedUse& use, int axis) const {
-    // A value that is there in full is never partial.
+    // A value that is available in full is never partial.
     std::vector<Signature> possible;
     for (const Signature& signature : use.signatures) {
       if (absl::c_none_of(signature.inputs, [](const AxisLayout& l) { return l.partial(); })) {
@@ -169,8 +169,8 @@ class SlicePlanner {
     });
   }
 
-  // The signature that takes what arrives. Gradients are assembled if there is none; nothing: the
-  // op runs once, on full values.
+  // Returns the signature that accepts the arriving layouts. If there is none, gradients are
+  // assembled. Nullopt: the op runs once, on full values.
   absl::StatusOr<std::optional<Signature>> ByArrival(const Op& op, const FittedUse& use,
                                                      ValueId sliced, int axis) {
     const std::vector<Arriving> arriving = ArrivingAt(op);
@@ -194,8 +194,8 @@ class SlicePlanner {
     for (const State& state : graph_.states()) ++readers_[state.updated];
   }
 
-  // A value that is written to a sliced state, and to nothing else, is made in slices if its op
-  // can.
+  // If a value is written to a sliced state and used nowhere else, it is computed in slices if its
+  // op can do that.
   void WriteInSlices(const State& state) {
     const int axis = AxisOf(state);
     if (axis == kNone) return NeedFull(state.updated);
@@ -235,9 +235,9 @@ class SlicePlanner {
   const SliceDecisions& decisions_;
   SliceLayouts result_;
   TimeSplit& split_;
-  std::vector<bool> stays_;       // by value: it is split, and read as it is
-  std::vector<bool> from_state_;  // by value: it follows from states and constants alone
-  std::vector<int> readers_;      // by value
+  std::vector<bool> stays_;       // by value: it is split, and read slice by slice
+  std::vector<bool> from_state_;  // by value: computed from states and constants alone
+  std::vector<int> readers_;      // by value: how many ops read it
 };
 
 }  // namespace

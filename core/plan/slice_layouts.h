@@ -35,7 +35,7 @@ struct SlicedParameter {
 
 struct SliceDecisions {
   std::vector<SlicedParameter> parameters;
-  // The index in `parameters`, by path of a parameter or of its optimizer state.
+  // The position in `parameters`, by path of a parameter or of its optimizer state.
   absl::flat_hash_map<std::string, int> of_state;
 };
 

@@ -100,7 +100,7 @@ class SliceFinder {
   }
 
   // A completed Plan names optimizer state beside its parameter, because the Graphs of a run need
-  // not have the op that updates both. `first` is the choice's first parameter.
+  // not contain the op that updates both. `first` is the first parameter of the choice.
   absl::Status AddOptimizerState(int i, size_t first) {
     const std::string& path = index_.paths()[i];
     const auto known = parameter_of_.find(path);
@@ -149,7 +149,7 @@ class SliceFinder {
   absl::flat_hash_map<std::string, Shape> shape_of_;            // by path
   absl::flat_hash_map<std::string, std::string> parameter_of_;  // by path of optimizer state
   SliceDecisions result_;
-  std::vector<std::string> named_by_;  // by sliced parameter: the choice
+  std::vector<std::string> named_by_;  // by sliced parameter: the choice that names it
 };
 
 // Writes one Graph with slices. Ids of the Graph that is read are called `old`.
@@ -182,7 +182,7 @@ class SliceWriter {
         RETURN_IF_ERROR(WriteSlices(old));
       }
     }
-    // Nothing reads the results of these slice by slice.
+    // The remaining late slices are not read slice by slice.
     for (OpId old = 0; old < num_ops; ++old) {
       if (layouts_.ops[old].late) RETURN_IF_ERROR(WriteSlices(old));
     }
@@ -199,7 +199,7 @@ class SliceWriter {
     return it == decisions_.of_state.end() ? kNone : it->second;
   }
 
-  // Slice k of a state along an axis.
+  // Returns slice k of a state along an axis.
   State SliceOf(const State& state, int axis, int64_t k) const {
     const SlicedParameter& parameter = decisions_.parameters[axis];
     const Shape& shape = state.type.shape;
@@ -234,7 +234,7 @@ class SliceWriter {
     return absl::OkStatus();
   }
 
-  // Writes slice k of an op, behind those that are written late and that it reads.
+  // Writes slice k of an op, after the late ops whose slices it reads.
   absl::Status WriteSlice(OpId old, int64_t k) {
     const SliceSchedule& schedule = layouts_.ops[old];
     for (ValueId input : graph_.op(old).inputs) {

@@ -36,7 +36,7 @@ constexpr int32_t kDefaultDistance = 1;
 constexpr int32_t kDefaultInFlight = 2;
 constexpr char kDefaultTensors[] = "parameters|gradients|optimizer state";
 
-// The names of the passes and of their options, which are fields of PassChoice.
+// The name of a pass, and the names of its options, which are fields of PassChoice.
 struct PassForm {
   absl::string_view name;
   std::vector<absl::string_view> options;

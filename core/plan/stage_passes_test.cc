@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// A Plan with these passes in its stage.
+// Returns a Plan with these passes in its stage.
 Plan WithPasses(const std::string& passes) {
   return ParsePlan("stages { mesh { name: 'data' } " + passes + " }");
 }
@@ -44,7 +44,7 @@ TEST(StagePassesTest, APassThatIsNotListedIsNotThere) {
   EXPECT_FALSE(passes->offload.has_value());
 }
 
-// The completed Plan has the options that the open one leaves out.
+// The completed Plan lists the options that the open one leaves out.
 TEST(StagePassesTest, ACompletedPlanListsEveryOption) {
   const std::vector<Graph> graphs = {RecordTransformerTraining({})};
   const Plan open = WithPasses(R"text(

@@ -1,5 +1,5 @@
-// For tests of Plans: a transformer whose qkv weight has heads as its outermost dimension, so that
-// a split by heads reaches attention.
+// A transformer whose qkv weight has heads as its outermost dimension, so that a split by heads
+// reaches attention, for tests of Plans.
 #ifndef TESSERA_CORE_PLAN_TESTING_TRANSFORMER_H_
 #define TESSERA_CORE_PLAN_TESTING_TRANSFORMER_H_
 

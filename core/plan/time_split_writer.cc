@@ -19,9 +19,9 @@ TimeSplitWriter::TimeSplitWriter(const Graph& graph, const TimeSplit& split,
       ops_(graph.ops().size()),
       op_axis_(graph.ops().size(), kNone) {}
 
-// --- What is a gradient of what ------------------------------------------------------------------
+// --- Gradients -----------------------------------------------------------------------------------
 
-// The value that is `old` in a part of an axis or (kAll) once; kNone if there is none.
+// Returns the copy of `old` in a part of an axis or (kAll) the only one; kNone if there is none.
 ValueId TimeSplitWriter::CopyIn(int axis, int64_t part, ValueId old) const {
   if (old == kNone) return kNone;
   return part != kAll && HasParts(old, axis) ? local_[old][part] : full_[old];
@@ -39,7 +39,7 @@ void TimeSplitWriter::LinkGradients() {
   for (const Copy& copy : copied_values_) {
     const Value& old = graph_.value(copy.old);
     out_.SetGradientOfValue(copy.id, CopyIn(copy.axis, copy.part, old.gradient_of));
-    // If the target is not split, each part is a share of its gradient.
+    // If the target is not split, each part contributes to its gradient.
     const ValueId target = old.complete_gradient_of;
     if (target == kNone) continue;
     const ValueId full = full_[target];
@@ -133,7 +133,7 @@ ValueId TimeSplitWriter::Append(absl::string_view kind, const Value& like, std::
   return out_.op(id).outputs[0];
 }
 
-// The part of a full value, split along a dimension.
+// Returns the part of a full value that is split along a dimension.
 ValueId TimeSplitWriter::Part(ValueId old, const AxisLayout& layout, int axis, int64_t part,
                               Phase phase) {
   const bool backward = options_.views_per_phase && phase != Phase::kForward;
@@ -244,7 +244,7 @@ absl::Status TimeSplitWriter::CheckTypes(const Op& op, absl::Span<const TensorTy
                                           inferred.ok() ? "" : ": ", inferred.status().message()));
 }
 
-// Called once for each part, right after a value's op has run in it.
+// Must be called once for each part, right after the value's op has run in it.
 void TimeSplitWriter::Gather(ValueId old, int axis, int64_t part, Phase phase) {
   const Value& value = graph_.value(old);
   const AxisLayout& layout = split_.values[old];

@@ -87,7 +87,7 @@ class TimeSplitWriter {
 
  private:
   static constexpr int64_t kAll = -1;
-  // A value or an op that repeats an old one, in a part of an axis, or once (kAll).
+  // A value or an op that repeats an old one, in a part of an axis or (kAll) once.
   struct Copy {
     int32_t id, old;
     int axis;
@@ -127,7 +127,7 @@ class TimeSplitWriter {
                  std::vector<ValueId> inputs, Attributes attributes, Phase phase);
   ValueId Part(ValueId old, const AxisLayout& layout, int axis, int64_t part, Phase phase);
   void Gather(ValueId old, int axis, int64_t part, Phase phase);
-  // Adds a 16-bit term to the sum, which is kept in f32 and rounded once, after the last term.
+  // Adds a term of 16 bits to the sum, which is kept in f32 and rounded once, after the last.
   void AddHalf(ValueId old, ValueId term, const Value& like, const std::string& path, bool last,
                Phase phase);
   ValueId Accumulate(AxisLayout::Reduction reduction, const Value& like, const std::string& path,

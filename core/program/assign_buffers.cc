@@ -28,7 +28,7 @@ class Assignment {
     AssignStatesAndInputs();
     for (int32_t i = 0; i < count(); ++i) AssignOutputs(i);
     for (ProgramValue& value : program_.values) {
-      // A plugin may have left a value that no instruction has without a buffer.
+      // A plugin may have left a value that no instruction uses without a buffer.
       if (value.buffer != kNone) value.buffer = target_[value.buffer];
     }
     program_.buffers = std::move(assigned_);
@@ -54,7 +54,7 @@ class Assignment {
     }
   }
 
-  // Whether two buffers can be one, which then is shared if one of them is.
+  // Returns whether two buffers may be merged. If one of them is shared memory, the result is, too.
   static bool CanBeOne(const Buffer& a, const Buffer& b) {
     const auto reached_by_kernels = [](const Buffer& buffer) {
       return buffer.space == MemorySpace::kDevice || buffer.space == MemorySpace::kShared;
@@ -84,15 +84,15 @@ class Assignment {
     for (const NamedValue& output : program_.outputs) last_[BufferOf(output.value)] = count();
   }
 
-  // Whether one instruction writes all of the value's buffer at once.
+  // Returns whether one instruction writes all of the value's buffer at once.
   bool FillsItsBuffer(int32_t id) const {
     const ProgramValue& value = program_.values[id];
     return value.within == kNone && writers_[value.buffer] == 1 &&
            NumBytes(value.type) == program_.buffers[value.buffer].bytes;
   }
 
-  // Whether the updated value of a state can be computed where the input value lies: nothing reads
-  // that later, and the instruction that reads it last allows it.
+  // Returns whether the updated value of a state can be computed in the bytes of the input value:
+  // nothing reads the input later, and the instruction that reads it last allows it.
   bool CanUpdateInPlace(const ProgramState& state) const {
     return FillsItsBuffer(state.updated) && !claimed_.contains(state.updated) &&
            CanOverwrite(state);
@@ -111,11 +111,11 @@ class Assignment {
     return InPlaceAllowed(program_.instructions[writer], state.input, state.updated);
   }
 
-  // Whether `instruction` may write `output` exactly where `input` lies.
+  // Returns whether `instruction` may write `output` in exactly the bytes of `input`.
   bool InPlaceAllowed(const Instruction& instruction, int32_t input, int32_t output) const {
     const ProgramValue& in = program_.values[input];
     const ProgramValue& out = program_.values[output];
-    // A slice begins elsewhere on each rank.
+    // A slice begins at another address on each rank.
     if (in.type != out.type || in.sliced_from != kNone || in.packed != out.packed ||
         !IsRowMajor(in.type.shape, in.strides) || !IsRowMajor(out.type.shape, out.strides)) {
       return false;
@@ -136,12 +136,13 @@ class Assignment {
     return false;
   }
 
-  // If a state cannot be updated in place, a copy at the end of the step brings it there.
+  // If a state cannot be updated in place, a copy at the end of the step moves the updated value
+  // into its buffer.
   absl::Status SettleStates() {
     FindLiveRanges();
     for (ProgramState& state : program_.states) {
       if (state.updated == state.input) continue;
-      if (program_.values[state.updated].flat != kNone) continue;  // lies where it is kept
+      if (program_.values[state.updated].flat != kNone) continue;  // it is in the state's buffer
       if (state.input != kNone && BufferOf(state.updated) == BufferOf(state.input)) continue;
       if (CanUpdateInPlace(state)) {
         claimed_.insert(state.updated);
@@ -198,7 +199,7 @@ class Assignment {
                                                                : Category::kOptimizerState;
       const int32_t value = state.input != kNone ? state.input : state.updated;
       int32_t buffer = target_[BufferOf(value)];
-      if (buffer == kNone) {  // else another member of its flat group has it
+      if (buffer == kNone) {  // otherwise another member of its flat group has set it
         buffer = Keep(BufferOf(value), category, -1, count());
         if (program_.values[value].flat == kNone) assigned_[buffer].path = state.path;
         assigned_[buffer].state = state.role != Role::kCache;
@@ -231,7 +232,7 @@ class Assignment {
     }
   }
 
-  // Returns the buffer of an input that nothing reads after instruction i, and that its output may
+  // Returns the buffer of an input that nothing reads after instruction i, and that the output may
   // overwrite; kNone if there is none.
   int32_t ReusableBuffer(const Instruction& instruction, int32_t output, int32_t i) const {
     if (!FillsItsBuffer(output)) return kNone;
@@ -245,7 +246,7 @@ class Assignment {
           !CanBeOne(assigned_[buffer], program_.buffers[BufferOf(output)])) {
         continue;
       }
-      // All of the buffer, not a part of something larger.
+      // The output must take all of the buffer, not a part of something larger.
       if (program_.buffers[lowered].bytes != NumBytes(program_.values[output].type)) continue;
       if (InPlaceAllowed(instruction, input, output)) return buffer;
     }
@@ -273,11 +274,11 @@ class Assignment {
   Program& program_;
   // By buffer that lowering has made:
   std::vector<int32_t> first_, last_;  // instructions
-  std::vector<int32_t> writers_;       // how many values of it are written
-  std::vector<int32_t> target_;        // its number among those that are kept
+  std::vector<int32_t> writers_;       // the number of its values that are written
+  std::vector<int32_t> target_;        // its number among the kept buffers
 
-  std::vector<Buffer> assigned_;          // those that are kept
-  absl::flat_hash_set<int32_t> claimed_;  // values that lie in a state's buffer
+  std::vector<Buffer> assigned_;          // the kept buffers
+  absl::flat_hash_set<int32_t> claimed_;  // values that are in a state's buffer
 };
 
 }  // namespace

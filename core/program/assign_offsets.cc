@@ -1,7 +1,7 @@
-// Many ranges are packed as an allocator would, in the order of time. That fragments the memory
-// if long and short ranges lie side by side, so they are also assigned apart: those of one kind
-// from the bottom of the memory, the others from its top, for several kinds. Training steps in many
-// micro-batches come within 5 % of the bound this way, and are up to 30 % above it otherwise
+// Many ranges are packed in the order of time, as an allocator would. That fragments the memory if
+// long and short ranges are adjacent. So ranges are also divided into two kinds, in several ways:
+// one kind is packed from the bottom of the memory, the other from its top. For training steps in
+// many micro-batches the result is within 5 % of the bound; without this it is up to 30 % above it
 // (assign_offsets_benchmark).
 #include "core/program/assign_offsets.h"
 
@@ -21,12 +21,12 @@
 namespace tessera {
 namespace {
 
-// Above this the orders that compare pairs are left out.
+// With more ranges than this, orders that compare pairs are not tried.
 constexpr size_t kMostForPairs = 20000;
-// Live ranges in all tries together, after the first.
+// The largest number of live ranges in all tries together, after the first try.
 constexpr size_t kMostTried = 3'000'000;
 
-// Free memory below the end of what is in use so far.
+// The free memory below the end of the used memory.
 class Gaps {
  public:
   void Add(int64_t offset, int64_t bytes) {
@@ -47,7 +47,8 @@ class Gaps {
     by_size_.emplace(bytes, offset);
   }
 
-  // Takes `bytes` from the tightest gap that is large enough; -1 if there is none.
+  // Takes `bytes` from the smallest gap that is large enough and returns the offset; -1 if there is
+  // none.
   int64_t Take(int64_t bytes) {
     const auto fit = by_size_.lower_bound({bytes, 0});
     if (fit == by_size_.end()) return -1;
@@ -57,14 +58,14 @@ class Gaps {
     return offset;
   }
 
-  // Returns the offset of the gap that reaches to `end`; `end` if there is none.
+  // Returns the offset of the gap that ends at `end`; `end` if there is none.
   int64_t BeginOfLast(int64_t end) const {
     if (by_offset_.empty()) return end;
     const auto& [offset, bytes] = *by_offset_.rbegin();
     return offset + bytes == end ? offset : end;
   }
 
-  // The same, and removes that gap.
+  // Returns the same, and removes that gap.
   int64_t TakeLast(int64_t end) {
     const int64_t offset = BeginOfLast(end);
     if (offset != end) Remove(std::prev(by_offset_.end()));
@@ -83,10 +84,10 @@ class Gaps {
   absl::btree_set<std::pair<int64_t, int64_t>> by_size_;  // bytes, offset
 };
 
-// The ranges in the order in which a walk through time, or back, meets their begins and ends.
+// The begins and ends of ranges in the order of time, forward or backward.
 struct Walk {
   bool backward = false;
-  std::vector<int32_t> moments;       // at which some range begins or ends
+  std::vector<int32_t> moments;       // at which at least one range begins or ends
   std::vector<int32_t> begins, ends;  // indices of ranges
 };
 
@@ -113,14 +114,14 @@ Walk MakeWalk(absl::Span<const LiveRange> ranges, bool backward) {
   return walk;
 }
 
-// Some of the ranges, packed.
+// A packing of some of the ranges.
 struct Packed {
   Assignment assignment;         // offsets of other ranges are 0
-  std::vector<int64_t> heights;  // by the walk's moments: the end of what is in use
+  std::vector<int64_t> heights;  // by the walk's moments: the end of the used memory
 };
 
-// Packs the ranges for which `in_set` has the value `chosen`, as an allocator would on a walk.
-// n log n.
+// Packs the ranges for which `in_set` is `chosen`, as an allocator would during a walk through
+// time. n log n.
 Packed PackInTime(absl::Span<const LiveRange> ranges, const Walk& walk,
                   const std::vector<bool>& in_set, bool chosen) {
   const auto begin = [&](int32_t id) {
@@ -162,19 +163,19 @@ struct Direction {
   bool low_backward, high_backward;
 };
 
-// Whether a range lies at the bottom of the memory.
+// Returns whether a range is packed at the bottom of the memory.
 using Kind = std::function<bool(const LiveRange&)>;
 
 // Assigns ranges of one kind from the bottom of the memory, and the others from its top.
 class Apart {
  public:
-  // `walks` is forward and backward; both outlive the object.
+  // `walks` are the forward and the backward walk; `ranges` and `walks` must outlive the object.
   Apart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks, const Kind& low)
       : ranges_(ranges), walks_(walks), is_low_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i) is_low_[i] = low(ranges[i]);
   }
 
-  // Replaces `best` if this direction takes less.
+  // Replaces `best` if these directions take fewer bytes.
   void Improve(Direction direction, Assignment& best) {
     const Packed& lows = Pack(/*low=*/true, direction.low_backward);
     const Packed& highs = Pack(/*low=*/false, direction.high_backward);
@@ -196,7 +197,7 @@ class Apart {
   }
 
  private:
-  // Each is needed in two directions.
+  // Packs one kind in one direction. Each packing is used twice, so it is kept.
   const Packed& Pack(bool low, bool backward) {
     absl::optional<Packed>& packed = packed_[low ? 1 : 0][backward ? 1 : 0];
     if (!packed.has_value()) {
@@ -213,8 +214,8 @@ class Apart {
 
 int64_t Length(const LiveRange& item) { return int64_t{item.last} - item.first + 1; }
 
-// The lengths of the ranges that take most memory for most of the time, that one first. All sums
-// of gradients that each micro-batch replaces have one length.
+// Returns the lengths of the ranges that use the most bytes * steps, the largest use first. (All
+// sums of gradients that each micro-batch replaces have the same length.)
 std::vector<int64_t> CommonLengths(absl::Span<const LiveRange> ranges) {
   constexpr size_t kMost = 3;
   std::map<int64_t, double> usage;  // length -> bytes * steps
@@ -229,7 +230,7 @@ std::vector<int64_t> CommonLengths(absl::Span<const LiveRange> ranges) {
   return lengths;
 }
 
-// The kinds to try, in this order.
+// Returns the kinds to try, in this order.
 std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
   int64_t longest = 0, largest = 0;
   for (const LiveRange& item : ranges) {
@@ -237,13 +238,13 @@ std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
     largest = std::max(largest, item.bytes);
   }
   std::vector<Kind> kinds;
-  // Those at least as long as a common length, but for the largest: while one of those
-  // replaces another, both take memory, which others can use at all other times.
+  // Ranges at least as long as a common length, except the largest: when one of those replaces
+  // another, both take memory for a short time, and other ranges can use it at all other times.
   for (const int64_t length : CommonLengths(ranges)) {
     kinds.push_back(
         [=](const LiveRange& item) { return Length(item) >= length && item.bytes <= largest / 2; });
   }
-  // The long ones, or the large ones. Limits are half powers of two below the largest.
+  // The long ranges, or the large ones. Limits are the largest value divided by powers of sqrt(2).
   for (int k = 1; k <= 18; ++k) {
     const double share = std::pow(2.0, -0.5 * k);
     const double length = share * static_cast<double>(longest);
@@ -256,7 +257,7 @@ std::vector<Kind> KindsOf(absl::Span<const LiveRange> ranges) {
   return kinds;
 }
 
-// Tries to do better than `best`, which is good enough at `target` bytes.
+// Tries to improve on `best`. Stops when it needs at most `target` bytes.
 void ImproveApart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>& walks,
                   int64_t target, Assignment& best) {
   size_t tried = 0;
@@ -273,8 +274,8 @@ void ImproveApart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>&
 
 enum class Fit { kTightest, kLowest };
 
-// Assigns ranges one after another in the given order, each to the tightest, or the lowest, gap
-// that is free during all of it.
+// Assigns ranges one after another in the given order. Each goes to the tightest (or lowest) gap
+// that is free during its whole live range.
 Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<int32_t>& order,
                          Fit fit = Fit::kTightest) {
   Assignment assignment;
@@ -285,7 +286,7 @@ Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<i
     const LiveRange& item = ranges[id];
     int64_t best_offset = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
-    int64_t end = 0;  // of what overlaps it in time, so far
+    int64_t end = 0;  // of the ranges that overlap it in time, so far
     for (int32_t other : by_offset) {
       const LiveRange& o = ranges[other];
       if (o.last < item.first || item.last < o.first) continue;
@@ -309,7 +310,7 @@ Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<i
   return assignment;
 }
 
-// Tries the orders that compare every range with all that come before it.
+// Tries the orders in which every range is compared with all earlier ones.
 void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignment& best) {
   const auto length = [&](int32_t id) { return Length(ranges[id]); };
   const std::function<bool(int32_t, int32_t)> orders[] = {
@@ -333,8 +334,8 @@ void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignmen
 
 using Before = std::function<bool(int32_t, int32_t)>;
 
-// Finds an order for the ranges of `ids`: after each try, those that reach above their bound
-// move to its front.
+// Finds an order for the ranges `ids`. After each try, the ranges that end above their bound are
+// moved to the front.
 std::vector<int32_t> RepairedOrder(absl::Span<const LiveRange> ranges, std::vector<int32_t> ids,
                                    int64_t bound, const Before& before, int64_t& least) {
   constexpr int kTries = 8;
@@ -353,7 +354,7 @@ std::vector<int32_t> RepairedOrder(absl::Span<const LiveRange> ranges, std::vect
   return best;
 }
 
-// Searches an order for the large ranges, which are few; the others fit into the gaps.
+// Searches for an order of the large ranges, which are few. The other ranges fit into the gaps.
 void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64_t target,
                         Assignment& best) {
   constexpr size_t kMostLarge = 1000;
@@ -415,7 +416,7 @@ Assignment AssignOffsets(absl::Span<const LiveRange> ranges) {
     best = std::move(assignment);
   }
   if (ranges.size() <= kMostForPairs) ImproveByPairs(ranges, bound, best);
-  // Among many, the rest is not worth the time.
+  // With many ranges, the last few percent are not worth the time.
   const int64_t target = bound + (ranges.size() <= kMostForPairs ? bound / 100 : bound / 20);
   ImproveApart(ranges, walks, target, best);
   if (ranges.size() <= kMostForPairs) ImproveByLargeOnes(ranges, bound, target, best);

@@ -1,5 +1,5 @@
-// Time and size of memory plans of 10^4 to 10^6 buffers, and the size against the largest sum of
-// live bytes, which no plan can be smaller than.
+// Measures the time to plan the memory of 10^4 to 10^6 buffers, and compares the size of the plan
+// with the largest sum of live bytes, which is a lower bound for every plan.
 //
 //   ./bazelw run //core/program:assign_offsets_benchmark
 #include <chrono>

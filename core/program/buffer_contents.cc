@@ -46,7 +46,7 @@ StridedRange ValueBytes::Of(int32_t id) const {
     return StridedRange(group->offset + range.begin * group->size,
                         group->offset + range.end * group->size);
   }
-  // The same bytes of each rank's part.
+  // The value covers the same bytes of each rank's part.
   const StridedRange own = BytesOf(*value);
   const int64_t part = group->group->part() * group->size;
   return StridedRange(own.begin(), {group->group->ranks(), own.end() - own.begin()}, {part, 1});

@@ -1,5 +1,5 @@
-// Tracks which value each byte of a buffer holds, instruction by instruction. The verifier, the
-// dependencies of passes and the waits between streams use it.
+// Tracks which value each byte of a buffer holds, instruction by instruction.
+// The verifier, the dependencies of passes and the waits between streams all look at it.
 #ifndef TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
 #define TESSERA_CORE_PROGRAM_BUFFER_CONTENTS_H_
 

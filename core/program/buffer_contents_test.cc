@@ -1,4 +1,4 @@
-// Contents are compared with a map from every byte to what was written there last.
+// Compares the contents with a map from each byte to the value that was written there last.
 #include "core/program/buffer_contents.h"
 
 #include <map>

@@ -42,7 +42,7 @@ struct CollectiveRequest {
 // Return whether the operation has an input, or an output.
 bool HasInput(CollectiveOperation operation);
 bool HasOutput(CollectiveOperation operation);
-// Whether the operation reduces.
+// Returns whether the operation reduces.
 bool Reduces(CollectiveOperation operation);
 
 }  // namespace tessera

@@ -171,7 +171,7 @@ class RunLowering {
   }
 
  private:
-  // Until collectives are measured: 5 us a step, 10 GB/s.
+  // The prices by which redistributions are chosen: 5 us a step, 10 GB/s.
   static constexpr double kSecondsPerStep = 5e-6, kSecondsPerByte = 1e-10;
   static const RingPrices kPrices;
 

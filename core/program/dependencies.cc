@@ -8,12 +8,12 @@
 namespace tessera {
 namespace {
 
-// Whether two ranges of one buffer overlap from their first to their last bytes.
+// Returns whether the spans of two ranges of one buffer, from first to last byte, overlap.
 bool SpansOverlap(const StridedRange& a, const StridedRange& b) {
   return a.begin() < b.end() && b.begin() < a.end();
 }
 
-// The buffers that hold several tensors.
+// Returns by buffer whether it holds several tensors.
 std::vector<bool> SharedBuffers(const Program& program) {
   std::vector<int32_t> tensors(program.buffers.size(), kNone);
   std::vector<bool> shared(program.buffers.size(), false);
@@ -27,7 +27,8 @@ std::vector<bool> SharedBuffers(const Program& program) {
   return shared;
 }
 
-// An instruction that gives bytes to another tensor comes after those that used them before.
+// Adds the dependency of an instruction that reuses bytes for another tensor on those that used the
+// bytes before.
 void AddReuse(const Program& program, const ValueBytes& bytes_of,
               std::vector<std::vector<int32_t>>& predecessors) {
   const std::vector<bool> shared = SharedBuffers(program);
@@ -44,7 +45,7 @@ void AddReuse(const Program& program, const ValueBytes& bytes_of,
     };
     for (int32_t id : instruction.inputs) {
       near(id, [&](BufferContents::Entry& entry, bool same_tensor) {
-        // All readers are kept: they may change places.
+        // All readers are kept, because a pass may reorder them.
         if (same_tensor) entry.AddReader({i, i});
       });
     }
@@ -100,8 +101,8 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
     for (int32_t id : instruction.inputs) add_writers(id);
     for (int32_t id : instruction.after) add_writers(id);
   }
-  // If a state's updated value is computed before its input was last read, it is copied into place
-  // later; edges against the present order could close a circle.
+  // If a state's updated value is computed before the last read of its input, it is copied into
+  // place later. An edge against the current order could form a cycle.
   for (const ProgramState& state : program.states) {
     if (state.input == kNone || state.updated == state.input) continue;
     for (int32_t part : written[program.TensorOf(state.updated)]) {

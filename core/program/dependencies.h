@@ -1,4 +1,4 @@
-// Which instruction must come after which, for passes that move instructions.
+// The dependencies between instructions, for passes that move instructions.
 #ifndef TESSERA_CORE_PROGRAM_DEPENDENCIES_H_
 #define TESSERA_CORE_PROGRAM_DEPENDENCIES_H_
 

@@ -11,11 +11,11 @@
 namespace tessera {
 namespace {
 
-// Which buffers have used the memory of an arena last, as later ones take it over.
+// The buffers that used the memory of an arena last, by offset.
 class ArenaOccupants {
  public:
-  // Calls visit(buffer) for each that `bytes` of the arena hold bytes of, and gives them to
-  // another.
+  // Calls visit(buffer) for each buffer that holds bytes of [begin, end) of the arena, and gives
+  // these bytes to `buffer`.
   template <typename Visit>
   void Occupy(int64_t begin, int64_t end, int32_t buffer, const Visit& visit) {
     auto it = by_end_.upper_bound(begin);
@@ -46,7 +46,7 @@ absl::Status VisitDataHazards(const Program& program, const std::function<void(i
   std::vector<BufferContents> contents(program.buffers.size());
   std::vector<int32_t> writer(program.values.size(), kNone);
   const ValueBytes bytes_of(program);
-  // Inputs and states, which no instruction writes first, have readers too.
+  // Inputs and states have readers too, though no instruction writes them first.
   const auto set = [&](int32_t id) {
     contents[program.values[id].buffer].Write(id, kNone, bytes_of.Of(id));
   };
@@ -99,7 +99,8 @@ absl::Status VisitReuseHazards(const Program& program, const std::function<void(
   const size_t streams = program.streams.size();
   if (streams == 1) return absl::OkStatus();
   BySpace<ArenaOccupants> occupants;
-  // By buffer and stream: the buffer's last use; the last use of what lay in its memory before.
+  // By buffer and stream: the last use of the buffer, and the last use of the buffers that had its
+  // memory before.
   std::vector<int32_t> last_use(program.buffers.size() * streams, kNone);
   std::vector<int32_t> previous_use(program.buffers.size() * streams, kNone);
   std::vector<bool> begun(program.buffers.size(), false);

@@ -34,8 +34,8 @@ std::vector<bool> NeededOps(const Graph& graph) {
   return needed;
 }
 
-// Returns by value the op that assembles it with the other slices, if nothing else reads it; kNone
-// otherwise. Empty if the Graph has no slices.
+// Returns, by value, the op that assembles the value with the other slices, if nothing else reads
+// the value; kNone otherwise. The result is empty if the Graph has no slices.
 std::vector<OpId> AssembliesOfSlices(const Graph& graph) {
   const auto sliced = [](const Op& op) { return op.slice != kNone; };
   if (absl::c_none_of(graph.ops(), sliced)) return {};
@@ -82,7 +82,7 @@ class Lowering {
       if (state.updated != state.input) overwritten_.insert(values_.Made(state.input));
     }
     const OpId num_ops = static_cast<OpId>(graph_.ops().size());
-    // On a mesh what is gathered is cast first, so that no gather waits for its cast.
+    // On a mesh, casts of parameters come first, so that no gather waits for its cast.
     const auto comes_first = [&](OpId id) {
       return on_mesh_ && IsParameterCast(graph_, graph_.op(id));
     };
@@ -115,8 +115,9 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Puts the outputs of a slice at once where they are assembled, so that the slices and the
-  // assembled value are not all in memory where a kernel cannot write a part of a larger tensor.
+  // Moves the outputs of a slice into the value that they are assembled in, as soon as they are
+  // computed. Otherwise, where a kernel cannot write a part of a larger tensor, all slices and the
+  // assembled value would be in memory together.
   absl::Status AssembleSlices(const Op& op) {
     for (ValueId output : op.outputs) {
       const OpId assembly = assembly_of_[output];
@@ -148,7 +149,7 @@ class Lowering {
     return builder_.EmitKernel(std::move(work), std::move(instruction));
   }
 
-  // Returns the number of the random draw that an op makes; kNone if it makes none.
+  // Returns the index of the random draw of an op; kNone if it draws nothing.
   int32_t EnterDraw(const Op& op) {
     const Shape& shape = graph_.value(op.outputs[0]).type.shape;
     std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
@@ -170,7 +171,7 @@ class Lowering {
     return absl::OkStatus();
   }
 
-  // Puts input i of an assembly in its place.
+  // Puts input i of an assembly into the assembled tensor.
   absl::Status PutPart(OpId assembly, size_t i) {
     const Op& op = graph_.op(assembly);
     const LocalOp local = values_.Localized(assembly);
@@ -183,8 +184,8 @@ class Lowering {
     return builder_.PutInto(assembled, input, placement, absl::StrCat(path, ".part", i));
   }
 
-  // A value that is there at the end of the step, in row-major order: itself, or a copy if it lies
-  // in a state that the step updates.
+  // Returns a value that still exists at the end of the step, in row-major order: the value itself,
+  // or a copy if it is in a state that the step updates.
   absl::StatusOr<int32_t> Lasting(int32_t id) {
     if (overwritten_.contains(builder_.Root(id))) return builder_.Copy(id);
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
@@ -217,7 +218,7 @@ class Lowering {
   const std::vector<OpId> assembly_of_;
   ProgramBuilder builder_;
   LoweredValues values_;
-  absl::flat_hash_set<int32_t> overwritten_;  // inputs of states that are updated
+  absl::flat_hash_set<int32_t> overwritten_;  // input values of states that are updated
 };
 
 }  // namespace

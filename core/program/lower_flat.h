@@ -33,7 +33,7 @@ class FlatLowering {
 
   // Adds the input value of a state, or its updated value. Both use the same bytes.
   int32_t AddState(const Member& member, const FlatPosition& position, bool updated);
-  // Adds a value for a member of a group, in a buffer of its own.
+  // Adds a member of a group in a buffer of its own.
   int32_t AddValue(const Member& member, const FlatPosition& position);
 
   // Returns the result of an elementwise operator on `members`, which have the same position in
@@ -42,8 +42,8 @@ class FlatLowering {
   absl::StatusOr<int32_t> Compute(const KernelWork& work, absl::Span<const int32_t> members,
                                   const Member& output, const FlatPosition& position);
 
-  // Returns `member`, summed over an axis over which every member of its group is partial. This
-  // rank's part of the group is reduced as one array.
+  // Returns `member`, summed over an axis over which all of its group is partial. The rank's part
+  // of the group is reduced as one array.
   absl::StatusOr<int32_t> AllReduce(int32_t member, const Member& output,
                                     const FlatPosition& position, int axis,
                                     absl::string_view stream);

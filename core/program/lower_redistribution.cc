@@ -179,9 +179,9 @@ absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t i
   const PartRule tensor = scalar ? PartRule::All({1}, step.tensor.layout.num_axes()) : step.tensor;
   const int32_t part = builder_.EnterPart(tensor.With(step.step.to));
   if (!step.step.from.axis(step.step.axis).split()) {
-    // In one unit, all of it is coordinate 0's, and the others have nothing.
+    // If the value has a single unit, coordinate 0 has all of it and the others have nothing.
     ASSIGN_OR_RETURN(id, builder_.Padded(id));
-    if (scalar) {  // which may be partial over other axes
+    if (scalar) {  // it may be partial over other axes
       id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role,
                             builder_.EnterPart(tensor.With(step.step.from)));
     }
@@ -229,7 +229,7 @@ absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
       builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
   builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
   const int64_t row = parts.inner, part = parts.outer * parts.p * row;
-  int64_t written = parts.n * row;  // if the parts follow each other
+  int64_t written = parts.n * row;  // if the parts are consecutive
   if (parts.outer == 1) {
     RETURN_IF_ERROR(builder_.PutInto(packed, id, RowMajorAt(0, builder_.value(id).type.shape),
                                      absl::StrCat(path, ".part")));
@@ -261,7 +261,7 @@ absl::StatusOr<int32_t> Redistributor::Unpack(const Step& step, int32_t id, cons
   const std::string path = absl::StrCat(value.path, ".unpacked");
   const TensorType type = {value.type.dtype, step.shape};
   const Role role = value.role;
-  if (parts.outer == 1) {  // without the padding at its end
+  if (parts.outer == 1) {  // without the padding at the end
     return builder_.AddView(path, type, id, RowMajorAt(0, step.shape), role, step.part);
   }
   const int32_t full = builder_.AddTensor(path, type, role, step.part);

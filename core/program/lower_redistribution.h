@@ -74,7 +74,7 @@ class Redistributor {
   absl::StatusOr<int32_t> Pack(int32_t id, const Parts& parts);
   // Returns a value of the step's shape, assembled from its parts, which are consecutive in `id`.
   absl::StatusOr<int32_t> Unpack(const Step& step, int32_t id, const Parts& parts);
-  // Copies elements between the tensor `full` and the tensor `packed`, which holds its parts.
+  // Copies elements between the tensor `full` and `packed`, its parts.
   absl::Status CopyParts(int32_t full, int32_t packed, const Parts& parts, bool to_packed);
 
   CollectiveRequest RequestOf(const Step& step, CollectiveOperation operation, int64_t elements,

@@ -54,7 +54,7 @@ TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
   Tensor a = Exp(x), b = Square(x);
   graph_.SetOutput("y", Concat({a, b, x}, 1));
   const Program program = Compile(graph_);
-  // Two are computed where they belong, an input has to be copied.
+  // Two parts are computed in place, and the input has to be copied.
   ASSERT_EQ(program.instructions.size(), 3u) << program.ToString();
   EXPECT_EQ(program.KernelOf(program.instructions[2]).request.op, "copy");
   const int32_t concat = program.outputs[0].value;
@@ -64,7 +64,7 @@ TEST_F(LowerTest, PartsOfAConcatAreComputedInPlace) {
   }
 }
 
-// dq, dk and dv were copied into the gradient of qkv.
+// Regression: dq, dk and dv were copied into the gradient of qkv.
 TEST_F(LowerTest, AReshapedPartOfAConcatIsComputedInPlace) {
   Tensor x = graph_.Input("x", F32({2, 6}));
   Tensor a = Exp(Reshape(x, {2, 3, 2}));
@@ -112,7 +112,7 @@ TEST_F(LowerTest, ElementwiseOperatorsWorkInPlace) {
   Tensor x = graph_.Input("x", F32({100}));
   graph_.SetOutput("y", Exp(Square(Negate(x))));
   const Program program = Compile(graph_);
-  // The input, and one buffer for all the rest.
+  // One buffer for the input, and one for everything else.
   EXPECT_EQ(program.buffers.size(), 2u) << program.ToString();
 }
 
@@ -235,7 +235,7 @@ TEST_F(VerifyTest, FindsAWrongShape) {
   EXPECT_THAT(Error(), HasSubstr("output 0 should be [100]"));
 }
 
-// An assembled value counted as written after its first part.
+// Regression: an assembled value counted as written after its first part.
 TEST_F(LowerTest, TheVerifierFindsAnAssembledValueThatLacksAPartOrHasOneTwice) {
   Tensor x = graph_.Input("x", F32({4, 3}));
   graph_.SetOutput("y", Square(Concat({Exp(x), Negate(x)}, 1)));
@@ -266,7 +266,8 @@ TEST_F(LowerTest, TheVerifierFindsAViewThatLeavesItsTensor) {
   EXPECT_THAT(VerifyProgram(program).ToString(), HasSubstr("reaches outside of x"));
 }
 
-// It was refused: the second half of no rows begins behind a buffer of no bytes.
+// Regression: this was refused. The second half, which has no rows, begins at the end of a buffer
+// of no bytes.
 TEST_F(LowerTest, AViewOfNoElementsMayLieBehindItsBuffer) {
   Tensor x = graph_.Input("x", F32({0, 4}));
   graph_.SetOutput("y", Exp(Slice(x, 1, 2, 2)));
@@ -275,7 +276,7 @@ TEST_F(LowerTest, AViewOfNoElementsMayLieBehindItsBuffer) {
 
 // --- Several values in one buffer ----------------------------------------------------------------
 
-// y = exp(x) * square(x), both of which lie in one buffer, as gradients do in their bucket.
+// y = exp(x) * square(x). Both factors are in one buffer, as gradients are in their bucket.
 class BucketTest : public LowerTest {
  protected:
   static constexpr int64_t kBytes = 100 * 8;

@@ -1,5 +1,5 @@
-// Members of flat groups among the values of a Graph: gradients that are reduced together, and what
-// is computed once for all members.
+// The part of LoweredValues for members of flat groups: gradients that are reduced together, and
+// values that are computed once for all members.
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,7 +84,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
       if (layouts_.flat(read)) flat_layouts.back() = read;
     }
   }
-  // Axes over which all members are partial are summed on the parts, unless some stay partial.
+  // If all members are partial over an axis, and none stays partial over it, the parts are summed.
   FlatLowering::Gradients gradients;
   for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
     bool partial = !absl::c_linear_search(axes, other), stays = false;

@@ -23,7 +23,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
       redistributor_(builder, finder),
       flat_(builder, &storage),
       made_(graph.values().size(), kNone) {
-  // States and their gradients agree in what part of the recorded state they are.
+  // A state and its gradients hold the same part of the recorded state.
   is_part_.assign(graph.values().size(), false);
   for (const GraphInput& input : graph.inputs()) is_part_[input.value] = true;
   for (const Op& op : graph.ops()) {
@@ -102,8 +102,8 @@ PartRule LoweredValues::TensorOf(ValueId id) const {
           Shape(region.start.begin(), region.start.end()), value.type.shape, MeshLayout(num_axes)};
 }
 
-// The part of the tensor that ranks hold; of a flat value, over the other axes, which say what
-// elements a rank has, whether or not they are partial sums.
+// Returns the index of the part rule of a value. For a flat value, this is its part over the other
+// axes, which determines the elements that a rank has, whether or not they are partial sums.
 int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
   MeshLayout held = layouts_.layout(layout);
   for (int axis = 0; layouts_.flat(layout) && axis < held.num_axes(); ++axis) {

@@ -9,7 +9,8 @@ int64_t BytesAtPeak(const MemoryReport& report, Category category) {
   return report.bytes_at_peak[static_cast<size_t>(category)];
 }
 
-// A buffer that was taken over by a gradient counted as gradients also while it held an activation.
+// Regression: a buffer that a gradient took over counted as gradients even while it held an
+// activation.
 TEST(ReportMemory, CountsAReusedBufferAsWhatItHoldsAtThePeak) {
   Program program;
   program.instructions.resize(4);
@@ -62,7 +63,8 @@ TEST(PlanMemory, AStateThatOneProgramSharesLiesInSharedMemoryInAll) {
   }
 }
 
-// Two buffers that are live at different times took memory twice if a collective touched only one.
+// Regression: two buffers that are live at different times took separate memory if a collective
+// touched only one of them.
 TEST(PlanMemory, AProgramThatCommunicatesHasOneArena) {
   Program program = OneState("train", 64, MemorySpace::kDevice);
   program.buffers[1].first = program.buffers[1].last = 0;

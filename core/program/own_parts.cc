@@ -29,8 +29,7 @@ struct Gather {
   std::vector<Reader> readers;
 };
 
-// Returns the range of the output's elements that a value covers: all of them if the value covers
-// different elements on different ranks.
+// Returns the elements of the output that a value covers; all of them if they differ between ranks.
 Range ElementsOf(const Program& program, int32_t output, int32_t id) {
   const ProgramValue& whole = program.value(output);
   const ProgramValue& value = program.value(id);
@@ -47,7 +46,8 @@ Range ElementsOf(const Program& program, int32_t output, int32_t id) {
   return {begin, last + 1};
 }
 
-// Returns the rank's own part of an all-gather's output, if the all-gather's input is a state.
+// Returns the elements of an all-gather's output that are this rank's own part, if the input is a
+// state.
 std::optional<Range> OwnPartOf(const Program& program, const Instruction& instruction,
                                absl::Span<const int> coordinates) {
   if (instruction.kind != InstructionKind::kCollective) return std::nullopt;
@@ -68,8 +68,8 @@ std::optional<Range> OwnPartOf(const Program& program, const Instruction& instru
   return Range{coordinates[*axis] * part, (coordinates[*axis] + 1) * part};
 }
 
-// Whether a state stays as it was gathered until the output has been read. `writers` are all
-// instructions that write it.
+// Returns whether a state keeps its gathered contents until the output has been read. `writers` are
+// all instructions that write it.
 bool StaysWhileRead(const Program& program, const Gather& gather,
                     const std::vector<int32_t>& writers) {
   for (const int32_t writer : writers) {
@@ -83,7 +83,8 @@ bool StaysWhileRead(const Program& program, const Gather& gather,
   return true;
 }
 
-// Returns the longest range of the own part that only values lying fully inside that part read.
+// Returns the longest range of `own` that no range of `read` overlaps. `read` has the values that
+// are not completely inside the own part.
 Range LongestUnread(const Range& own, std::vector<Range> read) {
   std::sort(read.begin(), read.end(),
             [](const Range& a, const Range& b) { return a.begin < b.begin; });
@@ -118,7 +119,7 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
       gathers.try_emplace(instruction.outputs[0], Gather{i, instruction.outputs[0], {}});
     }
   }
-  // Results of the step are read where they were planned.
+  // Results of the step are read at their planned addresses.
   for (const NamedValue& output : program.outputs) gathers.erase(program.TensorOf(output.value));
   for (const ProgramState& state : program.states) {
     if (state.updated != kNone) gathers.erase(program.TensorOf(state.updated));
@@ -134,7 +135,7 @@ OwnParts::OwnParts(const Program& program, const RankBinding& binding,
       if (!Contains(own, elements)) read.push_back(elements);
     }
     const Range unread = LongestUnread(own, std::move(read));
-    // A value with elements on both sides needs all of them in the output.
+    // A value that is only partly inside `unread` needs all of its elements in the output.
     bool cuts = false;
     for (const Reader& reader : gather.readers) {
       const Range elements = ElementsOf(program, output, reader.value);

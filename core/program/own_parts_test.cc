@@ -1,5 +1,5 @@
-// Two ranks gather a state of 2 x 6 elements, of which a, b and c lie at 0, 4 and 8: b in both
-// parts. Copies read them; one updates the state at the end.
+// Two ranks gather a state of 2 x 6 elements. The members a, b and c begin at elements 0, 4 and 8,
+// so b is in both parts. Copies read the members; one instruction updates the state at the end.
 #include "core/program/own_parts.h"
 
 #include <string>
@@ -63,7 +63,7 @@ class OwnPartsTest : public ::testing::Test {
   OwnParts Made(int rank) const {
     return OwnParts(program_, RankBinding(&program_, {rank}), {rank});
   }
-  // Where a member is read: the element of the state, or -1 for the gathered tensor.
+  // Returns where a member is read: at which element of the state, or -1 for the gathered tensor.
   int64_t InState(const OwnParts& parts, int member) const {
     const ArenaAddress planned = program_.AddressOf(members_[member]);
     const ArenaAddress read = parts.AddressOf(members_[member], planned);
@@ -126,7 +126,8 @@ TEST_F(OwnPartsTest, AReaderOfTheWholeNeedsTheCopy) {
   ExpectNothingInState();
 }
 
-// Values may overlap: here a has elements that b needs in the output, and others before them.
+// Values may overlap: here some elements of a are also elements of b, which is read from the
+// output.
 TEST_F(OwnPartsTest, AValueThatIsCopiedInPartNeedsAllOfTheCopy) {
   program_.values[members_[0]].offset = 2 * kSize;
   const OwnParts parts = Made(0);

@@ -19,8 +19,8 @@ int32_t Find(const std::vector<NamedValue>& named, absl::string_view name) {
   return kNone;
 }
 
-// The work of an instruction without its operands: "matmul+add", "all-reduce of 12 f32 (sum) over
-// data".
+// Returns the work of an instruction without its operands, for example "matmul+add" or "all-reduce
+// of 12 f32 (sum) over data".
 std::string WorkToString(const Program& program, const Instruction& instruction) {
   if (program.Communicates(instruction)) {
     return program.collectives[instruction.collective].ToString();

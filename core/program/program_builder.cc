@@ -86,7 +86,7 @@ absl::StatusOr<int32_t> ProgramBuilder::Slice(std::string path, TensorType type,
   const int32_t id =
       AddView(std::move(path), std::move(type), base, ViewPlacement{0, strides}, role, part);
   ProgramValue& slice = program_.values[id];
-  // A slice of a slice begins where its part of the base does.
+  // A slice of a slice begins at the start of its own part within the base.
   if (slice.sliced_from != kNone) base = program_.values[base].sliced_from;
   slice.sliced_from = base;
   return id;

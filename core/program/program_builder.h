@@ -30,7 +30,7 @@ class ProgramBuilder {
   const ProgramValue& value(int32_t id) const { return program_.values[id]; }
   // Returns the tensor that contains the value, or the value itself.
   int32_t Root(int32_t value) const { return program_.TensorOf(value); }
-  // Instructions that are added after this call belong to this phase.
+  // Instructions that are added from now on belong to this phase.
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
 
@@ -51,7 +51,7 @@ class ProgramBuilder {
   // Adds a view of `base`.
   int32_t AddView(std::string path, TensorType type, int32_t base, const ViewPlacement& placement,
                   Role role, int32_t part);
-  // Returns each rank's slice of `base`, or of a copy of `base`.
+  // Returns each rank's slice of `base`, or of a copy of it.
   absl::StatusOr<int32_t> Slice(std::string path, TensorType type, int32_t base, int32_t part);
 
   // Adds an instruction and records what it reads and writes.
@@ -67,10 +67,10 @@ class ProgramBuilder {
   absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type);
   // Returns a copy of a value in a buffer of its own.
   absl::StatusOr<int32_t> Copy(int32_t id);
-  // Returns the value with its padding in row-major order: the value itself, or a copy that later
-  // callers share.
+  // Returns the value with its padding in row-major order: itself, or a copy that later callers
+  // share.
   absl::StatusOr<int32_t> RowMajor(int32_t id);
-  // Returns the value with its padding: the value itself, or a shared copy if it is packed.
+  // Returns the value with its padding: itself, or a shared copy if it is packed.
   absl::StatusOr<int32_t> Padded(int32_t id);
   // Returns the value at an address that is the same on all ranks: the value itself, or a copy if
   // it is a slice.

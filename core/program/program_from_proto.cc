@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-// The names of the enumerations stand in the messages' order.
+// The enumerators must be in the same order as those of the messages.
 static_assert(static_cast<int>(Role::kGradient) == ProgramProto::GRADIENT);
 static_assert(static_cast<int>(Category::kWorkspace) == ProgramProto::WORKSPACE);
 static_assert(static_cast<int>(MemorySpace::kOffloadHost) == ProgramProto::OFFLOAD_HOST);
@@ -82,7 +82,7 @@ class Reader {
     if (index >= 0 && index < count) return absl::OkStatus();
     return Bad(what, " ", index, " does not exist; there are ", count);
   }
-  // An index that may be absent.
+  // Checks an index that may be absent.
   static absl::Status CheckOptional(int64_t index, int64_t count, absl::string_view what) {
     return index == kNone ? absl::OkStatus() : CheckIndex(index, count, what);
   }
@@ -91,7 +91,7 @@ class Reader {
     return Bad(bytes, " bytes; 0 to 2^50 are possible");
   }
 
-  // Reads indices, each of something of which there are `count`.
+  // Reads indices into a list of `count` entries.
   template <typename Indices>
   static absl::Status ReadIndices(const Indices& indices, int64_t count, absl::string_view what,
                                   std::vector<int32_t>& all) {
@@ -101,7 +101,7 @@ class Reader {
     }
     return absl::OkStatus();
   }
-  // An operand lies in a buffer.
+  // Reads operands, which must be in a buffer.
   template <typename Indices>
   absl::Status ReadOperands(const Indices& indices, std::vector<int32_t>& all) const {
     RETURN_IF_ERROR(ReadIndices(indices, message_.values_size(), "value", all));
@@ -185,7 +185,8 @@ class Reader {
     return FindKernel(message.kernel(), planned);
   }
 
-  // The operator's rules come first: kernels look only at requests that follow them.
+  // Checks the operator's rules before it asks a kernel: kernels may assume that requests follow
+  // them.
   absl::Status FindKernel(absl::string_view name, PlannedKernel& planned) const {
     const KernelRequest& request = planned.request;
     const absl::Status status = CheckKernelRequest(*planned.op, request);
@@ -238,7 +239,7 @@ class Reader {
     }
     std::vector<FlatGroup::Member> members;
     for (const ProgramProto::FlatGroup::Member& member : message.members()) {
-      // As a tensor, for the limits of its size.
+      // It is read as a tensor to apply the limits on sizes.
       TypeProto type;
       *type.mutable_shape() = member.local();
       ASSIGN_OR_RETURN(TensorType local, FromProto(type));
@@ -278,7 +279,7 @@ class Reader {
     RETURN_IF_ERROR(CheckIndex(message.stream(), message_.streams_size(), "stream"));
     RETURN_IF_ERROR(
         ReadIndices(message.waits(), position, "earlier instruction", instruction.waits));
-    // Each kind has what it needs and nothing of the others.
+    // Each kind of instruction has the indices that it needs and no others.
     RETURN_IF_ERROR(
         CheckIndex(message.kernel(), kernel ? message_.kernels_size() : 0, "kernel", kernel));
     RETURN_IF_ERROR(CheckIndex(message.collective(),
@@ -306,7 +307,7 @@ class Reader {
     }
     return absl::OkStatus();
   }
-  // An index that is there if it is needed, and absent otherwise.
+  // Checks an index that must be present if `needed` and absent otherwise.
   static absl::Status CheckIndex(int64_t index, int64_t count, absl::string_view what,
                                  bool needed) {
     return needed ? CheckIndex(index, count, what) : CheckOptional(index, 0, what);

@@ -106,7 +106,7 @@ KernelRequest LocalRequest(const Program& program, const Instruction& instructio
                            const RankBinding& rank) {
   const PlannedKernel& planned = program.KernelOf(instruction);
   KernelRequest request = planned.request;
-  // To a kernel its operands are all that there is: regions are in the call.
+  // A kernel sees only its local operands; regions are passed with the call.
   std::vector<Region> inputs, outputs;
   const auto set = [&](int32_t id, TensorType& type, std::vector<Region>& regions) {
     type.shape = rank.ShapeOf(id);

@@ -8,8 +8,8 @@ namespace {
 
 using Extents = std::set<int64_t>;
 
-// The extents that dimension `d` of a part has on some rank. Adds the coordinates along each axis
-// at which they change to `changes`.
+// Returns the extents that dimension `d` of a part has on some rank. Adds the coordinates along
+// each axis at which the extent changes to `changes`.
 Extents ExtentsOf(const PartRule& part, const Mesh& mesh, int d,
                   std::vector<std::set<int>>& changes) {
   Extents extents = {part.extent[d]};
@@ -31,7 +31,7 @@ Extents ExtentsOf(const PartRule& part, const Mesh& mesh, int d,
   return extents;
 }
 
-// The numbers of elements that a part has on some rank. Adds to `changes` as above.
+// Returns the numbers of elements that a part has on some rank. Adds to `changes` as above.
 Extents ElementsOf(const PartRule& part, const Mesh& mesh, std::vector<std::set<int>>& changes) {
   Extents elements = {1};
   for (size_t d = 0; d < part.extent.size(); ++d) {
@@ -53,7 +53,8 @@ void AddCoordinates(int part, absl::Span<const int> axes, const Mesh& mesh,
   }
 }
 
-// The same of a member of a flat group, of which the other axes may leave ranks less than its room.
+// Adds to `changes` for a member of a flat group. Ranks may hold less than the room of the member,
+// depending on the other axes.
 void AddFlatChanges(const Program& program, const ProgramValue& value,
                     std::vector<std::set<int>>& changes) {
   const FlatRule& flat = program.flats[value.flat];

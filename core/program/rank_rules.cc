@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-// Whether all axes are B.
+// Returns whether all axes are B.
 bool Everywhere(const MeshLayout& layout) {
   return std::all_of(layout.axes().begin(), layout.axes().end(),
                      [](const AxisLayout& axis) { return axis.broadcast(); });
@@ -42,7 +42,7 @@ absl::Status CheckPart(const PartRule& part, const Mesh& mesh) {
   for (size_t d = 0; inside && d < rank; ++d) {
     inside = part.start[d] >= 0 && part.extent[d] >= 0 &&
              part.extent[d] <= part.global[d] - part.start[d];
-    // A part without elements may be said to start anywhere.
+    // A part without elements may have any start.
     inside = inside || part.extent[d] == 0;
   }
   if (!inside) {
@@ -54,8 +54,8 @@ absl::Status CheckPart(const PartRule& part, const Mesh& mesh) {
 }
 
 int64_t FlatRule::LocalElements() const {
-  // Ranks between the first and the last one that hold any have full parts; those two and the
-  // second one are enough to look at.
+  // Ranks between the first and the last one that hold any elements have full parts. So it is
+  // enough to look at the first, the second and the last of them.
   const FlatGroup::Range range = group->InGathered(member);
   if (range.size() == 0) return 0;
   const int first = static_cast<int>(range.begin / group->part());

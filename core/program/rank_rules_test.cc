@@ -47,7 +47,7 @@ TEST(FlatRule, AMembersElementsOnEachRank) {
   EXPECT_EQ(first.HeldAt(mesh, {1}, 10), (FlatGroup::Range{5, 10}));
   EXPECT_EQ(first.InPartAt(mesh, {1}, 10), (FlatGroup::Range{0, 5}));
   EXPECT_EQ(first.HeldAt(mesh, {2}, 10).size(), 0);
-  // Where the other axes leave 7 of its 10 elements.
+  // The rank has only 7 of the member's 10 elements after the splits over other axes.
   EXPECT_EQ(first.HeldAt(mesh, {1}, 7), (FlatGroup::Range{5, 7}));
   EXPECT_EQ(first.InPartAt(mesh, {1}, 7), (FlatGroup::Range{0, 2}));
   EXPECT_EQ(group->ToString(), "[2, 5], [4]; 3 parts of 5");
@@ -72,7 +72,7 @@ TEST(FlatRule, TheLargestRangeMayBeInTheMiddle) {
   EXPECT_EQ((FlatRule{group, {0}, 1}).LocalElements(), 4);
 }
 
-// y = negate(x), where each rank holds rows of x; a slice of a bias that all ranks have.
+// y = negate(x), where each rank holds rows of x; and a slice of a bias that all ranks hold.
 class RankRulesTest : public ::testing::Test {
  protected:
   RankRulesTest() {
@@ -218,14 +218,14 @@ TEST_F(RankRulesTest, ACollectiveReadsNoSlice) {
                                  "needs a copy"));
 }
 
-// Puts `value` where `where` lies.
+// Moves `value` to the address of `where`.
 void PutOver(int32_t value, int32_t where, Program& program) {
   program.values[value].buffer = program.values[where].buffer;
   program.values[value].offset = program.values[where].offset;
 }
 
-// y = negate(slice of a), z = exp(x), where z is written over a row of a that only some rank's
-// slice has.
+// y = negate(slice of a), z = exp(x). z is written over a row of a that only some rank's slice
+// contains.
 TEST(PlantedFaults, AWriteOverARowOfAnyRanksSlice) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   Graph graph("test");
@@ -276,8 +276,8 @@ TEST(PlantedFaults, AValueOverwrittenWithinItsBucket) {
                         "negate in its bytes"));
 }
 
-// Members of one array that lie at the same offset, on different ranks, do not overlap; writing the
-// array over a member does.
+// Members of one array at the same offset but on different ranks do not overlap. Writing the array
+// over a member does.
 TEST(PlantedFaults, AnArrayWrittenOverAMemberOfItsFlatGroup) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{4}}, {{4}}}, 2));
@@ -309,7 +309,7 @@ TEST(PlantedFaults, AnArrayWrittenOverAMemberOfItsFlatGroup) {
               HasSubstr("but instruction 2 (negate) has left negate in its bytes"));
 }
 
-// The reference, with a scratch memory for `negate` that is largest for 2 rows.
+// The reference backend, but the scratch memory of `negate` is largest for 2 rows.
 class OddWorkspaces : public HostBackend {
  public:
   absl::string_view name() const override { return "odd"; }

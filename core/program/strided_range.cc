@@ -59,7 +59,8 @@ int64_t StridedRange::Common(const Dims& a, size_t a_count, const Dims& b, size_
   }
   const auto [stride, size] = a[a_count - 1];
   if (b_count > 0 && b[b_count - 1].stride == stride) {
-    // Copies j of a's inner dimensions and k of b's touch only if k - j is one of two numbers.
+    // Index j of a's outer dimension and index k of b's can overlap only if k - j is one of two
+    // numbers.
     const int64_t quotient = FloorDivide(shift, stride);
     int64_t common = 0;
     for (const int64_t distance : {-quotient, -quotient - 1}) {

@@ -1,4 +1,4 @@
-// Counts are compared with those of sets of elements.
+// Compares counts with those of sets of elements.
 #include "core/program/strided_range.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ struct View {
   }
 };
 
-// A part of a row-major tensor: ranges of its dimensions, in some order, some of them split in two.
+// Returns a part of a row-major tensor: ranges of its dimensions, permuted, some of them split in
+// two.
 View RandomView(std::mt19937& random) {
   const std::vector<std::vector<int64_t>> tensors = {{24}, {4, 6}, {2, 3, 4}, {3, 8}, {2, 2, 2, 3}};
   const std::vector<int64_t>& shape = tensors[random() % tensors.size()];

@@ -61,7 +61,7 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
       if (positions_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
       const AxisUse& use = layouts.ops[id][storage_->axes(positions_[input]->group)[0]];
       for (size_t i = 0; i < op.outputs.size(); ++i) {
-        // A partial output is no member: it was reduced from one.
+        // A partial output is not a member of the group: it was reduced from one.
         if (use.signature.outputs[i].partial()) continue;
         if (positions_[op.outputs[i]] == nullptr) positions_[op.outputs[i]] = positions_[input];
       }

@@ -38,7 +38,7 @@ class ValueLayouts {
  public:
   static constexpr int32_t kBroadcast = 0;
 
-  // All values are B: for one rank without a mesh.
+  // All values are B, on one rank without a mesh.
   explicit ValueLayouts(const Graph& graph);
   ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
                const LayoutDecisions& decisions, const FlatStorage& storage);

@@ -43,7 +43,7 @@ class Verifier {
     return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
   }
 
-  // Checks that values lie in their buffers, and those within a tensor in its bytes.
+  // Checks that values are inside their buffers, and values within a tensor inside its bytes.
   absl::Status CheckValues() const {
     for (size_t id = 0; id < program_.values.size(); ++id) {
       const ProgramValue& value = program_.values[id];
@@ -72,7 +72,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Notes a value that is there before the first instruction.
+  // Records a value that exists before the first instruction.
   absl::Status Begin(int32_t id) {
     const ProgramValue& value = program_.values[id];
     if (program_.buffers[value.buffer].first != -1) {
@@ -83,13 +83,14 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // "instruction 3 (blocks.0.gelu)"
+  // Returns text like "instruction 3 (blocks.0.gelu)".
   std::string Name(int32_t i) const {
     if (i == kNone) return "the start of the step";
     return absl::StrCat("instruction ", i, " (", program_.instructions[i].path, ")");
   }
 
-  // Notes that a value was written; no other value of its tensor that was may have its elements.
+  // Records that a value was written. No other written value of its tensor may have the same
+  // elements.
   absl::Status MarkWritten(absl::string_view where, int32_t id) {
     const ProgramValue& value = program_.values[id];
     if (written_[id]) return Error(where, absl::StrCat(value.path, " is written twice"));
@@ -142,7 +143,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Checks that the bytes of a value hold what was written to it, all of it.
+  // Checks that all bytes of a value hold what was written to it.
   absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) {
     const ProgramValue& value = program_.values[id];
     RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
@@ -233,7 +234,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // Sweeps through time and keeps the live buffers by offset.
+  // Checks offsets in a sweep through time that keeps the live buffers sorted by offset.
   absl::Status CheckOffsets() const {
     std::vector<std::vector<int32_t>> begins(program_.instructions.size() + 3);
     std::vector<std::vector<int32_t>> ends(program_.instructions.size() + 3);
@@ -277,7 +278,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // A value that was written within a tensor.
+  // A value that was written as a part of a tensor.
   struct Part {
     int64_t begin;  // in the buffer
     int32_t value;

@@ -77,7 +77,7 @@ class OperandVerifier {
                                                 ShapeToString(drawn)));
   }
 
-  // Checks that values lie in memory that their instruction reaches.
+  // Checks that values are in memory that their instruction can access.
   absl::Status CheckSpaces(absl::string_view where, absl::Span<const int32_t> ids,
                            std::initializer_list<MemorySpace> reached) const {
     for (const int32_t id : ids) {
@@ -134,7 +134,7 @@ class OperandVerifier {
                                                         : InstructionKind::kCollective;
   }
 
-  // Checks that values have the types of the request that they are an operand of.
+  // Checks that operands have the types of their request.
   absl::Status CheckTypes(absl::string_view where, absl::string_view what,
                           absl::Span<const int32_t> ids, absl::Span<const TensorType> types) const {
     if (ids.size() != types.size()) {

@@ -50,7 +50,7 @@ class OrderVerifier {
                  absl::StrCat("lies within ", tensor.path, ", which is no tensor of its buffer"));
   }
 
-  // Values that lie within a tensor are written with it, or it with them.
+  // A tensor and the values within it are written together.
   void Write(int32_t value) { written_[program_.TensorOf(value)] = true; }
 
   absl::Status CheckWritten(int32_t value, absl::string_view reader) const {

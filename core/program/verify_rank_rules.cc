@@ -16,8 +16,8 @@
 namespace tessera {
 namespace {
 
-// Whether each rank's box of `slice` lies in its box of `base`: `slice` has the splits of `base`,
-// and others within them.
+// Returns whether each rank's box of `slice` is inside its box of `base`: `slice` has the splits of
+// `base` and further splits within them.
 bool SplitsFurther(const MeshLayout& slice, const MeshLayout& base, size_t dims) {
   for (int axis = 0; axis < base.num_axes(); ++axis) {
     const bool same = slice.axis(axis) == base.axis(axis);
@@ -87,10 +87,10 @@ class RankRuleVerifier {
     return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
   }
 
-  // Whether a view has the elements that its tensor has at the same bytes, on every rank.
+  // Returns whether a view has, on every rank, the elements that its tensor has in the same bytes.
   bool PackedAlike(const ProgramValue& view, const ProgramValue& tensor) {
     if (view.packed == tensor.packed) return true;
-    // An array, as that of a gathered group, may have packed members.
+    // An array, such as that of a gathered group, may have packed members.
     if (view.packed && tensor.part == kNone) return true;
     return !Ragged(view.packed ? view : tensor);
   }
@@ -130,7 +130,7 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that what else lies in the buffer of a flat group lies in it contiguously.
+  // Checks that other values in the buffer of a flat group are contiguous.
   absl::Status CheckBesideFlatValues() const {
     if (in_buffer_.empty()) return absl::OkStatus();
     for (const ProgramValue& value : program_.values) {
@@ -148,8 +148,8 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that a packed value is row-major, and a range of an array or all of the packed tensor
-  // that it is a view of.
+  // Checks that a packed value is row-major, and that it is a range of an array, or all of the
+  // packed tensor that it is a view of.
   absl::Status CheckPacked(const ProgramValue& value) const {
     if (!IsRowMajor(value.type.shape, value.strides) || value.flat != kNone) {
       return Error(value.path, "is packed, but not row-major");
@@ -207,7 +207,7 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that a view of a slice lies in it, and knows where ranks hold less.
+  // Checks that a view of a slice is inside the slice, and has a rule for ranks that hold less.
   absl::Status CheckViewOfSlice(const ProgramValue& view, const ProgramValue& slice) const {
     const auto end = [](const ProgramValue& value) {
       return value.offset +
@@ -217,7 +217,7 @@ class RankRuleVerifier {
       return Error(view.path, absl::StrCat("reaches outside of ", slice.path));
     }
     const PartRule& part = program_.parts[slice.part];
-    const auto held = [&](int rank) {  // none holds less than the last rank
+    const auto held = [&](int rank) {  // no rank holds less than the last one
       return NumElements(part.At(program_.mesh, program_.mesh.CoordinatesOf(rank)).extent);
     };
     if (view.part == kNone && held(0) != held(program_.mesh.size() - 1)) {
@@ -227,8 +227,8 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that collectives and copies, which move padding too, work on what is the same for all
-  // ranks.
+  // Checks that collectives and copies, which move padding too, work on values that have the same
+  // shape and address on all ranks.
   absl::Status CheckMove(const Instruction& instruction) {
     for (const std::vector<int32_t>* operands : {&instruction.inputs, &instruction.outputs}) {
       for (const int32_t id : *operands) {
@@ -243,7 +243,8 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Checks that a kernel's operands fit each other on every rank, and lie as it takes them.
+  // Checks that a kernel's operands fit each other on every rank, and that the kernel accepts their
+  // strides.
   absl::Status CheckKernel(const Instruction& instruction) {
     const Kernel& kernel = *program_.KernelOf(instruction).kernel;
     bool differs = false;
@@ -266,7 +267,7 @@ class RankRuleVerifier {
     return differs ? CheckOnRanks(instruction) : absl::OkStatus();
   }
 
-  // Checks that a kernel's operands, of which ranks hold different parts, fit each other.
+  // Checks that a kernel's operands fit each other if ranks hold different parts of them.
   absl::Status CheckOnRanks(const Instruction& instruction) {
     std::vector<int32_t> work = {instruction.kernel}, operands;
     for (const std::vector<int32_t>* ids : {&instruction.inputs, &instruction.outputs}) {
@@ -276,7 +277,7 @@ class RankRuleVerifier {
         operands.push_back(id);
       }
     }
-    // Equal work has to be looked at once.
+    // Equal work is checked once.
     if (!seen_.insert(std::move(work)).second) return absl::OkStatus();
     for (const MeshCoordinates& rank : RanksOfAllShapes(program_, operands)) {
       const RankBinding& binding = ranks_.try_emplace(rank, &program_, rank).first->second;
@@ -285,7 +286,7 @@ class RankRuleVerifier {
     return absl::OkStatus();
   }
 
-  // Whether what some rank holds of a value is not row-major, unless it is packed.
+  // Returns whether some rank's part of a value is not row-major, unless the value is packed.
   bool Ragged(const ProgramValue& value) {
     if (value.part == kNone || value.flat != kNone) return false;
     const auto [entry, added] = ragged_.try_emplace(value.part, false);

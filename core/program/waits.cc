@@ -13,8 +13,8 @@ namespace {
 using Visit = absl::Status (*)(const Program&, const std::function<void(int32_t)>&,
                                const HazardVisitor&);
 
-// Adds waits for the hazards that `visit` finds. The last instructions come first: waiting for one
-// often settles the others.
+// Adds waits for the hazards that `visit` finds. For each instruction, the latest earlier
+// instructions come first, because a wait for one of them often covers the others.
 void AddWaits(Program& program, Visit visit) {
   StreamClocks clocks(program);
   std::vector<int32_t> needed;
@@ -109,7 +109,8 @@ void KeepBuffersUntilWaited(Program& program) {
   const int32_t streams = static_cast<int32_t>(program.streams.size());
   const int32_t count = static_cast<int32_t>(program.instructions.size());
   if (streams == 1) return;
-  // By stream: when the first one knows of how many of its instructions that they have ended.
+  // By stream: pairs (ended, instruction). From `instruction` on, the first stream knows that
+  // instructions of the stream up to `ended` have ended.
   std::vector<std::vector<std::pair<int32_t, int32_t>>> known(streams);  // ended, instruction
   std::vector<int32_t> last_use(program.buffers.size() * streams, kNone);
   StreamClocks clocks(program);

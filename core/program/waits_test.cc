@@ -1,4 +1,4 @@
-// Waits between streams: derived, and refused by the verifier where one is missing.
+// Tests that waits between streams are derived, and that the verifier refuses a missing one.
 #include "core/program/waits.h"
 
 #include <memory>
@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 constexpr int64_t kElements = 100;
 const TensorType kType = {DType::kF64, {kElements}};
 
-// y = sum over ranks of exp(x) * square(x), where square is computed meanwhile.
+// y = sum over ranks of exp(x) * square(x), where square runs during the sum.
 class WaitsTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -93,7 +93,7 @@ TEST_F(WaitsTest, AreNotRepeatedOnAStream) {
   EXPECT_THAT(program().instructions[2].waits, IsEmpty());
 }
 
-// negate writes where exp lies, in place, while the collective may still read it.
+// negate writes in place over exp while the collective may still read it.
 TEST_F(WaitsTest, AnOverwriteWhileAnotherStreamReadsIsRefused) {
   Graph graph("test");
   Tensor x = graph.Input("x", {DType::kF32, {kElements}});
@@ -115,7 +115,7 @@ TEST_F(WaitsTest, AnOverwriteWhileAnotherStreamReadsIsRefused) {
                         "a wait for instruction 1 (exp.sum, on gradients)"));
 }
 
-// The collective gets the memory of a value that is only computed with, and so waits for that.
+// The collective reuses the memory of a value that only kernels use, and so waits for them.
 TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   Graph graph("test");
@@ -124,9 +124,9 @@ TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
   graph.SetOutput("y", ReduceSum(Exp(x), {0}));
   graph.SetOutput("z", Negate(w));
   TestProgram made(graph, *backend);
-  // Otherwise only what collectives touch is shared.
+  // Otherwise only memory that collectives touch is shared.
   made.program.buffers[made.program.value(made.Value("exp")).buffer].space = MemorySpace::kShared;
-  // Between both: the sum of w over ranks, which needs nothing that was computed.
+  // Inserted between both: the sum of w over ranks, which depends on no computed value.
   const int32_t sum = made.AddValue("w.sum", kType);
   const int32_t position = made.Find("negate");
   made.InsertCollective(position,
@@ -144,7 +144,7 @@ TEST(Reuse, OfAnotherStreamsMemoryNeedsAWait) {
               HasSubstr("(w.sum) without a wait for instruction 1 (reduce_sum, on compute)"));
 }
 
-// Nothing that computes may take memory of a collective that still runs.
+// No computation may reuse memory of a collective that is still running.
 TEST_F(WaitsTest, ABufferThatNothingWaitsForIsKeptToTheEnd) {
   Graph graph("test");
   Tensor x = graph.Input("x", {DType::kF32, {kElements}});

@@ -13,7 +13,8 @@
 namespace tessera {
 namespace {
 
-// The work of an instruction as far as shapes depend on it: its kernel, and each operand's rules.
+// The part of an instruction that determines the shapes of its work: its kernel and each operand's
+// rules.
 using WorkOnRanks = std::vector<int32_t>;
 
 WorkOnRanks WorkOf(const Program& program, const Instruction& instruction, bool& differs) {

@@ -68,7 +68,7 @@ class LossScale {
     const auto factor = [&](double value) { return Fill(graph, {DType::kF32, {}}, value); };
     const Tensor steps = Add(steps_, count(1));
     const auto before = static_cast<double>(growth_steps_ - 1);
-    // 1 in the last of the steps before it grows, else 0.
+    // 1 in the last step before the scale grows, else 0.
     const Tensor grows = Cast(Maximum(Subtract(steps, count(before)), count(0)), DType::kU8);
     const Tensor larger = Minimum(Multiply(scale_, factor(2)), factor(kLargestLossScale));
     const Tensor smaller = Maximum(Multiply(scale_, factor(0.5)), factor(1));

@@ -71,7 +71,8 @@ class Ranks {
   std::vector<std::unique_ptr<MeshCollectives>> meshes_;
 };
 
-// Marks an error that all ranks have as agreed, so that only one of them needs to report it.
+// Returns `error`, which all ranks have, marked as agreed, so that only one of them needs to report
+// it.
 absl::Status Agreed(const absl::Status& error);
 
 // Returns whether all ranks have this error, so that only one of them needs to report it.

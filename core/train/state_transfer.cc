@@ -116,7 +116,7 @@ struct SavedStates {
   std::vector<int> entry_of;  // for each state of the run, its index in `entries`
 };
 
-// The number of parts of a flat group that hold elements of a member.
+// Returns the number of parts of a flat group that hold elements of a member.
 int64_t PartsHolding(const FlatRule& flat) {
   const FlatGroup::Range range = flat.group->InGathered(flat.member);
   if (range.size() == 0) return 0;

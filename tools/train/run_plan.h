@@ -18,8 +18,9 @@
 
 namespace tessera {
 
-// Returns the name of the strategy that makes the Plan of a run, which is new if `checkpoint` is
-// null. Returns "" if none does: with --plan, or if the checkpoint's Plan fits the ranks.
+// Returns the name of the strategy that makes the Plan of a run, which is new (`checkpoint` is
+// null) or resumes a checkpoint: that of --strategy, or the default one. Returns "" if no strategy
+// makes it: with --plan, for one rank, and for a checkpoint whose Plan is for several ranks.
 absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpoint* checkpoint,
                                           int ranks);
 
@@ -27,15 +28,14 @@ absl::StatusOr<std::string> StrategyOfRun(const CommandLine& line, const Checkpo
 // file. Errors are agreed ones, and name the file and the line.
 absl::StatusOr<std::optional<Plan>> ReadPlanFlag(const CommandLine& line, Ranks& ranks);
 
-// Copies the micro-batches and the recomputation that a Plan states for training to the
-// configuration. InvalidArgument if a flag of the same command line contradicts it.
+// Sets the configuration's dtype, micro-batches and recomputation to those that a Plan states.
+// InvalidArgument if a flag of the same command line contradicts them.
 absl::Status TakeSettings(const Plan& plan, const CommandLine& line, RunConfig* config);
 
 // Returns the Plan of a run of `ranks` ranks: `file` (of --plan, or a strategy's) if there is one,
-// else that of
-// `checkpoint` if there is one, else the default one of one process. Settings of the configuration
-// fill in its open decisions. A note says so if the checkpoint's Plan is not used. InvalidArgument
-// if there is none for that many ranks.
+// else that of `checkpoint` if there is one, else the default one of one process. Settings of the
+// configuration fill in the settings that it leaves open. A note says so if the checkpoint's Plan
+// is not used. InvalidArgument if there is none for that many ranks.
 absl::StatusOr<Plan> PlanOfRun(const CommandLine& line, const std::optional<Plan>& file,
                                const Checkpoint* checkpoint, const RunConfig& config,
                                absl::Span<const Graph> graphs, int ranks,

@@ -89,8 +89,8 @@ absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, const Setup& se
                      absl::StrCat(setup.checkpoint->folder(), "/", kConfigFile));
 }
 
-// A learning rate below the minimum of the preset takes the minimum along, in the same proportion.
-// A minimum that the user set stays, and does not fit.
+// If the user sets a learning rate below the preset's minimum, scales the minimum in the same
+// proportion. A minimum that the user set is kept, and causes an error later.
 absl::Status AdaptMinimum(const ConfigEditor& before, ConfigEditor* config, Setup* setup) {
   const OptimizerConfig old_values = before.config().optimizer();
   const OptimizerConfig values = config->config().optimizer();
@@ -113,7 +113,7 @@ absl::Status SetFromPlan(const CommandLine& line, const Plan& plan, ConfigEditor
   return config->Set("recompute", values.recompute());
 }
 
-// Everything that must be the same on all ranks before Graphs are recorded.
+// Returns the facts that must be the same on all ranks before Graphs are recorded.
 std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& line,
                               const ModelDefinition& definition) {
   std::vector<RankFact> facts = {{"the model", definition.name},
@@ -211,8 +211,9 @@ absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) 
   return absl::OkStatus();
 }
 
-// Returns the threads of a rank: from the configuration, from OMP_NUM_THREADS, or the number of its
-// cores; 0 lets the backend choose.
+// Returns the threads of a rank: those of the configuration, or else the number of its cores.
+// Returns 0, so that the backend chooses, if the rank is alone on its host or OMP_NUM_THREADS is
+// set.
 int ThreadsOf(const Setup& setup) {
   const int threads = setup.config.threads();
   const char* const variable = std::getenv("OMP_NUM_THREADS");
@@ -241,7 +242,7 @@ void NoteWaste(Setup* setup) {
   }
 }
 
-// Everything that a rank can do before it records Graphs.
+// Does the part of the preparation that a rank does alone, before it records Graphs.
 absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Setup* setup) {
   RETURN_IF_ERROR(BuildConfig(line, setup));
   const RunParts parts = PartsOf(line.mode);

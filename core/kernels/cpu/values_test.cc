@@ -177,7 +177,7 @@ TEST_P(ValuesTest, UpdatesKeepTheirStateWhereThePredicateSaysSo) {
   EXPECT_EQ(kept[0].values<float>(), p.values<float>());
   EXPECT_EQ(kept[1].values<float>(), m.values<float>());
   EXPECT_EQ(kept[2].values<float>(), v.values<float>());
-  // The first step goes by lr against the sign of the gradient.
+  // The first step changes a parameter by lr, against the sign of the gradient.
   auto moved = RunKernels({"adamw_update", adamw, {&p, &g, &m, &v, &lr, &one, &step, &yes}, types});
   EXPECT_FLOAT_EQ(moved[0].values<float>()[0], 0.9f);
   auto sgd = RunKernels({"sgd_update",

@@ -1,8 +1,8 @@
-// A gradient's all-reduce has a latency that a small one does not make up for, and all gradients in
-// one would begin after the backward pass. So gradients that are ready one after the other are
-// reduced together, in buckets of bounded size. A bucket is one tensor, in which the instructions
-// that make the gradients write them, and of which the reduced gradients are views: nothing is
-// copied.
+// Each all-reduce has a latency, which is too long for a small gradient. One all-reduce of all
+// gradients could start only after the backward pass. So gradients that are ready one after the
+// other are reduced together, in buckets of bounded size. A bucket is one tensor. The instructions
+// that compute the gradients write into it, and the reduced gradients are views of it, so nothing
+// is copied.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -36,8 +36,8 @@ class Buckets {
   }
 
  private:
-  // A gradient that its rank's kernels make, and the reduced one, each a whole tensor in a buffer
-  // of its own.
+  // Returns whether instruction i reduces a gradient that this rank's kernels compute. The gradient
+  // and the result must each be a full tensor in its own buffer.
   bool IsReduction(int32_t i) const {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.kind != InstructionKind::kCollective ||
@@ -66,8 +66,8 @@ class Buckets {
     return program_.collectives[program_.instructions[i].collective];
   }
 
-  // Finds the values within each tensor, the tensors that instructions write, the buffers that
-  // inputs, states and outputs fix, and the first readers of all tensors.
+  // Finds the values within each tensor, the tensors that instructions write, the buffers that must
+  // stay because of inputs, states and outputs, and the first readers of all tensors.
   void FindTensors() {
     const size_t values = program_.values.size();
     removed_.assign(program_.instructions.size(), false);
@@ -110,7 +110,7 @@ class Buckets {
     deadline_ = std::min(deadline_, first_reader_[program_.TensorOf(instruction.outputs[0])]);
   }
 
-  // Whether a member of the bucket is this tensor already.
+  // Returns whether a member of the bucket is this tensor already.
   bool Shares(int32_t id) const {
     return std::any_of(members_.begin(), members_.end(), [&](int32_t member) {
       return program_.TensorOf(program_.instructions[member].inputs[0]) == program_.TensorOf(id);
@@ -122,7 +122,7 @@ class Buckets {
     return a == b;
   }
 
-  // Makes one all-reduce of the members, in the place of the last of them.
+  // Replaces the members by one all-reduce, at the position of the last of them.
   void Close() {
     if (members_.size() > 1) {
       const std::string path = absl::StrCat("gradients.bucket.", closed_);
@@ -132,7 +132,7 @@ class Buckets {
       const int32_t input = AddTensor(path, request);
       const int32_t output = AddTensor(absl::StrCat(path, ".all_reduce"), request);
       Instruction& last = program_.instructions[members_.back()];
-      // The category of its memory.
+      // Gives the bucket's memory its category.
       const int32_t first = program_.instructions[members_[0]].inputs[0];
       for (int32_t bucket : {input, output}) {
         program_.values[bucket].gradient_of = program_.values[first].gradient_of;
@@ -176,7 +176,7 @@ class Buckets {
     return static_cast<int32_t>(program_.values.size()) - 1;
   }
 
-  // Moves a tensor, with all that lies within it, into a bucket.
+  // Moves a tensor, with all values within it, into a bucket.
   void MoveInto(int32_t tensor, int32_t bucket, int64_t offset) {
     for (int32_t id : within_[tensor]) {
       ProgramValue& value = program_.values[id];

@@ -20,7 +20,8 @@ constexpr int64_t kElements = 12;
 
 TensorType F64(Shape shape) { return {DType::kF64, std::move(shape)}; }
 
-// "y = add(x, w)" a line; values within another one are "tensor[offset]".
+// Returns a line "y = add(x, w)" for each instruction. Values within another one are
+// "tensor[offset]".
 std::string Lines(const Program& program) {
   const auto name = [&](int32_t id) {
     const ProgramValue& value = program.value(id);
@@ -44,8 +45,8 @@ std::string Lines(const Program& program) {
 
 class CommunicationTest : public ::testing::Test {
  protected:
-  // Inserts a collective behind the instruction that makes `path`, or first if none does, and lets
-  // all that follows read its output.
+  // Inserts a collective after the instruction that computes `path`, or first if there is none, and
+  // makes all later instructions read its output.
   void Communicate(TestProgram& made, CollectiveOperation operation, const std::string& path,
                    int64_t elements, const char* stream, int32_t position) {
     const bool gather = operation == CollectiveOperation::kAllGather;
@@ -64,8 +65,8 @@ class CommunicationTest : public ::testing::Test {
   Graph graph_{"test"};
 };
 
-// Four gradients of 96 bytes: exp, square, negate, sqrt. Each is reduced where it is made, and all
-// are read at the end.
+// Four gradients of 96 bytes: exp, square, negate, sqrt. Each is reduced as soon as it is computed,
+// and all are read at the end.
 class BucketTest : public CommunicationTest {
  protected:
   TestProgram Made() {
@@ -112,14 +113,14 @@ TEST_F(BucketTest, GradientsAreReducedTogether) {
             "add_2 = add(add_1, gradients.bucket.1.all_reduce[24])\n");
   const absl::Status finished = made.Finish();
   EXPECT_TRUE(finished.ok()) << finished;
-  // The bucket is reduced where it lies.
+  // The bucket is reduced in place.
   EXPECT_EQ(made.program.AddressOf(made.Value("gradients.bucket.1")).offset,
             made.program.AddressOf(made.Value("gradients.bucket.1.all_reduce")).offset);
 }
 
 TEST_F(BucketTest, ABucketEndsBeforeAMemberIsRead) {
   TestProgram made = Made();
-  // exp's sum is read before negate is made.
+  // The sum of exp is read before negate is computed.
   Program& program = made.program;
   const int32_t early = made.AddValue("early", F64({kElements}));
   made.Insert(4, InstructionKind::kCopy, made.Value("exp.reduced"), early, "compute");
@@ -185,7 +186,7 @@ class GatherTest : public CommunicationTest {
 TEST_F(BucketTest, WhatNothingReadsIsNotMoved) {
   TestProgram made = Made();
   const std::string before = Lines(made.program);
-  // A copy of a gathered value, which nothing reads: neither is needed.
+  // A copy of a gathered value that nothing reads. Neither the copy nor the gather is needed.
   Communicate(made, CollectiveOperation::kAllGather, "x", kElements, kGradientStream, 0);
   const int32_t copied = made.AddValue("copied", F64({2 * kElements}));
   made.ReplaceReads(made.Value("x.gathered"), made.Value("x"), 1);
@@ -241,8 +242,8 @@ TEST_F(GatherTest, AGatherWaitsForTheLastUseOfAnEarlierOne) {
   EXPECT_TRUE(finished.ok()) << finished;
 }
 
-// A parameter that two axes split is gathered along one after the other. The second gather reads
-// what the first has gathered: it was made to wait for itself.
+// Regression: a parameter that two axes split is gathered along one axis after the other. The
+// second gather reads the result of the first, and was made to wait for itself.
 TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
   graph_.SetOutput("y", Exp(graph_.Input("x", F64({kElements}))));
   TestProgram made(graph_, *backend_);
@@ -265,7 +266,8 @@ TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
   EXPECT_EQ(Lines(made.program), before);
 }
 
-// Three gradients, each reduced to this rank's part where it is made, and read at the end.
+// Three gradients. Each is reduced to this rank's part as soon as it is computed, and read at the
+// end.
 TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
   Tensor x = graph_.Input("x", F64({kElements}));
   const Tensor gradients[] = {Exp(x), Square(x), Negate(x)};
@@ -321,7 +323,8 @@ TEST_F(CommunicationTest, OrderReducesGradientsAtOnceAndReadsThemInThatOrder) {
             "add = add(negate, square.reduced)\n");
 }
 
-// A gather over two axes counted from its second one, so that the first held memory unbounded.
+// Regression: a gather over two axes counted from its second collective, so the memory of the first
+// was not bounded.
 TEST_F(GatherTest, AGatherOverTwoAxesWaitsBeforeItsFirst) {
   Tensor y = graph_.Input("x", F64({kElements}));
   Tensor parameters[2];

@@ -13,8 +13,8 @@ bool IsKernel(const Instruction& instruction) {
   return instruction.kind == InstructionKind::kKernel;
 }
 
-// Whether an instruction may become an epilogue: an addition, or an activation, which has no other
-// operand. Whether one of the kernels runs it as one is for the kernels to say.
+// Returns whether an instruction may become an epilogue: an addition, or an activation (an operator
+// with one operand). The kernels decide whether they support it as an epilogue.
 bool MayBeEpilogue(const KernelRequest& request) {
   return request.op == "add" || request.inputs.size() == 1;
 }
@@ -65,8 +65,8 @@ class Fuser {
   }
 
  private:
-  // The elementwise instruction that alone reads instruction i's output and whose other inputs are
-  // there before i; kNone if there is none.
+  // Returns the elementwise instruction that is the only reader of instruction i's output and whose
+  // other inputs are written before i; kNone if there is none.
   int32_t Next(size_t i) const {
     const Instruction& instruction = program_.instructions[i];
     const int32_t output = instruction.outputs[0];
@@ -101,7 +101,7 @@ class Fuser {
     work.epilogues.push_back(
         {second_request.op, second_request.attributes, static_cast<int>(b.inputs.size()) - 1});
     joined.fused_paths.push_back(b.path);
-    // An addition takes its operands in either order.
+    // An addition accepts its operands in either order.
     for (int32_t id : b.inputs) {
       if (id != a.outputs[0]) joined.inputs.push_back(id);
     }
@@ -122,7 +122,7 @@ class Fuser {
     return joined;
   }
 
-  // Whether what each rank holds of a value is row-major.
+  // Returns whether each rank's part of a value is row-major.
   bool LiesRowMajor(int32_t id) const {
     const ProgramValue& value = program_.values[id];
     if (value.packed) return true;

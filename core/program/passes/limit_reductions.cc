@@ -1,6 +1,6 @@
-// The full gradients of a flat group take memory from the first of them that is computed until they
-// are reduced to the parts that ranks hold. Nothing but the update waits for that, so without more
-// edges all of them would be in memory at the end of the backward pass.
+// The full gradients of a flat group take memory from the first one that is computed until they are
+// reduced to the parts that ranks hold. Only the update waits for the reduction. So without more
+// edges, all full gradients could be in memory at the end of the backward pass.
 #include <algorithm>
 #include <vector>
 
@@ -43,7 +43,8 @@ void LimitReductions(int in_flight, Program& program) {
   const std::vector<GroupReduction> reductions = FindReductions(program);
   for (size_t k = in_flight; k < reductions.size(); ++k) {
     const GroupReduction& earlier = reductions[k - in_flight];
-    // Gradients that are begun before it, as those of a tied weight, cannot wait for it.
+    // Gradients whose computation begins earlier, such as those of a tied weight, cannot wait for
+    // it.
     if (earlier.instruction >= reductions[k].first_write) continue;
     program.instructions[reductions[k].first_write].after.push_back(
         program.instructions[earlier.instruction].outputs[0]);

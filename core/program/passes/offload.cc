@@ -1,6 +1,6 @@
-// Device memory bounds the model that can be trained, and most of what it holds is not in use at
-// any one time. What is used seldom, as moments are, can wait in host memory. A copy may take
-// longer than the use, so it begins some uses earlier, on a stream of its own.
+// Device memory limits the size of a model that can be trained, but most of its contents are not in
+// use at any one time. Tensors that are seldom used, such as moments, can be kept in host memory. A
+// copy may take longer than a use, so it begins some uses earlier, on a stream of its own.
 #include "core/program/passes/offload.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace {
 
 using Period = OffloadUses::Period;
 
-// Another tensor with values that are of it what values of the first one are of that. They are
-// added when they are asked for.
+// The values of a second tensor that correspond to the values of a first one. They are added when
+// they are first requested.
 class Counterparts {
  public:
   Counterparts(Program* program, int32_t tensor, int32_t other, absl::string_view suffix)
@@ -76,7 +76,7 @@ class Offloading {
   }
 
  private:
-  // An instruction that comes before instruction `position` of those that were there.
+  // An instruction to insert before the instruction that was at `position`.
   struct Insertion {
     int32_t position;
     Instruction instruction;
@@ -95,7 +95,7 @@ class Offloading {
     return static_cast<int32_t>(program_.buffers.size()) - 1;
   }
 
-  // Adds a tensor like `like`, from the first byte of a buffer; kNone: of one of its own in
+  // Adds a tensor like `like` at the start of `buffer`; if `buffer` is kNone, in a new buffer in
   // `space`.
   int32_t AddTensor(int32_t like, std::string path, int32_t buffer, MemorySpace space) {
     ProgramValue tensor = program_.values[like];
@@ -135,9 +135,9 @@ class Offloading {
                        [&](int32_t id) { return program_.TensorOf(id) == tensor; });
   }
 
-  // Copies `home`, which holds what `tensor` does, to the device, and has the instructions of a
-  // period read the copy, which is returned; kNone if none of them reads it. The copy comes before
-  // instruction `earliest` at the earliest.
+  // Copies `home`, which has the contents of `tensor`, to the device, and makes the instructions of
+  // a period read the copy. Returns the copy; kNone if no instruction of the period reads it. The
+  // copy is not inserted before instruction `earliest`.
   int32_t Stage(const Offloaded& tensor, int32_t home, const Period& period, int32_t earliest) {
     int32_t staged = kNone;
     std::vector<Counterparts> counterparts;
@@ -158,8 +158,8 @@ class Offloading {
     return staged;
   }
 
-  // Has the first stream wait, at the instruction at `position` or soon behind it, for the copy
-  // that makes `kept`: only then is the memory of what was copied known to be free.
+  // Makes the first instruction of the first stream at or after `position` wait for the copy that
+  // writes `kept`. Only after this wait is the memory of the copied tensor known to be free.
   void WaitFrom(int32_t position, int32_t kept) {
     while (position < end() && program_.instructions[position].stream != 0) ++position;
     if (position < end()) program_.instructions[position].after.push_back(kept);
@@ -183,7 +183,7 @@ class Offloading {
       }
     }
     if (tensor.updated == kNone) return absl::OkStatus();
-    // A flat group is updated in place, in the last period.
+    // The update of a flat group is in place, in the last period.
     if (is_read && BufferOf(tensor.updated) == home) {
       updated_in_[tensor.updated] =
           staged != kNone ? BufferOf(staged)
@@ -193,7 +193,7 @@ class Offloading {
     return CopyBack(tensor, home, last_copy);
   }
 
-  // Copies the updated value of a state to its home, behind the copies to the device.
+  // Copies the updated value of a state to its home, after the copies to the device.
   absl::Status CopyBack(const Offloaded& tensor, int32_t home, int32_t last_copy) {
     const ProgramState& first = program_.states[tensor.states[0]];
     const bool flat = program_.value(first.updated).flat != kNone;
@@ -220,7 +220,7 @@ class Offloading {
     return absl::OkStatus();
   }
 
-  // The members of a flat group are copied back as one array.
+  // Checks that all members of a flat group are updated, because they are copied back as one array.
   absl::Status CheckAllAreUpdated(const Offloaded& tensor) const {
     const ProgramState& first = program_.states[tensor.states[0]];
     const FlatGroup& group = *program_.flats[program_.value(first.updated).flat].group;
@@ -237,14 +237,15 @@ class Offloading {
 
   void MoveGradient(const Offloaded& gradient) {
     const std::vector<Period> periods = uses_.PeriodsOf(gradient);
-    if (periods.size() < 2) return;  // it is read at once, if at all
+    if (periods.size() < 2) return;  // it is read soon, if at all
     const int32_t tensor = gradient.tensor;
     const int32_t writer = uses_.PositionOf(gradient.last_write);
     const int32_t kept = AddTensor(tensor, absl::StrCat(PathOf(tensor), kOffloaded), kNone,
                                    MemorySpace::kOffloadHost);
     int32_t position = writer + 1;
     if (program_.instructions[writer].stream != 0) {
-      // A thread that issues the copy waits for the collective: not before it has more to do.
+      // The thread that issues the copy waits for the collective, so the copy is issued some uses
+      // later.
       const int32_t needed = uses_.BeginOfCopyFor(gradient.uses[periods[1].first]);
       position =
           std::max(position, std::min(uses_.Following(gradient.last_write, distance_), needed));

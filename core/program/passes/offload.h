@@ -1,5 +1,5 @@
-// Offload: parameters, gradients and optimizer state lie in host memory and are copied to the
-// device while they are used.
+// Offload: parameters, gradients and optimizer state are kept in host memory and copied to the
+// device for the time of their use.
 #ifndef TESSERA_CORE_PROGRAM_PASSES_OFFLOAD_H_
 #define TESSERA_CORE_PROGRAM_PASSES_OFFLOAD_H_
 
@@ -23,7 +23,7 @@ namespace tessera {
 // `distance` uses ahead of the copies to the host, so that these copies hold a bounded part of the
 // device's memory.
 //
-// Tensors of one element stay on the device, and so do gradients that a collective still reads.
+// Tensors of one element and gradients that a collective reads stay on the device.
 //
 // Must run on the final order of instructions, before buffers are assigned. Unimplemented if a step
 // updates only some members of a flat group.

@@ -1,4 +1,5 @@
-// The pass on small Programs, before and after, and what the verifier says of faults in its result.
+// Tests the pass on small Programs, before and after, and the verifier's errors for faults in its
+// result.
 #include "core/program/passes/offload.h"
 
 #include <string>
@@ -23,7 +24,7 @@ constexpr int64_t kBytes = kElements * 8;  // of a parameter
 
 TensorType Vector() { return {DType::kF64, {kElements}}; }
 
-// "y = add(x, w) after z on stream" a line.
+// Returns a line "y = add(x, w) after z on stream" for each instruction.
 std::string Lines(const Program& program) {
   const auto names = [&](const std::vector<int32_t>& ids) {
     return absl::StrJoin(ids, ", ", [&](std::string* out, int32_t id) {
@@ -45,7 +46,8 @@ std::string Lines(const Program& program) {
 
 class OffloadTest : public ::testing::Test {
  protected:
-  // Parameters w0, w1, ..., which are read one after the other, and then updated in the same order.
+  // Records parameters w0, w1, ..., which are read one after the other and then updated in the same
+  // order.
   TestProgram Parameters(int count) {
     Tensor y = graph_.Input("x", Vector());
     std::vector<Tensor> parameters;
@@ -104,8 +106,8 @@ TEST_F(OffloadTest, ParametersAreCopiedBeforeUsesAndBackAfterUpdates) {
             "add_3.offloaded = copy-bytes(add_3) on to_host\n");
   const absl::Status finished = made.Finish();
   ASSERT_TRUE(finished.ok()) << finished;
-  // Parameters lie on the host, at the start of its arena, and are updated on the device where they
-  // were copied to.
+  // Parameters are on the host, at the start of its arena. They are updated in their copies on the
+  // device.
   const Program& program = made.program;
   EXPECT_EQ(program.arenas[MemorySpace::kOffloadHost], 4 * kBytes);
   for (const ProgramState& state : program.states) {
@@ -117,8 +119,8 @@ TEST_F(OffloadTest, ParametersAreCopiedBeforeUsesAndBackAfterUpdates) {
             program.value(program.instructions[made.Find("add_1")].inputs[0]).buffer);
 }
 
-// With every parameter used within 4 uses, the next copy would begin when the one before is
-// dropped.
+// If every parameter is used again within 4 uses, the next copy would begin when the previous one
+// is dropped.
 TEST_F(OffloadTest, WhatIsUsedAgainSoonStays) {
   TestProgram made = Parameters(4);
   RunPass({.parameters = true, .distance = 3}, made);
@@ -132,7 +134,7 @@ TEST_F(OffloadTest, WhatIsUsedAgainSoonStays) {
 }
 
 TEST_F(OffloadTest, DeviceMemoryHoldsAFewParameters) {
-  // x, y, and the parameters of a use, the one before and the one behind.
+  // x, y, and the parameters of a use, of the previous use, and of the next one.
   for (const int count : {10, 20}) {
     graph_ = Graph("test");
     TestProgram made = Parameters(count);
@@ -176,7 +178,7 @@ TEST_F(OffloadTest, AStateThatIsOnlyWrittenIsCopiedToTheHost) {
   EXPECT_TRUE(finished.ok()) << finished;
 }
 
-// Six gradients, each reduced where it is made and read at the end.
+// Six gradients. Each is reduced as soon as it is computed, and read at the end.
 class OffloadGradientsTest : public OffloadTest {
  protected:
   TestProgram Made() {
@@ -207,8 +209,8 @@ class OffloadGradientsTest : public OffloadTest {
   }
 };
 
-// The copy of a gradient is issued right before the next collective, so that nothing waits for its
-// own collective at once.
+// The copy of a gradient is issued right before the next collective, so that no copy has to wait
+// for its own collective immediately.
 TEST_F(OffloadGradientsTest, ReducedGradientsWaitOnTheHost) {
   TestProgram made = Made();
   RunPass({.gradients = true, .distance = 1}, made);

@@ -41,7 +41,7 @@ void OffloadUses::SelectStates() {
   }
 }
 
-// Gradients that are reduced are those that no collective reads any more.
+// A reduced gradient is one that no collective reads.
 void OffloadUses::SelectGradients() {
   std::vector<bool> excluded(program_.values.size(), true);  // by tensor
   for (const Instruction& instruction : program_.instructions) {

@@ -1,9 +1,9 @@
-// The order in which a Graph was recorded keeps values live longer than needed: a gradient that
-// could be added to its sum at once waits for the rest of the backward pass. It also starts the
-// reduction of some gradients late: that of a weight which is reshaped before it is used stands
-// where the Graph reshapes its gradient, after other gradients. And what reads reduced gradients
-// stands in the order of the parameters, where that of the reductions would let it run beside those
-// that come later.
+// The order in which a Graph was recorded has three faults. It keeps values live longer than
+// needed: a gradient that could be added to its sum at once waits for the rest of the backward
+// pass. It starts the reduction of some gradients late: a weight that is reshaped before it is used
+// is reduced at the position where the Graph reshapes its gradient, after other gradients. And it
+// reads reduced gradients in the order of the parameters; in the order of the reductions, the
+// readers would overlap with later reductions.
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -87,7 +87,7 @@ class Scheduler {
     }
   }
 
-  // Bytes that running instruction i now would free, less those that it takes.
+  // Returns the bytes that running instruction i now would free, minus those that it takes.
   int64_t Gain(int32_t i) const {
     int64_t gain = 0;
     for (int32_t buffer : buffers_read_[i]) {
@@ -99,7 +99,8 @@ class Scheduler {
     return gain;
   }
 
-  // A reduction of gradients runs beside the computation that follows.
+  // Returns whether instruction i reduces gradients; such a reduction overlaps with later
+  // computation.
   bool IsReduction(int32_t i) const {
     const Instruction& instruction = program_.instructions[i];
     return instruction.kind == InstructionKind::kCollective &&
@@ -120,7 +121,7 @@ class Scheduler {
     if (Gain(i) > 0) freeing_.insert(i);
   }
 
-  // One reader of the buffer is left: running it frees the buffer.
+  // Called when only one reader of the buffer is left: running that reader would free the buffer.
   void Reconsider(int32_t buffer) {
     for (int32_t reader : readers_[buffer]) {
       if (!scheduled_[reader]) {

@@ -13,19 +13,19 @@ bool IsGather(const Program& program, const Instruction& instruction) {
          program.collectives[instruction.collective].operation == CollectiveOperation::kAllGather;
 }
 
-// Whether an instruction only moves what it reads: where parts do not follow each other in memory,
-// copies put what was gathered in order.
+// Returns whether an instruction only moves its inputs. If parts are not consecutive in memory,
+// copies put the gathered parts in order.
 bool Moves(const Program& program, const Instruction& instruction) {
   return instruction.kind != InstructionKind::kKernel ||
          program.KernelOf(instruction).request.op == "copy";
 }
 
-// A gather with what is known of it so far.
+// A gather, as far as it is known so far.
 struct Found {
   ParameterGather gather;
-  std::vector<int32_t> copies;  // since its last collective; nothing else has read it
-  bool computed_on = false;     // by a kernel that is no copy
-  int axes = 1;                 // over which it goes one after the other
+  std::vector<int32_t> copies;  // since its last collective, which only they have read
+  bool computed_on = false;     // by a kernel that is not a copy
+  int axes = 1;                 // the number of axes that were gathered, one after the other
 
   void Use(int32_t instruction, bool moves) {
     if (gather.first_use == kNone) gather.first_use = instruction;
@@ -33,7 +33,7 @@ struct Found {
     if (moves) copies.push_back(instruction);
     computed_on = computed_on || !moves;
   }
-  // Goes on along another axis.
+  // Continues the gather along another axis.
   void Extend(int32_t instruction) {
     for (const int32_t copy : copies) gather.instructions.push_back(copy);
     gather.instructions.push_back(instruction);
@@ -47,7 +47,8 @@ struct Found {
 
 std::vector<ParameterGather> FindParameterGathers(const Program& program) {
   std::vector<Found> found;
-  // By tensor: the gather whose result it holds (kNone: none), and over how many of its axes.
+  // By tensor: the gather whose result it holds (kNone if none), and the number of axes gathered so
+  // far.
   std::vector<int32_t> gather_of(program.values.size(), kNone);
   std::vector<int> axes_of(program.values.size(), 0);
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
@@ -64,7 +65,7 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
         axes_of[output] = found[source].axes;
         continue;
       }
-      // An array that is kept gathered over some of the axes is not in use as a whole.
+      // An array that is kept gathered over only some of the axes does not count as used in full.
       const bool kept = source != kNone && axes_of[input] < found[source].axes;
       if (source != kNone && !kept) found[source].Use(i, /*moves=*/false);
       axes_of[output] = 1;

@@ -14,7 +14,7 @@ namespace {
 
 TensorType F32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
-// "y = matmul+add(x, w, b)" a line.
+// Returns a line "y = matmul+add(x, w, b)" for each instruction.
 std::string Lines(const Program& program) {
   std::string text;
   const auto names = [&](const std::vector<int32_t>& ids) {
@@ -80,7 +80,8 @@ TEST_F(PassesTest, FuseJoinsASumThatIsThereBefore) {
   Tensor w = graph_.Input("w", F32({64, 64}));
   Tensor first = MatMul(x, w);
   Tensor second = MatMul(x, w, true);
-  // One after the other: the second product is added to the first, which waits for nothing.
+  // The two are added one after the other: the second product is added to the first, which waits
+  // for nothing.
   graph_.SetOutput("sum", Add(first, second));
   Program program = Lowered();
   ASSERT_TRUE(FusePass({}, chooser_, program).ok());

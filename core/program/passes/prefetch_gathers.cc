@@ -1,5 +1,6 @@
 // Lowering gathers parameters right before they are read, so computation would wait for each
-// gather. Moved ahead by one group of parameters, a gather runs while the group before is used.
+// gather. This pass moves a gather ahead by some groups of parameters, so that it runs while the
+// preceding groups are used.
 #include <algorithm>
 #include <utility>
 #include <vector>

@@ -22,7 +22,7 @@ void Copy(const std::string& from, const std::string& to);
 // a checkpoint's name is complete.
 void ExpectNewest(const std::string& run, int64_t at_least, int64_t at_most);
 
-// Expects nothing but checkpoints, as after a save that was not killed.
+// Expects `count` checkpoints and nothing else, as after a save that was not killed.
 void ExpectClean(const std::string& run, size_t count);
 
 // Runs `attempt(moment)` in child processes that die before change 0, 1, 2, ... until one

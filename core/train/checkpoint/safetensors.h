@@ -35,7 +35,7 @@ inline constexpr int64_t kSafetensorsMaxJsonBytes = 100'000'000;
 // Everything before the data, as bytes and parsed.
 struct SafetensorsHeader {
   std::string bytes;                       // the start of the file
-  std::vector<SafetensorsTensor> tensors;  // in the order of their data
+  std::vector<SafetensorsTensor> tensors;  // in the order of their offsets
   int64_t data_bytes = 0;
 };
 

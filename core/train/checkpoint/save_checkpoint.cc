@@ -38,8 +38,8 @@ absl::Status CannotSave(int64_t step, const absl::Status& status) {
                                                   status.message()));
 }
 
-// Returns the status of a save that wrote to the temporary folder only, so that no checkpoint is
-// lost.
+// Returns the status of a save that wrote to the temporary folder only. The message adds that
+// earlier checkpoints are unchanged.
 absl::Status NothingIsLost(const absl::Status& status) {
   return absl::Status(status.code(),
                       absl::StrCat(status.message(), "; earlier checkpoints are as they were"));

@@ -30,7 +30,7 @@ class ConfigEditor {
 
   // Sets the fields that `text` names. Returns InvalidArgument if the text is not a RunConfig whose
   // model has the type of `default_model`, or exceeds the bounds of text_bounds.h. The message
-  // starts with `source` and the line.
+  // starts with `source`, and with the line if it is a syntax error.
   absl::Status MergeText(absl::string_view text, absl::string_view source);
 
   // Sets one field, such as "optimizer.lr" or "model.layers"; a list is written as "[64;32]".
