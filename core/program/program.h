@@ -2,7 +2,7 @@
 // named streams and work on values with local shapes. Every value is a byte range of a buffer, and
 // every buffer is at a planned offset in the arena of its memory space.
 //
-// The memory planner, the executor and (later) the simulator all read the same Program.
+// The memory planner, the executor and the cost estimates (core/cost) all read the same Program.
 // Thread safety: a Program is plain data.
 #ifndef TESSERA_CORE_PROGRAM_PROGRAM_H_
 #define TESSERA_CORE_PROGRAM_PROGRAM_H_
