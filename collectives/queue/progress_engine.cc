@@ -89,11 +89,7 @@ uint64_t ProgressEngine::Submit(Submission submission, uint64_t* issued) {
   }
   TakeSubmissions();
   group->AssertMutexHeld();
-  const bool has_more = group->AdvanceSmall();
-  if (completed_) Notify();
-  // The sleeper waits for peers, which may be waiting for the rest of this operation.
-  if (has_more && sleeper_ != Sleeper::kNone) events_->Wake();
-  if (NeedsThread()) WakeThread();
+  HandOver(group->AdvanceSmall());
   mutex_.Unlock();
   return number;
 }
@@ -162,13 +158,29 @@ void ProgressEngine::WakeThread() {
   thread_->Wake(at_once);
 }
 
+void ProgressEngine::HandOver(bool has_more) {
+  if (completed_) Notify();
+  // Threads that wait for the sleeper need one, or have work.
+  if (callers_ > 0 && (has_more || sleeper_ == Sleeper::kNone)) changed_.NotifyAll();
+  const bool needs_thread = NeedsThread();
+  // The sleeper waits for peers, which may be waiting for what this rank can do already.
+  if (has_more &&
+      (sleeper_ == Sleeper::kCaller || (sleeper_ == Sleeper::kThread && needs_thread))) {
+    events_->Wake();
+  }
+  if (needs_thread) WakeThread();
+}
+
 void ProgressEngine::CheckAll() {
+  // A group that fails may wait for a peer, and other threads must not wait for that.
+  is_working_.store(true);
   const Time now = Now();
   checked_ = now;
   for (QueuedGroup* group : groups_) {
     group->AssertMutexHeld();
     group->Check(now);
   }
+  is_working_.store(false);
 }
 
 void ProgressEngine::CheckNowAndThen() {
@@ -187,7 +199,7 @@ void ProgressEngine::Sleep(MutexLock& lock, Sleeper sleeper, const std::function
   events_->Arm(sleeper == Sleeper::kThread);
   bool moved = Work();
   if (!moved) CheckAll();
-  moved = moved || completed_ || done();
+  moved = moved || has_submissions_.load() || completed_ || done();
   if (!moved) {
     mutex_.Unlock();
     events_->Sleep(kSleep);
@@ -201,8 +213,9 @@ void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
   if (done()) return;
   ++callers_;
   MutexLock lock(&mutex_);
+  bool moved = false;
   for (Spin spin;;) {
-    const bool moved = Work();
+    moved = Work();
     if (completed_) Notify();
     if (done()) break;
     if (moved) {
@@ -221,23 +234,20 @@ void ProgressEngine::WaitUntil(const std::function<bool()>& done) {
     lock.Lock();
   }
   // Takes the operations that other threads left to this one.
-  while (has_submissions_.load()) Work();
-  if (completed_) Notify();
-  if (--callers_ > 0) {
-    changed_.NotifyAll();
-  } else if (NeedsThread()) {
-    WakeThread();
-  }
+  while (has_submissions_.load()) moved = Work();
+  --callers_;
+  HandOver(moved);
 }
 
 void ProgressEngine::Poll() {
   if (is_working_.load()) return;
   const MutexLock lock(&mutex_);
+  bool moved = false;
   do {
-    Work();
+    moved = Work();
+    CheckAll();
   } while (has_submissions_.load());
-  CheckAll();
-  if (completed_) Notify();
+  HandOver(moved);
 }
 
 void ProgressEngine::Watch(CompletionWatcher* watcher) {
@@ -260,8 +270,9 @@ bool ProgressEngine::AdvanceUnlessCalled() {
     MutexLock lock(&mutex_);
     if (thread_->is_stopped() || callers_ > 0 || !NeedsThread()) {
       // Another thread may rely on this one to take its submissions.
-      while (has_submissions_.load()) Work();
-      if (completed_) Notify();
+      bool moved = false;
+      while (has_submissions_.load()) moved = Work();
+      HandOver(moved);
       return was_needed || callers_ > 0;
     }
     bool moved = Work();

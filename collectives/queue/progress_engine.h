@@ -131,6 +131,9 @@ class ProgressEngine : public CompletionSource {
   void Notify() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool NeedsThread() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Called when this thread ceases to advance operations: wakes another one that continues.
+  // `has_more`: operations may be able to advance at once, without an event.
+  void HandOver(bool has_more) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls CheckAll from time to time between two steps, because a loop that always has work must
   // see failures too.
