@@ -258,6 +258,11 @@ int Group::WaitsFor(int channel, int rank) const {
   return SlotOf(rank).posted.load() == number + 1 && HasEndedPhase(rank) ? 0 : 1;
 }
 
+bool Group::HasFailedMember() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const Member* member) { return member->failure.load() != Failure::kNone; });
+}
+
 void Group::CheckFailures() {
   for (int r = 0; r < size(); ++r) {
     if (r == rank() || members_[r]->failure.load() != Failure::kOwn) continue;

@@ -136,6 +136,7 @@ class Group : public QueuedGroup {
   int64_t BytesSent(const Request& request, Algorithm algorithm) const;
   // Returns the bytes that this rank copies into and out of staging areas.
   int64_t BytesStaged(const Request& request) const;
+  bool HasFailedMember() const;
   void WaitForWriters() const;
 
   Next Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

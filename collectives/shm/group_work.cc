@@ -156,6 +156,11 @@ Group::Next Group::StepDirect() {
     default:
       has_more = CopyDirect();
   }
+  // A rank that has failed may have changed its buffers while this rank read them.
+  if (HasFailedMember()) {
+    CheckFailures();
+    return Next::kStep;
+  }
   if (has_more) return Next::kStep;
   collective_.step = 1;
   return Next::kPhase;
@@ -197,17 +202,11 @@ bool Group::AllReduceDirect() {
     outputs_[r] = buffers_[r].output + offset;
   }
   Mine().is_writing.store(1);
-  const bool may_write = std::all_of(members_.begin(), members_.end(), [](const Member* member) {
-    return member->failure.load() == Failure::kNone;
-  });
+  const bool may_write = !HasFailedMember();
   if (now > 0 && may_write) {
     Reduce(inputs_, outputs_, now, request.dtype, request.reduction, IsNonTemporal(request));
   }
   Mine().is_writing.store(0, std::memory_order_release);
-  if (!may_write) {
-    CheckFailures();
-    return true;
-  }
   position += now;
   return position < own.size;
 }

@@ -1,11 +1,16 @@
 // Ranks as processes: values again, and the errors of the others when one dies or is stopped.
 #include <signal.h>
 
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/fake/fake.h"
+#include "collectives/shm/group.h"
 #include "collectives/shm/host.h"
 #include "collectives/testing/conformance.h"
 #include "collectives/testing/failures.h"
@@ -78,6 +83,50 @@ TEST(ShmFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   for (const Use& use : AllUses(60000, kRanks, kVictim)) {
     ExpectNoticed(use, true, SIGSTOP, 0.5, 1.5,
                   "did not come within 0.5 s, because the process is stopped; waiting in ");
+  }
+}
+
+// Regression: a rank that was stopped in the middle of an operation, and continued after the others
+// had failed and changed their buffers, read those buffers and returned no error. Here rank 1 has
+// no thread and calls Test, so that it stops after as many steps as the test wants.
+TEST(ShmFailuresTest, ARankThatReadsAFailedRanksBufferGetsAnError) {
+  constexpr int64_t kPart = 1 << 18, kCount = 2 * kPart;
+  const Request requests[] = {
+      {.operation = Operation::kAllGather, .count = kCount, .part = kPart},
+      {.operation = Operation::kReduceScatter, .count = kCount, .part = kPart},
+      {.operation = Operation::kAllToAll, .count = kCount, .part = kPart},
+      {.operation = Operation::kBroadcast, .peer = 0, .count = kCount},
+      {.operation = Operation::kAllReduce, .count = kCount},
+  };
+  for (const Request& each : requests) {
+    SCOPED_TRACE(Describe(each));
+    const auto results = RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const auto memory, SharedMemory::Create(rank, exchange, {}));
+      ASSIGN_OR_RETURN(auto members, SharedMemory::Share(Member::Bytes(2), exchange, "members"));
+      ASSIGN_OR_RETURN(char* const input, memory->Allocate(kCount * 4, exchange));
+      ASSIGN_OR_RETURN(char* const output, memory->Allocate(kCount * 4, exchange));
+      ProgressEngine engine(memory.get(), {.has_thread = false});
+      Group group(memory.get(), &engine, "world", rank, {0, 1}, std::move(members), 0.3);
+      Request request = each;
+      request.input = input;
+      request.output = output;
+      const Ticket ticket = group.Issue(request);
+      RETURN_IF_ERROR(exchange("issued", "").status());
+      if (rank == 1) {
+        for (int step = 0; step < 3; ++step) group.Test(ticket);  // post, agree, read a piece
+      }
+      RETURN_IF_ERROR(exchange("begun", "").status());
+      if (rank == 1) {
+        RETURN_IF_ERROR(exchange("changed", "").status());
+        return group.Wait(ticket);
+      }
+      const absl::Status status = group.Wait(ticket);
+      std::memset(input, 7, kCount * 4);
+      RETURN_IF_ERROR(exchange("changed", "").status());
+      return status;
+    });
+    EXPECT_THAT(std::string(results[0].message()), HasSubstr("did not come within 0.3 s"));
+    EXPECT_THAT(std::string(results[1].message()), HasSubstr("aborted: "));
   }
 }
 
