@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/kernels/cpu/logit_chunks.h"
 #include "core/kernels/cpu/targets.h"
 // The file includes itself once for each target.
 #undef HWY_TARGET_INCLUDE
@@ -23,7 +24,6 @@
 #include "absl/algorithm/container.h"
 #include "core/kernels/cpu/convert_floats.h"
 #include "core/kernels/cpu/kernel_list.h"
-#include "core/kernels/cpu/logit_chunks.h"
 #include "core/kernels/cpu/math-inl.h"
 #include "core/kernels/cpu/onednn_product.h"
 #include "core/kernels/cpu/parallel.h"
@@ -37,10 +37,11 @@ namespace tessera::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
-// Raises `max` to the maximum of a row of a chunk, and returns the row's sum of exp(logit - max).
+// Raises `max` to the maximum of a row of a chunk, and returns the row's sum of
+// exp(logit - ShiftOf(max)).
 double SumOfExps(const float* logits, int64_t count, float* max) {
   *max = HWY_MAX(*max, MaxOfFloats(logits, count));
-  const Floats shift = SetF(*max);
+  const Floats shift = SetF(ShiftOf(*max));
   double sum[1];
   SumVectors<1>(
       count,
@@ -157,7 +158,7 @@ class BoundForward : public BoundKernel {
         const float* const row = logits + i * words.count;
         float max = maxima_[i];
         const double sum = HWY_DYNAMIC_DISPATCH(SumOfExps)(row, words.count, &max);
-        sums_[i] = sums_[i] * std::exp(double{maxima_[i]} - double{max}) + sum;
+        sums_[i] = sums_[i] * std::exp(double{maxima_[i]} - double{ShiftOf(max)}) + sum;
         maxima_[i] = max;
         const int64_t target =
             call.inputs[LinearLogSumExpInput::kTargets].As<int32_t>()[rows.begin + i] - first;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "core/kernels/cpu/kernel_testing.h"
@@ -43,6 +44,22 @@ TEST_P(LinearLogSumExpTest, ARowWithoutWeightContributesNothingWhateverItHolds) 
   EXPECT_EQ(dx[3], 0.0f);
   EXPECT_NEAR(dw[0], -p, 1e-6);
   EXPECT_NEAR(dw[3], 2 * p, 1e-6);
+}
+
+// Regression: a row whose first chunk of logits was all -infinity became NaN.
+TEST_P(LinearLogSumExpTest, LogitsOfMinusInfinityAddNothing) {
+  constexpr int64_t kRows = 2048, kWords = 1100;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const TestTensor x = FloatTensor({kRows, 1}, std::vector<float>(kRows, 1));
+  const TestTensor targets = IntTensor({kRows}, std::vector<int32_t>(kRows, kWords - 1));
+  for (const float last : {2.0F, -kInfinity}) {
+    std::vector<float> logits(kWords, -kInfinity);
+    logits.back() = last;
+    const TestTensor w = FloatTensor({kWords, 1}, logits);
+    const auto result =
+        RunKernels({"linear_log_sum_exp", {}, {&x, &w, &targets}, {F32({kRows}), F32({kRows})}});
+    EXPECT_EQ(result[0].values<float>(), std::vector<float>(kRows, last));
+  }
 }
 
 // More rows and words than one chunk of logits holds.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -45,6 +46,12 @@ struct Chunks {
 
   static int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 };
+
+// Returns the number that is subtracted from logits before exp: their maximum, or 0 if that is
+// -infinity, because -infinity - -infinity is no number.
+inline float ShiftOf(float max) {
+  return max == -std::numeric_limits<float>::infinity() ? 0.0F : max;
+}
 
 // One kind of product, made for each size of a chunk: a full or the last block of rows, times a
 // full or the last block of the vocabulary.

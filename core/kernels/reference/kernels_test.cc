@@ -261,6 +261,17 @@ TEST(ReferenceKernels, LinearLogSumExpIgnoresTargetsOutsideOfTheVocabulary) {
   EXPECT_THAT(dw.data, Pointwise(DoubleNear(1e-14), {-0.25, 0.25}));
 }
 
+TEST(ReferenceKernels, TheLogSumExpOfMinusInfinityIsMinusInfinity) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  auto x = F64({1, 1}, {1}), w = F64({2, 1}, {-kInfinity, -kInfinity});
+  auto targets = I32({1}, {0});
+  auto lse = F64({1}), target_logit = F64({1});
+  ASSERT_TRUE(RunKernel("linear_log_sum_exp", {}, {x.view, w.view, targets.view},
+                        {lse.view, target_logit.view})
+                  .ok());
+  EXPECT_EQ(lse.data[0], -kInfinity);
+}
+
 TEST(ReferenceKernels, ADropoutOfARegionIsThatRegionOfTheGlobalOne) {
   auto x = F64({4, 6}, std::vector<double>(24, 1.0)), y = F64({4, 6}), part = F64({2, 3});
   auto seed = I64({}, {7}), step = I64({}, {3});

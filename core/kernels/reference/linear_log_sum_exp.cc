@@ -34,8 +34,10 @@ absl::Status LinearLogSumExp(const KernelCall& call) {
                       logits[v] = Dot(LastLine(x, x_at), LastLine(w, v * w.strides[0]), columns);
                       max = std::max(max, logits[v]);
                     }
+                    // Without a finite logit the sum is 0: -infinity - -infinity is no number.
+                    const double shift = std::isinf(max) && max < 0 ? 0 : max;
                     double sum = 0;
-                    for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - max);
+                    for (int64_t v = 0; v < vocabulary; ++v) sum += std::exp(logits[v] - shift);
                     const int64_t target = targets.As<int32_t>()[target_at] - first_row;
                     const bool valid = target >= 0 && target < vocabulary;
                     lse.As<double>()[lse_at] = max + std::log(sum);
