@@ -145,7 +145,9 @@ class Communicator {
   Ticket Send(const void* input, int64_t count, DType dtype, int to);
   Ticket Receive(void* output, int64_t count, DType dtype, int from);
 
-  // Starts any of the operations above. If the request is invalid, Wait returns the error.
+  // Starts any of the operations above. If the request is invalid, Wait returns the error. Does not
+  // wait for other ranks, nor for threads that advance operations. (NCCL: the first message to a
+  // rank makes an id, which may take long.)
   Ticket Issue(const Request& request);
 
   // Aborts this rank: reports `why` to the other ranks and breaks the group. Any thread may call
