@@ -115,6 +115,7 @@ TEST(FailedGroupTest, NoPeerWritesIntoABufferThatTheCallerHasBack) {
     ASSIGN_OR_RETURN(const auto world, host->World());
     ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, kCount * 4));
     if (rank == 1) {
+      std::memset(data, 1, kCount * 4);  // the sum differs from the bytes of rank 0
       Sleep(0.6);
       const absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
       RETURN_IF_ERROR(exchange("end", "").status());
