@@ -2,7 +2,6 @@
 
 #include "collectives/nccl/comm.h"
 
-#include <cstdlib>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,8 +27,6 @@ absl::Status NcclStatus(ncclResult_t result, absl::string_view what, ncclComm_t 
   if (!detail.empty()) absl::StrAppend(&text, " (NCCL's last message: ", detail, ")");
   return result == ncclRemoteError ? absl::UnavailableError(text) : absl::InternalError(text);
 }
-
-void LoadModulesEagerly() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 absl::Status CheckNcclVersion() {
   constexpr int kOldest = NCCL_VERSION(2, 22, 0);

@@ -22,12 +22,6 @@ absl::Status CudaStatus(cudaError_t result, absl::string_view what);
 // ncclInProgress is no error.
 absl::Status NcclStatus(ncclResult_t result, absl::string_view what, ncclComm_t comm);
 
-// Has CUDA load modules when it starts, unless CUDA_MODULE_LOADING says otherwise. CUDA's default
-// is to load a module at the first launch of one of its kernels. The load waits for the kernels
-// that run, such as NCCL's, which wait for peers, whose hosts may wait for their own loads: a
-// deadlock. Has an effect before the process's first call of CUDA.
-void LoadModulesEagerly();
-
 // An error if the NCCL that the process has loaded is older than 2.22: this backend reads the
 // states of non-blocking communicators, which older releases report otherwise.
 absl::Status CheckNcclVersion();

@@ -5,6 +5,7 @@
 #include "collectives/nccl/fake_gpu.h"
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <future>
@@ -229,14 +230,24 @@ TEST_F(FakeGpuTest, AnErrorIsThatOfItsOwnCommunicator) {
             "NCCL fails: a fake error (NCCL's last message: a peer is gone)");
 }
 
+// The first device of a process makes the choice, so each case is a process of its own.
 TEST_F(FakeGpuTest, ModulesAreLoadedEagerlyUnlessTheUserChose) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  const auto loading_after_opening = [] {
+    const auto results = RunRanks(
+        1, [](int rank, const Exchange& exchange) { return MakeRank(rank, 1, exchange).status(); });
+    const char* const loading = getenv("CUDA_MODULE_LOADING");
+    return results[0].ok() && loading != nullptr ? std::string(loading) : results[0].ToString();
+  };
+  const auto check = [&](const std::string& expected) {
+    const std::string loading = loading_after_opening();
+    std::fprintf(stderr, "CUDA_MODULE_LOADING is %s\n", loading.c_str());
+    std::_Exit(loading == expected ? 0 : 1);
+  };
   unsetenv("CUDA_MODULE_LOADING");
-  LoadModulesEagerly();
-  EXPECT_STREQ(getenv("CUDA_MODULE_LOADING"), "EAGER");
-  setenv("CUDA_MODULE_LOADING", "LAZY", 1);
-  LoadModulesEagerly();
-  EXPECT_STREQ(getenv("CUDA_MODULE_LOADING"), "LAZY");
-  unsetenv("CUDA_MODULE_LOADING");
+  EXPECT_EXIT(check("EAGER"), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT((setenv("CUDA_MODULE_LOADING", "LAZY", 1), check("LAZY")), testing::ExitedWithCode(0),
+              "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "collectives/nccl/gpu_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -24,6 +25,12 @@ constexpr std::chrono::nanoseconds kLongestSleep = std::chrono::milliseconds(1);
 constexpr int kSleepShare = 32;  // sleeps 1/32 of the time waited so far
 
 constexpr auto kConnectTick = std::chrono::microseconds(200);
+
+// Has CUDA load modules when it starts, unless CUDA_MODULE_LOADING says otherwise. CUDA's default
+// is to load a module at the first launch of one of its kernels. The load waits for the kernels
+// that run, such as NCCL's, which wait for peers, whose hosts may wait for their own loads: a
+// deadlock. Has an effect before the process's first call of CUDA.
+void LoadModulesEagerly() { setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0); }
 
 }  // namespace
 
