@@ -1,7 +1,6 @@
 // The environment of ranks, their output, and the reports of the launcher.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -89,9 +88,7 @@ TEST(LaunchTest, VariablesOfALauncherAroundIt) {
 }
 
 TEST(LaunchTest, DividesTheCores) {
-  cpu_set_t set;
-  ASSERT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
-  const int cores = CPU_COUNT(&set);
+  const int cores = AvailableCores();
   EXPECT_EQ(RunShell(1, "echo $OMP_NUM_THREADS").output, absl::StrCat("[0] ", cores, "\n"));
   EXPECT_EQ(Lines(RunShell(2, "echo $OMP_NUM_THREADS").output)[0].substr(4),
             absl::StrCat(std::max(1, cores / 2)));
