@@ -56,8 +56,12 @@ constexpr int64_t kMaxTextBytes = 65536;
 // The longest text of a peer that an error message quotes.
 constexpr size_t kQuotedBytes = 200;
 
-// The most elements of a buffer, so that the bytes sent to all ranks do not overflow an int64_t.
-constexpr int64_t kMaxCount = INT64_MAX / 64;
+// Returns the most elements of a buffer in a group, so that the bytes sent to all ranks do not
+// overflow an int64_t.
+int64_t MaxCount(int size) {
+  constexpr int64_t kMaxElementBytes = 8;
+  return INT64_MAX / kMaxElementBytes / size;
+}
 
 // Returns the text of a split that ranks compare.
 std::string SplitText(absl::string_view name, absl::Span<const int> colors) {
@@ -125,7 +129,7 @@ absl::Status CheckRequest(const Request& request, int rank, int size) {
     return absl::InvalidArgumentError(absl::StrCat(Describe(request), ": ", what...));
   };
   if (request.count < 0 || request.part < 0) return invalid("a size is negative");
-  if (request.count > kMaxCount) return invalid("the buffer is too large");
+  if (request.count > MaxCount(size)) return invalid("the buffer is too large");
   if (request.partial && request.operation != Operation::kReduceScatter) {
     return invalid("only a reduce-scatter can be partial");
   }

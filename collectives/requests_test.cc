@@ -1,7 +1,10 @@
 #include "collectives/requests.h"
 
+#include <cstdint>
 #include <cstring>
+#include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace tessera::comm {
@@ -16,6 +19,21 @@ TEST(RequestDescriptorTest, HasAllOfARequestButItsBuffers) {
                            .partial = true};
   EXPECT_TRUE(IsValid(DescriptorOf(request)));
   EXPECT_EQ(Describe(RequestOf(DescriptorOf(request))), Describe(request));
+}
+
+// Regression: the bound was the same for all groups, and the bytes that 16 ranks send overflowed.
+TEST(CheckRequestTest, TheBytesSentToAllRanksAreANumber) {
+  char byte = 0;
+  Request request = {
+      .operation = Operation::kAllReduce, .dtype = DType::kF64, .input = &byte, .output = &byte};
+  for (const int ranks : {1, 2, 16, 1024}) {
+    request.count = INT64_MAX / 8 / ranks;
+    EXPECT_TRUE(CheckRequest(request, 0, ranks).ok()) << ranks;
+    ++request.count;
+    EXPECT_THAT(std::string(CheckRequest(request, 0, ranks).message()),
+                testing::HasSubstr("the buffer is too large"))
+        << ranks;
+  }
 }
 
 // A peer may send arbitrary bytes.
