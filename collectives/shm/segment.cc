@@ -44,18 +44,23 @@ struct flock WholeFile() {
 // Reserves the memory now, because in a file that only has a size the first access may fault.
 // Reserves piece by piece and compares the rest with the available memory each time, because a
 // system that is short of memory kills processes instead of reporting an error.
+//
+// Some systems undo a piece when a signal arrives, and a timer's next signal may arrive before a
+// piece of the same size is done, so the pieces then become smaller.
 absl::Status Reserve(int descriptor, int64_t bytes) {
-  constexpr int64_t kPiece = 256 << 20;
-  for (int64_t begin = 0; begin < bytes; begin += kPiece) {
+  int64_t piece = 16 << 20;
+  for (int64_t begin = 0; begin < bytes;) {
     const int64_t available = AvailableMemory();
     const bool lacks = available > 0 && bytes - begin > available;
-    int error = lacks ? ENOMEM : EINTR;
-    while (error == EINTR) {
-      error = posix_fallocate(descriptor, begin, std::min(kPiece, bytes - begin));
-    }
-    if (error != 0) {
+    const int64_t now = std::min(piece, bytes - begin);
+    const int error = lacks ? ENOMEM : posix_fallocate(descriptor, begin, now);
+    if (error == EINTR) {
+      piece = std::max(kPageBytes, piece / 2);
+    } else if (error != 0) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "there are no ", bytes, " bytes of shared memory (", std::strerror(error), ")"));
+    } else {
+      begin += now;
     }
   }
   return absl::OkStatus();
