@@ -173,6 +173,56 @@ TEST(SharedMemoryTest, IsFreedAndAllocatedAgain) {
   }));
 }
 
+// A rank that is a moment late whenever its peers have come.
+class LateGroup : public Communicator {
+ public:
+  explicit LateGroup(Communicator* group)
+      : Communicator(group->name(), group->rank(), group->size()), group_(*group) {}
+
+  absl::Status Wait(Ticket ticket) override {
+    const absl::Status status = group_.Wait(ticket);
+    Sleep(0.2);
+    return status;
+  }
+  bool Test(Ticket ticket) override { return group_.Test(ticket); }
+  bool HasEnded(Ticket ticket) const override { return group_.HasEnded(ticket); }
+  CompletionSource* SourceOf(Ticket ticket) override { return group_.SourceOf(ticket); }
+
+ protected:
+  Ticket Start(const Request& request, const absl::Status& /*status*/) override {
+    return group_.Issue(request);
+  }
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
+                                                          absl::Span<const int> colors) override {
+    return group_.Split(name, colors);
+  }
+
+ private:
+  Communicator& group_;
+};
+
+// Regression: a rank could use its buffer while a peer, whose other thread received the data, did
+// not know the buffer yet.
+TEST(SharedMemoryTest, IsKnownToAllRanksBeforeItIsUsed) {
+  constexpr int64_t kBytes = 1 << 20;
+  ExpectOk(RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));
+    ASSIGN_OR_RETURN(const auto world, host->World());
+    if (rank == 0) {
+      ASSIGN_OR_RETURN(char* const data, host->Allocate(*world, kBytes));
+      std::memset(data, 7, kBytes);
+      return world->Wait(world->Send(data, kBytes, DType::kU8, 1));
+    }
+    std::vector<char> received(kBytes);
+    const Ticket receive = world->Receive(received.data(), kBytes, DType::kU8, 0);
+    LateGroup late(world.get());
+    RETURN_IF_ERROR(host->Allocate(late, kBytes).status());
+    RETURN_IF_ERROR(world->Wait(receive));
+    return received == std::vector<char>(kBytes, 7) ? absl::OkStatus()
+                                                    : absl::InternalError("other data");
+  }));
+}
+
 TEST(SharedMemoryTest, WritingBehindItsEndIsASegmentationFault) {
   const auto results = RunProcesses(2, [&](int rank, const Exchange& exchange) -> absl::Status {
     ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {.memory = {.guarded = true}}));
