@@ -236,8 +236,9 @@ TEST_F(FakeGpuTest, ModulesAreLoadedEagerlyUnlessTheUserChose) {
   const auto loading_after_opening = [] {
     const auto results = RunRanks(
         1, [](int rank, const Exchange& exchange) { return MakeRank(rank, 1, exchange).status(); });
+    if (!results[0].ok()) return results[0].ToString();
     const char* const loading = getenv("CUDA_MODULE_LOADING");
-    return results[0].ok() && loading != nullptr ? std::string(loading) : results[0].ToString();
+    return std::string(loading == nullptr ? "not set" : loading);
   };
   const auto check = [&](const std::string& expected) {
     const std::string loading = loading_after_opening();
