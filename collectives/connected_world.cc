@@ -13,6 +13,7 @@
 #include "collectives/host_identity.h"
 #include "collectives/net/deadline.h"
 #include "collectives/testing/disturbed.h"
+#include "core/posix/available_memory.h"
 #include "core/status/status_macros.h"
 #include "core/tensor/rank_placement.h"
 
@@ -167,8 +168,9 @@ absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
   if (host_ != nullptr && device_ == nullptr && host_ranks_ == nullptr) return data;
   // The allocation above reports errors to the ranks of the host at most, so all ranks exchange
   // theirs.
-  const std::string failure =
-      data.ok() ? "" : absl::StrCat("rank ", rank(), ": ", data.status().message());
+  std::string failure(data.status().message());
+  const bool names_rank = host_ != nullptr && device_ == nullptr;
+  if (!data.ok() && !names_rank) failure = absl::StrCat("rank ", rank(), ": ", failure);
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
                    ExchangeOver(cpu_world_.get())("allocated", failure));
   for (const std::string& each : failures) {
@@ -181,14 +183,27 @@ absl::StatusOr<char*> ConnectedWorld::Allocate(int64_t bytes) {
 
 absl::StatusOr<char*> ConnectedWorld::AllocatePrivate(int64_t bytes) {
   constexpr size_t kAlignment = 64;
+  constexpr size_t kPiece = 64 << 20;
   const size_t rounded = (static_cast<size_t>(bytes) / kAlignment + 1) * kAlignment;
-  char* const data = static_cast<char*>(std::aligned_alloc(kAlignment, rounded));
+  const auto check = [bytes](size_t needed) -> absl::Status {
+    const int64_t available = AvailableMemory();
+    if (available <= 0 || needed <= static_cast<size_t>(available)) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat("there are no ", bytes, " bytes of memory (", available, " are available)"));
+  };
+  RETURN_IF_ERROR(check(rounded));
+  std::unique_ptr<char[], void (*)(void*)> data(
+      static_cast<char*>(std::aligned_alloc(kAlignment, rounded)), std::free);
   if (data == nullptr) {
     return absl::ResourceExhaustedError(absl::StrCat("there are no ", bytes, " bytes of memory"));
   }
-  memory_.emplace_back(data, std::free);
-  std::memset(data, 0, rounded);
-  return data;
+  // The system grants memory that it may not have, and kills processes when they write it. So each
+  // piece is written now, and the rest is compared with what the other ranks have left.
+  for (size_t begin = 0; begin < rounded; begin += kPiece) {
+    if (begin > 0) RETURN_IF_ERROR(check(rounded - begin));
+    std::memset(&data[begin], 0, std::min(kPiece, rounded - begin));
+  }
+  return memory_.emplace_back(std::move(data)).get();
 }
 
 absl::Status ConnectedWorld::Free(char* data) {

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 
@@ -38,10 +39,11 @@ absl::StatusOr<std::shared_ptr<const Segment>> OpenFromText(absl::string_view te
   return Segment::Open(address);
 }
 
-// Opens the segments of all ranks; returns an error on all ranks if one of them cannot.
+// Opens the segments of all ranks; returns an error on all ranks if one of them cannot. Messages
+// name rank r by names[r], if there are names.
 absl::StatusOr<SharedMemory::Segments> OpenAll(
     const absl::StatusOr<std::shared_ptr<const Segment>>& mine, const Exchange& exchange,
-    absl::string_view key) {
+    absl::string_view key, absl::Span<const int> names = {}) {
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
                    exchange(absl::StrCat(key, "/address"), ToText(mine)));
   SharedMemory::Segments segments;
@@ -51,7 +53,8 @@ absl::StatusOr<SharedMemory::Segments> OpenAll(
     if (segment.ok()) {
       segments.push_back(*std::move(segment));
     } else {
-      failure = absl::StrCat("rank ", rank, ": ", segment.status().message());
+      failure = absl::StrCat("rank ", names.empty() ? rank : names[rank], ": ",
+                             segment.status().message());
     }
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> failures,
@@ -94,7 +97,7 @@ absl::StatusOr<char*> SharedMemory::Allocate(int64_t bytes, const Exchange& exch
   const int64_t rounded = RoundUp(fits ? std::max<int64_t>(bytes, 1) : 1, kAlignment);
   const int64_t reserved = options_.guarded ? RoundUp(rounded, kPageBytes) : rounded;
   const auto mine = Segment::Create(fits ? reserved : bytes);
-  ASSIGN_OR_RETURN(Segments segments, OpenAll(mine, exchange, "memory"));
+  ASSIGN_OR_RETURN(Segments segments, OpenAll(mine, exchange, "memory", options_.job_ranks));
   char* const data = segments[rank_]->data() + reserved - rounded;
   CloseDescriptors(segments);
   {

@@ -128,5 +128,48 @@ TEST(WorldTest, ThreadsAndProcessesGiveTheSameResults) {
   }
 }
 
+// Regression: ranks on another host had their memory, and waited for those that had an error.
+TEST(WorldTest, ALackOfMemoryOnOneRankIsReportedOnAllRanks) {
+  constexpr int64_t kTooMuch = int64_t{1} << 46;
+  for (const char* backend : {"shm", "tcp", "hierarchical"}) {
+    WorldOptions options;
+    options.backend = backend;
+    if (options.backend == "hierarchical") options.hosts = {"a", "a", "b", "b"};
+    const std::string job = absl::StrCat("world_test-", getpid(), "-lack-", backend);
+    const auto statuses =
+        RunProcesses(kRanks, [&](int rank, const Exchange& /*exchange*/) -> absl::Status {
+          ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, job, options));
+          const absl::Status status = world->Allocate(rank == 3 ? kTooMuch : 1000).status();
+          if (!absl::IsResourceExhausted(status) ||
+              !absl::StartsWith(status.message(),
+                                absl::StrCat("rank 3: there are no ", kTooMuch))) {
+            return absl::InternalError(status.ToString());
+          }
+          // All ranks go on.
+          std::string results;
+          return Drive(*world, &results);
+        });
+    for (const absl::Status& status : statuses)
+      EXPECT_TRUE(status.ok()) << backend << ": " << status;
+  }
+}
+
+// Regression: memory that the system grants without having it was written, and a rank was killed.
+TEST(WorldTest, MemoryOfARankOnItsOwnIsComparedWithWhatIsAvailable) {
+  WorldOptions options;
+  options.backend = "tcp";
+  const std::string job = absl::StrCat("world_test-", getpid(), "-available");
+  const auto statuses =
+      RunProcesses(kRanks, [&](int rank, const Exchange& /*exchange*/) -> absl::Status {
+        ASSIGN_OR_RETURN(const auto world, ConnectProcess(rank, job, options));
+        const absl::Status status = world->Allocate(int64_t{1} << 46).status();
+        RETURN_IF_ERROR(world->Leave());
+        return absl::StrContains(status.message(), " are available)")
+                   ? absl::OkStatus()
+                   : absl::InternalError(status.ToString());
+      });
+  for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+}
+
 }  // namespace
 }  // namespace tessera::comm
