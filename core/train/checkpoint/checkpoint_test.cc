@@ -266,5 +266,25 @@ TEST(CheckpointTest, ReturnsTheErrorOfReadState) {
   EXPECT_THAT(Names(run), ElementsAre("step_00000001"));
 }
 
+// Regression: the error said that earlier checkpoints were as they had been, although that of the
+// same step had been replaced.
+TEST(CheckpointTest, SaysSoIfTheNewCheckpointMayNotBeOnTheDisk) {
+  const std::string run = NewFolder("run");
+  ASSERT_TRUE(SaveForTest(run, 1).ok());
+  const std::string folder = run + "/checkpoints", away = run + "/away";
+  SaveOptions options = OptionsForTest(1);
+  options.before_change = [&](absl::string_view what) {
+    if (what == "sync the folder of checkpoints") ASSERT_TRUE(RenameFolder(folder, away).ok());
+  };
+  CheckpointContents contents = ContentsForTest(1);
+  contents.config = "the new one";
+  const absl::Status status = SaveCheckpoint(run, contents, ReadStateForTest(1), options).status();
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::EndsWith(folder + "/step_00000001 is complete, but a crash of the system "
+                                           "may undo it"));
+  ASSERT_TRUE(RenameFolder(away, folder).ok());
+  EXPECT_EQ(OpenCheckpoint(run)->checkpoint->config(), "the new one");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -45,6 +45,14 @@ absl::Status NothingIsLost(const absl::Status& status) {
                       absl::StrCat(status.message(), "; earlier checkpoints are as they were"));
 }
 
+// Returns the status of a save whose checkpoint has its name, perhaps not yet on the disk. It may
+// have replaced one of the same step.
+absl::Status NotOnDisk(const absl::Status& status, absl::string_view folder) {
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; ", folder,
+                                   " is complete, but a crash of the system may undo it"));
+}
+
 // Returns a random suffix for the temporary folder's name, so that a rank of a killed job that
 // still writes cannot write to the folder of the next save.
 std::string NewSuffix() { return absl::StrFormat("-%08x", std::random_device()()); }
@@ -117,7 +125,9 @@ absl::Status CheckpointSave::Prepare() {
 
 absl::StatusOr<SavedCheckpoint> CheckpointSave::Finish(absl::Span<const ShardReport> reports) {
   const absl::Status status = WriteAndRename(reports);
-  if (!status.ok()) return CannotSave(contents_.step, NothingIsLost(status));
+  if (!status.ok()) {
+    return CannotSave(contents_.step, renamed_ ? NotOnDisk(status, final_) : NothingIsLost(status));
+  }
   saved_.folder = final_;
   RemoveReplaced();
   Prune();

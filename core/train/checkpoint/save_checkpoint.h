@@ -86,7 +86,9 @@ class CheckpointSave {
   // step_<step>; a checkpoint of the same step is replaced. reports[i] is that of rank i. Returns
   // the first rank's error if there is one, InvalidArgument if the reports together do not hold
   // each element of each state once, and FailedPrecondition if this rank does not see the file of
-  // another one. After an error, earlier checkpoints are unchanged. Call it once.
+  // another one. After an error, earlier checkpoints are unchanged, unless the message says that
+  // the new one is complete: then it has its name, and has replaced a checkpoint of the same step,
+  // but the system could not bring that to the disk. Call it once.
   absl::StatusOr<SavedCheckpoint> Finish(absl::Span<const ShardReport> reports);
 
  private:
