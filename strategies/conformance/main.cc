@@ -20,6 +20,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "core/kernels/reference/backend.h"
+#include "core/posix/signals.h"
+#include "core/posix/stdout_status.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "strategies/conformance/check_strategy.h"
@@ -227,7 +229,7 @@ absl::StatusOr<bool> Check(const Plugin& plugin, const CheckedSet& set, Strategy
                                           absl::StrJoin(set.ranks, ", "), " in ",
                                           FormatSeconds(took.count()))
                            : absl::StrCat("refused: ", status.message()));
-  std::fflush(stdout);
+  RETURN_IF_ERROR(StdoutStatus());
   return status.ok();
 }
 
@@ -243,7 +245,7 @@ absl::Status Run(const std::vector<std::string>& arguments, const std::string& a
   }
   absl::PrintF("%-8s %d of %d sets of options passed, and the others were refused\n", plugin.name(),
                passed, sets.size());
-  if (passed > 0) return absl::OkStatus();
+  if (passed > 0) return StdoutStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("strategy ", plugin.name(), " refuses all sets of options"));
 }
@@ -252,6 +254,7 @@ absl::Status Run(const std::vector<std::string>& arguments, const std::string& a
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  tessera::LetWritesFail();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (absl::c_linear_search(arguments, "--help")) {
     std::cout << absl::StrReplaceAll(

@@ -88,5 +88,16 @@ for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=a
   "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
   grep -qE '^\[[01]\] error: ' err || fail "$bad: no line names the cause"
 done
+# Regression: with a closed pipe or a full disk it ran to its end and returned 0.
+mkfifo pipe
+exec 3<>pipe 4>pipe 5>/dev/full 3>&-
+for output in 4 5; do
+  code=0
+  timeout 30 "$bench" --operations=all-reduce -b 64K -e 64K -n 100000000 >&$output 2>err || code=$?
+  [[ $code == 1 && $(cat err) == "error: cannot write to stdout: "* && $(wc -l <err) == 1 ]] ||
+    fail "descriptor $output: code $code"
+done
+exec 4>&- 5>&-
+
 "$bench" --help >out || fail "no help"
 grep -q -- '--operations=NAME' out || fail "help does not name every flag"

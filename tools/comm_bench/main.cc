@@ -14,6 +14,8 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "collectives/connected_world.h"
+#include "core/posix/signals.h"
+#include "core/posix/stdout_status.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "nlohmann/json.hpp"
@@ -155,10 +157,17 @@ nlohmann::json ToJson(const Timing& timing) {
   return json;
 }
 
+// Prints a text at once. If that fails, all ranks stop.
+void Print(World& world, const std::string& text) {
+  std::printf("%s", text.c_str());
+  const absl::Status written = StdoutStatus();
+  if (!written.ok()) world.communicator().Abort(written);
+}
+
 // The report: printed, and kept for --json; on rank 0 only.
 class Report {
  public:
-  Report(const World& world, const BenchOptions& options) : world_(world), options_(options) {
+  Report(World& world, const BenchOptions& options) : world_(world), options_(options) {
     if (world.rank() != 0) return;
     json_["ranks"] = world.size();
     json_["backend"] = world.backend();
@@ -168,17 +177,15 @@ class Report {
 
   void Begin() {
     if (world_.rank() != 0) return;
-    std::printf("# %d ranks, %s\n%s", world_.size(), world_.backend().c_str(),
-                TableHead(options_).c_str());
-    std::fflush(stdout);
+    Print(world_, absl::StrCat("# ", world_.size(), " ranks, ", world_.backend(), "\n",
+                               TableHead(options_)));
   }
 
   void Add(const BenchRow& row) {
     wrong_ +=
         std::max<int64_t>(0, row.out_of_place.wrong) + std::max<int64_t>(0, row.in_place.wrong);
     if (world_.rank() != 0) return;
-    std::printf("%s", TableRow(row, options_).c_str());
-    std::fflush(stdout);
+    Print(world_, TableRow(row, options_));
     nlohmann::json line = {{"operation", std::string(OperationName(row.operation))},
                            {"bytes", row.bytes},
                            {"count", row.count},
@@ -206,7 +213,7 @@ class Report {
   }
 
  private:
-  const World& world_;
+  World& world_;
   const BenchOptions& options_;
   int64_t wrong_ = 0;
   nlohmann::json json_;
@@ -214,9 +221,7 @@ class Report {
 
 absl::Status RunOverlap(World& world, const BenchOptions& options, char* first, char* second) {
   const auto print = [&world](const std::string& text) {
-    if (world.rank() != 0) return;
-    std::printf("%s", text.c_str());
-    std::fflush(stdout);
+    if (world.rank() == 0) Print(world, text);
   };
   print(absl::StrCat("# ", world.size(), " ranks, ", world.backend(), "\n", OverlapHead()));
   return BenchOverlap(world, options, first, second,
@@ -295,8 +300,11 @@ absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Interrupt& in
 
 int main(int argc, char** argv) {
   tessera::comm::Interrupt interrupt;
-  const absl::StatusOr<int> code =
+  tessera::LetWritesFail();
+  absl::StatusOr<int> code =
       tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc), interrupt);
+  const absl::Status written = tessera::StdoutStatus();
+  if (code.ok() && *code == 0 && !written.ok()) code = written;
   if (code.ok()) return *code;
   tessera::comm::PrintError(code.status());
   return 1;

@@ -1,13 +1,12 @@
 #include "tools/train/standard_output.h"
 
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
+#include "core/posix/stdout_status.h"
 
 namespace tessera {
 namespace {
@@ -36,17 +35,6 @@ int TerminalWidth() {
   return known ? size.ws_col : 80;
 }
 
-absl::Status OutputStatus() {
-  int error = 0;
-  if (output != nullptr) return absl::OkStatus();
-  if (std::fflush(stdout) != 0) {
-    error = errno;
-  } else if (std::ferror(stdout) != 0) {
-    // An earlier write failed, and its reason is lost, unless it lasts.
-    pollfd out = {STDOUT_FILENO, POLLOUT, 0};
-    error = poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0 ? EPIPE : EIO;
-  }
-  return error == 0 ? absl::OkStatus() : absl::ErrnoToStatus(error, "cannot write to stdout");
-}
+absl::Status OutputStatus() { return output != nullptr ? absl::OkStatus() : StdoutStatus(); }
 
 }  // namespace tessera

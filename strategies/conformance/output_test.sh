@@ -1,0 +1,15 @@
+#!/bin/bash
+# Regression: a closed pipe ended the program without a line, and a full disk was not noticed.
+set -euo pipefail
+conformance=$PWD/strategies/conformance/conformance
+cd "$TEST_TMPDIR"
+mkfifo pipe
+exec 3<>pipe 4>pipe 5>/dev/full 3>&-
+for output in 4 5; do
+  code=0
+  "$conformance" --models=mlp --ranks=1 ddp >&$output 2>err || code=$?
+  [[ $code == 1 && $(cat err) == "error: cannot write to stdout: "* && $(wc -l <err) == 1 ]] && continue
+  echo "descriptor $output: code $code"
+  cat err
+  exit 1
+done
