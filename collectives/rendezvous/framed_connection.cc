@@ -65,11 +65,18 @@ absl::Status FramedConnection::Flush() {
   return absl::OkStatus();
 }
 
-absl::Status FramedConnection::WaitUntilFlushed(Deadline deadline) {
+absl::Status FramedConnection::WaitForAnswer(google::protobuf::Message* message,
+                                             Deadline deadline) {
   while (true) {
     RETURN_IF_ERROR(Flush());
-    if (queued_bytes() == 0) return absl::OkStatus();
+    if (queued_bytes() == 0) break;
     RETURN_IF_ERROR(WaitForEvents(fd(), POLLOUT, deadline));
+  }
+  while (true) {
+    ASSIGN_OR_RETURN(const bool there, Next(message));
+    if (there) return absl::OkStatus();
+    RETURN_IF_ERROR(WaitForEvents(fd(), POLLIN, deadline));
+    RETURN_IF_ERROR(Receive());
   }
 }
 

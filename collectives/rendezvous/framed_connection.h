@@ -1,7 +1,7 @@
 // A connection that carries messages (frame_reader.h), each of at most kMaxMessageBytes and
 // kMaxMessageFields. Only functions with "Wait" in their names wait.
 //
-// Thread safety: one thread may receive while another one sends.
+// Thread safety: one thread at a time.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_FRAMED_CONNECTION_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_FRAMED_CONNECTION_H_
 
@@ -38,8 +38,9 @@ class FramedConnection {
   absl::Status Flush();
   int64_t queued_bytes() const { return static_cast<int64_t>(output_.size() - sent_); }
 
-  // Waits until everything queued is sent: DeadlineExceeded, or an error of Flush.
-  absl::Status WaitUntilFlushed(Deadline deadline);
+  // Waits until everything queued is sent and the next message has arrived. DeadlineExceeded, or an
+  // error of Flush, Receive or Next.
+  absl::Status WaitForAnswer(google::protobuf::Message* message, Deadline deadline);
 
  private:
   const FileDescriptor socket_;

@@ -1,10 +1,7 @@
 #include "collectives/rendezvous/store_client.h"
 
-#include <poll.h>
-#include <sys/eventfd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -48,10 +45,7 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::TryToConnect(
   if (!status.ok()) {
     return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
   }
-  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.is_open()) return absl::ErrnoToStatus(errno, "cannot make an eventfd");
-  return std::unique_ptr<StoreClient>(
-      new StoreClient(address, store.secret, std::move(socket), std::move(wake)));
+  return std::unique_ptr<StoreClient>(new StoreClient(address, store.secret, std::move(socket)));
 }
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
@@ -71,79 +65,21 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
   }
 }
 
-StoreClient::StoreClient(std::string address, std::string secret, FileDescriptor socket,
-                         FileDescriptor wake)
-    : address_(std::move(address)),
-      secret_(std::move(secret)),
-      wake_(std::move(wake)),
-      connection_(std::move(socket)) {
-  reader_ = std::thread([this] { ReadAnswers(); });
-}
-
-StoreClient::~StoreClient() {
-  eventfd_write(wake_.get(), 1);
-  reader_.join();
-}
-
-void StoreClient::ReadAnswers() {
-  while (true) {
-    StoreResponse response;
-    const absl::StatusOr<bool> there = connection_.Next(&response);
-    if (!there.ok()) return Break(there.status());
-    if (*there) {
-      TakeAnswer(std::move(response));
-      continue;
-    }
-    pollfd events[] = {{connection_.fd(), POLLIN, 0}, {wake_.get(), POLLIN, 0}};
-    if (poll(events, 2, /*timeout=*/-1) < 0) continue;
-    if (events[1].revents != 0) return;
-    const absl::Status status = connection_.Receive();
-    if (!status.ok()) return Break(status);
-  }
-}
-
-void StoreClient::TakeAnswer(StoreResponse response) {
-  const MutexLock lock(&mutex_);
-  const auto call = calls_.find(response.id());
-  if (call == calls_.end()) return;  // the caller timed out
-  *call->second = std::move(response);
-  calls_.erase(call);
-  changed_.NotifyAll();
-}
-
-void StoreClient::Break(const absl::Status& why) {
-  const MutexLock lock(&mutex_);
-  if (!broken_.ok()) return;
-  broken_ = absl::UnavailableError(
-      absl::StrCat("rank 0, or its store at ", address_, ", is gone: ", why.message()));
-  changed_.NotifyAll();
-}
-
-absl::Status StoreClient::Send(const StoreRequest& request, Deadline deadline) {
-  const MutexLock lock(&send_mutex_);
-  connection_.Queue(request);
-  return connection_.WaitUntilFlushed(deadline);
-}
-
 absl::Status StoreClient::Call(StoreRequest* request, std::chrono::milliseconds timeout,
                                StoreResponse* response) {
-  const Deadline deadline = Clock::now() + timeout;
-  {
-    const MutexLock lock(&mutex_);
-    RETURN_IF_ERROR(broken_);
-    request->set_id(next_id_++);
-    calls_[request->id()] = response;
-  }
-  const absl::Status sent = Send(*request, deadline);
-  if (!sent.ok()) Break(sent);
-  MutexLock lock(&mutex_);
-  while (calls_.count(request->id()) != 0 && broken_.ok()) {
-    if (!changed_.WaitUntil(lock, deadline)) break;
-  }
-  if (calls_.count(request->id()) == 0) return StatusOf(*response);
-  calls_.erase(request->id());
   RETURN_IF_ERROR(broken_);
-  return absl::UnavailableError(absl::StrCat("rank 0's store at ", address_, " sends no answer"));
+  request->set_id(next_id_++);
+  connection_.Queue(*request);
+  const absl::Status status = connection_.WaitForAnswer(response, Clock::now() + timeout);
+  if (absl::IsDeadlineExceeded(status)) {
+    broken_ =
+        absl::UnavailableError(absl::StrCat("rank 0's store at ", address_, " sends no answer"));
+  } else if (!status.ok()) {
+    broken_ = absl::UnavailableError(
+        absl::StrCat("rank 0, or its store at ", address_, ", is gone: ", status.message()));
+  }
+  RETURN_IF_ERROR(broken_);
+  return StatusOf(*response);
 }
 
 absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {

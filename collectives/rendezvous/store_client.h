@@ -5,10 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,7 +17,6 @@
 #include "collectives/rendezvous/framed_connection.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "core/posix/file_descriptor.h"
-#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 
@@ -37,9 +35,9 @@ struct StoreClientOptions {
 };
 
 // A rank's connection to the store. If it ends without Leave, the others see this rank as lost. Any
-// call can return Unavailable if rank 0 is gone or sends no answer.
+// call can return Unavailable if rank 0 is gone or sends no answer; then all later calls do too.
 //
-// Thread safety: thread-safe. One thread may wait while another sets.
+// Thread safety: one thread at a time.
 class StoreClient {
  public:
   // Tries to connect until it succeeds or the time has passed: DeadlineExceeded, with the error of
@@ -48,7 +46,6 @@ class StoreClient {
   // FailedPrecondition for another version.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const StoreClientOptions& options,
                                                               std::chrono::milliseconds timeout);
-  ~StoreClient();
   StoreClient(const StoreClient&) = delete;
   StoreClient& operator=(const StoreClient&) = delete;
 
@@ -76,7 +73,8 @@ class StoreClient {
   absl::Status Leave(const absl::Status& why);
 
  private:
-  StoreClient(std::string address, std::string secret, FileDescriptor socket, FileDescriptor wake);
+  StoreClient(std::string address, std::string secret, FileDescriptor socket)
+      : address_(std::move(address)), secret_(std::move(secret)), connection_(std::move(socket)) {}
 
   static absl::StatusOr<std::unique_ptr<StoreClient>> TryToConnect(
       const StoreClientOptions& options, Deadline deadline);
@@ -84,27 +82,12 @@ class StoreClient {
   // Sends a request and waits for its answer. Returns the error that the answer has.
   absl::Status Call(StoreRequest* request, std::chrono::milliseconds timeout,
                     StoreResponse* response);
-  absl::Status Send(const StoreRequest& request, Deadline deadline);
-  void ReadAnswers();
-  void TakeAnswer(StoreResponse response);
-  void Break(const absl::Status& why);
 
   const std::string address_;
   const std::string secret_;
-  const FileDescriptor wake_;
-
-  // Received from by the reader thread alone; send_mutex_ is held to send.
   FramedConnection connection_;
-  Mutex send_mutex_;
-
-  Mutex mutex_;
-  ConditionVariable changed_;
-  int64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
-  // Calls without an answer yet, by request id; the response is the caller's.
-  std::map<int64_t, StoreResponse*> calls_ ABSL_GUARDED_BY(mutex_);
-  absl::Status broken_ ABSL_GUARDED_BY(mutex_);  // why the connection cannot be used any more
-
-  std::thread reader_;
+  int64_t next_id_ = 1;
+  absl::Status broken_;  // why the connection cannot be used any more
 };
 
 }  // namespace tessera::comm

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <chrono>
 #include <functional>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "collectives/net/handshake.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
 #include "collectives/rendezvous/store_client.h"
@@ -118,17 +120,6 @@ TEST(StoreTest, AWaitThatTimesOutNamesTheKey) {
   EXPECT_TRUE(client->Set("not", "").ok());
 }
 
-TEST(StoreTest, OneThreadMayWaitWhileAnotherSets) {
-  const auto server = Serve(1);
-  const auto client = Connect(server->port(), 0, 1);
-  std::thread waiting([&] { EXPECT_EQ(*client->Wait("key", kLong), "value"); });
-  std::thread waiting_too([&] { EXPECT_EQ(*client->Wait("other", kLong), "2"); });
-  EXPECT_TRUE(client->Set("other", "2").ok());
-  EXPECT_TRUE(client->Set("key", "value").ok());
-  waiting.join();
-  waiting_too.join();
-}
-
 TEST(StoreTest, ALostRankEndsWaitsAndIsNamed) {
   const auto server = Serve(3);
   const auto client = Connect(server->port(), 0, 3);
@@ -200,6 +191,28 @@ TEST(StoreTest, TheEndOfTheServerEndsEverything) {
   EXPECT_EQ(value.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(value.status().message(), HasSubstr("rank 0"));
   EXPECT_EQ(client->Set("a", "b").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(StoreTest, AClientWhoseStoreDidNotAnswerIsNotUsedAgain) {
+  const auto listener = *ListenOn(Reach::kLoopback, 0);
+  FileDescriptor silent;
+  std::thread store([&] {
+    const Deadline deadline = std::chrono::steady_clock::now() + kLong;
+    ASSERT_TRUE(WaitForEvents(listener.get(), POLLIN, deadline).ok());
+    AcceptorHandshake handshake(*AcceptFrom(listener));
+    const HandshakeKey key = {kRendezvousService, "job", "secret"};
+    while (!(*handshake.Advance(key)).has_value()) {
+      ASSERT_TRUE(WaitForEvents(handshake.fd(), POLLIN, deadline).ok());
+    }
+    silent = handshake.Welcome();
+  });
+  const auto client = Connect(*PortOf(listener), 0, 1);
+  store.join();
+  const absl::Status left = client->Leave(absl::InternalError("failed"));
+  EXPECT_EQ(left.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(left.message(), HasSubstr("sends no answer"));
+  // An answer that arrives now would be taken for that of the next call.
+  EXPECT_EQ(client->Set("key", "value"), left);
 }
 
 TEST(StoreTest, RefusesAtOnceWithTheReason) {
