@@ -25,7 +25,7 @@
 namespace tessera::comm {
 
 // The version of the protocols on connections. Ranks of another version are refused by name.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 // The services that connections are made for. A proof for one service is not valid for another.
 inline constexpr char kRendezvousService[] = "rendezvous";

@@ -19,26 +19,10 @@ absl::Status CheckKey(const std::string& key) {
       absl::StrCat("a key of ", key.size(), " bytes; it must have 1 to ", kMaxKeyBytes));
 }
 
-// A wait stores its keys twice, and each missing key has an entry in waits_for_.
-int64_t MemoryOf(const WaitRequest& request) {
-  constexpr int64_t kEntryBytes = 3 * sizeof(std::string) + 2 * sizeof(std::set<int64_t>);
-  int64_t bytes = 0;
-  for (const std::string& key : request.keys()) {
-    bytes += kEntryBytes + 3 * static_cast<int64_t>(key.size());
-  }
-  return bytes;
-}
-
-absl::Status WithKey(const absl::Status& status, absl::string_view key) {
-  return absl::Status(status.code(),
-                      absl::StrCat(status.message(), " (while waiting for '", key, "')"));
-}
-
 }  // namespace
 
-StoreResponse ResponseOf(int64_t id, const absl::Status& status) {
+StoreResponse ResponseOf(const absl::Status& status) {
   StoreResponse response;
-  response.set_id(id);
   response.set_code(static_cast<int>(status.code()));
   response.set_error(std::string(status.message()));
   return response;
@@ -46,18 +30,14 @@ StoreResponse ResponseOf(int64_t id, const absl::Status& status) {
 
 void KeyValueStore::Handle(int rank, const StoreRequest& request, Deadline now,
                            std::vector<Answer>* answers) {
-  if (request.kind_case() == StoreRequest::kWait) {
-    StartWait(rank, request, now, answers);
-    return;
-  }
-  absl::Status status = absl::UnimplementedError("the store does not know this request");
-  if (request.kind_case() == StoreRequest::kSet) {
-    status = Set(request.set().key(), request.set().value(), answers);
-  }
-  answers->push_back({rank, ResponseOf(request.id(), status)});
+  if (request.has_wait()) return StartWait(rank, request.wait(), now, answers);
+  const absl::Status status =
+      request.has_set() ? Set(request.set().key(), request.set().value(), answers)
+                        : absl::UnimplementedError("the store does not know this request");
+  answers->push_back({rank, ResponseOf(status)});
 }
 
-absl::Status KeyValueStore::Set(const std::string& key, std::string value,
+absl::Status KeyValueStore::Set(const std::string& key, const std::string& value,
                                 std::vector<Answer>* answers) {
   RETURN_IF_ERROR(CheckKey(key));
   const auto bytes = static_cast<int64_t>(value.size());
@@ -75,137 +55,98 @@ absl::Status KeyValueStore::Set(const std::string& key, std::string value,
         "the store is full with '", key, "': it holds at most ", kMaxStoreBytes, " bytes"));
   }
   bytes_ = all_bytes;
-  values_[key] = std::move(value);
-
-  const auto waiting = waits_for_.find(key);
-  if (waiting == waits_for_.end()) return absl::OkStatus();
-  const std::set<WaitId> ids = std::move(waiting->second);
-  waits_for_.erase(waiting);
-  for (const WaitId id : ids) {
-    Wait& wait = waits_.at(id);
-    wait.missing.erase(key);
-    if (wait.missing.empty()) Finish(id, absl::OkStatus(), answers);
+  values_[key] = value;
+  for (auto next = waits_.begin(); next != waits_.end();) {
+    const auto each = next++;
+    auto& [rank, wait] = *each;
+    if (wait.keys[wait.present] != key || !Advance(wait)) continue;
+    answers->push_back({rank, ValuesOf(wait)});
+    waits_.erase(each);
   }
   return absl::OkStatus();
 }
 
 absl::Status KeyValueStore::CheckWait(int rank, const WaitRequest& request) const {
+  if (waits_.contains(rank)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("rank ", rank, " is waiting already: it can wait for one request at a time"));
+  }
   if (request.keys().empty()) return absl::InvalidArgumentError("a wait for no key");
   for (const std::string& key : request.keys()) RETURN_IF_ERROR(CheckKey(key));
-  int64_t waits = 0, bytes = MemoryOf(request);
-  for (const auto& [id, wait] : waits_) {
-    if (wait.rank != rank) continue;
-    ++waits;
-    bytes += wait.bytes;
-  }
-  if (waits >= kMaxWaitsOfRank) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("rank ", rank, " has ", waits, " waits already, the most that are allowed"));
-  }
-  if (bytes <= kMaxWaitBytesOfRank) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("rank ", rank, " waits for keys of more than ", kMaxWaitBytesOfRank,
-                   " bytes together: wait for fewer keys at a time"));
+  return absl::OkStatus();
 }
 
-void KeyValueStore::StartWait(int rank, const StoreRequest& request, Deadline now,
+void KeyValueStore::StartWait(int rank, const WaitRequest& request, Deadline now,
                               std::vector<Answer>* answers) {
-  const absl::Status status = CheckWait(rank, request.wait());
-  if (!status.ok()) {
-    answers->push_back({rank, ResponseOf(request.id(), status)});
-    return;
-  }
+  const absl::Status status = CheckWait(rank, request);
+  if (!status.ok()) return answers->push_back({rank, ResponseOf(status)});
+  const int64_t timeout_ms = std::clamp<int64_t>(request.timeout_ms(), 0, kMaxTimeoutMs);
   Wait wait;
-  wait.rank = rank;
-  wait.id = request.id();
-  wait.bytes = MemoryOf(request.wait());
-  wait.keys.assign(request.wait().keys().begin(), request.wait().keys().end());
-  for (const std::string& key : wait.keys) {
-    if (!values_.contains(key)) wait.missing.insert(key);
-  }
-  const int64_t timeout_ms = std::clamp<int64_t>(request.wait().timeout_ms(), 0, kMaxTimeoutMs);
+  wait.keys.assign(request.keys().begin(), request.keys().end());
   wait.deadline = now + std::chrono::milliseconds(timeout_ms);
-  const WaitId id = next_wait_++;
-  for (const std::string& key : wait.missing) waits_for_[key].insert(id);
-  const bool done = wait.missing.empty();
-  waits_.emplace(id, std::move(wait));
-  if (done) {
-    Finish(id, absl::OkStatus(), answers);
+  if (Advance(wait)) {
+    answers->push_back({rank, ValuesOf(wait)});
   } else if (timeout_ms == 0) {
-    Finish(id, absl::DeadlineExceededError("the key has no value"), answers);
+    answers->push_back({rank, ErrorOf(wait, absl::DeadlineExceededError("the key has no value"))});
   } else if (!failure_.ok()) {
-    Finish(id, failure_, answers);
+    answers->push_back({rank, ErrorOf(wait, failure_)});
+  } else {
+    waits_.emplace(rank, std::move(wait));
   }
 }
 
-StoreResponse KeyValueStore::ValuesFor(const Wait& wait) const {
+bool KeyValueStore::Advance(Wait& wait) const {
+  while (wait.present < wait.keys.size() && values_.contains(wait.keys[wait.present])) {
+    ++wait.present;
+  }
+  return wait.present == wait.keys.size();
+}
+
+StoreResponse KeyValueStore::ValuesOf(const Wait& wait) const {
   StoreResponse response;
-  response.set_id(wait.id);
   int64_t bytes = 0;
   for (const std::string& key : wait.keys) {
     const std::string& value = values_.at(key);
     bytes += static_cast<int64_t>(value.size());
     if (bytes > kMaxMessageBytes / 2) {
-      return ResponseOf(wait.id, absl::ResourceExhaustedError(absl::StrCat(
-                                     "the values of ", wait.keys.size(),
-                                     " keys are too long for one answer: wait for fewer keys")));
+      return ResponseOf(absl::ResourceExhaustedError(
+          absl::StrCat("the values of ", wait.keys.size(),
+                       " keys are too long for one answer: wait for fewer keys")));
     }
     response.add_values(value);
   }
   return response;
 }
 
-void KeyValueStore::Finish(WaitId id, const absl::Status& status, std::vector<Answer>* answers) {
-  const auto found = waits_.find(id);
-  const Wait& wait = found->second;
-  if (wait.missing.empty()) {
-    answers->push_back({wait.rank, ValuesFor(wait)});
-  } else {
-    const std::string& first =
-        *std::find_if(wait.keys.begin(), wait.keys.end(),
-                      [&wait](auto& key) { return wait.missing.contains(key); });
-    Answer answer = {wait.rank, ResponseOf(wait.id, WithKey(status, first))};
-    for (const std::string& key : wait.keys) {
-      if (wait.missing.contains(key)) answer.response.add_missing(key);
-    }
-    answers->push_back(std::move(answer));
+StoreResponse KeyValueStore::ErrorOf(const Wait& wait, const absl::Status& status) const {
+  StoreResponse response =
+      ResponseOf(absl::Status(status.code(), absl::StrCat(status.message(), " (while waiting for '",
+                                                          wait.keys[wait.present], "')")));
+  for (const std::string& key : wait.keys) {
+    if (!values_.contains(key)) response.add_missing(key);
   }
-  for (const std::string& key : wait.missing) {
-    const auto waiting = waits_for_.find(key);
-    waiting->second.erase(id);
-    if (waiting->second.empty()) waits_for_.erase(waiting);
-  }
-  waits_.erase(found);
+  return response;
 }
 
 Deadline KeyValueStore::next_expiry() const {
   Deadline next = Deadline::max();
-  for (const auto& [id, wait] : waits_) next = std::min(next, wait.deadline);
+  for (const auto& [rank, wait] : waits_) next = std::min(next, wait.deadline);
   return next;
 }
 
 void KeyValueStore::Expire(Deadline now, std::vector<Answer>* answers) {
-  std::vector<WaitId> expired;
-  for (const auto& [id, wait] : waits_) {
-    if (wait.deadline <= now) expired.push_back(id);
-  }
-  for (const WaitId id : expired) {
-    Finish(id, absl::DeadlineExceededError("timed out"), answers);
-  }
+  std::erase_if(waits_, [&](const auto& each) {
+    const auto& [rank, wait] = each;
+    if (wait.deadline > now) return false;
+    answers->push_back({rank, ErrorOf(wait, absl::DeadlineExceededError("timed out"))});
+    return true;
+  });
 }
 
 void KeyValueStore::FailWaits(const absl::Status& why, std::vector<Answer>* answers) {
   if (failure_.ok()) failure_ = why;
-  while (!waits_.empty()) Finish(waits_.begin()->first, failure_, answers);
-}
-
-void KeyValueStore::RemoveWaitsOf(int rank) {
-  std::vector<WaitId> removed;
-  for (const auto& [id, wait] : waits_) {
-    if (wait.rank == rank) removed.push_back(id);
-  }
-  std::vector<Answer> unsent;
-  for (const WaitId id : removed) Finish(id, absl::CancelledError("gone"), &unsent);
+  for (const auto& [rank, wait] : waits_) answers->push_back({rank, ErrorOf(wait, failure_)});
+  waits_.clear();
 }
 
 }  // namespace tessera::comm

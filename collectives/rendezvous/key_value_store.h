@@ -7,12 +7,10 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "collectives/net/deadline.h"
 #include "collectives/rendezvous/store.pb.h"
@@ -27,7 +25,7 @@ class KeyValueStore {
   };
 
   // Handles a set or a wait. Appends the answers that can be sent now, to this and other ranks,
-  // to `answers`.
+  // to `answers`. A rank waits for one request at a time: FailedPrecondition for a second.
   void Handle(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
 
   // Answers the waits whose time has passed.
@@ -37,38 +35,33 @@ class KeyValueStore {
 
   // Answers all present and later waits whose values are missing with the error `why`.
   void FailWaits(const absl::Status& why, std::vector<Answer>* answers);
-  // Removes the waits of a rank that is gone.
-  void RemoveWaitsOf(int rank);
+  // Removes the wait, if there is one, of a rank that is gone.
+  void RemoveWaitOf(int rank) { waits_.erase(rank); }
 
  private:
   struct Wait {
-    int rank = 0;
-    int64_t id = 0;
     std::vector<std::string> keys;
-    int64_t bytes = 0;  // of memory, approximately
-    absl::flat_hash_set<std::string> missing;
+    size_t present = 0;  // so many of the first keys have values
     Deadline deadline;
   };
-  using WaitId = int64_t;
 
-  absl::Status Set(const std::string& key, std::string value, std::vector<Answer>* answers);
-  void StartWait(int rank, const StoreRequest& request, Deadline now, std::vector<Answer>* answers);
+  absl::Status Set(const std::string& key, const std::string& value, std::vector<Answer>* answers);
+  void StartWait(int rank, const WaitRequest& request, Deadline now, std::vector<Answer>* answers);
   absl::Status CheckWait(int rank, const WaitRequest& request) const;
-  StoreResponse ValuesFor(const Wait& wait) const;
-  // Answers with the values, or with `status` and the keys that have no value.
-  void Finish(WaitId id, const absl::Status& status, std::vector<Answer>* answers);
+  // Returns whether all keys of a wait have values now.
+  bool Advance(Wait& wait) const;
+  StoreResponse ValuesOf(const Wait& wait) const;
+  // An answer with an error, and the keys that have no value.
+  StoreResponse ErrorOf(const Wait& wait, const absl::Status& status) const;
 
-  absl::flat_hash_map<std::string, std::string> values_;
-  int64_t bytes_ = 0;     // of keys and values
-  absl::Status failure_;  // of all waits
-
-  std::map<WaitId, Wait> waits_;
-  WaitId next_wait_ = 0;
-  absl::flat_hash_map<std::string, std::set<WaitId>> waits_for_;  // by missing key
+  absl::flat_hash_map<std::string, std::string> values_;  // only added to
+  int64_t bytes_ = 0;                                     // of keys and values
+  absl::Status failure_;                                  // of all waits
+  std::map<int, Wait> waits_;                             // by rank
 };
 
 // An answer with `status`.
-StoreResponse ResponseOf(int64_t id, const absl::Status& status);
+StoreResponse ResponseOf(const absl::Status& status);
 
 }  // namespace tessera::comm
 

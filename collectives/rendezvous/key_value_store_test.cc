@@ -33,7 +33,6 @@ class KeyValueStoreTest : public ::testing::Test {
   std::vector<KeyValueStore::Answer> Wait(int rank, const std::vector<std::string>& keys,
                                           int64_t timeout_ms) {
     StoreRequest request;
-    request.set_id(7);
     for (const std::string& key : keys) request.mutable_wait()->add_keys(key);
     request.mutable_wait()->set_timeout_ms(timeout_ms);
     return Handle(rank, request);
@@ -49,7 +48,6 @@ TEST_F(KeyValueStoreTest, WaitsForAllKeys) {
   const auto answers = Set("b", "2");
   ASSERT_EQ(answers.size(), 2);
   EXPECT_EQ(answers[0].rank, 3);
-  EXPECT_EQ(answers[0].response.id(), 7);
   EXPECT_EQ(answers[0].response.code(), 0);
   EXPECT_THAT(answers[0].response.values(), ElementsAre("2", "1", "2"));
   EXPECT_THAT(Wait(3, {"a"}, 0)[0].response.values(), ElementsAre("1"));
@@ -89,7 +87,7 @@ TEST_F(KeyValueStoreTest, LostRanksEndWaitsButNotWhatIsThere) {
 TEST_F(KeyValueStoreTest, ForgetsARank) {
   Wait(1, {"a"}, 1000);
   Wait(2, {"a"}, 1000);
-  store_.RemoveWaitsOf(1);
+  store_.RemoveWaitOf(1);
   const auto answers = Set("a", "");
   ASSERT_EQ(answers.size(), 2);
   EXPECT_EQ(answers[0].rank, 2);
@@ -102,28 +100,20 @@ TEST_F(KeyValueStoreTest, Limits) {
               HasSubstr("at most"));
   EXPECT_THAT(Wait(0, {}, 0)[0].response.error(), HasSubstr("no key"));
   EXPECT_THAT(Wait(0, {""}, 0)[0].response.error(), HasSubstr("0 bytes"));
-  for (int i = 0; i < kMaxWaitsOfRank; ++i) EXPECT_THAT(Wait(0, {"k"}, 1000), IsEmpty());
-  EXPECT_THAT(Wait(0, {"k"}, 1000)[0].response.error(), HasSubstr("already"));
-  EXPECT_THAT(Wait(1, {"k"}, 1000), IsEmpty());
   // The deadline is computed without overflow.
-  EXPECT_THAT(Wait(1, {"k"}, INT64_MAX), IsEmpty());
+  EXPECT_THAT(Wait(0, {"k"}, INT64_MAX), IsEmpty());
   EXPECT_EQ(Wait(1, {"k"}, INT64_MIN).size(), 1);
 }
 
-// The store keeps the keys of a wait, whose number in one message is bounded only by the message's
-// size.
-TEST_F(KeyValueStoreTest, ARankCannotFillTheStoreWithKeysThatItWaitsFor) {
-  const std::vector<std::string> keys(kMaxWaitBytesOfRank / 8000, std::string(kMaxKeyBytes, 'k'));
-  int waits = 0;
-  while (waits < kMaxWaitsOfRank && Wait(0, keys, 1000).empty()) ++waits;
-  ASSERT_LT(waits, kMaxWaitsOfRank);
-  EXPECT_GT(waits, 1);
-  EXPECT_EQ(Wait(0, keys, 1000)[0].response.error(),
-            absl::StrCat("rank 0 waits for keys of more than ", kMaxWaitBytesOfRank,
-                         " bytes together: wait for fewer keys at a time"));
-  EXPECT_THAT(Wait(1, keys, 1000), IsEmpty());
-  store_.RemoveWaitsOf(0);
-  EXPECT_THAT(Wait(0, keys, 1000), IsEmpty());
+TEST_F(KeyValueStoreTest, ARankWaitsForOneRequestAtATime) {
+  EXPECT_THAT(Wait(0, {"k"}, 1000), IsEmpty());
+  const auto answers = Wait(0, {"other"}, 0);
+  ASSERT_EQ(answers.size(), 1);
+  EXPECT_EQ(answers[0].response.code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(answers[0].response.error(), HasSubstr("rank 0 is waiting already"));
+  EXPECT_THAT(Wait(1, {"k"}, 1000), IsEmpty());
+  EXPECT_EQ(Set("k", "").size(), 3);  // with that of the first wait
+  EXPECT_THAT(Wait(0, {"other"}, 1000), IsEmpty());
 }
 
 TEST_F(KeyValueStoreTest, FullStore) {

@@ -11,18 +11,13 @@ inline constexpr int64_t kMaxValueBytes = 8 << 20;
 inline constexpr int64_t kMaxStoreBytes = 256 << 20;  // keys and values together
 
 // Bounds on a message: its bytes, and its fields including those of nested messages. Even an empty
-// field takes 50 bytes of memory once parsed.
+// field takes 50 bytes of memory once parsed. A rank of a job of 100,000 ranks may wait for a key
+// of each.
 inline constexpr int64_t kMaxMessageBytes = 16 << 20;
 inline constexpr int64_t kMaxMessageFields = 1 << 18;
 
 // The error with which a rank leaves.
 inline constexpr int64_t kMaxReasonBytes = 4096;
-
-// Requests of one rank that are waiting for an answer.
-inline constexpr int64_t kMaxWaitsOfRank = 256;
-// Memory of the keys of these requests. A rank of a job of 100,000 ranks may wait for a key of
-// each.
-inline constexpr int64_t kMaxWaitBytesOfRank = 64 << 20;
 
 }  // namespace tessera::comm
 

@@ -65,11 +65,10 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
   }
 }
 
-absl::Status StoreClient::Call(StoreRequest* request, std::chrono::milliseconds timeout,
+absl::Status StoreClient::Call(const StoreRequest& request, std::chrono::milliseconds timeout,
                                StoreResponse* response) {
   RETURN_IF_ERROR(broken_);
-  request->set_id(next_id_++);
-  connection_.Queue(*request);
+  connection_.Queue(request);
   const absl::Status status = connection_.WaitForAnswer(response, Clock::now() + timeout);
   if (absl::IsDeadlineExceeded(status)) {
     broken_ =
@@ -92,7 +91,7 @@ absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
   request.mutable_set()->set_key(std::string(key));
   request.mutable_set()->set_value(std::string(value));
   StoreResponse response;
-  return Call(&request, kAnswerTimeout, &response);
+  return Call(request, kAnswerTimeout, &response);
 }
 
 absl::StatusOr<std::string> StoreClient::Wait(absl::string_view key,
@@ -110,7 +109,7 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
   StoreResponse response;
   // Bounded, so that adding it to a time does not overflow.
   const auto bounded = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
-  const absl::Status status = Call(&request, bounded + kAnswerTimeout, &response);
+  const absl::Status status = Call(request, bounded + kAnswerTimeout, &response);
   if (missing != nullptr) missing->assign(response.missing().begin(), response.missing().end());
   if (absl::IsDeadlineExceeded(status) && timeout.count() > 0) {
     return absl::DeadlineExceededError(
@@ -132,7 +131,7 @@ absl::Status StoreClient::Leave(const absl::Status& why) {
                                                              : std::string(why.message()));
   }
   StoreResponse response;
-  return Call(&request, why.ok() ? kAnswerTimeout : kErrorAnswerTimeout, &response);
+  return Call(request, why.ok() ? kAnswerTimeout : kErrorAnswerTimeout, &response);
 }
 
 }  // namespace tessera::comm

@@ -80,13 +80,12 @@ class StoreClient {
       const StoreClientOptions& options, Deadline deadline);
 
   // Sends a request and waits for its answer. Returns the error that the answer has.
-  absl::Status Call(StoreRequest* request, std::chrono::milliseconds timeout,
+  absl::Status Call(const StoreRequest& request, std::chrono::milliseconds timeout,
                     StoreResponse* response);
 
   const std::string address_;
   const std::string secret_;
   FramedConnection connection_;
-  int64_t next_id_ = 1;
   absl::Status broken_;  // why the connection cannot be used any more
 };
 

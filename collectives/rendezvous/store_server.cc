@@ -180,13 +180,13 @@ void StoreServer::Loop::ReadFrom(int rank) {
 void StoreServer::Loop::HandleRequest(int rank, const StoreRequest& request) {
   std::vector<KeyValueStore::Answer> answers;
   if (request.has_leave()) {
-    store_.RemoveWaitsOf(rank);
+    store_.RemoveWaitOf(rank);
     if (request.leave().error().empty()) {
       SetState(rank, RankState::kDone);
     } else {
       Lose(rank, request.leave().error().substr(0, kMaxReasonBytes));
     }
-    answers.push_back({rank, ResponseOf(request.id(), absl::OkStatus())});
+    answers.push_back({rank, ResponseOf(absl::OkStatus())});
   } else {
     store_.Handle(rank, request, Clock::now(), &answers);
   }
@@ -218,7 +218,7 @@ void StoreServer::Loop::SendAnswers(const std::vector<KeyValueStore::Answer>& an
 
 void StoreServer::Loop::Drop(int rank, const std::string& why) {
   connections_[rank].reset();
-  store_.RemoveWaitsOf(rank);
+  store_.RemoveWaitOf(rank);
   Lose(rank, why);
 }
 

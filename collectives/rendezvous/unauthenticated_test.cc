@@ -145,7 +145,6 @@ TEST_F(UnauthenticatedTest, GarbageIsDroppedAtOnce) {
 
 TEST_F(UnauthenticatedTest, ARequestWithoutAHandshakeIsDropped) {
   StoreRequest request;
-  request.set_id(1);
   request.mutable_set()->set_key("key");
   request.mutable_set()->set_value("not from a rank");
   const FileDescriptor socket = Unauthenticated();

@@ -3,13 +3,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/key_value_store.h"
 #include "collectives/rendezvous/store.pb.h"
@@ -23,16 +20,19 @@ constexpr int kRanks = 3;
 
 class Model {
  public:
-  void Ask(int rank, StoreRequest request) {
-    request.set_id(++last_id_);
-    asked_[last_id_] = {rank, request};
+  void Ask(int rank, const StoreRequest& request) {
     std::vector<KeyValueStore::Answer> answers;
     store_.Handle(rank, request, now_, &answers);
-    for (const KeyValueStore::Answer& answer : answers) {
-      if (answer.response.id() == last_id_ && answer.response.code() == 0) Note(request, answer);
+    if (request.has_wait() && (answers.empty() || waits_.count(rank) == 0)) {
+      TESSERA_CHECK(waits_.emplace(rank, request.wait()).second) << "it waits for two requests";
+      return Check(answers);
     }
+    TESSERA_CHECK(!answers.empty() && answers.back().rank == rank) << request.DebugString();
+    const int code = answers.back().response.code();
+    TESSERA_CHECK(code != 0 || request.has_set()) << request.DebugString();
+    if (code == 0) values_[request.set().key()] = request.set().value();
+    answers.pop_back();
     Check(answers);
-    TESSERA_CHECK(request.has_wait() || asked_.count(last_id_) == 0) << request.DebugString();
   }
   void Pass(std::chrono::milliseconds time) {
     now_ += time;
@@ -42,35 +42,24 @@ class Model {
     TESSERA_CHECK(store_.next_expiry() > now_) << "somebody waits for longer";
   }
   void Forget(int rank) {
-    store_.RemoveWaitsOf(rank);
-    for (auto each = asked_.begin(); each != asked_.end();) {
-      each = each->second.rank == rank ? asked_.erase(each) : std::next(each);
-    }
+    store_.RemoveWaitOf(rank);
+    waits_.erase(rank);
   }
   void FailWaits() {
     std::vector<KeyValueStore::Answer> answers;
     store_.FailWaits(absl::UnavailableError("rank 0 was lost"), &answers);
     Check(answers);
-    TESSERA_CHECK(asked_.empty()) << asked_.size() << " have no answer";
+    TESSERA_CHECK(waits_.empty()) << waits_.size() << " have no answer";
   }
 
  private:
-  struct Asked {
-    int rank = 0;
-    StoreRequest request;
-  };
-
-  void Note(const StoreRequest& request, const KeyValueStore::Answer& answer) {
-    if (request.has_set()) values_[request.set().key()] = request.set().value();
-  }
-
+  // Checks answers to waits.
   void Check(const std::vector<KeyValueStore::Answer>& answers) {
     for (const KeyValueStore::Answer& answer : answers) {
-      const auto asked = asked_.find(answer.response.id());
-      TESSERA_CHECK(asked != asked_.end() && asked->second.rank == answer.rank)
-          << answer.response.id();
-      const WaitRequest& wait = asked->second.request.wait();
-      if (asked->second.request.has_wait() && answer.response.code() == 0) {
+      const auto asked = waits_.find(answer.rank);
+      TESSERA_CHECK(asked != waits_.end()) << answer.rank;
+      const WaitRequest& wait = asked->second;
+      if (answer.response.code() == 0) {
         TESSERA_CHECK(answer.response.values_size() == wait.keys_size()) << wait.DebugString();
         for (int i = 0; i < wait.keys_size(); ++i) {
           const auto value = values_.find(wait.keys(i));
@@ -78,14 +67,13 @@ class Model {
               << wait.keys(i);
         }
       }
-      asked_.erase(asked);
+      waits_.erase(asked);
     }
   }
 
   KeyValueStore store_;
   Deadline now_;
-  int64_t last_id_ = 0;
-  std::map<int64_t, Asked> asked_;  // not answered yet
+  std::map<int, WaitRequest> waits_;  // not answered yet, by rank
   std::map<std::string, std::string> values_;
 };
 
@@ -109,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       StoreRequest request;
       const absl::string_view bytes = input.TakeRecord();
       if (request.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-        model.Ask(rank, std::move(request));
+        model.Ask(rank, request);
       }
     }
   }
