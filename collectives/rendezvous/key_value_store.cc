@@ -11,7 +11,7 @@
 namespace tessera::comm {
 namespace {
 
-constexpr int64_t kMaxTimeoutMs = int64_t{1000} * 3600 * 24 * 365;
+using std::chrono::milliseconds;
 
 absl::Status CheckKey(const std::string& key) {
   if (!key.empty() && static_cast<int64_t>(key.size()) <= kMaxKeyBytes) return absl::OkStatus();
@@ -80,13 +80,14 @@ void KeyValueStore::StartWait(int rank, const WaitRequest& request, Deadline now
                               std::vector<Answer>* answers) {
   const absl::Status status = CheckWait(rank, request);
   if (!status.ok()) return answers->push_back({rank, ResponseOf(status)});
-  const int64_t timeout_ms = std::clamp<int64_t>(request.timeout_ms(), 0, kMaxTimeoutMs);
+  const milliseconds timeout =
+      std::clamp(milliseconds(request.timeout_ms()), milliseconds(0), kMaxTimeout);
   Wait wait;
   wait.keys.assign(request.keys().begin(), request.keys().end());
-  wait.deadline = now + std::chrono::milliseconds(timeout_ms);
+  wait.deadline = now + timeout;
   if (Advance(wait)) {
     answers->push_back({rank, ValuesOf(wait)});
-  } else if (timeout_ms == 0) {
+  } else if (timeout.count() == 0) {
     answers->push_back({rank, ErrorOf(wait, absl::DeadlineExceededError("the key has no value"))});
   } else if (!failure_.ok()) {
     answers->push_back({rank, ErrorOf(wait, failure_)});

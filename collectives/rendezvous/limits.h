@@ -1,7 +1,8 @@
-// Bounds on the input that the rendezvous accepts from the network.
+// Bounds on the input that the rendezvous accepts from the network, and on its waits.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_LIMITS_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_LIMITS_H_
 
+#include <chrono>
 #include <cstdint>
 
 namespace tessera::comm {
@@ -18,6 +19,9 @@ inline constexpr int64_t kMaxMessageFields = 1 << 18;
 
 // The error with which a rank leaves.
 inline constexpr int64_t kMaxReasonBytes = 4096;
+
+// Longer waits are shortened to this, so that adding it to a time does not overflow.
+inline constexpr std::chrono::milliseconds kMaxTimeout = std::chrono::hours(24 * 365);
 
 }  // namespace tessera::comm
 

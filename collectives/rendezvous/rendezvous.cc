@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "collectives/net/proof.h"
 #include "collectives/net/socket.h"
+#include "collectives/rendezvous/limits.h"
 #include "collectives/rendezvous/local_discovery.h"
 #include "core/status/status_macros.h"
 
@@ -137,12 +138,7 @@ absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, millis
 
 absl::Status Rendezvous::Leave(const absl::Status& why) {
   RETURN_IF_ERROR(client_->Leave(why));
-  if (server_ == nullptr) return absl::OkStatus();
-  if (why.ok()) {
-    server_->WaitUntilAllLeft();
-  } else {
-    (void)server_->WaitUntilAllLeft(kErrorDelivery);
-  }
+  if (server_ != nullptr) (void)server_->WaitUntilAllLeft(why.ok() ? kMaxTimeout : kErrorDelivery);
   return absl::OkStatus();
 }
 

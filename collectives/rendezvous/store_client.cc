@@ -107,9 +107,8 @@ absl::StatusOr<std::vector<std::string>> StoreClient::WaitAll(const std::vector<
   for (const std::string& key : keys) request.mutable_wait()->add_keys(key);
   request.mutable_wait()->set_timeout_ms(timeout.count());
   StoreResponse response;
-  // Bounded, so that adding it to a time does not overflow.
-  const auto bounded = std::min<std::chrono::milliseconds>(timeout, std::chrono::hours(24 * 365));
-  const absl::Status status = Call(request, bounded + kAnswerTimeout, &response);
+  const absl::Status status =
+      Call(request, std::min(timeout, kMaxTimeout) + kAnswerTimeout, &response);
   if (missing != nullptr) missing->assign(response.missing().begin(), response.missing().end());
   if (absl::IsDeadlineExceeded(status) && timeout.count() > 0) {
     return absl::DeadlineExceededError(

@@ -4,21 +4,12 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "collectives/net/acceptor.h"
 #include "collectives/net/socket.h"
-#include "collectives/rendezvous/framed_connection.h"
-#include "collectives/rendezvous/key_value_store.h"
 #include "collectives/rendezvous/limits.h"
-#include "collectives/rendezvous/local_discovery.h"
-#include "collectives/rendezvous/store.pb.h"
 #include "core/status/status_macros.h"
-#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 namespace {
@@ -29,81 +20,47 @@ using Clock = std::chrono::steady_clock;
 // answers.
 constexpr int64_t kMaxQueuedBytes = kMaxMessageBytes;
 
-enum class RankState { kAbsent, kConnected, kDone, kLost };
-
 constexpr char kWasClosed[] = "its connection to rank 0 was closed";
 
 }  // namespace
 
-// The thread of the store. Start, Stop and the waits are called by its owner; everything else runs
-// on the thread.
-class StoreServer::Loop {
- public:
-  Loop(StoreServerOptions options, int port, FileDescriptor wake)
-      : size_(options.size),
-        local_address_{port, options.secret},
-        local_discovery_(std::move(options.local_discovery)),
-        wake_(std::move(wake)),
-        acceptor_(std::move(options.listener), {kRendezvousService, options.job, options.secret},
-                  [this](const RankClaim& claim) { return Admit(claim); }),
-        connections_(size_),
-        states_(size_, RankState::kAbsent) {}
-  ~Loop() { Stop(); }
-
-  void Start() {
-    thread_ = std::thread([this] { Run(); });
+absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(StoreServerOptions options) {
+  if (options.size < 1) {
+    return absl::InvalidArgumentError(absl::StrCat("a job of ", options.size, " ranks"));
   }
-  void Stop() {
-    stopping_ = true;
-    eventfd_write(wake_.get(), 1);
-    if (thread_.joinable()) thread_.join();
+  ASSIGN_OR_RETURN(const int port, PortOf(options.listener));
+  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!wake.is_open()) return absl::ErrnoToStatus(errno, "cannot make an eventfd");
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(options), port, std::move(wake)));
+}
+
+StoreServer::StoreServer(StoreServerOptions options, int port, FileDescriptor wake)
+    : size_(options.size),
+      local_address_{port, options.secret},
+      local_discovery_(std::move(options.local_discovery)),
+      wake_(std::move(wake)),
+      acceptor_(std::move(options.listener), {kRendezvousService, options.job, options.secret},
+                [this](const RankClaim& claim) { return Admit(claim); }),
+      connections_(size_),
+      states_(size_, RankState::kAbsent),
+      thread_([this] { Run(); }) {}
+
+StoreServer::~StoreServer() {
+  stopping_ = true;
+  eventfd_write(wake_.get(), 1);
+  thread_.join();
+}
+
+bool StoreServer::WaitUntilAllLeft(std::chrono::milliseconds timeout) {
+  const Deadline deadline = Clock::now() + timeout;
+  MutexLock lock(&mutex_);
+  while (connected_ranks_ > 0) {
+    if (!changed_.WaitUntil(lock, deadline)) return connected_ranks_ == 0;
   }
-  // Waits until no rank is connected; returns false if one still is at `deadline`.
-  bool WaitUntilAllLeft(Deadline deadline) {
-    MutexLock lock(&mutex_);
-    while (connected_ranks_ > 0) {
-      if (deadline == Deadline::max()) {
-        changed_.Wait(lock);
-      } else if (!changed_.WaitUntil(lock, deadline)) {
-        return connected_ranks_ == 0;
-      }
-    }
-    return true;
-  }
+  return true;
+}
 
- private:
-  void Run();
-  // Waits for events and handles them.
-  void Poll();
-  absl::Status Admit(const RankClaim& claim);
-  void AddConnection(Acceptor::Connection connection);
-  void ReadFrom(int rank);
-  void HandleRequest(int rank, const StoreRequest& request);
-  void SetState(int rank, RankState state);
-  // Marks a rank as lost, and ends the waits of the others.
-  void Lose(int rank, const std::string& why);
-  void Drop(int rank, const std::string& why);
-  void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);
-  void FlushAll();
-
-  const int size_;
-  const LocalAddress local_address_;
-  const FileDescriptor local_discovery_;
-  const FileDescriptor wake_;
-  std::atomic<bool> stopping_{false};
-  std::thread thread_;
-
-  Acceptor acceptor_;
-  std::vector<std::unique_ptr<FramedConnection>> connections_;  // by rank; null: not connected
-  std::vector<RankState> states_;                               // by rank
-  KeyValueStore store_;
-
-  Mutex mutex_;
-  ConditionVariable changed_;
-  int connected_ranks_ ABSL_GUARDED_BY(mutex_) = 0;  // ranks that have not left
-};
-
-void StoreServer::Loop::Run() {
+void StoreServer::Run() {
   while (!stopping_) {
     Poll();
     std::vector<KeyValueStore::Answer> answers;
@@ -113,7 +70,7 @@ void StoreServer::Loop::Run() {
   }
 }
 
-void StoreServer::Loop::Poll() {
+void StoreServer::Poll() {
   std::vector<pollfd> events = {{wake_.get(), POLLIN, 0}, {local_discovery_.get(), POLLIN, 0}};
   std::vector<int> ranks;
   for (int rank = 0; rank < size_; ++rank) {
@@ -141,7 +98,7 @@ void StoreServer::Loop::Poll() {
   }
 }
 
-absl::Status StoreServer::Loop::Admit(const RankClaim& claim) {
+absl::Status StoreServer::Admit(const RankClaim& claim) {
   if (claim.size != size_ || claim.rank < 0 || claim.rank >= size_) {
     return absl::InvalidArgumentError(absl::StrCat("this is rank ", claim.rank, " of ", claim.size,
                                                    ", but rank 0 is one of ", size_));
@@ -157,12 +114,12 @@ absl::Status StoreServer::Loop::Admit(const RankClaim& claim) {
   return absl::OkStatus();
 }
 
-void StoreServer::Loop::AddConnection(Acceptor::Connection connection) {
+void StoreServer::AddConnection(Acceptor::Connection connection) {
   LimitUnacknowledged(connection.socket);
   connections_[connection.rank] = std::make_unique<FramedConnection>(std::move(connection.socket));
 }
 
-void StoreServer::Loop::ReadFrom(int rank) {
+void StoreServer::ReadFrom(int rank) {
   const absl::Status received = connections_[rank]->Receive();
   while (true) {
     StoreRequest request;
@@ -177,7 +134,7 @@ void StoreServer::Loop::ReadFrom(int rank) {
   if (!received.ok()) Drop(rank, kWasClosed);
 }
 
-void StoreServer::Loop::HandleRequest(int rank, const StoreRequest& request) {
+void StoreServer::HandleRequest(int rank, const StoreRequest& request) {
   std::vector<KeyValueStore::Answer> answers;
   if (request.has_leave()) {
     store_.RemoveWaitOf(rank);
@@ -193,7 +150,7 @@ void StoreServer::Loop::HandleRequest(int rank, const StoreRequest& request) {
   SendAnswers(answers);
 }
 
-void StoreServer::Loop::SetState(int rank, RankState state) {
+void StoreServer::SetState(int rank, RankState state) {
   const MutexLock lock(&mutex_);
   if (states_[rank] == RankState::kConnected) --connected_ranks_;
   if (state == RankState::kConnected) ++connected_ranks_;
@@ -201,7 +158,7 @@ void StoreServer::Loop::SetState(int rank, RankState state) {
   changed_.NotifyAll();
 }
 
-void StoreServer::Loop::Lose(int rank, const std::string& why) {
+void StoreServer::Lose(int rank, const std::string& why) {
   if (states_[rank] != RankState::kConnected) return;
   SetState(rank, RankState::kLost);
   std::vector<KeyValueStore::Answer> answers;
@@ -210,20 +167,20 @@ void StoreServer::Loop::Lose(int rank, const std::string& why) {
   SendAnswers(answers);
 }
 
-void StoreServer::Loop::SendAnswers(const std::vector<KeyValueStore::Answer>& answers) {
+void StoreServer::SendAnswers(const std::vector<KeyValueStore::Answer>& answers) {
   for (const KeyValueStore::Answer& answer : answers) {
     if (connections_[answer.rank] != nullptr) connections_[answer.rank]->Queue(answer.response);
   }
 }
 
-void StoreServer::Loop::Drop(int rank, const std::string& why) {
+void StoreServer::Drop(int rank, const std::string& why) {
   connections_[rank].reset();
   store_.RemoveWaitOf(rank);
   Lose(rank, why);
 }
 
 // Dropping a rank queues answers for the others, whose connections may be closed too.
-void StoreServer::Loop::FlushAll() {
+void StoreServer::FlushAll() {
   bool dropped = false;
   do {
     dropped = false;
@@ -234,28 +191,5 @@ void StoreServer::Loop::FlushAll() {
     }
   } while (dropped);
 }
-
-StoreServer::StoreServer(int port, std::unique_ptr<Loop> loop)
-    : port_(port), loop_(std::move(loop)) {}
-
-StoreServer::~StoreServer() = default;
-
-absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(StoreServerOptions options) {
-  if (options.size < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("a job of ", options.size, " ranks"));
-  }
-  ASSIGN_OR_RETURN(const int port, PortOf(options.listener));
-  FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!wake.is_open()) return absl::ErrnoToStatus(errno, "cannot make an eventfd");
-  auto loop = std::make_unique<Loop>(std::move(options), port, std::move(wake));
-  loop->Start();
-  return std::unique_ptr<StoreServer>(new StoreServer(port, std::move(loop)));
-}
-
-bool StoreServer::WaitUntilAllLeft(std::chrono::milliseconds timeout) {
-  return loop_->WaitUntilAllLeft(Clock::now() + timeout);
-}
-
-void StoreServer::WaitUntilAllLeft() { (void)loop_->WaitUntilAllLeft(Deadline::max()); }
 
 }  // namespace tessera::comm

@@ -9,12 +9,22 @@
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_SERVER_H_
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collectives/net/acceptor.h"
+#include "collectives/rendezvous/framed_connection.h"
+#include "collectives/rendezvous/key_value_store.h"
+#include "collectives/rendezvous/local_discovery.h"
+#include "collectives/rendezvous/store.pb.h"
 #include "core/posix/file_descriptor.h"
+#include "core/sync/mutex.h"
 
 namespace tessera::comm {
 
@@ -37,21 +47,48 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const { return local_address_.port; }
 
-  // Waits until no rank is connected any more; false if that takes longer than `timeout`.
+  // Waits until no rank is connected any more; false if that takes longer than `timeout`. A rank
+  // that has died, or whose host has, counts as not connected.
   bool WaitUntilAllLeft(std::chrono::milliseconds timeout);
-  // The same, for as long as it takes. A rank that has died, or whose host has, counts as not
-  // connected.
-  void WaitUntilAllLeft();
 
  private:
-  class Loop;
+  enum class RankState { kAbsent, kConnected, kDone, kLost };
 
-  StoreServer(int port, std::unique_ptr<Loop> loop);
+  StoreServer(StoreServerOptions options, int port, FileDescriptor wake);
 
-  const int port_;
-  const std::unique_ptr<Loop> loop_;
+  // All that follows runs on the thread of the store.
+  void Run();
+  // Waits for events and handles them.
+  void Poll();
+  absl::Status Admit(const RankClaim& claim);
+  void AddConnection(Acceptor::Connection connection);
+  void ReadFrom(int rank);
+  void HandleRequest(int rank, const StoreRequest& request);
+  void SetState(int rank, RankState state);
+  // Marks a rank as lost, and ends the waits of the others.
+  void Lose(int rank, const std::string& why);
+  void Drop(int rank, const std::string& why);
+  void SendAnswers(const std::vector<KeyValueStore::Answer>& answers);
+  void FlushAll();
+
+  const int size_;
+  const LocalAddress local_address_;
+  const FileDescriptor local_discovery_;
+  const FileDescriptor wake_;
+  std::atomic<bool> stopping_{false};
+
+  Acceptor acceptor_;
+  std::vector<std::unique_ptr<FramedConnection>> connections_;  // by rank; null: not connected
+  std::vector<RankState> states_;                               // by rank
+  KeyValueStore store_;
+
+  Mutex mutex_;
+  ConditionVariable changed_;
+  int connected_ranks_ ABSL_GUARDED_BY(mutex_) = 0;  // ranks that have not left
+
+  std::thread thread_;
 };
 
 }  // namespace tessera::comm
