@@ -56,21 +56,9 @@ Exchange ConnectedWorld::ExchangeAmong(std::string name, std::vector<int> ranks)
              absl::string_view key,
              absl::string_view mine) -> absl::StatusOr<std::vector<std::string>> {
     if (rendezvous_ == nullptr) return std::vector<std::string>{std::string(mine)};
-    const auto key_of = [&](int r) { return absl::StrCat("exchange/", name, "/", key, "/", r); };
-    StoreClient& store = rendezvous_->store();
-    RETURN_IF_ERROR(store.Set(key_of(rank()), mine));
-    std::vector<std::string> keys;
-    for (int r : ranks) keys.push_back(key_of(r));
-    std::vector<std::string> missing;
-    absl::StatusOr<std::vector<std::string>> values = store.WaitAll(keys, timeout_, &missing);
-    if (!absl::IsDeadlineExceeded(values.status())) return values;
-    std::vector<int> late;
-    for (int r : ranks) {
-      if (std::find(missing.begin(), missing.end(), key_of(r)) != missing.end()) late.push_back(r);
-    }
-    return absl::DeadlineExceededError(
-        absl::StrCat(FormatRanks(late), " did not come within ", FormatTimeout(timeout_),
-                     "; waiting to connect (", name, ", ", key, ")"));
+    return rendezvous_->Exchange(absl::StrCat("exchange/", name, "/", key), mine, ranks, timeout_,
+                                 absl::StrCat(" did not come within ", FormatTimeout(timeout_),
+                                              "; waiting to connect (", name, ", ", key, ")"));
   };
 }
 

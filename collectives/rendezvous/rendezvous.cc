@@ -1,13 +1,13 @@
 #include "collectives/rendezvous/rendezvous.h"
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 #include <utility>
 
-#include "absl/strings/numbers.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/strip.h"
 #include "collectives/net/proof.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
@@ -19,7 +19,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr char kRankPrefix[] = "rank/";
 // How long rank 0's store stays up after an error, so that the others receive it.
 constexpr milliseconds kErrorDelivery{300};
 constexpr milliseconds kLauncherCloses{2000};
@@ -62,19 +61,6 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StartServer(const RankEnvironment& 
   return StoreServer::Start(std::move(options));
 }
 
-absl::Status DidNotJoin(const std::vector<std::string>& missing, int size,
-                        const std::string& address, milliseconds timeout) {
-  std::vector<int> ranks;
-  for (absl::string_view key : missing) {
-    int rank = 0;
-    absl::ConsumePrefix(&key, kRankPrefix);
-    if (absl::SimpleAtoi(key, &rank)) ranks.push_back(rank);
-  }
-  return absl::DeadlineExceededError(absl::StrCat(FormatRanks(ranks), " of ", size,
-                                                  " did not join at ", address, " within ",
-                                                  FormatTimeout(timeout)));
-}
-
 }  // namespace
 
 std::string FormatRanks(absl::Span<const int> ranks) {
@@ -91,7 +77,7 @@ std::string FormatRanks(absl::Span<const int> ranks) {
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironment& environment,
                                                              milliseconds timeout) {
   const auto start = std::chrono::steady_clock::now();
-  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous());
+  std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(environment.rank));
   StoreAddress address = {environment.master_host, environment.master_port, environment.secret};
   if (environment.rank == 0) {
     if (environment.one_host && address.secret.empty()) address.secret = RandomSecret();
@@ -109,10 +95,19 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironme
     return StoreAddress{environment.master_host, local.port, local.secret};
   };
   ASSIGN_OR_RETURN(rendezvous->client_, StoreClient::Connect(options, timeout));
+  const std::string where = environment.one_host
+                                ? rendezvous->client_->address()
+                                : FormatAddress(environment.master_host, environment.master_port);
+  std::vector<int> all(environment.size);
+  std::iota(all.begin(), all.end(), 0);
   const milliseconds remaining =
       timeout - std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
   const absl::Status status =
-      rendezvous->WaitForRanks(environment, std::max(remaining, milliseconds(1)), timeout);
+      rendezvous
+          ->Exchange("rank", "", all, std::max(remaining, milliseconds(1)),
+                     absl::StrCat(" of ", environment.size, " did not join at ", where, " within ",
+                                  FormatTimeout(timeout)))
+          .status();
   if (!status.ok()) {
     (void)rendezvous->Leave(status);
     return status;
@@ -120,20 +115,22 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironme
   return rendezvous;
 }
 
-absl::Status Rendezvous::WaitForRanks(const RankEnvironment& environment, milliseconds timeout,
-                                      milliseconds full_timeout) {
-  RETURN_IF_ERROR(client_->Set(absl::StrCat(kRankPrefix, environment.rank), ""));
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < environment.size; ++rank) {
-    keys.push_back(absl::StrCat(kRankPrefix, rank));
+absl::StatusOr<std::vector<std::string>> Rendezvous::Exchange(absl::string_view key,
+                                                              absl::string_view mine,
+                                                              const std::vector<int>& ranks,
+                                                              milliseconds timeout,
+                                                              absl::string_view problem) {
+  RETURN_IF_ERROR(client_->Set(absl::StrCat(key, "/", rank_), mine));
+  std::vector<std::string> keys, missing;
+  for (int rank : ranks) keys.push_back(absl::StrCat(key, "/", rank));
+  absl::StatusOr<std::vector<std::string>> values = client_->WaitAll(keys, timeout, &missing);
+  if (!absl::IsDeadlineExceeded(values.status())) return values;
+  const absl::flat_hash_set<std::string> without_value(missing.begin(), missing.end());
+  std::vector<int> late;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (without_value.contains(keys[i])) late.push_back(ranks[i]);
   }
-  std::vector<std::string> missing;
-  const absl::Status status = client_->WaitAll(keys, timeout, &missing).status();
-  if (!absl::IsDeadlineExceeded(status)) return status;
-  const std::string address = environment.one_host
-                                  ? client_->address()
-                                  : FormatAddress(environment.master_host, environment.master_port);
-  return DidNotJoin(missing, environment.size, address, full_timeout);
+  return absl::DeadlineExceededError(absl::StrCat(FormatRanks(late), problem));
 }
 
 absl::Status Rendezvous::Leave(const absl::Status& why) {

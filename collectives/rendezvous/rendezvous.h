@@ -6,9 +6,11 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/store_client.h"
@@ -18,7 +20,7 @@ namespace tessera::comm {
 
 inline constexpr std::chrono::seconds kRendezvousTimeout{60};
 
-// Thread safety: thread-safe, apart from Leave and the destructor.
+// Thread safety: one thread at a time.
 class Rendezvous {
  public:
   // Returns when all ranks have joined. DeadlineExceeded names those that did not:
@@ -34,6 +36,15 @@ class Rendezvous {
   ~Rendezvous() = default;
 
   StoreClient& store() { return *client_; }
+
+  // Sets this rank's value of a key that no other exchange has, and returns those that `ranks` set,
+  // in this order. DeadlineExceeded names the ranks whose values are not there in time, and
+  // continues with `problem`.
+  absl::StatusOr<std::vector<std::string>> Exchange(absl::string_view key, absl::string_view mine,
+                                                    const std::vector<int>& ranks,
+                                                    std::chrono::milliseconds timeout,
+                                                    absl::string_view problem);
+
   // The job's secret: from the environment, or made by rank 0.
   const std::string& secret() const { return client_->secret(); }
 
@@ -43,11 +54,9 @@ class Rendezvous {
   absl::Status Leave(const absl::Status& why = absl::OkStatus());
 
  private:
-  Rendezvous() = default;
+  explicit Rendezvous(int rank) : rank_(rank) {}
 
-  absl::Status WaitForRanks(const RankEnvironment& environment, std::chrono::milliseconds timeout,
-                            std::chrono::milliseconds full_timeout);
-
+  const int rank_;
   std::unique_ptr<StoreServer> server_;  // on rank 0
   std::unique_ptr<StoreClient> client_;  // destroyed before the server
 };
