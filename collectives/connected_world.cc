@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/hierarchical/hierarchical.h"
 #include "collectives/host_identity.h"
-#include "collectives/net/deadline.h"
+#include "collectives/net/socket.h"
 #include "collectives/testing/disturbed.h"
 #include "core/posix/available_memory.h"
 #include "core/status/status_macros.h"

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "collectives/net/socket.h"
 
 namespace tessera::comm {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "collectives/net/deadline.h"
 #include "collectives/net/handshake.h"
+#include "collectives/net/socket.h"
 #include "core/posix/file_descriptor.h"
 
 namespace tessera::comm {

@@ -11,7 +11,6 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/net/proof.h"
-#include "collectives/net/socket.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
+#include <climits>
+#include <cstdint>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
@@ -57,6 +59,17 @@ absl::StatusOr<FileDescriptor> ConnectToAddress(const SocketAddress& address, De
 }
 
 }  // namespace
+
+int MillisecondsUntil(Deadline deadline) {
+  const Deadline now = std::chrono::steady_clock::now();
+  if (deadline <= now) return 0;
+  const auto remaining = std::chrono::ceil<std::chrono::milliseconds>(deadline - now);
+  return static_cast<int>(std::min<int64_t>(remaining.count(), INT_MAX));
+}
+
+std::string FormatTimeout(std::chrono::milliseconds timeout) {
+  return absl::StrFormat("%g s", static_cast<double>(timeout.count()) / 1e3);
+}
 
 absl::StatusOr<FileDescriptor> ListenAt(const SocketAddress& address) {
   FileDescriptor socket = NewSocket(address.family());

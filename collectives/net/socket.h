@@ -1,18 +1,27 @@
-// TCP sockets. All are non-blocking, and closed on exec.
+// TCP sockets, and deadlines for them. All sockets are non-blocking, and closed on exec.
 //
 // Thread safety: functions may be called from any thread.
 #ifndef TESSERA_COLLECTIVES_NET_SOCKET_H_
 #define TESSERA_COLLECTIVES_NET_SOCKET_H_
 
+#include <chrono>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "collectives/net/deadline.h"
 #include "collectives/net/socket_address.h"
 #include "core/posix/file_descriptor.h"
 
 namespace tessera::comm {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+// Returns the milliseconds until `deadline`, rounded up, as poll(2) expects them; 0 if it has
+// passed.
+int MillisecondsUntil(Deadline deadline);
+
+// "60 s", "0.25 s"
+std::string FormatTimeout(std::chrono::milliseconds timeout);
 
 enum class Reach { kLoopback, kAnyHost };
 

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "collectives/net/socket.h"
 #include "collectives/rendezvous/field_count.h"
 #include "core/status/status_macros.h"
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "collectives/net/deadline.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/frame_reader.h"
 #include "collectives/rendezvous/limits.h"
 #include "core/posix/file_descriptor.h"

@@ -12,7 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "collectives/net/deadline.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 
 namespace tessera::comm {

@@ -15,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "collectives/net/proof.h"
-#include "collectives/net/socket.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 

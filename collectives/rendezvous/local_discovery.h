@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "collectives/net/deadline.h"
+#include "collectives/net/socket.h"
 #include "core/posix/file_descriptor.h"
 
 namespace tessera::comm {

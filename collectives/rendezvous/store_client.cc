@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/net/handshake.h"
-#include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
 #include "core/status/status_macros.h"
 

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "collectives/net/deadline.h"
+#include "collectives/net/socket.h"
 #include "collectives/rendezvous/framed_connection.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "core/posix/file_descriptor.h"

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "collectives/net/deadline.h"
+#include "collectives/net/socket.h"
 #include "core/posix/file_descriptor.h"
 #include "tools/launch/job_times.h"
 #include "tools/launch/launch_signals.h"
