@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-
 namespace tessera::comm {
 namespace {
 
@@ -26,41 +25,37 @@ Deadline Acceptor::AppendEvents(std::vector<pollfd>* events) {
   const Deadline now = Clock::now();
   const bool may_accept = accept_from_ <= now;
   events->push_back({may_accept ? listener_.get() : -1, POLLIN, 0});
-  polled_.clear();
-  for (const auto& [id, pending] : pending_) {
+  for (const Pending& pending : pending_) {
     events->push_back({pending.handshake.fd(), POLLIN, 0});
-    polled_.push_back(id);
   }
   Deadline next = may_accept ? Deadline::max() : accept_from_;
   if (!pending_.empty()) {
-    next = std::min(next, pending_.begin()->second.accepted_at + kHandshakeTimeout);
+    next = std::min(next, pending_.front().accepted_at + kHandshakeTimeout);
   }
   return next;
 }
 
 std::vector<Acceptor::Connection> Acceptor::Advance(absl::Span<const pollfd> events) {
   std::vector<Connection> admitted;
-  for (size_t i = 0; i < polled_.size(); ++i) {
-    if (events[1 + i].revents != 0) ReadFrom(polled_[i], &admitted);
-  }
-  polled_.clear();
+  size_t index = 1;
+  pending_.remove_if([&](Pending& pending) {
+    return events[index++].revents != 0 && AdvanceHandshake(pending.handshake, &admitted);
+  });
   if (events[0].revents != 0) Accept();
   DropOverdue();
   return admitted;
 }
 
-void Acceptor::ReadFrom(PendingId id, std::vector<Connection>* admitted) {
-  const auto pending = pending_.find(id);
-  AcceptorHandshake& handshake = pending->second.handshake;
+bool Acceptor::AdvanceHandshake(AcceptorHandshake& handshake, std::vector<Connection>* admitted) {
   const absl::StatusOr<std::optional<RankClaim>> claim = handshake.Advance(key_);
-  if (claim.ok() && !claim->has_value()) return;
+  if (claim.ok() && !claim->has_value()) return false;
   const absl::Status status = claim.ok() ? admit_(**claim) : claim.status();
   if (status.ok()) {
     admitted->push_back({(*claim)->rank, handshake.Welcome()});
   } else if (!absl::IsUnauthenticated(status)) {
     handshake.Refuse(status);
   }
-  pending_.erase(pending);
+  return true;
 }
 
 void Acceptor::Accept() {
@@ -68,31 +63,31 @@ void Acceptor::Accept() {
     if (!MakeRoom()) return;
     absl::StatusOr<FileDescriptor> socket = AcceptFrom(listener_);
     if (!socket.ok()) {
-      if (!pending_.empty()) pending_.erase(pending_.begin());
+      if (!pending_.empty()) pending_.pop_front();
       accept_from_ = Clock::now() + kSystemPause;
       return;
     }
     if (!socket->is_open()) return;
-    pending_.try_emplace(next_id_++, *std::move(socket), Clock::now());
+    pending_.emplace_back(*std::move(socket), Clock::now());
   }
 }
 
 bool Acceptor::MakeRoom() {
   if (static_cast<int64_t>(pending_.size()) < kMaxUnauthenticated) return true;
   const Deadline now = Clock::now();
-  const Deadline grace_ends = pending_.begin()->second.accepted_at + kGracePeriod;
+  const Deadline grace_ends = pending_.front().accepted_at + kGracePeriod;
   if (grace_ends > now) {
     accept_from_ = std::min(grace_ends, now + kRoomPause);
     return false;
   }
-  pending_.erase(pending_.begin());
+  pending_.pop_front();
   return true;
 }
 
 void Acceptor::DropOverdue() {
   const Deadline now = Clock::now();
-  while (!pending_.empty() && pending_.begin()->second.accepted_at + kHandshakeTimeout <= now) {
-    pending_.erase(pending_.begin());
+  while (!pending_.empty() && pending_.front().accepted_at + kHandshakeTimeout <= now) {
+    pending_.pop_front();
   }
 }
 

@@ -10,7 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <list>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,13 +43,12 @@ class Acceptor {
   // Appends the events that poll(2) should watch. Returns the latest time at which Advance must be
   // called.
   Deadline AppendEvents(std::vector<pollfd>* events);
-  // Takes the events that AppendEvents appended, with poll's results. Returns the connections that
-  // were admitted.
+  // Takes the events that the last AppendEvents appended, with poll's results. Returns the
+  // connections that were admitted.
   std::vector<Connection> Advance(absl::Span<const pollfd> events);
 
  private:
-  // In the order in which the connections were accepted.
-  using PendingId = int64_t;
+  // A connection that has not proved yet that it knows the secret.
   struct Pending {
     Pending(FileDescriptor socket, Deadline accepted_at)
         : handshake(std::move(socket)), accepted_at(accepted_at) {}
@@ -57,7 +56,8 @@ class Acceptor {
     const Deadline accepted_at;
   };
 
-  void ReadFrom(PendingId id, std::vector<Connection>* admitted);
+  // Returns true when the handshake has ended.
+  bool AdvanceHandshake(AcceptorHandshake& handshake, std::vector<Connection>* admitted);
   void Accept();
   // Returns false if a connection cannot be accepted yet.
   bool MakeRoom();
@@ -66,9 +66,7 @@ class Acceptor {
   const FileDescriptor listener_;
   const HandshakeKey key_;
   const Admit admit_;
-  std::map<PendingId, Pending> pending_;
-  PendingId next_id_ = 0;
-  std::vector<PendingId> polled_;  // by the last AppendEvents
+  std::list<Pending> pending_;  // in the order in which they were accepted
   Deadline accept_from_ = Deadline::min();
 };
 
