@@ -21,6 +21,13 @@ absl::Status CheckKey(const std::string& key) {
 
 }  // namespace
 
+absl::Status CheckValue(absl::string_view key, absl::string_view value) {
+  if (static_cast<int64_t>(value.size()) <= kMaxValueBytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("the value of '", key, "' has ", value.size(),
+                                                   " bytes; at most ", kMaxValueBytes,
+                                                   " are allowed"));
+}
+
 StoreResponse ResponseOf(const absl::Status& status) {
   StoreResponse response;
   response.set_code(static_cast<int>(status.code()));
@@ -40,16 +47,11 @@ void KeyValueStore::Handle(int rank, const StoreRequest& request, Deadline now,
 absl::Status KeyValueStore::Set(const std::string& key, const std::string& value,
                                 std::vector<Answer>* answers) {
   RETURN_IF_ERROR(CheckKey(key));
-  const auto bytes = static_cast<int64_t>(value.size());
-  if (bytes > kMaxValueBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the value of '", key, "' has ", bytes,
-                                                     " bytes; at most ", kMaxValueBytes,
-                                                     " are allowed"));
-  }
+  RETURN_IF_ERROR(CheckValue(key, value));
   const auto old = values_.find(key);
   const int64_t old_bytes =
       old == values_.end() ? 0 : static_cast<int64_t>(key.size() + old->second.size());
-  const int64_t all_bytes = bytes_ - old_bytes + static_cast<int64_t>(key.size()) + bytes;
+  const int64_t all_bytes = bytes_ - old_bytes + static_cast<int64_t>(key.size() + value.size());
   if (all_bytes > kMaxStoreBytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "the store is full with '", key, "': it holds at most ", kMaxStoreBytes, " bytes"));

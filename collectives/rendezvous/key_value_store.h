@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/store.pb.h"
 
@@ -59,6 +60,9 @@ class KeyValueStore {
   absl::Status failure_;                                  // of all waits
   std::map<int, Wait> waits_;                             // by rank
 };
+
+// ResourceExhausted if a value is longer than kMaxValueBytes.
+absl::Status CheckValue(absl::string_view key, absl::string_view value);
 
 // An answer with `status`.
 StoreResponse ResponseOf(const absl::Status& status);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/net/handshake.h"
+#include "collectives/rendezvous/key_value_store.h"
 #include "collectives/rendezvous/limits.h"
 #include "core/status/status_macros.h"
 
@@ -81,11 +82,7 @@ absl::Status StoreClient::Call(const StoreRequest& request, std::chrono::millise
 }
 
 absl::Status StoreClient::Set(absl::string_view key, absl::string_view value) {
-  if (static_cast<int64_t>(value.size()) > kMaxValueBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the value of '", key, "' has ", value.size(),
-                                                     " bytes; at most ", kMaxValueBytes,
-                                                     " are allowed"));
-  }
+  RETURN_IF_ERROR(CheckValue(key, value));
   StoreRequest request;
   request.mutable_set()->set_key(std::string(key));
   request.mutable_set()->set_value(std::string(value));
