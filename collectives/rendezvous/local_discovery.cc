@@ -87,8 +87,8 @@ absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job) {
   return socket;
 }
 
-void AnswerLocalRanks(const FileDescriptor& discovery, const LocalAddress& address) {
-  const std::string answer = absl::StrCat(address.port, " ", address.secret);
+void AnswerLocalRanks(const FileDescriptor& discovery, int port, absl::string_view secret) {
+  const std::string answer = absl::StrCat(port, " ", secret);
   for (int i = 0; i < kMaxAnswersAtOnce; ++i) {
     const FileDescriptor peer(
         accept4(discovery.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
@@ -99,7 +99,7 @@ void AnswerLocalRanks(const FileDescriptor& discovery, const LocalAddress& addre
   }
 }
 
-absl::StatusOr<LocalAddress> DiscoverRankZero(absl::string_view job, Deadline deadline) {
+absl::StatusOr<StoreAddress> DiscoverRankZero(absl::string_view job, Deadline deadline) {
   const SocketName name = NameOf(job);
   ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
   if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0) {
@@ -113,11 +113,10 @@ absl::StatusOr<LocalAddress> DiscoverRankZero(absl::string_view job, Deadline de
   ASSIGN_OR_RETURN(const std::string answer, ReadAnswer(socket, deadline));
   const std::pair<std::string, std::string> halves =
       absl::StrSplit(answer, absl::MaxSplits(' ', 1));
-  LocalAddress address;
+  StoreAddress address = {"127.0.0.1", /*port=*/0, halves.second};
   if (!absl::SimpleAtoi(halves.first, &address.port) || address.port < 1 || address.port > 65535) {
     return absl::UnavailableError("rank 0's answer on the local socket is incomplete");
   }
-  address.secret = halves.second;
   return address;
 }
 

@@ -17,21 +17,23 @@
 
 namespace tessera::comm {
 
-struct LocalAddress {
-  int port = 0;  // on 127.0.0.1
+// The address of rank 0's store, and the secret for it.
+struct StoreAddress {
+  std::string host;
+  int port = 0;
   std::string secret;
 };
 
 // A listening socket for rank 0. AlreadyExists if there is one with this job's name.
 absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job);
 
-// Sends the address to processes of this user that are connecting, a bounded number of them in one
-// call. Does not wait.
-void AnswerLocalRanks(const FileDescriptor& discovery, const LocalAddress& address);
+// Sends port and secret to processes of this user that are connecting, a bounded number of them in
+// one call. Does not wait.
+void AnswerLocalRanks(const FileDescriptor& discovery, int port, absl::string_view secret);
 
-// Requests the address of rank 0, once. Unavailable if rank 0 is not there yet or does not answer
-// before the deadline, PermissionDenied if another user has the name.
-absl::StatusOr<LocalAddress> DiscoverRankZero(absl::string_view job, Deadline deadline);
+// Requests the address of rank 0, on 127.0.0.1, once. Unavailable if rank 0 is not there yet or
+// does not answer before the deadline, PermissionDenied if another user has the name.
+absl::StatusOr<StoreAddress> DiscoverRankZero(absl::string_view job, Deadline deadline);
 
 }  // namespace tessera::comm
 

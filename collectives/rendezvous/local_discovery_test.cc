@@ -27,11 +27,12 @@ TEST(LocalDiscoveryTest, SendsPortAndSecret) {
   std::thread rank_0([&] {
     pollfd event = {discovery->get(), POLLIN, 0};
     poll(&event, 1, 5000);
-    AnswerLocalRanks(*discovery, {4321, "a secret"});
+    AnswerLocalRanks(*discovery, 4321, "a secret");
   });
   const auto address = DiscoverRankZero(job, In(std::chrono::seconds(5)));
   rank_0.join();
   ASSERT_TRUE(address.ok()) << address.status();
+  EXPECT_EQ(address->host, "127.0.0.1");
   EXPECT_EQ(address->port, 4321);
   EXPECT_EQ(address->secret, "a secret");
 }

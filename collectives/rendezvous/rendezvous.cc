@@ -91,8 +91,7 @@ absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironme
   options.job = environment.job;
   options.find_store = [&](Deadline deadline) -> absl::StatusOr<StoreAddress> {
     if (!environment.discovers_locally || environment.rank == 0) return address;
-    ASSIGN_OR_RETURN(const LocalAddress local, DiscoverRankZero(environment.job, deadline));
-    return StoreAddress{environment.master_host, local.port, local.secret};
+    return DiscoverRankZero(environment.job, deadline);
   };
   ASSIGN_OR_RETURN(rendezvous->client_, StoreClient::Connect(options, timeout));
   const std::string where = environment.one_host

@@ -15,16 +15,11 @@
 #include "absl/strings/string_view.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/framed_connection.h"
+#include "collectives/rendezvous/local_discovery.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "core/posix/file_descriptor.h"
 
 namespace tessera::comm {
-
-struct StoreAddress {
-  std::string host;
-  int port = 0;
-  std::string secret;
-};
 
 struct StoreClientOptions {
   int rank = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
+#include "collectives/rendezvous/local_discovery.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm {
@@ -36,7 +37,8 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(StoreServerOptio
 
 StoreServer::StoreServer(StoreServerOptions options, int port, FileDescriptor wake)
     : size_(options.size),
-      local_address_{port, options.secret},
+      port_(port),
+      secret_(options.secret),
       local_discovery_(std::move(options.local_discovery)),
       wake_(std::move(wake)),
       acceptor_(std::move(options.listener), {kRendezvousService, options.job, options.secret},
@@ -91,10 +93,12 @@ void StoreServer::Poll() {
       ReadFrom(ranks[i]);
     }
   }
-  if (events[1].revents != 0) AnswerLocalRanks(local_discovery_, local_address_);
+  if (events[1].revents != 0) AnswerLocalRanks(local_discovery_, port_, secret_);
   for (Acceptor::Connection& connection :
        acceptor_.Advance(absl::MakeConstSpan(events).subspan(first_of_acceptor))) {
-    AddConnection(std::move(connection));
+    LimitUnacknowledged(connection.socket);
+    connections_[connection.rank] =
+        std::make_unique<FramedConnection>(std::move(connection.socket));
   }
 }
 
@@ -112,11 +116,6 @@ absl::Status StoreServer::Admit(const RankClaim& claim) {
   }
   SetState(claim.rank, RankState::kConnected);
   return absl::OkStatus();
-}
-
-void StoreServer::AddConnection(Acceptor::Connection connection) {
-  LimitUnacknowledged(connection.socket);
-  connections_[connection.rank] = std::make_unique<FramedConnection>(std::move(connection.socket));
 }
 
 void StoreServer::ReadFrom(int rank) {

@@ -21,7 +21,6 @@
 #include "collectives/net/acceptor.h"
 #include "collectives/rendezvous/framed_connection.h"
 #include "collectives/rendezvous/key_value_store.h"
-#include "collectives/rendezvous/local_discovery.h"
 #include "collectives/rendezvous/store.pb.h"
 #include "core/posix/file_descriptor.h"
 #include "core/sync/mutex.h"
@@ -47,7 +46,7 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  int port() const { return local_address_.port; }
+  int port() const { return port_; }
 
   // Waits until no rank is connected any more; false if that takes longer than `timeout`. A rank
   // that has died, or whose host has, counts as not connected.
@@ -63,7 +62,6 @@ class StoreServer {
   // Waits for events and handles them.
   void Poll();
   absl::Status Admit(const RankClaim& claim);
-  void AddConnection(Acceptor::Connection connection);
   void ReadFrom(int rank);
   void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
@@ -74,7 +72,8 @@ class StoreServer {
   void FlushAll();
 
   const int size_;
-  const LocalAddress local_address_;
+  const int port_;
+  const std::string secret_;
   const FileDescriptor local_discovery_;
   const FileDescriptor wake_;
   std::atomic<bool> stopping_{false};
