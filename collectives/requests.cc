@@ -65,17 +65,28 @@ Request RequestOf(const RequestDescriptor& descriptor) {
   return request;
 }
 
-absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
-                          absl::Span<const RequestDescriptor> descriptors) {
+absl::Status Disagreement(absl::string_view group, uint64_t number,
+                          absl::Span<const RequestDescriptor> descriptors,
+                          absl::Span<const int> ranks) {
   std::vector<std::string> texts;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    texts.push_back(absl::StrCat("rank ", ranks[i], " requests ",
+  for (size_t i = 0; i < descriptors.size(); ++i) {
+    const int rank = ranks.empty() ? static_cast<int>(i) : ranks[i];
+    texts.push_back(absl::StrCat("rank ", rank, " requests ",
                                  IsValid(descriptors[i]) ? Describe(RequestOf(descriptors[i]))
                                                          : "an operation that does not exist"));
   }
   const std::string place = number == 0 ? "" : absl::StrCat(" on operation ", number);
   return absl::InvalidArgumentError(absl::StrCat("the ranks of group '", group, "' disagree", place,
                                                  ": ", absl::StrJoin(texts, ", ")));
+}
+
+absl::Status CompareRequests(absl::string_view group, uint64_t number,
+                             absl::Span<const RequestDescriptor> descriptors,
+                             absl::Span<const int> ranks) {
+  for (const RequestDescriptor& descriptor : descriptors) {
+    if (descriptor != descriptors[0]) return Disagreement(group, number, descriptors, ranks);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tessera::comm

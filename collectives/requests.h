@@ -39,10 +39,15 @@ RequestDescriptor DescriptorOf(const Request& request);
 Request RequestOf(const RequestDescriptor& descriptor);
 
 // "the ranks of group 'world' disagree on operation 7: rank 0 requests barrier, rank 2 requests
-// ...", where ranks[i] sent descriptors[i], which need not be valid. Sends and receives pass 0 as
-// `number`, and the text then has none.
-absl::Status Disagreement(absl::string_view group, uint64_t number, absl::Span<const int> ranks,
-                          absl::Span<const RequestDescriptor> descriptors);
+// ...". descriptors[i], which need not be valid, is that of rank ranks[i], or of rank i if `ranks`
+// is empty. Sends and receives pass 0 as `number`, and the text then has none.
+absl::Status Disagreement(absl::string_view group, uint64_t number,
+                          absl::Span<const RequestDescriptor> descriptors,
+                          absl::Span<const int> ranks = {});
+// Returns a Disagreement if not all descriptors are equal.
+absl::Status CompareRequests(absl::string_view group, uint64_t number,
+                             absl::Span<const RequestDescriptor> descriptors,
+                             absl::Span<const int> ranks = {});
 
 // Return the elements that a rank reads from its input, and writes to its output.
 int64_t InputElements(const Request& request, int rank);

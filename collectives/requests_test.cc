@@ -41,7 +41,7 @@ TEST(RequestDescriptorTest, InvalidBytesAreReportedAsSuch) {
   RequestDescriptor descriptor;
   std::memset(static_cast<void*>(&descriptor), 0xff, sizeof(descriptor));
   EXPECT_FALSE(IsValid(descriptor));
-  EXPECT_EQ(Disagreement("world", 3, {0, 2}, {RequestDescriptor(), descriptor}).message(),
+  EXPECT_EQ(CompareRequests("world", 3, {RequestDescriptor(), descriptor}, {0, 2}).message(),
             "the ranks of group 'world' disagree on operation 3: rank 0 requests barrier, rank 2 "
             "requests "
             "an operation that does not exist");

@@ -108,9 +108,6 @@ class Group : private OwnEngine, public QueuedGroup {
   absl::Status AgreeLocally(const Request& request, uint64_t number);
   // Compares the requests of the rail's ranks. Called before any other wait for one of them.
   absl::Status AgreeOnRail(uint64_t number);
-  absl::Status CheckAgreement(absl::Span<const int> ranks,
-                              absl::Span<const RequestDescriptor> descriptors,
-                              uint64_t number) const;
 
   // Returns whether each rank already has the data of its host, so that one operation per rail
   // completes the request.

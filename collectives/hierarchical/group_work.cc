@@ -56,7 +56,7 @@ absl::Status Group::AgreeLocally(const Request& request, uint64_t number) {
                                      kLocalBytes, DType::kU8)));
   std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < local.size(); ++r) descriptors.push_back(local_requests_[r].descriptor);
-  RETURN_IF_ERROR(CheckAgreement(host_ranks(), descriptors, number));
+  RETURN_IF_ERROR(CompareRequests(name(), number + 1, descriptors, host_ranks()));
   if (parts_.rail_requests == nullptr) return absl::OkStatus();
   rail_requests_.resize(placement_.host_count());
   rail_ticket_ =
@@ -70,16 +70,7 @@ absl::Status Group::AgreeOnRail(uint64_t number) {
   RETURN_IF_ERROR(WaitFor(*parts_.rail_requests, rail_ticket_));
   std::vector<int> ranks;
   for (const std::vector<int>& host : placement_.hosts) ranks.push_back(host[place().local]);
-  return CheckAgreement(ranks, rail_requests_, number);
-}
-
-absl::Status Group::CheckAgreement(absl::Span<const int> ranks,
-                                   absl::Span<const RequestDescriptor> descriptors,
-                                   uint64_t number) const {
-  for (const RequestDescriptor& descriptor : descriptors) {
-    if (descriptor != descriptors[0]) return Disagreement(name(), number + 1, ranks, descriptors);
-  }
-  return absl::OkStatus();
+  return CompareRequests(name(), number + 1, rail_requests_, ranks);
 }
 
 char* Group::Scratch(int index, int64_t bytes) {

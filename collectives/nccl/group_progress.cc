@@ -128,23 +128,17 @@ void Group::Agree(Lane& lane) {
       return;
     }
     const RequestDescriptor& mine = operation.mine;
-    bool same = true;
-    std::vector<int> ranks;
-    std::vector<RequestDescriptor> descriptors;
+    absl::Status agreement;
     if (mine.operation == Operation::kReceive) {
       const RequestDescriptor& sent = operation.theirs[0];
-      same = sent.count == mine.count && sent.dtype == mine.dtype;
-      ranks = {mine.peer, rank()};
-      descriptors = {sent, mine};
-    } else {
-      for (const RequestDescriptor& descriptor : operation.theirs) {
-        ranks.push_back(static_cast<int>(ranks.size()));
-        descriptors.push_back(descriptor);
-        same = same && descriptor == mine;
+      if (sent.count != mine.count || sent.dtype != mine.dtype) {
+        agreement = Disagreement(name(), 0, {sent, mine}, {mine.peer, rank()});
       }
+    } else {
+      agreement = CompareRequests(name(), Done(0) + i + 1, operation.theirs);
     }
-    if (!same) {
-      Fail(Disagreement(name(), lane.channel == 0 ? Done(0) + i + 1 : 0, ranks, descriptors));
+    if (!agreement.ok()) {
+      Fail(std::move(agreement));
       return;
     }
     operation.is_agreed = true;

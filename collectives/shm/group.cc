@@ -29,6 +29,7 @@ Group::Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int
       segments_(std::move(members)),
       messages_(1 + 2 * ranks_.size()),
       buffers_(ranks_.size()),
+      descriptors_(ranks_.size()),
       inputs_(ranks_.size()),
       outputs_(ranks_.size()) {
   for (const auto& segment : segments_) {
@@ -118,21 +119,15 @@ bool Group::Agree() {
   for (int r = 0; r < size(); ++r) {
     if (SlotOf(r).posted.load() != Done(0) + 1) return false;
   }
-  const RequestDescriptor mine = DescriptorOf(request);
-  bool same = true, direct = true;
+  bool direct = true;
   for (int r = 0; r < size(); ++r) {
     const PostedRequest& posted = SlotOf(r).request;
-    same = same && posted.descriptor == mine;
+    descriptors_[r] = posted.descriptor;
     direct = direct && posted.input >= 0 && posted.output >= 0;
   }
-  if (!same) {
-    std::vector<int> ranks;
-    std::vector<RequestDescriptor> descriptors;
-    for (int r = 0; r < size(); ++r) {
-      ranks.push_back(r);
-      descriptors.push_back(SlotOf(r).request.descriptor);
-    }
-    Fail(Disagreement(name(), Done(0) + 1, ranks, descriptors));
+  absl::Status agreement = CompareRequests(name(), Done(0) + 1, descriptors_);
+  if (!agreement.ok()) {
+    Fail(std::move(agreement));
     return true;
   }
   collective_.is_agreed = true;
@@ -191,7 +186,7 @@ bool Group::AdvanceReceive(int peer) {
   if (slot.posted.load() != messages.slots + 1) return false;
   const PostedRequest& sent = slot.request;
   if (sent.descriptor.count != request.count || sent.descriptor.dtype != request.dtype) {
-    Fail(Disagreement(name(), 0, {peer, rank()}, {sent.descriptor, DescriptorOf(request)}));
+    Fail(Disagreement(name(), 0, {sent.descriptor, DescriptorOf(request)}, {peer, rank()}));
     return true;
   }
   const bool direct = !IsEager(request) && sent.input >= 0;

@@ -175,8 +175,9 @@ class Group : public QueuedGroup {
   Collective collective_ ABSL_GUARDED_BY(mutex_);
   std::vector<Messages> messages_ ABSL_GUARDED_BY(mutex_);  // by channel
   uint64_t staging_rounds_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<Buffers> buffers_ ABSL_GUARDED_BY(mutex_);     // of the first collective, if direct
-  std::vector<const void*> inputs_ ABSL_GUARDED_BY(mutex_);  // of Reduce
+  std::vector<Buffers> buffers_ ABSL_GUARDED_BY(mutex_);  // of the first collective, if direct
+  std::vector<RequestDescriptor> descriptors_ ABSL_GUARDED_BY(mutex_);  // of Agree
+  std::vector<const void*> inputs_ ABSL_GUARDED_BY(mutex_);             // of Reduce
   std::vector<void*> outputs_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -126,7 +126,7 @@ bool Group::PairAgrees(const Request& request, int peer, const Header& theirs) {
   if (theirs.count == request.count && theirs.dtype == request.dtype && theirs.bytes == bytes) {
     return true;
   }
-  Fail(Disagreement(name(), 0, {peer, rank()}, {DescriptorOf(theirs), DescriptorOf(request)}));
+  Fail(Disagreement(name(), 0, {DescriptorOf(theirs), DescriptorOf(request)}, {peer, rank()}));
   return false;
 }
 

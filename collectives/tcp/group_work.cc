@@ -205,8 +205,6 @@ bool Group::SendFlows(bool* done) {
 
 bool Group::Agree() {
   const Request& request = First(0);
-  std::vector<int> ranks;
-  std::vector<RequestDescriptor> descriptors;
   bool same = true;
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
@@ -219,12 +217,12 @@ bool Group::Agree() {
   }
   first_[0].is_agreed = same;
   if (same) return true;
+  std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < size(); ++r) {
-    ranks.push_back(r);
     descriptors.push_back(r == rank() ? DescriptorOf(request)
                                       : DescriptorOf(flows_[r].requests.Find(Done(0))->header));
   }
-  Fail(Disagreement(name(), Done(0) + 1, ranks, descriptors));
+  Fail(Disagreement(name(), Done(0) + 1, descriptors));
   return true;
 }
 
