@@ -41,6 +41,43 @@ int64_t OutputElements(const Request& request, int rank) {
   }
 }
 
+Part InputFor(const Request& request, int from, int to) {
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      return {0, request.count};
+    case Operation::kReduceScatter:
+    case Operation::kAllToAll:
+      return PartOf(request.count, request.part, to);
+    case Operation::kAllGather:
+      return {0, PartOf(request.count, request.part, from).size};
+    case Operation::kBroadcast:
+      return {0, from == request.peer ? request.count : 0};
+    default:
+      return {};
+  }
+}
+
+void WriteOutput(const Request& request, int rank, absl::Span<const void* const> inputs) {
+  const int64_t size = SizeOf(request.dtype);
+  switch (request.operation) {
+    case Operation::kAllReduce:
+      return Reduce(inputs, {request.output}, request.count, request.dtype, request.reduction);
+    case Operation::kReduceScatter:
+      return ReduceOwnPart(request, inputs, 0, OutputElements(request, rank));
+    case Operation::kAllGather:
+    case Operation::kAllToAll:
+      for (size_t r = 0; r < inputs.size(); ++r) {
+        const Part part = PartOf(request.count, request.part, static_cast<int>(r));
+        Copy(Bytes(request.output, part.begin * size), inputs[r], part.size * size);
+      }
+      return;
+    case Operation::kBroadcast:
+      return Copy(request.output, inputs[request.peer], request.count * size);
+    default:
+      break;
+  }
+}
+
 RequestDescriptor DescriptorOf(const Request& request) {
   RequestDescriptor descriptor;
   descriptor.operation = request.operation;

@@ -53,6 +53,13 @@ absl::Status CompareRequests(absl::string_view group, uint64_t number,
 int64_t InputElements(const Request& request, int rank);
 int64_t OutputElements(const Request& request, int rank);
 
+// Returns the elements of rank `from`'s input on which the output of rank `to` of a collective
+// depends.
+Part InputFor(const Request& request, int from, int to);
+// Writes the output of `rank` in a collective. inputs[r] are the elements InputFor(request, r,
+// rank).
+void WriteOutput(const Request& request, int rank, absl::Span<const void* const> inputs);
+
 // Returns the elements of a full part of an all-reduce, in which each rank reduces one part. Parts
 // start at multiples of a cache line, so that no two ranks write to the same line.
 inline int64_t AllReducePart(int64_t count, int ranks) {

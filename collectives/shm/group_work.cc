@@ -4,7 +4,6 @@
 
 #include "collectives/reduce/reduce.h"
 #include "collectives/shm/group.h"
-#include "collectives/shm/requests.h"
 
 namespace tessera::comm::shm {
 namespace {
@@ -108,37 +107,11 @@ Group::Next Group::Step() {
 // Completes a collective whose inputs are all in the slots.
 void Group::RunEager() {
   const Request& request = First(0);
-  const int64_t size = SizeOf(request.dtype);
-  char* const output = static_cast<char*>(request.output);
-  const auto data = [&](int r) { return SlotOf(r).data; };
-  const Part own = PartOf(request.count, request.part, rank());
-  switch (request.operation) {
-    case Operation::kAllReduce:
-      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r);
-      Reduce(inputs_, {output}, request.count, request.dtype, request.reduction);
-      break;
-    case Operation::kReduceScatter:
-      for (int r = 0; r < this->size(); ++r) inputs_[r] = data(r) + own.begin * size;
-      ReduceOwnPart(request, inputs_, 0, own.size);
-      break;
-    case Operation::kAllGather:
-      for (int r = 0; r < this->size(); ++r) {
-        const Part part = PartOf(request.count, request.part, r);
-        char* const to = output + part.begin * size;
-        if (to != request.input) Copy(to, data(r), part.size * size);
-      }
-      break;
-    case Operation::kAllToAll:
-      for (int r = 0; r < this->size(); ++r) {
-        Copy(output + r * request.part * size, data(r) + own.begin * size, request.part * size);
-      }
-      break;
-    case Operation::kBroadcast:
-      Copy(output, data(request.peer), request.count * size);
-      break;
-    default:
-      break;
+  for (int r = 0; r < size(); ++r) {
+    const int64_t begin = InputFor(request, r, rank()).begin * SizeOf(request.dtype);
+    inputs_[r] = r == rank() ? Bytes(request.input, begin) : SlotOf(r).data + begin;
   }
+  WriteOutput(request, rank(), inputs_);
 }
 
 // Advances a collective whose buffers are in shared memory: all that peers read, and for an

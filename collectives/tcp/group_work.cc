@@ -69,7 +69,7 @@ void Group::PostCollective() {
   // Begins with the next rank, so that not all send to the same rank.
   for (int k = 1; k < this->size(); ++k) {
     const int r = (rank() + k) % this->size();
-    const Part part = IsEager(request) ? EagerPart(request, rank(), r) : Part();
+    const Part part = IsEager(request) ? InputFor(request, rank(), r) : Part();
     Post(0, Lane::kCollective, r, Bytes(request.input, part.begin * size), part.size * size);
   }
 }
@@ -211,7 +211,7 @@ bool Group::Agree() {
     const PeerRequest* const theirs = flows_[r].requests.Find(Done(0));
     if (theirs == nullptr) return false;
     const int64_t bytes =
-        IsEager(request) ? EagerPart(request, r, rank()).size * SizeOf(request.dtype) : 0;
+        IsEager(request) ? InputFor(request, r, rank()).size * SizeOf(request.dtype) : 0;
     same = same && DescriptorOf(theirs->header) == DescriptorOf(request) &&
            theirs->header.bytes == bytes;
   }
@@ -229,34 +229,12 @@ bool Group::Agree() {
 // Completes a collective whose data all came with the requests.
 void Group::FinishEager() {
   const Request& request = First(0);
-  const int64_t size = SizeOf(request.dtype);
-  const Part own =
-      HasParts(request.operation) ? PartOf(request.count, request.part, rank()) : Part();
-  // The data of each rank for this rank.
-  for (int r = 0; r < this->size(); ++r) {
-    inputs_[r] = r == rank() ? Bytes(request.input, EagerPart(request, r, r).begin * size)
-                             : flows_[r].requests.Find(Done(0))->data.data();
+  for (int r = 0; r < size(); ++r) {
+    const int64_t begin = InputFor(request, r, r).begin * SizeOf(request.dtype);
+    inputs_[r] =
+        r == rank() ? Bytes(request.input, begin) : flows_[r].requests.Find(Done(0))->data.data();
   }
-  switch (request.operation) {
-    case Operation::kAllReduce:
-      Reduce(inputs_, {request.output}, request.count, request.dtype, request.reduction);
-      break;
-    case Operation::kReduceScatter:
-      ReduceOwnPart(request, inputs_, 0, own.size);
-      break;
-    case Operation::kAllGather:
-    case Operation::kAllToAll:
-      for (int r = 0; r < this->size(); ++r) {
-        const Part part = PartOf(request.count, request.part, r);
-        Copy(Bytes(request.output, part.begin * size), inputs_[r], part.size * size);
-      }
-      break;
-    case Operation::kBroadcast:
-      Copy(request.output, inputs_[request.peer], request.count * size);
-      break;
-    default:
-      break;
-  }
+  WriteOutput(request, rank(), inputs_);
 }
 
 // Reduces the next piece of this rank's part, if all have sent it.

@@ -17,23 +17,6 @@ inline bool IsEager(const Request& request) {
          kEagerBytes;
 }
 
-// Returns the elements of rank `from`'s input that are sent with its request to rank `to`.
-inline Part EagerPart(const Request& request, int from, int to) {
-  switch (request.operation) {
-    case Operation::kAllReduce:
-      return {0, request.count};
-    case Operation::kReduceScatter:
-    case Operation::kAllToAll:
-      return PartOf(request.count, request.part, to);
-    case Operation::kAllGather:
-      return {0, PartOf(request.count, request.part, from).size};
-    case Operation::kBroadcast:
-      return {0, from == request.peer ? request.count : 0};
-    default:
-      return {};
-  }
-}
-
 inline RequestDescriptor DescriptorOf(const Header& header) {
   return {header.operation, header.dtype, header.reduction, header.partial,
           header.peer,      header.count, header.part};
