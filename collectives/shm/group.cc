@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/host_identity.h"
-#include "collectives/shm/requests.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::shm {
@@ -38,7 +37,11 @@ Group::Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int
   engine_->Add(this);
 }
 
-bool Group::IsSmall(const Request& request) const { return IsEager(request); }
+bool Group::IsSmall(const Request& request) const {
+  const int64_t elements =
+      request.operation == Operation::kAllGather ? request.part : request.count;
+  return elements * SizeOf(request.dtype) <= kSlotBytes;
+}
 
 bool Group::IsPosted(int channel) const {
   return channel == 0 ? collective_.is_posted : messages_[channel].is_posted;
@@ -86,7 +89,7 @@ bool Group::HasEndedPhase(int rank) const { return SlotOf(rank).phase.load() >= 
 void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64_t number,
                  Slot& slot) {
   int64_t input = 0, output = 0;
-  if (!IsEager(request)) {
+  if (!IsSmall(request)) {
     const int64_t input_bytes = InputElements(request, rank()) * SizeOf(request.dtype);
     if (input_bytes > 0) input = memory_->Locate(request.input, input_bytes);
     if (request.operation == Operation::kAllReduce) {
@@ -107,7 +110,7 @@ bool Group::Post() {
   }
   const Request& request = First(0);
   const int64_t bytes =
-      IsEager(request) ? InputElements(request, rank()) * SizeOf(request.dtype) : 0;
+      IsSmall(request) ? InputElements(request, rank()) * SizeOf(request.dtype) : 0;
   Fill(request, request.input, bytes, number, SlotOf(rank()));
   collective_.is_posted = true;
   RingAll();
@@ -131,7 +134,7 @@ bool Group::Agree() {
     return true;
   }
   collective_.is_agreed = true;
-  collective_.algorithm = IsEager(request) ? Algorithm::kEager
+  collective_.algorithm = IsSmall(request) ? Algorithm::kEager
                           : direct         ? Algorithm::kDirect
                                            : Algorithm::kStaged;
   if (collective_.algorithm == Algorithm::kDirect) FindBuffers();
@@ -149,7 +152,7 @@ bool Group::AdvanceSend(int peer) {
   Messages& messages = messages_[channel];
   const Request& request = First(channel);
   const int64_t bytes = request.count * SizeOf(request.dtype);
-  const bool direct = !IsEager(request) && memory_->Locate(request.input, bytes) >= 0;
+  const bool direct = !IsSmall(request) && memory_->Locate(request.input, bytes) >= 0;
   const uint64_t taken = members_[peer]->pair(rank()).taken.load();
   const auto complete = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     messages.position = 0;
@@ -168,7 +171,7 @@ bool Group::AdvanceSend(int peer) {
   ++messages.slots;
   if (messages.position == 0) {
     CountSent(Operation::kSend, bytes);
-    if (!direct && !IsEager(request)) CountStaged(Operation::kSend, bytes);
+    if (!direct && !IsSmall(request)) CountStaged(Operation::kSend, bytes);
   }
   messages.position += now;
   if (direct) messages.is_posted = true;
@@ -189,7 +192,7 @@ bool Group::AdvanceReceive(int peer) {
     Fail(Disagreement(name(), 0, {sent.descriptor, DescriptorOf(request)}, {peer, rank()}));
     return true;
   }
-  const bool direct = !IsEager(request) && sent.input >= 0;
+  const bool direct = !IsSmall(request) && sent.input >= 0;
   const char* const from =
       direct ? memory_->Find(ranks_[peer], sent.input) + messages.position : slot.data;
   const int64_t now = std::min(direct ? kPieceBytes : kSlotBytes, bytes - messages.position);
