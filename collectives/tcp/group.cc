@@ -5,7 +5,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "collectives/tcp/requests.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::tcp {
@@ -37,7 +36,11 @@ int Group::MemberOf(int rank) const {
   return static_cast<int>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
 }
 
-bool Group::IsSmall(const Request& request) const { return IsEager(request); }
+// Small: all data for a peer are sent together with the request.
+bool Group::IsSmall(const Request& request) const {
+  return (HasParts(request.operation) ? request.part : request.count) * SizeOf(request.dtype) <=
+         kEagerBytes;
+}
 
 bool Group::IsPosted(int channel) const { return first_[channel].is_posted; }
 
@@ -82,7 +85,7 @@ bool Group::AdvanceSend(int peer) {
   const int64_t bytes = request.count * SizeOf(request.dtype);
   if (!first.is_posted) {
     if (Done(channel) >= messages.requests.received + kSendsAhead) return false;
-    const bool eager = IsEager(request);
+    const bool eager = IsSmall(request);
     Post(channel, Lane::kSend, peer, Bytes(request.input, 0), eager ? bytes : 0);
     first.is_posted = true;
     if (eager) EndMessage(channel);
@@ -108,25 +111,26 @@ bool Group::AdvanceReceive(int peer) {
   const int64_t bytes = request.count * SizeOf(request.dtype);
   if (!first_[channel].is_posted) {
     first_[channel].is_posted = true;
-    if (!IsEager(request)) messages.in = {Bytes(request.output, 0), bytes};
+    if (!IsSmall(request)) messages.in = {Bytes(request.output, 0), bytes};
     Post(channel, Lane::kReceive, peer, nullptr, 0);
     return true;
   }
   const PeerRequest* const theirs = messages.requests.Find(Done(channel));
   if (theirs == nullptr || !PairAgrees(request, peer, theirs->header)) return false;
   if (!messages.in.done()) return false;
-  if (IsEager(request)) Copy(request.output, theirs->data.data(), bytes);
+  if (IsSmall(request)) Copy(request.output, theirs->data.data(), bytes);
   EndMessage(channel);
   return true;
 }
 
 bool Group::PairAgrees(const Request& request, int peer, const Header& theirs) {
-  const bool has_data = request.operation == Operation::kReceive && IsEager(request);
+  const bool has_data = request.operation == Operation::kReceive && IsSmall(request);
   const int64_t bytes = has_data ? request.count * SizeOf(request.dtype) : 0;
-  if (theirs.count == request.count && theirs.dtype == request.dtype && theirs.bytes == bytes) {
+  if (theirs.request.count == request.count && theirs.request.dtype == request.dtype &&
+      theirs.bytes == bytes) {
     return true;
   }
-  Fail(Disagreement(name(), 0, {DescriptorOf(theirs), DescriptorOf(request)}, {peer, rank()}));
+  Fail(Disagreement(name(), 0, {theirs.request, DescriptorOf(request)}, {peer, rank()}));
   return false;
 }
 

@@ -6,13 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/tcp/group.h"
-#include "collectives/tcp/requests.h"
 
 namespace tessera::comm::tcp {
 namespace {
 
 bool IsRequest(const Header& header) {
-  return IsValid(DescriptorOf(header)) &&
+  return IsValid(header.request) &&
          header.bytes <= (header.lane == Lane::kReceive ? 0 : kEagerBytes);
 }
 

@@ -4,7 +4,6 @@
 
 #include "collectives/reduce/reduce.h"
 #include "collectives/tcp/group.h"
-#include "collectives/tcp/requests.h"
 
 namespace tessera::comm::tcp {
 namespace {
@@ -47,16 +46,10 @@ void Group::Post(int channel, Lane lane, int to, const char* data, int64_t bytes
   Header header;
   header.kind = Kind::kRequest;
   header.lane = lane;
-  header.operation = request.operation;
-  header.dtype = request.dtype;
-  header.reduction = request.reduction;
-  header.peer = request.peer;
-  header.partial = request.partial ? 1 : 0;
   header.bytes = static_cast<int32_t>(bytes);
   header.group = id_;
   header.number = Done(channel);
-  header.count = request.count;
-  header.part = request.part;
+  header.request = DescriptorOf(request);
   connections_->Send(ranks_[to], header, data, nullptr);
   CountSent(request.operation, bytes);
 }
@@ -65,11 +58,11 @@ void Group::PostCollective() {
   const Request& request = First(0);
   const int64_t size = SizeOf(request.dtype);
   first_[0].is_posted = true;
-  if (!IsEager(request)) PlanFlows(request);
+  if (!IsSmall(request)) PlanFlows(request);
   // Begins with the next rank, so that not all send to the same rank.
   for (int k = 1; k < this->size(); ++k) {
     const int r = (rank() + k) % this->size();
-    const Part part = IsEager(request) ? InputFor(request, rank(), r) : Part();
+    const Part part = IsSmall(request) ? InputFor(request, rank(), r) : Part();
     Post(0, Lane::kCollective, r, Bytes(request.input, part.begin * size), part.size * size);
   }
 }
@@ -153,7 +146,7 @@ bool Group::AdvanceCollective() {
   bool moved = Match();
   if (!first_[0].is_agreed && Agree()) moved = true;
   if (!is_ok()) return false;
-  if (IsEager(request)) {
+  if (IsSmall(request)) {
     if (!first_[0].is_agreed) return moved;
     FinishEager();
     EndCollective();
@@ -175,7 +168,7 @@ bool Group::Match() {
     PeerFlows& flows = flows_[r];
     if (r == rank() || flows.is_agreed) continue;
     const PeerRequest* const theirs = flows.requests.Find(Done(0));
-    if (theirs == nullptr || DescriptorOf(theirs->header) != mine) continue;
+    if (theirs == nullptr || theirs->header.request != mine) continue;
     flows.is_agreed = moved = true;
   }
   return moved;
@@ -211,16 +204,15 @@ bool Group::Agree() {
     const PeerRequest* const theirs = flows_[r].requests.Find(Done(0));
     if (theirs == nullptr) return false;
     const int64_t bytes =
-        IsEager(request) ? InputFor(request, r, rank()).size * SizeOf(request.dtype) : 0;
-    same = same && DescriptorOf(theirs->header) == DescriptorOf(request) &&
-           theirs->header.bytes == bytes;
+        IsSmall(request) ? InputFor(request, r, rank()).size * SizeOf(request.dtype) : 0;
+    same = same && theirs->header.request == DescriptorOf(request) && theirs->header.bytes == bytes;
   }
   first_[0].is_agreed = same;
   if (same) return true;
   std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < size(); ++r) {
     descriptors.push_back(r == rank() ? DescriptorOf(request)
-                                      : DescriptorOf(flows_[r].requests.Find(Done(0))->header));
+                                      : flows_[r].requests.Find(Done(0))->header.request);
   }
   Fail(Disagreement(name(), Done(0) + 1, descriptors));
   return true;

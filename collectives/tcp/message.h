@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "collectives/communicator.h"
+#include "collectives/requests.h"
 
 namespace tessera::comm::tcp {
 
@@ -24,18 +24,13 @@ enum class Lane : uint8_t { kCollective, kSend, kReceive };
 struct Header {
   Kind kind = Kind::kBye;
   Lane lane = Lane::kCollective;  // of the sender of this header
-  Operation operation = Operation::kBarrier;
-  DType dtype = DType::kF32;
-  Reduction reduction = Reduction::kSum;
-  uint8_t stage = 0;    // of kData
-  uint8_t partial = 0;  // 1: Request::partial
+  uint8_t stage = 0;              // of kData
   uint8_t unused = 0;
-  int32_t peer = 0;
   int32_t bytes = 0;  // that follow
   uint64_t group = 0;
-  uint64_t number = 0;  // of the operation, in its lane
-  int64_t count = 0, part = 0;
-  int64_t offset = 0;  // in bytes
+  uint64_t number = 0;        // of the operation, in its lane
+  RequestDescriptor request;  // of kRequest
+  int64_t offset = 0;         // in bytes
 };
 static_assert(sizeof(Header) == 56);
 

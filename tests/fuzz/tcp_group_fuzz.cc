@@ -222,11 +222,11 @@ class Job {
                                     int64_t count, int64_t part, absl::string_view data) {
     Header header;
     header.kind = Kind::kRequest;
-    header.operation = operation;
-    header.dtype = dtype;
+    header.request.operation = operation;
+    header.request.dtype = dtype;
+    header.request.count = count;
+    header.request.part = part;
     header.number = number;
-    header.count = count;
-    header.part = part;
     header.bytes = static_cast<int32_t>(data.size());
     return absl::StrCat(absl::string_view(reinterpret_cast<const char*>(&header), sizeof(header)),
                         data);
@@ -293,15 +293,9 @@ class Job {
     const Request& request = requested[state.number];
     const bool is_answer = request.operation == Operation::kSend;
     if (!state.has_requested) {
-      header.operation = lane == Lane::kSend ? Operation::kSend
-                         : is_answer         ? Operation::kReceive
-                                             : request.operation;
-      header.dtype = request.dtype;
-      header.reduction = request.reduction;
-      header.partial = request.partial ? 1 : 0;
-      header.peer = request.peer;
-      header.count = request.count;
-      header.part = request.part;
+      header.request = DescriptorOf(request);
+      if (lane == Lane::kSend) header.request.operation = Operation::kSend;
+      if (is_answer) header.request.operation = Operation::kReceive;
       if (IsEager(request)) header.bytes = static_cast<int32_t>(BytesFromPeer(rank, request, 0));
       state.has_requested = !IsEager(request) && !is_answer;
       if (!state.has_requested) ++state.number;
