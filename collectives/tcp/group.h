@@ -123,7 +123,6 @@ class Group : public QueuedGroup, private MessageHandler {
   void PlanReduction(const Request& request, int64_t part) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PlanExchange(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PlanBroadcast(const Request& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool Match() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PairAgrees(const Request& request, int peer, const Header& theirs)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

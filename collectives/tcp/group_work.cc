@@ -143,8 +143,7 @@ bool Group::AdvanceCollective() {
     PostCollective();
     return true;
   }
-  bool moved = Match();
-  if (!first_[0].is_agreed && Agree()) moved = true;
+  bool moved = !first_[0].is_agreed && Agree();
   if (!is_ok()) return false;
   if (IsSmall(request)) {
     if (!first_[0].is_agreed) return moved;
@@ -158,20 +157,6 @@ bool Group::AdvanceCollective() {
   if (!done || !first_[0].is_agreed) return moved;
   EndCollective();
   return true;
-}
-
-// Compares the peers' requests with this rank's, and allows data to be sent to those that match.
-bool Group::Match() {
-  const RequestDescriptor mine = DescriptorOf(First(0));
-  bool moved = false;
-  for (int r = 0; r < size(); ++r) {
-    PeerFlows& flows = flows_[r];
-    if (r == rank() || flows.is_agreed) continue;
-    const PeerRequest* const theirs = flows.requests.Find(Done(0));
-    if (theirs == nullptr || theirs->header.request != mine) continue;
-    flows.is_agreed = moved = true;
-  }
-  return moved;
 }
 
 bool Group::SendFlows(bool* done) {
@@ -196,23 +181,29 @@ bool Group::SendFlows(bool* done) {
   return moved;
 }
 
+// Compares the peers' requests with this rank's, and allows data to be sent to those that match.
+// Fails once all requests are there and one differs. Returns whether anything has changed.
 bool Group::Agree() {
   const Request& request = First(0);
-  bool same = true;
+  const RequestDescriptor mine = DescriptorOf(request);
+  bool moved = false, all_came = true, all_agree = true;
   for (int r = 0; r < size(); ++r) {
-    if (r == rank()) continue;
-    const PeerRequest* const theirs = flows_[r].requests.Find(Done(0));
-    if (theirs == nullptr) return false;
+    PeerFlows& flows = flows_[r];
+    if (r == rank() || flows.is_agreed) continue;
+    const PeerRequest* const theirs = flows.requests.Find(Done(0));
     const int64_t bytes =
         IsSmall(request) ? InputFor(request, r, rank()).size * SizeOf(request.dtype) : 0;
-    same = same && theirs->header.request == DescriptorOf(request) && theirs->header.bytes == bytes;
+    flows.is_agreed =
+        theirs != nullptr && theirs->header.request == mine && theirs->header.bytes == bytes;
+    moved = moved || flows.is_agreed;
+    all_came = all_came && theirs != nullptr;
+    all_agree = all_agree && flows.is_agreed;
   }
-  first_[0].is_agreed = same;
-  if (same) return true;
+  first_[0].is_agreed = all_agree;
+  if (all_agree || !all_came) return moved;
   std::vector<RequestDescriptor> descriptors;
   for (int r = 0; r < size(); ++r) {
-    descriptors.push_back(r == rank() ? DescriptorOf(request)
-                                      : flows_[r].requests.Find(Done(0))->header.request);
+    descriptors.push_back(r == rank() ? mine : flows_[r].requests.Find(Done(0))->header.request);
   }
   Fail(Disagreement(name(), Done(0) + 1, descriptors));
   return true;
