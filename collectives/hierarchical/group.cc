@@ -68,9 +68,6 @@ Ticket Group::Start(const Request& request, const absl::Status& status) {
   const bool is_local = peer.host == place().host;
   Request pair = request;
   if (is_local) pair.peer = peer.local;
-  if (request.operation == Operation::kSend) {
-    CountSent(Operation::kSend, request.count * SizeOf(request.dtype));
-  }
   return PairTicket((is_local ? parts_.local_pairs : parts_.pairs)->Issue(pair), is_local);
 }
 
@@ -139,7 +136,7 @@ bool Group::AdvanceFirst(int channel) {
   is_running_ = true;
   const Request request = First(channel);
   const uint64_t number = Done(channel);
-  const int64_t before = BytesSent();
+  const OperationCount before = CountOfParts();
   absl::Status ended;
   engine_->AssertMutexHeld();
   engine_->RunUnlocked([&] { ended = Run(request, number); });
@@ -149,12 +146,14 @@ bool Group::AdvanceFirst(int channel) {
     Fail(std::move(ended));
     return true;
   }
-  int64_t sent = BytesSent() - before;
+  const OperationCount after = CountOfParts();
+  int64_t sent = after.bytes_sent - before.bytes_sent;
   if (IsEager(request)) {
     const int64_t others = static_cast<int64_t>(host_ranks().size()) - 1;
     sent += others * InputElements(request, rank()) * SizeOf(request.dtype);
   }
   CountSent(request.operation, sent);
+  CountStaged(request.operation, after.bytes_staged - before.bytes_staged);
   Complete(channel);
   return true;
 }
@@ -163,13 +162,28 @@ void Group::OnFailure(const absl::Status& why, bool /*is_first*/) {
   for (Communicator* part : parts_.List()) part->Abort(why);
 }
 
-int64_t Group::BytesSent() const {
-  int64_t bytes = 0;
+OperationCount Group::CountOfParts() const {
+  OperationCount sum;
   for (const Communicator* part : {parts_.local.get(), parts_.rail.get(), parts_.all.get()}) {
     if (part == nullptr) continue;
-    for (const OperationCount& count : part->traffic()) bytes += count.bytes_sent;
+    for (const OperationCount& count : part->traffic()) {
+      sum.bytes_sent += count.bytes_sent;
+      sum.bytes_staged += count.bytes_staged;
+    }
   }
-  return bytes;
+  return sum;
+}
+
+// The parts count what the user sends.
+Traffic Group::traffic() const {
+  constexpr auto kSend = static_cast<size_t>(Operation::kSend);
+  Traffic traffic = QueuedGroup::traffic();
+  for (const Communicator* part : {parts_.local_pairs.get(), parts_.pairs.get()}) {
+    const OperationCount sends = part->traffic()[kSend];
+    traffic[kSend].bytes_sent += sends.bytes_sent;
+    traffic[kSend].bytes_staged += sends.bytes_staged;
+  }
+  return traffic;
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,

@@ -61,6 +61,7 @@ class Group : private OwnEngine, public QueuedGroup {
   bool HasEnded(Ticket ticket) const override;
   CompletionSource* SourceOf(Ticket ticket) override;
   std::string note() const override;
+  Traffic traffic() const override;
   void set_grace_period(double seconds) override;
 
   bool AdvanceSmall() override { return false; }
@@ -91,7 +92,8 @@ class Group : private OwnEngine, public QueuedGroup {
     Ticket ticket;
   };
   PairOperation PairOf(Ticket ticket) const;
-  int64_t BytesSent() const;
+  // Returns the sums of the bytes that the parts have sent and staged for collectives.
+  OperationCount CountOfParts() const;
 
   // Waits for an operation of a part. Also returns an error if another part has failed: a peer on
   // another host may have aborted while this rank waits for a rank of its own host.

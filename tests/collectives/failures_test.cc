@@ -239,21 +239,38 @@ TEST(SharedMemoryTest, WritingBehindItsEndIsASegmentationFault) {
 
 // A buffer outside memory of Allocate is copied through staging areas, and these bytes are counted.
 TEST(SharedMemoryTest, WhatIsCopiedIsCounted) {
-  ExpectOk(RunThreads(2, [&](int rank, const Exchange& exchange) -> absl::Status {
-    ASSIGN_OR_RETURN(const auto host, MakeHost(rank, 2, exchange, {}));
-    ASSIGN_OR_RETURN(const auto world, host->World());
-    constexpr int64_t kCount = 100'000;
-    ASSIGN_OR_RETURN(char* const shared, host->Allocate(*world, kCount * 4));
-    std::vector<float> own(kCount);
-    const auto staged = [&] {
-      return world->traffic()[static_cast<size_t>(Operation::kAllReduce)].bytes_staged;
-    };
-    RETURN_IF_ERROR(world->Wait(world->AllReduce(shared, shared, kCount, DType::kF32)));
-    if (staged() != 0) return absl::InternalError("shared memory was copied");
-    RETURN_IF_ERROR(world->Wait(world->AllReduce(own.data(), own.data(), kCount, DType::kF32)));
-    if (staged() != 2 * kCount * 4) return absl::InternalError(absl::StrCat(staged(), " bytes"));
-    return absl::OkStatus();
-  }));
+  struct Case {
+    Backend backend;
+    int ranks;
+    int64_t copies;  // of an all-reduce's buffer
+  };
+  for (const Case& each : {Case{{"shm", OnShm}, 2, 2},
+                           // A reduce-scatter and an all-gather within a host of two ranks.
+                           Case{{"hierarchical", OnHierarchical}, 4, 3}}) {
+    SCOPED_TRACE(each.backend.name);
+    ExpectOk(RunThreads(each.ranks, [&](int rank, const Exchange& exchange) -> absl::Status {
+      ASSIGN_OR_RETURN(const Rank self, each.backend.make(rank, each.ranks, exchange));
+      constexpr int64_t kCount = 1 << 17, kBytes = kCount * 4;
+      ASSIGN_OR_RETURN(char* const shared, self.allocate(kBytes));
+      std::vector<float> own(kCount);
+      const auto expect = [&](Operation operation, int64_t staged) {
+        EXPECT_EQ(self.world->traffic()[static_cast<size_t>(operation)].bytes_staged, staged);
+      };
+      const auto all_reduce = [&](void* data) {
+        return self.world->Wait(self.world->AllReduce(data, data, kCount, DType::kF32));
+      };
+      RETURN_IF_ERROR(all_reduce(shared));
+      expect(Operation::kAllReduce, 0);
+      RETURN_IF_ERROR(all_reduce(own.data()));
+      expect(Operation::kAllReduce, each.copies * kBytes);
+      const bool sends = rank % 2 == 0;
+      RETURN_IF_ERROR(
+          self.world->Wait(sends ? self.world->Send(own.data(), kCount, DType::kF32, rank + 1)
+                                 : self.world->Receive(own.data(), kCount, DType::kF32, rank - 1)));
+      expect(Operation::kSend, sends ? kBytes : 0);
+      return absl::OkStatus();
+    }));
+  }
 }
 
 }  // namespace
