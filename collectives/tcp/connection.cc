@@ -22,8 +22,8 @@ constexpr int kMessages = 8;
 
 }  // namespace
 
-Connection::Connection(FileDescriptor socket, Receiver* receiver)
-    : socket_(std::move(socket)), receiver_(receiver), input_(kInputBytes) {}
+Connection::Connection(FileDescriptor socket, int peer, Receiver* receiver)
+    : socket_(std::move(socket)), peer_(peer), receiver_(receiver), input_(kInputBytes) {}
 
 void Connection::Close(std::string why) {
   is_closed_ = true;
@@ -100,7 +100,7 @@ void Connection::Written(int64_t bytes) {
 void Connection::Begin() {
   address_ = nullptr;
   missing_ = header_.bytes;
-  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(header_, &address_)) {
+  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(peer_, header_, &address_)) {
     Close("sent a malformed message");
   }
 }
@@ -116,7 +116,7 @@ void Connection::Parse(const char* data, int64_t bytes) {
       if (header_bytes_ < static_cast<int64_t>(sizeof(Header))) return;
       header_bytes_ = 0;
       Begin();
-      if (missing_ == 0 && !is_closed_) receiver_->Arrived(header_);
+      if (missing_ == 0 && !is_closed_) receiver_->Arrived(peer_, header_);
       continue;
     }
     const int64_t now = std::min(bytes, missing_);
@@ -127,7 +127,7 @@ void Connection::Parse(const char* data, int64_t bytes) {
     data += now;
     bytes -= now;
     missing_ -= now;
-    if (missing_ == 0) receiver_->Arrived(header_);
+    if (missing_ == 0) receiver_->Arrived(peer_, header_);
   }
 }
 
@@ -161,7 +161,7 @@ bool Connection::Read() {
     if (placed > 0) {
       address_ += placed;
       missing_ -= placed;
-      if (missing_ == 0) receiver_->Arrived(header_);
+      if (missing_ == 0) receiver_->Arrived(peer_, header_);
     }
     Parse(input_.data(), got - placed);
     // Stops after a read of buffered messages only: a request among them lets this rank send, and

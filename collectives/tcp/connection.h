@@ -15,21 +15,21 @@
 
 namespace tessera::comm::tcp {
 
-// Receives the messages of a connection.
+// Receives messages. `from` is the rank in the network of the peer that sent one.
 class Receiver {
  public:
   virtual ~Receiver() = default;
-  // Sets *address to the memory for the bytes that follow the header, or to null to discard them.
-  // Returns false if the header is invalid.
-  virtual bool Place(const Header& header, char** address) = 0;
+  // Sets *address to the memory for the bytes that follow the header, or leaves it null to discard
+  // them. Returns false if the header is invalid.
+  virtual bool Place(int from, const Header& header, char** address) = 0;
   // Called when the complete message has arrived.
-  virtual void Arrived(const Header& header) = 0;
+  virtual void Arrived(int from, const Header& header) = 0;
 };
 
 class Connection {
  public:
-  // The socket is non-blocking. `receiver` outlives the connection.
-  Connection(FileDescriptor socket, Receiver* receiver);
+  // The socket to the rank `peer` is non-blocking. `receiver` outlives the connection.
+  Connection(FileDescriptor socket, int peer, Receiver* receiver);
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
@@ -81,6 +81,7 @@ class Connection {
   void SetLowWater(int64_t bytes);
 
   const FileDescriptor socket_;
+  const int peer_;
   Receiver* const receiver_;
   bool is_closed_ = false;
   std::string why_closed_;

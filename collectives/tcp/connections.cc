@@ -26,19 +26,19 @@ absl::Status AddToPoll(int poll, int descriptor, uint32_t data) {
 
 }  // namespace
 
-bool Connections::PeerConnection::Place(const Header& header, char** address) {
+bool Connections::Place(int from, const Header& header, char** address) {
   if (header.kind == Kind::kBye) return true;
-  MessageHandler* const handler = all_->HandlerOf(header.group);
-  is_placed_ = handler != nullptr;
-  return !is_placed_ || handler->Place(rank_, header, address);
+  Receiver* const receiver = ReceiverOf(header.group);
+  connections_[from]->is_placed = receiver != nullptr;
+  return receiver == nullptr || receiver->Place(from, header, address);
 }
 
-void Connections::PeerConnection::Arrived(const Header& header) {
+void Connections::Arrived(int from, const Header& header) {
   if (header.kind == Kind::kBye) {
-    has_left = true;
-  } else if (MessageHandler* const handler = all_->HandlerOf(header.group);
-             handler != nullptr && is_placed_) {
-    handler->Arrived(rank_, header);
+    connections_[from]->has_left = true;
+  } else if (Receiver* const receiver = ReceiverOf(header.group);
+             receiver != nullptr && connections_[from]->is_placed) {
+    receiver->Arrived(from, header);
   }
 }
 
@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Connections>> Connections::Create(int rank,
   for (int r = 0; r < static_cast<int>(peers.size()); ++r) {
     if (r == rank) continue;
     all->connections_[r] =
-        std::make_unique<PeerConnection>(all.get(), r, std::move(peers[r].socket));
+        std::make_unique<PeerConnection>(std::move(peers[r].socket), r, all.get());
   }
   all->peers_ = std::move(peers);
   all->poll_ = FileDescriptor(epoll_create1(EPOLL_CLOEXEC));
@@ -85,14 +85,14 @@ void Connections::Leave(double at_most_seconds) {
   }
 }
 
-void Connections::RemoveHandler(uint64_t id) {
-  handlers_.erase(id);
+void Connections::RemoveReceiver(uint64_t id) {
+  receivers_.erase(id);
   Drop(id);
 }
 
-MessageHandler* Connections::HandlerOf(uint64_t group) const {
-  const auto found = handlers_.find(group);
-  return found == handlers_.end() ? nullptr : found->second;
+Receiver* Connections::ReceiverOf(uint64_t group) const {
+  const auto found = receivers_.find(group);
+  return found == receivers_.end() ? nullptr : found->second;
 }
 
 void Connections::Send(int rank, const Header& header, const char* data, int* pending) {

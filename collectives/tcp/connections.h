@@ -23,19 +23,8 @@ namespace tessera::comm::tcp {
 inline constexpr int kScratchPieces = 4;
 inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
 
-// Receives the messages of a group. `from` is a rank of the network.
-class MessageHandler {
- public:
-  virtual ~MessageHandler() = default;
-  // Sets *address to the memory for the bytes that follow the header, or to null to discard them.
-  // Returns false if the message is not valid for the group.
-  virtual bool Place(int from, const Header& header, char** address) = 0;
-  // Called when the complete message has arrived.
-  virtual void Arrived(int from, const Header& header) = 0;
-};
-
 // Thread safety: functions need the engine's mutex, apart from Create, Leave, Sleep and Wake.
-class Connections : public EventSource {
+class Connections : public EventSource, public Receiver {
  public:
   static absl::StatusOr<std::unique_ptr<Connections>> Create(int rank, std::vector<Peer> peers);
   ~Connections() override = default;
@@ -44,9 +33,9 @@ class Connections : public EventSource {
   int size() const { return static_cast<int>(peers_.size()); }
   const Peer& peer(int rank) const { return peers_[rank]; }
 
-  // Passes messages of the group `id` to `handler` until it is removed.
-  void AddHandler(uint64_t id, MessageHandler* handler) { handlers_[id] = handler; }
-  void RemoveHandler(uint64_t id);
+  // Passes messages of the group `id` to `receiver` until it is removed.
+  void AddReceiver(uint64_t id, Receiver* receiver) { receivers_[id] = receiver; }
+  void RemoveReceiver(uint64_t id);
   // Returns a new id for a group whose first member is this rank.
   uint64_t NextGroup() { return (static_cast<uint64_t>(rank_) << 32) | ++groups_; }
 
@@ -80,24 +69,19 @@ class Connections : public EventSource {
   void Leave(double at_most_seconds);
 
  private:
-  class PeerConnection : public Receiver {
-   public:
-    PeerConnection(Connections* all, int rank, FileDescriptor socket)
-        : connection(std::move(socket), this), all_(all), rank_(rank) {}
-    bool Place(const Header& header, char** address) override;
-    void Arrived(const Header& header) override;
+  struct PeerConnection {
+    PeerConnection(FileDescriptor socket, int peer, Receiver* receiver)
+        : connection(std::move(socket), peer, receiver) {}
     Connection connection;
     bool has_left = false;       // reported by kBye
     bool awaits_output = false;  // polled for writability
-
-   private:
-    Connections* const all_;
-    const int rank_;
-    bool is_placed_ = false;  // the message, by a group: another one may exist when it has arrived
+    bool is_placed = false;  // the message, by a group: another one may exist when it has arrived
   };
 
   explicit Connections(int rank) : rank_(rank) {}
-  MessageHandler* HandlerOf(uint64_t group) const;
+  bool Place(int from, const Header& header, char** address) override;
+  void Arrived(int from, const Header& header) override;
+  Receiver* ReceiverOf(uint64_t group) const;
   void UpdateInterest(int rank);
 
   const int rank_;
@@ -105,7 +89,7 @@ class Connections : public EventSource {
   FileDescriptor poll_;                                       // an epoll
   FileDescriptor wake_;                                       // an eventfd
   std::vector<std::unique_ptr<PeerConnection>> connections_;  // by rank; null for this one
-  std::unordered_map<uint64_t, MessageHandler*> handlers_;
+  std::unordered_map<uint64_t, Receiver*> receivers_;         // by group
   uint64_t groups_ = 0;
   std::vector<std::unique_ptr<char[]>> scratch_;
 };

@@ -22,13 +22,13 @@ Group::Group(Connections* connections, ProgressEngine* engine, std::string name,
       inputs_(ranks_.size()) {
   engine_->Add(this);
   const MutexLock lock(&mutex_);
-  connections_->AddHandler(id_, this);
+  connections_->AddReceiver(id_, this);
 }
 
 Group::~Group() {
   Leave();
   const MutexLock lock(&mutex_);
-  connections_->RemoveHandler(id_);
+  connections_->RemoveReceiver(id_);
   EndFlows();
 }
 

@@ -26,7 +26,7 @@ namespace tessera::comm::tcp {
 // The number of messages that may be sent before the peer requests the first of them.
 inline constexpr uint64_t kSendsAhead = 4;
 
-class Group : public QueuedGroup, private MessageHandler {
+class Group : public QueuedGroup, private Receiver {
  public:
   // `ranks` are the members' ranks in the network; `id` is unique in the job.
   Group(Connections* connections, ProgressEngine* engine, std::string name, int rank,

@@ -45,7 +45,7 @@ class Expecting : public Receiver {
  public:
   explicit Expecting(std::vector<Header> expected) : expected_(std::move(expected)) {}
 
-  bool Place(const Header& header, char** place) override {
+  bool Place(int /*from*/, const Header& header, char** place) override {
     TESSERA_CHECK(place_.empty() && arrived_ < expected_.size()) << arrived_;
     TESSERA_CHECK(std::memcmp(&header, &expected_[arrived_], sizeof(header)) == 0) << arrived_;
     TESSERA_CHECK(header.bytes >= 0 && header.bytes <= kPieceBytes) << header.bytes;
@@ -56,7 +56,7 @@ class Expecting : public Receiver {
     }
     return AnswerTo(header) != Answer::kRefused;
   }
-  void Arrived(const Header& header) override {
+  void Arrived(int /*from*/, const Header& header) override {
     if (AnswerTo(header) == Answer::kTaken) {
       const absl::string_view payload = Payload(arrived_, header.bytes);
       TESSERA_CHECK(absl::string_view(place_.data(), place_.size()) == payload) << arrived_;
@@ -101,7 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0) << errno;
   Expecting receiver(headers);
   {
-    Connection connection(tessera::FileDescriptor(sockets[0]), &receiver);
+    Connection connection(tessera::FileDescriptor(sockets[0]), /*peer=*/0, &receiver);
     for (size_t begin = 0; begin < stream.size() && !connection.is_closed();) {
       const ssize_t sent =
           send(sockets[1], stream.data() + begin, pieces.Next(stream.size() - begin), MSG_NOSIGNAL);
