@@ -100,9 +100,9 @@ class Group : public QueuedGroup, private Receiver {
     Inflow in[2];
   };
 
-  bool Place(int from, const Header& header,
-             char** address) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
-  void Arrived(int from, const Header& header) override ABSL_NO_THREAD_SAFETY_ANALYSIS;
+  // The connections call these two with the engine's mutex held.
+  bool Place(int from, const Header& header, char** address) override;
+  void Arrived(int from, const Header& header) override;
   bool PlaceRequest(int from, const Header& header, char** address)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool PlaceData(int from, const Header& header, char** address)

@@ -56,8 +56,8 @@ Group::Inflow* Group::InflowFrom(int from, const Header& header) {
   return channel == 0 ? &flows_[from].in[header.stage] : &messages_[channel].in;
 }
 
-// Called by the connections, with the engine's mutex held.
 bool Group::Place(int from, const Header& header, char** address) {
+  AssertMutexHeld();
   const int member = MemberOf(from);
   if (member == size()) return false;
   if (!is_ok()) return true;
@@ -109,6 +109,7 @@ bool Group::PlaceData(int from, const Header& header, char** address) {
 }
 
 void Group::Arrived(int from, const Header& header) {
+  AssertMutexHeld();
   const int member = MemberOf(from);
   if (!is_ok()) return;
   switch (header.kind) {
