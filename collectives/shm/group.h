@@ -165,7 +165,7 @@ class Group : public QueuedGroup {
   Member& Mine() const { return *members_[rank()]; }
   // Returns a rank's slot for the first collective.
   Slot& SlotOf(int rank) const { return members_[rank]->slots[Done(0) % kSlots]; }
-  void Ring(int rank) const { memory_->BellOf(ranks_[rank]).Ring(); }
+  void Ring(int rank) const { memory_->Ring(ranks_[rank]); }
   void RingAll() const;
 
   SharedMemory* const memory_;

@@ -1,6 +1,13 @@
 #include "collectives/shm/shared_memory.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <atomic>
+#include <climits>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -70,6 +77,13 @@ void CloseDescriptors(const SharedMemory::Segments& segments) {
 }
 
 }  // namespace
+
+// A futex in shared memory, initially zero, on which a rank sleeps.
+struct alignas(64) SharedMemory::Doorbell {
+  std::atomic<uint32_t> rings;
+  std::atomic<uint32_t> sleepers;
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 absl::StatusOr<SharedMemory::Segments> SharedMemory::Share(int64_t bytes, const Exchange& exchange,
                                                            absl::string_view key) {
@@ -154,8 +168,15 @@ char* SharedMemory::Find(int rank, int64_t location) const {
   return regions_[region].segments[rank]->data() + (location & ((int64_t{1} << 48) - 1));
 }
 
-Doorbell& SharedMemory::BellOf(int rank) const {
+SharedMemory::Doorbell& SharedMemory::BellOf(int rank) const {
   return *reinterpret_cast<Doorbell*>(control_[rank]->data());
+}
+
+void SharedMemory::Ring(int rank) const {
+  Doorbell& bell = BellOf(rank);
+  if (bell.sleepers.load() == 0) return;
+  bell.rings.fetch_add(1);
+  syscall(SYS_futex, &bell.rings, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
 void SharedMemory::Arm(bool /*in_background*/) {
@@ -165,7 +186,10 @@ void SharedMemory::Arm(bool /*in_background*/) {
 }
 
 void SharedMemory::Sleep(std::chrono::nanoseconds at_most) {
-  BellOf(rank_).Sleep(rings_seen_, at_most.count());
+  constexpr int64_t kSecond = 1'000'000'000;
+  const timespec time = {static_cast<time_t>(at_most.count() / kSecond),
+                         static_cast<decltype(timespec::tv_nsec)>(at_most.count() % kSecond)};
+  syscall(SYS_futex, &BellOf(rank_).rings, FUTEX_WAIT, rings_seen_, &time, nullptr, 0);
 }
 
 void SharedMemory::Disarm() { BellOf(rank_).sleepers.fetch_sub(1); }

@@ -17,7 +17,6 @@
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/queue/progress_engine.h"
-#include "collectives/shm/doorbell.h"
 #include "collectives/shm/segment.h"
 #include "core/sync/mutex.h"
 
@@ -56,7 +55,9 @@ class SharedMemory : public EventSource {
   int64_t Locate(const void* data, int64_t bytes) const;
   char* Find(int rank, int64_t location) const;
 
-  Doorbell& BellOf(int rank) const;
+  // Wakes a rank that sleeps. Called after a change that it may be waiting for; the change must
+  // have been stored with sequential consistency.
+  void Ring(int rank) const;
   bool IsAlive(int rank) const { return control_[rank]->MakerIsAlive(); }
   bool IsStopped(int rank) const { return control_[rank]->MakerIsStopped(); }
   // Returns the rank in the job of a rank of the host.
@@ -67,13 +68,16 @@ class SharedMemory : public EventSource {
   void Arm(bool in_background) override;
   void Sleep(std::chrono::nanoseconds at_most) override;
   void Disarm() override;
-  void Wake() override { BellOf(rank_).Ring(); }
+  void Wake() override { Ring(rank_); }
 
  private:
   struct Region {
     Segments segments;  // empty if freed
     char* data = nullptr;
   };
+
+  struct Doorbell;
+  Doorbell& BellOf(int rank) const;
 
   SharedMemory(int rank, SharedMemoryOptions options) : rank_(rank), options_(std::move(options)) {}
 
