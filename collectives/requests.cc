@@ -78,6 +78,16 @@ void WriteOutput(const Request& request, int rank, absl::Span<const void* const>
   }
 }
 
+int64_t ElementsSent(const Request& request, int rank, int ranks) {
+  const bool all_reduce = request.operation == Operation::kAllReduce;
+  if (!all_reduce && !HasParts(request.operation)) return 0;
+  const int64_t part = all_reduce ? AllReducePart(request.count, ranks) : request.part;
+  const int64_t own = PartOf(request.count, part, rank).size;
+  const bool gathers = all_reduce || request.operation == Operation::kAllGather;
+  const bool scatters = request.operation != Operation::kAllGather;
+  return (scatters ? request.count - own : 0) + (gathers ? own * (ranks - 1) : 0);
+}
+
 RequestDescriptor DescriptorOf(const Request& request) {
   RequestDescriptor descriptor;
   descriptor.operation = request.operation;

@@ -67,6 +67,11 @@ inline int64_t AllReducePart(int64_t count, int ranks) {
   return ((count + ranks - 1) / ranks + kElementsPerLine - 1) / kElementsPerLine * kElementsPerLine;
 }
 
+// Returns the elements that a rank sends to others if it sends each part of its input to the rank
+// that reduces or needs that part, and its own part to all that need it. 0 for operations without
+// parts.
+int64_t ElementsSent(const Request& request, int rank, int ranks);
+
 inline const char* Bytes(const void* data, int64_t offset) {
   return static_cast<const char*>(data) + offset;
 }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
-#include "collectives/nccl/requests.h"
 
 namespace tessera::comm::nccl {
 namespace {
@@ -26,6 +25,14 @@ cudaError_t Query(cudaEvent_t event) {
   const cudaError_t result = cudaEventQuery(event);
   if (result == cudaErrorNotReady) static_cast<void>(cudaGetLastError());
   return result;
+}
+
+// Returns the bytes that a rank sends if data travel around a ring.
+int64_t BytesSent(const Request& request, int rank, int size) {
+  const bool is_last = (rank + 1) % size == request.peer;  // in a broadcast
+  const bool sends_all = request.operation == Operation::kSend ||
+                         (request.operation == Operation::kBroadcast && !is_last);
+  return (sends_all ? request.count : ElementsSent(request, rank, size)) * SizeOf(request.dtype);
 }
 
 }  // namespace

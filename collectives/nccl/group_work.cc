@@ -3,7 +3,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/group.h"
-#include "collectives/nccl/requests.h"
 #include "core/status/status_macros.h"
 
 namespace tessera::comm::nccl {
@@ -77,7 +76,7 @@ ncclResult_t Group::EnqueueParts(const Lane& lane, const Request& request) const
                                 : request.reduction == Reduction::kMax ? ncclMax
                                                                        : ncclMin;
   const int64_t size = SizeOf(request.dtype);
-  const bool equal = HasEqualParts(request, this->size());
+  const bool equal = request.count == request.part * this->size();
   Results results;
   switch (request.operation) {
     case Operation::kAllReduce:

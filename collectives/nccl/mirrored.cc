@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/nccl/comm.h"
-#include "collectives/nccl/requests.h"
+#include "collectives/requests.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 

@@ -41,42 +41,20 @@ int64_t StagedElements(const Request& request, int ranks) {
 }  // namespace
 
 int64_t Group::BytesSent(const Request& request, Algorithm algorithm) const {
-  const int64_t peers = size() - 1;
-  // The bytes if this rank sends its part to all others, or sends each other part to its rank.
-  const auto gathered = [&](int64_t count, int64_t part) {
-    return PartOf(count, part, rank()).size * peers;
-  };
-  const auto scattered = [&](int64_t count, int64_t part) {
-    return count - PartOf(count, part, rank()).size;
-  };
+  const int64_t to_all = request.count * (size() - 1);
   int64_t elements = 0;
-  switch (request.operation) {
-    case Operation::kAllReduce: {
-      if (algorithm == Algorithm::kEager) {
-        elements = request.count * peers;
-        break;
-      }
-      const int64_t round =
-          algorithm == Algorithm::kDirect ? request.count : StagedElements(request, size());
-      for (int64_t begin = 0; begin < request.count; begin += round) {
-        const int64_t count = std::min(round, request.count - begin);
-        const int64_t part = AllReducePart(count, size());
-        elements += scattered(count, part) + gathered(count, part);
-      }
-      break;
+  if (request.operation == Operation::kBroadcast) {
+    elements = rank() == request.peer ? to_all : 0;
+  } else if (request.operation == Operation::kAllReduce && algorithm == Algorithm::kEager) {
+    elements = to_all;
+  } else if (request.operation == Operation::kAllReduce && algorithm == Algorithm::kStaged) {
+    Request round = request;
+    for (int64_t begin = 0; begin < request.count; begin += round.count) {
+      round.count = std::min(StagedElements(request, size()), request.count - begin);
+      elements += ElementsSent(round, rank(), size());
     }
-    case Operation::kReduceScatter:
-    case Operation::kAllToAll:
-      elements = scattered(request.count, request.part);
-      break;
-    case Operation::kAllGather:
-      elements = gathered(request.count, request.part);
-      break;
-    case Operation::kBroadcast:
-      elements = rank() == request.peer ? request.count * peers : 0;
-      break;
-    default:
-      break;
+  } else {
+    elements = ElementsSent(request, rank(), size());
   }
   return elements * SizeOf(request.dtype);
 }
