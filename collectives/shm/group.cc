@@ -140,7 +140,9 @@ bool Group::Agree() {
   if (collective_.algorithm == Algorithm::kDirect) FindBuffers();
   CountSent(request.operation, BytesSent(request, collective_.algorithm));
   if (collective_.algorithm == Algorithm::kStaged) {
-    CountStaged(request.operation, BytesStaged(request));
+    // Each rank copies its input to its area and its output from an area.
+    const int64_t copied = InputElements(request, rank()) + OutputElements(request, rank());
+    CountStaged(request.operation, copied * SizeOf(request.dtype));
   }
   return true;
 }

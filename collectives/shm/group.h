@@ -134,8 +134,6 @@ class Group : public QueuedGroup {
   void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the bytes that peers read from this rank's memory.
   int64_t BytesSent(const Request& request, Algorithm algorithm) const;
-  // Returns the bytes that this rank copies into and out of staging areas.
-  int64_t BytesStaged(const Request& request) const;
   bool HasFailedMember() const;
   void WaitForWriters() const;
 

@@ -59,16 +59,6 @@ int64_t Group::BytesSent(const Request& request, Algorithm algorithm) const {
   return elements * SizeOf(request.dtype);
 }
 
-// Each rank copies its input to its area and its output from an area; an all-reduce reduces in
-// between.
-int64_t Group::BytesStaged(const Request& request) const {
-  const int64_t own =
-      HasParts(request.operation) ? PartOf(request.count, request.part, rank()).size : 0;
-  const int64_t input = InputElements(request, rank());
-  const int64_t output = request.operation == Operation::kReduceScatter ? own : request.count;
-  return (input + output) * SizeOf(request.dtype);
-}
-
 Group::Next Group::Step() {
   switch (collective_.algorithm) {
     case Algorithm::kEager:
