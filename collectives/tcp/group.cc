@@ -9,10 +9,10 @@
 
 namespace tessera::comm::tcp {
 
-Group::Group(Connections* connections, ProgressEngine* engine, std::string name, int rank,
+Group::Group(Network* network, ProgressEngine* engine, std::string name, int rank,
              std::vector<int> ranks, uint64_t id, double timeout_seconds)
     : QueuedGroup(engine, std::move(name), rank, static_cast<int>(ranks.size()), timeout_seconds),
-      connections_(connections),
+      network_(network),
       ranks_(std::move(ranks)),
       id_(id),
       first_(1 + 2 * ranks_.size()),
@@ -22,13 +22,13 @@ Group::Group(Connections* connections, ProgressEngine* engine, std::string name,
       inputs_(ranks_.size()) {
   engine_->Add(this);
   const MutexLock lock(&mutex_);
-  connections_->AddReceiver(id_, this);
+  network_->AddReceiver(id_, this);
 }
 
 Group::~Group() {
   Leave();
   const MutexLock lock(&mutex_);
-  connections_->RemoveReceiver(id_);
+  network_->RemoveReceiver(id_);
   EndFlows();
 }
 
@@ -68,7 +68,7 @@ void Group::EndFlows() {
   for (PeerFlows& flows : flows_) {
     flows.is_agreed = false;
     for (int stage : {0, 1}) {
-      connections_->ReturnScratch(std::move(flows.in[stage].scratch));
+      network_->ReturnScratch(std::move(flows.in[stage].scratch));
       flows.in[stage] = Inflow();
       flows.out[stage] = Outflow();
     }
@@ -140,7 +140,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   uint64_t id = 0;
   {
     const MutexLock lock(&mutex_);
-    id = connections_->NextGroup();
+    id = network_->NextGroup();
   }
   // The first member chooses the group's id.
   ASSIGN_OR_RETURN(const std::vector<std::string> ids, ExchangeOver(this)(name, absl::StrCat(id)));
@@ -155,7 +155,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
   if (colors[rank()] >= 0) {
     std::vector<int> ranks;
     for (int r : members.ranks) ranks.push_back(ranks_[r]);
-    group = std::make_unique<Group>(connections_, engine_, std::string(name), members.position,
+    group = std::make_unique<Group>(network_, engine_, std::string(name), members.position,
                                     std::move(ranks), id, timeout_seconds());
   }
   // No rank may send to the group before all have it.

@@ -18,8 +18,8 @@
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "collectives/queue/queued_group.h"
-#include "collectives/tcp/connections.h"
 #include "collectives/tcp/message.h"
+#include "collectives/tcp/network.h"
 
 namespace tessera::comm::tcp {
 
@@ -29,7 +29,7 @@ inline constexpr uint64_t kSendsAhead = 4;
 class Group : public QueuedGroup, private Receiver {
  public:
   // `ranks` are the members' ranks in the network; `id` is unique in the job.
-  Group(Connections* connections, ProgressEngine* engine, std::string name, int rank,
+  Group(Network* network, ProgressEngine* engine, std::string name, int rank,
         std::vector<int> ranks, uint64_t id, double timeout_seconds);
   ~Group() override;
 
@@ -100,7 +100,7 @@ class Group : public QueuedGroup, private Receiver {
     Inflow in[2];
   };
 
-  // The connections call these two with the engine's mutex held.
+  // The network calls these two with the engine's mutex held.
   bool Place(int from, const Header& header, char** address) override;
   void Arrived(int from, const Header& header) override;
   bool PlaceRequest(int from, const Header& header, char** address)
@@ -137,7 +137,7 @@ class Group : public QueuedGroup, private Receiver {
   void EndMessage(int channel) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndFlows() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Connections* const connections_;
+  Network* const network_;
   const std::vector<int> ranks_;
   const uint64_t id_;
   std::vector<FirstOperation> first_ ABSL_GUARDED_BY(mutex_);  // by channel

@@ -146,7 +146,7 @@ void Group::Arrived(int from, const Header& header) {
 }
 
 void Group::OnFailure(const absl::Status& why, bool is_first) {
-  connections_->Drop(id_);
+  network_->Drop(id_);
   EndFlows();
   if (!is_first) return;
   const std::string text(why.message().substr(0, kEagerBytes));
@@ -155,19 +155,19 @@ void Group::OnFailure(const absl::Status& why, bool is_first) {
   header.bytes = static_cast<int32_t>(text.size());
   header.group = id_;
   for (int r = 0; r < size(); ++r) {
-    if (r != rank()) connections_->Send(ranks_[r], header, text.data(), nullptr);
+    if (r != rank()) network_->Send(ranks_[r], header, text.data(), nullptr);
   }
 }
 
 absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
   const int peer = ranks_[rank];
-  if (!connections_->IsClosed(peer)) return absl::nullopt;
-  if (connections_->HasLeft(peer)) return Departure{"has left", ""};
-  return Departure{"died", connections_->WhyClosed(peer)};
+  if (!network_->IsClosed(peer)) return absl::nullopt;
+  if (network_->HasLeft(peer)) return Departure{"has left", ""};
+  return Departure{"died", network_->WhyClosed(peer)};
 }
 
 std::string Group::RankName(int rank) const {
-  const Peer& peer = connections_->peer(ranks_[rank]);
+  const Peer& peer = network_->peer(ranks_[rank]);
   // The rank has requested the operation after these, or the last of these.
   const uint64_t collectives = std::min(flows_[rank].requests.received, Done(0));
   return absl::StrCat("rank ", rank, " (",

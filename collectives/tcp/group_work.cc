@@ -50,7 +50,7 @@ void Group::Post(int channel, Lane lane, int to, const char* data, int64_t bytes
   header.group = id_;
   header.number = Done(channel);
   header.request = DescriptorOf(request);
-  connections_->Send(ranks_[to], header, data, nullptr);
+  network_->Send(ranks_[to], header, data, nullptr);
   CountSent(request.operation, bytes);
 }
 
@@ -115,7 +115,7 @@ void Group::PlanReduction(const Request& request, int64_t part) {
     flows.out[0] = {Bytes(request.input, theirs.begin * size), bytes,
                     std::min(bytes, kScratchBytes)};
     flows.in[0] = {nullptr, own.size * size};
-    if (own.size > 0) flows.in[0].scratch = connections_->TakeScratch();
+    if (own.size > 0) flows.in[0].scratch = network_->TakeScratch();
     if (request.operation != Operation::kAllReduce) continue;
     flows.out[1] = {Bytes(request.output, own.begin * size), own.size * size};
     flows.in[1] = {Bytes(request.output, theirs.begin * size), bytes};
@@ -265,7 +265,7 @@ void Group::SendCredit(bool is_all_reduce, int64_t part_bytes) {
     if (is_all_reduce) {
       flows_[r].out[1].allowed = reduced_;
     } else if (reduced_ - kPieceBytes + kScratchBytes < part_bytes) {
-      connections_->Send(ranks_[r], header, nullptr, nullptr);
+      network_->Send(ranks_[r], header, nullptr, nullptr);
     }
   }
 }
@@ -285,7 +285,7 @@ bool Group::SendPieces(int channel, Lane lane, int stage, int to, Outflow& out) 
     header.offset = out.sent;
     const char* const data = out.data + out.sent;
     out.sent += now;
-    connections_->Send(ranks_[to], header, data, &out.pending);
+    network_->Send(ranks_[to], header, data, &out.pending);
     CountSent(First(channel).operation, now);
     moved = true;
   }

@@ -14,6 +14,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,11 +24,18 @@
 #include "collectives/exchange.h"
 #include "collectives/queue/progress_engine.h"
 #include "collectives/tcp/connect.h"
-#include "collectives/tcp/connections.h"
+#include "collectives/tcp/connection.h"
+#include "collectives/tcp/message.h"
+#include "core/posix/file_descriptor.h"
 
 namespace tessera::comm::tcp {
 
-class Network {
+// The number of pieces that a peer may send ahead of their reduction.
+inline constexpr int kScratchPieces = 4;
+inline constexpr int64_t kScratchBytes = int64_t{kScratchPieces} * kPieceBytes;
+
+// Is the event source of its engine: an epoll.
+class Network : public EventSource, public Receiver {
  public:
   // Collective over all ranks. `exchange` is not used afterwards. Unavailable on all ranks if not
   // all of them could connect.
@@ -34,12 +44,7 @@ class Network {
                                                          const NetworkOptions& options);
   // All groups must have been destroyed. Returns when the peers' systems have acknowledged
   // everything.
-  ~Network();
-  Network(const Network&) = delete;
-  Network& operator=(const Network&) = delete;
-
-  int rank() const { return connections_->rank(); }
-  int size() const { return connections_->size(); }
+  ~Network() override;
 
   // Returns the group of all ranks. May be called once.
   absl::StatusOr<std::unique_ptr<Communicator>> World();
@@ -48,13 +53,70 @@ class Network {
   // traffic.
   int64_t BytesWritten();
 
- private:
-  explicit Network(const NetworkOptions& options) : options_(options) {}
+  // For groups, with the engine's mutex held.
+  const Peer& peer(int rank) const { return peers_[rank]; }
+  // Passes messages of the group `id` to `receiver` until it is removed.
+  void AddReceiver(uint64_t id, Receiver* receiver) { receivers_[id] = receiver; }
+  void RemoveReceiver(uint64_t id);
+  // Returns a new id for a group whose first member is this rank.
+  uint64_t NextGroup() { return (static_cast<uint64_t>(rank_) << 32) | ++groups_; }
 
+  // As Connection::Send.
+  void Send(int rank, const Header& header, const char* data, int* pending);
+  // Stops sending data of a group, and no longer accesses its memory.
+  void Drop(uint64_t group);
+  bool IsClosed(int rank) const { return connections_[rank]->connection.is_closed(); }
+  // Returns whether the peer ended without a failure and reported that before it closed the
+  // connection.
+  bool HasLeft(int rank) const { return connections_[rank]->has_left; }
+  const std::string& WhyClosed(int rank) const {
+    return connections_[rank]->connection.why_closed();
+  }
+
+  std::unique_ptr<char[]> TakeScratch();
+  void ReturnScratch(std::unique_ptr<char[]> scratch);
+
+  bool Take() override;
+  bool NeedsThread() const override;
+  void Arm(bool in_background) override;
+  void Sleep(std::chrono::nanoseconds at_most) override;
+  void Wake() override;
+
+ private:
+  struct PeerConnection {
+    PeerConnection(FileDescriptor socket, int peer, Receiver* receiver)
+        : connection(std::move(socket), peer, receiver) {}
+    Connection connection;
+    bool has_left = false;       // reported by kBye
+    bool awaits_output = false;  // polled for writability
+    bool is_placed = false;  // the message, by a group: another one may exist when it has arrived
+  };
+
+  Network(int rank, const NetworkOptions& options) : rank_(rank), options_(options) {}
+  // The part of the construction that can fail.
+  absl::Status Open(std::vector<Peer> peers);
+  bool Place(int from, const Header& header, char** address) override;
+  void Arrived(int from, const Header& header) override;
+  Receiver* ReceiverOf(uint64_t group) const;
+  void UpdateInterest(int rank);
+  // Reports to the peers that this rank has ended, and returns when their systems have acknowledged
+  // everything. (Closing a connection while received data is unread may lose the data that was sent
+  // last.)
+  void Leave();
+
+  const int rank_;
   const NetworkOptions options_;
   bool world_was_made_ = false;
-  std::unique_ptr<Connections> connections_;
-  std::unique_ptr<ProgressEngine> engine_;
+  std::vector<Peer> peers_;
+  FileDescriptor poll_;  // an epoll
+  FileDescriptor wake_;  // an eventfd
+  // The engine's mutex guards these.
+  std::vector<std::unique_ptr<PeerConnection>> connections_;  // by rank; null for this one
+  std::unordered_map<uint64_t, Receiver*> receivers_;         // by group
+  uint64_t groups_ = 0;
+  std::vector<std::unique_ptr<char[]>> scratch_;
+
+  std::unique_ptr<ProgressEngine> engine_;  // declared last: it uses the others until its end
 };
 
 }  // namespace tessera::comm::tcp
