@@ -39,9 +39,6 @@ class Host {
   Host(const Host&) = delete;
   Host& operator=(const Host&) = delete;
 
-  int rank() const { return rank_; }
-  int size() const { return size_; }
-
   // Returns the group of all ranks. May be called once.
   absl::StatusOr<std::unique_ptr<Communicator>> World(absl::string_view name = "world");
 
