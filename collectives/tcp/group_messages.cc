@@ -150,10 +150,8 @@ void Group::OnFailure(const absl::Status& why, bool is_first) {
   EndFlows();
   if (!is_first) return;
   const std::string text(why.message().substr(0, kEagerBytes));
-  Header header;
-  header.kind = Kind::kFailed;
-  header.bytes = static_cast<int32_t>(text.size());
-  header.group = id_;
+  const Header header = {
+      .kind = Kind::kFailed, .bytes = static_cast<int32_t>(text.size()), .group = id_};
   for (int r = 0; r < size(); ++r) {
     if (r != rank()) network_->Send(ranks_[r], header, text.data(), nullptr);
   }

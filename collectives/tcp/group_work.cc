@@ -43,13 +43,12 @@ int ParentOf(int rank, int root, int ranks) {
 
 void Group::Post(int channel, Lane lane, int to, const char* data, int64_t bytes) {
   const Request& request = First(channel);
-  Header header;
-  header.kind = Kind::kRequest;
-  header.lane = lane;
-  header.bytes = static_cast<int32_t>(bytes);
-  header.group = id_;
-  header.number = Done(channel);
-  header.request = DescriptorOf(request);
+  const Header header = {.kind = Kind::kRequest,
+                         .lane = lane,
+                         .bytes = static_cast<int32_t>(bytes),
+                         .group = id_,
+                         .number = Done(channel),
+                         .request = DescriptorOf(request)};
   network_->Send(ranks_[to], header, data, nullptr);
   CountSent(request.operation, bytes);
 }
@@ -255,11 +254,8 @@ bool Group::ReducePiece() {
 // Tells peers how much this rank has reduced, so that they may send as much more. In an all-reduce
 // the results that they receive tell them.
 void Group::SendCredit(bool is_all_reduce, int64_t part_bytes) {
-  Header header;
-  header.kind = Kind::kCredit;
-  header.group = id_;
-  header.number = Done(0);
-  header.offset = reduced_;
+  const Header header = {
+      .kind = Kind::kCredit, .group = id_, .number = Done(0), .offset = reduced_};
   for (int r = 0; r < size(); ++r) {
     if (r == rank()) continue;
     if (is_all_reduce) {
@@ -275,14 +271,13 @@ bool Group::SendPieces(int channel, Lane lane, int stage, int to, Outflow& out) 
   while (out.sent < out.allowed && out.pending < kPending) {
     const int64_t now = std::min<int64_t>(kPieceBytes, out.allowed - out.sent);
     if (now < kPieceBytes && out.allowed < out.bytes) break;  // all pieces but the last are full
-    Header header;
-    header.kind = Kind::kData;
-    header.lane = lane;
-    header.stage = static_cast<uint8_t>(stage);
-    header.bytes = static_cast<int32_t>(now);
-    header.group = id_;
-    header.number = Done(channel);
-    header.offset = out.sent;
+    const Header header = {.kind = Kind::kData,
+                           .lane = lane,
+                           .stage = static_cast<uint8_t>(stage),
+                           .bytes = static_cast<int32_t>(now),
+                           .group = id_,
+                           .number = Done(channel),
+                           .offset = out.sent};
     const char* const data = out.data + out.sent;
     out.sent += now;
     network_->Send(ranks_[to], header, data, &out.pending);

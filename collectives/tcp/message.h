@@ -28,9 +28,9 @@ struct Header {
   uint8_t unused = 0;
   int32_t bytes = 0;  // that follow
   uint64_t group = 0;
-  uint64_t number = 0;        // of the operation, in its lane
-  RequestDescriptor request;  // of kRequest
-  int64_t offset = 0;         // in bytes
+  uint64_t number = 0;             // of the operation, in its lane
+  RequestDescriptor request = {};  // of kRequest
+  int64_t offset = 0;              // in bytes
 };
 static_assert(sizeof(Header) == 56);
 
