@@ -3,7 +3,6 @@
 #define TESSERA_COLLECTIVES_RENDEZVOUS_STORE_CLIENT_H_
 
 #include <chrono>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
