@@ -19,7 +19,10 @@ namespace tessera::comm {
 //
 // It has the default policy and priority, and no affinity. It sleeps until a message is complete,
 // so it is seldom woken. The time that it takes from computation is mostly copies, reduction and
-// the kernel's TCP; a different priority would not shorten those.
+// the kernel's TCP; a different priority does not shorten those. Beside computation, on a host
+// without an idle core, all-reduces of 256 KiB to 16 MiB over TCP took this share of the two in
+// sequence: 1.00 to 1.04 with the default, 1.00 to 1.05 with a nice value of 5, 1.01 to 1.05 with
+// SCHED_BATCH, and 1.00 to 1.03 with a nice value of -5, which needs a privilege.
 //
 // Thread safety: any thread may call Wake, even while it holds locks that `advance` takes.
 class ProgressThread {

@@ -245,7 +245,7 @@ TEST(FalseStoreTest, IsRecognised) {
     other.join();
     return std::string(client.status().message());
   };
-  EXPECT_THAT(run("HTTP/1.1 400 Bad StoreRequest\r\n\r\n", true), HasSubstr("is not Tessera"));
+  EXPECT_THAT(run("HTTP/1.1 400 Bad Request\r\n\r\n", true), HasSubstr("is not Tessera"));
   EXPECT_THAT(run("", true), HasSubstr("closed"));
   EXPECT_THAT(run("", false), HasSubstr("no answer"));
   EXPECT_THAT(run(MakeFrame(""), false), HasSubstr("is not Tessera"));
