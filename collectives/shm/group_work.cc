@@ -198,7 +198,9 @@ bool Group::CopyDirect() {
 Group::Next Group::StepStaged() {
   const Request& request = First(0);
   const bool all_reduce = request.operation == Operation::kAllReduce;
-  const int64_t end = HasParts(request.operation) ? request.part : request.count;
+  // The elements of the longest part, which may be shorter than a full one.
+  const int64_t end =
+      HasParts(request.operation) ? std::min(request.part, request.count) : request.count;
   const Round round = {collective_.position,
                        std::min(StagedElements(request, size()), end - collective_.position)};
   if (collective_.step == 0) {

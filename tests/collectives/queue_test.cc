@@ -206,6 +206,22 @@ TEST_P(QueueTest, AbortWithoutAReasonIsAnError) {
   }
 }
 
+// Regression: over shared memory the operation took a round for each 256 KiB of a full part.
+TEST_P(QueueTest, APartMayBeMuchLongerThanTheBuffer) {
+  constexpr int64_t kCount = 10, kPart = int64_t{1} << 40;
+  ExpectOk(Run(2, [&](Rank& self) -> absl::Status {
+    Communicator& world = *self.world;
+    // Rank 0's part is the full buffer, and rank 1's is empty.
+    std::vector<float> input(kCount, 3), sum(kCount), output(kCount);
+    RETURN_IF_ERROR(
+        world.Wait(world.ReduceScatter(input.data(), sum.data(), kCount, kPart, DType::kF32)));
+    RETURN_IF_ERROR(
+        world.Wait(world.AllGather(sum.data(), output.data(), kCount, kPart, DType::kF32)));
+    return output == std::vector<float>(kCount, 6) ? absl::OkStatus()
+                                                   : absl::InternalError("a sum is wrong");
+  }));
+}
+
 TEST_P(QueueTest, ACountWhoseBytesAreNoNumberIsAnError) {
   constexpr int64_t kCount = INT64_MAX / 4;
   constexpr DType kType = DType::kF64;
