@@ -20,9 +20,14 @@ class Input {
   // Returns the next bytes as a value; zeros after the end.
   template <typename T>
   T Take() {
+    return TakeFirst<T>(sizeof(T));
+  }
+  // Returns the next bytes as the first `bytes` bytes of a value.
+  template <typename T>
+  T TakeFirst(size_t bytes) {
     T value = {};
-    const absl::string_view bytes = TakeText(sizeof(T));
-    std::memcpy(static_cast<void*>(&value), bytes.data(), bytes.size());
+    const absl::string_view text = TakeText(bytes);
+    std::memcpy(static_cast<void*>(&value), text.data(), text.size());
     return value;
   }
   // Returns at most the next `bytes` bytes as text.

@@ -86,7 +86,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<Header> headers;
   size_t messages = 0;
   while (!input.empty() && messages == headers.size() && stream.size() < kPieceBytes) {
-    const Header header = headers.emplace_back(input.Take<Header>());
+    const Header header = headers.emplace_back(input.TakeFirst<Header>(offsetof(Header, padding)));
     stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
     if (!IsMessage(header)) break;
     absl::StrAppend(&stream, Payload(messages++, header.bytes));
