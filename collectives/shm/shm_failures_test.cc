@@ -120,7 +120,7 @@ TEST(ShmFailuresTest, ARankThatReadsAFailedRanksBufferGetsAnError) {
         RETURN_IF_ERROR(exchange("changed", "").status());
         return group.Wait(ticket);
       }
-      const absl::Status status = group.Wait(ticket);
+      absl::Status status = group.Wait(ticket);
       std::memset(input, 7, kCount * 4);
       RETURN_IF_ERROR(exchange("changed", "").status());
       return status;

@@ -29,7 +29,7 @@ using ::testing::HasSubstr;
 void Sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 absl::StatusOr<std::unique_ptr<shm::Host>> MakeHost(int rank, int ranks, const Exchange& exchange,
-                                                    shm::HostOptions options) {
+                                                    const shm::HostOptions& options) {
   return shm::Host::Create(rank, ranks, exchange, options);
 }
 
@@ -95,7 +95,7 @@ TEST(GracePeriodTest, WithoutABoundADeathEndsTheWait) {
         kill(getpid(), SIGKILL);
       }
       const auto begin = std::chrono::steady_clock::now();
-      const absl::Status status = group->Wait(group->Barrier());
+      absl::Status status = group->Wait(group->Barrier());
       if (std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(1300)) {
         return absl::InternalError("noticed too late");
       }
@@ -117,11 +117,11 @@ TEST(FailedGroupTest, NoPeerWritesIntoABufferThatTheCallerHasBack) {
     if (rank == 1) {
       std::memset(data, 1, kCount * 4);  // the sum differs from the bytes of rank 0
       Sleep(0.6);
-      const absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
+      absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
       RETURN_IF_ERROR(exchange("end", "").status());
       return status;
     }
-    const absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
+    absl::Status status = world->Wait(world->AllReduce(data, data, kCount, DType::kF32));
     std::memset(data, 7, kCount * 4);
     RETURN_IF_ERROR(exchange("end", "").status());
     for (int64_t i = 0; i < kCount * 4; ++i) {
@@ -180,7 +180,7 @@ class LateGroup : public Communicator {
       : Communicator(group->name(), group->rank(), group->size()), group_(*group) {}
 
   absl::Status Wait(Ticket ticket) override {
-    const absl::Status status = group_.Wait(ticket);
+    absl::Status status = group_.Wait(ticket);
     Sleep(0.2);
     return status;
   }
