@@ -115,6 +115,21 @@ struct TwoGroups {
   explicit TwoGroups(bool waiting_is_small) : waiting(&engine, "waiting", waiting_is_small, 1) {
     other.Allow(3);
   }
+  // Runs `work` on a thread, stops it in a step, and issues an operation of `other` meanwhile.
+  // Returns the operation's ticket when `work` has returned.
+  Ticket IssueDuring(const std::function<void()>& work) {
+    Stop stop;
+    std::thread thread([&] {
+      stop_in_advance = &stop;
+      work();
+    });
+    EXPECT_TRUE(stop.IsReached());
+    const Ticket ticket = other.Barrier();
+    stop.Release();
+    thread.join();
+    return ticket;
+  }
+
   SleepsUntilWoken events;
   ProgressEngine engine = {&events, {.spins = false}};
   SteppedGroup waiting;
@@ -152,15 +167,7 @@ TEST(ProgressEngineTest, IssueReturnsWhileAnotherThreadIsInAStep) {
 TEST(ProgressEngineTest, AnOperationThatTestTookIsFinishedByTheThread) {
   TwoGroups setup(/*waiting_is_small=*/true);
   const Ticket first = setup.waiting.Barrier();
-  Stop stop;
-  std::thread tester([&] {
-    stop_in_advance = &stop;
-    setup.waiting.Test(first);
-  });
-  ASSERT_TRUE(stop.IsReached());
-  const Ticket second = setup.other.Barrier();
-  stop.Release();
-  tester.join();
+  const Ticket second = setup.IssueDuring([&] { setup.waiting.Test(first); });
   EXPECT_TRUE(Await([&] { return setup.other.HasEnded(second); }));
 }
 
@@ -170,15 +177,7 @@ TEST(ProgressEngineTest, AnOperationThatTestTookIsFinishedByTheThreadThatWaits) 
   const Ticket first = setup.waiting.Barrier();
   std::thread waiter([&] { EXPECT_TRUE(setup.waiting.Wait(first).ok()); });
   ASSERT_TRUE(Await([&] { return setup.events.IsAsleep(); }));
-  Stop stop;
-  std::thread tester([&] {
-    stop_in_advance = &stop;
-    setup.waiting.Test(first);
-  });
-  ASSERT_TRUE(stop.IsReached());
-  const Ticket second = setup.other.Barrier();
-  stop.Release();
-  tester.join();
+  const Ticket second = setup.IssueDuring([&] { setup.waiting.Test(first); });
   EXPECT_TRUE(Await([&] { return setup.other.HasEnded(second); }));
   setup.waiting.Allow(1);
   setup.waiting.Test(first);
@@ -198,17 +197,10 @@ TEST(ProgressEngineTest, AnOperationThatAWaitTookIsFinishedByTheThreadThatSleeps
       }
     });
     ASSERT_TRUE(Await([&] { return setup.events.IsAsleep(); }));
-    Stop stop;
-    std::atomic<bool> is_over = false;
-    std::thread waiter([&] {
-      stop_in_advance = &stop;
-      setup.engine.WaitUntil([&] { return is_over.load(); });
-    });
-    ASSERT_TRUE(stop.IsReached());
-    is_over = true;
-    const Ticket second = setup.other.Barrier();
-    stop.Release();
-    waiter.join();
+    std::atomic<int> asked = 0;
+    // Works once: it is over when it asks again.
+    const auto wait = [&] { setup.engine.WaitUntil([&] { return asked++ > 0; }); };
+    const Ticket second = setup.IssueDuring(wait);
     EXPECT_TRUE(Await([&] { return setup.other.HasEnded(second); }));
     setup.waiting.Allow(1);
     setup.waiting.Test(first);
