@@ -274,12 +274,12 @@ class Tree {
   alignas(64) char scratch_[kLevels][kBlock * sizeof(double)];
 };
 
-// Calls `run(begin, count)` for blocks that make up [0, count), alternately in as many pages as make
-// four streams of reads with the `inputs` that `run` reads: prefetchers stop at page boundaries, so
-// a single stream does not keep enough reads in flight. More than four streams are slower: four
-// inputs in four pages each took 1.2 to 1.6 times as long as in one, on an AMD EPYC (Zen 3). The
-// first block ends at the start of a cache line of `output`, because a line that two blocks write
-// partially would be read first. Elements have `bytes` bytes.
+// Calls `run(begin, count)` for blocks that make up [0, count), alternately in as many pages as
+// make four streams of reads with the `inputs` that `run` reads: prefetchers stop at page
+// boundaries, so a single stream does not keep enough reads in flight. More than four streams are
+// slower: four inputs in four pages each took 1.2 to 1.6 times as long as in one, on an AMD EPYC
+// (Zen 3). The first block ends at the start of a cache line of `output`, because a line that two
+// blocks write partially would be read first. Elements have `bytes` bytes.
 template <typename Function>
 void ForEachBlock(size_t inputs, const void* output, int64_t count, int64_t bytes,
                   const Function& run) {

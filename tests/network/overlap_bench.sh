@@ -1,6 +1,7 @@
 #!/bin/bash
 # How much of an operation is hidden behind computation, between two emulated hosts that a link of
-# 1 Gbit/s joins: with one rank in each over TCP, and with two in each.
+# 1 Gbit/s joins: with one rank in each over TCP, beside plain sockets that move the same bytes, and
+# with two ranks in each.
 set -euo pipefail
 source tests/network/two_hosts.sh
 bench=$PWD/tools/comm_bench/comm_bench
@@ -9,6 +10,8 @@ flags=("$@")
 if ((${#flags[@]} == 0)); then
   flags=(--operations=all-reduce -b 1M -e 16M -f 4 -n 9 -w 1)
 fi
-for ranks in 1 2; do
-  on_two_hosts "$ranks" "$bench" --overlap "${flags[@]}"
-done
+on_two_hosts 1 "$bench" --overlap "${flags[@]}"
+if (($# == 0)); then
+  on_two_hosts 1 "$PWD/tests/network/plain_sockets" $((1 << 20)) $((4 << 20)) $((16 << 20))
+fi
+on_two_hosts 2 "$bench" --overlap "${flags[@]}"

@@ -3,6 +3,7 @@
 set -euo pipefail
 source tests/network/two_hosts.sh
 bench=$PWD/tools/comm_bench/comm_bench
+plain_sockets=$PWD/tests/network/plain_sockets
 cd "$TEST_TMPDIR"
 if ! command -v ip >/dev/null || ! command -v tc >/dev/null || ! two_hosts 2>/dev/null; then
   echo "skipped: needs root, network namespaces, and ip and tc of iproute2"
@@ -25,3 +26,7 @@ compare() {
 
 compare 1 tcp
 compare 2 hierarchical
+
+# What overlap_bench compares with.
+on_two_hosts 1 "$plain_sockets" 65536 >out
+grep -q '^ plain sockets *65536 ' out || { cat out && exit 1; }

@@ -85,20 +85,16 @@ double Median(std::vector<double> values) {
 
 class OverlapRunner {
  public:
-  OverlapRunner(World& world, const BenchOptions& options, char* first, char* second)
-      : world_(world), options_(options), first_(first), second_(second) {}
+  OverlapRunner(World& world, const OverlappedOperation& operation)
+      : world_(world), operation_(operation) {}
 
-  absl::StatusOr<OverlapRow> Run(Operation operation, int64_t bytes) {
-    const int64_t unit = SizeOf(options_.dtype) * world_.size();
-    operation_ = operation;
-    count_ = std::max<int64_t>(1, bytes / unit) * world_.size();
-    repeats_ = 1;
+  absl::StatusOr<OverlapRow> Run(int warmups, int iterations) {
     Times warmup = {};
-    for (int i = 0; i <= options_.warmups; ++i) {
+    for (int i = 0; i <= warmups; ++i) {
       ASSIGN_OR_RETURN(warmup, Round(/*passes=*/0));
     }
     std::vector<double> alone;
-    for (int i = 0; i < options_.iterations; ++i) {
+    for (int i = 0; i < iterations; ++i) {
       ASSIGN_OR_RETURN(const Times times, Round(/*passes=*/0));
       alone.push_back(times[kAlone]);
     }
@@ -106,17 +102,15 @@ class OverlapRunner {
     repeats_ = std::clamp<int64_t>(repeats_, 1, kMaxRepeats);
     ASSIGN_OR_RETURN(const int64_t passes, PassesFor(Median(alone)));
     std::array<std::vector<double>, kTimes> all;
-    for (int i = 0; i < options_.iterations; ++i) {
+    for (int i = 0; i < iterations; ++i) {
       ASSIGN_OR_RETURN(const Times times, Round(passes));
       for (size_t k = 0; k < all.size(); ++k) all[k].push_back(times[k]);
     }
-    return OverlapRow{operation,
-                      count_ * SizeOf(options_.dtype),
-                      Median(all[kAlone]),
-                      Median(all[kComputation]),
-                      Median(all[kInTurn]),
-                      Median(all[kBoth]),
-                      Median(all[kSlowed])};
+    return OverlapRow{.alone = Median(all[kAlone]),
+                      .computation = Median(all[kComputation]),
+                      .in_sequence = Median(all[kInSequence]),
+                      .both = Median(all[kBoth]),
+                      .slowed = Median(all[kSlowed])};
   }
 
  private:
@@ -125,7 +119,7 @@ class OverlapRunner {
   // apart.
   static constexpr double kRoundSeconds = 500e-6;
   static constexpr int64_t kMaxRepeats = 100;
-  enum { kAlone, kComputation, kInTurn, kBoth, kSlowed, kTimes };
+  enum { kAlone, kComputation, kInSequence, kBoth, kSlowed, kTimes };
   using Times = std::array<double, kTimes>;
 
   // Returns the passes of computation that take about `seconds` on the slowest rank now.
@@ -153,12 +147,14 @@ class OverlapRunner {
 
   // Returns the times of the slowest rank; without passes, only that of the operation.
   absl::StatusOr<Times> Round(int64_t passes) {
-    Communicator& group = world_.communicator();
     Communicator& cpu = world_.cpu_communicator();
     Times times = {};
     RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
     Clock::time_point begin = Clock::now();
-    for (int64_t i = 0; i < repeats_; ++i) RETURN_IF_ERROR(group.Wait(IssueHere()));
+    for (int64_t i = 0; i < repeats_; ++i) {
+      operation_.start();
+      RETURN_IF_ERROR(operation_.wait());
+    }
     times[kAlone] = SecondsSince(begin);
     if (passes > 0) {
       RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
@@ -168,18 +164,19 @@ class OverlapRunner {
       RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
       begin = Clock::now();
       for (int64_t i = 0; i < repeats_; ++i) {
-        RETURN_IF_ERROR(group.Wait(IssueHere()));
+        operation_.start();
+        RETURN_IF_ERROR(operation_.wait());
         computation_.Run(passes);
       }
-      times[kInTurn] = SecondsSince(begin);
+      times[kInSequence] = SecondsSince(begin);
       RETURN_IF_ERROR(cpu.Wait(cpu.Barrier()));
       begin = Clock::now();
       for (int64_t i = 0; i < repeats_; ++i) {
-        const Ticket ticket = IssueHere();
+        operation_.start();
         const Clock::time_point computes = Clock::now();
         computation_.Run(passes);
         times[kSlowed] += SecondsSince(computes);
-        RETURN_IF_ERROR(group.Wait(ticket));
+        RETURN_IF_ERROR(operation_.wait());
       }
       times[kBoth] = SecondsSince(begin);
     }
@@ -189,30 +186,36 @@ class OverlapRunner {
     return times;
   }
 
-  Ticket IssueHere() {
-    return Issue(world_.communicator(), options_, operation_, count_, first_, second_);
-  }
-
   World& world_;
-  const BenchOptions& options_;
-  char* const first_;
-  char* const second_;
+  const OverlappedOperation& operation_;
   Computation computation_;
-  Operation operation_ = Operation::kAllReduce;
-  int64_t count_ = 0;
   int64_t repeats_ = 1;  // of what a round times
 };
 
 }  // namespace
 
+absl::StatusOr<OverlapRow> TimeOverlap(World& world, const OverlappedOperation& operation,
+                                       int warmups, int iterations) {
+  return OverlapRunner(world, operation).Run(warmups, iterations);
+}
+
 absl::Status BenchOverlap(World& world, const BenchOptions& options, char* first, char* second,
                           const std::function<void(const OverlapRow& row)>& seen) {
-  OverlapRunner runner(world, options, first, second);
+  Communicator& group = world.communicator();
+  const int64_t unit = SizeOf(options.dtype) * world.size();
   for (const Operation operation : options.operations) {
     if (operation == Operation::kSend || operation == Operation::kBarrier) continue;
     for (double bytes = static_cast<double>(options.first_bytes);
          bytes <= static_cast<double>(options.last_bytes); bytes *= options.factor) {
-      ASSIGN_OR_RETURN(const OverlapRow row, runner.Run(operation, static_cast<int64_t>(bytes)));
+      const int64_t count = std::max<int64_t>(1, static_cast<int64_t>(bytes) / unit) * world.size();
+      Ticket ticket;
+      const OverlappedOperation overlapped = {
+          .start = [&] { ticket = Issue(group, options, operation, count, first, second); },
+          .wait = [&] { return group.Wait(ticket); }};
+      ASSIGN_OR_RETURN(OverlapRow row,
+                       TimeOverlap(world, overlapped, options.warmups, options.iterations));
+      row.name = std::string(OperationName(operation));
+      row.bytes = count * SizeOf(options.dtype);
       seen(row);
     }
   }
@@ -227,9 +230,9 @@ std::string OverlapHead() {
 
 std::string OverlapLine(const OverlapRow& row) {
   return absl::StrFormat(" %-14s %11d %11.1f %11.1f %13.1f %11.1f %6.0f%% %6.0f%% %8.2f\n",
-                         OperationName(row.operation), row.bytes, row.alone * 1e6,
-                         row.computation * 1e6, row.in_sequence * 1e6, row.both * 1e6,
-                         100 * row.hidden(), 100 * row.lost(), row.both / row.in_sequence);
+                         row.name, row.bytes, row.alone * 1e6, row.computation * 1e6,
+                         row.in_sequence * 1e6, row.both * 1e6, 100 * row.hidden(),
+                         100 * row.lost(), row.both / row.in_sequence);
 }
 
 }  // namespace tessera::comm
