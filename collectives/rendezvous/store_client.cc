@@ -52,13 +52,16 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
     const StoreClientOptions& options, std::chrono::milliseconds timeout) {
   const Deadline deadline = Clock::now() + timeout;
   std::chrono::milliseconds delay = kFirstDelay;
+  absl::Status reason;
   while (true) {
     absl::StatusOr<std::unique_ptr<StoreClient>> client = TryToConnect(options, deadline);
     if (client.ok() || IsFinal(client.status())) return client;
+    // The deadline may have ended the last attempt before its answer.
+    if (reason.ok() || !absl::IsDeadlineExceeded(client.status())) reason = client.status();
     if (Clock::now() + delay >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", options.rank, " of ", options.size, " did not reach rank 0 within ",
-                       FormatTimeout(timeout), ": ", client.status().message()));
+                       FormatTimeout(timeout), ": ", reason.message()));
     }
     std::this_thread::sleep_for(delay);
     delay = std::min(2 * delay, kLongestDelay);

@@ -224,16 +224,19 @@ TEST_F(UnauthenticatedTest, AMessageOfMillionsOfFieldsIsRefusedUnparsed) {
 
 // A rank that connects to another program.
 TEST(FalseStoreTest, IsRecognised) {
-  const auto run = [](const std::string& sent, bool closes) {
+  // `sent` is the answer to the first `answers` connections; later ones get none.
+  const auto run = [](const std::string& sent, bool closes, size_t answers = SIZE_MAX) {
     const auto listener = *ListenOn(Reach::kLoopback, 0);
     const int port = *PortOf(listener);
     std::atomic<bool> done{false};
-    std::thread other([&] {
+    std::thread other([&, answers]() mutable {
       std::vector<FileDescriptor> connections;
       while (!done) {
         pollfd event = {listener.get(), POLLIN, 0};
         if (poll(&event, 1, 10) != 1) continue;
         connections.push_back(*AcceptFrom(listener));
+        if (answers == 0) continue;
+        --answers;
         (void)!send(connections.back().get(), sent.data(), sent.size(), MSG_NOSIGNAL);
         if (closes) connections.pop_back();
       }
@@ -248,6 +251,8 @@ TEST(FalseStoreTest, IsRecognised) {
   EXPECT_THAT(run("HTTP/1.1 400 Bad Request\r\n\r\n", true), HasSubstr("is not Tessera"));
   EXPECT_THAT(run("", true), HasSubstr("closed"));
   EXPECT_THAT(run("", false), HasSubstr("no answer"));
+  // The deadline ends the second attempt.
+  EXPECT_THAT(run("HTTP/1.1 400 Bad Request\r\n\r\n", true, 1), HasSubstr("is not Tessera"));
   EXPECT_THAT(run(MakeFrame(""), false), HasSubstr("is not Tessera"));
   // It answers as the store would, without knowing the secret.
   EXPECT_THAT(run(MakeChallenge(kProtocolVersion, RandomBytes(kNonceBytes)) +
