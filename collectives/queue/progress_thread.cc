@@ -3,11 +3,15 @@
 #include <chrono>
 #include <utility>
 
+#include "core/posix/time_slice.h"
+
 namespace tessera::comm {
 namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(2);
 constexpr auto kStayUp = std::chrono::milliseconds(20);
+
+constexpr auto kSlice = std::chrono::microseconds(100);  // the shortest that Linux accepts
 
 }  // namespace
 
@@ -38,6 +42,7 @@ void ProgressThread::Wake(bool at_once) {
 }
 
 void ProgressThread::Run() {
+  SetTimeSlice(kSlice);
   using Clock = std::chrono::steady_clock;
   MutexLock lock(&mutex_);
   while (!stop_) {

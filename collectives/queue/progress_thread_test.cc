@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <thread>
 
+#include "core/posix/time_slice.h"
 #include "gtest/gtest.h"
 
 namespace tessera::comm {
@@ -40,6 +42,22 @@ TEST(ProgressThreadTest, StaysUpWhileSomebodyIsAtIt) {
   EXPECT_TRUE(needed);
   is_waited_for = false;
   EXPECT_TRUE(Falls(needed));
+}
+
+// Computation that has just begun its slice does not keep it waiting.
+TEST(ProgressThreadTest, HasAShortTimeSlice) {
+  if (TimeSlice() == std::chrono::nanoseconds(0)) {
+    GTEST_SKIP() << "Linux before 6.12 has no time slices of threads";
+  }
+  std::atomic<int64_t> slice = 0;
+  std::atomic<bool> needed = true;
+  ProgressThread thread([&] {
+    slice = TimeSlice().count();
+    return needed.exchange(false);
+  });
+  thread.Wake(/*at_once=*/true);
+  ASSERT_TRUE(Falls(needed));
+  EXPECT_EQ(slice, 100'000);
 }
 
 TEST(ProgressThreadTest, IsNotCalledAfterJoin) {
