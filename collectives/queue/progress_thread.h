@@ -19,9 +19,10 @@ namespace tessera::comm {
 //
 // It has the default policy and priority, and no affinity, but a time slice of 0.1 ms. Linux lets a
 // thread that wakes up interrupt one with a longer slice (since 6.12; earlier versions ignore it);
-// otherwise it waits until computation has used up its own slice, about 3 ms. Between two hosts
-// with two ranks on one core each, 10 to 36 % of an all-reduce of 1 MiB was hidden behind
-// computation with the default slice, 53 to 73 % with this one; of 4 MiB 38 to 70 %, and 75 to 84.
+// otherwise it waits until computation has used up its own slice, 1.4 ms on two cores. Between two
+// emulated hosts with two ranks each, all on two cores, 10 to 36 % of an all-reduce of 1 MiB was
+// hidden behind computation with the default slice, 53 to 76 % with this one; of 4 MiB 38 to 77 %,
+// and 75 to 93.
 //
 // It sleeps until a message is complete, so it is seldom woken. The time that it takes from
 // computation is mostly copies, reduction and the kernel's TCP; a different priority does not

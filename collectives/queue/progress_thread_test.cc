@@ -44,10 +44,10 @@ TEST(ProgressThreadTest, StaysUpWhileSomebodyIsAtIt) {
   EXPECT_TRUE(Falls(needed));
 }
 
-// Computation that has just begun its slice does not keep it waiting.
+// With it, a thread that wakes up interrupts computation.
 TEST(ProgressThreadTest, HasAShortTimeSlice) {
   if (TimeSlice() == std::chrono::nanoseconds(0)) {
-    GTEST_SKIP() << "Linux before 6.12 has no time slices of threads";
+    GTEST_SKIP() << "the system reports no time slices of threads (needs Linux 6.12)";
   }
   std::atomic<int64_t> slice = 0;
   std::atomic<bool> needed = true;

@@ -17,7 +17,7 @@ using std::chrono::nanoseconds;
 TEST(TimeSliceTest, IsThatOfTheCallingThreadAndLeavesItsNiceValue) {
   const nanoseconds before = TimeSlice();
   if (before == nanoseconds(0)) {
-    GTEST_SKIP() << "Linux before 6.12 has no time slices of threads";
+    GTEST_SKIP() << "the system reports no time slices of threads (needs Linux 6.12)";
   }
   std::thread([before] {
     const id_t thread = gettid();
