@@ -31,15 +31,28 @@ need_two_hosts() {
 # bytes_sent HOST: what its side of the link has counted.
 bytes_sent() { ip netns exec "$1" cat /sys/class/net/link0/statistics/tx_bytes; }
 
+# share_cores: gives each host half of the cores that this shell may use, as hosts share none: else
+# one host's communication takes time of the other's computation. A single core is shared.
+share_cores() {
+  local range cores=() half
+  for range in $(taskset -cp $$ | sed 's/.*: //; s/,/ /g'); do
+    mapfile -t -O ${#cores[@]} cores < <(seq "${range%-*}" "${range#*-}")
+  done
+  half=$(((${#cores[@]} + 1) / 2))
+  cores_a=$(IFS=, && echo "${cores[*]:0:half}")
+  cores_b=$(IFS=, && echo "${cores[*]: -half}")
+}
+
 # on_two_hosts RANKS COMMAND...: RANKS ranks on each. Shows what rank 0 prints, and the first error.
 on_two_hosts() {
-  local ranks=$1 rank host pids=() failed=0 folder
+  local ranks=$1 rank host cores cores_a cores_b pids=() failed=0 folder
   shift
+  share_cores
   folder=$(mktemp -d)
   for ((rank = 0; rank < 2 * ranks; ++rank)); do
-    host=$host_a
-    if ((rank >= ranks)); then host=$host_b; fi
-    ip netns exec "$host" env RANK=$rank WORLD_SIZE=$((2 * ranks)) LOCAL_RANK=$((rank % ranks)) \
+    host=$host_a cores=$cores_a
+    if ((rank >= ranks)); then host=$host_b cores=$cores_b; fi
+    ip netns exec "$host" taskset -c "$cores" env RANK=$rank WORLD_SIZE=$((2 * ranks)) LOCAL_RANK=$((rank % ranks)) \
       LOCAL_WORLD_SIZE="$ranks" MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TESSERA_SECRET=emulated \
       OMP_NUM_THREADS=1 "$@" >"$folder/out$rank" 2>"$folder/err$rank" &
     pids+=($!)

@@ -78,64 +78,74 @@ Ticket Issue(Communicator& group, const BenchOptions& options, Operation operati
   return group.Issue(request);
 }
 
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 class OverlapRunner {
  public:
   OverlapRunner(World& world, const OverlappedOperation& operation)
       : world_(world), operation_(operation) {}
 
   absl::StatusOr<OverlapRow> Run(int warmups, int iterations) {
-    Times warmup = {};
-    for (int i = 0; i <= warmups; ++i) {
-      ASSIGN_OR_RETURN(warmup, Round(/*passes=*/0));
-    }
-    std::vector<double> alone;
-    for (int i = 0; i < iterations; ++i) {
+    std::vector<Times> rounds;
+    for (int i = 0; i <= warmups + iterations; ++i) {
       ASSIGN_OR_RETURN(const Times times, Round(/*passes=*/0));
-      alone.push_back(times[kAlone]);
+      if (i > warmups) rounds.push_back(times);
     }
-    ASSIGN_OR_RETURN(repeats_, FromFirstRank(std::lround(kRoundSeconds / Median(alone))));
-    repeats_ = std::clamp<int64_t>(repeats_, 1, kMaxRepeats);
-    ASSIGN_OR_RETURN(const int64_t passes, PassesFor(Median(alone)));
-    std::array<std::vector<double>, kTimes> all;
-    for (int i = 0; i < iterations; ++i) {
-      ASSIGN_OR_RETURN(const Times times, Round(passes));
-      for (size_t k = 0; k < all.size(); ++k) all[k].push_back(times[k]);
+    double alone = MedianOf(rounds, [](const Times& times) { return times[kAlone]; });
+    repeats_ = std::clamp<int64_t>(std::lround(kRoundSeconds / alone), 1, kMaxRepeats);
+    ASSIGN_OR_RETURN(int64_t passes, FromFirstRank(computation_.PassesFor(kLength * alone)));
+    rounds.clear();
+    std::vector<Times> recent;
+    for (int i = 0; i < kCorrections + iterations; ++i) {
+      ASSIGN_OR_RETURN(Times times, Round(passes));
+      if (i >= kCorrections) rounds.push_back(times);
+      // The next round computes as long as the operation takes now.
+      times[kComputation] /= static_cast<double>(passes);
+      recent.push_back(times);
+      if (recent.size() > kRecent) recent.erase(recent.begin());
+      alone = MedianOf(recent, [](const Times& times) { return times[kAlone]; });
+      const double pass = MedianOf(recent, [](const Times& times) { return times[kComputation]; });
+      passes = std::max<int64_t>(1, std::lround(kLength * alone / pass));
     }
-    return OverlapRow{.alone = Median(all[kAlone]),
-                      .computation = Median(all[kComputation]),
-                      .in_sequence = Median(all[kInSequence]),
-                      .both = Median(all[kBoth]),
-                      .slowed = Median(all[kSlowed])};
+    return RowOf(rounds);
   }
 
  private:
-  static constexpr int kCorrections = 3, kCorrectionRounds = 3;
+  static constexpr int kCorrections = 3;
+  static constexpr size_t kRecent = 3;
+  // Computation is a little longer than the operation, so that it can hide all of it although
+  // their times vary.
+  static constexpr double kLength = 1.07;
   // An operation of a few microseconds is repeated in a round: ranks leave a barrier that far
   // apart.
   static constexpr double kRoundSeconds = 500e-6;
   static constexpr int64_t kMaxRepeats = 100;
   enum { kAlone, kComputation, kInSequence, kBoth, kSlowed, kTimes };
+  // The times of a round on the slowest rank, the same on all ranks. kSlowed is the computation of
+  // kBoth.
   using Times = std::array<double, kTimes>;
 
-  // Returns the passes of computation that take about `seconds` on the slowest rank now.
-  absl::StatusOr<int64_t> PassesFor(double seconds) {
-    int64_t passes = computation_.PassesFor(seconds);
-    for (int correction = 0; correction < kCorrections; ++correction) {
-      std::vector<double> times;
-      for (int i = 0; i < kCorrectionRounds; ++i) {
-        ASSIGN_OR_RETURN(const Times round, Round(passes));
-        times.push_back(round[kComputation]);
-      }
-      passes = std::max<int64_t>(
-          1, static_cast<int64_t>(static_cast<double>(passes) * seconds / Median(times)));
-      ASSIGN_OR_RETURN(passes, FromFirstRank(passes));
-    }
-    return passes;
+  template <typename Value>
+  static double MedianOf(const std::vector<Times>& rounds, Value value) {
+    std::vector<double> values;
+    for (const Times& times : rounds) values.push_back(value(times));
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  }
+
+  static OverlapRow RowOf(const std::vector<Times>& rounds) {
+    const auto median = [&](int time) {
+      return MedianOf(rounds, [&](const Times& times) { return times[time]; });
+    };
+    return OverlapRow{
+        .alone = median(kAlone),
+        .computation = median(kComputation),
+        .in_sequence = median(kInSequence),
+        .both = median(kBoth),
+        .hidden = MedianOf(
+            rounds,
+            [](const Times& t) { return (t[kAlone] + t[kComputation] - t[kBoth]) / t[kAlone]; }),
+        .lost = MedianOf(rounds, [](const Times& t) { return t[kSlowed] / t[kComputation] - 1; }),
+        .both_to_sequence =
+            MedianOf(rounds, [](const Times& t) { return t[kBoth] / t[kInSequence]; })};
   }
 
   // All ranks use the same number, since their own estimates differ.
@@ -145,7 +155,7 @@ class OverlapRunner {
     return number;
   }
 
-  // Returns the times of the slowest rank; without passes, only that of the operation.
+  // Without passes, only the operation is timed.
   absl::StatusOr<Times> Round(int64_t passes) {
     Communicator& cpu = world_.cpu_communicator();
     Times times = {};
@@ -231,8 +241,8 @@ std::string OverlapHead() {
 std::string OverlapLine(const OverlapRow& row) {
   return absl::StrFormat(" %-14s %11d %11.1f %11.1f %13.1f %11.1f %6.0f%% %6.0f%% %8.2f\n",
                          row.name, row.bytes, row.alone * 1e6, row.computation * 1e6,
-                         row.in_sequence * 1e6, row.both * 1e6, 100 * row.hidden(),
-                         100 * row.lost(), row.both / row.in_sequence);
+                         row.in_sequence * 1e6, row.both * 1e6, 100 * row.hidden, 100 * row.lost,
+                         row.both_to_sequence);
 }
 
 }  // namespace tessera::comm

@@ -14,7 +14,9 @@
 
 namespace tessera::comm {
 
-// Medians of rounds, in seconds, each the time of the slowest rank.
+// Medians of rounds. The shares are medians too, of what each round gives: a round is short, so a
+// core that changes its speed from round to round hardly changes them. Times are in seconds, those
+// of the slowest rank.
 struct OverlapRow {
   std::string name;  // of the operation
   int64_t bytes = 0;
@@ -22,12 +24,9 @@ struct OverlapRow {
   double computation = 0;  // about as long, on one thread of each rank
   double in_sequence = 0;  // the operation is started and waited for, and then computation runs
   double both = 0;         // the operation is started, computation runs, and then it is waited for
-  double slowed = 0;       // the computation of `both`
-
-  // The share of the operation that took no time beside the computation.
-  double hidden() const { return (alone + computation - both) / alone; }
-  // The share by which computation was slower beside the operation.
-  double lost() const { return slowed / computation - 1; }
+  double hidden = 0;       // the share of the operation that took no time beside the computation
+  double lost = 0;         // the share by which computation was slower beside the operation
+  double both_to_sequence = 0;
 };
 
 // Communication that all ranks start and wait for: a collective, or anything to compare with one.
