@@ -27,6 +27,6 @@ compare() {
 compare 1 tcp
 compare 2 hierarchical
 
-# What overlap_bench compares with.
+# Plain sockets, which overlap_bench compares with.
 on_two_hosts 1 "$plain_sockets" 65536 >out
 grep -q '^ plain sockets *65536 ' out || { cat out && exit 1; }
