@@ -3,7 +3,7 @@
 #define TESSERA_MODELS_MODELS_H_
 
 #include "absl/types/span.h"
-#include "core/train/model.h"
+#include "core/model/model.h"
 
 namespace tessera {
 

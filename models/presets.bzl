@@ -14,7 +14,7 @@ def model_presets(name, function, presets):
         srcs = files,
         outs = [name + ".cc"],
         cmd = "{ " + "".join([
-            "echo '#include \"core/train/model.h\"';",
+            "echo '#include \"core/model/model.h\"';",
             "echo 'namespace tessera {';",
             "echo 'std::vector<Preset> %s();';" % function,
             "echo 'std::vector<Preset> %s() {';" % function,

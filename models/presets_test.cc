@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
+#include "core/model/model.h"
 #include "core/train/config/run_config.pb.h"
-#include "core/train/model.h"
 #include "gmock/gmock.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"

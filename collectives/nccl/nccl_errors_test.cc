@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/nccl/test_ranks.h"
+#include "collectives/nccl/testing/test_ranks.h"
 #include "collectives/testing/disturbed.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/nccl/test_ranks.h"
+#include "collectives/nccl/testing/test_ranks.h"
 #include "core/status/status_macros.h"
 #endif
 

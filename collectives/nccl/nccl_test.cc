@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "collectives/nccl/mirrored.h"
-#include "collectives/nccl/test_ranks.h"
+#include "collectives/nccl/testing/test_ranks.h"
 #include "collectives/testing/conformance.h"
 #include "core/status/status_macros.h"
 #endif

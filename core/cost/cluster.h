@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
-#include "core/layout/collective_traffic.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/cluster.pb.h"
 
 namespace tessera {

@@ -18,8 +18,8 @@
 
 #include "absl/types/span.h"
 #include "core/graph/operator.h"
-#include "core/layout/collective_call.h"
-#include "core/layout/collective_traffic.h"
+#include "core/layout/traffic/collective_call.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/cluster.pb.h"
 #include "core/tensor/dtype.h"
 

@@ -10,7 +10,7 @@
 #include "absl/algorithm/container.h"
 #include "core/cost/cluster.h"
 #include "core/cost/cluster_prices.h"
-#include "core/program/memory_plan.h"
+#include "core/program/memory/memory_plan.h"
 #include "core/tensor/collective.h"
 
 namespace tessera {

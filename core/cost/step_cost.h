@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/cost/step_time.h"
-#include "core/layout/collective_traffic.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/program/program.h"
 #include "core/proto/cluster.pb.h"
 #include "core/proto/estimate.pb.h"

@@ -5,7 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "core/graph/testing_operators.h"
+#include "core/graph/testing/operators.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

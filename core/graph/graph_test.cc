@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/graph/testing_operators.h"
+#include "core/graph/testing/operators.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

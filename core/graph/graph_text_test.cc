@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/graph/graph.h"
-#include "core/graph/testing_operators.h"
+#include "core/graph/testing/operators.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/layout/layout_proto.h"
 #include "core/layout/layout_text.h"
-#include "core/layout/rank_arrays.h"
+#include "core/layout/testing/rank_arrays.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/ops/operator_list.h"
-#include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
+#include "core/ops/testing/operators.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <numeric>
 
-#include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
+#include "core/ops/testing/operators.h"
 
 namespace tessera {
 namespace {

@@ -1,8 +1,8 @@
 // Tests matrix products, operators on rows, attention, and linear with cross-entropy.
 #include <gtest/gtest.h>
 
-#include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
+#include "core/ops/testing/operators.h"
 
 namespace tessera {
 namespace {

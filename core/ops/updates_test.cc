@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_split.h"
-#include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
+#include "core/ops/testing/operators.h"
 
 namespace tessera {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "core/ops/operator_testing.h"
 #include "core/ops/ops.h"
+#include "core/ops/testing/operators.h"
 
 namespace tessera {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
 #include "core/plan/check.h"
-#include "core/plan/precision.h"
-#include "core/plan/slices.h"
-#include "core/plan/stage_passes.h"
+#include "core/plan/choices/stage_passes.h"
+#include "core/plan/rewrite/precision.h"
+#include "core/plan/rewrite/slices.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {

@@ -8,9 +8,9 @@
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
-#include "core/plan/graph_layouts.h"
-#include "core/plan/layout_decisions.h"
-#include "core/plan/slice_layouts.h"
+#include "core/plan/layouts/graph_layouts.h"
+#include "core/plan/layouts/layout_decisions.h"
+#include "core/plan/rewrite/slice_layouts.h"
 #include "core/proto/plan.pb.h"
 
 namespace tessera {

@@ -4,11 +4,11 @@
 
 #include "core/layout/layout_proto.h"
 #include "core/plan/complete.h"
-#include "core/plan/layout_decisions.h"
+#include "core/plan/layouts/layout_decisions.h"
+#include "core/plan/rewrite/slices.h"
 #include "core/plan/rewrite_and_lay_out.h"
-#include "core/plan/slices.h"
-#include "core/plan/testing_completion.h"
-#include "core/plan/testing_transformer.h"
+#include "core/plan/testing/completion.h"
+#include "core/plan/testing/transformer.h"
 #include "google/protobuf/io/tokenizer.h"
 #include "gtest/gtest.h"
 

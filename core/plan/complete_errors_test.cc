@@ -5,8 +5,8 @@
 
 #include "core/ops/ops.h"
 #include "core/plan/complete.h"
-#include "core/plan/testing_completion.h"
-#include "core/plan/testing_transformer.h"
+#include "core/plan/testing/completion.h"
+#include "core/plan/testing/transformer.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "core/plan/complete.h"
-#include "core/plan/testing_completion.h"
-#include "core/plan/testing_transformer.h"
+#include "core/plan/testing/completion.h"
+#include "core/plan/testing/transformer.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

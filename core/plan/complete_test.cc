@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/layout/mesh.h"
 #include "core/ops/ops.h"
-#include "core/plan/axis_use.h"
-#include "core/plan/testing_completion.h"
-#include "core/plan/testing_transformer.h"
+#include "core/plan/layouts/axis_use.h"
+#include "core/plan/testing/completion.h"
+#include "core/plan/testing/transformer.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

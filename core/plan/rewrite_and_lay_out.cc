@@ -8,7 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/layout/signature_fit.h"
-#include "core/plan/rewrite.h"
+#include "core/plan/rewrite/rewrite.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {

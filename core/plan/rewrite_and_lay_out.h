@@ -6,8 +6,8 @@
 #include "absl/status/statusor.h"
 #include "core/graph/graph.h"
 #include "core/layout/mesh.h"
-#include "core/plan/graph_layouts.h"
-#include "core/plan/layout_decisions.h"
+#include "core/plan/layouts/graph_layouts.h"
+#include "core/plan/layouts/layout_decisions.h"
 #include "core/proto/plan.pb.h"
 
 namespace tessera {

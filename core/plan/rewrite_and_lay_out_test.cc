@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
-#include "core/plan/testing_completion.h"
-#include "core/plan/testing_micro_batches.h"
+#include "core/plan/testing/completion.h"
+#include "core/plan/testing/micro_batches.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

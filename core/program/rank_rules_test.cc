@@ -9,8 +9,8 @@
 #include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
-#include "core/program/rank_rule_table.h"
-#include "core/program/testing_program.h"
+#include "core/program/ranks/rank_rule_table.h"
+#include "core/program/testing/test_program.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/kernels/interface/backend.h"
-#include "core/program/own_parts.h"
 #include "core/program/program.h"
-#include "core/program/rank_binding.h"
+#include "core/program/ranks/own_parts.h"
+#include "core/program/ranks/rank_binding.h"
 #include "core/runtime/collectives.h"
 #include "core/tensor/tensor_view.h"
 

@@ -8,8 +8,8 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "core/program/memory_plan.h"
-#include "core/program/verify.h"
+#include "core/program/memory/memory_plan.h"
+#include "core/program/verify/verify.h"
 #include "core/runtime/strided_runs.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"

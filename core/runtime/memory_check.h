@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "core/program/compile.h"
+#include "core/compile/compile.h"
 #include "core/runtime/engine.h"
 
 namespace tessera {

@@ -11,7 +11,7 @@
 #include "core/ops/ops.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
-#include "core/runtime/testing_ranks.h"
+#include "core/runtime/testing/ranks.h"
 #include "core/status/status_macros.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

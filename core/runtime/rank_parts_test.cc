@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/runtime/testing_parts.h"
+#include "core/runtime/testing/parts.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

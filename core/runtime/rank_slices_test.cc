@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/ops/operator_list.h"
-#include "core/runtime/testing_parts.h"
+#include "core/runtime/testing/parts.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

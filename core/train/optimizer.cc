@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/ops/ops.h"
-#include "core/plan/precision.h"
+#include "core/plan/rewrite/precision.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {

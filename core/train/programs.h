@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/graph/graph.h"
+#include "core/model/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/train/config/run_config.pb.h"
-#include "core/train/model.h"
 #include "core/train/optimizer.h"
 
 namespace tessera {

@@ -11,13 +11,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/model/model.h"
 #include "core/runtime/engine.h"
-#include "core/train/batch_inputs.h"
 #include "core/train/config/run_config.pb.h"
+#include "core/train/data/batch_inputs.h"
 #include "core/train/data/dataset.h"
-#include "core/train/model.h"
-#include "core/train/ranks.h"
-#include "core/train/state_transfer.h"
+#include "core/train/ranks/ranks.h"
+#include "core/train/state/state_transfer.h"
 
 namespace tessera {
 

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/kernels/reference/backend.h"
-#include "core/program/compile.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/programs.h"
 #include "core/train/sampling.h"
-#include "core/train/testing_bigram.h"
+#include "core/train/testing/bigram.h"
 
 namespace tessera {
 namespace {

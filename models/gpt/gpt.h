@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/train/model.h"
+#include "core/model/model.h"
 #include "models/gpt/gpt.pb.h"
 
 namespace tessera {

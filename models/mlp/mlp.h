@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/train/model.h"
+#include "core/model/model.h"
 #include "models/mlp/mlp.pb.h"
 
 namespace tessera {

@@ -13,9 +13,9 @@
 #include "collectives/fake/fake.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/open_checkpoint.h"
-#include "core/train/compile_ranks.h"
 #include "core/train/data/synthetic_dataset.h"
-#include "core/train/rank_engine.h"
+#include "core/train/ranks/compile_ranks.h"
+#include "core/train/ranks/rank_engine.h"
 #include "core/train/trainer.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "core/train/model.h"
+#include "core/model/model.h"
 
 namespace tessera {
 

@@ -16,7 +16,7 @@
 #include "collectives/fake/fake.h"
 #include "collectives/testing/ranks.h"
 #include "core/kernels/reference/backend.h"
-#include "core/layout/collective_traffic.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/ops/ops.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"

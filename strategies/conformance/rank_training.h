@@ -13,13 +13,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
+#include "core/compile/compile.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
-#include "core/program/compile.h"
+#include "core/model/model.h"
 #include "core/proto/plan.pb.h"
 #include "core/tensor/shape.h"
 #include "core/train/config/run_config.pb.h"
-#include "core/train/model.h"
 #include "strategies/conformance/held_tensors.h"
 
 namespace tessera {

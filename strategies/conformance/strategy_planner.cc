@@ -10,8 +10,8 @@
 #include "core/cost/cluster.h"
 #include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
-#include "core/train/memory_limit.h"
 #include "core/train/programs.h"
+#include "core/train/ranks/memory_limit.h"
 #include "strategies/host/plan_with.h"
 #include "strategies/host/plugin_passes.h"
 

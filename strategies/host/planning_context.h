@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/compile/compile.h"
 #include "core/graph/graph.h"
 #include "core/kernels/interface/backend.h"
-#include "core/layout/collective_traffic.h"
-#include "core/program/compile.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/proto/strategy.pb.h"
 
 namespace tessera {

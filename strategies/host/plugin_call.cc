@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
-#include "core/train/plan_text.h"
+#include "core/train/record/plan_text.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "core/program/program_proto.h"
+#include "core/program/proto/program_proto.h"
 #include "core/status/status_macros.h"
 #include "strategies/host/find_plugin.h"
 #include "strategies/host/limited_call.h"

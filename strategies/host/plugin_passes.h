@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "core/compile/compile.h"
 #include "core/kernels/interface/backend.h"
-#include "core/program/compile.h"
 #include "strategies/host/plan_with.h"
 #include "strategies/host/planning_context.h"
 #include "strategies/host/plugin.h"

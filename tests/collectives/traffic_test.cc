@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/layout/collective_traffic.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/status/status_macros.h"
 #include "gtest/gtest.h"
 #include "tests/collectives/backends.h"

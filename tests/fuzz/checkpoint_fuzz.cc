@@ -13,7 +13,7 @@
 #include "core/train/checkpoint/safetensors.h"
 #include "core/train/checkpoint/state_shard.h"
 #include "core/train/config/config_editor.h"
-#include "core/train/config/test_model.pb.h"
+#include "core/train/config/testing/test_model.pb.h"
 
 namespace tessera {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/graph/graph.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/ops/ops.h"
-#include "core/program/compile.h"
-#include "core/program/program_proto.h"
+#include "core/program/proto/program_proto.h"
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/program/memory_plan.h"
+#include "core/program/memory/memory_plan.h"
 #include "core/runtime/memory_check.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"

@@ -12,7 +12,7 @@
 #include "core/kernels/reference/backend.h"
 #include "core/layout/layout.h"
 #include "core/layout/mesh_layout.h"
-#include "core/layout/rank_arrays.h"
+#include "core/layout/testing/rank_arrays.h"
 #include "core/ops/operator_list.h"
 #include "core/tensor/random.h"
 #include "gtest/gtest.h"

@@ -1,5 +1,7 @@
 // Checks every elementwise kernel of the cpu backend with every instruction set of this processor:
 // special values against the reference, and equal bits at every position of an element.
+#include "core/kernels/cpu/testing/targets.h"
+
 #include <algorithm>
 #include <cfloat>
 #include <cmath>
@@ -13,7 +15,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/kernels/cpu/target_testing.h"
 #include "core/kernels/reference/backend.h"
 #include "core/ops/operator_list.h"
 #include "core/tensor/random.h"

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/program/compile.h"
 #include "core/status/check.h"
 #include "core/train/programs.h"
 #include "google/protobuf/text_format.h"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/plan/check.h"
-#include "core/plan/testing_completion.h"
-#include "core/program/compile.h"
+#include "core/plan/testing/completion.h"
 #include "google/protobuf/message.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"

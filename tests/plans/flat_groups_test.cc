@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "core/kernels/cpu/backend.h"
-#include "core/plan/testing_completion.h"
+#include "core/plan/testing/completion.h"
 #include "google/protobuf/text_format.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/plan/testing_completion.h"
-#include "core/program/compile.h"
+#include "core/plan/testing/completion.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"

@@ -1,7 +1,7 @@
 // Checks that Plans for the MLP train it on ranks as one process does.
 #include <string>
 
-#include "core/plan/testing_completion.h"
+#include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
 

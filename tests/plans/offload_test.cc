@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/compile/compile.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/ops/ops.h"
-#include "core/plan/testing_completion.h"
-#include "core/program/compile.h"
+#include "core/plan/testing/completion.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "core/kernels/cpu/backend.h"
-#include "core/plan/testing_completion.h"
+#include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
 

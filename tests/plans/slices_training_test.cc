@@ -4,9 +4,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/compile/compile.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/plan/testing_completion.h"
-#include "core/program/compile.h"
+#include "core/plan/testing/completion.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "strategies/conformance/rank_training.h"

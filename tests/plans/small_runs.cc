@@ -1,6 +1,6 @@
 #include "tests/plans/small_runs.h"
 
-#include "core/plan/testing_completion.h"
+#include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

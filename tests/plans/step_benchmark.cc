@@ -22,15 +22,15 @@
 #include "core/kernels/cpu/backend.h"
 #include "core/proto/plan.pb.h"
 #include "core/status/status_macros.h"
-#include "core/train/compile_ranks.h"
 #include "core/train/data/synthetic_dataset.h"
+#include "core/train/measure/step_timer.h"
 #include "core/train/programs.h"
-#include "core/train/step_timer.h"
+#include "core/train/ranks/compile_ranks.h"
 #include "google/protobuf/text_format.h"
 #include "models/gpt/gpt.h"
 #include "tools/command_line/command_line.h"
 #include "tools/job/job_flags.h"
-#include "tools/train/job.h"
+#include "tools/train/job/job.h"
 
 ABSL_FLAG(std::vector<std::string>, plans,
           std::vector<std::string>({"docs/plans/data_parallel.textproto",

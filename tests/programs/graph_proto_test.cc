@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/ops/operator_list.h"
-#include "core/plan/rewrite.h"
-#include "core/plan/slices.h"
+#include "core/plan/rewrite/rewrite.h"
+#include "core/plan/rewrite/slices.h"
 #include "core/train/programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,14 +1,14 @@
 // Checks the messages of every model's Programs: reading returns the Program that was written, and
 // a changed message is refused or is another valid Program.
-#include "core/program/program_proto.h"
+#include "core/program/proto/program_proto.h"
 
 #include <memory>
 #include <random>
 #include <string>
 
+#include "core/compile/compile.h"
 #include "core/ops/ops.h"
-#include "core/program/compile.h"
-#include "core/program/verify.h"
+#include "core/program/verify/verify.h"
 #include "core/train/programs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "core/train/model.h"
+#include "core/model/model.h"
 
 namespace tessera {
 

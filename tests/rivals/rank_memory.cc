@@ -21,13 +21,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
-#include "core/train/step_timer.h"
+#include "core/train/measure/step_timer.h"
 #include "models/gpt/gpt.h"
-#include "tools/train/flags.h"
-#include "tools/train/job.h"
-#include "tools/train/job_program.h"
-#include "tools/train/run_cluster.h"
-#include "tools/train/setup.h"
+#include "tools/train/flags/flags.h"
+#include "tools/train/job/job.h"
+#include "tools/train/job/job_program.h"
+#include "tools/train/setup/run_cluster.h"
+#include "tools/train/setup/setup.h"
 
 namespace tessera {
 namespace {

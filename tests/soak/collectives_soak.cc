@@ -27,7 +27,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "tools/command_line/command_line.h"
-#include "tools/train/process_memory.h"
+#include "tools/train/report/process_memory.h"
 
 ABSL_FLAG(int64_t, operations, 5'000'000, "the least number of operations of each rank");
 ABSL_FLAG(int64_t, seed, 1, "selects the operations and the pauses between them");

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/cost/cluster.h"
 #include "core/kernels/cpu/backend.h"
-#include "core/program/compile.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/gpt/gpt.h"

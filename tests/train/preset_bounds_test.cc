@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/model.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/safetensors.h"
 #include "core/train/config/config_editor.h"
 #include "core/train/config/text_bounds.h"
-#include "core/train/model.h"
 #include "core/train/programs.h"
 #include "gtest/gtest.h"
 #include "models/models.h"

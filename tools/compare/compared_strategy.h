@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/train/step_timer.h"
+#include "core/train/measure/step_timer.h"
 #include "tools/compare/comparison.h"
-#include "tools/train/setup.h"
-#include "tools/train/stop_request.h"
+#include "tools/train/job/stop_request.h"
+#include "tools/train/setup/setup.h"
 
 namespace tessera {
 

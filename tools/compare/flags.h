@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/train/model.h"
+#include "core/model/model.h"
 #include "tools/compare/strategy_entry.h"
 #include "tools/launch/flags.h"
-#include "tools/train/flags.h"
+#include "tools/train/flags/flags.h"
 
 namespace tessera {
 

@@ -10,8 +10,8 @@
 #include "core/status/status_macros.h"
 #include "tools/compare/compare.h"
 #include "tools/compare/flags.h"
-#include "tools/train/job_program.h"
-#include "tools/train/shell_word.h"
+#include "tools/train/flags/shell_word.h"
+#include "tools/train/job/job_program.h"
 
 namespace tessera {
 namespace {

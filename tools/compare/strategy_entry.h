@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tools/train/flags.h"
+#include "tools/train/flags/flags.h"
 
 namespace tessera {
 

@@ -16,7 +16,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tools/launch/launched.h"
+#include "tools/launch/testing/launched.h"
 
 namespace tessera::comm {
 namespace {

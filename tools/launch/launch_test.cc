@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "core/posix/available_cores.h"
-#include "tools/launch/launched.h"
+#include "tools/launch/testing/launched.h"
 
 namespace tessera::comm {
 namespace {

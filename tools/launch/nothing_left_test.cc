@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tools/launch/launched.h"
+#include "tools/launch/testing/launched.h"
 
 namespace tessera::comm {
 namespace {

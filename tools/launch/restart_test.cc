@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "tools/launch/launched.h"
+#include "tools/launch/testing/launched.h"
 
 namespace tessera::comm {
 namespace {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tools/launch/launched.h"
+#include "tools/launch/testing/launched.h"
 
 namespace tessera::comm {
 namespace {

@@ -10,8 +10,8 @@
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/train/sampling.h"
-#include "tools/train/data_source.h"
-#include "tools/train/standard_output.h"
+#include "tools/train/job/standard_output.h"
+#include "tools/train/setup/data_source.h"
 #include "tools/train/text_stream.h"
 
 namespace tessera {

@@ -4,8 +4,8 @@
 
 #include "absl/status/status.h"
 #include "core/runtime/engine.h"
-#include "tools/train/setup.h"
-#include "tools/train/stop_request.h"
+#include "tools/train/job/stop_request.h"
+#include "tools/train/setup/setup.h"
 
 namespace tessera {
 

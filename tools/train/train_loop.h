@@ -9,14 +9,14 @@
 #include "absl/status/statusor.h"
 #include "core/cost/machine.h"
 #include "core/runtime/engine.h"
-#include "core/train/measured_steps.h"
-#include "core/train/metrics.h"
-#include "core/train/progress.h"
-#include "core/train/ranks.h"
+#include "core/train/measure/measured_steps.h"
+#include "core/train/ranks/ranks.h"
+#include "core/train/record/metrics.h"
+#include "core/train/record/progress.h"
 #include "core/train/trainer.h"
-#include "tools/train/run_summary.h"
-#include "tools/train/setup.h"
-#include "tools/train/stop_request.h"
+#include "tools/train/job/stop_request.h"
+#include "tools/train/report/run_summary.h"
+#include "tools/train/setup/setup.h"
 
 namespace tessera {
 

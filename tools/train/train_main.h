@@ -2,7 +2,7 @@
 #ifndef TESSERA_TOOLS_TRAIN_TRAIN_MAIN_H_
 #define TESSERA_TOOLS_TRAIN_TRAIN_MAIN_H_
 
-#include "core/train/model.h"
+#include "core/model/model.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/kernels/cpu/target_testing.h"
+#include "core/kernels/cpu/testing/targets.h"
 #include "gtest/gtest.h"
 
 namespace tessera::cpu {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/kernels/cpu/kernel_testing.h"
+#include "core/kernels/cpu/testing/kernels.h"
 #include "core/tensor/half.h"
 #include "gtest/gtest.h"
 

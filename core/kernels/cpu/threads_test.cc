@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/kernels/cpu/kernel_testing.h"
+#include "core/kernels/cpu/testing/kernels.h"
 #include "gtest/gtest.h"
 
 namespace tessera::cpu {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "core/kernels/cpu/kernel_testing.h"
+#include "core/kernels/cpu/testing/kernels.h"
 #include "gtest/gtest.h"
 
 namespace tessera::cpu {

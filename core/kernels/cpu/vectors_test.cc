@@ -10,7 +10,7 @@
 #define HWY_TARGET_INCLUDE "core/kernels/cpu/vectors_test.cc"
 #include "hwy/foreach_target.h"
 // After the above.
-#include "core/kernels/cpu/target_testing.h"
+#include "core/kernels/cpu/testing/targets.h"
 #include "core/kernels/cpu/vectors-inl.h"
 #include "gtest/gtest.h"
 

@@ -1,5 +1,5 @@
 // Passes that decide when the communication of a Program runs. They run on lowered Programs, before
-// buffers are assigned, and are listed by the stage of a Plan (core/plan/stage_passes.h).
+// buffers are assigned, and are listed by the stage of a Plan (core/plan/choices/stage_passes.h).
 //
 // Thread safety: pure functions of the Program.
 #ifndef TESSERA_CORE_PROGRAM_PASSES_COMMUNICATION_H_
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/plan/stage_passes.h"
+#include "core/plan/choices/stage_passes.h"
 #include "core/program/program.h"
 
 namespace tessera {

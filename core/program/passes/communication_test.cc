@@ -10,7 +10,7 @@
 #include "core/ops/ops.h"
 #include "core/program/passes/pass.h"
 #include "core/program/stream_names.h"
-#include "core/program/testing_program.h"
+#include "core/program/testing/test_program.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "core/program/copy_instruction.h"
+#include "core/program/kernels/copy_instruction.h"
 #include "core/program/passes/offload_uses.h"
 #include "core/program/stream_names.h"
 #include "core/status/status_macros.h"

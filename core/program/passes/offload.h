@@ -4,8 +4,8 @@
 #define TESSERA_CORE_PROGRAM_PASSES_OFFLOAD_H_
 
 #include "absl/status/status.h"
-#include "core/plan/stage_passes.h"
-#include "core/program/kernel_chooser.h"
+#include "core/plan/choices/stage_passes.h"
+#include "core/program/kernels/kernel_chooser.h"
 #include "core/program/program.h"
 
 namespace tessera {

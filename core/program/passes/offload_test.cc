@@ -10,7 +10,7 @@
 #include "core/kernels/reference/backend.h"
 #include "core/ops/ops.h"
 #include "core/program/stream_names.h"
-#include "core/program/testing_program.h"
+#include "core/program/testing/test_program.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

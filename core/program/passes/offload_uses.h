@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/plan/stage_passes.h"
+#include "core/plan/choices/stage_passes.h"
 #include "core/program/program.h"
 
 namespace tessera {

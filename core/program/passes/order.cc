@@ -8,7 +8,7 @@
 #include <set>
 #include <utility>
 
-#include "core/program/dependencies.h"
+#include "core/program/hazards/dependencies.h"
 #include "core/program/passes/pass.h"
 #include "core/program/stream_names.h"
 #include "core/status/check.h"

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "core/program/kernel_chooser.h"
+#include "core/program/kernels/kernel_chooser.h"
 #include "core/program/program.h"
 
 namespace tessera {

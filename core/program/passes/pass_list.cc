@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "core/plan/pass_names.h"
+#include "core/plan/choices/pass_names.h"
 #include "core/program/passes/pass.h"
 
 namespace tessera {
@@ -20,7 +20,7 @@ constexpr bool HasTheNamesOfPlans() {
   }
   return true;
 }
-static_assert(HasTheNamesOfPlans(), "core/plan/pass_names.h names other passes");
+static_assert(HasTheNamesOfPlans(), "core/plan/choices/pass_names.h names other passes");
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/ops/ops.h"
-#include "core/program/lower.h"
+#include "core/program/lower/lower.h"
 #include "core/program/passes/pass.h"
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "core/program/dependencies.h"
+#include "core/program/hazards/dependencies.h"
 #include "core/program/passes/communication.h"
 
 namespace tessera {

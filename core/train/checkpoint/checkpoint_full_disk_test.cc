@@ -18,7 +18,7 @@
 #include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
-#include "core/train/checkpoint/test_state.h"
+#include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

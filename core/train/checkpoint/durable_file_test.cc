@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "core/train/checkpoint/test_state.h"
+#include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -15,10 +15,10 @@
 #include "core/posix/file_descriptor.h"
 #include "core/tensor/random.h"
 #include "core/train/checkpoint/durable_file.h"
-#include "core/train/checkpoint/kill_at_moments.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
-#include "core/train/checkpoint/test_state.h"
+#include "core/train/checkpoint/testing/kill_at_moments.h"
+#include "core/train/checkpoint/testing/test_state.h"
 #include "gtest/gtest.h"
 
 namespace tessera {

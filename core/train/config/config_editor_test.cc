@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/text/nearest_name.h"
-#include "core/train/config/test_model.pb.h"
+#include "core/train/config/testing/test_model.pb.h"
 #include "core/train/config/text_bounds.h"
 
 namespace tessera {

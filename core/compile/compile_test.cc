@@ -1,0 +1,162 @@
+// Completing and replaying a Plan.
+#include "core/compile/compile.h"
+
+#include <memory>
+#include <string>
+
+#include "core/kernels/reference/backend.h"
+#include "core/ops/operator_list.h"
+#include "core/ops/ops.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Graph Record(const std::string& name) {
+  Graph graph(name);
+  Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  Tensor p = graph.Parameter("p", {3}, Initializer::Constant(1));
+  Tensor y = Multiply(x, p);
+  graph.SetOutput("y", ReduceSum(name == "train" ? Square(y) : y, {0, 1}));
+  return graph;
+}
+
+class CompileTest : public ::testing::Test {
+ protected:
+  std::string Error(const Plan& plan) {
+    const auto run = CompileRun({Record("train")}, plan, *backend_);
+    EXPECT_EQ(run.status().code(), absl::StatusCode::kInvalidArgument) << run.status();
+    return std::string(run.status().message());
+  }
+
+  std::unique_ptr<Backend> backend_ = MakeReferenceBackend();
+};
+
+TEST_F(CompileTest, ASavedPlanReplaysForSomeOfItsGraphs) {
+  Plan open;
+  PlanPart& part = *open.add_stages()->add_parts();
+  part.set_graph("train");
+  part.set_micro_batches(2);
+  const auto all = CompileRun({Record("train"), Record("evaluate")}, open, *backend_);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_EQ(all->plan.stages(0).parts_size(), 2);
+  for (const int i : {0, 1}) {
+    const auto one = CompileRun({Record(i == 0 ? "train" : "evaluate")}, all->plan, *backend_);
+    ASSERT_TRUE(one.ok()) << one.status();
+    EXPECT_THAT(one->notes, IsEmpty());
+    ASSERT_EQ(one->plan.stages(0).parts_size(), 1);
+    EXPECT_EQ(one->plan.stages(0).parts(0).DebugString(),
+              all->plan.stages(0).parts(i).DebugString());
+    EXPECT_EQ(one->programs[0].instructions.size(), all->programs[i].instructions.size());
+  }
+}
+
+// The paths are those of other values: an activation is named as if it were the gradient of p.
+TEST_F(CompileTest, GradientsAreKnownByWhatTheyAreGradientsOf) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {4, 3}}, 0);
+  const Tensor p = graph.Parameter("p", {3}, Initializer::Constant(1));
+  Tensor misnamed;
+  {
+    Scope scope(&graph, "p");
+    misnamed = graph.Record1(*FindOperator("square"), {x}, {}, "grad");
+  }
+  const Tensor loss = ReduceSum(Multiply(misnamed, p), {0, 1});
+  const auto gradients = RecordGradients(graph, loss, {p});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+  for (const int64_t micro_batches : {1, 2}) {
+    Plan plan;
+    PlanPart& part = *plan.add_stages()->add_parts();
+    part.set_graph("train");
+    part.set_micro_batches(micro_batches);
+    const auto run = CompileRun({graph}, plan, *backend_);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const Program& program = run->programs[0];
+    const std::string name = micro_batches == 1 ? "p.grad" : "p.grad@0";
+    int found = 0;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      for (const int32_t id : program.instructions[i].outputs) {
+        const ProgramValue& value = program.value(id);
+        const Category category = program.buffers[value.buffer].CategoryAt(static_cast<int32_t>(i));
+        if (value.path == name) {
+          ++found;
+          EXPECT_EQ(CategoryName(category), "activations");
+        } else if (id == program.outputs[0].value) {
+          ++found;
+          EXPECT_EQ(CategoryName(category), "gradients");
+        }
+      }
+    }
+    EXPECT_EQ(found, 2) << program.ToString();
+  }
+}
+
+// The buffer of an activation that a gradient overwrites counted as gradients all the time.
+TEST_F(CompileTest, AReusedBufferCountsAsWhatItHolds) {
+  Graph graph("train");
+  const Tensor x = graph.Input("x", {DType::kF32, {3}}, 0);
+  const Tensor p = graph.Parameter("p", {3}, Initializer::Constant(1));
+  const auto gradients = RecordGradients(graph, ReduceSum(Multiply(Exp(x), p), {0}), {p});
+  ASSERT_TRUE(gradients.ok()) << gradients.status();
+  graph.SetOutput("gradient", gradients->front());
+  const auto run = CompileRun({graph}, Plan(), *backend_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  const Program& program = run->programs[0];
+  int32_t made = kNone, overwritten = kNone;     // instructions
+  int32_t activation = kNone, gradient = kNone;  // buffers
+  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+    const ProgramValue& value = program.value(program.instructions[i].outputs[0]);
+    if (value.path == "exp") {
+      made = i;
+      activation = value.buffer;
+    } else if (value.path == "p.grad") {
+      overwritten = i;
+      gradient = value.buffer;
+    }
+  }
+  ASSERT_NE(made, kNone) << program.ToString();
+  ASSERT_EQ(activation, gradient) << program.ToString();
+  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(made)), "activations");
+  EXPECT_EQ(CategoryName(program.buffers[activation].CategoryAt(overwritten)), "gradients");
+}
+
+// They were ignored without a note.
+TEST_F(CompileTest, HandWrittenPartsForOtherGraphsAreNamedInANote) {
+  Plan plan;
+  Stage& stage = *plan.add_stages();
+  for (const char* graph : {"trian", "evaluate", "generate"}) stage.add_parts()->set_graph(graph);
+  const auto run = CompileRun({Record("train"), Record("evaluate")}, plan, *backend_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_THAT(run->notes,
+              ElementsAre("the plan has parts for graphs that this run does not have, which are "
+                          "not used: 'trian', 'generate'; the run has "
+                          "train, evaluate"));
+}
+
+TEST_F(CompileTest, ACompletedPlanIsCompleteAgain) {
+  const auto first = CompileRun({Record("train")}, Plan(), *backend_);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto again = CompileRun({Record("train")}, first->plan, *backend_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->plan.DebugString(), first->plan.DebugString());
+}
+
+TEST_F(CompileTest, RefusesAPlanOfAnotherFormatOrGraph) {
+  Plan plan;
+  plan.set_format(99);
+  EXPECT_EQ(Error(plan), "the Plan has format 99; this version reads format 1");
+  plan.set_format(1);
+  PlanPart& part = *plan.add_stages()->add_parts();
+  part.set_graph("train");
+  part.set_fingerprint(Record("evaluate").Fingerprint());
+  EXPECT_THAT(Error(plan), HasSubstr("the Plan was made for another graph 'train'"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,106 @@
+// Redistribution: the steps with which ranks bring a value from one layout on a mesh to another.
+#ifndef TESSERA_CORE_LAYOUT_REDISTRIBUTION_REDISTRIBUTION_H_
+#define TESSERA_CORE_LAYOUT_REDISTRIBUTION_REDISTRIBUTION_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "core/layout/mesh.h"
+#include "core/layout/mesh_layout.h"
+#include "core/layout/traffic/collective_call.h"
+#include "core/sync/mutex.h"
+#include "core/tensor/shape.h"
+
+namespace tessera {
+
+// A change of the layout along one axis, on padded local buffers. A split that a step removes or
+// adds is the innermost one of its dimension. `from` and `to` are the layouts of the value before
+// and after the step.
+struct RedistributionStep {
+  enum class Kind : uint8_t {
+    kAllGather,      // S(d) -> B: parts of the group's ranks one after another along d
+    kReduceScatter,  // P -> S(d): the reduced value, part c along d on coordinate c
+    kAllReduce,      // P -> B
+    kAllToAll,       // S(d) -> S(e): split along e, exchanged, put one after another along d
+    kSlice,          // B -> S(d): local
+    kZeroElsewhere,  // B or S(d) -> P(sum), local: the part in its place and zeros around it; of B,
+                     // coordinate 0 keeps the value and the others have zeros
+  };
+
+  Kind kind = Kind::kSlice;
+  int axis = 0;
+  MeshLayout from;
+  MeshLayout to;
+
+  // Returns text like "all-gather along data: data: S(0) => B".
+  std::string ToString(const Mesh& mesh) const;
+};
+
+// Returns the reduction of the collective that completes a partial layout; for P(lse), that of the
+// collective after the maximum.
+Reduction ReductionOf(const AxisLayout& partial);
+
+// Returns the collectives of a step, in order, for a value of a global type; none for a local step.
+// P(lse) is completed by a maximum all-reduce, a local rescaling to exp(x - max), a sum, and a
+// local max + log(sum).
+//
+// If parts are not consecutive in memory (the split dimension is not the outermost one of the
+// buffer), the buffer is packed into parts before the collective, or unpacked after it.
+std::vector<CollectiveCall> CollectivesOf(const RedistributionStep& step, const TensorType& type,
+                                          const Mesh& mesh);
+
+struct Redistribution {
+  std::vector<RedistributionStep> steps;
+  double seconds = 0;  // the sum of the prices of its collectives
+
+  // Returns one line for each step.
+  std::string ToString(const Mesh& mesh) const;
+};
+
+// Finds the cheapest redistributions on one mesh, and caches them.
+//
+// A redistribution is a shortest path over steps, and the price of a step is that of its
+// collectives. Intermediate layouts may split dimensions in units of 1 or in the units of `from`
+// and `to`, and may be partial only along axes on which `from` or `to` is partial. So a
+// redistribution to the same layout costs 0, a path through a third such layout is never cheaper,
+// and a value that is not partial is only moved, without changes to its bits. (Without the rule
+// about partial axes, a reduce-scatter of zeros would be used to move data, because S -> P is
+// free.) Among paths with the same price, one with the fewest steps is chosen, and among these one
+// that sums along inner axes before outer ones. The choice is deterministic.
+//
+// Thread safety: any number of threads may call Find.
+class RedistributionFinder {
+ public:
+  // `prices` must outlive the object.
+  RedistributionFinder(Mesh mesh, const CollectivePrices* prices)
+      : mesh_(std::move(mesh)), prices_(prices) {}
+
+  const Mesh& mesh() const { return mesh_; }
+
+  // Returns the steps after which each rank holds the elements that `to` says. In the layouts of
+  // the steps an axis of one rank is B, and the last layout may be equivalent to `to`
+  // (HoldSameElements) instead of equal. The result is valid as long as this object.
+  // InvalidArgument if a layout does not fit the type, or no steps lead to `to`: a P(max), P(min)
+  // or P(lse) along an axis can only come from the same layout along it.
+  absl::StatusOr<const Redistribution*> Find(const MeshLayout& from, const MeshLayout& to,
+                                             const TensorType& type);
+
+ private:
+  using Key = std::tuple<MeshLayout, MeshLayout, Shape, DType>;
+
+  const Mesh mesh_;
+  const CollectivePrices* const prices_;
+  Mutex mutex_;
+  // Never null.
+  absl::flat_hash_map<Key, std::unique_ptr<const Redistribution>> found_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_LAYOUT_REDISTRIBUTION_REDISTRIBUTION_H_

@@ -1,0 +1,31 @@
+#include "core/plan/graph/copy_graph.h"
+
+#include <string>
+
+namespace tessera {
+
+void CopyBlocks(const Graph& from, Graph& to) {
+  for (const std::string& block : from.blocks()) Scope scope(&to, block, Scope::kBlock);
+}
+
+void CopyStatesAndBlocks(const Graph& from, Graph& to, std::vector<ValueId>& copies) {
+  for (const State& state : from.states()) {
+    if (state.input != kNone) copies[state.input] = to.AppendState(state);
+  }
+  CopyBlocks(from, to);
+}
+
+void CopyResults(const Graph& from, const std::function<ValueId(ValueId)>& copy_of, Graph& to) {
+  for (const State& state : from.states()) {
+    if (state.input == kNone) {
+      to.WriteState(state, to.tensor(copy_of(state.updated)));
+    } else if (state.updated != state.input) {
+      to.SetState(state.path, to.tensor(copy_of(state.updated)));
+    }
+  }
+  for (const GraphOutput& output : from.outputs()) {
+    to.SetOutput(output.name, to.tensor(copy_of(output.value)));
+  }
+}
+
+}  // namespace tessera

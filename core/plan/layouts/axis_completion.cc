@@ -1,0 +1,361 @@
+#include "core/plan/layouts/axis_completion.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/plan/graph/parameter_cast.h"
+#include "core/plan/layouts/expected_layouts.h"
+#include "core/plan/layouts/read_layouts.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+AxisUse Broadcast(const Op& op) { return AxisUse::Broadcast(op.inputs.size(), op.outputs.size()); }
+
+class AxisCompletion {
+ public:
+  AxisCompletion(const Graph& graph, absl::Span<const LocalTypes> types,
+                 const AxisDecisions& decisions, const Mesh::Axis& axis)
+      : graph_(graph),
+        types_(types),
+        decisions_(decisions),
+        axis_(axis),
+        split_{axis.size, /*even=*/false},
+        flexible_(graph.values().size(), false),
+        deferred_(graph.ops().size(), false) {
+    result_.values.resize(graph.values().size());
+    for (const GraphInput& input : graph.inputs()) {
+      result_.values[input.value] = decisions.stored[input.value]->layout;
+    }
+    for (const State& state : graph.states()) {
+      if (state.input == kNone) continue;
+      flexible_[state.input] = true;
+      const std::optional<AxisStore>& stored = decisions.stored[state.input];
+      if (stored.has_value() && !stored->flat) result_.values[state.input] = stored->layout;
+    }
+  }
+
+  absl::StatusOr<AxisResult> Complete() && {
+    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
+    result_.ops.reserve(num_ops);
+    for (OpId id = 0; id < num_ops; ++id) {
+      const Op& op = graph_.op(id);
+      if (IsParameterCast(graph_, op)) {
+        flexible_[op.outputs[0]] = true;
+        result_.values[op.outputs[0]] = result_.values[op.inputs[0]];
+      }
+      ASSIGN_OR_RETURN(AxisUse use, Choose(id));
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        if (!flexible_[op.outputs[i]]) result_.values[op.outputs[i]] = use.signature.outputs[i];
+      }
+      result_.ops.push_back(std::move(use));
+    }
+    ChooseDeferred();
+    return std::move(result_);
+  }
+
+ private:
+  // Returns an op's signatures along this axis.
+  std::vector<Signature> SignaturesOf(OpId id) const {
+    const Op& op = graph_.op(id);
+    return op.kind->Signatures({types_[id].inputs, types_[id].outputs, op.attributes});
+  }
+  FittedUse Fitted(OpId id, absl::Span<const Signature> signatures) const {
+    return {signatures, types_[id].inputs, types_[id].outputs};
+  }
+
+  absl::StatusOr<AxisUse> Choose(OpId id) {
+    const Op& op = graph_.op(id);
+    if (decisions_.ops[id] != nullptr) return AsPlanned(id, *decisions_.ops[id]);
+    std::vector<Signature> signatures = SignaturesOf(id);
+    if (IsParameterCast(graph_, op)) return AsStored(id, signatures);
+    ASSIGN_OR_RETURN(std::optional<AxisUse> update, AsUpdate(id, signatures));
+    if (update.has_value()) return *std::move(update);
+    if (absl::c_all_of(op.inputs, [&](ValueId input) { return flexible_[input]; })) {
+      return Defer(id, signatures);
+    }
+    const OpId forward = op.gradient_of;
+    const bool dual = forward != kNone && !(deferred_[forward] && IsFlexible(forward));
+    if (dual && result_.ops[forward].kind == AxisUse::Kind::kSigned) {
+      if (std::optional<Signature> signature = Dual(id, forward, signatures)) {
+        return AxisUse::By(*std::move(signature));
+      }
+    }
+    return ByArrival(id, signatures, /*complete_partial=*/dual);
+  }
+
+  // Returns whether an op's outputs can be brought to any layout.
+  bool IsFlexible(OpId id) const { return flexible_[graph_.op(id).outputs[0]]; }
+
+  // --- Rule 1 ----------------------------------------------------------------------------------
+
+  absl::StatusOr<AxisUse> AsPlanned(OpId id, const AxisUse& planned) {
+    const Op& op = graph_.op(id);
+    const std::vector<Signature> signatures = SignaturesOf(id);
+    if (planned.kind == AxisUse::Kind::kBroadcast) return Broadcast(op);
+    if (planned.kind == AxisUse::Kind::kFlat) {
+      std::optional<AxisUse> flat = OnFlatRange(id, signatures);
+      if (flat.has_value()) return *std::move(flat);
+      return NoSignature(id, planned, signatures);
+    }
+    const bool has = absl::c_any_of(signatures, [&](const Signature& signature) {
+      return IsMultipleOf(planned.signature, signature);
+    });
+    if (!has) return NoSignature(id, planned, signatures);
+    int64_t factor = 1;
+    for (size_t i = 0; planned.open_units && i < op.inputs.size() && factor == 1; ++i) {
+      const AxisLayout& named = planned.signature.inputs[i];
+      const AxisLayout& arriving = result_.values[op.inputs[i]];
+      if (!named.split() || !arriving.split() || named.dim != arriving.dim) continue;
+      if (arriving.unit % named.unit == 0) factor = arriving.unit / named.unit;
+    }
+    return AxisUse::By(WithUnits(planned.signature, factor));
+  }
+
+  absl::Status NoSignature(OpId id, const AxisUse& planned,
+                           const std::vector<Signature>& signatures) const {
+    const Op& op = graph_.op(id);
+    std::string has = "B";
+    for (const Signature& signature : signatures) absl::StrAppend(&has, "; ", signature.ToString());
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan gives operator '", op.path, "' the signature '", planned.ToString(),
+                     "' along axis '", axis_.name, "', which ", op.kind->name(),
+                     " does not have; it has ", has));
+  }
+
+  // --- Rule 2 ----------------------------------------------------------------------------------
+
+  const std::optional<AxisStore>& UpdateOf(ValueId value) const {
+    return decisions_.updated[value];
+  }
+
+  absl::StatusOr<std::optional<AxisUse>> AsUpdate(OpId id,
+                                                  const std::vector<Signature>& signatures) {
+    const Op& op = graph_.op(id);
+    ExpectedLayouts expected(op);
+    bool writes = false, flat = false;
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const std::optional<AxisStore>& store = UpdateOf(op.outputs[i]);
+      if (!store.has_value() || graph_.value(op.outputs[i]).gradient_of != kNone) continue;
+      writes = true;
+      flat = flat || store->flat;
+      expected.outputs[i] = Expected::Exactly(store->layout);
+    }
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const std::optional<AxisStore>& store = UpdateOf(op.inputs[i]);
+      if (!store.has_value() || (!writes && op.phase != Phase::kUpdate)) continue;
+      if (writes) expected.inputs[i] = Expected::Exactly(store->layout);
+      flat = flat || store->flat;
+    }
+    if (flat) {
+      std::optional<AxisUse> use = OnFlatRange(id, signatures);
+      if (use.has_value()) return use;
+      if (!writes) return std::optional<AxisUse>();  // it reads the gathered value
+      return absl::InvalidArgumentError(absl::StrCat(
+          "the update '", op.path, "' is not elementwise (", op.kind->name(),
+          "), so it cannot be computed on a part of a flat group; store its parameter in none"));
+    }
+    if (!writes) return std::optional<AxisUse>();
+    std::optional<Signature> best =
+        BestExpected(Fitted(id, signatures), expected, ArrivingAt(id), split_);
+    if (!best.has_value()) return std::optional<AxisUse>();
+    return std::optional<AxisUse>(AxisUse::By(*std::move(best)));
+  }
+
+  // Returns the use of the op on this rank's range of its flat inputs and outputs. The op is
+  // elementwise, or a reduction whose output is then partial.
+  std::optional<AxisUse> OnFlatRange(OpId id, const std::vector<Signature>& signatures) const {
+    const FittedUse use_of_op = Fitted(id, signatures);
+    const std::vector<ValueId>& inputs = graph_.op(id).inputs;
+    std::optional<AxisLayout> output;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::optional<AxisStore>& store = UpdateOf(inputs[i]);
+      if (!store.has_value() || !store->flat) continue;
+      const std::optional<AxisLayout> made = OutputOnRange(use_of_op, i);
+      if (!made.has_value() || (output.has_value() && *made != *output)) return std::nullopt;
+      output = made;
+    }
+    if (!output.has_value()) output = OutputOnRange(use_of_op, 0);
+    if (!output.has_value()) return std::nullopt;
+    AxisUse use = Broadcast(graph_.op(id));
+    use.kind = AxisUse::Kind::kFlat;
+    for (AxisLayout& layout : use.signature.outputs) layout = *output;
+    return use;
+  }
+
+  // Returns the use of a cast of a parameter on the part that a rank stores.
+  AxisUse AsStored(OpId id, const std::vector<Signature>& signatures) const {
+    const Op& op = graph_.op(id);
+    const std::optional<AxisStore>& store = decisions_.stored[op.inputs[0]];
+    if (store.has_value() && store->flat) {
+      AxisUse use = Broadcast(op);
+      use.kind = AxisUse::Kind::kFlat;
+      return use;
+    }
+    const std::vector<Arriving> stored = {result_.values[op.inputs[0]]};
+    const std::optional<SignatureFit> fit =
+        FitOrGather(Fitted(id, signatures), stored, op.inputs, split_);
+    return fit.has_value() ? AxisUse::By(fit->signature) : Broadcast(op);
+  }
+
+  // --- Rule 3 ----------------------------------------------------------------------------------
+
+  std::optional<Signature> Dual(OpId id, OpId forward, const std::vector<Signature>& signatures) {
+    const Op& op = graph_.op(id);
+    ExpectedLayouts expected =
+        ExpectDual(graph_, op, graph_.op(forward), result_.ops[forward].signature);
+    const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
+    const std::vector<Arriving> arriving = ArrivingAt(id);
+    std::optional<Signature> best = BestExpected(Fitted(id, possible), expected, arriving, split_);
+    if (best.has_value()) return best;
+    expected.outputs.assign(op.outputs.size(), Expected::Anything());
+    return BestExpected(Fitted(id, possible), expected, arriving, split_);
+  }
+
+  // --- Rule 4 ----------------------------------------------------------------------------------
+
+  // Returns the layouts in which the op's inputs arrive; nullopt for an input that can be brought
+  // to any layout.
+  std::vector<Arriving> ArrivingAt(OpId id) const {
+    const Op& op = graph_.op(id);
+    std::vector<Arriving> arriving;
+    for (ValueId input : op.inputs) {
+      const std::optional<AxisStore>& store = UpdateOf(input);
+      if (flexible_[input]) {
+        arriving.push_back(std::nullopt);
+      } else if (op.phase == Phase::kUpdate && store.has_value()) {
+        arriving.push_back(store->layout);
+      } else {
+        arriving.push_back(result_.values[input]);
+      }
+    }
+    return arriving;
+  }
+
+  // Returns the signatures in which no flexible input is partial, except a constant that its op can
+  // compute as partial.
+  std::vector<Signature> WithoutPartialFlexible(const Op& op,
+                                                std::vector<Signature> signatures) const {
+    const auto impossible = [&](const Signature& signature) {
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!signature.inputs[i].partial() || !flexible_[op.inputs[i]]) continue;
+        if (!CanMakePartial(op.inputs[i], signature.inputs[i])) return true;
+      }
+      return false;
+    };
+    signatures.erase(std::remove_if(signatures.begin(), signatures.end(), impossible),
+                     signatures.end());
+    return signatures;
+  }
+
+  bool CanMakePartial(ValueId value, const AxisLayout& partial) const {
+    const OpId producer = graph_.value(value).producer;
+    return producer != kNone && graph_.op(producer).inputs.empty() &&
+           absl::c_any_of(SignaturesOf(producer), [&](const Signature& signature) {
+             return signature.outputs[0] == partial;
+           });
+  }
+
+  AxisUse ByArrival(OpId id, const std::vector<Signature>& signatures, bool complete_partial) {
+    const Op& op = graph_.op(id);
+    std::vector<Arriving> arriving = ArrivingAt(id);
+    const auto partial = [](const Arriving& layout) {
+      return layout.has_value() && layout->partial();
+    };
+    const bool any_partial = absl::c_any_of(arriving, partial);
+    const bool deferred = absl::c_all_of(arriving, [](const Arriving& layout) {
+      return !layout.has_value() || layout->broadcast();
+    });
+    for (Arriving& layout : arriving) {
+      if (complete_partial && partial(layout)) layout = AxisLayout::Broadcast();
+      const bool update = op.phase == Phase::kUpdate && any_partial;
+      if (update && layout.has_value() && layout->broadcast()) layout = std::nullopt;
+    }
+    const std::vector<Signature> possible = WithoutPartialFlexible(op, signatures);
+    std::optional<SignatureFit> fit =
+        FitOrGather(Fitted(id, possible), arriving, op.inputs, split_);
+    if (fit.has_value()) return AxisUse::By(std::move(fit->signature));
+    deferred_[id] = deferred;
+    return Broadcast(op);
+  }
+
+  // --- Rule 5 ----------------------------------------------------------------------------------
+
+  // Defers an op that reads only flexible values: its outputs are flexible, too. Until it is
+  // chosen, it has the layouts that result if the stored values are not redistributed.
+  AxisUse Defer(OpId id, const std::vector<Signature>& signatures) {
+    const Op& op = graph_.op(id);
+    deferred_[id] = true;
+    std::vector<Arriving> stored;
+    for (ValueId input : op.inputs) stored.push_back(result_.values[input]);
+    const std::optional<SignatureFit> fit =
+        FitOrGather(Fitted(id, signatures), stored, op.inputs, split_);
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      flexible_[op.outputs[i]] = true;
+      if (fit.has_value()) result_.values[op.outputs[i]] = fit->signature.outputs[i];
+    }
+    return Broadcast(op);
+  }
+
+  // Visits readers before the ops whose outputs they read.
+  void ChooseDeferred() {
+    ReadLayouts reads(graph_.values().size());
+    for (const State& state : graph_.states()) {
+      if (state.updated == state.input) continue;
+      const std::optional<AxisStore>& store = UpdateOf(state.updated);
+      reads.Add(state.updated, store.has_value() ? store->layout : result_.values[state.updated]);
+    }
+    for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
+    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+      const Op& op = graph_.op(id);
+      if (deferred_[id]) {
+        result_.ops[id] = AsRead(id, reads);
+        for (size_t i = 0; i < op.outputs.size(); ++i) {
+          result_.values[op.outputs[i]] = result_.ops[id].signature.outputs[i];
+        }
+      }
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        reads.Add(op.inputs[i], result_.ops[id].signature.inputs[i]);
+      }
+    }
+  }
+
+  AxisUse AsRead(OpId id, const ReadLayouts& reads) const {
+    const Op& op = graph_.op(id);
+    const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
+    if (!read.has_value()) return Broadcast(op);
+    const std::vector<Signature> signatures = SignaturesOf(id);
+    const Arriving& first = read->front();
+    if (op.inputs.empty() && first.has_value() && first->partial()) {
+      for (const Signature& signature : signatures) {
+        if (signature.outputs[0] == *first) return AxisUse::By(signature);
+      }
+    }
+    std::optional<Signature> made = SignatureMaking(Fitted(id, signatures), *read, split_);
+    return made.has_value() ? AxisUse::By(*std::move(made)) : Broadcast(op);
+  }
+
+  const Graph& graph_;
+  const absl::Span<const LocalTypes> types_;
+  const AxisDecisions& decisions_;
+  const Mesh::Axis& axis_;
+  const SplitAxis split_;
+  // Until its op is chosen, result_.values has for a flexible value the layout that results if the
+  // stored values are not redistributed.
+  std::vector<bool> flexible_;  // by value
+  std::vector<bool> deferred_;  // by op
+  AxisResult result_;
+};
+
+}  // namespace
+
+absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, absl::Span<const LocalTypes> types,
+                                        const AxisDecisions& decisions, const Mesh::Axis& axis) {
+  return AxisCompletion(graph, types, decisions, axis).Complete();
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// Chooses how each op of a Graph is computed along one axis of a mesh; see graph_layouts.h.
+#ifndef TESSERA_CORE_PLAN_LAYOUTS_AXIS_COMPLETION_H_
+#define TESSERA_CORE_PLAN_LAYOUTS_AXIS_COMPLETION_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "core/graph/graph.h"
+#include "core/layout/layout.h"
+#include "core/layout/mesh.h"
+#include "core/layout/signature_fit.h"
+#include "core/plan/layouts/axis_use.h"
+
+namespace tessera {
+
+// The local types of an op's inputs and outputs, after the split along the preceding axes.
+struct LocalTypes {
+  std::vector<TensorType> inputs, outputs;
+};
+
+// How a value is stored along the axis.
+struct AxisStore {
+  AxisLayout layout;
+  bool flat = false;
+};
+
+// The decisions about one axis.
+struct AxisDecisions {
+  std::vector<const AxisUse*> ops;  // by op; nullptr: open
+  // By value: how an input, or the input value of a state, is stored; nothing for a cache that the
+  // Plan leaves open.
+  std::vector<std::optional<AxisStore>> stored;
+  // By value: how the update reads or writes a state's input or updated value, or the gradient of a
+  // parameter that is updated.
+  std::vector<std::optional<AxisStore>> updated;
+};
+
+struct AxisResult {
+  std::vector<AxisUse> ops;
+  std::vector<AxisLayout> values;  // as they are made; a state's input value as it is stored
+};
+
+absl::StatusOr<AxisResult> CompleteAxis(const Graph& graph, absl::Span<const LocalTypes> types,
+                                        const AxisDecisions& decisions, const Mesh::Axis& axis);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PLAN_LAYOUTS_AXIS_COMPLETION_H_

@@ -1,0 +1,132 @@
+#include "core/plan/layouts/graph_layouts.h"
+
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "core/plan/layouts/axis_completion.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+class GraphLayout {
+ public:
+  GraphLayout(const Graph& graph, int number, const Mesh& mesh, const LayoutDecisions& decisions)
+      : graph_(graph),
+        mesh_(mesh),
+        stored_(graph.values().size(), nullptr),
+        updated_(graph.values().size(), nullptr),
+        planned_(graph.ops().size(), nullptr) {
+    for (const auto& [op, uses] : decisions.operators[number]) planned_[op] = &uses;
+    for (const GraphInput& input : graph.inputs()) {
+      stored_[input.value] = Find(decisions.stored, graph.value(input.value).path);
+    }
+    for (const State& state : graph.states()) ReadState(state, decisions);
+    for (ValueId id = 0; id < static_cast<ValueId>(graph.values().size()); ++id) {
+      const Value& value = graph.value(id);
+      if (value.gradient_of != kNone) updated_[id] = updated_[value.gradient_of];
+      // The gradient of a parameter whose cast to fewer bits is read.
+      const ValueId parameter = value.complete_gradient_of;
+      if (parameter != kNone && updated_[id] == nullptr) updated_[id] = updated_[parameter];
+    }
+    for (const Op& op : graph.ops()) {
+      types_.push_back({graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)});
+    }
+  }
+
+  absl::StatusOr<GraphLayouts> Complete() && {
+    result_.ops.resize(graph_.ops().size());
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) RETURN_IF_ERROR(CompleteAxis(axis));
+    return std::move(result_);
+  }
+
+ private:
+  using Stores = absl::flat_hash_map<std::string, StoredLayout>;
+
+  static const StoredLayout* Find(const Stores& stores, const std::string& path) {
+    const auto it = stores.find(path);
+    return it == stores.end() ? nullptr : &it->second;
+  }
+
+  void ReadState(const State& state, const LayoutDecisions& decisions) {
+    const StoredLayout* stored = Find(decisions.stored, state.path);
+    const StoredLayout* updated = Find(decisions.updated, state.path);
+    if (updated == nullptr) updated = stored;
+    if (state.input != kNone) {
+      stored_[state.input] = stored;
+      updated_[state.input] = updated;
+    }
+    if (state.updated == state.input) return;
+    // If a Graph only writes a state, it computes the state as it is stored.
+    updated_[state.updated] = state.input == kNone ? stored : updated;
+    if (stored == nullptr) {
+      result_.caches.emplace(state.path, MeshLayout(mesh_.num_axes()));
+      caches_.push_back(&state);
+    }
+  }
+
+  absl::Status CompleteAxis(int axis) {
+    AxisDecisions decisions;
+    for (const AxisUses* uses : planned_) {
+      const bool decided = uses != nullptr && (*uses)[axis].has_value();
+      decisions.ops.push_back(decided ? &*(*uses)[axis] : nullptr);
+    }
+    decisions.stored = AlongAxis(stored_, axis);
+    decisions.updated = AlongAxis(updated_, axis);
+    ASSIGN_OR_RETURN(AxisResult result,
+                     tessera::CompleteAxis(graph_, types_, decisions, mesh_.axis(axis)));
+    for (const State* cache : caches_) {
+      MeshLayout& layout = result_.caches[cache->path];
+      if (result.values[cache->updated].split()) {
+        layout = layout.With(axis, result.values[cache->updated]);
+      }
+    }
+    for (size_t i = 0; i < types_.size(); ++i) {
+      // The next axis gets the local types.
+      ShrinkToParts(result.ops[i].signature.inputs, mesh_.axis(axis).size, types_[i].inputs);
+      ShrinkToParts(result.ops[i].signature.outputs, mesh_.axis(axis).size, types_[i].outputs);
+      result_.ops[i].push_back(std::move(result.ops[i]));
+    }
+    return absl::OkStatus();
+  }
+
+  static std::vector<std::optional<AxisStore>> AlongAxis(
+      const std::vector<const StoredLayout*>& stores, int axis) {
+    std::vector<std::optional<AxisStore>> along;
+    along.reserve(stores.size());
+    for (const StoredLayout* store : stores) {
+      along.emplace_back();
+      if (store != nullptr) {
+        along.back() =
+            AxisStore{store->layout.axis(axis), absl::c_linear_search(store->flat_axes, axis)};
+      }
+    }
+    return along;
+  }
+
+  const Graph& graph_;
+  const Mesh& mesh_;
+  std::vector<const StoredLayout*> stored_, updated_;  // by value; nullptr: none
+  std::vector<const AxisUses*> planned_;               // by op; nullptr: none
+  std::vector<const State*> caches_;                   // that the Plan leaves open
+  std::vector<LocalTypes> types_;                      // by op
+  GraphLayouts result_;
+};
+
+}  // namespace
+
+void ShrinkToParts(absl::Span<const AxisLayout> layouts, int ranks,
+                   std::vector<TensorType>& types) {
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    if (!layouts[i].split()) continue;
+    int64_t& extent = types[i].shape[layouts[i].dim];
+    extent = PartExtent(extent, layouts[i].unit, ranks);
+  }
+}
+
+absl::StatusOr<GraphLayouts> LayOutGraph(const Graph& graph, int number, const Mesh& mesh,
+                                         const LayoutDecisions& decisions) {
+  return GraphLayout(graph, number, mesh, decisions).Complete();
+}
+
+}  // namespace tessera

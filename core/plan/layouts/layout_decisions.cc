@@ -1,0 +1,348 @@
+#include "core/plan/layouts/layout_decisions.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "core/layout/layout_text.h"
+#include "core/plan/choices/choice_errors.h"
+#include "core/plan/choices/path_index.h"
+#include "core/plan/choices/path_pattern.h"
+#include "core/plan/graph/optimizer_state.h"
+#include "core/status/status_macros.h"
+#include "core/text/quote.h"
+
+namespace tessera {
+namespace {
+
+// A state or an input of the Graphs.
+struct Subject {
+  std::string path;
+  std::string origin;  // the path of the recorded state or input
+  TensorType type;
+  Role role = Role::kInput;
+  bool trainable = true;
+};
+
+class DecisionFinder {
+ public:
+  DecisionFinder(const Stage& stage, absl::Span<const Graph> graphs, const Mesh& mesh)
+      : stage_(stage),
+        graphs_(graphs),
+        mesh_(mesh),
+        may_match_nothing_(HasOtherGraphs(stage, graphs)) {}
+
+  absl::StatusOr<LayoutDecisions> Find() && {
+    ListSubjects();
+    result_.parameter_of = ParametersOfOptimizerState(graphs_);
+    for (const StoreChoice& choice : stage_.store()) {
+      RETURN_IF_ERROR(InChoice("store", choice.path(), FindStored(choice)));
+    }
+    for (const GroupChoice& choice : stage_.group()) {
+      RETURN_IF_ERROR(InChoice("group", choice.path(), FindGroups(choice)));
+    }
+    RETURN_IF_ERROR(FillIn());
+    RETURN_IF_ERROR(FindOperators());
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status Unmatched(const PathPattern& pattern, absl::string_view kind,
+                         const std::vector<std::string>& paths) const {
+    if (may_match_nothing_) return absl::OkStatus();
+    return UnmatchedPath(pattern, kind, paths, graphs_);
+  }
+
+  void AddSubject(Subject subject) {
+    if (index_.Has(subject.path)) return;
+    index_.Add(subject.path, subject.origin);
+    subjects_.push_back(std::move(subject));
+  }
+
+  void ListSubjects() {
+    for (const Graph& graph : graphs_) {
+      for (const State& state : graph.states()) {
+        AddSubject({state.path, state.origin, state.type, state.role, state.trainable});
+      }
+      for (const GraphInput& input : graph.inputs()) {
+        const Value& value = graph.value(input.value);
+        AddSubject({value.path, value.path, value.type, Role::kInput, true});
+      }
+    }
+  }
+
+  absl::Status FindStored(const StoreChoice& choice) {
+    ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
+    ASSIGN_OR_RETURN(const MeshLayout layout, ParseMeshLayout(choice.layout(), mesh_));
+    if (layout.partial()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(Quote(choice.layout()), " holds partial values; a store is S or B"));
+    }
+    const std::vector<int> matching = index_.Matching(pattern);
+    if (matching.empty()) return Unmatched(pattern, "state or input", index_.paths());
+    for (int i : matching) {
+      const Subject& subject = subjects_[i];
+      const absl::Status fits = CheckLayout(layout, subject.type.shape, mesh_);
+      if (!fits.ok()) {
+        return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "': ", fits.message()));
+      }
+      if (!named_by_.emplace(subject.path, choice.path()).second) {
+        return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "' is named by store ",
+                                                       Quote(named_by_[subject.path]),
+                                                       " too; one of them must go"));
+      }
+      result_.stored[subject.path] = {layout, {}};
+    }
+    return absl::OkStatus();
+  }
+
+  // Parses "data: flat" or "host: flat, data: flat" to axes, the outermost split first.
+  absl::StatusOr<std::vector<int>> FlatAxes(absl::string_view text) const {
+    std::vector<int> axes;
+    for (const absl::string_view clause : absl::StrSplit(text, ',')) {
+      const size_t colon = clause.find(':');
+      if (colon == absl::string_view::npos ||
+          absl::StripAsciiWhitespace(clause.substr(colon + 1)) != "flat") {
+        return absl::InvalidArgumentError(
+            absl::StrCat(Quote(text), " is no layout of a group; one looks like 'data: flat'"));
+      }
+      const absl::string_view name = absl::StripAsciiWhitespace(clause.substr(0, colon));
+      ASSIGN_OR_RETURN(const int axis, mesh_.FindAxis(name));
+      if (absl::c_linear_search(axes, axis)) {
+        return absl::InvalidArgumentError(absl::StrCat("axis '", name, "' is named twice"));
+      }
+      axes.push_back(axis);
+    }
+    return axes;
+  }
+
+  // Returns for how many of the axes, counted from the last one, a group stays gathered for both
+  // phases.
+  absl::StatusOr<int> GathersKept(absl::string_view gather, absl::Span<const int> axes) const {
+    const int all = static_cast<int>(axes.size());
+    if (gather.empty() || gather == kGatherEachPhase) return 0;
+    if (gather == kGatherOnce) return all;
+    if (absl::ConsumePrefix(&gather, kGatherEachPhaseOver)) {
+      for (int i = 0; i + 1 < all; ++i) {
+        if (gather == mesh_.axis(axes[i]).name) return all - i - 1;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("gather: '", kGatherEachPhaseOver, gather,
+                       "': the group is not flat over that axis with another one after it"));
+    }
+    return absl::InvalidArgumentError(absl::StrCat("gather: ", Quote(gather), "; it must be '",
+                                                   kGatherEachPhase, "', '", kGatherOnce, "' or '",
+                                                   kGatherEachPhaseOver, "AXIS'"));
+  }
+
+  // Returns the parameters that a group's pattern matches, with the lengths of the matching scopes.
+  std::vector<std::pair<int, size_t>> MembersOf(const PathPattern& pattern) const {
+    std::vector<std::pair<int, size_t>> members;
+    const bool exact =
+        !pattern.has_wildcards() &&
+        absl::c_all_of(pattern.paths(), [&](const std::string& path) { return index_.Has(path); });
+    if (exact) {
+      for (int i : index_.Matching(pattern)) members.push_back({i, subjects_[i].path.size()});
+    } else {
+      for (size_t i = 0; i < subjects_.size(); ++i) {
+        size_t scope = pattern.MatchingScope(subjects_[i].path);
+        if (scope == 0) scope = pattern.MatchingScope(subjects_[i].origin);
+        if (scope > 0) members.push_back({static_cast<int>(i), scope});
+      }
+    }
+    const auto other = [&](const auto& member) {
+      return subjects_[member.first].role != Role::kParameter;
+    };
+    members.erase(std::remove_if(members.begin(), members.end(), other), members.end());
+    return members;
+  }
+
+  static absl::StatusOr<bool> ReducesEach(absl::string_view reduce) {
+    if (reduce == kReduceEachMicroBatch) return true;
+    if (reduce.empty() || reduce == kReduceOnce) return false;
+    return absl::InvalidArgumentError(absl::StrCat("reduce: ", Quote(reduce), "; it must be '",
+                                                   kReduceOnce, "' or '", kReduceEachMicroBatch,
+                                                   "'"));
+  }
+
+  static absl::StatusOr<int64_t> BlockOf(absl::string_view text) {
+    constexpr int64_t kMost = int64_t{1} << 30;
+    if (text == kBlockRow) return kRow;
+    int64_t block = 1;
+    if (text.empty() || (absl::SimpleAtoi(text, &block) && block >= 1 && block <= kMost)) {
+      return block;
+    }
+    return absl::InvalidArgumentError(absl::StrCat("block: ", Quote(text), "; it must be '",
+                                                   kBlockRow, "' or a number of elements from 1 ",
+                                                   "to 2^30"));
+  }
+
+  absl::Status FindGroups(const GroupChoice& choice) {
+    ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
+    StoreGroup group;
+    ASSIGN_OR_RETURN(group.axes, FlatAxes(choice.layout()));
+    ASSIGN_OR_RETURN(group.gathers_kept, GathersKept(choice.gather(), group.axes));
+    ASSIGN_OR_RETURN(group.reduce_each, ReducesEach(choice.reduce()));
+    ASSIGN_OR_RETURN(group.block, BlockOf(choice.block()));
+    const std::vector<std::pair<int, size_t>> members = MembersOf(pattern);
+    if (members.empty()) return Unmatched(pattern, "parameter", index_.paths());
+    absl::flat_hash_map<std::string, size_t> group_of_scope;
+    for (const auto& [i, scope] : members) {
+      const Subject& subject = subjects_[i];
+      if (!grouped_by_.emplace(subject.path, choice.path()).second) {
+        return absl::InvalidArgumentError(absl::StrCat("'", subject.path, "' is named by group ",
+                                                       Quote(grouped_by_[subject.path]),
+                                                       " too; one of them must go"));
+      }
+      const std::string key = choice.each() ? subject.path.substr(0, scope) : "";
+      const auto [it, first] = group_of_scope.emplace(key, result_.groups.size());
+      if (first) {
+        result_.groups.push_back(group);
+        first_member_.push_back(i);
+      }
+      const Subject& other = subjects_[first_member_[it->second]];
+      if (other.type.dtype != subject.type.dtype || other.trainable != subject.trainable) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "'", subject.path, "' and '", other.path,
+            "' differ in dtype or in whether they are trained; members of a group must agree"));
+      }
+      result_.groups[it->second].members.push_back(subject.path);
+      StoredLayout& stored = Stored(subject.path);
+      for (const int axis : group.axes) {
+        if (stored.layout.axis(axis).broadcast()) continue;
+        return absl::InvalidArgumentError(absl::StrCat(
+            "'", subject.path, "' is split over axis '", mesh_.axis(axis).name, "' by store ",
+            Quote(named_by_[subject.path]), " too; one of them must go"));
+      }
+      stored.flat_axes = group.axes;
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the stored layout of a path; B if no store choice names it.
+  StoredLayout& Stored(const std::string& path) {
+    return result_.stored.emplace(path, StoredLayout{MeshLayout(mesh_.num_axes()), {}})
+        .first->second;
+  }
+
+  // Optimizer state is stored like its parameter if no store choice names it, or if one names it
+  // with the layout of the parameter.
+  absl::Status FillIn() {
+    for (const Subject& subject : subjects_) {
+      if (subject.role == Role::kCache || subject.role == Role::kOptimizerState) continue;
+      const StoredLayout& stored = Stored(subject.path);
+      if (subject.role == Role::kParameter) result_.updated[subject.path] = stored;
+    }
+    for (const Subject& subject : subjects_) {
+      if (subject.role != Role::kOptimizerState) continue;
+      const auto parameter = result_.parameter_of.find(subject.path);
+      if (parameter == result_.parameter_of.end()) {
+        Stored(subject.path);
+        continue;
+      }
+      const StoredLayout of_parameter = result_.stored[parameter->second];
+      const auto [it, open] = result_.stored.emplace(subject.path, of_parameter);
+      if (open || it->second.layout == of_parameter.layout) {
+        it->second = of_parameter;
+      } else if (of_parameter.flat()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the Plan's store ", Quote(named_by_[subject.path]), ": '", subject.path,
+                         "' belongs to '", parameter->second,
+                         "', which is in a flat group; it is stored with it"));
+      } else {
+        result_.updated[parameter->second] = it->second;
+      }
+    }
+    for (const auto& [state, parameter] : result_.parameter_of) {
+      const StoredLayout updated = result_.updated[parameter];
+      result_.updated[state] = updated;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status FindOperators() {
+    std::vector<PathIndex> operators(graphs_.size());
+    result_.operators.resize(graphs_.size());
+    operator_named_by_.resize(graphs_.size());
+    for (size_t g = 0; g < graphs_.size(); ++g) {
+      for (const Op& op : graphs_[g].ops()) {
+        operators[g].Add(op.path, op.slice_of.empty() ? op.path : op.slice_of);
+      }
+    }
+    const auto find = [&](const OperatorChoice& choice, size_t begin, size_t end, bool open_units) {
+      return InChoice("operator", choice.path(),
+                      FindOperator(choice, operators, begin, end, open_units));
+    };
+    for (const OperatorChoice& choice : stage_.operator_()) {
+      RETURN_IF_ERROR(find(choice, 0, graphs_.size(), /*open_units=*/true));
+    }
+    for (const PlanPart& part : stage_.parts()) {
+      for (size_t g = 0; g < graphs_.size(); ++g) {
+        if (graphs_[g].name() != part.graph()) continue;
+        for (const OperatorChoice& choice : part.operator_()) {
+          RETURN_IF_ERROR(find(choice, g, g + 1, /*open_units=*/false));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Finds the operators of the choice in the Graphs from `begin` to `end`. Choices of a part are
+  // complete: the units that they name are the final ones.
+  absl::Status FindOperator(const OperatorChoice& choice, const std::vector<PathIndex>& operators,
+                            size_t begin, size_t end, bool open_units) {
+    ASSIGN_OR_RETURN(const PathPattern pattern, PathPattern::Parse(choice.path()));
+    ASSIGN_OR_RETURN(const AxisUses uses, ParseAxisUses(choice.signature(), mesh_));
+    bool any = false;
+    for (size_t g = begin; g < end; ++g) {
+      for (int op : operators[g].Matching(pattern)) {
+        any = true;
+        const auto [it, first] = operator_named_by_[g].emplace(op, choice.path());
+        if (!first) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("'", graphs_[g].op(op).path, "' is named by operator ",
+                           Quote(it->second), " too; one of them must go"));
+        }
+        AxisUses& planned = result_.operators[g][op];
+        planned = uses;
+        for (std::optional<AxisUse>& use : planned) {
+          if (use.has_value()) use->open_units = open_units;
+        }
+      }
+    }
+    if (any) return absl::OkStatus();
+    std::vector<std::string> paths;
+    for (size_t g = begin; g < end; ++g) {
+      paths.insert(paths.end(), operators[g].paths().begin(), operators[g].paths().end());
+    }
+    return Unmatched(pattern, "operator", paths);
+  }
+
+  const Stage& stage_;
+  const absl::Span<const Graph> graphs_;
+  const Mesh& mesh_;
+  const bool may_match_nothing_;
+  std::vector<Subject> subjects_;
+  PathIndex index_;  // of subjects
+  absl::flat_hash_map<std::string, std::string> named_by_, grouped_by_;
+  std::vector<int> first_member_;                                          // of each group
+  std::vector<absl::flat_hash_map<OpId, std::string>> operator_named_by_;  // by Graph
+  LayoutDecisions result_;
+};
+
+}  // namespace
+
+absl::StatusOr<LayoutDecisions> FindDecisions(const Stage& stage, absl::Span<const Graph> graphs,
+                                              const Mesh& mesh) {
+  return DecisionFinder(stage, graphs, mesh).Find();
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// Collects the layouts in which the ops of a Graph read its values. Ops whose own layout is free
+// are computed in the layouts in which their outputs are read.
+#ifndef TESSERA_CORE_PLAN_LAYOUTS_READ_LAYOUTS_H_
+#define TESSERA_CORE_PLAN_LAYOUTS_READ_LAYOUTS_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "core/graph/graph.h"
+#include "core/layout/layout.h"
+#include "core/layout/signature_fit.h"
+
+namespace tessera {
+
+// The layouts in which each value is read, as far as its readers are known. Not thread-safe.
+class ReadLayouts {
+ public:
+  explicit ReadLayouts(size_t values) : full_(values, false), part_(values) {}
+
+  // Records that something reads all of the value.
+  void AddFull(ValueId value) { full_[value] = true; }
+  // Records that something reads the value in this layout; B means all of it.
+  void Add(ValueId value, const AxisLayout& layout) {
+    if (layout.broadcast() || (part_[value].has_value() && *part_[value] != layout)) {
+      full_[value] = true;
+    }
+    if (!part_[value].has_value()) part_[value] = layout;
+  }
+
+  // Returns for each output the split or partial layout in which all its readers read it; nothing
+  // for an output without readers. Returns nullopt if some output is read in full or in several
+  // layouts, or if no output is read: then no layout is better than B.
+  std::optional<std::vector<Arriving>> Of(absl::Span<const ValueId> outputs) const {
+    std::vector<Arriving> read;
+    bool any = false;
+    for (ValueId output : outputs) {
+      if (full_[output]) return std::nullopt;
+      read.push_back(part_[output]);
+      any = any || part_[output].has_value();
+    }
+    if (!any) return std::nullopt;
+    return read;
+  }
+
+ private:
+  std::vector<bool> full_;                       // by value
+  std::vector<std::optional<AxisLayout>> part_;  // by value: the first layout that was added
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PLAN_LAYOUTS_READ_LAYOUTS_H_

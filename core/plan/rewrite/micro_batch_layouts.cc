@@ -1,0 +1,195 @@
+#include "core/plan/rewrite/micro_batch_layouts.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/layout/signature_fit.h"
+#include "core/plan/graph/op_signatures.h"
+#include "core/plan/layouts/read_layouts.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+class MicroBatchPlanner {
+ public:
+  MicroBatchPlanner(const Graph& graph, int64_t micro_batches)
+      : graph_(graph), axis_{micro_batches, /*even=*/true} {
+    result_.values.resize(graph.values().size());
+    result_.gathered.resize(graph.values().size(), false);
+  }
+
+  absl::StatusOr<MicroBatchLayouts> Plan() && {
+    RETURN_IF_ERROR(SplitInputs());
+    for (const Op& op : graph_.ops()) result_.ops.push_back(Assign(op));
+    for (const State& state : graph_.states()) NeedFull(state.updated);
+    for (const GraphOutput& output : graph_.outputs()) NeedFull(output.value);
+    MoveIntoMicroBatches();
+    RETURN_IF_ERROR(AssignStages());
+    return std::move(result_);
+  }
+
+ private:
+  absl::Status SplitInputs() {
+    bool any = false;
+    for (const GraphInput& input : graph_.inputs()) {
+      if (input.batch_dim == kNone) continue;
+      any = true;
+      const Value& value = graph_.value(input.value);
+      const int64_t rows = value.type.shape[input.batch_dim];
+      if (rows % axis_.parts != 0) {
+        return absl::InvalidArgumentError(absl::StrCat("micro_batches: ", axis_.parts,
+                                                       " does not divide the batch of ", rows,
+                                                       " rows of input '", value.path, "'"));
+      }
+      result_.values[input.value] = AxisLayout::Split(input.batch_dim);
+    }
+    if (any) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("micro_batches: graph '", graph_.name(),
+                                                   "' has no input with a batch to split"));
+  }
+
+  void NeedFull(ValueId value) {
+    if (!result_.values[value].broadcast()) result_.gathered[value] = true;
+  }
+
+  // Decides how `op` runs, and the layouts of its outputs.
+  OpSchedule Assign(const Op& op) {
+    std::vector<Arriving> arriving;
+    bool any = false;
+    for (ValueId input : op.inputs) {
+      arriving.push_back(result_.values[input]);
+      any = any || !result_.values[input].broadcast();
+    }
+    if (!any) return OpSchedule();
+    const OpSignatures use(graph_, op);
+    const std::optional<SignatureFit> fit = FitOrGather(use.fitted(), arriving, op.inputs, axis_);
+    if (!fit.has_value()) {
+      for (ValueId input : op.inputs) NeedFull(input);
+      return OpSchedule();
+    }
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (fit->signature.inputs[i] != result_.values[op.inputs[i]]) NeedFull(op.inputs[i]);
+    }
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      result_.values[op.outputs[i]] = fit->signature.outputs[i];
+    }
+    return OpSchedule{MicroBatchStage::kEach, false, fit->signature.inputs};
+  }
+
+  // If an op could run once on full values, but each micro-batch reads only a part of its result,
+  // it runs in each micro-batch instead. Then the full value (such as a gradient that is the same
+  // for all rows) is never in memory. Visits readers before the ops whose outputs they read.
+  void MoveIntoMicroBatches() {
+    ReadLayouts reads(graph_.values().size());
+    for (const State& state : graph_.states()) reads.AddFull(state.updated);
+    for (const GraphOutput& output : graph_.outputs()) reads.AddFull(output.value);
+    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+      const Op& op = graph_.op(id);
+      if (result_.ops[id].full) MoveIntoMicroBatches(op, reads, result_.ops[id]);
+      const OpSchedule& schedule = result_.ops[id];
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        if (!schedule.full && schedule.inputs[i].split()) {
+          reads.Add(op.inputs[i], schedule.inputs[i]);
+        } else {
+          reads.AddFull(op.inputs[i]);
+        }
+      }
+    }
+  }
+
+  void MoveIntoMicroBatches(const Op& op, const ReadLayouts& reads, OpSchedule& schedule) {
+    for (ValueId input : op.inputs) {
+      if (!result_.values[input].broadcast()) return;
+    }
+    const std::optional<std::vector<Arriving>> read = reads.Of(op.outputs);
+    if (!read.has_value()) return;
+    const OpSignatures use(graph_, op);
+    const std::optional<Signature> fit = SignatureMaking(use.fitted(), *read, axis_);
+    if (!fit.has_value()) return;
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      result_.values[op.outputs[i]] = fit->outputs[i];
+    }
+    schedule = {MicroBatchStage::kEach, false, fit->inputs};
+  }
+
+  // Why an op must run before the micro-batches: the op `reader`, which runs in each, needs all of
+  // `value`.
+  struct Need {
+    ValueId value = kNone;
+    OpId reader = kNone;
+  };
+
+  // An op runs before the micro-batches if one of them reads a full value that is computed from the
+  // op's outputs.
+  absl::Status AssignStages() {
+    std::vector<Need> needs(graph_.ops().size());
+    const auto need = [&](OpId producer, const Need& why) {
+      if (producer != kNone && needs[producer].reader == kNone) needs[producer] = why;
+    };
+    for (OpId id = static_cast<OpId>(graph_.ops().size()) - 1; id >= 0; --id) {
+      const Op& op = graph_.op(id);
+      OpSchedule& schedule = result_.ops[id];
+      const bool before = needs[id].reader != kNone;
+      if (before) schedule.stage = MicroBatchStage::kBefore;
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        const ValueId input = op.inputs[i];
+        const OpId producer = graph_.value(input).producer;
+        if (before) {
+          need(producer, needs[id]);
+        } else if (!schedule.full && (schedule.inputs[i].broadcast() ||
+                                      schedule.inputs[i] != result_.values[input])) {
+          need(producer, {input, id});
+        }
+      }
+      for (OpId earlier : op.after) {
+        if (before) {
+          need(earlier, needs[id]);
+        } else if (!schedule.full && result_.ops[earlier].full) {
+          need(earlier, {graph_.op(earlier).outputs[0], id});
+        }
+      }
+    }
+    return CheckBefore(needs);
+  }
+
+  // The values of an op that runs for all micro-batches before the first one are kept for all of
+  // them. This is allowed only if the op is computed from the step's inputs alone.
+  absl::Status CheckBefore(const std::vector<Need>& needs) {
+    std::vector<ValueId> state_of(graph_.values().size(), kNone);  // a state it is computed from
+    for (const State& state : graph_.states()) {
+      if (state.input != kNone) state_of[state.input] = state.input;
+    }
+    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
+      const Op& op = graph_.op(id);
+      ValueId state = kNone;
+      for (ValueId input : op.inputs) {
+        if (state == kNone) state = state_of[input];
+      }
+      for (ValueId output : op.outputs) state_of[output] = state;
+      const OpSchedule& schedule = result_.ops[id];
+      if (schedule.stage != MicroBatchStage::kBefore || schedule.full || state == kNone) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "micro_batches: '", graph_.op(needs[id].reader).path, "' needs '",
+          graph_.value(needs[id].value).path, "' of the full batch in every micro-batch, but '",
+          op.path, "' makes it from '", graph_.value(state).path,
+          "'; only values that follow from the step's inputs alone can be computed before the "
+          "first micro-batch"));
+    }
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const SplitAxis axis_;  // the micro-batches
+  MicroBatchLayouts result_;
+};
+
+}  // namespace
+
+absl::StatusOr<MicroBatchLayouts> LayOutMicroBatches(const Graph& graph, int64_t micro_batches) {
+  return MicroBatchPlanner(graph, micro_batches).Plan();
+}
+
+}  // namespace tessera

@@ -1,0 +1,376 @@
+#include "core/plan/rewrite/precision.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "core/ops/operator_list.h"
+#include "core/plan/graph/copy_graph.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+std::string Name(DType dtype) {
+  const absl::string_view name = DTypeName(dtype);
+  return {name.data(), name.size()};
+}
+
+// Writes the Graph in lower precision. Ids of the source Graph are called `old`.
+class PrecisionWriter {
+ public:
+  PrecisionWriter(const Graph& graph, const Precision& precision)
+      : graph_(graph),
+        precision_(precision),
+        out_(graph.name()),
+        forms_(graph.values().size()),
+        new_op_(graph.ops().size(), kNone) {}
+
+  absl::StatusOr<Graph> Write() && {
+    for (const GraphInput& input : graph_.inputs()) {
+      SetForm(input.value, graph_.value(input.value).type.dtype,
+              out_.AppendInput(graph_.value(input.value), input.batch_dim, input.origin));
+      forms_[input.value].kind = Kind::kSource;
+    }
+    AppendStates();
+    CopyBlocks(graph_, out_);
+    for (OpId old = 0; old < static_cast<OpId>(graph_.ops().size()); ++old) {
+      RETURN_IF_ERROR(WriteOp(old));
+    }
+    WriteResults();
+    LinkGradients();
+    out_.ResetOrigins();
+    RETURN_IF_ERROR(out_.status());
+    return std::move(out_);
+  }
+
+ private:
+  enum class Kind : uint8_t {
+    kFull,    // in the recorded dtype
+    kLow,     // in precision_.parameters, as are results of ops that read it
+    kSource,  // in either dtype: a parameter, an input, a constant
+  };
+  // The new values of an old one, in its recorded dtype and in others.
+  struct Forms {
+    Kind kind = Kind::kFull;
+    std::vector<std::pair<DType, ValueId>> ids;
+  };
+
+  bool IsF32(ValueId old) const { return graph_.value(old).type.dtype == DType::kF32; }
+
+  void SetForm(ValueId old, DType dtype, ValueId id) { forms_[old].ids.emplace_back(dtype, id); }
+  ValueId FormIn(ValueId old, DType dtype) const {
+    for (const auto& [known, id] : forms_[old].ids) {
+      if (known == dtype) return id;
+    }
+    return kNone;
+  }
+
+  void AppendStates() {
+    for (const State& state : graph_.states()) {
+      if (state.input == kNone) continue;
+      State copy = state;
+      if (state.role == Role::kCache && IsF32(state.input)) {
+        copy.type.dtype = precision_.parameters;
+        forms_[state.input].kind = Kind::kLow;
+      } else {
+        forms_[state.input].kind = Kind::kSource;
+      }
+      const DType dtype = copy.type.dtype;
+      SetForm(state.input, dtype, out_.AppendState(std::move(copy)));
+    }
+  }
+
+  // --- Values ----------------------------------------------------------------------------------
+
+  // Returns the value in the given dtype, for an op of this phase.
+  ValueId Read(ValueId old, DType dtype, Phase phase) {
+    if (const ValueId known = FormIn(old, dtype); known != kNone) return known;
+    const Value& value = graph_.value(old);
+    if (value.producer != kNone && IsConstant(graph_.op(value.producer))) {
+      return AppendConstant(value.producer, dtype);
+    }
+    const ValueId from = forms_[old].ids.front().second;
+    return AppendCast(old, from, dtype, absl::StrCat(value.path, ".", Name(dtype)), phase);
+  }
+
+  // Returns the value for the update or for an output, in `dtype`. For a parameter's gradient, this
+  // is the reduced one.
+  ValueId ReadResult(ValueId old, DType dtype, Phase phase) {
+    if (!IsReduced(old) || !IsHalf(precision_.reduction)) return Read(old, dtype, phase);
+    const ValueId reduced = FormIn(old, precision_.reduction);
+    if (dtype == precision_.reduction || reduced == kNone) return Read(old, dtype, phase);
+    ValueId& widened = widened_.try_emplace(old, kNone).first->second;
+    if (widened == kNone) {
+      const std::string& path = graph_.value(old).path;
+      widened = AppendCast(old, reduced, dtype, absl::StrCat(path, ".", Name(dtype)), phase);
+      // The sum is cast after its reduction, not the terms before it.
+      out_.SetAttribute(out_.value(widened).producer, "terms", false);
+    }
+    return widened;
+  }
+
+  static bool IsConstant(const Op& op) { return op.inputs.empty(); }
+
+  std::string FreePath(const std::string& path) const {
+    std::string free = path;
+    for (int i = 1; !out_.PathIsFree(free); ++i) free = absl::StrCat(path, "_", i);
+    return free;
+  }
+
+  // Fills a constant in the dtype in which it is read. A second copy gets another path.
+  ValueId AppendConstant(OpId old, DType dtype) {
+    Op op = graph_.op(old);
+    const ValueId old_output = op.outputs[0];
+    Value output = graph_.value(old_output);
+    output.type.dtype = dtype;
+    if (!out_.PathIsFree(output.path)) {
+      output.path = FreePath(absl::StrCat(output.path, ".", Name(dtype)));
+      op.path = output.path;
+    }
+    op.attributes.Set("dtype", dtype);
+    const OpId id = AppendOp(old, std::move(op), {output});
+    SetForm(old_output, dtype, out_.op(id).outputs[0]);
+    return out_.op(id).outputs[0];
+  }
+
+  // Casts `from`, one of the value's forms.
+  ValueId AppendCast(ValueId old, ValueId from, DType dtype, const std::string& path, Phase phase) {
+    const Value& value = graph_.value(old);
+    Op op;
+    op.kind = FindOperator("cast");
+    op.path = op.origin = FreePath(path);
+    op.attributes = {{"dtype", dtype}};
+    op.inputs = {from};
+    op.phase = phase;
+    Value output = value;
+    output.path = op.path;
+    output.type.dtype = dtype;
+    if (value.producer == kNone) output.role = Role::kActivation;
+    const OpId id = out_.AppendOp(std::move(op), {output});
+    SetForm(old, dtype, out_.op(id).outputs[0]);
+    return out_.op(id).outputs[0];
+  }
+
+  OpId AppendOp(OpId old, Op op, absl::Span<const Value> outputs) {
+    std::vector<OpId> after;
+    for (OpId earlier : op.after) {
+      if (new_op_[earlier] != kNone) after.push_back(new_op_[earlier]);
+    }
+    op.after = std::move(after);
+    const OpId id = out_.AppendOp(std::move(op), outputs);
+    new_op_[old] = id;
+    return id;
+  }
+
+  // --- Ops -------------------------------------------------------------------------------------
+
+  bool ComputesInF32(const Op& op) const {
+    if (!precision_.in_f32.has_value()) return false;
+    if (precision_.in_f32->Matches(op.path)) return true;
+    return op.gradient_of != kNone && ComputesInF32(graph_.op(op.gradient_of));
+  }
+
+  // Returns the kind of the values that an op computes, unless the Plan says that it computes in
+  // f32.
+  Kind KindOf(const Op& op) const {
+    bool any_source = false, any_full = false;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (graph_.value(op.inputs[i]).role == Role::kOptimizerState) return Kind::kFull;
+      if (!IsF32(op.inputs[i]) || op.kind->IsStatistic(static_cast<int>(i))) continue;
+      const Kind kind = forms_[op.inputs[i]].kind;
+      if (kind == Kind::kLow) return Kind::kLow;
+      any_full = any_full || kind == Kind::kFull;
+      const OpId producer = graph_.value(op.inputs[i]).producer;
+      const bool constant = producer != kNone && IsConstant(graph_.op(producer));
+      any_source = any_source || (kind == Kind::kSource && !constant);
+    }
+    return any_source && !any_full ? Kind::kLow : Kind::kFull;
+  }
+
+  absl::Status WriteOp(OpId old) {
+    const Op& op = graph_.op(old);
+    if (op.phase == Phase::kUpdate) return WriteUpdate(old);
+    // The gradient of an unused parameter is written at once, because it may be reduced together
+    // with others.
+    if (IsConstant(op) && op.outputs.size() == 1 && IsF32(op.outputs[0]) &&
+        !IsReduced(op.outputs[0])) {
+      forms_[op.outputs[0]].kind = Kind::kSource;  // written where it is read
+      return absl::OkStatus();
+    }
+    const Kind kind = IsHalf(precision_.parameters) ? KindOf(op) : Kind::kFull;
+    const bool low = kind == Kind::kLow && !ComputesInF32(op);
+    return WriteAs(old, low ? precision_.parameters : DType::kF32, kind);
+  }
+
+  // Writes an op on operands of this dtype, except its statistics.
+  absl::Status WriteAs(OpId old, DType dtype, Kind kind) {
+    Op op = graph_.op(old);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const bool statistic = op.kind->IsStatistic(static_cast<int>(i));
+      const DType recorded = graph_.value(op.inputs[i]).type.dtype;
+      const DType wanted = recorded == DType::kF32 && !statistic ? dtype : recorded;
+      op.inputs[i] = Read(op.inputs[i], wanted, op.phase);
+    }
+    if (op.attributes.Has("dtype") && op.attributes.GetDType("dtype") == DType::kF32) {
+      op.attributes.Set("dtype", dtype);
+    }
+    return Append(old, std::move(op), kind);
+  }
+
+  // Appends `op`, whose inputs are set, and sets the types of its outputs.
+  absl::Status Append(OpId old, Op op, Kind kind) {
+    ASSIGN_OR_RETURN(const std::vector<TensorType> types,
+                     op.kind->InferTypes(out_.TypesOf(op.inputs), op.attributes));
+    const std::vector<ValueId> old_outputs = op.outputs;
+    const Phase phase = op.phase;
+    std::vector<Value> outputs;
+    for (size_t i = 0; i < old_outputs.size(); ++i) {
+      outputs.push_back(graph_.value(old_outputs[i]));
+      outputs[i].type = types[i];
+      if (IsReduced(old_outputs[i]) && types[i].dtype != precision_.reduction) {
+        outputs[i].path = FreePath(absl::StrCat(outputs[i].path, ".", Name(types[i].dtype)));
+      }
+    }
+    const OpId id = AppendOp(old, std::move(op), outputs);
+    for (size_t i = 0; i < old_outputs.size(); ++i) {
+      SetForm(old_outputs[i], types[i].dtype, out_.op(id).outputs[i]);
+      if (IsF32(old_outputs[i])) {
+        // A statistic is f32 by its operator's rule, as are values computed from it.
+        const bool statistic =
+            kind == Kind::kLow && types[i].dtype == DType::kF32 && !ComputesInF32(graph_.op(old));
+        forms_[old_outputs[i]].kind = statistic ? Kind::kFull : kind;
+      }
+      if (IsReduced(old_outputs[i]) && types[i].dtype != precision_.reduction) {
+        const std::string& path = graph_.value(old_outputs[i]).path;
+        const ValueId reduced =
+            AppendCast(old_outputs[i], out_.op(id).outputs[i], precision_.reduction, path, phase);
+        if (IsHalf(precision_.reduction)) {
+          out_.SetAttribute(out_.value(reduced).producer, "terms", true);
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns whether the value is a parameter's gradient.
+  bool IsReduced(ValueId old) const {
+    return IsF32(old) && graph_.value(old).complete_gradient_of != kNone;
+  }
+
+  // Writes an op of the update, which reads its recorded operands. It reads a gradient in the dtype
+  // of the reduction if it accepts that.
+  absl::Status WriteUpdate(OpId old) {
+    Op op = graph_.op(old);
+    Op on_reduced = op;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const ValueId input = graph_.op(old).inputs[i];
+      const bool reduced = IsReduced(input) && IsHalf(precision_.reduction);
+      if (!reduced) {
+        op.inputs[i] = on_reduced.inputs[i] =
+            Read(input, graph_.value(input).type.dtype, Phase::kUpdate);
+      } else {
+        on_reduced.inputs[i] = Read(input, precision_.reduction, Phase::kUpdate);
+      }
+    }
+    const auto types =
+        on_reduced.kind->InferTypes(out_.TypesOf(on_reduced.inputs), on_reduced.attributes);
+    if (types.ok() && *types == graph_.TypesOf(op.outputs)) {
+      return Append(old, std::move(on_reduced), Kind::kFull);
+    }
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const ValueId input = graph_.op(old).inputs[i];
+      op.inputs[i] = ReadResult(input, graph_.value(input).type.dtype, Phase::kUpdate);
+    }
+    return Append(old, std::move(op), Kind::kFull);
+  }
+
+  // --- Results ---------------------------------------------------------------------------------
+
+  Phase PhaseOf(ValueId old) const {
+    const OpId producer = graph_.value(old).producer;
+    return producer == kNone ? Phase::kForward : graph_.op(producer).phase;
+  }
+
+  void WriteResults() {
+    for (const State& state : graph_.states()) {
+      State copy = state;
+      if (state.role == Role::kCache && copy.type.dtype == DType::kF32) {
+        copy.type.dtype = precision_.parameters;
+      }
+      if (state.input != kNone && state.updated == state.input) continue;
+      const ValueId updated = Read(state.updated, copy.type.dtype, PhaseOf(state.updated));
+      if (state.input == kNone) {
+        out_.WriteState(copy, out_.tensor(updated));
+      } else {
+        out_.SetState(state.path, out_.tensor(updated));
+      }
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      DType dtype = graph_.value(output.value).type.dtype;
+      if (IsF32(output.value) && forms_[output.value].kind == Kind::kLow) {
+        dtype = precision_.outputs;
+      }
+      out_.SetOutput(output.name,
+                     out_.tensor(ReadResult(output.value, dtype, PhaseOf(output.value))));
+    }
+  }
+
+  // A gradient is linked to the form of its value that has the same dtype. A complete gradient is
+  // linked to the target itself.
+  void LinkGradients() {
+    for (ValueId old = 0; old < static_cast<ValueId>(graph_.values().size()); ++old) {
+      const Value& value = graph_.value(old);
+      for (const auto& [dtype, id] : forms_[old].ids) {
+        if (value.gradient_of != kNone) {
+          const Forms& of = forms_[value.gradient_of];
+          const bool reduced = IsReduced(old) && dtype == precision_.reduction;
+          const bool cast = reduced && forms_[old].ids.front().second != id;
+          ValueId target = cast ? kNone : FormIn(value.gradient_of, dtype);
+          if (target == kNone && !of.ids.empty()) target = of.ids.front().second;
+          out_.SetGradientOfValue(id, target);
+        }
+        if (value.complete_gradient_of == kNone) continue;
+        if (IsF32(old) && dtype != precision_.reduction) continue;
+        const Forms& of = forms_[value.complete_gradient_of];
+        if (!of.ids.empty()) out_.SetCompleteGradientOf(id, of.ids.front().second);
+      }
+    }
+    for (OpId old = 0; old < static_cast<OpId>(graph_.ops().size()); ++old) {
+      const OpId forward = graph_.op(old).gradient_of;
+      if (forward == kNone || new_op_[old] == kNone || new_op_[forward] == kNone) continue;
+      out_.SetGradientOf(new_op_[old], new_op_[forward]);
+    }
+  }
+
+  const Graph& graph_;
+  const Precision& precision_;
+  Graph out_;
+  std::vector<Forms> forms_;  // by old value
+  std::vector<OpId> new_op_;  // by old op; kNone: not written
+  // By old gradient of a parameter, if it is reduced in 16 bits: the value in its recorded dtype.
+  absl::flat_hash_map<ValueId, ValueId> widened_;
+};
+
+// Returns whether the Graph computes gradients.
+bool Trains(const Graph& graph) {
+  return absl::c_any_of(graph.ops(), [](const Op& op) { return op.phase == Phase::kBackward; });
+}
+
+}  // namespace
+
+absl::StatusOr<Graph> RewritePrecision(const Graph& graph, const Precision& precision) {
+  const bool f16 = precision.parameters == DType::kF16;
+  if (f16 && Trains(graph) && graph.FindState(kLossScalePath) == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan's precision: f16 needs a loss scale, and graph '", graph.name(),
+                     "' has no state '", kLossScalePath,
+                     "': record the training step for f16 (--dtype=f16), or use bf16"));
+  }
+  return PrecisionWriter(graph, precision).Write();
+}
+
+}  // namespace tessera

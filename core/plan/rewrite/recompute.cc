@@ -1,0 +1,234 @@
+#include "core/plan/rewrite/recompute.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/plan/graph/copy_graph.h"
+#include "core/status/status_macros.h"
+#include "core/text/quote.h"
+
+namespace tessera {
+namespace {
+
+// The recomputation of one block.
+struct BlockRecomputation {
+  std::vector<OpId> copied;  // in order
+  OpId before = kNone;       // the copies stand before this op
+  OpId after = kNone;        // and must run after this one; kNone: there is none
+};
+
+// Reads a Graph with the index of the block that each forward op belongs to.
+class Recomputer {
+ public:
+  Recomputer(const Graph& graph, const std::vector<std::string>& blocks)
+      : graph_(graph), blocks_(blocks), block_of_(graph.ops().size(), kNone) {}
+
+  Graph Rewrite() && {
+    AssignBlocks();
+    FindKept();
+    std::vector<BlockRecomputation> work(blocks_.size());
+    FindReaders(work);
+    FindCopied(work);
+    FindArrivingGradients(work);
+    return Write(work);
+  }
+
+ private:
+  bool Forward(OpId op) const { return graph_.op(op).phase == Phase::kForward; }
+  OpId num_ops() const { return static_cast<OpId>(graph_.ops().size()); }
+
+  // Forward and backward ops alike.
+  void AssignBlocks() {
+    absl::flat_hash_map<absl::string_view, int> index;
+    for (size_t i = 0; i < blocks_.size(); ++i) index[blocks_[i]] = static_cast<int>(i);
+    for (OpId op = 0; op < num_ops(); ++op) {
+      const int32_t block = graph_.op(op).block;
+      if (block == kNone) continue;
+      const auto chosen = index.find(graph_.blocks()[block]);
+      if (chosen != index.end()) block_of_[op] = chosen->second;
+    }
+  }
+
+  // Values that are in memory during the backward pass anyway.
+  void FindKept() {
+    kept_.assign(graph_.values().size(), false);
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      const OpId producer = graph_.values()[i].producer;
+      kept_[i] = producer == kNone || block_of_[producer] == kNone || !Forward(producer);
+    }
+    for (const State& state : graph_.states()) kept_[state.updated] = true;
+    for (const GraphOutput& output : graph_.outputs()) kept_[output.value] = true;
+    for (OpId op = 0; op < num_ops(); ++op) {
+      if (!Forward(op)) continue;
+      for (ValueId input : graph_.op(op).inputs) {
+        const OpId producer = graph_.value(input).producer;
+        if (producer != kNone && block_of_[producer] != block_of_[op]) kept_[input] = true;
+      }
+    }
+    for (OpId id = 0; id < num_ops(); ++id) {
+      const Op& op = graph_.op(id);
+      if (!op.kind->is_view()) continue;
+      if (!absl::c_all_of(op.inputs, [this](ValueId input) { return kept_[input]; })) continue;
+      for (ValueId output : op.outputs) kept_[output] = true;
+    }
+  }
+
+  // Finds the first op outside of the forward pass that reads each block's activations, and which
+  // activations are read.
+  void FindReaders(std::vector<BlockRecomputation>& work) {
+    needed_.assign(graph_.values().size(), false);
+    for (OpId id = 0; id < num_ops(); ++id) {
+      if (Forward(id)) continue;
+      for (ValueId input : graph_.op(id).inputs) {
+        if (kept_[input]) continue;
+        needed_[input] = true;
+        OpId& before = work[block_of_[graph_.value(input).producer]].before;
+        if (before == kNone) before = id;
+      }
+    }
+  }
+
+  void FindCopied(std::vector<BlockRecomputation>& work) {
+    for (OpId id = num_ops() - 1; id >= 0; --id) {
+      const Op& op = graph_.op(id);
+      if (!absl::c_any_of(op.outputs, [this](ValueId output) { return needed_[output]; })) continue;
+      work[block_of_[id]].copied.push_back(id);
+      for (ValueId input : op.inputs) {
+        if (!kept_[input]) needed_[input] = true;
+      }
+    }
+    for (BlockRecomputation& block : work) absl::c_reverse(block.copied);
+  }
+
+  // The gradient at a block's end: the last one made outside of the block that its backward ops
+  // read.
+  void FindArrivingGradients(std::vector<BlockRecomputation>& work) {
+    for (OpId id = 0; id < num_ops(); ++id) {
+      if (Forward(id) || block_of_[id] == kNone) continue;
+      BlockRecomputation& block = work[block_of_[id]];
+      for (ValueId input : graph_.op(id).inputs) {
+        const OpId producer = graph_.value(input).producer;
+        if (producer == kNone || Forward(producer) || block_of_[producer] == block_of_[id] ||
+            producer >= block.before) {
+          continue;
+        }
+        block.after = std::max(block.after, producer);
+      }
+    }
+  }
+
+  Graph Write(const std::vector<BlockRecomputation>& work) {
+    std::vector<std::vector<int>> blocks_before(graph_.ops().size());
+    for (size_t i = 0; i < work.size(); ++i) {
+      if (work[i].before != kNone) blocks_before[work[i].before].push_back(static_cast<int>(i));
+    }
+    Graph out(graph_.name());
+    new_value_.assign(graph_.values().size(), kNone);
+    copy_.assign(graph_.values().size(), kNone);
+    new_op_.assign(graph_.ops().size(), kNone);
+    for (const GraphInput& input : graph_.inputs()) {
+      new_value_[input.value] =
+          out.AppendInput(graph_.value(input.value), input.batch_dim, input.origin);
+    }
+    CopyStatesAndBlocks(graph_, out, new_value_);
+    for (OpId id = 0; id < num_ops(); ++id) {
+      for (int block : blocks_before[id]) {
+        for (OpId copied : work[block].copied) WriteCopy(copied, work[block].after, out);
+      }
+      WriteOp(id, out);
+    }
+    CopyResults(
+        graph_, [this](ValueId old) { return new_value_[old]; }, out);
+    LinkGradients(out);
+    return out;
+  }
+
+  void LinkGradients(Graph& out) const {
+    const auto renumbered = [this](ValueId id) { return id == kNone ? kNone : new_value_[id]; };
+    for (size_t i = 0; i < graph_.values().size(); ++i) {
+      const Value& value = graph_.values()[i];
+      out.SetGradientOfValue(new_value_[i], renumbered(value.gradient_of));
+      out.SetCompleteGradientOf(new_value_[i], renumbered(value.complete_gradient_of));
+    }
+    for (OpId id = 0; id < num_ops(); ++id) {
+      const OpId forward = graph_.op(id).gradient_of;
+      if (forward != kNone) out.SetGradientOf(new_op_[id], new_op_[forward]);
+    }
+  }
+
+  void WriteOp(OpId id, Graph& out) {
+    Op op = graph_.op(id);
+    for (ValueId& input : op.inputs) {
+      input =
+          !Forward(id) && copy_[input] != kNone && !kept_[input] ? copy_[input] : new_value_[input];
+    }
+    for (OpId& earlier : op.after) earlier = new_op_[earlier];
+    std::vector<Value> outputs;
+    for (ValueId output : graph_.op(id).outputs) outputs.push_back(graph_.value(output));
+    new_op_[id] = out.AppendOp(std::move(op), outputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      new_value_[graph_.op(id).outputs[i]] = out.op(new_op_[id]).outputs[i];
+    }
+  }
+
+  void WriteCopy(OpId id, OpId after, Graph& out) {
+    Op op = graph_.op(id);
+    op.path = absl::StrCat(op.path, ".recomputed");
+    op.phase = Phase::kBackward;
+    op.recomputed = true;
+    op.after.clear();
+    bool reads_copy = false;
+    for (ValueId& input : op.inputs) {
+      reads_copy = reads_copy || !kept_[input];
+      input = kept_[input] ? new_value_[input] : copy_[input];
+    }
+    if (!reads_copy && after != kNone) op.after.push_back(new_op_[after]);
+    std::vector<Value> outputs;
+    for (ValueId output : graph_.op(id).outputs) {
+      outputs.push_back(graph_.value(output));
+      outputs.back().path += ".recomputed";
+    }
+    const OpId copy = out.AppendOp(std::move(op), outputs);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      copy_[graph_.op(id).outputs[i]] = out.op(copy).outputs[i];
+    }
+  }
+
+  const Graph& graph_;
+  const std::vector<std::string>& blocks_;
+  std::vector<int> block_of_;  // by op: the index in blocks_, or kNone
+  std::vector<bool> kept_;     // by value
+  std::vector<bool> needed_;   // by value: not kept, and the backward pass needs it
+  std::vector<ValueId> new_value_;
+  std::vector<ValueId> copy_;  // by value: its recomputed copy
+  std::vector<OpId> new_op_;
+};
+
+}  // namespace
+
+absl::Status CheckBlocks(const Graph& graph, absl::Span<const std::string> blocks) {
+  const absl::flat_hash_set<std::string> known(graph.blocks().begin(), graph.blocks().end());
+  for (const std::string& block : blocks) {
+    if (known.contains(block)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "recompute: graph '", graph.name(), "' has no block ", Quote(block), "; ",
+        known.empty() ? "it has none"
+                      : absl::StrCat("its blocks are ", absl::StrJoin(graph.blocks(), ", "))));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Graph> RecomputeBlocks(const Graph& graph, absl::Span<const std::string> blocks) {
+  RETURN_IF_ERROR(CheckBlocks(graph, blocks));
+  std::vector<std::string> chosen(blocks.begin(), blocks.end());
+  absl::c_sort(chosen);
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return Recomputer(graph, chosen).Rewrite();
+}
+
+}  // namespace tessera

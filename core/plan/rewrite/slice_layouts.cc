@@ -1,0 +1,249 @@
+#include "core/plan/rewrite/slice_layouts.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/layout/signature_fit.h"
+#include "core/plan/graph/op_signatures.h"
+#include "core/plan/layouts/expected_layouts.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+class SlicePlanner {
+ public:
+  SlicePlanner(const Graph& graph, const SliceDecisions& decisions)
+      : graph_(graph),
+        decisions_(decisions),
+        split_(result_.split),
+        stays_(graph.values().size(), false),
+        from_state_(graph.values().size(), false),
+        readers_(graph.values().size(), 0) {
+    for (const SlicedParameter& parameter : decisions.parameters) AddAxis(parameter);
+    split_.values.resize(graph.values().size());
+    split_.axis.assign(graph.values().size(), kNone);
+    split_.gathered.assign(graph.values().size(), false);
+    result_.ops.resize(graph.ops().size());
+  }
+
+  absl::StatusOr<SliceLayouts> Plan() && {
+    for (const State& state : graph_.states()) {
+      if (state.input == kNone) continue;
+      from_state_[state.input] = true;
+      const int axis = AxisOf(state);
+      if (axis != kNone) SetSplit(state.input, LayoutOf(axis), axis);
+    }
+    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
+      RETURN_IF_ERROR(Assign(id));
+    }
+    CountReaders();
+    for (const State& state : graph_.states()) WriteInSlices(state);
+    for (const GraphOutput& output : graph_.outputs()) NeedFull(output.value);
+    return std::move(result_);
+  }
+
+ private:
+  void AddAxis(const SlicedParameter& parameter) {
+    TimeAxis& axis = split_.axes.emplace_back();
+    for (int64_t k = 0; k < parameter.count; ++k) {
+      axis.suffixes.push_back(absl::StrCat("[", parameter.begin(k), ":", parameter.end(k), "]"));
+      axis.sum_suffixes.push_back(absl::StrCat("[0:", parameter.end(k), "]"));
+    }
+  }
+
+  int AxisOf(const State& state) const {
+    const auto it = decisions_.of_state.find(state.path);
+    return it == decisions_.of_state.end() ? kNone : it->second;
+  }
+  AxisLayout LayoutOf(int axis) const {
+    return AxisLayout::Split(decisions_.parameters[axis].dimension);
+  }
+  SplitAxis PartsOf(int axis) const { return {split_.axes[axis].parts(), /*even=*/false}; }
+
+  // Marks the value as split: its readers read it slice by slice.
+  void SetSplit(ValueId value, const AxisLayout& layout, int axis) {
+    split_.values[value] = layout;
+    split_.axis[value] = axis;
+    stays_[value] = true;
+  }
+  void NeedFull(ValueId value) {
+    if (stays_[value]) split_.gathered[value] = true;
+  }
+
+  // --- Ops ---------------------------------------------------------------------------------------
+
+  absl::Status Assign(OpId id) {
+    const Op& op = graph_.op(id);
+    const bool from_state =
+        absl::c_all_of(op.inputs, [&](ValueId input) { return from_state_[input]; });
+    for (ValueId output : op.outputs) from_state_[output] = from_state;
+    int axis = kNone;
+    ValueId sliced = kNone;  // an input that is sliced
+    for (ValueId input : op.inputs) {
+      if (!stays_[input] || split_.axis[input] == axis) continue;
+      if (axis != kNone) return TwoParameters(op, sliced, input);
+      axis = split_.axis[input];
+      sliced = input;
+    }
+    const OpId forward = op.gradient_of;
+    const int forward_axis = forward == kNone ? kNone : result_.ops[forward].axis;
+    if (axis == kNone) axis = forward_axis;
+    if (axis == kNone) return absl::OkStatus();
+
+    const OpSignatures use(graph_, op);
+    std::optional<Signature> signature;
+    if (forward_axis == axis) signature = Dual(op, forward, use.fitted(), axis);
+    if (!signature.has_value() && sliced != kNone) {
+      ASSIGN_OR_RETURN(signature, ByArrival(op, use.fitted(), sliced, axis));
+    }
+    const auto broadcast = [](const AxisLayout& layout) { return layout.broadcast(); };
+    if (signature.has_value() && !(absl::c_all_of(signature->inputs, broadcast) &&
+                                   absl::c_all_of(signature->outputs, broadcast))) {
+      Slice(id, *std::move(signature), axis, from_state);
+    }
+    return absl::OkStatus();
+  }
+
+  void Slice(OpId id, Signature signature, int axis, bool from_state) {
+    const Op& op = graph_.op(id);
+    bool all_stay = true;
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      const ValueId output = op.outputs[i];
+      SetSplit(output, signature.outputs[i], axis);
+      stays_[output] = Stays(output, from_state || op.phase == Phase::kUpdate);
+      split_.gathered[output] = !stays_[output];
+      all_stay = all_stay && stays_[output];
+    }
+    const bool late = from_state && all_stay && op.phase != Phase::kUpdate;
+    result_.ops[id] = {axis, late, std::move(signature)};
+  }
+
+  bool Stays(ValueId value, bool beside_states) const {
+    if (!split_.values[value].split()) return false;
+    const Value& v = graph_.value(value);
+    const auto of_split = [&](ValueId of) {
+      return of != kNone && stays_[of] && split_.axis[of] == split_.axis[value];
+    };
+    return beside_states || of_split(v.gradient_of) || of_split(v.complete_gradient_of);
+  }
+
+  std::vector<Arriving> ArrivingAt(const Op& op) const {
+    std::vector<Arriving> arriving;
+    for (ValueId input : op.inputs) {
+      arriving.push_back(stays_[input] ? split_.values[input] : AxisLayout::Broadcast());
+    }
+    return arriving;
+  }
+
+  // Returns the dual of the signature of `forward`. Inputs that stay split are read slice by slice.
+  std::optional<Signature> Dual(const Op& op, OpId forward, const FittedUse& use, int axis) const {
+    // A value that is available in full is never partial.
+    std::vector<Signature> possible;
+    for (const Signature& signature : use.signatures) {
+      if (absl::c_none_of(signature.inputs, [](const AxisLayout& l) { return l.partial(); })) {
+        possible.push_back(signature);
+      }
+    }
+    const FittedUse without_partial = {possible, use.inputs, use.outputs};
+    ExpectedLayouts expected =
+        ExpectDual(graph_, op, graph_.op(forward), result_.ops[forward].signature);
+    const std::vector<Arriving> arriving = ArrivingAt(op);
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (stays_[op.inputs[i]]) expected.inputs[i] = Expected::Exactly(*arriving[i]);
+    }
+    const auto find = [&]() -> std::optional<Signature> {
+      if (!ExpectsSplit(expected.inputs) && !ExpectsSplit(expected.outputs)) return std::nullopt;
+      return BestExpected(without_partial, expected, arriving, PartsOf(axis));
+    };
+    if (std::optional<Signature> best = find()) return best;
+    expected.outputs.assign(op.outputs.size(), Expected::Anything());
+    return find();
+  }
+
+  static bool ExpectsSplit(absl::Span<const Expected> operands) {
+    return absl::c_any_of(operands, [](const Expected& operand) {
+      return operand.kind == Expected::Kind::kExactly && operand.layout.split();
+    });
+  }
+
+  // Returns the signature that accepts the arriving layouts. If there is none, gradients are
+  // assembled. Nullopt: the op runs once, on full values.
+  absl::StatusOr<std::optional<Signature>> ByArrival(const Op& op, const FittedUse& use,
+                                                     ValueId sliced, int axis) {
+    const std::vector<Arriving> arriving = ArrivingAt(op);
+    const std::optional<SignatureFit> fit = FitOrGather(use, arriving, op.inputs, PartsOf(axis));
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (!stays_[op.inputs[i]] || (fit.has_value() && !fit->gathered[i])) continue;
+      if (from_state_[op.inputs[i]]) return NoSignature(op, use, sliced, axis);
+      NeedFull(op.inputs[i]);
+    }
+    if (!fit.has_value()) return std::optional<Signature>();
+    return std::optional<Signature>(fit->signature);
+  }
+
+  // --- What the Graph leaves ---------------------------------------------------------------------
+
+  void CountReaders() {
+    for (const Op& op : graph_.ops()) {
+      for (ValueId input : op.inputs) ++readers_[input];
+    }
+    for (const GraphOutput& output : graph_.outputs()) ++readers_[output.value];
+    for (const State& state : graph_.states()) ++readers_[state.updated];
+  }
+
+  // If a value is written to a sliced state and used nowhere else, it is computed in slices if its
+  // op can do that.
+  void WriteInSlices(const State& state) {
+    const int axis = AxisOf(state);
+    if (axis == kNone) return NeedFull(state.updated);
+    const OpId producer = graph_.value(state.updated).producer;
+    if (producer == kNone || result_.ops[producer].axis != kNone) return;
+    const Op& op = graph_.op(producer);
+    if (op.outputs.size() != 1 || readers_[state.updated] != 1) return;
+    const OpSignatures use(graph_, op);
+    std::optional<Signature> made =
+        SignatureMaking(use.fitted(), {Arriving(LayoutOf(axis))}, PartsOf(axis));
+    if (!made.has_value()) return;
+    SetSplit(state.updated, made->outputs[0], axis);
+    result_.ops[producer] = {axis, /*late=*/false, *std::move(made)};
+  }
+
+  // --- Errors ------------------------------------------------------------------------------------
+
+  absl::Status TwoParameters(const Op& op, ValueId a, ValueId b) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan's slices: operator '", op.path, "' (", op.kind->name(), ") reads '",
+                     graph_.value(a).path, "' and '", graph_.value(b).path,
+                     "', which are slices of two parameters; slice one of them only"));
+  }
+
+  absl::Status NoSignature(const Op& op, const FittedUse& use, ValueId sliced, int axis) const {
+    std::string has = "B";
+    for (const Signature& signature : use.signatures) {
+      absl::StrAppend(&has, "; ", signature.ToString());
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the Plan's slice '", decisions_.parameters[axis].path, "': operator '", op.path, "' (",
+        op.kind->name(), ") has no signature that takes '", graph_.value(sliced).path, "' as ",
+        split_.values[sliced].ToString(), "; it has ", has));
+  }
+
+  const Graph& graph_;
+  const SliceDecisions& decisions_;
+  SliceLayouts result_;
+  TimeSplit& split_;
+  std::vector<bool> stays_;       // by value: it is split, and read slice by slice
+  std::vector<bool> from_state_;  // by value: computed from states and constants alone
+  std::vector<int> readers_;      // by value: how many ops read it
+};
+
+}  // namespace
+
+absl::StatusOr<SliceLayouts> LayOutSlices(const Graph& graph, const SliceDecisions& decisions) {
+  return SlicePlanner(graph, decisions).Plan();
+}
+
+}  // namespace tessera

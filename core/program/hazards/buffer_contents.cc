@@ -1,0 +1,111 @@
+#include "core/program/hazards/buffer_contents.h"
+
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+namespace {
+
+StridedRange BytesOf(const ProgramValue& value) {
+  const int64_t size = SizeOf(value.type.dtype);
+  if (IsRowMajor(value.type.shape, value.strides)) {
+    return StridedRange(value.offset, value.offset + NumBytes(value.type));
+  }
+  Shape shape = value.type.shape;
+  Strides strides = value.strides;
+  for (int64_t& stride : strides) stride *= size;
+  shape.push_back(size);
+  strides.push_back(1);
+  return StridedRange(value.offset, shape, strides);
+}
+
+}  // namespace
+
+ValueBytes::ValueBytes(const Program& program) : program_(program) {
+  if (program.flats.empty()) return;
+  for (const ProgramValue& value : program.values) {
+    if (value.flat == kNone || value.buffer == kNone) continue;
+    groups_.try_emplace(value.buffer, Group{program.flats[value.flat].group.get(), value.offset,
+                                            SizeOf(value.type.dtype)});
+  }
+}
+
+const ValueBytes::Group* ValueBytes::GroupIn(int32_t buffer) const {
+  const auto found = groups_.find(buffer);
+  return found == groups_.end() ? nullptr : &found->second;
+}
+
+StridedRange ValueBytes::Of(int32_t id) const {
+  const ProgramValue* value = &program_.values[id];
+  while (value->sliced_from != kNone) value = &program_.values[value->sliced_from];
+  const Group* const group = groups_.empty() ? nullptr : GroupIn(value->buffer);
+  if (group == nullptr) return BytesOf(*value);
+  if (value->flat != kNone) {
+    const FlatGroup::Range range = group->group->InGathered(program_.flats[value->flat].member);
+    return StridedRange(group->offset + range.begin * group->size,
+                        group->offset + range.end * group->size);
+  }
+  // The value covers the same bytes of each rank's part.
+  const StridedRange own = BytesOf(*value);
+  const int64_t part = group->group->part() * group->size;
+  return StridedRange(own.begin(), {group->group->ranks(), own.end() - own.begin()}, {part, 1});
+}
+
+int64_t ValueBytes::PaddingIn(int32_t buffer, const StridedRange& range) const {
+  const Group* const group = GroupIn(buffer);
+  if (group == nullptr) return 0;
+  int64_t padding = range.elements();
+  for (int member = 0; member < group->group->num_members(); ++member) {
+    const FlatGroup::Range held = group->group->InGathered(member);
+    padding -= StridedRange::Common(range, StridedRange(group->offset + held.begin * group->size,
+                                                        group->offset + held.end * group->size));
+  }
+  return padding;
+}
+
+void BufferContents::Entry::AddReader(Reader reader) {
+  for (Reader& known : readers) {
+    if (known.lane == reader.lane) {
+      known.instruction = reader.instruction;
+      return;
+    }
+  }
+  readers.push_back(reader);
+}
+
+void BufferContents::Write(int32_t value, int32_t writer, const StridedRange& bytes) {
+  if (bytes.elements() == 0) return;
+  std::vector<Entry> rests;
+  bool beside = false;
+  for (auto it = by_end_.upper_bound(bytes.begin()); it != by_end_.end();) {
+    Entry& old = it->second;
+    if (old.bytes.begin() >= bytes.end()) {
+      if (!interleaved_) break;
+      ++it;
+      continue;
+    }
+    const bool within = bytes.begin() <= old.bytes.begin() && old.bytes.end() <= bytes.end();
+    const bool split = bytes.contiguous() && old.bytes.contiguous();
+    if (!split && !(within && StridedRange::Common(old.bytes, bytes) == old.bytes.elements())) {
+      beside = true;
+      ++it;
+      continue;
+    }
+    if (split && old.bytes.begin() < bytes.begin()) {
+      rests.push_back(old);
+      rests.back().bytes = StridedRange(old.bytes.begin(), bytes.begin());
+    }
+    if (split && bytes.end() < old.bytes.end()) {
+      rests.push_back(std::move(old));
+      rests.back().bytes = StridedRange(bytes.end(), rests.back().bytes.end());
+    }
+    it = by_end_.erase(it);
+  }
+  if (by_end_.empty()) interleaved_ = false;
+  interleaved_ = interleaved_ || beside;
+  for (Entry& rest : rests) by_end_.emplace(rest.bytes.end(), std::move(rest));
+  by_end_.emplace(bytes.end(), Entry{value, writer, next_number_++, bytes, {}});
+}
+
+}  // namespace tessera

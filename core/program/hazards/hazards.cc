@@ -1,0 +1,138 @@
+#include "core/program/hazards/hazards.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/program/hazards/buffer_contents.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+// The buffers that used the memory of an arena last, by offset.
+class ArenaOccupants {
+ public:
+  // Calls visit(buffer) for each buffer that holds bytes of [begin, end) of the arena, and gives
+  // these bytes to `buffer`.
+  template <typename Visit>
+  void Occupy(int64_t begin, int64_t end, int32_t buffer, const Visit& visit) {
+    auto it = by_end_.upper_bound(begin);
+    while (it != by_end_.end() && it->second.begin < end) {
+      const Range old = it->second;
+      const int64_t old_end = it->first;
+      visit(old.buffer);
+      it = by_end_.erase(it);
+      if (old.begin < begin) by_end_.emplace(begin, Range{old.begin, old.buffer});
+      if (end < old_end) it = by_end_.emplace(old_end, Range{end, old.buffer}).first;
+    }
+    by_end_.emplace(end, Range{begin, buffer});
+  }
+
+ private:
+  struct Range {
+    int64_t begin;
+    int32_t buffer;
+  };
+  std::map<int64_t, Range> by_end_;
+};
+
+}  // namespace
+
+absl::Status VisitDataHazards(const Program& program, const std::function<void(int32_t)>& begin,
+                              const HazardVisitor& visit) {
+  if (program.streams.size() == 1) return absl::OkStatus();
+  std::vector<BufferContents> contents(program.buffers.size());
+  std::vector<int32_t> writer(program.values.size(), kNone);
+  const ValueBytes bytes_of(program);
+  // Inputs and states have readers too, though no instruction writes them first.
+  const auto set = [&](int32_t id) {
+    contents[program.values[id].buffer].Write(id, kNone, bytes_of.Of(id));
+  };
+  for (const NamedValue& input : program.inputs) set(input.value);
+  for (const ProgramState& state : program.states) {
+    if (state.input != kNone) set(state.input);
+  }
+  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    begin(i);
+    const auto require = [&](Hazard::Kind kind, int32_t value, int32_t earlier) {
+      if (earlier == kNone || earlier == i ||
+          program.instructions[earlier].stream == instruction.stream) {
+        return absl::OkStatus();
+      }
+      return visit({kind, i, earlier, value});
+    };
+    absl::Status status;
+    for (const int32_t id : instruction.after) {
+      RETURN_IF_ERROR(require(Hazard::Kind::kOrder, id, writer[id]));
+    }
+    for (const int32_t id : instruction.inputs) {
+      const StridedRange bytes = bytes_of.Of(id);
+      contents[program.values[id].buffer].ForEachNear(bytes, [&](BufferContents::Entry& entry) {
+        if (StridedRange::Common(entry.bytes, bytes) == 0) return;
+        status.Update(require(Hazard::Kind::kRead, id, entry.writer));
+        entry.AddReader({instruction.stream, i});
+      });
+    }
+    for (const int32_t id : instruction.outputs) {
+      const StridedRange bytes = bytes_of.Of(id);
+      BufferContents& buffer = contents[program.values[id].buffer];
+      buffer.ForEachNear(bytes, [&](BufferContents::Entry& entry) {
+        if (StridedRange::Common(entry.bytes, bytes) == 0) return;
+        status.Update(require(Hazard::Kind::kOverwrite, id, entry.writer));
+        for (const BufferContents::Reader& reader : entry.readers) {
+          status.Update(require(Hazard::Kind::kOverwrite, id, reader.instruction));
+        }
+      });
+      buffer.Write(id, i, bytes);
+      writer[id] = i;
+    }
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VisitReuseHazards(const Program& program, const std::function<void(int32_t)>& begin,
+                               const HazardVisitor& visit) {
+  const size_t streams = program.streams.size();
+  if (streams == 1) return absl::OkStatus();
+  BySpace<ArenaOccupants> occupants;
+  // By buffer and stream: the last use of the buffer, and the last use of the buffers that had its
+  // memory before.
+  std::vector<int32_t> last_use(program.buffers.size() * streams, kNone);
+  std::vector<int32_t> previous_use(program.buffers.size() * streams, kNone);
+  std::vector<bool> begun(program.buffers.size(), false);
+  for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    begin(i);
+    absl::Status status;
+    ForEachBuffer(program, instruction, [&](int32_t b) {
+      const Buffer& buffer = program.buffers[b];
+      if (buffer.bytes == 0) return;
+      int32_t* const previous = &previous_use[b * streams];
+      if (!begun[b]) {
+        begun[b] = true;
+        occupants[buffer.space].Occupy(
+            buffer.offset, buffer.offset + buffer.bytes, b, [&](int32_t other) {
+              for (size_t s = 0; s < streams; ++s) {
+                previous[s] = std::max(previous[s], last_use[other * streams + s]);
+              }
+            });
+      }
+      int32_t& last = last_use[b * streams + instruction.stream];
+      if (last == kNone) {  // the first use on this stream
+        for (int32_t s = 0; s < static_cast<int32_t>(streams); ++s) {
+          if (previous[s] == kNone || s == instruction.stream) continue;
+          status.Update(visit({Hazard::Kind::kReuse, i, previous[s], kNone, b}));
+        }
+      }
+      last = i;
+    });
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

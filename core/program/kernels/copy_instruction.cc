@@ -1,0 +1,19 @@
+#include "core/program/kernels/copy_instruction.h"
+
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+absl::StatusOr<Instruction> CopyInstruction(const Program& program, KernelTable& kernels,
+                                            int32_t source, int32_t target, Phase phase) {
+  Instruction copy;
+  copy.path = program.value(target).path;
+  copy.inputs = {source};
+  copy.outputs = {target};
+  copy.phase = phase;
+  copy.cost.bytes = 2.0 * static_cast<double>(NumBytes(program.value(source).type));
+  ASSIGN_OR_RETURN(copy.kernel, kernels.Enter({.op = "copy"}, copy.inputs, copy.outputs));
+  return copy;
+}
+
+}  // namespace tessera

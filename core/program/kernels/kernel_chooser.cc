@@ -1,0 +1,180 @@
+#include "core/program/kernels/kernel_chooser.h"
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "core/ops/operator_list.h"
+#include "core/status/status_macros.h"
+#include "core/text/quote.h"
+
+namespace tessera {
+namespace {
+
+std::string ToStdString(absl::string_view text) { return std::string(text.data(), text.size()); }
+
+// Debian's absl does not hash std::variant.
+template <typename H>
+H HashAttributes(H state, const Attributes& attributes) {
+  for (const auto& [name, value] : attributes.entries()) {
+    state = H::combine(std::move(state), name, value.index());
+    state = std::visit([&](const auto& held) { return H::combine(std::move(state), held); }, value);
+  }
+  return H::combine(std::move(state), attributes.entries().size());
+}
+
+template <typename H>
+H HashTypes(H state, const std::vector<TensorType>& types) {
+  for (const TensorType& type : types) {
+    state = H::combine(std::move(state), type.dtype, type.shape);
+  }
+  return H::combine(std::move(state), types.size());
+}
+
+// absl::Hash of what it refers to.
+struct HashedRequest {
+  const KernelRequest& request;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const HashedRequest& hashed) {
+    const KernelRequest& request = hashed.request;
+    state = H::combine(std::move(state), request.op, request.threads);
+    state = HashAttributes(std::move(state), request.attributes);
+    for (const Epilogue& epilogue : request.epilogues) {
+      state = H::combine(std::move(state), epilogue.op, epilogue.extra_inputs);
+      state = HashAttributes(std::move(state), epilogue.attributes);
+    }
+    state = HashTypes(std::move(state), request.inputs);
+    return HashTypes(std::move(state), request.outputs);
+  }
+};
+
+}  // namespace
+
+size_t KernelRequestHash::operator()(const KernelRequest& request) const {
+  return absl::HashOf(HashedRequest{request});
+}
+
+bool KernelRequestEqual::operator()(const KernelRequest& a, const KernelRequest& b) const {
+  return a.op == b.op && a.attributes == b.attributes && a.inputs == b.inputs &&
+         a.outputs == b.outputs && a.epilogues == b.epilogues && a.threads == b.threads;
+}
+
+KernelChooser::KernelChooser(const KernelCatalogue* catalogue, const KernelChoices& recorded)
+    : catalogue_(catalogue), processor_(catalogue->processor()) {
+  if (recorded.choices_size() == 0) return;
+  if (recorded.backend() != ToStdString(catalogue->name()) ||
+      recorded.processor() != processor_.name || recorded.threads() != processor_.threads) {
+    note_ = absl::StrCat("the plan's kernels were chosen for ", recorded.backend(), " on ",
+                         recorded.processor(), " with ", recorded.threads(),
+                         " threads; default kernels are used on ", processor_.name, " with ",
+                         processor_.threads);
+    return;
+  }
+  for (const KernelChoice& choice : recorded.choices()) {
+    recorded_[choice.request()] = choice.kernel();
+  }
+}
+
+KernelChooser::Choice& KernelChooser::ChoiceOf(const KernelRequest& request) {
+  auto [it, inserted] = choices_.try_emplace(request);
+  PlannedKernel& planned = it->second.planned;
+  if (inserted) {
+    planned.request = request;
+    planned.key = request.Key();
+    planned.op = FindOperator(request.op);
+    planned.kernel = KernelFor(planned);
+  }
+  return it->second;
+}
+
+const Kernel* KernelChooser::KernelFor(const PlannedKernel& planned) {
+  const std::vector<const Kernel*> candidates = CandidateKernels(*catalogue_, planned.request);
+  if (candidates.empty()) return nullptr;
+  const auto recorded = recorded_.find(planned.key);
+  if (recorded == recorded_.end()) return candidates[0];
+  for (const Kernel* kernel : candidates) {
+    if (ToStdString(kernel->name()) == recorded->second) return kernel;
+  }
+  note_ =
+      absl::StrCat("the plan names kernel ", Quote(recorded->second), " for ", planned.key,
+                   ", which backend '", catalogue_->name(), "' does not have; the default is used");
+  return candidates[0];
+}
+
+const PlannedKernel* KernelChooser::Find(const KernelRequest& request) {
+  const PlannedKernel& planned = ChoiceOf(request).planned;
+  return planned.kernel != nullptr ? &planned : nullptr;
+}
+
+absl::StatusOr<const PlannedKernel*> KernelChooser::Choose(const KernelRequest& request) {
+  const PlannedKernel* planned = Find(request);
+  if (planned == nullptr) return DefaultKernel(*catalogue_, request).status();
+  return planned;
+}
+
+int64_t KernelChooser::WorkspaceBytes(const PlannedKernel& planned) {
+  Choice& choice = ChoiceOf(planned.request);
+  if (choice.workspace_bytes < 0) {
+    choice.workspace_bytes = planned.kernel->WorkspaceBytes(planned.request, processor_);
+  }
+  return choice.workspace_bytes;
+}
+
+KernelTable::KernelTable(KernelChooser* chooser, Program* program)
+    : chooser_(*chooser), program_(*program) {
+  for (const PlannedKernel& planned : program_.kernels) {
+    indices_.emplace(chooser_.Find(planned.request), static_cast<int32_t>(indices_.size()));
+  }
+}
+
+KernelRequest KernelTable::RequestFor(KernelWork work, absl::Span<const int32_t> inputs,
+                                      absl::Span<const int32_t> outputs) const {
+  KernelRequest request;
+  request.op = std::move(work.op);
+  request.attributes = std::move(work.attributes);
+  request.epilogues = std::move(work.epilogues);
+  request.threads = program_.threads;
+  for (int32_t id : inputs) request.inputs.push_back(program_.values[id].type);
+  for (int32_t id : outputs) request.outputs.push_back(program_.values[id].type);
+  return request;
+}
+
+int32_t KernelTable::IndexOf(const PlannedKernel* planned) {
+  const auto [it, inserted] =
+      indices_.try_emplace(planned, static_cast<int32_t>(program_.kernels.size()));
+  if (inserted) program_.kernels.push_back(*planned);
+  return it->second;
+}
+
+absl::StatusOr<int32_t> KernelTable::Enter(KernelWork work, absl::Span<const int32_t> inputs,
+                                           absl::Span<const int32_t> outputs) {
+  ASSIGN_OR_RETURN(const PlannedKernel* planned,
+                   chooser_.Choose(RequestFor(std::move(work), inputs, outputs)));
+  return IndexOf(planned);
+}
+
+int32_t KernelTable::EnterIfFound(KernelWork work, absl::Span<const int32_t> inputs,
+                                  absl::Span<const int32_t> outputs) {
+  const PlannedKernel* planned = chooser_.Find(RequestFor(std::move(work), inputs, outputs));
+  return planned != nullptr ? IndexOf(planned) : kNone;
+}
+
+void DropUnusedKernels(Program& program) {
+  std::vector<int32_t> indices(program.kernels.size(), kNone);
+  std::vector<PlannedKernel> used;
+  for (Instruction& instruction : program.instructions) {
+    if (instruction.kernel == kNone) continue;
+    int32_t& index = indices[instruction.kernel];
+    if (index == kNone) {
+      index = static_cast<int32_t>(used.size());
+      used.push_back(std::move(program.kernels[instruction.kernel]));
+    }
+    instruction.kernel = index;
+  }
+  program.kernels = std::move(used);
+}
+
+}  // namespace tessera

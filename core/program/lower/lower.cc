@@ -1,0 +1,240 @@
+#include "core/program/lower/lower.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "core/plan/graph/parameter_cast.h"
+#include "core/program/lower/lowered_values.h"
+#include "core/program/lower/program_builder.h"
+#include "core/program/lower/value_layouts.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
+
+// Returns which operators an output or an updated state depends on.
+std::vector<bool> NeededOps(const Graph& graph) {
+  std::vector<bool> needed(graph.ops().size(), false);
+  std::vector<ValueId> pending;
+  for (const GraphOutput& output : graph.outputs()) pending.push_back(output.value);
+  for (const State& state : graph.states()) pending.push_back(state.updated);
+  while (!pending.empty()) {
+    const OpId op = graph.value(pending.back()).producer;
+    pending.pop_back();
+    if (op == kNone || needed[op]) continue;
+    needed[op] = true;
+    for (ValueId input : graph.op(op).inputs) pending.push_back(input);
+  }
+  return needed;
+}
+
+// Returns, by value, the op that assembles the value with the other slices, if nothing else reads
+// the value; kNone otherwise. The result is empty if the Graph has no slices.
+std::vector<OpId> AssembliesOfSlices(const Graph& graph) {
+  const auto sliced = [](const Op& op) { return op.slice != kNone; };
+  if (absl::c_none_of(graph.ops(), sliced)) return {};
+  std::vector<int> readers(graph.values().size(), 0);
+  for (const Op& op : graph.ops()) {
+    for (ValueId input : op.inputs) ++readers[input];
+  }
+  for (const GraphOutput& output : graph.outputs()) ++readers[output.value];
+  for (const State& state : graph.states()) ++readers[state.updated];
+  std::vector<OpId> assemblies(graph.values().size(), kNone);
+  for (OpId id = 0; id < static_cast<OpId>(graph.ops().size()); ++id) {
+    if (!graph.op(id).kind->is_assembly()) continue;
+    for (ValueId input : graph.op(id).inputs) {
+      const OpId producer = graph.value(input).producer;
+      if (producer == kNone || !sliced(graph.op(producer)) || readers[input] != 1) continue;
+      assemblies[input] = id;
+    }
+  }
+  return assemblies;
+}
+
+class Lowering {
+ public:
+  // `finder` may be null on one rank.
+  Lowering(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage, Mesh mesh,
+           RedistributionFinder* finder, KernelChooser& chooser)
+      : graph_(graph),
+        on_mesh_(finder != nullptr),
+        needed_(NeededOps(graph)),
+        assembly_of_(AssembliesOfSlices(graph)),
+        builder_(graph.name(), std::move(mesh), &chooser),
+        values_(graph, std::move(layouts), storage, needed_, finder, chooser.catalogue(),
+                &builder_) {}
+
+  absl::StatusOr<Program> Run() {
+    for (const GraphInput& input : graph_.inputs()) {
+      values_.AddInput(input.value);
+      builder_.program().inputs.push_back(
+          {graph_.value(input.value).path, values_.Made(input.value)});
+    }
+    for (const State& state : graph_.states()) {
+      if (state.input == kNone) continue;
+      values_.AddInput(state.input);
+      if (state.updated != state.input) overwritten_.insert(values_.Made(state.input));
+    }
+    const OpId num_ops = static_cast<OpId>(graph_.ops().size());
+    // On a mesh, casts of parameters come first, so that no gather waits for its cast.
+    const auto comes_first = [&](OpId id) {
+      return on_mesh_ && IsParameterCast(graph_, graph_.op(id));
+    };
+    for (OpId id = 0; id < num_ops; ++id) {
+      if (needed_[id] && comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
+    }
+    for (OpId id = 0; id < num_ops; ++id) {
+      if (needed_[id] && !comes_first(id)) RETURN_IF_ERROR(LowerOp(id));
+    }
+    values_.Begin(Phase::kUpdate, kNone);
+    RETURN_IF_ERROR(AddResults());
+    return std::move(builder_.program());
+  }
+
+ private:
+  absl::Status LowerOp(OpId id) {
+    const Op& op = graph_.op(id);
+    values_.Begin(op.phase, op.micro_batch);
+    if (op.kind->is_view()) {
+      RETURN_IF_ERROR(values_.AddViews(id));
+    } else if (op.kind->is_assembly()) {
+      RETURN_IF_ERROR(LowerAssembly(id));
+    } else if (values_.IsOnGroup(id)) {
+      return values_.AddOnGroup(id);
+    } else {
+      RETURN_IF_ERROR(LowerKernel(id));
+    }
+    for (ValueId output : op.outputs) RETURN_IF_ERROR(values_.Complete(output));
+    if (!assembly_of_.empty()) RETURN_IF_ERROR(AssembleSlices(op));
+    return absl::OkStatus();
+  }
+
+  // Moves the outputs of a slice into the value that they are assembled in, as soon as they are
+  // computed. Otherwise, where a kernel cannot write a part of a larger tensor, all slices and the
+  // assembled value would be in memory together.
+  absl::Status AssembleSlices(const Op& op) {
+    for (ValueId output : op.outputs) {
+      const OpId assembly = assembly_of_[output];
+      if (assembly == kNone || !needed_[assembly]) continue;
+      const std::vector<ValueId>& inputs = graph_.op(assembly).inputs;
+      const size_t i = absl::c_find(inputs, output) - inputs.begin();
+      RETURN_IF_ERROR(PutPart(assembly, i));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status LowerKernel(OpId id) {
+    const Op& op = graph_.op(id);
+    const LocalOp local = values_.Localized(id);
+    Instruction instruction;
+    instruction.path = op.path;
+    instruction.recomputed = op.recomputed;
+    instruction.cost = op.kind->Cost(local.types());
+    ASSIGN_OR_RETURN(instruction.inputs, values_.InputsOf(id));
+    for (ValueId output : op.outputs) instruction.outputs.push_back(values_.AddOutput(output));
+    for (OpId earlier : op.after) {
+      for (ValueId value : graph_.op(earlier).outputs) {
+        if (values_.Made(value) != kNone) instruction.after.push_back(values_.Made(value));
+      }
+    }
+    instruction.draw = EnterDraw(op);
+    KernelWork work{Text(op.kind->name()), local.attributes};
+    TakeDraw(local.outputs[0].shape, work.attributes);
+    return builder_.EmitKernel(std::move(work), std::move(instruction));
+  }
+
+  // Returns the index of the random draw of an op; kNone if it draws nothing.
+  int32_t EnterDraw(const Op& op) {
+    const Shape& shape = graph_.value(op.outputs[0]).type.shape;
+    std::optional<RandomDraw> draw = DrawOf(shape, op.attributes);
+    if (!draw.has_value()) return kNone;
+    const ValueLayouts& layouts = values_.layouts();
+    const MeshLayout& layout = layouts.layout(layouts.Made(op.outputs[0]));
+    std::vector<DrawRule>& draws = builder_.program().draws;
+    draws.push_back({draw->path, {draw->global, draw->start, shape, layout}});
+    return static_cast<int32_t>(draws.size()) - 1;
+  }
+
+  absl::Status LowerAssembly(OpId id) {
+    const std::vector<ValueId>& inputs = graph_.op(id).inputs;
+    RETURN_IF_ERROR(values_.InputsOf(id).status());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const bool there = !assembly_of_.empty() && assembly_of_[inputs[i]] == id;
+      if (!there) RETURN_IF_ERROR(PutPart(id, i));
+    }
+    return absl::OkStatus();
+  }
+
+  // Puts input i of an assembly into the assembled tensor.
+  absl::Status PutPart(OpId assembly, size_t i) {
+    const Op& op = graph_.op(assembly);
+    const LocalOp local = values_.Localized(assembly);
+    ASSIGN_OR_RETURN(const int32_t input,
+                     values_.In(op.inputs[i], values_.layouts().Read(assembly)[i]));
+    int32_t assembled = values_.Made(op.outputs[0]);
+    if (assembled == kNone) assembled = values_.AddOutput(op.outputs[0]);
+    const ViewPlacement placement = op.kind->Part(local.types(), static_cast<int>(i));
+    const std::string& path = graph_.value(op.outputs[0]).path;
+    return builder_.PutInto(assembled, input, placement, absl::StrCat(path, ".part", i));
+  }
+
+  // Returns a value that still exists at the end of the step, in row-major order: the value itself,
+  // or a copy if it is in a state that the step updates.
+  absl::StatusOr<int32_t> Lasting(int32_t id) {
+    if (overwritten_.contains(builder_.Root(id))) return builder_.Copy(id);
+    ASSIGN_OR_RETURN(id, builder_.Padded(id));
+    return builder_.RowMajor(id);
+  }
+
+  absl::Status AddResults() {
+    for (size_t i = 0; i < graph_.states().size(); ++i) {
+      const State& state = graph_.states()[i];
+      ProgramState lowered{state.path, state.origin, state.role, kNone, kNone};
+      if (state.input != kNone) lowered.input = values_.Made(state.input);
+      lowered.updated = lowered.input;
+      if (state.updated != state.input) {
+        ASSIGN_OR_RETURN(lowered.updated, values_.In(state.updated, values_.layouts().Stored(i)));
+        ASSIGN_OR_RETURN(lowered.updated, Lasting(lowered.updated));
+      }
+      builder_.program().states.push_back(std::move(lowered));
+    }
+    for (const GraphOutput& output : graph_.outputs()) {
+      ASSIGN_OR_RETURN(int32_t value, values_.In(output.value, ValueLayouts::kBroadcast));
+      ASSIGN_OR_RETURN(value, Lasting(value));
+      builder_.program().outputs.push_back({output.name, value});
+    }
+    return absl::OkStatus();
+  }
+
+  const Graph& graph_;
+  const bool on_mesh_;
+  const std::vector<bool> needed_;  // by op
+  const std::vector<OpId> assembly_of_;
+  ProgramBuilder builder_;
+  LoweredValues values_;
+  absl::flat_hash_set<int32_t> overwritten_;  // input values of states that are updated
+};
+
+}  // namespace
+
+absl::StatusOr<Program> Lower(const Graph& graph, KernelChooser& chooser) {
+  if (!graph.status().ok()) return graph.status();
+  return Lowering(graph, ValueLayouts(graph), FlatStorage(), Mesh(), nullptr, chooser).Run();
+}
+
+absl::StatusOr<Program> Lower(const Graph& graph, const MeshDecisions& mesh,
+                              KernelChooser& chooser) {
+  if (!graph.status().ok()) return graph.status();
+  ValueLayouts layouts(graph, mesh.finder.mesh(), mesh.layouts, mesh.decisions, mesh.storage);
+  return Lowering(graph, std::move(layouts), mesh.storage, mesh.finder.mesh(), &mesh.finder,
+                  chooser)
+      .Run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,289 @@
+#include "core/program/lower/lower_redistribution.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+using Kind = RedistributionStep::Kind;
+
+int64_t Product(const Shape& shape, size_t begin, size_t end) {
+  int64_t product = 1;
+  for (size_t d = begin; d < end; ++d) product *= shape[d];
+  return product;
+}
+
+ViewPlacement RowMajorAt(int64_t offset, const Shape& shape) {
+  return {offset, RowMajorStrides(shape)};
+}
+
+}  // namespace
+
+Redistributor::Parts::Parts(const Shape& full, int dim, int64_t part, int ranks)
+    : count(ranks),
+      outer(Product(full, 0, dim)),
+      n(full[dim]),
+      p(part),
+      inner(Product(full, dim + 1, full.size())) {}
+
+absl::StatusOr<double> Redistributor::Seconds(int32_t id, const PartRule& tensor,
+                                              const MeshLayout& from, const MeshLayout& to) {
+  const DType dtype = builder_.value(id).type.dtype;
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
+  return found->seconds;
+}
+
+absl::StatusOr<int32_t> Redistributor::Redistribute(int32_t id, const PartRule& tensor,
+                                                    const MeshLayout& from, const MeshLayout& to,
+                                                    absl::string_view stream) {
+  const DType dtype = builder_.value(id).type.dtype;
+  ASSIGN_OR_RETURN(const Redistribution* found, finder_->Find(from, to, {dtype, tensor.extent}));
+  const Mesh& mesh = finder_->mesh();
+  for (const RedistributionStep& step : found->steps) {
+    ASSIGN_OR_RETURN(id, Run({step, tensor, stream, mesh.axis(step.axis).size,
+                              LocalShape(step.to, tensor.extent, mesh),
+                              builder_.EnterPart(tensor.With(step.to))},
+                             id));
+  }
+  return id;
+}
+
+absl::StatusOr<int32_t> Redistributor::Run(const Step& step, int32_t id) {
+  switch (step.step.kind) {
+    case Kind::kAllGather:
+      return AllGather(step, id);
+    case Kind::kReduceScatter:
+    case Kind::kAllReduce: {
+      const AxisLayout& partial = step.step.from.axis(step.step.axis);
+      if (partial.reduction == AxisLayout::Reduction::kLogSumExp) return ReduceLogSumExp(step, id);
+      return EmitReduction(step, ReductionOf(partial), id);
+    }
+    case Kind::kAllToAll:
+      return AllToAll(step, id);
+    case Kind::kSlice: {
+      const ProgramValue& value = builder_.value(id);
+      return builder_.Slice(absl::StrCat(value.path, ".slice"), {value.type.dtype, step.shape}, id,
+                            step.part);
+    }
+    case Kind::kZeroElsewhere:
+      return ZeroElsewhere(step, id);
+  }
+  TESSERA_CHECK(false) << step.step.ToString(finder_->mesh());
+}
+
+CollectiveRequest Redistributor::RequestOf(const Step& step, CollectiveOperation operation,
+                                           int64_t elements, int32_t id) const {
+  CollectiveRequest request;
+  request.operation = operation;
+  request.elements = elements;
+  request.dtype = builder_.value(id).type.dtype;
+  request.mesh_axes = {finder_->mesh().axis(step.step.axis).name};
+  return request;
+}
+
+absl::StatusOr<int32_t> Redistributor::AllGather(const Step& step, int32_t id) {
+  const ProgramValue& value = builder_.value(id);
+  const int dim = step.step.from.axis(step.step.axis).dim;
+  const Parts parts(step.shape, dim, value.type.shape[dim], step.ranks);
+  const Shape shape = parts.consecutive() ? step.shape : Shape{parts.elements()};
+  const int32_t gathered =
+      builder_.AddTensor(absl::StrCat(value.path, ".all_gather"), {value.type.dtype, shape},
+                         value.role, parts.consecutive() ? step.part : kNone);
+  RETURN_IF_ERROR(builder_.EmitCollective(
+      RequestOf(step, CollectiveOperation::kAllGather, parts.elements(), id), step.stream, id,
+      gathered));
+  if (parts.consecutive()) return gathered;
+  return Unpack(step, gathered, parts);
+}
+
+absl::StatusOr<int32_t> Redistributor::EmitAllReduce(const Step& step, Reduction reduction,
+                                                     int32_t id, int32_t part) {
+  const ProgramValue& value = builder_.value(id);
+  const int32_t reduced =
+      builder_.AddTensor(absl::StrCat(value.path, ".all_reduce"), value.type, value.role, part);
+  CollectiveRequest request = RequestOf(step, CollectiveOperation::kAllReduce,
+                                        NumElements(builder_.value(id).type.shape), id);
+  request.reduction = reduction;
+  RETURN_IF_ERROR(builder_.EmitCollective(request, step.stream, id, reduced));
+  return reduced;
+}
+
+absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction reduction,
+                                                     int32_t id) {
+  if (step.step.kind == Kind::kAllReduce) return EmitAllReduce(step, reduction, id, step.part);
+  const ProgramValue& value = builder_.value(id);
+  const TensorType type = {value.type.dtype, step.shape};
+  const std::string path = absl::StrCat(value.path, ".reduce_scatter");
+  const Role role = value.role;
+  const int dim = step.step.to.axis(step.step.axis).dim;
+  const Parts parts(value.type.shape, dim, step.shape[dim], step.ranks);
+  ASSIGN_OR_RETURN(const int32_t packed, Pack(id, parts));
+  const int32_t reduced = builder_.AddTensor(path, type, role, step.part);
+  CollectiveRequest request =
+      RequestOf(step, CollectiveOperation::kReduceScatter, parts.elements(), id);
+  request.reduction = reduction;
+  RETURN_IF_ERROR(builder_.EmitCollective(request, step.stream, packed, reduced));
+  return reduced;
+}
+
+// lse = max + log(sum of exp(x - max)), where the maximum and the sum are over the ranks.
+absl::StatusOr<int32_t> Redistributor::ReduceLogSumExp(const Step& step, int32_t id) {
+  const Shape shape = builder_.value(id).type.shape;
+  const MeshLayout completed = step.step.from.With(step.step.axis, AxisLayout::Broadcast());
+  const int32_t part = builder_.EnterPart(step.tensor.With(completed));
+  ASSIGN_OR_RETURN(int32_t max, EmitAllReduce(step, Reduction::kMax, id, part));
+  ASSIGN_OR_RETURN(int32_t sum, EmitElementwise("subtract", {id, max}, builder_.value(id).part));
+  ASSIGN_OR_RETURN(sum, EmitElementwise("exp", {sum}, builder_.value(id).part));
+  ASSIGN_OR_RETURN(sum, EmitReduction(step, Reduction::kSum, sum));
+  ASSIGN_OR_RETURN(sum, EmitElementwise("log", {sum}, step.part));
+  if (step.step.kind == Kind::kReduceScatter) {
+    ASSIGN_OR_RETURN(max, builder_.Slice(absl::StrCat(builder_.value(max).path, ".slice"),
+                                         builder_.value(sum).type, max, step.part));
+  }
+  return EmitElementwise("add", {max, sum}, step.part);
+}
+
+absl::StatusOr<int32_t> Redistributor::AllToAll(const Step& step, int32_t id) {
+  const ProgramValue& value = builder_.value(id);
+  const Role role = value.role;
+  const DType dtype = value.type.dtype;
+  const std::string path = absl::StrCat(value.path, ".all_to_all");
+  const int joined = step.step.from.axis(step.step.axis).dim;
+  const int split = step.step.to.axis(step.step.axis).dim;
+  const Parts sent(value.type.shape, split, step.shape[split], step.ranks);
+  const Parts received(step.shape, joined, value.type.shape[joined], step.ranks);
+  ASSIGN_OR_RETURN(const int32_t packed, Pack(id, sent));
+  const Shape shape = received.consecutive() ? step.shape : Shape{received.elements()};
+  const int32_t exchanged =
+      builder_.AddTensor(path, {dtype, shape}, role, received.consecutive() ? step.part : kNone);
+  RETURN_IF_ERROR(
+      builder_.EmitCollective(RequestOf(step, CollectiveOperation::kAllToAll, sent.elements(), id),
+                              step.stream, packed, exchanged));
+  if (received.consecutive()) return exchanged;
+  return Unpack(step, exchanged, received);
+}
+
+absl::StatusOr<int32_t> Redistributor::ZeroElsewhere(const Step& step, int32_t id) {
+  const std::string path = absl::StrCat(builder_.value(id).path, ".zero_elsewhere");
+  const DType dtype = builder_.value(id).type.dtype;
+  const Role role = builder_.value(id).role;
+  const bool scalar = step.shape.empty();
+  const Shape shape = scalar ? Shape{1} : step.shape;
+  const PartRule tensor = scalar ? PartRule::All({1}, step.tensor.layout.num_axes()) : step.tensor;
+  const int32_t part = builder_.EnterPart(tensor.With(step.step.to));
+  if (!step.step.from.axis(step.step.axis).split()) {
+    // If the value has a single unit, coordinate 0 has all of it and the others have nothing.
+    ASSIGN_OR_RETURN(id, builder_.Padded(id));
+    if (scalar) {  // it may be partial over other axes
+      id = builder_.AddView(path, {dtype, shape}, id, RowMajorAt(0, shape), role,
+                            builder_.EnterPart(tensor.With(step.step.from)));
+    }
+    const MeshLayout first = step.step.from.With(
+        step.step.axis, AxisLayout::Split(0, std::max<int64_t>(tensor.extent[0], 1)));
+    ASSIGN_OR_RETURN(
+        id, builder_.Slice(path, {dtype, shape}, id, builder_.EnterPart(tensor.With(first))));
+  }
+  Instruction instruction;
+  instruction.path = path;
+  instruction.inputs = {id};
+  const int32_t output = builder_.AddTensor(path, {dtype, shape}, role, part);
+  instruction.cost.bytes = 2.0 * static_cast<double>(NumBytes({dtype, shape}));
+  instruction.outputs = {output};
+  const std::vector<int64_t> sizes(shape.begin(), shape.end());
+  RETURN_IF_ERROR(
+      builder_.EmitKernel({"zero_elsewhere", {{"shape", sizes}}}, std::move(instruction)));
+  if (!scalar) return output;
+  return builder_.AddView(path, {dtype, {}}, output, RowMajorAt(0, {}), role, step.part);
+}
+
+absl::StatusOr<int32_t> Redistributor::EmitElementwise(absl::string_view op,
+                                                       std::vector<int32_t> inputs, int32_t part) {
+  const ProgramValue& value = builder_.value(inputs[0]);
+  const TensorType type = value.type;
+  Instruction instruction;
+  instruction.path = absl::StrCat(value.path, ".", op);
+  instruction.cost.flops = static_cast<double>(NumElements(type.shape));
+  instruction.cost.bytes = static_cast<double>(NumBytes(type) * (inputs.size() + 1));
+  const int32_t output = builder_.AddTensor(instruction.path, type, value.role, part);
+  instruction.inputs = std::move(inputs);
+  instruction.outputs = {output};
+  RETURN_IF_ERROR(builder_.EmitKernel({std::string(op.data(), op.size())}, std::move(instruction)));
+  return output;
+}
+
+absl::StatusOr<int32_t> Redistributor::Pack(int32_t id, const Parts& parts) {
+  if (parts.consecutive()) return id;
+  ASSIGN_OR_RETURN(id, builder_.Unsliced(id));
+  ASSIGN_OR_RETURN(id, builder_.Padded(id));
+  ASSIGN_OR_RETURN(id, builder_.RowMajor(id));
+  const std::string path = absl::StrCat(builder_.value(id).path, ".packed");
+  const DType dtype = builder_.value(id).type.dtype;
+  const int32_t packed =
+      builder_.AddTensor(path, {dtype, {parts.elements()}}, builder_.value(id).role, kNone);
+  builder_.SetGradientOf(packed, builder_.value(id).gradient_of);
+  const int64_t row = parts.inner, part = parts.outer * parts.p * row;
+  int64_t written = parts.n * row;  // if the parts are consecutive
+  if (parts.outer == 1) {
+    RETURN_IF_ERROR(builder_.PutInto(packed, id, RowMajorAt(0, builder_.value(id).type.shape),
+                                     absl::StrCat(path, ".part")));
+  } else {
+    RETURN_IF_ERROR(CopyParts(id, packed, parts, /*to_packed=*/true));
+    written = parts.full() * part;
+    if (parts.rest() > 0) {
+      const int64_t missing = parts.p - parts.rest();
+      ASSIGN_OR_RETURN(
+          const int32_t zeros,
+          builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, {parts.outer, missing, row}}));
+      RETURN_IF_ERROR(builder_.PutInto(packed, zeros,
+                                       {written + parts.rest() * row, {parts.p * row, row, 1}},
+                                       absl::StrCat(path, ".padding")));
+      written += part;
+    }
+  }
+  if (written == parts.elements()) return packed;
+  const Shape rest = {parts.elements() - written};
+  ASSIGN_OR_RETURN(const int32_t zeros,
+                   builder_.EmitZeros(absl::StrCat(path, ".padding"), {dtype, rest}));
+  RETURN_IF_ERROR(
+      builder_.PutInto(packed, zeros, RowMajorAt(written, rest), absl::StrCat(path, ".padding")));
+  return packed;
+}
+
+absl::StatusOr<int32_t> Redistributor::Unpack(const Step& step, int32_t id, const Parts& parts) {
+  const ProgramValue& value = builder_.value(id);
+  const std::string path = absl::StrCat(value.path, ".unpacked");
+  const TensorType type = {value.type.dtype, step.shape};
+  const Role role = value.role;
+  if (parts.outer == 1) {  // without the padding at the end
+    return builder_.AddView(path, type, id, RowMajorAt(0, step.shape), role, step.part);
+  }
+  const int32_t full = builder_.AddTensor(path, type, role, step.part);
+  RETURN_IF_ERROR(CopyParts(full, id, parts, /*to_packed=*/false));
+  return full;
+}
+
+absl::Status Redistributor::CopyParts(int32_t full, int32_t packed, const Parts& parts,
+                                      bool to_packed) {
+  const int64_t row = parts.inner, part = parts.outer * parts.p * row;
+  const auto copy = [&](int64_t first, int64_t count, int64_t rows) -> absl::Status {
+    if (count * rows == 0) return absl::OkStatus();
+    const TensorType type = {builder_.value(full).type.dtype, {count, parts.outer, rows, row}};
+    const ViewPlacement in_full = {first * parts.p * row, {parts.p * row, parts.n * row, row, 1}};
+    const ViewPlacement in_packed = {first * part, {part, parts.p * row, row, 1}};
+    const std::string path = absl::StrCat(builder_.value(to_packed ? packed : full).path, ".parts");
+    const int32_t a = builder_.AddView(path, type, full, in_full, Role::kActivation, kNone);
+    const int32_t b = builder_.AddView(path, type, packed, in_packed, Role::kActivation, kNone);
+    return to_packed ? builder_.EmitCopy(a, b) : builder_.EmitCopy(b, a);
+  };
+  RETURN_IF_ERROR(copy(0, parts.full(), parts.p));
+  return copy(parts.full(), 1, parts.rest());
+}
+
+}  // namespace tessera

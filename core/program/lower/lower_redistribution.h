@@ -1,0 +1,89 @@
+// Lowers redistributions: collectives, copies and views that bring a value from one layout on the
+// mesh to another.
+#ifndef TESSERA_CORE_PROGRAM_LOWER_LOWER_REDISTRIBUTION_H_
+#define TESSERA_CORE_PROGRAM_LOWER_LOWER_REDISTRIBUTION_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/layout/mesh_layout.h"
+#include "core/layout/redistribution/redistribution.h"
+#include "core/program/lower/program_builder.h"
+#include "core/program/rank_rules.h"
+
+namespace tessera {
+
+// Adds the instructions of redistributions to a Program. Not thread-safe. Builder and finder must
+// outlive it.
+class Redistributor {
+ public:
+  // The finder may be null if nothing is ever redistributed.
+  Redistributor(ProgramBuilder* builder, RedistributionFinder* finder)
+      : builder_(*builder), finder_(finder) {}
+
+  // Adds the instructions that bring the value `id` from layout `from` to layout `to`, and returns
+  // the new value. `tensor` describes what all ranks together hold of the value. Collectives run on
+  // `stream`.
+  absl::StatusOr<int32_t> Redistribute(int32_t id, const PartRule& tensor, const MeshLayout& from,
+                                       const MeshLayout& to, absl::string_view stream);
+  // Returns the price of that redistribution, in seconds.
+  absl::StatusOr<double> Seconds(int32_t id, const PartRule& tensor, const MeshLayout& from,
+                                 const MeshLayout& to);
+
+ private:
+  // One step of the redistribution of a part of `tensor`.
+  struct Step {
+    const RedistributionStep& step;
+    const PartRule& tensor;
+    absl::string_view stream;
+    int ranks;     // of the step's axis
+    Shape shape;   // padded local shape after the step
+    int32_t part;  // the rule of the part after the step
+  };
+  // Equal parts of a tensor along one dimension: [outer, n, inner] is split into `count` parts of
+  // p. The last parts may be shorter or empty.
+  struct Parts {
+    int64_t count, outer, n, p, inner;
+
+    Parts(const Shape& full, int dim, int64_t part, int ranks);
+    int64_t full() const { return p == 0 ? 0 : n / p; }  // the number of full parts
+    int64_t rest() const { return n - full() * p; }      // the size of the short part
+    int64_t elements() const { return count * outer * p * inner; }
+    // Returns whether the parts are consecutive in the tensor, without padding.
+    bool consecutive() const { return outer == 1 && n == count * p; }
+  };
+
+  absl::StatusOr<int32_t> Run(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> AllGather(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> Reduce(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> ReduceLogSumExp(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> AllToAll(const Step& step, int32_t id);
+  absl::StatusOr<int32_t> ZeroElsewhere(const Step& step, int32_t id);
+
+  // Emit a reduction with the step's result: EmitReduction() an all-reduce or a reduce-scatter.
+  absl::StatusOr<int32_t> EmitReduction(const Step& step, Reduction reduction, int32_t id);
+  absl::StatusOr<int32_t> EmitAllReduce(const Step& step, Reduction reduction, int32_t id,
+                                        int32_t part);
+  // Emits the elementwise operator `op`.
+  absl::StatusOr<int32_t> EmitElementwise(absl::string_view op, std::vector<int32_t> inputs,
+                                          int32_t part);
+
+  // Returns the parts of a value in one contiguous value, one after another, each padded with
+  // zeros.
+  absl::StatusOr<int32_t> Pack(int32_t id, const Parts& parts);
+  // Returns a value of the step's shape, assembled from its parts, which are consecutive in `id`.
+  absl::StatusOr<int32_t> Unpack(const Step& step, int32_t id, const Parts& parts);
+  // Copies elements between the tensor `full` and `packed`, its parts.
+  absl::Status CopyParts(int32_t full, int32_t packed, const Parts& parts, bool to_packed);
+
+  CollectiveRequest RequestOf(const Step& step, CollectiveOperation operation, int64_t elements,
+                              int32_t id) const;
+
+  ProgramBuilder& builder_;
+  RedistributionFinder* const finder_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_LOWER_LOWER_REDISTRIBUTION_H_

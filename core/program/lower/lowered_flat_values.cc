@@ -1,0 +1,133 @@
+// The part of LoweredValues for members of flat groups: gradients that are reduced together, and
+// values that are computed once for all members.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/plan/graph/parameter_cast.h"
+#include "core/program/lower/lowered_values.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+LoweredValues::GroupPart LoweredValues::GradientsWith(ValueId gradient) const {
+  const int group = layouts_.PositionOf(gradient)->group;
+  const int32_t micro_batch = graph_.op(graph_.value(gradient).producer).micro_batch;
+  return {group, micro_batch == kNone ? last_micro_batch_[group] : micro_batch};
+}
+
+bool LoweredValues::IsOnGroup(OpId id) const {
+  const Op& op = graph_.op(id);
+  return layouts_.flat(layouts_.Made(op.outputs[0])) &&
+         (op.phase == Phase::kBackward || IsParameterCast(graph_, op));
+}
+
+bool LoweredValues::HasFlat(ValueId id, int32_t layout) {
+  if (layouts_.Made(id) == layout) return made_[id] != kNone;
+  return absl::c_any_of(arranged_[id],
+                        [&](const Arrangement& other) { return other.layout == layout; });
+}
+
+absl::Status LoweredValues::AddOnGroup(OpId id) {
+  const Op& op = graph_.op(id);
+  const ValueId output = op.outputs[0];
+  const FlatPosition& position = *layouts_.PositionOf(output);
+  std::vector<int32_t> inputs;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const int32_t layout = layouts_.Read(id)[i];
+    if (!HasFlat(op.inputs[i], layout)) {
+      waiting_[position.group].push_back(id);
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layout));
+    inputs.push_back(input);
+  }
+  const absl::string_view kind = op.kind->name();
+  ASSIGN_OR_RETURN(const int32_t value,
+                   flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
+                                 FlatMember(output), position));
+  Set(output, value);
+  return Complete(output);
+}
+
+absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, const FlatValue& from, int32_t layout) {
+  const FlatPosition& position = *layouts_.PositionOf(id);
+  MeshLayout at = layouts_.layout(from.layout);
+  const MeshLayout to = layouts_.layout(layout);
+  int32_t value = from.value;
+  for (int axis = 0; axis < at.num_axes(); ++axis) {
+    if (at.axis(axis) == to.axis(axis)) continue;
+    if (at.axis(axis) != AxisLayout::Partial() || !to.axis(axis).broadcast()) {
+      return absl::InternalError(absl::StrCat(
+          graph_.value(id).path, " is a member of a flat group and cannot move from ",
+          at.ToString(builder_.program().mesh), " to ", to.ToString(builder_.program().mesh)));
+    }
+    at = at.With(axis, to.axis(axis));
+    const FlatLowering::Member member = {absl::StrCat(graph_.value(id).path, ".all_reduce"),
+                                         builder_.value(value).type.dtype, graph_.value(id).role,
+                                         PartOf(id, layouts_.Enter(at, /*flat=*/true))};
+    ASSIGN_OR_RETURN(value, flat_.AllReduce(value, member, position, axis, StreamOf(id)));
+  }
+  return value;
+}
+
+absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_now) {
+  const std::vector<ValueId>& members = reduced_now.members;
+  const absl::Span<const int> axes = storage_.axes(group);
+  std::vector<int32_t> flat_layouts;  // in which they are read
+  for (const ValueId id : members) {
+    flat_layouts.push_back(kNone);
+    if (id == kNone) continue;
+    for (const int32_t read : reads_[id]) {
+      if (layouts_.flat(read)) flat_layouts.back() = read;
+    }
+  }
+  // If all members are partial over an axis, and none stays partial over it, the parts are summed.
+  FlatLowering::Gradients gradients;
+  for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
+    bool partial = !absl::c_linear_search(axes, other), stays = false;
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m] == kNone) continue;
+      const MeshLayout& made = layouts_.layout(layouts_.Made(members[m]));
+      partial = partial && made.axis(other) == AxisLayout::Partial();
+      stays = stays || layouts_.layout(flat_layouts[m]).axis(other).partial();
+    }
+    if (!partial) continue;
+    if (!stays) {
+      gradients.other_axes.push_back(other);
+      continue;
+    }
+    for (int32_t& layout : flat_layouts) {
+      if (layout == kNone) continue;
+      layout = layouts_.Enter(layouts_.layout(layout).With(other, AxisLayout::Partial()),
+                              /*flat=*/true);
+    }
+  }
+  absl::string_view stream;
+  for (size_t m = 0; m < members.size(); ++m) {
+    const ValueId id = members[m];
+    gradients.values.push_back(kNone);
+    gradients.parts.push_back(kNone);
+    if (id == kNone) continue;
+    gradients.parts.back() = PartOf(id, flat_layouts[m]);
+    MeshLayout layout = layouts_.layout(flat_layouts[m]);
+    for (const int axis : axes) layout = layout.With(axis, AxisLayout::Partial());
+    for (const int other : gradients.other_axes) layout = layout.With(other, AxisLayout::Partial());
+    ASSIGN_OR_RETURN(gradients.values.back(), In(id, layouts_.Enter(std::move(layout))));
+    gradients.parameter = made_[graph_.value(id).complete_gradient_of];
+    stream = StreamOf(id);
+  }
+  ASSIGN_OR_RETURN(const std::vector<int32_t> reduced, flat_.Reduce(group, gradients, stream));
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m] == kNone) continue;
+    arranged_[members[m]].push_back({flat_layouts[m], PeriodOf(members[m]), reduced[m]});
+  }
+  std::vector<OpId> waiting;
+  std::swap(waiting, waiting_[group]);
+  for (const OpId id : waiting) RETURN_IF_ERROR(AddOnGroup(id));
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

@@ -1,0 +1,341 @@
+#include "core/program/lower/lowered_values.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "core/plan/graph/parameter_cast.h"
+#include "core/program/stream_names.h"
+#include "core/status/check.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
+                             const std::vector<bool>& needed, RedistributionFinder* finder,
+                             const KernelCatalogue& catalogue, ProgramBuilder* builder)
+    : graph_(graph),
+      layouts_(std::move(layouts)),
+      storage_(storage),
+      catalogue_(catalogue),
+      builder_(*builder),
+      redistributor_(builder, finder),
+      flat_(builder, &storage),
+      made_(graph.values().size(), kNone) {
+  // A state and its gradients hold the same part of the recorded state.
+  is_part_.assign(graph.values().size(), false);
+  for (const GraphInput& input : graph.inputs()) is_part_[input.value] = true;
+  for (const Op& op : graph.ops()) {
+    for (ValueId output : op.outputs) is_part_[output] = op.slice != kNone;
+  }
+  for (const State& state : graph.states()) {
+    if (state.region.global.empty()) continue;
+    if (state.input != kNone) is_part_[state.input] = true;
+    is_part_[state.updated] = true;
+  }
+  for (size_t id = 0; id < graph.values().size(); ++id) {
+    const ValueId parameter = graph.values()[id].complete_gradient_of;
+    if (parameter != kNone && is_part_[parameter]) is_part_[id] = true;
+  }
+  for (const Op& op : graph.ops()) {  // a slice of a parameter in fewer bits
+    if (IsParameterCast(graph, op)) is_part_[op.outputs[0]] = is_part_[op.inputs[0]];
+  }
+  for (const GraphOutput& output : graph.outputs()) results_.insert(output.value);
+  for (const State& state : graph.states()) {
+    results_.insert(state.updated);
+    if (state.updated != state.input) updated_.insert(state.updated);
+  }
+  if (finder != nullptr) ListReads(needed);
+}
+
+void LoweredValues::ListReads(const std::vector<bool>& needed) {
+  reads_.resize(graph_.values().size());
+  const auto add = [this](ValueId value, int32_t layout) {
+    std::vector<int32_t>& reads = reads_[value];
+    if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
+    reads.push_back(layout);
+    if (!layouts_.flat(layout) || layouts_.flat(layouts_.Made(value))) return;
+    const FlatPosition& position = *layouts_.PositionOf(value);
+    Gradients& gradients = gradients_[GradientsWith(value)];
+    gradients.members.resize(storage_.group(position.group)->num_members(), kNone);
+    TESSERA_CHECK(gradients.members[position.member] == kNone) << graph_.value(value).path;
+    gradients.members[position.member] = value;
+    ++gradients.missing;
+  };
+  last_micro_batch_.assign(storage_.num_groups(), kNone);
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
+    const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
+    for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
+      const OpId producer = graph_.value(inputs[i]).producer;
+      if (producer == kNone || !layouts_.flat(read[i]) || layouts_.flat(layouts_.Made(inputs[i]))) {
+        continue;
+      }
+      int32_t& last = last_micro_batch_[layouts_.PositionOf(inputs[i])->group];
+      last = std::max(last, graph_.op(producer).micro_batch);
+    }
+  }
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
+    const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
+    for (size_t i = 0; needed[id] && i < inputs.size(); ++i) add(inputs[i], read[i]);
+  }
+  for (size_t i = 0; i < graph_.states().size(); ++i) {
+    add(graph_.states()[i].updated, layouts_.Stored(i));
+  }
+  for (const GraphOutput& output : graph_.outputs()) add(output.value, ValueLayouts::kBroadcast);
+}
+
+// --- Types ---------------------------------------------------------------------------------------
+
+TensorType LoweredValues::LocalType(ValueId id, int32_t layout) const {
+  return {catalogue_.Realize(graph_.value(id).type.dtype), layouts_.LocalShapeOf(id, layout)};
+}
+
+PartRule LoweredValues::TensorOf(ValueId id) const {
+  const Value& value = graph_.value(id);
+  const Region& region = value.region;
+  const int num_axes = builder_.program().mesh.num_axes();
+  if (!is_part_[id] || region.global.empty()) return PartRule::All(value.type.shape, num_axes);
+  return {Shape(region.global.begin(), region.global.end()),
+          Shape(region.start.begin(), region.start.end()), value.type.shape, MeshLayout(num_axes)};
+}
+
+// Returns the index of the part rule of a value. For a flat value, this is its part over the other
+// axes, which determines the elements that a rank has, whether or not they are partial sums.
+int32_t LoweredValues::PartOf(ValueId id, int32_t layout) {
+  MeshLayout held = layouts_.layout(layout);
+  for (int axis = 0; layouts_.flat(layout) && axis < held.num_axes(); ++axis) {
+    if (held.axis(axis).partial()) held = held.With(axis, AxisLayout::Broadcast());
+  }
+  return builder_.EnterPart(TensorOf(id).With(std::move(held)));
+}
+
+LocalOp LoweredValues::Localized(OpId id) const {
+  const Op& op = graph_.op(id);
+  const absl::Span<const int32_t> read = layouts_.Read(id);
+  LocalOp local;
+  std::vector<Region> input_regions, output_regions;
+  bool everywhere = true;
+  const auto add = [&](ValueId value, int32_t layout, std::vector<TensorType>& types,
+                       std::vector<Region>& regions) {
+    const TensorType& type = graph_.value(value).type;
+    types.push_back({type.dtype, layouts_.LocalShapeOf(value, layout)});
+    everywhere = everywhere && layout == ValueLayouts::kBroadcast;
+    Shape global = type.shape;
+    if (layouts_.flat(layout)) global = {NumElements(type.shape)};
+    regions.push_back({std::vector<int64_t>(global.size(), 0),
+                       std::vector<int64_t>(global.begin(), global.end())});
+  };
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    add(op.inputs[i], read[i], local.inputs, input_regions);
+  }
+  for (ValueId output : op.outputs) {
+    add(output, layouts_.Made(output), local.outputs, output_regions);
+  }
+  local.attributes = op.attributes;
+  if (everywhere) return local;
+  const LocalUse use = {local.inputs, local.outputs, input_regions, output_regions};
+  local.attributes = op.kind->LocalAttributes(op.attributes, use);
+  return local;
+}
+
+// --- Making values -------------------------------------------------------------------------------
+
+void LoweredValues::Set(ValueId id, int32_t value) {
+  made_[id] = value;
+  if (results_.contains(id)) builder_.Keep(value);
+}
+
+FlatLowering::Member LoweredValues::FlatMember(ValueId id) {
+  const Value& value = graph_.value(id);
+  return {value.path, catalogue_.Realize(value.type.dtype), value.role,
+          PartOf(id, layouts_.Made(id))};
+}
+
+void LoweredValues::Begin(Phase phase, int32_t micro_batch) {
+  builder_.set_phase(phase);
+  period_ =
+      periods_.try_emplace({phase, micro_batch}, static_cast<int>(periods_.size())).first->second;
+}
+
+void LoweredValues::AddInput(ValueId id) {
+  const int32_t layout = layouts_.Made(id);
+  const Value& value = graph_.value(id);
+  if (layouts_.flat(layout)) {
+    Set(id, flat_.AddState(FlatMember(id), *layouts_.PositionOf(id), /*updated=*/false));
+  } else {
+    Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
+  }
+}
+
+int32_t LoweredValues::AddOutput(ValueId id) {
+  const int32_t layout = layouts_.Made(id);
+  const Value& value = graph_.value(id);
+  if (!layouts_.flat(layout)) {
+    Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
+  } else if (updated_.contains(id)) {
+    Set(id, flat_.AddState(FlatMember(id), *layouts_.PositionOf(id), /*updated=*/true));
+  } else {
+    Set(id, flat_.AddValue(FlatMember(id), *layouts_.PositionOf(id)));
+  }
+  const ValueId parameter = value.complete_gradient_of;
+  if (parameter != kNone) builder_.SetGradientOf(made_[id], made_[parameter]);
+  return made_[id];
+}
+
+absl::StatusOr<std::vector<int32_t>> LoweredValues::View(OpId id, int32_t base) {
+  const auto [it, inserted] = views_.try_emplace({id, base});
+  std::vector<int32_t>& made = it->second;
+  if (!inserted) return made;
+  const Op& op = graph_.op(id);
+  const LocalOp local = Localized(id);
+  ASSIGN_OR_RETURN(base, builder_.Padded(base));
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    const int output = static_cast<int>(i);
+    std::optional<ViewPlacement> placement =
+        op.kind->View(local.types(), output, builder_.value(base).strides);
+    if (!placement.has_value()) {
+      ASSIGN_OR_RETURN(base, builder_.RowMajor(base));
+      placement = op.kind->View(local.types(), output, builder_.value(base).strides);
+      TESSERA_CHECK(placement.has_value()) << op.path;
+    }
+    const ValueId value = op.outputs[i];
+    const int32_t layout = layouts_.Made(value);
+    made.push_back(builder_.AddView(graph_.value(value).path, LocalType(value, layout), base,
+                                    *placement, graph_.value(value).role, PartOf(value, layout)));
+  }
+  return made;
+}
+
+absl::Status LoweredValues::AddViews(OpId id) {
+  const Op& op = graph_.op(id);
+  ASSIGN_OR_RETURN(const int32_t base, In(op.inputs[0], layouts_.Read(id)[0]));
+  ASSIGN_OR_RETURN(const std::vector<int32_t> views, View(id, base));
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    Set(op.outputs[i], views[i]);
+    if (Repeats(op.inputs[0])) repeated_views_[op.outputs[i]] = base;
+  }
+  return absl::OkStatus();
+}
+
+// --- Layouts -------------------------------------------------------------------------------------
+
+bool LoweredValues::IsParameter(ValueId id) const {
+  const Value& value = graph_.value(id);
+  if (value.producer != kNone) return IsParameterCast(graph_, graph_.op(value.producer));
+  return value.role == Role::kParameter;
+}
+
+int LoweredValues::PeriodOf(ValueId id) const {
+  if (!Repeats(id)) return FlatLowering::kStep;
+  while (!IsParameter(id)) id = graph_.op(graph_.value(id).producer).inputs[0];
+  return KeepsAll(layouts_.PositionOf(id)) ? FlatLowering::kStep : period_;
+}
+
+bool LoweredValues::KeepsAll(const FlatPosition* position) const {
+  return position != nullptr && storage_.gathers_kept(position->group) ==
+                                    static_cast<int>(storage_.axes(position->group).size());
+}
+
+absl::string_view LoweredValues::StreamOf(ValueId id) const {
+  if (Repeats(id)) return kParameterStream;
+  return graph_.value(id).complete_gradient_of == kNone ? kActivationStream : kGradientStream;
+}
+
+absl::StatusOr<std::vector<int32_t>> LoweredValues::InputsOf(OpId id) {
+  const Op& op = graph_.op(id);
+  std::vector<int32_t> inputs;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layouts_.Read(id)[i]));
+    inputs.push_back(input);
+  }
+  return inputs;
+}
+
+absl::StatusOr<int32_t> LoweredValues::MadeNow(ValueId id) {
+  const auto view = repeated_views_.find(id);
+  if (view == repeated_views_.end()) return made_[id];
+  const Value& value = graph_.value(id);
+  const OpId op = value.producer;
+  const int32_t first_base = view->second;
+  ASSIGN_OR_RETURN(const int32_t base, In(graph_.op(op).inputs[0], layouts_.Read(op)[0]));
+  if (base == first_base) return made_[id];
+  ASSIGN_OR_RETURN(const std::vector<int32_t> views, View(op, base));
+  return views[value.output_index];
+}
+
+absl::StatusOr<int32_t> LoweredValues::In(ValueId id, int32_t layout) {
+  if (layout == layouts_.Made(id)) return MadeNow(id);
+  const std::vector<Arrangement>& known = arranged_[id];
+  for (const Arrangement& other : known) {
+    if (other.layout == layout && other.period == PeriodOf(id)) return other.value;
+  }
+  ASSIGN_OR_RETURN(const int32_t value, Redistributed(id, layout));
+  arranged_[id].push_back({layout, PeriodOf(id), value});
+  if (results_.contains(id)) builder_.Keep(value);
+  return value;
+}
+
+absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout) {
+  const PartRule tensor = TensorOf(id);
+  const MeshLayout to = layouts_.layout(layout);
+  int32_t from = layouts_.Made(id);
+  ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
+  if (layouts_.flat(layout)) {
+    if (layouts_.flat(from)) return SumFlat(id, {from, value}, layout);
+    for (const Arrangement& other : arranged_[id]) {
+      if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
+    }
+    return absl::InternalError(absl::StrCat(
+        graph_.value(id).path, " is read as a member of a flat group before all of them are made"));
+  }
+  if (layouts_.flat(from)) {
+    from = layouts_.Enter(layouts_.layout(from));
+    if (from != layout) {
+      ASSIGN_OR_RETURN(value, In(id, from));
+    } else {
+      const FlatPosition& position = *layouts_.PositionOf(id);
+      return flat_.Gather(value, position, PartOf(id, from),
+                          {storage_.gathers_kept(position.group), PeriodOf(id)}, StreamOf(id));
+    }
+  }
+  ASSIGN_OR_RETURN(double price, redistributor_.Seconds(value, tensor, layouts_.layout(from), to));
+  for (const Arrangement& other : arranged_[id]) {
+    if (layouts_.flat(other.layout) || other.period != PeriodOf(id)) continue;
+    const absl::StatusOr<double> seconds =
+        redistributor_.Seconds(other.value, tensor, layouts_.layout(other.layout), to);
+    if (!seconds.ok() || *seconds >= price) continue;
+    price = *seconds;
+    from = other.layout;
+    value = other.value;
+  }
+  return redistributor_.Redistribute(value, tensor, layouts_.layout(from), to, StreamOf(id));
+}
+
+bool LoweredValues::Completes(int32_t from, int32_t to) const {
+  const MeshLayout& before = layouts_.layout(from);
+  const MeshLayout& after = layouts_.layout(to);
+  for (int axis = 0; axis < before.num_axes(); ++axis) {
+    if (before.axis(axis).partial() && !after.axis(axis).partial()) return true;
+  }
+  return false;
+}
+
+absl::Status LoweredValues::Complete(ValueId id) {
+  if (reads_.empty()) return absl::OkStatus();
+  const bool flat = layouts_.flat(layouts_.Made(id));
+  for (const int32_t layout : reads_[id]) {
+    if (layouts_.flat(layout) && !flat) {
+      const GroupPart part = GradientsWith(id);
+      Gradients& gradients = gradients_[part];
+      if (--gradients.missing == 0) RETURN_IF_ERROR(ReduceGradients(part.first, gradients));
+    } else if (Completes(layouts_.Made(id), layout)) {
+      RETURN_IF_ERROR(In(id, layout).status());
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

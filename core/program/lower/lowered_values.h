@@ -1,0 +1,149 @@
+// The values of a Graph during lowering. Finds each value in the layout in which it is read, or
+// adds the instructions that make it.
+#ifndef TESSERA_CORE_PROGRAM_LOWER_LOWERED_VALUES_H_
+#define TESSERA_CORE_PROGRAM_LOWER_LOWERED_VALUES_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/graph/graph.h"
+#include "core/layout/redistribution/redistribution.h"
+#include "core/program/kernels/kernel_chooser.h"
+#include "core/program/lower/flat_storage.h"
+#include "core/program/lower/lower_flat.h"
+#include "core/program/lower/lower_redistribution.h"
+#include "core/program/lower/program_builder.h"
+#include "core/program/lower/value_layouts.h"
+
+namespace tessera {
+
+// The part of an op that a rank computes.
+struct LocalOp {
+  std::vector<TensorType> inputs, outputs;  // padded local types
+  Attributes attributes;
+
+  OpTypes types() const { return {inputs, outputs, attributes}; }
+};
+
+// The lowered values of a Graph. Not thread-safe. Every argument of the constructor must outlive
+// it.
+class LoweredValues {
+ public:
+  // `needed[op]` says whether an op is lowered. The finder may be null if there is no mesh.
+  LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
+                const std::vector<bool>& needed, RedistributionFinder* finder,
+                const KernelCatalogue& catalogue, ProgramBuilder* builder);
+
+  const ValueLayouts& layouts() const { return layouts_; }
+  // Returns the value in the layout in which it is made, or kNone if it was not added yet.
+  int32_t Made(ValueId id) const { return made_[id]; }
+
+  // Ops that are lowered after this call belong to this phase and micro-batch.
+  void Begin(Phase phase, int32_t micro_batch);
+  // Adds an input, or the input value of a state.
+  void AddInput(ValueId id);
+  // Adds the value that an op writes.
+  int32_t AddOutput(ValueId id);
+  // Adds the outputs of an op whose outputs are views.
+  absl::Status AddViews(OpId id);
+  // Returns whether an op works on this rank's elements of a flat group: it casts one of the
+  // group's parameters, or accumulates gradients over micro-batches.
+  bool IsOnGroup(OpId id) const;
+  // Adds the output of an op for which IsOnGroup() holds. It is computed once for all members of
+  // the group. If the group's values do not exist yet, it is added as soon as they do.
+  absl::Status AddOnGroup(OpId id);
+  // To be called when an op's output has been written. If the output is partial, brings it to the
+  // layouts in which it is complete.
+  absl::Status Complete(ValueId id);
+
+  // Returns a value in the layout with this number. It is redistributed from the layout that is
+  // cheapest to start from, among those in which the value exists already.
+  absl::StatusOr<int32_t> In(ValueId id, int32_t layout);
+  // Returns the values that an op reads.
+  absl::StatusOr<std::vector<int32_t>> InputsOf(OpId id);
+  LocalOp Localized(OpId id) const;
+
+ private:
+  // A value in another layout than the one in which it is made.
+  struct Arrangement {
+    int32_t layout;
+    int period;
+    int32_t value;
+  };
+  // The gradients of a flat group in one micro-batch, or in the step.
+  struct Gradients {
+    std::vector<ValueId> members;  // kNone: not read
+    int missing = 0;               // the number of members that were not written yet
+  };
+  using GroupPart = std::pair<int, int32_t>;  // group, micro-batch
+  // Returns the group and the micro-batch with whose gradients this one is reduced. A gradient that
+  // is made once, after all micro-batches, is reduced with those of the last micro-batch.
+  GroupPart GradientsWith(ValueId gradient) const;
+
+  void ListReads(const std::vector<bool>& needed);
+  void Set(ValueId id, int32_t value);
+  TensorType LocalType(ValueId id, int32_t layout) const;
+  // Returns the elements of a value that all ranks together hold: all of it, or, for an input or a
+  // slice, a part of the recorded tensor.
+  PartRule TensorOf(ValueId id) const;
+  int32_t PartOf(ValueId id, int32_t layout);
+  FlatLowering::Member FlatMember(ValueId id);
+
+  bool IsParameter(ValueId id) const;
+  // Returns whether the value is a parameter (or a cast of one), or a view of a parameter. Such a
+  // value may exist once for each period.
+  bool Repeats(ValueId id) const { return IsParameter(id) || repeated_views_.contains(id); }
+  // Returns whether a group is kept for the step once it has been gathered.
+  bool KeepsAll(const FlatPosition* position) const;
+  // Returns the period for which a value is brought to another layout.
+  int PeriodOf(ValueId id) const;
+  absl::string_view StreamOf(ValueId id) const;
+  bool Completes(int32_t from, int32_t to) const;
+
+  // Returns the value in its own layout, for readers of the current period.
+  absl::StatusOr<int32_t> MadeNow(ValueId id);
+  absl::StatusOr<std::vector<int32_t>> View(OpId id, int32_t base);
+  absl::StatusOr<int32_t> Redistributed(ValueId id, int32_t layout);
+  // A value as a member of a flat group.
+  struct FlatValue {
+    int32_t layout;
+    int32_t value;
+  };
+  // Sums a member of a flat group over axes over which all of them are partial.
+  absl::StatusOr<int32_t> SumFlat(ValueId id, const FlatValue& from, int32_t layout);
+  // Returns whether a value exists in a layout in which it is a member of a flat group.
+  bool HasFlat(ValueId id, int32_t layout);
+  absl::Status ReduceGradients(int group, const Gradients& reduced_now);
+
+  const Graph& graph_;
+  ValueLayouts layouts_;
+  const FlatStorage& storage_;
+  const KernelCatalogue& catalogue_;
+  ProgramBuilder& builder_;
+  Redistributor redistributor_;
+  FlatLowering flat_;
+  // A period is a phase of one micro-batch. A parameter is brought to a layout once in each period,
+  // unless its group is gathered once for the step. `period_` is the current one.
+  absl::flat_hash_map<std::pair<Phase, int32_t>, int> periods_;
+  int period_ = 0;
+  absl::flat_hash_set<ValueId> results_;     // outputs, updated states
+  absl::flat_hash_set<ValueId> updated_;     // updated values of states
+  std::vector<bool> is_part_;                // by ValueId: part of a recorded tensor in time
+  std::vector<int32_t> made_;                // by ValueId
+  std::vector<std::vector<int32_t>> reads_;  // by ValueId: the other layouts in which it is read
+  absl::flat_hash_map<ValueId, std::vector<Arrangement>> arranged_;
+  absl::flat_hash_map<ValueId, int32_t> repeated_views_;  // the value that it views
+  absl::flat_hash_map<std::pair<OpId, int32_t>, std::vector<int32_t>> views_;  // by op and base
+  absl::flat_hash_map<GroupPart, Gradients> gradients_;
+  std::vector<int32_t> last_micro_batch_;  // by group; kNone: its gradients are not reduced
+  absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: ops for AddOnGroup()
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_LOWER_LOWERED_VALUES_H_

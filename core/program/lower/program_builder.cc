@@ -1,0 +1,329 @@
+#include "core/program/lower/program_builder.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/ops/operator_list.h"
+#include "core/program/kernels/copy_instruction.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+
+ProgramBuilder::ProgramBuilder(std::string name, Mesh mesh, KernelChooser* chooser)
+    : kernels_(chooser, &program_), rules_(&program_) {
+  program_.name = std::move(name);
+  program_.mesh = std::move(mesh);
+  program_.threads = chooser->processor().threads;
+}
+
+int32_t ProgramBuilder::AddValue(ProgramValue value) {
+  program_.values.push_back(std::move(value));
+  uses_.emplace_back();
+  views_.emplace_back();
+  producer_.push_back(kNone);
+  kept_.push_back(false);
+  return static_cast<int32_t>(program_.values.size()) - 1;
+}
+
+int32_t ProgramBuilder::AddTensor(std::string path, TensorType type, Role role, int32_t part) {
+  Buffer buffer;
+  buffer.path = path;
+  buffer.bytes = NumBytes(type);
+  ProgramValue value;
+  value.path = std::move(path);
+  value.strides = RowMajorStrides(type.shape);
+  value.type = std::move(type);
+  value.role = role;
+  value.part = part;
+  value.buffer = static_cast<int32_t>(program_.buffers.size());
+  program_.buffers.push_back(std::move(buffer));
+  return AddValue(std::move(value));
+}
+
+int32_t ProgramBuilder::AddOver(int32_t tensor, std::string path) {
+  ProgramValue value = program_.values[tensor];
+  value.path = std::move(path);
+  return AddValue(std::move(value));
+}
+
+int32_t ProgramBuilder::AddView(std::string path, TensorType type, int32_t base,
+                                const ViewPlacement& placement, Role role, int32_t part) {
+  const ProgramValue& b = program_.values[base];
+  ProgramValue view;
+  view.path = std::move(path);
+  view.type = std::move(type);
+  view.strides = placement.strides;
+  view.role = role;
+  view.part = part;
+  view.buffer = b.buffer;
+  view.offset = b.offset + placement.offset * SizeOf(b.type.dtype);
+  view.within = Root(base);
+  if (IsSlice(base)) view.sliced_from = base;
+  if (IsViewOfSlice(base)) view.sliced_from = b.sliced_from;
+  const int32_t root = view.within;
+  const int32_t id = AddValue(std::move(view));
+  views_[root].push_back(id);
+  return id;
+}
+
+bool ProgramBuilder::IsViewOfSlice(int32_t id) const {
+  const int32_t base = program_.values[id].sliced_from;
+  return base != kNone && program_.values[base].sliced_from != kNone;
+}
+
+bool ProgramBuilder::IsSlice(int32_t id) const {
+  return program_.values[id].sliced_from != kNone && !IsViewOfSlice(id);
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Slice(std::string path, TensorType type, int32_t base,
+                                              int32_t part) {
+  if (IsViewOfSlice(base)) {
+    ASSIGN_OR_RETURN(base, SharedCopy(base));
+  }
+  ASSIGN_OR_RETURN(base, Padded(base));
+  const Strides strides = program_.values[base].strides;
+  const Role role = program_.values[base].role;
+  const int32_t id =
+      AddView(std::move(path), std::move(type), base, ViewPlacement{0, strides}, role, part);
+  ProgramValue& slice = program_.values[id];
+  // A slice of a slice begins at the start of its own part within the base.
+  if (slice.sliced_from != kNone) base = program_.values[base].sliced_from;
+  slice.sliced_from = base;
+  return id;
+}
+
+int32_t ProgramBuilder::StreamOf(absl::string_view name) {
+  std::vector<std::string>& streams = program_.streams;
+  const auto found = std::find(streams.begin(), streams.end(), name);
+  const int32_t stream = static_cast<int32_t>(found - streams.begin());
+  if (found == streams.end()) streams.emplace_back(name.data(), name.size());
+  return stream;
+}
+
+void ProgramBuilder::Emit(Instruction instruction) {
+  const int32_t index = static_cast<int32_t>(program_.instructions.size());
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    uses_[instruction.inputs[i]].push_back({index, static_cast<int>(i)});
+  }
+  for (int32_t output : instruction.outputs) producer_[output] = index;
+  program_.instructions.push_back(std::move(instruction));
+}
+
+absl::Status ProgramBuilder::EmitKernel(KernelWork work, Instruction instruction) {
+  instruction.phase = phase_;
+  ASSIGN_OR_RETURN(instruction.kernel,
+                   kernels_.Enter(std::move(work), instruction.inputs, instruction.outputs));
+  const Kernel& kernel = *program_.KernelOf(instruction).kernel;
+  for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+    if (!kernel.StridedInput(static_cast<int>(i))) {
+      ASSIGN_OR_RETURN(instruction.inputs[i], Unstrided(instruction.inputs[i]));
+    }
+  }
+  for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+    const int32_t output = instruction.outputs[i];
+    if (!kernel.StridedOutput(static_cast<int>(i)) && Ragged(output)) {
+      program_.values[output].packed = true;
+    }
+  }
+  Emit(std::move(instruction));
+  return absl::OkStatus();
+}
+
+absl::Status ProgramBuilder::EmitCopy(int32_t source, int32_t target) {
+  ASSIGN_OR_RETURN(Instruction copy, CopyInstruction(program_, kernels_, source, target, phase_));
+  Emit(std::move(copy));
+  return absl::OkStatus();
+}
+
+absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
+                                            absl::string_view stream, int32_t input,
+                                            int32_t output) {
+  program_.values[output].gradient_of = program_.values[input].gradient_of;
+  ASSIGN_OR_RETURN(input, Unsliced(input));
+  ASSIGN_OR_RETURN(input, Padded(input));
+  ASSIGN_OR_RETURN(input, RowMajor(input));
+  Instruction collective;
+  collective.path = program_.values[output].path;
+  collective.kind = InstructionKind::kCollective;
+  collective.stream = StreamOf(stream);
+  collective.collective = program_.EnterCollective(request);
+  collective.inputs = {input};
+  collective.outputs = {output};
+  collective.phase = phase_;
+  Emit(std::move(collective));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::EmitZeros(const std::string& path, const TensorType& type) {
+  Instruction instruction;
+  instruction.path = path;
+  instruction.cost.bytes = static_cast<double>(NumBytes(type));
+  const int32_t zeros = AddTensor(path, type, Role::kActivation, kNone);
+  instruction.outputs = {zeros};
+  const std::vector<int64_t> shape(type.shape.begin(), type.shape.end());
+  RETURN_IF_ERROR(EmitKernel({"fill", {{"shape", shape}, {"dtype", type.dtype}, {"value", 0.0}}},
+                             std::move(instruction)));
+  return zeros;
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Copy(int32_t id) {
+  const ProgramValue& value = program_.values[id];
+  const int32_t copy =
+      AddTensor(absl::StrCat(value.path, ".copy"), value.type, value.role, value.part);
+  RETURN_IF_ERROR(EmitCopy(id, copy));
+  return copy;
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::SharedCopy(int32_t id, bool packed) {
+  const std::pair<int32_t, bool> key = {id, packed};
+  if (const auto known = copies_.find(key); known != copies_.end()) return known->second;
+  const ProgramValue& value = program_.values[id];
+  const int32_t copy = AddTensor(absl::StrCat(value.path, packed ? ".packed" : ".copy"), value.type,
+                                 value.role, value.part);
+  program_.values[copy].packed = packed;
+  RETURN_IF_ERROR(EmitCopy(id, copy));
+  copies_[key] = copy;
+  return copy;
+}
+
+bool ProgramBuilder::Ragged(int32_t id) {
+  const ProgramValue& value = program_.values[id];
+  if (value.part == kNone || value.flat != kNone) return false;
+  const auto [it, inserted] = ragged_.try_emplace(value.part, false);
+  if (inserted) it->second = program_.parts[value.part].Ragged(program_.mesh);
+  return it->second;
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Unstrided(int32_t id) {
+  if (program_.values[id].packed || !Ragged(id)) return RowMajor(id);
+  return SharedCopy(id, /*packed=*/true);
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::RowMajor(int32_t id) {
+  const ProgramValue& value = program_.values[id];
+  if (IsRowMajor(value.type.shape, value.strides)) return id;
+  return SharedCopy(id);
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Padded(int32_t id) {
+  return program_.values[id].packed ? SharedCopy(id) : id;
+}
+
+absl::StatusOr<int32_t> ProgramBuilder::Unsliced(int32_t id) {
+  return program_.values[id].sliced_from == kNone ? id : SharedCopy(id);
+}
+
+absl::Status ProgramBuilder::PutInto(int32_t assembled, int32_t part,
+                                     const ViewPlacement& placement, const std::string& path) {
+  if (MoveInto(assembled, part, placement)) return absl::OkStatus();
+  const ProgramValue& value = program_.values[part];
+  const int32_t target =
+      AddView(path, value.type, assembled, placement, program_.values[assembled].role, value.part);
+  return EmitCopy(part, target);
+}
+
+int32_t ProgramBuilder::AddPackedView(std::string path, const TensorType& type, int32_t base,
+                                      int64_t offset, Role role, int32_t part) {
+  const int32_t view =
+      AddView(std::move(path), type, base, {offset, RowMajorStrides(type.shape)}, role, part);
+  program_.values[view].packed = Ragged(view);
+  return view;
+}
+
+absl::Status ProgramBuilder::PutPacked(int32_t assembled, int32_t part, int64_t offset,
+                                       const std::string& path) {
+  const ProgramValue& value = program_.values[part];
+  if (!Ragged(part)) {
+    return PutInto(assembled, part, {offset, RowMajorStrides(value.type.shape)}, path);
+  }
+  const int32_t target = AddPackedView(path, value.type, assembled, offset,
+                                       program_.values[assembled].role, value.part);
+  return EmitCopy(part, target);
+}
+
+bool ProgramBuilder::MoveInto(int32_t assembled, int32_t part, const ViewPlacement& placement) {
+  const int32_t root = Root(part);
+  if (producer_[root] == kNone || kept_[root]) return false;
+  if (program_.values[root].packed || program_.values[part].packed) return false;
+  const std::optional<std::vector<Moved>> moved = MovedStrides(root, part, placement.strides);
+  if (!moved.has_value()) return false;
+  for (const Moved& m : *moved) {
+    if (!IsRowMajor(program_.values[m.value].type.shape, m.strides) && !AllowsStrides(m.value)) {
+      return false;
+    }
+  }
+  for (const Moved& m : *moved) {
+    ProgramValue& value = program_.values[m.value];
+    value.buffer = program_.values[assembled].buffer;
+    value.offset += placement.offset * SizeOf(value.type.dtype);
+    value.within = assembled;
+    value.strides = m.strides;
+    views_[assembled].push_back(m.value);
+  }
+  views_[root].clear();
+  return true;
+}
+
+std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
+    int32_t root, int32_t part, const Strides& strides) const {
+  if (!CoversRoot(part)) return std::nullopt;
+  const std::optional<Strides> root_strides = Reshaped(part, strides, root);
+  if (!root_strides.has_value()) return std::nullopt;
+  const bool row_major = IsRowMajor(program_.values[root].type.shape, *root_strides);
+  std::vector<Moved> moved = {{root, *root_strides}};
+  for (int32_t view : views_[root]) {
+    if (row_major) {
+      moved.push_back({view, program_.values[view].strides});
+      continue;
+    }
+    std::optional<Strides> view_strides;
+    if (CoversRoot(view)) view_strides = Reshaped(root, *root_strides, view);
+    if (!view_strides.has_value()) return std::nullopt;
+    moved.push_back({view, *std::move(view_strides)});
+  }
+  return moved;
+}
+
+bool ProgramBuilder::CoversRoot(int32_t id) const {
+  const ProgramValue& value = program_.values[id];
+  const ProgramValue& root = program_.values[Root(id)];
+  return value.sliced_from == kNone && value.offset == root.offset &&
+         IsRowMajor(value.type.shape, value.strides) && IsRowMajor(root.type.shape, root.strides) &&
+         NumElements(value.type.shape) == NumElements(root.type.shape);
+}
+
+std::optional<Strides> ProgramBuilder::Reshaped(int32_t from, const Strides& strides,
+                                                int32_t to) const {
+  const TensorType& type = program_.values[from].type;
+  const TensorType& reshaped = program_.values[to].type;
+  if (type == reshaped) return strides;
+  const Attributes none;
+  static const Operator& reshape = *FindOperator("reshape");
+  const std::optional<ViewPlacement> view = reshape.View(
+      {absl::MakeConstSpan(&type, 1), absl::MakeConstSpan(&reshaped, 1), none}, 0, strides);
+  if (!view.has_value() || view->offset != 0) return std::nullopt;
+  return view->strides;
+}
+
+bool ProgramBuilder::TakesStrides(const Instruction& instruction, int input) const {
+  return instruction.kind == InstructionKind::kKernel &&
+         program_.KernelOf(instruction).kernel->StridedInput(input);
+}
+
+bool ProgramBuilder::AllowsStrides(int32_t id) const {
+  if (producer_[id] != kNone) {
+    const Instruction& producer = program_.instructions[producer_[id]];
+    if (producer.kind != InstructionKind::kKernel) return false;
+    for (size_t j = 0; j < producer.outputs.size(); ++j) {
+      if (producer.outputs[j] == id &&
+          !program_.KernelOf(producer).kernel->StridedOutput(static_cast<int>(j))) {
+        return false;
+      }
+    }
+  }
+  return std::all_of(uses_[id].begin(), uses_[id].end(), [this](const auto& use) {
+    return TakesStrides(program_.instructions[use.first], use.second);
+  });
+}
+
+}  // namespace tessera

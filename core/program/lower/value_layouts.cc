@@ -1,0 +1,124 @@
+#include "core/program/lower/value_layouts.h"
+
+#include "absl/algorithm/container.h"
+#include "core/program/rank_rules.h"
+#include "core/status/check.h"
+
+namespace tessera {
+
+ValueLayouts::ValueLayouts(const Graph& graph) : graph_(graph) {
+  Enter(MeshLayout(0));
+  made_.assign(graph.values().size(), kBroadcast);
+  stored_.assign(graph.states().size(), kBroadcast);
+  first_read_ = {0};
+  for (const Op& op : graph.ops()) {
+    first_read_.push_back(first_read_.back() + static_cast<int32_t>(op.inputs.size()));
+  }
+  read_.assign(first_read_.back(), kBroadcast);
+}
+
+ValueLayouts::ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
+                           const LayoutDecisions& decisions, const FlatStorage& storage)
+    : graph_(graph), mesh_(mesh), storage_(&storage) {
+  Enter(MeshLayout(mesh.num_axes()));
+  made_.assign(graph.values().size(), kBroadcast);
+  if (storage.num_groups() > 0) FindPositions(layouts);
+  ReadStores(layouts, decisions);
+  ReadUses(layouts);
+}
+
+void ValueLayouts::ReadStores(const GraphLayouts& layouts, const LayoutDecisions& decisions) {
+  const auto layout_of = [&](const std::string& path) -> const MeshLayout& {
+    const auto stored = decisions.stored.find(path);
+    if (stored != decisions.stored.end()) return stored->second.layout;
+    const auto cache = layouts.caches.find(path);
+    TESSERA_CHECK(cache != layouts.caches.end()) << path << " has no layout";
+    return cache->second;
+  };
+  for (const GraphInput& input : graph_.inputs()) {
+    made_[input.value] = Enter(layout_of(input.origin));
+  }
+  for (const State& state : graph_.states()) {
+    stored_.push_back(Enter(layout_of(state.path), storage_->Find(state.path) != nullptr));
+    if (state.input != kNone) made_[state.input] = stored_.back();
+  }
+}
+
+void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
+  positions_.assign(graph_.values().size(), nullptr);
+  for (const State& state : graph_.states()) {
+    const FlatPosition* const position = storage_->Find(state.path);
+    if (state.input != kNone) positions_[state.input] = position;
+    positions_[state.updated] = position;
+  }
+  for (size_t id = 0; id < positions_.size(); ++id) {
+    const ValueId parameter = graph_.values()[id].complete_gradient_of;
+    if (parameter != kNone && positions_[id] == nullptr) positions_[id] = positions_[parameter];
+  }
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const Op& op = graph_.ops()[id];
+    for (ValueId input : op.inputs) {
+      if (positions_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
+      const AxisUse& use = layouts.ops[id][storage_->axes(positions_[input]->group)[0]];
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        // A partial output is not a member of the group: it was reduced from one.
+        if (use.signature.outputs[i].partial()) continue;
+        if (positions_[op.outputs[i]] == nullptr) positions_[op.outputs[i]] = positions_[input];
+      }
+    }
+  }
+}
+
+bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const {
+  const FlatPosition* const position = PositionOf(value);
+  if (position == nullptr) return false;
+  return absl::c_all_of(storage_->axes(position->group),
+                        [&](int axis) { return uses[axis].kind == AxisUse::Kind::kFlat; });
+}
+
+template <typename LayoutOf>
+int32_t ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses,
+                                   const LayoutOf& layout_of) {
+  MeshLayout layout(mesh_.num_axes());
+  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+    layout = layout.With(axis, layout_of(uses[axis].signature));
+  }
+  return Enter(std::move(layout), UsedFlat(value, uses));
+}
+
+void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
+  first_read_ = {0};
+  for (size_t id = 0; id < graph_.ops().size(); ++id) {
+    const Op& op = graph_.ops()[id];
+    const std::vector<AxisUse>& uses = layouts.ops[id];
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      read_.push_back(
+          EnterOperand(op.inputs[i], uses, [i](const Signature& s) { return s.inputs[i]; }));
+    }
+    first_read_.push_back(static_cast<int32_t>(read_.size()));
+    for (size_t i = 0; i < op.outputs.size(); ++i) {
+      made_[op.outputs[i]] =
+          EnterOperand(op.outputs[i], uses, [i](const Signature& s) { return s.outputs[i]; });
+    }
+  }
+}
+
+int32_t ValueLayouts::Enter(MeshLayout layout, bool flat) {
+  for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+    if (mesh_.axis(axis).size == 1) layout = layout.With(axis, AxisLayout::Broadcast());
+  }
+  const auto [it, inserted] = numbers_.try_emplace(ValueLayout{std::move(layout), flat},
+                                                   static_cast<int32_t>(layouts_.size()));
+  if (inserted) layouts_.push_back(it->first);
+  return it->second;
+}
+
+Shape ValueLayouts::LocalShapeOf(ValueId value, int32_t layout) const {
+  const Shape& global = graph_.value(value).type.shape;
+  if (layout == kBroadcast) return global;
+  if (!flat(layout)) return LocalShape(layouts_[layout].layout, global, mesh_);
+  const FlatPosition& position = *PositionOf(value);
+  return {FlatRule{storage_->group(position.group), {}, position.member}.LocalElements()};
+}
+
+}  // namespace tessera

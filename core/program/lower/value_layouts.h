@@ -1,0 +1,96 @@
+// The layouts in which the values of a Graph are made and read on a mesh.
+#ifndef TESSERA_CORE_PROGRAM_LOWER_VALUE_LAYOUTS_H_
+#define TESSERA_CORE_PROGRAM_LOWER_VALUE_LAYOUTS_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "core/graph/graph.h"
+#include "core/layout/mesh.h"
+#include "core/layout/mesh_layout.h"
+#include "core/plan/layouts/graph_layouts.h"
+#include "core/plan/layouts/layout_decisions.h"
+#include "core/program/lower/flat_storage.h"
+
+namespace tessera {
+
+// How ranks hold a value: in a layout, or (if `flat`) as their elements of a member of a flat
+// group. In that case `layout` is that of the member before the group is split.
+struct ValueLayout {
+  MeshLayout layout;
+  bool flat = false;
+
+  friend bool operator==(const ValueLayout& a, const ValueLayout& b) {
+    return a.flat == b.flat && a.layout == b.layout;
+  }
+  template <typename H>
+  friend H AbslHashValue(H h, const ValueLayout& layout) {
+    return H::combine(std::move(h), layout.layout, layout.flat);
+  }
+};
+
+// The layouts of all values of a Graph. Each distinct layout has a number. A mesh axis with one
+// rank is B in all of them. Thread safety: const methods may run concurrently.
+class ValueLayouts {
+ public:
+  static constexpr int32_t kBroadcast = 0;
+
+  // All values are B, on one rank without a mesh.
+  explicit ValueLayouts(const Graph& graph);
+  ValueLayouts(const Graph& graph, const Mesh& mesh, const GraphLayouts& layouts,
+               const LayoutDecisions& decisions, const FlatStorage& storage);
+
+  const MeshLayout& layout(int32_t number) const { return layouts_[number].layout; }
+  bool flat(int32_t number) const { return layouts_[number].flat; }
+  // Returns the number of a layout, which is added if it is new.
+  int32_t Enter(MeshLayout layout, bool flat = false);
+
+  // Returns the layout in which a value is made; for an input or a state's input value, the layout
+  // in which it is stored.
+  int32_t Made(ValueId value) const { return made_[value]; }
+  // Returns the layouts in which an op reads its inputs.
+  absl::Span<const int32_t> Read(OpId op) const {
+    return absl::MakeConstSpan(read_).subspan(first_read_[op],
+                                              first_read_[op + 1] - first_read_[op]);
+  }
+  // Returns the layout in which state i is stored from step to step.
+  int32_t Stored(size_t i) const { return stored_[i]; }
+
+  // Returns the position of a flat value in its group. Flat values are states, gradients of
+  // parameters, and values that are computed from them element by element. nullptr for any other
+  // value.
+  const FlatPosition* PositionOf(ValueId value) const {
+    return positions_.empty() ? nullptr : positions_[value];
+  }
+
+  // Returns the padded local shape of a value in a layout.
+  Shape LocalShapeOf(ValueId value, int32_t layout) const;
+
+ private:
+  void ReadStores(const GraphLayouts& layouts, const LayoutDecisions& decisions);
+  void FindPositions(const GraphLayouts& layouts);
+  void ReadUses(const GraphLayouts& layouts);
+  // Returns the number of the layout of an operand; `layout_of` gives it for each axis of a use.
+  template <typename LayoutOf>
+  int32_t EnterOperand(ValueId value, absl::Span<const AxisUse> uses, const LayoutOf& layout_of);
+  // Returns whether a use reads only the elements of the value's flat group that this rank holds.
+  bool UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const;
+
+  const Graph& graph_;
+  const Mesh mesh_;
+  const FlatStorage* storage_ = nullptr;
+  std::vector<ValueLayout> layouts_;
+  absl::flat_hash_map<ValueLayout, int32_t> numbers_;
+  std::vector<int32_t> made_;                   // by value
+  std::vector<const FlatPosition*> positions_;  // by value; empty without flat groups
+  std::vector<int32_t> stored_;                 // by state
+  std::vector<int32_t> read_;                   // by op and input
+  std::vector<int32_t> first_read_;             // by op: index in read_ of its first input
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_PROGRAM_LOWER_VALUE_LAYOUTS_H_

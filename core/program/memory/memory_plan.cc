@@ -1,0 +1,128 @@
+#include "core/program/memory/memory_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/kernels/interface/backend.h"
+#include "core/program/hazards/waits.h"
+#include "core/program/memory/assign_offsets.h"
+#include "core/status/check.h"
+
+namespace tessera {
+namespace {
+
+int64_t Align(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+
+}  // namespace
+
+absl::Status StateLayout::Add(const Program& program) {
+  for (const Instruction& instruction : program.instructions) {
+    communicates_ = communicates_ || program.Communicates(instruction);
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (!buffer.state) continue;
+    auto [it, inserted] = index_of_.try_emplace(buffer.path, entries_.size());
+    if (inserted) entries_.push_back({buffer.bytes, {buffer.space, 0}});
+    Entry& entry = entries_[it->second];
+    if (entry.bytes != buffer.bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("state '", buffer.path, "' has ", buffer.bytes,
+                                                     " bytes in program '", program.name, "' and ",
+                                                     entry.bytes, " in another"));
+    }
+    const bool on_host = entry.address.space == MemorySpace::kOffloadHost;
+    if ((buffer.space == MemorySpace::kOffloadHost) != on_host) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("state '", buffer.path, "' lies in ", MemorySpaceName(buffer.space),
+                       " memory in program '", program.name, "' and in ",
+                       MemorySpaceName(entry.address.space), " memory in another"));
+    }
+    if (buffer.space == MemorySpace::kShared) entry.address.space = MemorySpace::kShared;
+  }
+  bytes_ = SpaceBytes();
+  for (Entry& entry : entries_) {
+    int64_t& bytes = bytes_[entry.address.space];
+    entry.address.offset = bytes + fence_bytes_;
+    bytes += Align(entry.bytes) + 2 * fence_bytes_;
+  }
+  return absl::OkStatus();
+}
+
+MemorySpace StateLayout::SpaceOf(const Buffer& buffer) const {
+  const bool moves = communicates_ && buffer.space == MemorySpace::kDevice;
+  return moves ? MemorySpace::kShared : buffer.space;
+}
+
+ArenaAddress StateLayout::AddressOf(const std::string& path) const {
+  auto it = index_of_.find(path);
+  TESSERA_CHECK(it != index_of_.end()) << path;
+  return entries_[it->second].address;
+}
+
+void PlanMemory(const StateLayout& states, Program& program) {
+  const int64_t fence = states.fence_bytes();
+  BySpace<std::vector<LiveRange>> ranges;
+  BySpace<std::vector<int32_t>> buffer_of;
+  for (size_t i = 0; i < program.buffers.size(); ++i) {
+    Buffer& buffer = program.buffers[i];
+    if (buffer.state) {
+      const ArenaAddress address = states.AddressOf(buffer.path);
+      buffer.space = address.space;
+      buffer.offset = address.offset;
+      continue;
+    }
+    buffer.space = states.SpaceOf(buffer);
+    // A buffer of no bytes gets an offset too, so that its address is one of the arena's.
+    ranges[buffer.space].push_back(
+        {std::max(Align(buffer.bytes), kBufferAlignment) + 2 * fence, buffer.first, buffer.last});
+    buffer_of[buffer.space].push_back(static_cast<int32_t>(i));
+  }
+  program.arenas = states.bytes();
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (ranges[space].empty()) continue;
+    const Assignment assignment = AssignOffsets(ranges[space]);
+    for (size_t i = 0; i < ranges[space].size(); ++i) {
+      program.buffers[buffer_of[space][i]].offset =
+          states.bytes()[space] + assignment.offsets[i] + fence;
+    }
+    program.arenas[space] += assignment.bytes;
+  }
+  AddReuseWaits(program);
+}
+
+MemoryReport ReportMemory(const Program& program, MemorySide side) {
+  const auto is_on_side = [side](MemorySpace space) {
+    return (space == MemorySpace::kOffloadHost) == (side == MemorySide::kHost);
+  };
+  const int32_t count = static_cast<int32_t>(program.instructions.size());
+  std::vector<int64_t> change(count + 3, 0);
+  for (const Buffer& buffer : program.buffers) {
+    if (!is_on_side(buffer.space)) continue;
+    const int64_t bytes = Align(buffer.bytes);
+    change[buffer.first + 1] += bytes;
+    change[buffer.last + 2] -= bytes;
+  }
+  MemoryReport report;
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (is_on_side(space)) report.arena_bytes += program.arenas[space];
+  }
+  int64_t live = 0;
+  for (int32_t i = -1; i <= count; ++i) {
+    live += change[i + 1];
+    if (live > report.live_bytes) {
+      report.live_bytes = live;
+      report.peak_instruction = i;
+    }
+  }
+  for (const Buffer& buffer : program.buffers) {
+    if (is_on_side(buffer.space) && buffer.first <= report.peak_instruction &&
+        report.peak_instruction <= buffer.last) {
+      report.bytes_at_peak[static_cast<size_t>(buffer.CategoryAt(report.peak_instruction))] +=
+          Align(buffer.bytes);
+    }
+  }
+  return report;
+}
+
+}  // namespace tessera

@@ -1,0 +1,344 @@
+#include "core/program/verify/verify_rank_rules.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/program/ranks/rank_binding.h"
+#include "core/program/ranks/rank_extents.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+// Returns whether each rank's box of `slice` is inside its box of `base`: `slice` has the splits of
+// `base` and further splits within them.
+bool SplitsFurther(const MeshLayout& slice, const MeshLayout& base, size_t dims) {
+  for (int axis = 0; axis < base.num_axes(); ++axis) {
+    const bool same = slice.axis(axis) == base.axis(axis);
+    const bool further = base.axis(axis).broadcast() && slice.axis(axis).split();
+    if (!same && !further) return false;
+  }
+  for (size_t d = 0; d < dims; ++d) {
+    const auto inner = slice.AxesSplitting(static_cast<int>(d));
+    const auto outer = base.AxesSplitting(static_cast<int>(d));
+    if (outer.size() > inner.size() || !std::equal(outer.begin(), outer.end(), inner.begin())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class RankRuleVerifier {
+ public:
+  explicit RankRuleVerifier(const Program& program) : program_(program) {}
+
+  absl::Status Run() {
+    for (const PartRule& part : program_.parts) {
+      const absl::Status status = CheckPart(part, program_.mesh);
+      if (!status.ok()) return Error("the table of parts", status.message());
+      locals_.push_back(part.LocalShape(program_.mesh));
+    }
+    for (const FlatRule& flat : program_.flats) {
+      const absl::Status status = CheckFlat(flat, program_.mesh);
+      if (!status.ok()) return Error("the table of flat rules", status.message());
+    }
+    for (const ProgramValue& value : program_.values) {
+      if (value.buffer == kNone) continue;
+      if (value.flat != kNone) {
+        RETURN_IF_ERROR(CheckFlatValue(value));
+      } else if (value.part != kNone && locals_[value.part] != value.type.shape) {
+        return Error(value.path,
+                     absl::StrCat("is ", ShapeToString(value.type.shape), ", but holds ",
+                                  program_.parts[value.part].ToString(program_.mesh), ", which is ",
+                                  ShapeToString(locals_[value.part]), " on each rank"));
+      }
+      if (value.sliced_from != kNone) RETURN_IF_ERROR(CheckSlice(value));
+      if (value.within != kNone && !PackedAlike(value, program_.values[value.within])) {
+        return Error(value.path, absl::StrCat("and ", program_.values[value.within].path,
+                                              ", of which it is a view, are not both packed"));
+      }
+      if (value.packed) RETURN_IF_ERROR(CheckPacked(value));
+    }
+    RETURN_IF_ERROR(CheckBesideFlatValues());
+    for (const Instruction& instruction : program_.instructions) {
+      for (const int32_t id : instruction.outputs) {
+        if (program_.values[id].sliced_from == kNone) continue;
+        return Error(instruction.path,
+                     absl::StrCat("writes ", program_.values[id].path, ", a slice of ",
+                                  program_.values[program_.values[id].sliced_from].path));
+      }
+      if (instruction.kind == InstructionKind::kKernel) {
+        RETURN_IF_ERROR(CheckKernel(instruction));
+      } else {
+        RETURN_IF_ERROR(CheckMove(instruction));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Error(absl::string_view where, absl::string_view what) const {
+    return absl::InternalError(absl::StrCat("program '", program_.name, "', ", where, ": ", what));
+  }
+
+  // Returns whether a view has, on every rank, the elements that its tensor has in the same bytes.
+  bool PackedAlike(const ProgramValue& view, const ProgramValue& tensor) {
+    if (view.packed == tensor.packed) return true;
+    // An array, such as that of a gathered group, may have packed members.
+    if (view.packed && tensor.part == kNone) return true;
+    return !Ragged(view.packed ? view : tensor);
+  }
+
+  // Checks a member of a flat group, and that its buffer has no other group.
+  absl::Status CheckFlatValue(const ProgramValue& value) {
+    const FlatRule& flat = program_.flats[value.flat];
+    const Shape& local = flat.group->members()[flat.member].local;
+    if (value.type.shape != Shape{flat.LocalElements()} || value.strides != Strides{1}) {
+      return Error(value.path, absl::StrCat("is ", ShapeToString(value.type.shape), ", but up to ",
+                                            flat.LocalElements(), " elements of its flat group"));
+    }
+    if (value.part != kNone && locals_[value.part] != local) {
+      return Error(value.path, absl::StrCat("is a member ", ShapeToString(local),
+                                            " of its flat group, but a part ",
+                                            ShapeToString(locals_[value.part])));
+    }
+    const auto [known, added] = flat_parts_.try_emplace(value.flat, &value);
+    if (!added && known->second->part != value.part) {
+      return Error(value.path, absl::StrCat("is another part of the same member of a flat group ",
+                                            "than ", known->second->path));
+    }
+    const int64_t end = value.offset + flat.group->part() * SizeOf(value.type.dtype);
+    if (end > program_.buffers[value.buffer].bytes) {
+      return Error(value.path,
+                   absl::StrCat("its flat group does not lie in buffer #", value.buffer));
+    }
+    const auto [entry, first] = in_buffer_.try_emplace(value.buffer, &value);
+    const ProgramValue& other = *entry->second;
+    const FlatRule& other_flat = program_.flats[other.flat];
+    const bool same = other_flat.group == flat.group || *other_flat.group == *flat.group;
+    if (!same || other_flat.axes != flat.axes || other.offset != value.offset ||
+        other.type.dtype != value.type.dtype) {
+      return Error(value.path, absl::StrCat("is of another flat group than ", other.path,
+                                            " in the same buffer, #", value.buffer));
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that other values in the buffer of a flat group are contiguous.
+  absl::Status CheckBesideFlatValues() const {
+    if (in_buffer_.empty()) return absl::OkStatus();
+    for (const ProgramValue& value : program_.values) {
+      const auto found = in_buffer_.find(value.buffer);
+      if (value.flat != kNone || found == in_buffer_.end()) continue;
+      const ProgramValue& member = *found->second;
+      const int64_t part = program_.flats[member.flat].group->part() * SizeOf(member.type.dtype);
+      if (value.offset < member.offset ||
+          value.offset + NumBytes(value.type) > member.offset + part ||
+          !IsRowMajor(value.type.shape, value.strides)) {
+        return Error(value.path, absl::StrCat("is no range of the flat group of ", member.path,
+                                              " in the same buffer, #", value.buffer));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that a packed value is row-major, and that it is a range of an array, or all of the
+  // packed tensor that it is a view of.
+  absl::Status CheckPacked(const ProgramValue& value) const {
+    if (!IsRowMajor(value.type.shape, value.strides) || value.flat != kNone) {
+      return Error(value.path, "is packed, but not row-major");
+    }
+    if (value.within == kNone) return absl::OkStatus();
+    const ProgramValue& tensor = program_.values[value.within];
+    const bool array = !tensor.packed && tensor.part == kNone;
+    if (array && IsRowMajor(tensor.type.shape, tensor.strides) && value.sliced_from == kNone) {
+      return absl::OkStatus();
+    }
+    const auto held = [&](const ProgramValue& of, absl::Span<const int> rank) {
+      return NumElements(of.part == kNone ? of.type.shape
+                                          : program_.parts[of.part].At(program_.mesh, rank).extent);
+    };
+    bool all = value.offset == tensor.offset && value.sliced_from == kNone;
+    const int32_t ids[] = {static_cast<int32_t>(&value - program_.values.data()), value.within};
+    for (const MeshCoordinates& rank : RanksOfAllShapes(program_, ids)) {
+      all = all && held(value, rank) == held(tensor, rank);
+    }
+    if (all) return absl::OkStatus();
+    return Error(value.path, absl::StrCat("is packed, and not all of ", tensor.path,
+                                          ", of which it is a view"));
+  }
+
+  absl::Status CheckSlice(const ProgramValue& slice) const {
+    const ProgramValue& base = program_.values[slice.sliced_from];
+    const auto error = [&](absl::string_view what) {
+      return Error(slice.path, absl::StrCat("is no slice of ", base.path, ": ", what));
+    };
+    if (slice.buffer != base.buffer || slice.flat != kNone || base.flat != kNone ||
+        slice.within == kNone || program_.TensorOf(slice.sliced_from) != slice.within) {
+      return error("it does not lie within the same tensor");
+    }
+    if (base.sliced_from != kNone) {
+      return program_.values[base.sliced_from].sliced_from == kNone
+                 ? CheckViewOfSlice(slice, base)
+                 : error("that is a view of a slice");
+    }
+    if (base.packed || slice.packed) return error("it is packed");
+    if (slice.offset != base.offset || slice.strides != base.strides) {
+      return error("its offset or strides are others");
+    }
+    if (slice.part == kNone) return error("it holds the same on all ranks");
+    PartRule all;
+    all.global = all.extent = base.type.shape;
+    all.start = Shape(base.type.shape.size(), 0);
+    all.layout = MeshLayout(program_.mesh.num_axes());
+    const PartRule& from = base.part == kNone ? all : program_.parts[base.part];
+    const PartRule& to = program_.parts[slice.part];
+    if (to.global != from.global || to.start != from.start || to.extent != from.extent ||
+        !SplitsFurther(to.layout, from.layout, to.global.size())) {
+      return error(absl::StrCat(to.ToString(program_.mesh), " is not within ",
+                                from.ToString(program_.mesh)));
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that a view of a slice is inside the slice, and has a rule for ranks that hold less.
+  absl::Status CheckViewOfSlice(const ProgramValue& view, const ProgramValue& slice) const {
+    const auto end = [](const ProgramValue& value) {
+      return value.offset +
+             ExtentInElements(value.type.shape, value.strides) * SizeOf(value.type.dtype);
+    };
+    if (view.offset < slice.offset || end(view) > end(slice)) {
+      return Error(view.path, absl::StrCat("reaches outside of ", slice.path));
+    }
+    const PartRule& part = program_.parts[slice.part];
+    const auto held = [&](int rank) {  // no rank holds less than the last one
+      return NumElements(part.At(program_.mesh, program_.mesh.CoordinatesOf(rank)).extent);
+    };
+    if (view.part == kNone && held(0) != held(program_.mesh.size() - 1)) {
+      return Error(view.path, absl::StrCat("holds as much on all ranks; ", slice.path,
+                                           ", of which it is a view, does not"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that collectives and copies, which move padding too, work on values that have the same
+  // shape and address on all ranks.
+  absl::Status CheckMove(const Instruction& instruction) {
+    for (const std::vector<int32_t>* operands : {&instruction.inputs, &instruction.outputs}) {
+      for (const int32_t id : *operands) {
+        const ProgramValue& value = program_.values[id];
+        const bool moves = value.sliced_from != kNone || value.flat != kNone;
+        if (!moves && !(value.packed && Ragged(value))) continue;
+        return Error(instruction.path, absl::StrCat("cannot work on ", value.path, ", which lies ",
+                                                    moves ? "elsewhere" : "in other strides",
+                                                    " on each rank; it needs a copy"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Checks that a kernel's operands fit each other on every rank, and that the kernel accepts their
+  // strides.
+  absl::Status CheckKernel(const Instruction& instruction) {
+    const Kernel& kernel = *program_.KernelOf(instruction).kernel;
+    bool differs = false;
+    for (const bool output : {false, true}) {
+      const std::vector<int32_t>& ids = output ? instruction.outputs : instruction.inputs;
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const ProgramValue& value = program_.values[ids[i]];
+        differs = differs || value.part != kNone || value.flat != kNone;
+        const bool row_major =
+            value.packed || (IsRowMajor(value.type.shape, value.strides) && !Ragged(value));
+        const int index = static_cast<int>(i);
+        if (row_major || (output ? kernel.StridedOutput(index) : kernel.StridedInput(index))) {
+          continue;
+        }
+        return Error(instruction.path,
+                     absl::StrCat("kernel '", kernel.name(), "' takes row-major operands; ",
+                                  value.path, " is not on every rank and needs a packed copy"));
+      }
+    }
+    return differs ? CheckOnRanks(instruction) : absl::OkStatus();
+  }
+
+  // Checks that a kernel's operands fit each other if ranks hold different parts of them.
+  absl::Status CheckOnRanks(const Instruction& instruction) {
+    std::vector<int32_t> work = {instruction.kernel}, operands;
+    for (const std::vector<int32_t>* ids : {&instruction.inputs, &instruction.outputs}) {
+      for (const int32_t id : *ids) {
+        work.push_back(program_.values[id].part);
+        work.push_back(program_.values[id].flat);
+        operands.push_back(id);
+      }
+    }
+    // Equal work is checked once.
+    if (!seen_.insert(std::move(work)).second) return absl::OkStatus();
+    for (const MeshCoordinates& rank : RanksOfAllShapes(program_, operands)) {
+      const RankBinding& binding = ranks_.try_emplace(rank, &program_, rank).first->second;
+      RETURN_IF_ERROR(CheckOnRank(instruction, binding, rank));
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns whether some rank's part of a value is not row-major, unless the value is packed.
+  bool Ragged(const ProgramValue& value) {
+    if (value.part == kNone || value.flat != kNone) return false;
+    const auto [entry, added] = ragged_.try_emplace(value.part, false);
+    if (added) entry->second = program_.parts[value.part].Ragged(program_.mesh);
+    return entry->second;
+  }
+
+  absl::Status CheckOnRank(const Instruction& instruction, const RankBinding& binding,
+                           const MeshCoordinates& rank) const {
+    const LocalWork work = LocalWorkOf(program_, instruction, binding);
+    if (work == LocalWork::kIdentity) {
+      for (const int32_t id : instruction.outputs) {
+        const ProgramValue& value = program_.values[id];
+        const bool partial = value.part != kNone && program_.parts[value.part].layout.partial();
+        if (partial || NumElements(binding.ShapeOf(id)) == 0) continue;
+        return Error(instruction.path, absl::StrCat("the rank at [", absl::StrJoin(rank, ", "),
+                                                    "] holds nothing of an input, but ", value.path,
+                                                    " is not partial"));
+      }
+    }
+    if (work != LocalWork::kOwn) return absl::OkStatus();
+    const KernelRequest request = LocalRequest(program_, instruction, binding);
+    size_t inputs = request.inputs.size();
+    for (const Epilogue& epilogue : request.epilogues) inputs -= epilogue.extra_inputs;
+    const auto outputs =
+        program_.KernelOf(instruction)
+            .op->InferTypes(absl::MakeConstSpan(request.inputs).first(inputs), request.attributes);
+    const auto error = [&](absl::string_view what) {
+      return Error(instruction.path, absl::StrCat("on the rank at [", absl::StrJoin(rank, ", "),
+                                                  "] its operands do not fit: ", what));
+    };
+    if (!outputs.ok()) return error(outputs.status().message());
+    for (size_t j = 0; j < outputs->size(); ++j) {
+      if ((*outputs)[j].shape == request.outputs[j].shape) continue;
+      return error(absl::StrCat(program_.values[instruction.outputs[j]].path, " is ",
+                                ShapeToString(request.outputs[j].shape), " and should be ",
+                                ShapeToString((*outputs)[j].shape)));
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  absl::flat_hash_map<int32_t, bool> ragged_;       // by part
+  absl::flat_hash_set<std::vector<int32_t>> seen_;  // a kernel, and each operand's rules
+  absl::node_hash_map<MeshCoordinates, RankBinding> ranks_;
+  std::vector<Shape> locals_;                                     // by part
+  absl::flat_hash_map<int32_t, const ProgramValue*> in_buffer_;   // its first flat value
+  absl::flat_hash_map<int32_t, const ProgramValue*> flat_parts_;  // the first one of a flat rule
+};
+
+}  // namespace
+
+absl::Status VerifyRankRules(const Program& program) { return RankRuleVerifier(program).Run(); }
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+// A small state for tests of checkpoints. The step determines every byte of it.
+#ifndef TESSERA_CORE_TRAIN_CHECKPOINT_TESTING_TEST_STATE_H_
+#define TESSERA_CORE_TRAIN_CHECKPOINT_TESTING_TEST_STATE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/save_checkpoint.h"
+
+namespace tessera {
+
+// Parameters and optimizer state of all dtypes, with empty and scalar ones, 9 KB in all.
+CheckpointContents ContentsForTest(int64_t step);
+
+ReadState ReadStateForTest(int64_t step);
+// Returns the reader for a rank that holds these shards.
+ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
+                            std::vector<OwnedShard> shards);
+
+// Returns the shards of one rank: a box of rows for every second state, and a range of elements for
+// the others.
+std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int rank, int ranks);
+
+// Writes the shards of one rank of the state of a step.
+ShardReport WriteShardsForTest(absl::string_view folder, int64_t step, int rank, int ranks,
+                               const WriteOptions& options);
+
+// Options with chunks smaller than most tensors, so that a save consists of many changes.
+SaveOptions OptionsForTest(int keep);
+
+// Saves the state of a step, as one process.
+absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step, int keep = 3);
+
+// Saves the state of a step by several ranks, one after the other.
+absl::StatusOr<SavedCheckpoint> SaveShardedForTest(const std::string& run, int64_t step, int ranks,
+                                                   const SaveOptions& options);
+
+// Returns the first difference between a checkpoint and the state saved at its step, or "" if they
+// are equal.
+std::string Difference(const Checkpoint& checkpoint);
+
+// An empty folder of this name in the test's own folder.
+std::string NewFolder(const std::string& name);
+
+std::string ReadFile(const std::string& path);
+void WriteFile(const std::string& path, absl::string_view bytes);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_CHECKPOINT_TESTING_TEST_STATE_H_

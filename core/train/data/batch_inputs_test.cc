@@ -1,0 +1,113 @@
+#include "core/train/data/batch_inputs.h"
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collectives/fake/fake.h"
+#include "core/compile/compile.h"
+#include "core/kernels/reference/backend.h"
+#include "core/layout/layout_proto.h"
+#include "core/status/status_macros.h"
+#include "core/train/data/synthetic_dataset.h"
+#include "core/train/programs.h"
+#include "core/train/ranks/compile_ranks.h"
+#include "core/train/ranks/rank_engine.h"
+#include "core/train/ranks/ranks.h"
+#include "core/train/testing/bigram.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+constexpr BatchShape kShape = {3, 4};
+
+// Compiles the evaluation of a batch with this layout on a mesh.
+absl::StatusOr<CompiledRun> Compiled(const Backend& backend, const Mesh& mesh,
+                                     const MeshLayout& layout, Ranks& ranks) {
+  RunConfig config = BigramConfig();
+  config.set_batch(kShape.batch);
+  config.set_sequence(kShape.sequence);
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs,
+                   RecordRun(BigramModel(), config, RunParts::kEvaluate));
+  Plan plan;
+  Stage& stage = *plan.add_stages();
+  *stage.mutable_mesh() = ToProto(mesh);
+  StoreChoice& store = *stage.add_store();
+  store.set_path("tokens|targets");
+  store.set_layout(layout.ToString(mesh));
+  return CompileTogether(std::move(graphs), plan, backend, ranks);
+}
+
+std::vector<double> InputOf(Engine& engine, absl::string_view name) {
+  Executor& executor = engine.executor(kEvaluate);
+  const Program& program = executor.program();
+  const int32_t value = program.FindInput(name);
+  std::vector<int32_t> values(NumElements(program.value(value).type.shape));
+  EXPECT_TRUE(engine
+                  .ReadArena(program.AddressOf(value),
+                             absl::MakeSpan(reinterpret_cast<char*>(values.data()),
+                                            values.size() * sizeof(int32_t)))
+                  .ok());
+  return std::vector<double>(values.begin(), values.end());
+}
+
+// Checks the inputs of this rank against the full batch in `tokens` and `targets`.
+absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLayout& layout,
+                         absl::Span<const int32_t> tokens, absl::Span<const int32_t> targets,
+                         Ranks& ranks) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  ASSIGN_OR_RETURN(CompiledRun run, Compiled(*backend, mesh, layout, ranks));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeRankEngine(std::move(run), backend.get(), ranks));
+  BatchInputs inputs(&dataset, kShape);
+  RETURN_IF_ERROR(inputs.Set(*engine, kEvaluate, DataSplit::kEvaluate, 2));
+  const Shape global = {kShape.batch, kShape.sequence};
+  const Box box = BoxOf(layout, global, mesh, mesh.CoordinatesOf(ranks.rank()));
+  const Shape local = LocalShape(layout, global, mesh);
+  const std::vector<double> its_tokens = InputOf(*engine, "tokens");
+  const std::vector<double> its_targets = InputOf(*engine, "targets");
+  for (int64_t r = 0; r < local[0]; ++r) {
+    for (int64_t c = 0; c < local[1]; ++c) {
+      const bool inside = r < box.extent[0] && c < box.extent[1];
+      const int64_t from = (box.start[0] + r) * kShape.sequence + box.start[1] + c;
+      EXPECT_EQ(its_tokens[r * local[1] + c], inside ? tokens[from] : 0);
+      EXPECT_EQ(its_targets[r * local[1] + c], inside ? targets[from] : kIgnoredTarget);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// A batch of 3 rows and 4 columns: uneven parts, an empty one, and splits along both dimensions.
+TEST(BatchInputsTest, EachRankGetsItsPart) {
+  const std::unique_ptr<Dataset> dataset = *SyntheticDataset::Create(BigramModel::kVocabulary, 5);
+  std::vector<int32_t> tokens(12), targets(12);
+  ASSERT_TRUE(dataset
+                  ->Read(DataSplit::kEvaluate, 2, kShape, {0, 3}, {0, 4}, absl::MakeSpan(tokens),
+                         absl::MakeSpan(targets))
+                  .ok());
+  const AxisLayout rows = AxisLayout::Split(0), columns = AxisLayout::Split(1);
+  struct Case {
+    std::vector<Mesh::Axis> axes;
+    std::vector<AxisLayout> layout;
+  };
+  for (const Case& each :
+       {Case{{{"data", 2}}, {AxisLayout::Broadcast()}}, Case{{{"data", 2}}, {rows}},
+        Case{{{"data", 4}}, {rows}}, Case{{{"data", 3}}, {columns}},
+        Case{{{"data", 2}, {"sequence", 3}}, {rows, columns}}}) {
+    const Mesh mesh = *Mesh::Create(each.axes);
+    const MeshLayout layout(each.layout);
+    const std::vector<absl::Status> statuses =
+        comm::RunFake({.ranks = mesh.size()}, [&](comm::World& world) -> absl::Status {
+          ASSIGN_OR_RETURN(const std::unique_ptr<Ranks> ranks, Ranks::Create(&world));
+          const absl::Status status = CheckInputs(*dataset, mesh, layout, tokens, targets, *ranks);
+          if (!status.ok()) ranks->Abort(status);
+          return status;
+        });
+    for (const absl::Status& status : statuses) EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+}  // namespace
+}  // namespace tessera

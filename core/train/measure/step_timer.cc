@@ -1,0 +1,97 @@
+#include "core/train/measure/step_timer.h"
+
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "core/status/status_macros.h"
+#include "core/train/programs.h"
+#include "core/train/ranks/compile_ranks.h"
+#include "core/train/ranks/rank_engine.h"
+
+namespace tessera {
+
+absl::StatusOr<std::unique_ptr<StepTimer>> StepTimer::Create(const TimedRun& run,
+                                                             CompiledRun compiled, Backend* backend,
+                                                             Ranks* ranks) {
+  std::unique_ptr<StepTimer> timer(new StepTimer(run, ranks));
+  if (ranks->size() > 1) {
+    ASSIGN_OR_RETURN(const Mesh mesh, MeshOfPlan(compiled.plan, ranks->size()));
+    ASSIGN_OR_RETURN(Collectives* const actual, ranks->CollectivesOn(mesh));
+    timer->collectives_ = std::make_unique<SwitchableCollectives>(actual);
+  }
+  ASSIGN_OR_RETURN(timer->engine_,
+                   MakeRankEngine(std::move(compiled), backend, *ranks, timer->collectives_.get()));
+  timer->trainer_ = std::make_unique<Trainer>(timer->run_.config, run.model, timer->engine_.get(),
+                                              run.dataset, ranks);
+  RETURN_IF_ERROR(timer->trainer_->Initialise());
+  return timer;
+}
+
+std::vector<CollectiveCount> StepTimer::Counts() const {
+  return collectives_ == nullptr ? std::vector<CollectiveCount>() : collectives_->Counts();
+}
+
+absl::StatusOr<double> StepTimer::TimeOf(const std::function<absl::Status()>& function) {
+  using Clock = std::chrono::steady_clock;
+  const auto excluded = [this] { return collectives_ ? collectives_->excluded_nanoseconds() : 0; };
+  RETURN_IF_ERROR(ranks_.Barrier());
+  const int64_t excluded_before = excluded();
+  const Clock::time_point begin = Clock::now();
+  RETURN_IF_ERROR(function());
+  int64_t nanoseconds = (Clock::now() - begin) / std::chrono::nanoseconds(1);
+  nanoseconds -= excluded() - excluded_before;
+  RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(&nanoseconds, 1)));
+  return 1e-9 * static_cast<double>(nanoseconds);
+}
+
+absl::StatusOr<double> StepTimer::Step(StepResult* result) {
+  return TimeOf([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(const StepResult step, trainer_->Step());
+    if (result != nullptr) *result = step;
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<StepResult> StepTimer::RecordStep() {
+  if (collectives_ != nullptr) collectives_->set_recording(true);
+  absl::StatusOr<StepResult> result = trainer_->Step();
+  if (collectives_ != nullptr) collectives_->set_recording(false);
+  return result;
+}
+
+absl::StatusOr<double> StepTimer::Computation() {
+  if (collectives_ != nullptr) collectives_->set_excluded(true);
+  absl::StatusOr<double> seconds = TimeOf([&]() -> absl::Status {
+    // A step may write over its inputs.
+    RETURN_IF_ERROR(trainer_->SetTrainInputs(*engine_));
+    return engine_->Run(kTrain);
+  });
+  if (collectives_ != nullptr) collectives_->set_excluded(false);
+  return seconds;
+}
+
+absl::Status StepTimer::SetStateAside() {
+  state_.clear();
+  for (const StateInfo& state : engine_->states()) {
+    state_.emplace_back(NumBytes(state.type));
+    RETURN_IF_ERROR(engine_->ReadState(state, 0, absl::MakeSpan(state_.back())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StepTimer::PutStateBack() {
+  for (size_t i = 0; i < state_.size(); ++i) {
+    RETURN_IF_ERROR(engine_->WriteState(engine_->states()[i], 0, state_[i]));
+  }
+  state_.clear();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> StepTimer::Communication() {
+  if (collectives_ == nullptr) return 0.0;
+  return TimeOf([&] { return collectives_->RunRecorded(); });
+}
+
+}  // namespace tessera

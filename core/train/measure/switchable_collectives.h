@@ -1,0 +1,62 @@
+// Wraps the collectives of a run so that a step's computation and its communication can be timed
+// separately.
+#ifndef TESSERA_CORE_TRAIN_MEASURE_SWITCHABLE_COLLECTIVES_H_
+#define TESSERA_CORE_TRAIN_MEASURE_SWITCHABLE_COLLECTIVES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/runtime/collectives.h"
+
+namespace tessera {
+
+// Not thread-safe. `actual` must outlive it.
+class SwitchableCollectives : public Collectives {
+ public:
+  explicit SwitchableCollectives(Collectives* actual) : actual_(*actual) {}
+
+  absl::StatusOr<int> GroupAlong(const std::vector<std::string>& mesh_axes) override {
+    return actual_.GroupAlong(mesh_axes);
+  }
+  int SizeOf(int group) const override { return actual_.SizeOf(group); }
+  int PositionIn(int group) const override { return actual_.PositionIn(group); }
+  StartedCollective Start(const CollectiveRequest& request, int group, const void* input,
+                          void* output, const FlatGroup::Range& unread) override;
+  absl::Status Wait(const StartedCollective& started) override;
+  std::vector<CollectiveCount> Counts() const override { return actual_.Counts(); }
+
+  // If true, each operation other than a send or receive ends before Start returns, so that none
+  // overlaps with computation, and excluded_nanoseconds() counts the time spent in Start and Wait.
+  // (The operations cannot be skipped instead: with stale buffers a step computes at another speed,
+  // because ids may be invalid, denormal numbers are slow, and an update whose gradients are not
+  // finite is skipped.)
+  void set_excluded(bool value) { excluded_ = value; }
+  int64_t excluded_nanoseconds() const { return excluded_nanoseconds_; }
+  // If true, operations are recorded for RunRecorded.
+  void set_recording(bool value) { recording_ = value; }
+
+  // Runs the recorded operations, one after the other. Collective.
+  absl::Status RunRecorded();
+
+ private:
+  struct Call {
+    const CollectiveRequest* request;
+    int group;
+    const void* input;
+    void* output;
+    FlatGroup::Range unread;
+  };
+
+  Collectives& actual_;
+  bool excluded_ = false;
+  int64_t excluded_nanoseconds_ = 0;
+  bool recording_ = false;
+  std::vector<Call> recorded_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_MEASURE_SWITCHABLE_COLLECTIVES_H_

@@ -1,0 +1,231 @@
+#include "core/train/measure/trace.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/status/check.h"
+#include "core/train/measure/measured_steps.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFirstProcess = 1;   // rank 0
+constexpr int kComputeThread = 1;  // of the first stream; the others follow
+
+// nlohmann's strings are std::string.
+std::string Text(absl::string_view text) { return std::string(text.data(), text.size()); }
+
+double Microseconds(int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-3; }
+
+Json Types(const Program& program, absl::Span<const int32_t> values) {
+  Json types = Json::array();
+  for (int32_t value : values) types.push_back(TypeToString(program.value(value).type));
+  return types;
+}
+
+// The threads on which a viewer shows instructions. Slices of one thread must nest, but collectives
+// of one stream may overlap, so a stream has as many threads as it has collectives in flight.
+struct Threads {
+  std::vector<int> of_instruction;
+  std::vector<std::string> names;  // by thread
+};
+
+Threads AssignThreads(const Program& program, absl::Span<const InstructionTime> times) {
+  Threads threads;
+  threads.of_instruction.resize(program.instructions.size());
+  threads.names.assign(program.streams.begin(), program.streams.end());
+  std::vector<std::vector<size_t>> by_stream(program.streams.size());
+  for (size_t i = 0; i < times.size(); ++i) {
+    by_stream[program.instructions[i].stream].push_back(i);
+  }
+  for (size_t s = 0; s < by_stream.size(); ++s) {
+    std::stable_sort(by_stream[s].begin(), by_stream[s].end(),
+                     [&](size_t a, size_t b) { return times[a].begin_ns < times[b].begin_ns; });
+    struct Thread {
+      int number = 0;
+      int64_t busy_until_ns = INT64_MIN;
+    };
+    std::vector<Thread> of_stream = {{static_cast<int>(s)}};
+    for (const size_t i : by_stream[s]) {
+      auto free = std::find_if(of_stream.begin(), of_stream.end(), [&](const Thread& thread) {
+        return thread.busy_until_ns <= times[i].begin_ns;
+      });
+      if (free == of_stream.end()) {
+        free = of_stream.insert(free, {static_cast<int>(threads.names.size())});
+        threads.names.push_back(absl::StrCat(program.streams[s], " ", of_stream.size()));
+      }
+      free->busy_until_ns = times[i].end_ns;
+      threads.of_instruction[i] = free->number;
+    }
+  }
+  return threads;
+}
+
+Json Slice(const Program& program, const Instruction& instruction, InstructionTime time, int thread,
+           const TracedRank& rank) {
+  const std::string operation = program.OperationOf(instruction);
+  Json args = {
+      {"op", operation},
+      {"inputs", Types(program, instruction.inputs)},
+      {"outputs", Types(program, instruction.outputs)},
+      {"phase", Text(PhaseName(instruction.phase))},
+      {"bytes", instruction.cost.bytes},
+      {"flops", instruction.cost.flops},
+  };
+  if (instruction.kind == InstructionKind::kKernel) {
+    args["kernel"] = Text(program.KernelOf(instruction).kernel->name());
+  }
+  const int64_t nanoseconds = time.end_ns - time.begin_ns;
+  if (instruction.cost.flops > 0 && nanoseconds > 0) {
+    args["GFLOP/s"] = instruction.cost.flops / static_cast<double>(nanoseconds);
+  }
+  if (!instruction.fused_paths.empty()) args["fused"] = instruction.fused_paths;
+  if (instruction.recomputed) args["recomputed"] = true;
+  return {
+      {"name", instruction.path},
+      {"cat", operation},
+      {"ph", "X"},
+      {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
+      {"dur", Microseconds(time.end_ns - time.begin_ns)},
+      {"pid", kFirstProcess + rank.rank},
+      {"tid", kComputeThread + thread},
+      {"args", std::move(args)},
+  };
+}
+
+// Returns a slice that contains other slices.
+Json OuterSlice(absl::string_view name, int64_t begin_ns, int64_t end_ns, const TracedRank& rank) {
+  return {
+      {"name", Text(name)},
+      {"cat", "phase"},
+      {"ph", "X"},
+      {"ts", Microseconds(begin_ns - rank.zero_ns)},
+      {"dur", Microseconds(end_ns - begin_ns)},
+      {"pid", kFirstProcess + rank.rank},
+      {"tid", kComputeThread},
+  };
+}
+
+// Activations are computed again as a part of the backward pass.
+Phase PhaseOf(const Instruction& instruction) {
+  return instruction.recomputed ? Phase::kBackward : instruction.phase;
+}
+
+// Appends a slice for each run of consecutive computing instructions of one phase. Micro-batches
+// alternate between phases.
+void AppendPhases(const Program& program, const StepTimes& times, const TracedRank& rank,
+                  Json* events) {
+  std::vector<size_t> computing;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    if (!program.Communicates(program.instructions[i])) computing.push_back(i);
+  }
+  for (size_t begin = 0; begin < computing.size();) {
+    const auto phase_of = [&](size_t i) { return PhaseOf(program.instructions[computing[i]]); };
+    size_t end = begin + 1;
+    while (end < computing.size() && phase_of(end) == phase_of(begin)) ++end;
+    events->push_back(OuterSlice(PhaseName(phase_of(begin)),
+                                 times.instructions[computing[begin]].begin_ns,
+                                 times.instructions[computing[end - 1]].end_ns, rank));
+    begin = end;
+  }
+}
+
+// Returns the bytes of live buffers on the device during each instruction.
+std::vector<int64_t> LiveBytes(const Program& program) {
+  const int64_t instructions = static_cast<int64_t>(program.instructions.size());
+  std::vector<int64_t> change(instructions + 1, 0);
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.space == MemorySpace::kOffloadHost) continue;
+    const int64_t first = std::max<int64_t>(buffer.first, 0);
+    const int64_t behind = std::min<int64_t>(int64_t{buffer.last} + 1, instructions);
+    if (first >= behind) continue;
+    change[first] += buffer.bytes;
+    change[behind] -= buffer.bytes;
+  }
+  int64_t live = 0;
+  std::vector<int64_t> result;
+  for (int64_t i = 0; i < instructions; ++i) result.push_back(live += change[i]);
+  return result;
+}
+
+Json Metadata(absl::string_view kind, absl::string_view name, const TracedRank& rank,
+              int thread = 0) {
+  return {{"name", Text(kind)},
+          {"ph", "M"},
+          {"pid", kFirstProcess + rank.rank},
+          {"tid", kComputeThread + thread},
+          {"args", {{"name", Text(name)}}}};
+}
+
+}  // namespace
+
+std::string TraceEvents(const Program& program, const StepTimes& times, const TracedRank& rank) {
+  TESSERA_CHECK(times.instructions.size() == program.instructions.size());
+  Json events = Json::array();
+  const std::string name = absl::StrCat("tessera ", program.name);
+  events.push_back(Metadata(
+      "process_name", rank.size > 1 ? absl::StrCat("rank ", rank.rank, ": ", name) : name, rank));
+  const Threads threads = AssignThreads(program, times.instructions);
+  for (size_t t = 0; t < threads.names.size(); ++t) {
+    events.push_back(Metadata("thread_name", threads.names[t], rank, static_cast<int>(t)));
+  }
+  events.push_back(OuterSlice("step", times.begin_ns, times.end_ns, rank));
+  AppendPhases(program, times, rank, &events);
+  const std::vector<int64_t> live = LiveBytes(program);
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const InstructionTime& time = times.instructions[i];
+    events.push_back(
+        Slice(program, program.instructions[i], time, threads.of_instruction[i], rank));
+    events.push_back({{"name", "live"},  // Perfetto shows "live bytes"
+                      {"ph", "C"},
+                      {"ts", Microseconds(time.begin_ns - rank.zero_ns)},
+                      {"pid", kFirstProcess + rank.rank},
+                      {"args", {{"bytes", live[i]}}}});
+  }
+  // One event a line, so that the file can be read and searched without a viewer.
+  std::string text;
+  for (size_t i = 0; i < events.size(); ++i) {
+    absl::StrAppend(&text, events[i].dump(), i + 1 < events.size() ? ",\n" : "");
+  }
+  return text;
+}
+
+std::string JoinTraces(absl::Span<const std::string> events_by_rank) {
+  return absl::StrCat("{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n",
+                      absl::StrJoin(events_by_rank, ",\n"), "\n]}\n");
+}
+
+std::string TraceToJson(const Program& program, const StepTimes& times) {
+  return JoinTraces({TraceEvents(program, times, {.zero_ns = times.begin_ns})});
+}
+
+double ShareOutsideKernels(const Program& program, const StepTimes& times) {
+  const Overlap overlap = OverlapOf(program, ToTimeSpans(times.instructions, times.begin_ns));
+  const double total = 1e-9 * static_cast<double>(times.end_ns - times.begin_ns);
+  return total > 0 ? 1 - overlap.computation_seconds / total : 0;
+}
+
+absl::Status WriteTrace(absl::string_view json, const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "w");
+  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
+  int error = errno;
+  if (file != nullptr && std::fclose(file) != 0) {
+    written = false;
+    error = errno;
+  }
+  if (!written) {
+    return absl::ErrnoToStatus(error, absl::StrCat("cannot write the trace ", path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+#include "core/train/ranks/compile_ranks.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/layout/layout_proto.h"
+#include "core/status/status_macros.h"
+#include "core/train/checkpoint/checksum.h"
+#include "core/train/ranks/compare_ranks.h"
+#include "google/protobuf/text_format.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kSameProgram[] = "start the same program with the same flags on all ranks";
+
+std::vector<RankFact> FingerprintsOf(absl::Span<const Graph> graphs) {
+  std::vector<RankFact> facts;
+  for (const Graph& graph : graphs) {
+    facts.push_back({absl::StrCat("the graph '", graph.name(), "'"), graph.Fingerprint()});
+  }
+  return facts;
+}
+
+std::vector<RankFact> FingerprintsOf(const CompiledRun& run) {
+  std::string plan;
+  google::protobuf::TextFormat::PrintToString(run.plan, &plan);
+  std::vector<RankFact> facts = {{"the completed Plan", ChecksumOf(plan)}};
+  for (const Program& program : run.programs) {
+    facts.push_back({absl::StrCat("the program '", program.name, "'"), program.Fingerprint()});
+  }
+  return facts;
+}
+
+}  // namespace
+
+absl::StatusOr<Mesh> MeshOfPlan(const Plan& plan, int ranks) {
+  std::vector<Mesh::Axis> axes;
+  if (plan.stages_size() > 0) axes = AxesFromProto(plan.stages(0).mesh());
+  if (axes.empty() && ranks > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the Plan has no mesh for the ", ranks,
+                     " ranks of the job; name an axis: mesh { name: \"data\" }"));
+  }
+  absl::StatusOr<Mesh> mesh = Mesh::ForRanks(std::move(axes), ranks);
+  if (mesh.ok()) return mesh;
+  return absl::InvalidArgumentError(absl::StrCat("the Plan's mesh: ", mesh.status().message()));
+}
+
+absl::StatusOr<CompiledRun> CompileTogether(const std::vector<Graph>& graphs, const Plan& plan,
+                                            const KernelCatalogue& catalogue, Ranks& ranks,
+                                            PluginPasses* plugin_passes) {
+  if (ranks.size() == 1) return CompileRun(graphs, plan, catalogue, 1, plugin_passes);
+  RETURN_IF_ERROR(CompareRanks(ranks, FingerprintsOf(graphs), kSameProgram));
+  absl::StatusOr<CompiledRun> run;
+  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    run = CompileRun(graphs, plan, catalogue, ranks.size(), plugin_passes);
+    RETURN_IF_ERROR(run.status());
+    return run->plan.SerializeAsString();
+  }));
+  if (!ranks.is_first()) {
+    Plan completed;
+    run = completed.ParseFromString(bytes)
+              ? CompileRun(graphs, completed, catalogue, ranks.size(), plugin_passes)
+              : absl::InternalError("rank 0 has sent a malformed Plan");
+  }
+  RETURN_IF_ERROR(ranks.Agree(run.status()));
+  RETURN_IF_ERROR(CompareRanks(ranks, FingerprintsOf(*run), kSameProgram));
+  return run;
+}
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+// metrics.jsonl: one line with a JSON object for each step.
+//
+//   {"step":12,"loss":3.21,"grad_norm":0.87,"lr":0.001,"step_seconds":0.0123,
+//    "tokens_per_second":41600.5,"mfu":0.52,"peak_bytes":123456,"bytes_sent":4096,
+//    "communication_seconds":0.004,"exposed_communication_seconds":0.001,"eval_loss":3.3}
+//
+// bytes_sent and the seconds of communication are those of rank 0; they are present if the run has
+// several ranks and the step was timed by instruction. eval_loss is present if an evaluation
+// followed the step. mfu is a fraction (1 = the machine's best rate). Numbers are written exactly;
+// one that is not finite is null.
+#ifndef TESSERA_CORE_TRAIN_RECORD_METRICS_H_
+#define TESSERA_CORE_TRAIN_RECORD_METRICS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/posix/file_descriptor.h"
+
+namespace tessera {
+
+struct StepMetrics {
+  int64_t step = 0;  // counts from 1
+  double loss = 0;
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  double mfu = 0;
+  int64_t peak_bytes = 0;  // the planned peak, which is also the allocated one
+  struct Communication {
+    int64_t bytes_sent = 0;      // to other ranks
+    double seconds = 0;          // of all collectives
+    double exposed_seconds = 0;  // the time in which nothing computed
+  };
+  std::optional<Communication> communication;
+  std::optional<double> eval_loss;
+};
+
+// Not thread-safe.
+class MetricsLog {
+ public:
+  // Opens the file, or makes it, to append to it. First truncates it after the line of `last_step`,
+  // so that a resumed run has no lines of later steps and no incomplete line.
+  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
+                                                          int64_t last_step);
+  // Returns the step and eval_loss of the evaluations up to `last_step` that the file held, in its
+  // order.
+  const std::vector<std::pair<int64_t, double>>& earlier_evaluations() const {
+    return earlier_evaluations_;
+  }
+
+  // Writes a line. The line is kept even if this process is killed (kill -9) right after.
+  absl::Status Append(const StepMetrics& metrics);
+
+ private:
+  MetricsLog(std::string path, FileDescriptor fd,
+             std::vector<std::pair<int64_t, double>> earlier_evaluations)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        earlier_evaluations_(std::move(earlier_evaluations)) {}
+
+  const std::string path_;
+  const FileDescriptor fd_;
+  const std::vector<std::pair<int64_t, double>> earlier_evaluations_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_RECORD_METRICS_H_

@@ -1,0 +1,124 @@
+#include "core/train/record/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+namespace tessera {
+namespace {
+
+std::string PathFor(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+std::string Contents(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream contents;
+  contents << file.rdbuf();
+  return contents.str();
+}
+
+StepMetrics Step(int64_t step) {
+  StepMetrics metrics;
+  metrics.step = step;
+  metrics.loss = 1.0 / 3;
+  metrics.lr = 1e-3;
+  metrics.peak_bytes = int64_t{1} << 40;
+  return metrics;
+}
+
+TEST(MetricsTest, WritesOneObjectALine) {
+  const std::string path = PathFor("objects.jsonl");
+  auto log = MetricsLog::Open(path, 0);
+  ASSERT_TRUE(log.ok()) << log.status();
+  StepMetrics second = Step(2);
+  second.eval_loss = 2.5;
+  second.grad_norm = NAN;
+  second.communication = {4096, 0.5, 0.25};
+  ASSERT_TRUE((*log)->Append(Step(1)).ok());
+  ASSERT_TRUE((*log)->Append(second).ok());
+
+  std::istringstream lines(Contents(path));
+  std::string line;
+  std::getline(lines, line);
+  nlohmann::json entry = nlohmann::json::parse(line);
+  EXPECT_EQ(entry["step"], 1);
+  EXPECT_EQ(entry["loss"], 1.0 / 3);
+  EXPECT_EQ(entry["peak_bytes"], int64_t{1} << 40);
+  EXPECT_FALSE(entry.contains("eval_loss"));
+  EXPECT_FALSE(entry.contains("bytes_sent"));
+  std::getline(lines, line);
+  entry = nlohmann::json::parse(line);
+  EXPECT_EQ(entry["bytes_sent"], 4096);
+  EXPECT_EQ(entry["communication_seconds"], 0.5);
+  EXPECT_EQ(entry["exposed_communication_seconds"], 0.25);
+  EXPECT_EQ(entry["eval_loss"], 2.5);
+  EXPECT_TRUE(entry["grad_norm"].is_null());
+}
+
+TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
+  const std::string path = PathFor("cut.jsonl");
+  {
+    auto log = MetricsLog::Open(path, 0);
+    ASSERT_TRUE(log.ok());
+    for (int step = 1; step <= 5; ++step) ASSERT_TRUE((*log)->Append(Step(step)).ok());
+  }
+  const std::string five_steps = Contents(path);
+  std::ofstream(path, std::ios::app) << "{\"step\": 4, \"lo";  // an incomplete line
+  ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
+  EXPECT_EQ(Contents(path), five_steps);
+
+  auto log = MetricsLog::Open(path, 3);
+  ASSERT_TRUE(log.ok());
+  EXPECT_EQ(Contents(path), five_steps.substr(0, five_steps.size() / 5 * 3));
+  ASSERT_TRUE((*log)->Append(Step(4)).ok());
+  ASSERT_TRUE((*log)->Append(Step(5)).ok());
+  EXPECT_EQ(Contents(path), five_steps);
+}
+
+// A power failure may leave a gigabyte of zeros, which must not be read into memory as one line.
+TEST(MetricsTest, TruncatesZerosAtTheEnd) {
+  const std::string path = PathFor("zeros.jsonl");
+  {
+    auto log = MetricsLog::Open(path, 0);
+    ASSERT_TRUE(log.ok());
+    ASSERT_TRUE((*log)->Append(Step(1)).ok());
+  }
+  const std::string one_step = Contents(path);
+  std::filesystem::resize_file(path, 1 << 30);
+  ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
+  EXPECT_EQ(Contents(path), one_step);
+}
+
+// Regression test: the summary of a resumed run ignored evaluations before the resume.
+TEST(MetricsTest, AResumedRunKnowsTheEvaluationsBeforeIt) {
+  const std::string path = ::testing::TempDir() + "/evaluations.jsonl";
+  std::filesystem::remove(path);
+  {
+    const auto log = MetricsLog::Open(path, 0);
+    ASSERT_TRUE(log.ok()) << log.status();
+    EXPECT_TRUE((*log)->earlier_evaluations().empty());
+    for (int64_t step = 1; step <= 6; ++step) {
+      StepMetrics metrics;
+      metrics.step = step;
+      if (step % 2 == 0) metrics.eval_loss = 1.0 / static_cast<double>(step);
+      ASSERT_TRUE((*log)->Append(metrics).ok());
+    }
+  }
+  const auto log = MetricsLog::Open(path, 4);
+  ASSERT_TRUE(log.ok()) << log.status();
+  const std::vector<std::pair<int64_t, double>> expected = {{2, 0.5}, {4, 0.25}};
+  EXPECT_EQ((*log)->earlier_evaluations(), expected);
+}
+
+TEST(MetricsTest, NamesAFileThatCannotBeWritten) {
+  const auto log = MetricsLog::Open("/nowhere/metrics.jsonl", 0);
+  ASSERT_FALSE(log.ok());
+  EXPECT_NE(std::string(log.status().message()).find("/nowhere/metrics.jsonl"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "core/train/state/state_part.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+
+namespace tessera {
+namespace {
+
+// Returns whether no lower rank holds the same elements, which is so if the coordinates along all
+// axes that split nothing are 0. `flat` is the group that the state belongs to, or null.
+bool Lowest(const MeshLayout& layout, const FlatRule* flat, absl::Span<const int> coordinates) {
+  for (int axis = 0; axis < layout.num_axes(); ++axis) {
+    const bool splits =
+        layout.axis(axis).split() || (flat != nullptr && absl::c_linear_search(flat->axes, axis));
+    if (!splits && coordinates[axis] > 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+StatePart FullPart(const Shape& shape) { return {shape, FullShard(shape), FullShard(shape), true}; }
+
+StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mesh,
+                     absl::Span<const int> coordinates) {
+  StatePart result;
+  result.global = part.global;
+  const Box box = part.At(mesh, coordinates);
+  result.shard = StateShard(box);
+  result.saves = Lowest(part.layout, flat, coordinates);
+  if (flat == nullptr) {
+    result.buffer = StateShard(Box{box.start, part.LocalShape(mesh)});
+    return result;
+  }
+  const FlatGroup::Range held = flat->HeldAt(mesh, coordinates, NumElements(box.extent));
+  result.shard.begin = held.begin;
+  result.shard.end = held.end;
+  result.buffer = result.shard;
+  return result;
+}
+
+absl::Status ForEachBufferRun(
+    const StatePart& part, int64_t first, int64_t count,
+    const std::function<absl::Status(int64_t shard_element, int64_t buffer_element,
+                                     int64_t elements)>& visit) {
+  return ForEachSharedRun(
+      part.shard.Part(first, first + count), part.buffer,
+      [&](const SharedRun& run) { return visit(first + run.first, run.second, run.count); });
+}
+
+}  // namespace tessera

@@ -1,0 +1,387 @@
+#include "tools/train/flags/flags.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/flags/flag.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "collectives/rendezvous/environment.h"
+#include "core/layout/mesh.h"
+#include "core/status/status_macros.h"
+#include "core/text/nearest_name.h"
+#include "tools/job/job_flags.h"
+#include "tools/train/flags/shell_word.h"
+
+namespace tessera {
+
+bool AbslParseFlag(absl::string_view text, Mode* mode, std::string* error);
+std::string AbslUnparseFlag(Mode mode);
+
+bool AbslParseFlag(absl::string_view text, Mode* mode, std::string* error) {
+  for (Mode candidate : {Mode::kTrain, Mode::kEvaluate, Mode::kSample}) {
+    if (text == AbslUnparseFlag(candidate)) {
+      *mode = candidate;
+      return true;
+    }
+  }
+  *error = "none of train, evaluate and sample";
+  return false;
+}
+
+std::string AbslUnparseFlag(Mode mode) {
+  switch (mode) {
+    case Mode::kTrain:
+      return "train";
+    case Mode::kEvaluate:
+      return "evaluate";
+    case Mode::kSample:
+      return "sample";
+  }
+  return "";
+}
+
+}  // namespace tessera
+
+ABSL_FLAG(std::string, preset, "", "a configuration that comes with the model");
+ABSL_FLAG(std::string, config, "", "a configuration file; its fields override the preset's");
+ABSL_FLAG(std::vector<std::string>, set, {},
+          "fields of the configuration, which override the file's: "
+          "model.layers=6,optimizer.lr=1e-3; a list is written [64;32]");
+ABSL_FLAG(std::string, data, "",
+          "a UTF-8 text, of which each byte is a token, or \"synthetic\" for random tokens; "
+          "without it, the King James Bible");
+
+ABSL_FLAG(int64_t, steps, 0, "total number of steps, including those before a resume");
+ABSL_FLAG(int64_t, batch, 0, "sequences per step");
+ABSL_FLAG(int64_t, sequence, 0, "tokens per sequence");
+ABSL_FLAG(std::string, optimizer, "", "sgd or adamw");
+ABSL_FLAG(double, lr, 0, "the learning rate after the warm-up, before it decays");
+ABSL_FLAG(double, clip_norm, 0, "the largest norm of all gradients together; 0: no clipping");
+ABSL_FLAG(uint64_t, seed, 0, "for initial values, the order of the data, dropout and samples");
+
+ABSL_FLAG(std::string, device, "", "cpu, or reference: the simplest loops, in double");
+ABSL_FLAG(int32_t, threads, 0, "threads of the kernels; 0: OMP_NUM_THREADS, or all cores");
+ABSL_FLAG(int64_t, micro_batches, 0, "gradient accumulation: micro-batches per step");
+ABSL_FLAG(std::string, recompute, "",
+          "none, or block: compute the activations of each block again in the backward pass, to "
+          "save memory");
+ABSL_FLAG(std::string, dtype, "",
+          "f32, bf16 or f16: what operators compute on; parameters and optimizer state stay f32");
+ABSL_FLAG(std::string, memory_limit, "", "refuse a run that needs more than this, such as 2GiB");
+
+ABSL_FLAG(std::string, strategy, "",
+          "how the run is distributed over its ranks: a strategy's name (ddp, fsdp) or the path of "
+          "a plugin; with --help, prints its options. Without it and without --plan, several ranks "
+          "run ddp");
+ABSL_FLAG(std::vector<std::string>, strategy_options, {}, "the strategy's options: bucket_mb=25");
+ABSL_FLAG(double, strategy_seconds, 600,
+          "seconds that a strategy may plan; after that its best Plan so far is used");
+ABSL_FLAG(
+    std::string, plan, "",
+    "run this Plan, a file in protobuf's text form: how the run is distributed over its ranks");
+ABSL_FLAG(std::string, cluster, "",
+          "price the run for this cluster, a file in protobuf's text form (docs/costs.md); without "
+          "it, for ranks like this machine's");
+ABSL_FLAG(int32_t, ranks, 0, "with --plan_only: plan for so many ranks, of which none is started");
+
+ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below runs/");
+ABSL_FLAG(std::string, resume, "",
+          "a run folder, to continue from its newest complete checkpoint, or the folder of one "
+          "checkpoint");
+ABSL_FLAG(bool, allow_changed_data, false, "with --resume: continue although the data has changed");
+ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: one at the end");
+ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: one at the end");
+ABSL_FLAG(int64_t, log_every, 0, "steps between step lines; 0: a few lines a second");
+ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
+          "train; or, with --resume, evaluate or sample, which do not train");
+
+ABSL_FLAG(int64_t, sample_tokens, 0, "tokens to generate after training; 0: none");
+ABSL_FLAG(std::string, prompt, "", "the text that a sample continues");
+ABSL_FLAG(double, temperature, 0,
+          "divides the logits before a token is drawn; 0: always the most probable token");
+ABSL_FLAG(int64_t, top_k, 0, "draw from the most probable tokens only; 0: from all");
+
+ABSL_FLAG(bool, print_config, false, "print the configuration with every field, and exit");
+ABSL_FLAG(bool, plan_only, false, "print what the run would need, allocate none of it, and exit");
+ABSL_FLAG(std::string, trace, "", "write a trace of one step to this file, for ui.perfetto.dev");
+ABSL_FLAG(std::vector<std::string>, dump, {},
+          "write these texts to the run folder, separated by commas: graph, plan, program, memory");
+ABSL_FLAG(bool, check_memory, false,
+          "before training, check the memory plan with a step in guarded memory");
+
+namespace tessera {
+namespace {
+
+constexpr double kMostStrategySeconds = 1e6;
+
+// Returns the value of --strategy among arguments that were not parsed; "" if it is not there.
+std::string FindStrategy(const std::vector<std::string>& arguments) {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    absl::string_view text = arguments[i];
+    if (!absl::ConsumePrefix(&text, "--strategy")) continue;
+    if (absl::ConsumePrefix(&text, "=")) return std::string(text);
+    if (text.empty() && i + 1 < arguments.size()) return arguments[i + 1];
+  }
+  return "";
+}
+
+absl::StatusOr<std::vector<FieldSetting>> SplitSettings(const std::vector<std::string>& texts) {
+  std::vector<FieldSetting> settings;
+  for (const std::string& text : texts) {
+    const std::vector<std::string> halves = absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (halves.size() != 2 || halves[0].empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set: '", text, "' is not FIELD=VALUE, such as optimizer.lr=1e-3"));
+    }
+    settings.push_back({"--set", halves[0], halves[1]});
+  }
+  return settings;
+}
+
+absl::StatusOr<std::set<std::string>> CheckDump(const std::vector<std::string>& names) {
+  const std::vector<std::string> known = {"graph", "plan", "program", "memory"};
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("--dump: there is no '", name, "': it is ",
+                                                     absl::StrJoin(known, ", "),
+                                                     DidYouMean(name, known)));
+    }
+  }
+  return std::set<std::string>(names.begin(), names.end());
+}
+
+// Checks the flags of a job whose ranks this process starts.
+absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
+  if (!job.rendezvous.empty()) {
+    return absl::InvalidArgumentError(
+        "--rendezvous is for ranks that another launcher starts: leave it out beside --nproc");
+  }
+  const int hosts = static_cast<int>(job.hosts.size());
+  if (hosts == 0 || hosts == ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--hosts names the hosts of ", hosts,
+                                                 " ranks, and --nproc is ", ranks,
+                                                 ": name one host for each rank"));
+}
+
+// The flags of a training run that its checkpoints do not hold.
+constexpr absl::string_view kRepeated[] = {"backend", "hosts", "interface", "timeout", "log_every"};
+
+// Reads the flags of ranks. `given` are all flags of the command line.
+absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {
+  line->plan = absl::GetFlag(FLAGS_plan);
+  line->cluster = absl::GetFlag(FLAGS_cluster);
+  line->strategy = absl::GetFlag(FLAGS_strategy);
+  line->strategy_options = absl::GetFlag(FLAGS_strategy_options);
+  line->strategy_seconds = absl::GetFlag(FLAGS_strategy_seconds);
+  line->ranks = absl::GetFlag(FLAGS_ranks);
+  ASSIGN_OR_RETURN(line->job, ReadJobFlags());
+  bool has_nproc = false;
+  for (const GivenFlag& flag : given) {
+    const std::string argument = absl::StrCat("--", flag.name, "=", flag.value);
+    if (flag.name == "nproc" || flag.name == "max_restarts" || flag.name == "grace") {
+      absl::StrAppend(&line->launch_flags, " ", ShellWord(argument));
+      has_nproc = has_nproc || flag.name == "nproc";
+      continue;
+    }
+    line->launch.arguments.push_back(argument);
+    if (absl::c_linear_search(kRepeated, flag.name)) {
+      absl::StrAppend(&line->repeated_flags, " ", ShellWord(argument));
+    }
+  }
+  if (has_nproc) {
+    RETURN_IF_ERROR(comm::ReadLaunchFlags(&line->launch));
+    RETURN_IF_ERROR(CheckJob(line->job, line->launch.nproc));
+    line->launch.times.stopped_limit =
+        std::chrono::milliseconds(static_cast<int64_t>(line->job.timeout_seconds * 1e3));
+    return absl::OkStatus();
+  }
+  if (absl::GetFlag(FLAGS_max_restarts) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--max_restarts is for ranks that --nproc=N starts; another launcher has its own");
+}
+
+absl::Status CheckRanks(const CommandLine& line) {
+  if (line.ranks < 0 || line.ranks > Mesh::kMaxRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ranks=", line.ranks, ": it must be from 1 to ", Mesh::kMaxRanks));
+  }
+  if (line.ranks > 0 && !line.plan_only) {
+    return absl::InvalidArgumentError(
+        "--ranks=N is for --plan_only, which starts no ranks; --nproc=N starts ranks");
+  }
+  if (line.ranks > 0 && line.launch.nproc > 0) {
+    return absl::InvalidArgumentError(
+        "--ranks and --nproc exclude each other: with --plan_only both are the number of ranks");
+  }
+  return absl::OkStatus();
+}
+
+// --backend=fake runs all ranks in this process.
+absl::Status CheckThreads(const CommandLine& line) {
+  if (!RanksAreThreads(line) || line.plan_only) return absl::OkStatus();
+  if (line.launch.nproc == 0) {
+    return absl::InvalidArgumentError(
+        "--backend=fake runs ranks as threads of this process: --nproc=N says how many");
+  }
+  if (line.launch.max_restarts > 0) {
+    return absl::InvalidArgumentError(
+        "--max_restarts is for ranks that are processes; those of --backend=fake are threads");
+  }
+  ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
+  if (environment.launcher == "none") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--backend=fake runs ranks as threads of one process, and this process is rank ",
+                   environment.rank, " of a job that ", environment.launcher, " has started"));
+}
+
+absl::Status CheckStrategy(const CommandLine& line) {
+  if (!line.strategy.empty() && !line.plan.empty()) {
+    return absl::InvalidArgumentError(
+        "--strategy and --plan exclude each other: a strategy makes the Plan");
+  }
+  if (!line.strategy_options.empty() && line.strategy.empty()) {
+    return absl::InvalidArgumentError(
+        "--strategy_options are those of a strategy: name it with --strategy=NAME");
+  }
+  if (!(line.strategy_seconds > 0 && line.strategy_seconds <= kMostStrategySeconds)) {
+    return absl::InvalidArgumentError(absl::StrCat("--strategy_seconds is ", line.strategy_seconds,
+                                                   ": it must be above 0 and at most ",
+                                                   kMostStrategySeconds));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCombination(const CommandLine& line) {
+  RETURN_IF_ERROR(CheckRanks(line));
+  RETURN_IF_ERROR(CheckStrategy(line));
+  RETURN_IF_ERROR(CheckThreads(line));
+  if (line.mode != Mode::kTrain && line.resume.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--mode=", AbslUnparseFlag(line.mode),
+                     " needs --resume=DIR: the run whose model is to be used"));
+  }
+  if (line.log_every < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--log_every is ", line.log_every, ": it must be 0 or more"));
+  }
+  if (!line.resume.empty() && !line.preset.empty()) {
+    return absl::InvalidArgumentError(
+        "--preset and --resume exclude each other: a run that is resumed has its configuration");
+  }
+  return absl::OkStatus();
+}
+
+std::vector<FlagEntry> RankFlags() {
+  std::vector<FlagEntry> flags = {{"nproc", "N", {"nproc_per_node", "np"}},
+                                  {"max_restarts", "N"},
+                                  {"grace", "X"},
+                                  {"strategy", "NAME"},
+                                  {"strategy_options", "NAME=VALUE,..."},
+                                  {"strategy_seconds", "X"},
+                                  {"plan", "FILE"},
+                                  {"cluster", "FILE"},
+                                  {"ranks", "N"}};
+  for (FlagEntry& flag : JobFlags()) flags.push_back(std::move(flag));
+  return flags;
+}
+
+}  // namespace
+
+bool RanksAreThreads(const CommandLine& line) { return line.job.backend == "fake"; }
+
+std::string ModeName(Mode mode) { return AbslUnparseFlag(mode); }
+
+bool SetsField(const CommandLine& line, absl::string_view field) {
+  return std::any_of(line.settings.begin(), line.settings.end(),
+                     [&](const FieldSetting& setting) { return setting.path == field; });
+}
+
+const std::vector<FlagGroup>& TrainFlags() {
+  static const auto* const groups = new std::vector<FlagGroup>{
+      {"Model and data",
+       {{"preset", "NAME"}, {"config", "FILE"}, {"set", "FIELD=VALUE,..."}, {"data", "FILE"}}},
+      {"Optimization",
+       {{"steps", "N", {"max_iters", "max_steps"}},
+        {"batch", "N", {"batch_size"}},
+        {"sequence", "N", {"seq_len", "block_size"}},
+        {"optimizer", "NAME"},
+        {"lr", "X", {"learning_rate"}},
+        {"clip_norm", "X", {"grad_clip", "max_grad_norm"}},
+        {"seed", "N"}}},
+      {"Machine",
+       {{"device", "NAME"},
+        {"threads", "N"},
+        {"micro_batches", "N"},
+        {"recompute", "WHAT"},
+        {"dtype", "NAME", {"precision"}},
+        {"memory_limit", "SIZE"}}},
+      {"Ranks", RankFlags()},
+      {"Run",
+       {{"out", "DIR", {"output_dir", "out_dir"}},
+        {"resume", "DIR"},
+        {"allow_changed_data", ""},
+        {"save_every", "N", {"save_interval"}},
+        {"eval_every", "N", {"eval_interval"}},
+        {"log_every", "N", {"log_interval"}},
+        {"mode", "MODE"}}},
+      {"Samples",
+       {{"sample_tokens", "N"}, {"prompt", "TEXT"}, {"temperature", "X"}, {"top_k", "N"}}},
+      {"Inspection",
+       {{"print_config", ""},
+        {"plan_only", ""},
+        {"trace", "FILE"},
+        {"dump", "WHAT,..."},
+        {"check_memory", ""}}},
+  };
+  return *groups;
+}
+
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                             const ModelDefinition& model) {
+  CommandLine line;
+  ASSIGN_OR_RETURN(const ParsedFlags parsed,
+                   ParseFlags(arguments, TrainFlags(), Rest::kError,
+                              [&model](absl::string_view name) { return FieldHint(name, model); }));
+  line.help = parsed.help;
+  if (line.help) {
+    line.strategy = FindStrategy(arguments);
+    return line;
+  }
+  std::vector<std::string> set_texts;
+  std::vector<FieldSetting> field_flags;
+  for (const GivenFlag& given : parsed.given) {
+    if (given.name == "set") {  // it may be given more than once
+      const std::vector<std::string> more = absl::StrSplit(given.value, ',', absl::SkipEmpty());
+      set_texts.insert(set_texts.end(), more.begin(), more.end());
+    }
+    const std::string field = FieldOfFlag(given.name);
+    if (!field.empty()) {
+      field_flags.push_back({absl::StrCat("--", given.name), field, given.value});
+    }
+  }
+  ASSIGN_OR_RETURN(line.settings, SplitSettings(set_texts));
+  line.settings.insert(line.settings.end(), field_flags.begin(), field_flags.end());
+  line.preset = absl::GetFlag(FLAGS_preset);
+  line.config = absl::GetFlag(FLAGS_config);
+  line.out = absl::GetFlag(FLAGS_out);
+  line.resume = absl::GetFlag(FLAGS_resume);
+  line.allow_changed_data = absl::GetFlag(FLAGS_allow_changed_data);
+  line.mode = absl::GetFlag(FLAGS_mode);
+  line.log_every = absl::GetFlag(FLAGS_log_every);
+  line.trace = absl::GetFlag(FLAGS_trace);
+  line.check_memory = absl::GetFlag(FLAGS_check_memory);
+  line.print_config = absl::GetFlag(FLAGS_print_config);
+  line.plan_only = absl::GetFlag(FLAGS_plan_only);
+  RETURN_IF_ERROR(ReadRankFlags(parsed.given, &line));
+  ASSIGN_OR_RETURN(line.dump, CheckDump(absl::GetFlag(FLAGS_dump)));
+  RETURN_IF_ERROR(CheckCombination(line));
+  return line;
+}
+
+}  // namespace tessera

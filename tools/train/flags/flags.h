@@ -1,0 +1,85 @@
+// The training tool's flags.
+#ifndef TESSERA_TOOLS_TRAIN_FLAGS_FLAGS_H_
+#define TESSERA_TOOLS_TRAIN_FLAGS_FLAGS_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/flags/declare.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "collectives/connected_world.h"
+#include "core/model/model.h"
+#include "tools/command_line/command_line.h"
+#include "tools/launch/flags.h"
+#include "tools/train/flags/run_config.h"
+
+// Declared for programs in which it has another meaning.
+ABSL_DECLARE_FLAG(int64_t, steps);
+
+namespace tessera {
+
+enum class Mode { kTrain, kEvaluate, kSample };
+
+// A parsed command line. Paths are as the user wrote them.
+struct CommandLine {
+  bool help = false;
+  std::string preset;
+  std::string config;
+  std::vector<FieldSetting> settings;  // those of --set, then those of flags
+  std::string out;
+  std::string resume;
+  bool allow_changed_data = false;
+  Mode mode = Mode::kTrain;
+  int64_t log_every = 0;
+  std::string trace;
+  std::set<std::string> dump;  // "graph", "plan", "program", "memory"
+  bool check_memory = false;
+  bool print_config = false;
+  bool plan_only = false;
+  std::string plan;      // a file, or ""
+  std::string strategy;  // a name, the path of a plugin, or ""; also with `help`
+  std::vector<std::string> strategy_options;  // "name=value"
+  double strategy_seconds = 0;                // the longest time for a strategy's planning
+  std::string cluster;                        // a file, or ""
+  int ranks = 0;                              // for which --plan_only plans; 0: those of this job
+  comm::WorldOptions job;                     // how the ranks of a job communicate
+  // With --nproc, how to start that many ranks, and the arguments of each; nproc is 0 without it.
+  comm::LaunchCommandLine launch;
+  // The flags that say how to start ranks, as they were given: " --nproc=2 --max_restarts=3".
+  std::string launch_flags;
+  // Those that a command which resumes this run needs again: " --backend=tcp --log_every=10". No
+  // checkpoint holds them.
+  std::string repeated_flags;
+};
+
+// Returns whether the ranks are threads of this process (--backend=fake), which needs no launcher.
+bool RanksAreThreads(const CommandLine& line);
+
+// Every flag of the tool, in the order of --help.
+const std::vector<FlagGroup>& TrainFlags();
+
+// The name of a mode, as in --mode.
+std::string ModeName(Mode mode);
+
+// Returns whether a flag or --set sets this field of the configuration.
+bool SetsField(const CommandLine& line, absl::string_view field);
+
+// Returns the path of the configuration's field that a flag sets, "" if it sets none.
+std::string FieldOfFlag(absl::string_view flag);
+
+// Returns the remedy for a name that is no flag, "" if there is none: a flag that does nearly the
+// same, or the field of the configuration that `model` has by this name.
+std::string FieldHint(absl::string_view name, const ModelDefinition& model);
+
+// Parses all arguments as flags: --name=value, --name value, and --name or --noname for a bool.
+// InvalidArgument names the flag and the remedy: the nearest flag, or the field of the
+// configuration that `model` has by this name.
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments,
+                                             const ModelDefinition& model);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_FLAGS_FLAGS_H_

@@ -1,0 +1,41 @@
+// The run folder of a job that its launcher starts again after a failure.
+#ifndef TESSERA_TOOLS_TRAIN_FOLDER_OWN_RUN_H_
+#define TESSERA_TOOLS_TRAIN_FOLDER_OWN_RUN_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tools/train/flags/flags.h"
+#include "tools/train/folder/run_folder.h"
+
+namespace tessera {
+
+// How a launcher has started this process.
+struct StartOfJob {
+  std::string id;    // a name of the job, the same for each start; "" if there is none
+  int restarts = 0;  // how often the job was started before
+};
+
+// The value of an environment variable, or null; as std::getenv.
+using EnvironmentLookup = std::function<const char*(const char* name)>;
+
+// Reads TESSERA_JOB_ID and TESSERA_RESTART_COUNT, which tools/launch sets, or torchrun's variables.
+StartOfJob ReadStartOfJob(const EnvironmentLookup& lookup);
+
+// Returns the folder of a new run: --out, or one below runs/, with the job's name if it has one.
+std::string RunPathOf(const CommandLine& line, const std::string& model, const StartOfJob& start);
+
+// Records in a run's folder that this job writes it.
+absl::Status MarkOwnRun(const StartOfJob& start, RunFolder* folder);
+
+// Returns the run folder from which a restarted job resumes: its own folder, if that holds a
+// checkpoint. Otherwise returns "", and the command line is run as at the first start.
+// InvalidArgument if its own folder cannot be determined.
+absl::StatusOr<std::string> OwnRunToResume(const CommandLine& line, const std::string& model,
+                                           const StartOfJob& start);
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_FOLDER_OWN_RUN_H_

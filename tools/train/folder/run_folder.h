@@ -1,0 +1,82 @@
+// The folder of a run:
+//
+//   config.textproto     the effective configuration
+//   metrics.jsonl        core/train/record/metrics.h
+//   checkpoints/         core/train/checkpoint
+//   dump/                the texts of --dump
+//   job                  the name of the job that writes the run, if it has one
+#ifndef TESSERA_TOOLS_TRAIN_FOLDER_RUN_FOLDER_H_
+#define TESSERA_TOOLS_TRAIN_FOLDER_RUN_FOLDER_H_
+
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "core/train/checkpoint/durable_file.h"
+
+namespace tessera {
+
+// Returns the absolute form of a path from the command line. Relative paths start at the folder of
+// the user's shell, which under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
+std::string UserPath(absl::string_view path);
+
+// Returns "<the user's folder>/runs/gpt-20250131-235959", with "-2", "-3", ... if that exists.
+std::string NewRunPath(absl::string_view model, std::time_t now);
+
+// Returns the run folder of a path: for a checkpoint or a folder of checkpoints, the folder that
+// contains it, else the path itself.
+struct RunPath {
+  std::string run;
+  bool is_checkpoint = false;  // whether the path is a single checkpoint
+};
+RunPath RunOf(const std::string& path);
+
+// Returns whether a folder holds a checkpoint, or a run's folder of them.
+bool HoldsCheckpoint(const std::string& path);
+
+// Returns whether a folder holds a run that was stopped before its first checkpoint.
+bool HoldsRunWithoutCheckpoint(const std::string& path);
+
+// The first line of a run's config.textproto, which identifies it.
+inline constexpr char kConfigTitle[] =
+    "# The effective configuration of a run: every field, also those that nobody set.\n";
+
+// Returns the path of a run's metrics.
+std::string MetricsPath(const std::string& run_folder);
+
+// Returns whether two paths lead to the same folder.
+bool SameFolder(const std::string& a, const std::string& b);
+
+// Not thread-safe. While it exists, no other process can open the folder.
+class RunFolder {
+ public:
+  // Makes the folder if it does not exist. AlreadyExists if it holds checkpoints and `resuming` is
+  // false, or if its config.textproto is not a run's. So a run that was stopped before its first
+  // checkpoint can be started again in its folder. Unavailable if another process trains there;
+  // else the system's error, which names the path.
+  static absl::StatusOr<std::unique_ptr<RunFolder>> Open(const std::string& path, bool resuming);
+  // Removes the folder if Open made it and nothing was written to it.
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  // Replaces a file atomically. `name` may contain folders.
+  absl::Status WriteText(const std::string& name, absl::string_view text);
+
+ private:
+  RunFolder(std::string path, bool made, std::unique_ptr<FolderLock> lock)
+      : path_(std::move(path)), made_(made), lock_(std::move(lock)) {}
+
+  const std::string path_;
+  const bool made_;  // by Open
+  const std::unique_ptr<FolderLock> lock_;
+};
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_FOLDER_RUN_FOLDER_H_

@@ -1,0 +1,25 @@
+// Ctrl-C (SIGINT), SIGTERM and the loss of the terminal (SIGHUP): the first one asks a run to stop,
+// the second one ends the process at once.
+#ifndef TESSERA_TOOLS_TRAIN_JOB_INTERRUPT_H_
+#define TESSERA_TOOLS_TRAIN_JOB_INTERRUPT_H_
+
+#include <memory>
+
+#include "core/posix/signals.h"
+
+namespace tessera {
+
+// Call on the first line of main. While the result exists, its thread receives all signals. Until
+// StopOnInterrupts is called, these three signals end the process, as they do by default.
+std::unique_ptr<SignalThread> TakeInterrupts();
+
+// From now on the first of them asks the run to stop. A message on stderr says so, unless this
+// process is one of several ranks, which have to agree first.
+void StopOnInterrupts(bool one_rank = true);
+
+// Returns the signal that asked the run to stop, or 0. May be called from any thread.
+int Interrupted();
+
+}  // namespace tessera
+
+#endif  // TESSERA_TOOLS_TRAIN_JOB_INTERRUPT_H_

@@ -1,0 +1,141 @@
+#include "tools/train/job/job_program.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "collectives/fake/fake.h"
+#include "collectives/rendezvous/environment.h"
+#include "core/posix/signals.h"
+#include "core/status/status_macros.h"
+#include "tools/launch/launcher.h"
+#include "tools/launch/reaper.h"
+#include "tools/train/job/interrupt.h"
+#include "tools/train/job/standard_output.h"
+
+namespace tessera {
+namespace {
+
+// A rank that does not report an error waits this long, so that the reporting rank ends first and a
+// launcher names that one.
+constexpr std::chrono::milliseconds kReporterEndsFirst{400};
+// How long the other ranks leave an error before the ranks are connected to rank 0. mpirun ends the
+// other ranks a second after rank 0 has ended.
+constexpr std::chrono::milliseconds kFirstReports{2000};
+// The rank that reports an error stays alive at least this long, so that others that find the same
+// error see that it is reported.
+constexpr std::chrono::milliseconds kReportHolds{100};
+
+// Prints an error in one line, even if a library's message has several.
+void PrintError(absl::string_view message) {
+  absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
+}
+
+absl::StatusOr<int> StartRanks(const std::string& program, comm::LaunchCommandLine launch) {
+  ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
+  if (environment.launcher != "none") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--nproc=", launch.nproc, " starts ranks, and this process is rank ", environment.rank,
+        " of a job that ", environment.launcher, " has started: leave out --nproc"));
+  }
+  launch.program = program;
+  return comm::Launch(launch);
+}
+
+// Waits so that the reporting rank ends first. Returns early if a signal arrives, which shows that
+// it has ended and that its launcher ends the others.
+void LetReporterEndFirst() {
+  const auto end = std::chrono::steady_clock::now() + kReporterEndsFirst;
+  while (Interrupted() == 0 && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// Ends this rank after an error, and with it the others. Returns the exit code. Rank 0 reports an
+// error that all ranks have. An error of one rank is reported by that rank, and one that several
+// find at the same time (the death of another, for example) by the first.
+int EndJob(const absl::Status& error, Job& job) {
+  const Ranks& ranks = job.ranks();
+  const bool reports =
+      IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
+  if (reports) {
+    std::fflush(stdout);
+    const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
+    PrintError(absl::StrCat(rank, error.message()));
+  }
+  job.Leave(error).IgnoreError();
+  if (!reports) {
+    LetReporterEndFirst();
+  } else if (!IsAgreed(error)) {
+    std::this_thread::sleep_for(kReportHolds);
+  }
+  return 1;
+}
+
+// Runs this rank, and leaves the job.
+absl::StatusOr<int> RunRankOf(Job& job,
+                              const std::function<absl::StatusOr<int>(Job& job)>& run_rank) {
+  absl::StatusOr<int> code = run_rank(job);
+  if (job.ranks().size() == 1) return code;
+  if (!code.ok()) return EndJob(code.status(), job);
+  RETURN_IF_ERROR(job.Leave(absl::OkStatus()));
+  return code;
+}
+
+// Runs ranks that are threads of this process.
+absl::StatusOr<int> RunThreads(const comm::WorldOptions& options, int threads,
+                               const std::function<absl::StatusOr<int>(Job& job)>& run_rank) {
+  std::vector<int> codes(threads, 0);
+  const std::vector<absl::Status> statuses =
+      comm::RunFake({.ranks = threads, .timeout_seconds = options.timeout_seconds},
+                    [&](comm::World& world) -> absl::Status {
+                      ASSIGN_OR_RETURN(const std::unique_ptr<Job> job, Job::OfThreads(&world));
+                      ASSIGN_OR_RETURN(codes[world.rank()], RunRankOf(*job, run_rank));
+                      return absl::OkStatus();
+                    });
+  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  return *std::max_element(codes.begin(), codes.end());
+}
+
+}  // namespace
+
+void LetFirstRankReport() {
+  const absl::StatusOr<comm::RankEnvironment> environment = comm::ReadRankEnvironment("");
+  if (environment.ok() && environment->rank > 0) std::this_thread::sleep_for(kFirstReports);
+}
+
+absl::StatusOr<int> RunInJob(const comm::WorldOptions& options, int threads,
+                             const std::function<absl::StatusOr<int>(Job& job)>& run_rank) {
+  if (threads > 0) return RunThreads(options, threads, run_rank);
+  const absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(options);
+  if (!job.ok()) {
+    LetFirstRankReport();
+    return job.status();
+  }
+  return RunRankOf(**job, run_rank);
+}
+
+int JobMain(int argc, char** argv, const JobProgram& program) {
+  if (std::string(argv[0]) == comm::kReaperName) return comm::ReaperMain(argc, argv);
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  absl::StatusOr<int> code;
+  if (const std::optional<comm::LaunchCommandLine> launch = program.launch(arguments)) {
+    code = StartRanks(argv[0], *launch);
+  } else {
+    const std::unique_ptr<SignalThread> signals = TakeInterrupts();
+    LetWritesFail();
+    code = program.run(argv[0], arguments);
+    const absl::Status written = OutputStatus();
+    if (code.ok() && !written.ok()) code = written;
+  }
+  if (code.ok()) return *code;
+  PrintError(code.status().message());
+  return 1;
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+#include "tools/train/job/stop_request.h"
+
+#include <string.h>
+
+#include "absl/strings/str_format.h"
+#include "core/status/status_macros.h"
+#include "tools/train/job/interrupt.h"
+
+namespace tessera {
+namespace {
+
+// A signal and the rank that received it are encoded in one number.
+constexpr int64_t kRanks = int64_t{1} << 32;
+
+}  // namespace
+
+absl::StatusOr<StopRequest::FromFirst> StopRequest::Agree(const FromFirst& mine) {
+  if (ranks_.size() == 1) return mine;
+  int64_t values[] = {Interrupted() * kRanks + ranks_.rank(), 0, 0, -1};
+  if (ranks_.is_first()) {
+    values[1] = mine.measures ? 1 : 0;
+    values[2] = mine.output_failed ? 1 : 0;
+    values[3] = mine.token;
+  }
+  RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(values)));
+  const int signal = static_cast<int>(values[0] / kRanks);
+  if (agreed_ == 0 && signal != 0 && ranks_.is_first()) {
+    absl::FPrintF(stderr, "stopping, as rank %d has got SIG%s; a second signal stops at once\n",
+                  values[0] % kRanks, sigabbrev_np(signal));
+  }
+  agreed_ = signal;
+  return FromFirst{values[1] != 0, values[2] != 0, static_cast<int32_t>(values[3])};
+}
+
+int StopRequest::signal() const { return ranks_.size() == 1 ? Interrupted() : agreed_; }
+
+}  // namespace tessera

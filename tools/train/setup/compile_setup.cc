@@ -1,0 +1,170 @@
+#include "tools/train/setup/compile_setup.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/cost/step_cost.h"
+#include "core/status/status_macros.h"
+#include "core/text/human_units.h"
+#include "core/train/ranks/compile_ranks.h"
+#include "core/train/ranks/memory_limit.h"
+#include "tools/train/flags/run_config.h"
+#include "tools/train/setup/run_plan.h"
+#include "tools/train/setup/run_strategy.h"
+
+namespace tessera {
+namespace {
+
+// Planning a model of this many parameters takes a few seconds. A larger one that cannot fit is
+// refused while it is recorded; for smaller ones the error names the smallest limit that could be
+// met.
+constexpr int kSoonPlanned = 20000;
+
+// Records the Graphs of the run.
+absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& config,
+                                          RunParts parts) {
+  StateLimit limit;
+  limit.count = kSoonPlanned;
+  // All ranks together hold each state at least once.
+  const int64_t most = std::numeric_limits<int64_t>::max() / setup.ranks.size;
+  if (MemoryLimit(config) > 0) limit.bytes = std::min(MemoryLimit(config), most) * setup.ranks.size;
+  absl::StatusOr<std::vector<Graph>> recorded = RecordRun(*setup.model, config, parts, limit);
+  if (absl::IsResourceExhausted(recorded.status())) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "this model has more than ", kSoonPlanned, " parameters, and they take more than the ",
+        "memory limit, ", FormatBytes(MemoryLimit(config)),
+        setup.ranks.size == 1 ? "" : absl::StrCat(" for each of ", setup.ranks.size, " ranks"),
+        ": choose a smaller model or a larger --memory_limit"));
+  }
+  return recorded;
+}
+
+// A run that is ready to be compiled.
+struct PlannedRun {
+  std::vector<Graph> graphs;
+  std::string strategy;  // "": a Plan of --plan, of the checkpoint, or for one rank
+  Plan plan;
+  std::unique_ptr<PluginPasses> passes;
+};
+
+// Returns the run as a strategy needs it; `graphs` must outlive it.
+StrategyRun AskedOf(const Setup& setup, const RunConfig& config, const std::vector<Graph>& graphs,
+                    RunParts parts) {
+  return {.config = &config,
+          .graphs = &graphs,
+          .catalogue = setup.backend.get(),
+          .ranks = setup.ranks.size,
+          .record = [&setup, parts](const RunConfig& other) { return Record(setup, other, parts); },
+          .cluster = setup.cluster,
+          .job = setup.site};
+}
+
+// Records the Graphs and makes the Plan of the run: of --plan, of a strategy, or the default one.
+// Collective.
+absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
+                                   const RunConfig& config, std::vector<std::string>* notes) {
+  Ranks& ranks = *setup.ranks.ranks;
+  const int size = setup.ranks.size;
+  PlannedRun planned;
+  absl::StatusOr<std::vector<Graph>> recorded = Record(setup, config, PartsOf(line.mode));
+  RETURN_IF_ERROR(ranks.Agree(recorded.status()));
+  planned.graphs = *std::move(recorded);
+  const StrategyRun run = AskedOf(setup, config, planned.graphs, PartsOf(line.mode));
+  const auto make_plan = [&]() -> absl::Status {
+    std::optional<Plan> plan = setup.plan;
+    ASSIGN_OR_RETURN(planned.strategy, StrategyOfRun(line, setup.checkpoint.get(), size));
+    if (!planned.strategy.empty()) {
+      ASSIGN_OR_RETURN(plan,
+                       PlanOfStrategy(planned.strategy, line, setup.argv0, run, ranks, notes));
+    }
+    ASSIGN_OR_RETURN(planned.plan, PlanOfRun(line, plan, setup.checkpoint.get(), config,
+                                             planned.graphs, size, notes));
+    ASSIGN_OR_RETURN(planned.passes, PassesOfPlugins(planned.plan, line, setup.argv0, run));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(ranks.Agree(make_plan()));
+  return planned;
+}
+
+// Compiles the run for ranks that do not have to run.
+absl::StatusOr<CompiledRun> CompileAlone(const PlannedRun& planned, const Setup& setup) {
+  return CompileRun(planned.graphs, planned.plan, *setup.backend, setup.ranks.size,
+                    planned.passes.get());
+}
+
+// Returns the cost of a training step as estimated by the strategy, or by the host without one;
+// nothing if nothing is priced. Collective.
+absl::StatusOr<StepCost> EstimateOf(const CommandLine& line, const Setup& setup,
+                                    const PlannedRun& planned, const CompiledRun& compiled) {
+  const Program* const train = compiled.FindProgram(kTrain);
+  if (setup.site.size() == 0 || train == nullptr) return StepCost();
+  if (!planned.strategy.empty()) {
+    const StrategyRun run = AskedOf(setup, setup.config, planned.graphs, PartsOf(line.mode));
+    return EstimateOfStrategy(planned.strategy, line, setup.argv0, run, compiled,
+                              *setup.ranks.ranks);
+  }
+  StepCost cost = EstimateStep(*train, setup.cluster, setup.site);
+  cost.set_peak_bytes(compiled.arena_bytes());
+  return cost;
+}
+
+}  // namespace
+
+RunParts PartsOf(Mode mode) {
+  switch (mode) {
+    case Mode::kEvaluate:
+      return RunParts::kEvaluate;
+    case Mode::kSample:
+      return RunParts::kGenerate;
+    case Mode::kTrain:
+      break;
+  }
+  return RunParts::kAll;
+}
+
+absl::Status CompileSetup(const CommandLine& line, Setup* setup) {
+  Ranks& ranks = *setup->ranks.ranks;
+  ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, *setup, setup->config, &setup->notes));
+  // CheckMemoryLimit compares the limit with the peak, for a better message.
+  if (ranks.size() == 1) {
+    ASSIGN_OR_RETURN(setup->compiled, CompileAlone(planned, *setup));
+  } else {
+    ASSIGN_OR_RETURN(setup->compiled, CompileTogether(planned.graphs, planned.plan, *setup->backend,
+                                                      ranks, planned.passes.get()));
+  }
+  ASSIGN_OR_RETURN(setup->estimated, EstimateOf(line, *setup, planned, setup->compiled));
+  return absl::OkStatus();
+}
+
+absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
+  const int64_t peak = setup.compiled.arena_bytes();
+  absl::Status fits = CheckMemoryLimit(peak, MemoryLimit(setup.config), setup.config.memory_limit(),
+                                       setup.ranks.size == 1 ? "the run" : "each rank");
+  if (fits.ok()) return fits;
+  std::string message(fits.message());
+  if (PartsOf(line.mode) == RunParts::kAll && setup.config.recompute() == "none" &&
+      !setup.plan.has_value()) {
+    RunConfig recomputing = setup.config;
+    recomputing.set_recompute("block");
+    std::vector<std::string> unused_notes;
+    const absl::StatusOr<PlannedRun> planned = PlanRun(line, setup, recomputing, &unused_notes);
+    if (planned.ok()) {
+      const absl::StatusOr<CompiledRun> compiled = CompileAlone(*planned, setup);
+      if (compiled.ok() && compiled->arena_bytes() < peak) {
+        absl::StrAppend(&message, ", or with --recompute=block ",
+                        SmallestLimit(compiled->arena_bytes()));
+      }
+    }
+  }
+  // All ranks have compiled the same Programs.
+  return Agreed(absl::ResourceExhaustedError(message));
+}
+
+}  // namespace tessera

@@ -1,0 +1,110 @@
+#include "tools/train/setup/open_run.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "core/status/status_macros.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/ranks/ranks.h"
+
+namespace tessera {
+namespace {
+
+// Refuses to resume from a checkpoint in a folder that has newer ones.
+absl::Status CheckNewest(const RunFolder& folder, const Checkpoint& checkpoint) {
+  const auto newest = OpenCheckpoint(folder.path());
+  if (!newest.ok() || newest->checkpoint->step() <= checkpoint.step()) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat(folder.path(), " holds a newer checkpoint, of step ", newest->checkpoint->step(),
+                   ": choose another --out, or none for a new run folder"));
+}
+
+// Checks before a run begins that a file can be written. Makes the file if it does not exist.
+absl::Status CheckWritable(const std::string& path) {
+  std::FILE* const file = std::fopen(path.c_str(), "ab");
+  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
+  std::fclose(file);
+  return absl::OkStatus();
+}
+
+// The file by which other ranks check that they see rank 0's run folder.
+constexpr char kSeenFile[] = "seen_by_all_ranks";
+// A file on a network's file system may be seen a few seconds late.
+constexpr int kLooks = 50;
+constexpr std::chrono::milliseconds kBetweenLooks{100};
+
+// Checks that all ranks see the folder that rank 0 has opened.
+absl::Status CheckSeenByAll(Ranks& ranks, const std::string& path, RunFolder* folder) {
+  if (ranks.size() == 1) return absl::OkStatus();
+  const std::string file = absl::StrCat(path, "/", kSeenFile);
+  ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    const std::string mark = absl::StrCat(std::time(nullptr), " ", getpid());
+    RETURN_IF_ERROR(folder->WriteText(kSeenFile, mark));
+    return mark;
+  }));
+  const auto sees = [&] {
+    std::ifstream seen(file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(seen), {}) == text;
+  };
+  for (int look = 1; look < kLooks && !sees(); ++look) std::this_thread::sleep_for(kBetweenLooks);
+  const absl::Status status =
+      sees()
+          ? absl::OkStatus()
+          : absl::FailedPreconditionError(absl::StrCat(
+                "the run folder ", path, " of rank 0 is not seen here: all ranks need --out=DIR ",
+                "on a file system that they share"));
+  const absl::Status agreed = ranks.Agree(status);
+  if (ranks.is_first()) std::remove(file.c_str());
+  return agreed;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RunFolder>> OpenResumedFolder(const CommandLine& line) {
+  if (line.resume.empty()) return nullptr;
+  const RunPath resumed = RunOf(UserPath(line.resume));
+  // A single checkpoint begins a new run, so that later checkpoints of its run are kept.
+  if (line.out.empty() ? resumed.is_checkpoint : !SameFolder(UserPath(line.out), resumed.run)) {
+    return nullptr;
+  }
+  // If the path is no folder, opening a checkpoint there reports it.
+  if (!SameFolder(resumed.run, absl::StrCat(resumed.run, "/."))) return nullptr;
+  return RunFolder::Open(resumed.run, /*resuming=*/true);
+}
+
+absl::StatusOr<std::unique_ptr<RunFolder>> OpenNewFolder(const CommandLine& line,
+                                                         const Setup& setup,
+                                                         const StartOfJob& start) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder,
+                   RunFolder::Open(RunPathOf(line, setup.definition->name, start),
+                                   /*resuming=*/false));
+  RETURN_IF_ERROR(MarkOwnRun(start, folder.get()));
+  return folder;
+}
+
+absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const Setup& setup,
+                                       const StartOfJob& start,
+                                       std::unique_ptr<RunFolder>* folder) {
+  Ranks& ranks = *setup.ranks.ranks;
+  ASSIGN_OR_RETURN(const std::string path, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
+    if (*folder != nullptr) {
+      RETURN_IF_ERROR(CheckNewest(**folder, *setup.checkpoint));
+    } else {
+      ASSIGN_OR_RETURN(*folder, OpenNewFolder(line, setup, start));
+    }
+    return (*folder)->path();
+  }));
+  RETURN_IF_ERROR(CheckSeenByAll(ranks, path, folder->get()));
+  return path;
+}
+
+}  // namespace tessera

@@ -1,0 +1,328 @@
+#include "tools/train/setup/setup.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/runtime/engine.h"
+#include "core/status/status_macros.h"
+#include "core/text/counted.h"
+#include "core/text/human_units.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/config/text_bounds.h"
+#include "core/train/ranks/compare_ranks.h"
+#include "core/train/state/state_transfer.h"
+#include "google/protobuf/text_format.h"
+#include "tools/backends/backends.h"
+#include "tools/train/flags/run_config.h"
+#include "tools/train/folder/run_folder.h"
+#include "tools/train/setup/compile_setup.h"
+#include "tools/train/setup/data_source.h"
+#include "tools/train/setup/run_cluster.h"
+#include "tools/train/setup/run_plan.h"
+
+namespace tessera {
+namespace {
+
+// The length of a sample that neither the run nor the user sets.
+constexpr int64_t kDefaultSampleTokens = 200;
+
+bool MayChangeState(const std::string& path) {
+  return absl::StartsWith(path, "model.") || path == "optimizer.kind" ||
+         path == "optimizer.momentum";
+}
+
+std::string OrNone(const std::string& value) { return value.empty() ? "(none)" : value; }
+
+// Adds a note of the changes that a resumed run makes to its configuration. With --mode=sample, the
+// settings of the sample are no changes.
+void NoteChanges(const std::vector<ConfigChange>& changes, Mode mode, Setup* setup) {
+  std::vector<std::string> texts;
+  for (const ConfigChange& change : changes) {
+    if (mode == Mode::kSample && absl::StartsWith(change.path, "sample.")) continue;
+    texts.push_back(
+        absl::StrCat(change.path, " ", OrNone(change.before), " -> ", OrNone(change.after)));
+    if (MayChangeState(change.path)) setup->shape_changes.push_back(texts.back());
+  }
+  if (!texts.empty()) {
+    setup->notes.push_back(absl::StrCat("overridden: ", absl::StrJoin(texts, ", ")));
+  }
+}
+
+// Opens the checkpoint of --resume. Rank 0 chooses it, and the others open the same.
+absl::Status ChooseCheckpoint(const CommandLine& line, Setup* setup) {
+  if (line.resume.empty()) return absl::OkStatus();
+  Ranks& ranks = *setup->ranks.ranks;
+  const std::string path = UserPath(line.resume);
+  ASSIGN_OR_RETURN(const std::string folder, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    absl::StatusOr<OpenedCheckpoint> opened = OpenCheckpoint(path);
+    if (!opened.ok() && HoldsRunWithoutCheckpoint(RunOf(path).run)) {
+      const std::string run = RunOf(path).run;
+      return absl::NotFoundError(absl::StrCat(
+          run,
+          " holds a run that was stopped before its first checkpoint: start it again with --out=",
+          run));
+    }
+    RETURN_IF_ERROR(opened.status());
+    for (const std::string& skipped : opened->skipped) {
+      setup->notes.push_back(absl::StrCat("passed over: ", skipped));
+    }
+    setup->checkpoint = std::move(opened->checkpoint);
+    return setup->checkpoint->folder();
+  }));
+  if (ranks.is_first()) return ranks.Agree(absl::OkStatus());
+  OpenOptions options;
+  options.verify_checksums = false;  // rank 0 has compared them
+  absl::StatusOr<std::unique_ptr<Checkpoint>> opened = Checkpoint::Open(folder, options);
+  RETURN_IF_ERROR(ranks.Agree(opened.status()));
+  setup->checkpoint = *std::move(opened);
+  return absl::OkStatus();
+}
+
+// Returns the configuration that files and flags override: a preset, or the resumed run's.
+absl::StatusOr<ConfigEditor> BaseConfig(const CommandLine& line, const Setup& setup) {
+  if (setup.checkpoint == nullptr) return PresetConfig(*setup.definition, line.preset);
+  return SavedConfig(*setup.definition, setup.checkpoint->config(),
+                     absl::StrCat(setup.checkpoint->folder(), "/", kConfigFile));
+}
+
+// If the user sets a learning rate below the preset's minimum, scales the minimum in the same
+// proportion. A minimum that the user set is kept, and causes an error later.
+absl::Status AdaptMinimum(const ConfigEditor& before, ConfigEditor* config, Setup* setup) {
+  const OptimizerConfig old_values = before.config().optimizer();
+  const OptimizerConfig values = config->config().optimizer();
+  const bool fits = values.schedule() == "constant" || values.min_lr() <= values.lr();
+  if (fits || !(values.lr() >= 0) || values.min_lr() != old_values.min_lr()) {
+    return absl::OkStatus();
+  }
+  const double min_lr = values.lr() * (old_values.min_lr() / old_values.lr());
+  setup->notes.push_back(absl::StrCat("optimizer.min_lr is lowered from ", old_values.min_lr(),
+                                      " to ", min_lr, ": it may not be above lr"));
+  return config->Set("optimizer.min_lr", absl::StrCat(min_lr));
+}
+
+// Takes settings that the Plan states into the configuration.
+absl::Status SetFromPlan(const CommandLine& line, const Plan& plan, ConfigEditor* config) {
+  RunConfig values = config->config();
+  RETURN_IF_ERROR(TakeSettings(plan, line, &values));
+  RETURN_IF_ERROR(config->Set("micro_batches", absl::StrCat(values.micro_batches())));
+  RETURN_IF_ERROR(config->Set("dtype", values.dtype()));
+  return config->Set("recompute", values.recompute());
+}
+
+// Returns the facts that must be the same on all ranks before Graphs are recorded.
+std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& line,
+                              const ModelDefinition& definition) {
+  std::vector<RankFact> facts = {{"the model", definition.name},
+                                 {"--mode", ModeName(line.mode)},
+                                 {"--resume", line.resume.empty() ? "" : "set"},
+                                 {"--plan", line.plan.empty() ? "" : "set"},
+                                 {"--cluster", line.cluster.empty() ? "" : "set"},
+                                 {"--strategy", line.strategy},
+                                 {"--strategy_options", absl::StrJoin(line.strategy_options, ",")},
+                                 {"--trace", line.trace.empty() ? "" : "set"},
+                                 {"--check_memory", line.check_memory ? "true" : "false"}};
+  for (const std::string& path : config.FieldPaths()) {
+    // The data may have another path on another host; its contents are compared.
+    if (path != "data.file") facts.push_back({path, config.Get(path)});
+  }
+  return facts;
+}
+
+absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
+  ASSIGN_OR_RETURN(ConfigEditor config, BaseConfig(line, *setup));
+  const ConfigEditor before(config.config(), config.model());
+  if (!line.config.empty()) RETURN_IF_ERROR(MergeFile(UserPath(line.config), &config));
+  RETURN_IF_ERROR(ApplySettings(line.settings, &config));
+  const std::string file = config.Get("data.file");
+  if (!file.empty() && file != kSyntheticData) {
+    RETURN_IF_ERROR(config.Set("data.file", UserPath(file)));
+  }
+  RETURN_IF_ERROR(AdaptMinimum(before, &config, setup));
+  if (setup->plan.has_value()) RETURN_IF_ERROR(SetFromPlan(line, *setup->plan, &config));
+  if (setup->checkpoint != nullptr) NoteChanges(ChangesBetween(before, config), line.mode, setup);
+  setup->config = config.config();
+  setup->facts = FactsOf(config, line, *setup->definition);
+  setup->config_text = absl::StrCat(kConfigTitle, config.ToText());
+  // A checkpoint could not be read again with a longer one.
+  RETURN_IF_ERROR(CheckConfigBounds(setup->config_text, "the effective configuration"));
+  RETURN_IF_ERROR(CheckRunConfig(setup->config));
+  ASSIGN_OR_RETURN(setup->model, setup->definition->create(config.model()));
+  return absl::OkStatus();
+}
+
+// Compares the state of the checkpoint with that of the run. If they differ, the error names the
+// fields that were overridden.
+absl::Status CheckState(const Setup& setup, RunParts parts) {
+  const Extra extra = parts == RunParts::kAll ? Extra::kRefuse : Extra::kLeaveOptimizer;
+  absl::Status status = CheckFits(*setup.checkpoint, *setup.model, StatesOf(setup.compiled), extra);
+  if (status.ok() || setup.shape_changes.empty()) return status;
+  return absl::FailedPreconditionError(
+      absl::StrCat("a run cannot be resumed with another shape of its state (",
+                   absl::StrJoin(setup.shape_changes, ", "), "): ", status.message()));
+}
+
+// Compares the data with that of the checkpoint. Changed data is an error for a run that trains on,
+// and a note with --allow_changed_data or for an evaluation.
+absl::Status CheckData(const CommandLine& line, Setup* setup) {
+  const std::string& before = setup->checkpoint->data();
+  const std::string now = setup->dataset->Fingerprint();
+  if (before == now) return absl::OkStatus();
+  if (before.empty()) {
+    setup->notes.push_back(
+        "the checkpoint is of an older version and holds no fingerprint of its data: whether the "
+        "data has changed since is not known");
+    return absl::OkStatus();
+  }
+  const std::string message = absl::StrCat(
+      "the data is not what the checkpoint was trained on: that was ", before, ", this is ", now);
+  if (line.mode == Mode::kTrain && !line.plan_only && !line.allow_changed_data) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(message, "; go on with the old data, or with --allow_changed_data"));
+  }
+  setup->notes.push_back(message);
+  return absl::OkStatus();
+}
+
+// Returns whether the user requested a sample. One that only the preset requests is omitted without
+// a note.
+bool AsksForSample(const CommandLine& line) {
+  return std::any_of(line.settings.begin(), line.settings.end(), [](const FieldSetting& setting) {
+    return absl::StartsWith(setting.path, "sample.");
+  });
+}
+
+absl::Status CheckSample(const CommandLine& line, RunParts parts, Setup* setup) {
+  SampleConfig& sample = *setup->config.mutable_sample();
+  if (parts == RunParts::kGenerate && sample.tokens() == 0) {
+    sample.set_tokens(kDefaultSampleTokens);
+  }
+  if (setup->config.data().file() != kSyntheticData) return absl::OkStatus();
+  if (parts == RunParts::kGenerate) {
+    return absl::InvalidArgumentError("a model of synthetic data generates no text to sample");
+  }
+  if (parts == RunParts::kAll && sample.tokens() > 0 && AsksForSample(line)) {
+    setup->notes.push_back("no sample: a model of synthetic data generates no text");
+  }
+  sample.set_tokens(0);
+  return absl::OkStatus();
+}
+
+// Returns the threads of a rank: those of the configuration, or else the number of its cores.
+// Returns 0, so that the backend chooses, if the rank is alone on its host or OMP_NUM_THREADS is
+// set.
+int ThreadsOf(const Setup& setup) {
+  const int threads = setup.config.threads();
+  const char* const variable = std::getenv("OMP_NUM_THREADS");
+  if (threads > 0 || setup.ranks.of_host == 1 || (variable != nullptr && variable[0] != '\0')) {
+    return threads;
+  }
+  return setup.ranks.cores;
+}
+
+// Adds notes of settings that work and cost time or memory for nothing.
+void NoteWaste(Setup* setup) {
+  const int64_t vocabulary = setup->model->vocabulary();
+  const bool bytes = setup->config.data().file() != kSyntheticData;
+  if (setup->checkpoint == nullptr && bytes && vocabulary > kByteTokens) {
+    setup->notes.push_back(absl::StrCat(
+        "the tokens of the data are bytes: ", kByteTokens, " of the model's ", vocabulary,
+        " outputs are used; --set=model.vocabulary=", kByteTokens, " leaves out the others"));
+  }
+  const int threads = setup->backend->processor().threads;
+  const int cores = setup->ranks.cores;
+  if (threads > cores) {
+    setup->notes.push_back(absl::StrCat(Counted(threads, "thread"), " on ", Counted(cores, "core"),
+                                        setup->ranks.of_host > 1 ? " for each rank" : "",
+                                        ": they wait for each other; --threads=", cores,
+                                        " is faster"));
+  }
+}
+
+// Does the part of the preparation that a rank does alone, before it records Graphs.
+absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Setup* setup) {
+  RETURN_IF_ERROR(BuildConfig(line, setup));
+  const RunParts parts = PartsOf(line.mode);
+  RETURN_IF_ERROR(CheckSample(line, parts, setup));
+  ASSIGN_OR_RETURN(setup->backend, MakeBackend(setup->config.device(), ThreadsOf(*setup)));
+  if (parts == RunParts::kGenerate) return absl::OkStatus();
+  ASSIGN_OR_RETURN(setup->dataset, OpenDataset(setup->config, setup->model->vocabulary(), argv0));
+  return setup->checkpoint != nullptr ? CheckData(line, setup) : absl::OkStatus();
+}
+
+// Sets the cluster of the run and the site of its ranks, if anything is priced.
+absl::Status FindCluster(const CommandLine& line, Setup* setup) {
+  const RunRanks& ranks = setup->ranks;
+  const bool is_priced = ranks.size > 1 || !line.strategy.empty() || !line.cluster.empty();
+  if (!is_priced) return absl::OkStatus();
+  const bool runs = ranks.site.size() > 0;
+  const bool tcp = runs ? ranks.site.backend == CollectiveBackend::kTcp : line.job.backend == "tcp";
+  const std::string& named = setup->config.dtype();
+  ASSIGN_OR_RETURN(const DType dtype, ParseDType(named.empty() ? "f32" : named));
+  ASSIGN_OR_RETURN(setup->cluster, ClusterOfRun(line, *setup->backend, dtype, tcp, *ranks.ranks));
+  setup->site = ranks.site;
+  if (runs) return absl::OkStatus();
+  ASSIGN_OR_RETURN(setup->site, PlannedSite(line, setup->cluster, ranks.size));
+  return absl::OkStatus();
+}
+
+// Compares the setups of the ranks before they record Graphs.
+absl::Status CompareSetups(const Setup& setup) {
+  std::vector<RankFact> facts = setup.facts;
+  const Processor processor = setup.backend->processor();
+  facts.push_back({"the processor", processor.name});
+  facts.push_back({"threads", absl::StrCat(processor.threads)});
+  if (setup.dataset != nullptr) facts.push_back({"the data", setup.dataset->Fingerprint()});
+  return CompareRanks(*setup.ranks.ranks, facts,
+                      "all ranks need the same flags, files, processor and threads");
+}
+
+// Checks that the compiled run can be saved, and that it fits the checkpoint that it resumes.
+absl::Status CheckStates(const CommandLine& line, const Setup& setup) {
+  if (line.mode == Mode::kTrain && !line.plan_only) {
+    std::string plan;
+    google::protobuf::TextFormat::PrintToString(setup.compiled.plan, &plan);
+    RETURN_IF_ERROR(CheckSavable(StatesOf(setup.compiled), setup.compiled.programs.front().mesh,
+                                 std::move(plan)));
+  }
+  // With --plan_only, a run may be planned with another shape than it has.
+  if (setup.checkpoint == nullptr || line.plan_only) return absl::OkStatus();
+  return CheckState(setup, PartsOf(line.mode));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
+                                            const ModelDefinition& definition) {
+  Ranks alone;
+  Setup setup;
+  setup.definition = &definition;
+  setup.ranks.ranks = &alone;
+  RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
+  ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, alone));
+  RETURN_IF_ERROR(BuildConfig(line, &setup));
+  return setup.config_text;
+}
+
+absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
+                                 const std::string& argv0, const RunRanks& ranks) {
+  Setup setup;
+  setup.definition = &definition;
+  setup.argv0 = argv0;
+  setup.ranks = ranks;
+  RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
+  ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, *ranks.ranks));
+  RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup)));
+  RETURN_IF_ERROR(CompareSetups(setup));
+  RETURN_IF_ERROR(FindCluster(line, &setup));
+  RETURN_IF_ERROR(CompileSetup(line, &setup));
+  RETURN_IF_ERROR(ranks.ranks->Agree(CheckStates(line, setup)));
+  NoteWaste(&setup);
+  setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());
+  return setup;
+}
+
+}  // namespace tessera
