@@ -70,13 +70,6 @@ void SignalThread::Run(const std::function<void(int signal)>& handle) {
   }
 }
 
-std::vector<int> InterruptingSignals() {
-  struct sigaction hangup = {};
-  const bool ignored = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
-  if (ignored) return {SIGINT, SIGTERM};
-  return {SIGINT, SIGTERM, SIGHUP};
-}
-
 void TakeDefaultAction(int signal) {
   const sigset_t set = SetOf({signal});
   sigset_t before;

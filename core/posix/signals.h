@@ -46,11 +46,6 @@ class SignalThread {
   std::thread thread_;
 };
 
-// Returns the signals with which a user stops a program: Ctrl-C (SIGINT), SIGTERM, and the loss of
-// the terminal (SIGHUP). SIGHUP is omitted if it is ignored (nohup), so that a run continues
-// without its terminal.
-std::vector<int> InterruptingSignals();
-
 // Takes the system's default action for an unhandled signal. Returns if that action is to ignore
 // it. For a SignalThread's handler.
 void TakeDefaultAction(int signal);

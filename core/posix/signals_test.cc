@@ -123,15 +123,6 @@ TEST(SignalThreadTest, TheDefaultActionEndsTheProcessOrIsNothing) {
   EXPECT_EQ(ignored, 0);
 }
 
-TEST(InterruptingSignalsTest, AnIgnoredHangupIsNoneOfThem) {
-  EXPECT_EQ(InterruptingSignals(), (std::vector<int>{SIGINT, SIGTERM, SIGHUP}));
-  const int status = InChild([] {
-    signal(SIGHUP, SIG_IGN);
-    _exit(InterruptingSignals() == std::vector<int>{SIGINT, SIGTERM} ? 7 : 1);
-  });
-  EXPECT_EQ(WEXITSTATUS(status), 7);
-}
-
 TEST(LetWritesFailTest, AClosedPipeAndAFileThatIsTooLarge) {
   const int status = InChild([] {
     LetWritesFail();

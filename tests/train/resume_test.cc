@@ -5,8 +5,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -108,7 +110,7 @@ TEST(ResumeTest, CtrlCSavesAndSaysHowToGoOn) {
     running.Signal(signal);
     const Result stopped = running.Wait();
     EXPECT_EQ(stopped.code, 128 + signal);
-    EXPECT_THAT(stopped.err, HasSubstr("a second signal stops at once"));
+    EXPECT_THAT(stopped.err, HasSubstr("another signal, a second later, stops at once"));
     const size_t command_at = stopped.out.find("go on with\n  ");
     ASSERT_NE(command_at, std::string::npos) << stopped.out;
     std::string command = stopped.out.substr(command_at + 13);
@@ -133,6 +135,9 @@ TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
   ASSERT_TRUE(running.WaitFor([&] { return fs::exists(folder + "/metrics.jsonl"); }));
   running.Signal(SIGINT);
   ASSERT_TRUE(running.WaitFor([&] { return running.Err().find("stopping") != std::string::npos; }));
+  running.Signal(SIGINT);  // a copy of the first
+  std::this_thread::sleep_for(std::chrono::milliseconds(1010));
+  EXPECT_EQ(kill(running.pid(), 0), 0);
   running.Signal(SIGINT);
   EXPECT_EQ(running.Wait().code, 130);
   EXPECT_THAT(Checkpoints(folder), ElementsAre());

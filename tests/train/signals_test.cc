@@ -95,7 +95,7 @@ TEST(SignalsTest, OnlyTheSignalThreadsOfRanksTakeSignalsDuringAStep) {
 }
 
 TEST(SignalsTest, UnhandledSignalsEndTheRunAsTheyAlwaysDo) {
-  for (int signal : {SIGUSR1, SIGKILL}) {
+  for (int signal : {SIGALRM, SIGKILL}) {
     RunningProgram running(GptProgram(), Tiny({"--out=" + NewFolder(), "--steps=1000000"}));
     ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
     running.Signal(signal);

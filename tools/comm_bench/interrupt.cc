@@ -8,7 +8,7 @@
 
 namespace tessera::comm {
 
-Interrupt::Interrupt() : thread_(InterruptingSignals(), [this](int signal) { Handle(signal); }) {}
+Interrupt::Interrupt() : thread_(StoppingSignals(), [this](int signal) { Handle(signal); }) {}
 
 void Interrupt::set_world(World* world) {
   MutexLock lock(&mutex_);
@@ -27,7 +27,8 @@ void Interrupt::Handle(int signal) {
     TakeDefaultAction(signal);
     return;
   }
-  if (signal_ != 0) _exit(128 + signal);
+  if (requests_.Add(signal) > 1) _exit(128 + signal);
+  if (signal_ != 0) return;
   signal_ = signal;
   if (world_ == nullptr) return;
   const absl::Status why = InterruptError(signal);
@@ -41,7 +42,7 @@ absl::Status InterruptError(int signal) {
 
 int InterruptIn(const absl::Status& error) {
   // The reason of an abort reaches the other ranks as text.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     if (absl::StrContains(error.message(), InterruptError(signal).message())) return signal;
   }
   return 0;

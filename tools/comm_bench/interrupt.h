@@ -1,6 +1,6 @@
-// Ctrl-C (SIGINT), SIGTERM and the loss of the terminal (SIGHUP) during a benchmark: the first one
-// aborts the operations of the job, so that all ranks end with one line; the second one ends this
-// process at once.
+// Signals that stop a benchmark (core/posix/stop_requests.h): the first request aborts the
+// operations of the job, so that all ranks end with one line; the second one ends this process at
+// once.
 #ifndef TESSERA_TOOLS_COMM_BENCH_INTERRUPT_H_
 #define TESSERA_TOOLS_COMM_BENCH_INTERRUPT_H_
 
@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "collectives/world.h"
 #include "core/posix/signals.h"
+#include "core/posix/stop_requests.h"
 #include "core/sync/mutex.h"
 
 namespace tessera::comm {
@@ -34,6 +35,7 @@ class Interrupt {
   World* world_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool had_world_ ABSL_GUARDED_BY(mutex_) = false;
   int signal_ ABSL_GUARDED_BY(mutex_) = 0;
+  StopRequests requests_ ABSL_GUARDED_BY(mutex_);
   SignalThread thread_;  // last: its handler uses the others
 };
 

@@ -15,14 +15,15 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/posix/stop_requests.h"
 
 namespace tessera::comm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The first two interrupts are passed on; the third one kills the ranks.
-constexpr int kInterruptsThatKill = 3;
+// The first two requests are passed on; the third one kills the ranks.
+constexpr int kRequestsThatKill = 3;
 // The longest wait for output in pipes after all ranks and their children have ended, and for sinks
 // after an interrupt.
 constexpr std::chrono::seconds kDrainTimeout{1};
@@ -35,7 +36,7 @@ constexpr std::chrono::milliseconds kStoppedSlack{500};
 bool EndedAsAsked(int wait_status) {
   if (!WIFEXITED(wait_status)) return false;
   const int signal = WEXITSTATUS(wait_status) - 128;
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP;
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || IsNotice(signal);
 }
 
 int ExitCodeOf(int wait_status) {
@@ -130,7 +131,7 @@ std::string Job::ReportOfFailure() const {
 
 std::string Job::ReportOfRequest() const {
   const int rank = FirstEndedAsAsked();
-  if (rank < 0 || FirstFailed() >= 0 || streams_.interrupt != 0) return "";
+  if (rank < 0 || FirstFailed() >= 0 || AllAreAsked()) return "";
   const int code = WEXITSTATUS(ranks_[rank]->end->wait_status);
   return absl::StrCat("note: rank ", rank, " ended with exit code ", code, ", as SIG",
                       sigabbrev_np(code - 128), " asks: the job ends\n");
@@ -188,18 +189,18 @@ void Job::ShowStalledProgress() {
 
 void Job::HandleSignals() {
   while (const int signal = streams_.signals.Next()) {
-    if (LaunchSignals::IsInterrupt(signal)) {
-      Interrupt(signal);
-    } else {
+    if (IsNotice(signal)) {
+      noticed_ = true;
       SendToAll(signal);
+    } else {
+      Interrupt(signal);
     }
   }
 }
 
 void Job::Interrupt(int signal) {
   if (streams_.interrupt == 0) streams_.interrupt = signal;
-  ++streams_.interrupts;
-  SendToAll(streams_.interrupts >= kInterruptsThatKill ? SIGKILL : signal);
+  SendToAll(streams_.requests.Add(signal) >= kRequestsThatKill ? SIGKILL : signal);
 }
 
 // A program that writes to a pipe without a reader ends. The ranks are ended too, but may save
@@ -276,7 +277,7 @@ int Job::FirstEndedAsAsked() const {
 int Job::FirstFailed() const {
   const int failed = FirstOf([this](const Rank& rank) { return IsFailure(rank); });
   const int asked = FirstEndedAsAsked();
-  if (failed < 0 || asked < 0 || streams_.interrupt != 0) return failed;
+  if (failed < 0 || asked < 0 || AllAreAsked()) return failed;
   return ranks_[asked]->end->time_ns < ranks_[failed]->end->time_ns ? -1 : failed;
 }
 
@@ -291,9 +292,10 @@ int Job::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
   return first;
 }
 
-// After an interrupt of the job all ranks have been asked to end, and may take their time.
+// After an interrupt of the job, or a notice, all ranks have been asked to end, and may take their
+// time.
 bool Job::MustStop() const {
-  return FirstFailed() >= 0 || (streams_.interrupt == 0 && FirstEndedAsAsked() >= 0);
+  return FirstFailed() >= 0 || (!AllAreAsked() && FirstEndedAsAsked() >= 0);
 }
 
 void Job::StopOthers() {
@@ -334,7 +336,7 @@ void FlushStreams(LaunchStreams* streams) {
     const int timeout = deadline == Deadline::max() ? -1 : MillisecondsUntil(deadline);
     if (poll(events, std::size(events), timeout) == 0) return;
     while (const int signal = streams->signals.Next()) {
-      if (LaunchSignals::IsInterrupt(signal)) streams->interrupt = signal;
+      if (!IsNotice(signal)) streams->interrupt = signal;
     }
     streams->output.Flush();
     streams->error.Flush();

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "collectives/net/socket.h"
 #include "core/posix/file_descriptor.h"
+#include "core/posix/stop_requests.h"
 #include "tools/launch/job_times.h"
 #include "tools/launch/launch_signals.h"
 #include "tools/launch/output_sink.h"
@@ -29,8 +30,8 @@ struct LaunchStreams {
   LaunchSignals signals;
   OutputSink output;
   OutputSink error;
-  int interrupt = 0;  // the first signal that asked the job to end; 0: none
-  int interrupts = 0;
+  int interrupt = 0;  // the first signal but notices that asked the job to end; 0: none
+  StopRequests requests{};
   int64_t shown = 0;  // counts the texts of ranks that were written to either stream
 };
 
@@ -46,7 +47,7 @@ class Job {
   // Runs until all ranks and everything they started have ended. If one fails, the others are sent
   // SIGTERM, and SIGKILL after the grace period, or at once if their process is stopped.
   //
-  // A rank that was sent SIGTERM, SIGINT or SIGHUP, and exits with 128 plus its number, has not
+  // A rank that was sent one of StoppingSignals, and exits with 128 plus its number, has not
   // failed: it ended as asked. The others are ended too.
   void Run();
 
@@ -113,6 +114,8 @@ class Job {
   int FirstOf(const std::function<bool(const Rank&)>& is_one) const;
   // Whether a rank has failed, or has ended as it was asked to.
   bool MustStop() const;
+  // Whether a signal that asks to end was passed on to all ranks.
+  bool AllAreAsked() const { return streams_.interrupt != 0 || noticed_; }
   void StopOthers();
   static void Send(const Rank& rank, int signal);
   void SendToAll(int signal);
@@ -125,6 +128,7 @@ class Job {
   std::vector<std::unique_ptr<Rank>> ranks_;
   bool stopping_ = false;  // a rank has failed, or has ended as it was asked to
   bool output_closed_ = false;
+  bool noticed_ = false;  // a notice was passed on
   Deadline kill_at_ = Deadline::max();
 };
 

@@ -25,10 +25,6 @@ class LaunchSignals {
   // Returns the next signal to pass on that has arrived, or 0 if there is none. Reaps children.
   int Next();
 
-  // Returns true if the signal asks the job to end. SIGUSR1 and SIGUSR2, which Slurm and others
-  // send as notices, do not.
-  static bool IsInterrupt(int signal) { return signal != SIGUSR1 && signal != SIGUSR2; }
-
  private:
   FileDescriptor fd_;
   sigset_t original_mask_ = {};

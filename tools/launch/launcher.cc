@@ -19,6 +19,7 @@
 #include "collectives/net/proof.h"
 #include "collectives/net/socket.h"
 #include "core/posix/available_cores.h"
+#include "core/posix/stop_requests.h"
 #include "core/status/status_macros.h"
 #include "tools/launch/job.h"
 #include "tools/launch/rank_process.h"
@@ -91,7 +92,7 @@ absl::Status PrepareRun(int restart_count, RankCommand* command) {
 // Returns true if an interrupt has arrived between two runs.
 bool IsInterrupted(LaunchStreams* streams) {
   while (const int signal = streams->signals.Next()) {
-    if (LaunchSignals::IsInterrupt(signal) && streams->interrupt == 0) streams->interrupt = signal;
+    if (!IsNotice(signal) && streams->interrupt == 0) streams->interrupt = signal;
   }
   return streams->interrupt != 0;
 }

@@ -1,8 +1,13 @@
 #include "tools/train/job/interrupt.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "core/posix/stop_requests.h"
 
 namespace tessera {
 namespace {
@@ -11,21 +16,26 @@ std::atomic<bool> stop_on_interrupts{false};
 std::atomic<bool> reports{true};
 std::atomic<int> caught{0};
 
-void Handle(int signal) {
+void Handle(StopRequests& requests, int signal) {
   if (!stop_on_interrupts) {
     TakeDefaultAction(signal);
     return;
   }
-  if (caught.exchange(signal) != 0) _exit(128 + signal);
+  if (requests.Add(signal) > 1) _exit(128 + signal);
+  if (caught != 0) return;
+  caught = signal;
   if (!reports) return;
-  constexpr char kMessage[] = "\nstopping after this step; a second signal stops at once\n";
-  if (write(STDERR_FILENO, kMessage, sizeof(kMessage) - 1) < 0) return;
+  const std::string message = absl::StrCat("\nstopping after this step, as SIG",
+                                           sigabbrev_np(signal), " asks; ", kStopsAtOnce, "\n");
+  if (write(STDERR_FILENO, message.data(), message.size()) < 0) return;
 }
 
 }  // namespace
 
 std::unique_ptr<SignalThread> TakeInterrupts() {
-  return std::make_unique<SignalThread>(InterruptingSignals(), Handle);
+  return std::make_unique<SignalThread>(
+      StoppingSignals(),
+      [requests = StopRequests()](int signal) mutable { Handle(requests, signal); });
 }
 
 void StopOnInterrupts(bool one_rank) {

@@ -1,5 +1,5 @@
-// Ctrl-C (SIGINT), SIGTERM and the loss of the terminal (SIGHUP): the first one asks a run to stop,
-// the second one ends the process at once.
+// The signals that ask a run to stop (core/posix/stop_requests.h). The second request ends the
+// process at once.
 #ifndef TESSERA_TOOLS_TRAIN_JOB_INTERRUPT_H_
 #define TESSERA_TOOLS_TRAIN_JOB_INTERRUPT_H_
 
@@ -10,8 +10,11 @@
 namespace tessera {
 
 // Call on the first line of main. While the result exists, its thread receives all signals. Until
-// StopOnInterrupts is called, these three signals end the process, as they do by default.
+// StopOnInterrupts is called, these signals end the process, as they do by default.
 std::unique_ptr<SignalThread> TakeInterrupts();
+
+// For messages about the first request.
+inline constexpr char kStopsAtOnce[] = "another signal, a second later, stops at once";
 
 // From now on the first of them asks the run to stop. A message on stderr says so, unless this
 // process is one of several ranks, which have to agree first.

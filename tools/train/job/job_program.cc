@@ -1,5 +1,7 @@
 #include "tools/train/job/job_program.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -31,10 +33,12 @@ constexpr std::chrono::milliseconds kFirstReports{2000};
 // error see that it is reported.
 constexpr std::chrono::milliseconds kReportHolds{100};
 
-// Prints an error in one line, even if a library's message has several.
-void PrintError(absl::string_view message) {
-  absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(message, {{"\n", " "}}));
+// Print a message in one line, even if a library's message has several.
+void Print(absl::string_view kind, absl::string_view message) {
+  absl::FPrintF(stderr, "%s: %s\n", kind, absl::StrReplaceAll(message, {{"\n", " "}}));
 }
+void PrintError(absl::string_view message) { Print("error", message); }
+void PrintNote(absl::string_view message) { Print("note", message); }
 
 absl::StatusOr<int> StartRanks(const std::string& program, comm::LaunchCommandLine launch) {
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
@@ -59,14 +63,24 @@ void LetReporterEndFirst() {
 // Ends this rank after an error, and with it the others. Returns the exit code. Rank 0 reports an
 // error that all ranks have. An error of one rank is reported by that rank, and one that several
 // find at the same time (the death of another, for example) by the first.
+//
+// A stop signal reaches ranks at different moments, and ends one that has not begun to train at
+// once. Another one, which would have trained, ends as it was asked to, too.
 int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
+  const int signal = Interrupted();
+  const bool as_asked = signal != 0 && !IsAgreed(error);
   const bool reports =
       IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
   if (reports) {
     std::fflush(stdout);
     const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
-    PrintError(absl::StrCat(rank, error.message()));
+    if (as_asked) {
+      PrintNote(absl::StrCat("stopped by SIG", sigabbrev_np(signal),
+                             ", nothing more was saved: ", rank, error.message()));
+    } else {
+      PrintError(absl::StrCat(rank, error.message()));
+    }
   }
   job.Leave(error).IgnoreError();
   if (!reports) {
@@ -74,7 +88,7 @@ int EndJob(const absl::Status& error, Job& job) {
   } else if (!IsAgreed(error)) {
     std::this_thread::sleep_for(kReportHolds);
   }
-  return 1;
+  return as_asked ? 128 + signal : 1;
 }
 
 // Runs this rank, and leaves the job.

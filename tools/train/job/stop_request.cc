@@ -25,8 +25,8 @@ absl::StatusOr<StopRequest::FromFirst> StopRequest::Agree(const FromFirst& mine)
   RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(values)));
   const int signal = static_cast<int>(values[0] / kRanks);
   if (agreed_ == 0 && signal != 0 && ranks_.is_first()) {
-    absl::FPrintF(stderr, "stopping, as rank %d has got SIG%s; a second signal stops at once\n",
-                  values[0] % kRanks, sigabbrev_np(signal));
+    absl::FPrintF(stderr, "stopping, as rank %d has got SIG%s; %s\n", values[0] % kRanks,
+                  sigabbrev_np(signal), kStopsAtOnce);
   }
   agreed_ = signal;
   return FromFirst{values[1] != 0, values[2] != 0, static_cast<int32_t>(values[3])};
