@@ -37,6 +37,11 @@ Group::Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int
   engine_->Add(this);
 }
 
+Group::~Group() {
+  Leave();
+  Mine().has_left.store(1);
+}
+
 bool Group::IsSmall(const Request& request) const {
   const int64_t elements =
       request.operation == Operation::kAllGather ? request.part : request.count;
@@ -57,9 +62,7 @@ bool Group::AdvanceCollective() {
   if (!collective.is_posted) return Post();
   if (!collective.is_agreed) return Agree();
   if (collective.awaits_phase) {
-    for (int r = 0; r < size(); ++r) {
-      if (!HasEndedPhase(r)) return false;
-    }
+    if (!HaveAllEndedPhase()) return false;
     collective.awaits_phase = false;
   }
   switch (Step()) {
@@ -67,8 +70,9 @@ bool Group::AdvanceCollective() {
       return true;
     case Next::kPhase:
       collective.awaits_phase = true;
+      collective.arrived = 0;
       SlotOf(rank()).phase.store(++collective.phase);
-      RingAll();
+      if (HaveAllEndedPhase()) RingAll();
       return true;
     case Next::kEnd:
       EndCollective();
@@ -77,12 +81,34 @@ bool Group::AdvanceCollective() {
   return true;
 }
 
+// Peers wait for all ranks, so only the last one to arrive wakes them. Each rank first stores its
+// own arrival and then reads those of the others, in one total order (sequential consistency), so
+// the last one sees that all have arrived.
+bool Group::HaveAllPosted() {
+  int& arrived = collective_.arrived;
+  while (arrived < size() && HasPosted(arrived)) ++arrived;
+  return arrived == size();
+}
+
+bool Group::HaveAllEndedPhase() {
+  int& arrived = collective_.arrived;
+  while (arrived < size() && HasEndedPhase(arrived)) ++arrived;
+  return arrived == size();
+}
+
 void Group::EndCollective() {
-  Mine().completed.store(Done(0) + 1);
-  RingAll();
+  const uint64_t next = Done(0) + 1;
+  Mine().completed.store(next);
   collective_ = Collective();
   Complete(0);
+  // The last rank to complete the operation wakes those that wait for its slots.
+  if (!HasSlotFor(next + kSlots - 1)) return;
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank() && members_[r]->awaits_slot.load() != 0) Ring(r);
+  }
 }
+
+bool Group::HasPosted(int rank) const { return SlotOf(rank).posted.load() == Done(0) + 1; }
 
 bool Group::HasEndedPhase(int rank) const { return SlotOf(rank).phase.load() >= collective_.phase; }
 
@@ -102,26 +128,33 @@ void Group::Fill(const Request& request, const void* data, int64_t bytes, uint64
   slot.posted.store(number + 1);
 }
 
+// Returns whether no peer still reads the slot of operation `number` for an earlier one.
+bool Group::HasSlotFor(uint64_t number) const {
+  return std::all_of(members_.begin(), members_.end(), [number](const Member* member) {
+    return member->completed.load() + kSlots > number;
+  });
+}
+
 bool Group::Post() {
   const uint64_t number = Done(0);
-  for (const Member* member : members_) {
-    // This peer may still be reading the slot's previous operation.
-    if (member->completed.load() + kSlots <= number) return false;
+  if (!HasSlotFor(number)) {
+    // A peer that completes an operation after the second check sees that this rank waits.
+    Mine().awaits_slot.store(1);
+    if (!HasSlotFor(number)) return false;
   }
+  Mine().awaits_slot.store(0, std::memory_order_relaxed);
   const Request& request = First(0);
   const int64_t bytes =
       IsSmall(request) ? InputElements(request, rank()) * SizeOf(request.dtype) : 0;
   Fill(request, request.input, bytes, number, SlotOf(rank()));
   collective_.is_posted = true;
-  RingAll();
+  if (HaveAllPosted()) RingAll();
   return true;
 }
 
 bool Group::Agree() {
   const Request& request = First(0);
-  for (int r = 0; r < size(); ++r) {
-    if (SlotOf(r).posted.load() != Done(0) + 1) return false;
-  }
+  if (!HaveAllPosted()) return false;
   bool direct = true;
   for (int r = 0; r < size(); ++r) {
     const PostedRequest& posted = SlotOf(r).request;
@@ -255,7 +288,7 @@ int Group::WaitsFor(int channel, int rank) const {
   if (!collective_.is_posted) {
     return members_[rank]->completed.load() + kSlots <= number ? 1 : 0;
   }
-  return SlotOf(rank).posted.load() == number + 1 && HasEndedPhase(rank) ? 0 : 1;
+  return HasPosted(rank) && HasEndedPhase(rank) ? 0 : 1;
 }
 
 bool Group::HasFailedMember() const {
@@ -273,6 +306,7 @@ void Group::CheckFailures() {
 }
 
 absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
+  if (members_[rank]->has_left.load() != 0) return Departure{"has left", ""};
   if (memory_->IsAlive(ranks_[rank])) return absl::nullopt;
   return Departure{"died", ""};
 }

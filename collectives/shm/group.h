@@ -57,6 +57,9 @@ enum class Failure : uint32_t { kNone, kOwn, kReported };  // kReported: by a pe
 // A rank's memory in a group, which its peers map; Pairs for each rank of the group follow.
 struct Member {
   std::atomic<uint64_t> completed;  // collectives
+  // Set while the rank cannot post a collective because a peer has not completed an earlier one.
+  std::atomic<uint32_t> awaits_slot;
+  std::atomic<uint32_t> has_left;  // set when the rank destroys the group
   // Set when the rank fails, after which peers must not access its buffers. `reason` then holds the
   // cause.
   alignas(64) std::atomic<Failure> failure;
@@ -78,7 +81,7 @@ class Group : public QueuedGroup {
   Group(SharedMemory* memory, ProgressEngine* engine, std::string name, int rank,
         std::vector<int> ranks, std::vector<std::shared_ptr<const Segment>> members,
         double timeout_seconds);
-  ~Group() override { Leave(); }
+  ~Group() override;
 
  protected:
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
@@ -107,6 +110,8 @@ class Group : public QueuedGroup {
     bool is_posted = false;  // peers can read the request
     bool is_agreed = false;  // all requests are the same
     bool awaits_phase = false;
+    // All ranks before this one have arrived: they have posted the request, or ended the phase.
+    int arrived = 0;
     Algorithm algorithm = Algorithm::kEager;
     int step = 0;          // within a round
     int64_t position = 0;  // elements that are done
@@ -130,7 +135,12 @@ class Group : public QueuedGroup {
   bool AdvanceReceive(int peer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Post() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Agree() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasSlotFor(uint64_t number) const;
+  bool HasPosted(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasEndedPhase(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Return whether all ranks have posted the first collective, or ended its phase.
+  bool HaveAllPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HaveAllEndedPhase() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndCollective() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Returns the bytes that peers read from this rank's memory.
   int64_t BytesSent(const Request& request, Algorithm algorithm) const;

@@ -86,6 +86,22 @@ TEST(ShmFailuresTest, ARankThatStopsIsNoticedAtTheTimeOut) {
   }
 }
 
+// Regression: a rank that had left was reported as one that died.
+TEST(ShmFailuresTest, ARankThatHasLeftIsReportedAsSuch) {
+  const auto results =
+      RunProcesses(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+        ASSIGN_OR_RETURN(const auto host, Host::Create(rank, kRanks, exchange, {}));
+        ASSIGN_OR_RETURN(const auto world, host->World());
+        RETURN_IF_ERROR(world->Wait(world->Barrier()));
+        return rank == kVictim ? absl::OkStatus() : world->Wait(world->Barrier());
+      });
+  EXPECT_TRUE(results[kVictim].ok()) << results[kVictim];
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(std::string(results[rank].message()),
+                AllOf(HasSubstr("rank 1 (process "), HasSubstr("has left; waiting in barrier")));
+  }
+}
+
 // Regression: a rank that was stopped in the middle of an operation, and continued after the others
 // had failed and changed their buffers, read those buffers and returned no error. Here rank 1 has
 // no thread and calls Test, so that it stops after as many steps as the test wants.

@@ -1,7 +1,11 @@
 // Ranks as threads: values of every operation, groups, errors.
+#include <sys/resource.h>
+
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -212,6 +216,28 @@ TEST(ShmErrorsTest, MemoryThatIsNotThereIsAnErrorOnAllRanks) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1: "));
   }
+}
+
+// Regression: every rank that arrived woke all that had arrived before.
+TEST(ShmWakeTest, ARankSleepsUntilTheLastOneArrives) {
+  constexpr int kRanks = 12;
+  constexpr auto kBetweenArrivals = std::chrono::milliseconds(4);
+  const auto sleeps = [] {
+    rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_nvcsw;
+  };
+  std::atomic<int64_t> of_first = 0;
+  ExpectOk(RunThreads(kRanks, [&](int rank, const Exchange& exchange) -> absl::Status {
+    ASSIGN_OR_RETURN(const Rank self, MakeRank(rank, kRanks, exchange));
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    std::this_thread::sleep_for(rank * kBetweenArrivals);
+    const int64_t before = sleeps();
+    RETURN_IF_ERROR(self.world->Wait(self.world->Barrier()));
+    if (rank == 0) of_first = sleeps() - before;
+    return absl::OkStatus();
+  }));
+  EXPECT_LE(of_first.load(), kRanks / 3);
 }
 
 }  // namespace
