@@ -75,27 +75,46 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(CompiledRun run, Backend*
   engine->run_ = std::move(run);
   engine->backend_ = backend;
   engine->options_ = options;
+  // A rank that fails must not leave its peers in a collective, so all ranks agree before they
+  // allocate the shared arena, and before any of them frees it.
+  RETURN_IF_ERROR(engine->Agree(engine->AllocatePrivateArenas()));
+  absl::Status status = engine->AllocateArena(MemorySpace::kShared);
+  if (status.ok()) status = engine->Bind();
+  RETURN_IF_ERROR(engine->Agree(status));
+  return engine;
+}
+
+absl::Status Engine::Agree(const absl::Status& mine) const {
+  return options_.agree == nullptr ? mine : options_.agree(mine);
+}
+
+absl::Status Engine::AllocatePrivateArenas() {
+  for (const MemorySpace space : kAllMemorySpaces) {
+    if (space != MemorySpace::kShared) RETURN_IF_ERROR(AllocateArena(space));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Engine::Bind() {
   Arenas arenas;
   for (const MemorySpace space : kAllMemorySpaces) {
-    RETURN_IF_ERROR(engine->AllocateArena(space));
-    const std::unique_ptr<DeviceMemory>& arena = engine->arenas_[space];
-    if (arena != nullptr) arenas[space] = static_cast<char*>(arena->data());
+    if (arenas_[space] != nullptr) arenas[space] = static_cast<char*>(arenas_[space]->data());
   }
-  engine->states_ = StatesOf(engine->run_);
-  for (StateInfo& state : engine->states_) {
+  states_ = StatesOf(run_);
+  for (StateInfo& state : states_) {
     if (!state.flat.has_value()) continue;
-    const Mesh& mesh = engine->run_.programs.front().mesh;
-    const MeshCoordinates coordinates = mesh.CoordinatesOf(options.rank.rank);
+    const Mesh& mesh = run_.programs.front().mesh;
+    const MeshCoordinates coordinates = mesh.CoordinatesOf(options_.rank.rank);
     const FlatGroup::Range elements = state.flat->InPartAt(
         mesh, coordinates, NumElements(state.part->At(mesh, coordinates).extent));
     state.type.shape = {elements.size()};
     state.address = state.address + elements.begin * SizeOf(state.type.dtype);
   }
-  for (const Program& program : engine->run_.programs) {
-    ASSIGN_OR_RETURN(engine->executors_[program.name],
-                     Executor::Create(&program, backend, arenas, options.rank));
+  for (const Program& program : run_.programs) {
+    ASSIGN_OR_RETURN(executors_[program.name],
+                     Executor::Create(&program, backend_, arenas, options_.rank));
   }
-  return engine;
+  return absl::OkStatus();
 }
 
 absl::Status Engine::AllocateArena(MemorySpace space) {

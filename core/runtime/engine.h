@@ -53,6 +53,10 @@ struct EngineOptions {
   int fill = -1;
   // If null, the device allocates all arenas. Not called for an arena of 0 bytes.
   ArenaAllocator allocate;
+  // Set if allocating and freeing the shared arena is collective: returns the same status on all
+  // ranks, an error if any of them passes one. Called before the shared arena is allocated, and
+  // again before Create returns.
+  std::function<absl::Status(const absl::Status&)> agree;
   RankPosition rank;
 };
 
@@ -119,7 +123,11 @@ class Engine {
  private:
   Engine() = default;
 
+  absl::Status AllocatePrivateArenas();
   absl::Status AllocateArena(MemorySpace space);
+  // Finds the addresses of the states, and makes the executors.
+  absl::Status Bind();
+  absl::Status Agree(const absl::Status& mine) const;
   absl::StatusOr<DType> InputDType(absl::string_view program, absl::string_view input);
   // Returns the padded part of a value, or the elements that this rank holds if it is a member of a
   // flat group.

@@ -1,4 +1,5 @@
 // The trainer gives the same bits on ranks that are threads of this process as on one rank.
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -220,6 +221,28 @@ TEST(TrainerRanksTest, RanksWithOtherGraphsAreNamed) {
     EXPECT_TRUE(IsAgreed(status));
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("rank 1 differs from rank 0 in the graph 'evaluate'"));
+  }
+}
+
+// Regression: the others waited for a rank that lacked memory until the time-out, in the allocation
+// of the shared arena, and named another cause.
+TEST(TrainerRanksTest, ALackOfMemoryOnOneRankIsTheErrorOfAll) {
+  for (const MemorySpace space : {MemorySpace::kDevice, MemorySpace::kOffloadHost}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const std::vector<absl::Status> results = RunRanks(3, [&](Ranks& ranks) -> absl::Status {
+      const RunConfig config = BigramConfig();
+      BigramModel model;
+      const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+      ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
+      ASSIGN_OR_RETURN(CompiledRun run, CompileTogether(graphs, Replicated(), *backend, ranks));
+      if (ranks.rank() == 1) run.arenas[space] = int64_t{1} << 50;
+      return MakeRankEngine(std::move(run), backend.get(), ranks).status();
+    });
+    for (const absl::Status& status : results) {
+      EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1: "));
+    }
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   }
 }
 

@@ -19,16 +19,11 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeRankEngine(CompiledRun run, Backend*
       ASSIGN_OR_RETURN(options.rank.collectives, ranks.CollectivesOn(mesh));
     }
     options.allocate = ArenasOf(ranks.world(), backend);
-    // Ranks come here at different times, and operations of the world have a time-out.
-    RETURN_IF_ERROR(ranks.Barrier());
+    // This also waits for ranks that come later: operations of the world have a time-out.
+    options.agree = [&ranks](const absl::Status& mine) { return ranks.Agree(mine); };
   }
   absl::StatusOr<std::unique_ptr<Engine>> engine = Engine::Create(std::move(run), backend, options);
-  const absl::Status agreed = ranks.Agree(engine.status());
-  if (!agreed.ok()) {
-    // The other ranks may be in a collective that this one will not join.
-    ranks.Abort(agreed);
-    return agreed;
-  }
+  if (!engine.ok()) ranks.Abort(engine.status());
   return engine;
 }
 
