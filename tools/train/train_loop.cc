@@ -297,18 +297,22 @@ absl::Status TrainLoop::PrintCost(absl::Status* same) {
   return absl::OkStatus();
 }
 
-// Prints the resident memory of the rank that has most.
+// Prints the resident memory of the rank that has most. Only that rank reads its mappings: each has
+// those of all ranks of its host.
 absl::Status TrainLoop::PrintMemory() {
-  ResidentMemory resident = ReadResidentMemory();
-  resident.peak = std::max(resident.peak, earlier_peak_);
-  ASSIGN_OR_RETURN(
-      const std::vector<std::string> lines,
-      ranks_.Gather(absl::StrFormat("%020d%s", resident.peak,
-                                    ResidentMemoryLine(resident, engine_->ResidentArenaBytes()))));
-  const auto largest = std::max_element(lines.begin(), lines.end());
-  const std::string rank =
-      lines.size() == 1 ? "" : absl::StrCat("rank ", largest - lines.begin(), ": ");
-  absl::FPrintF(Output(), "%s%s\n", rank, largest->substr(20));
+  const int64_t peak = std::max(PeakMemory(), earlier_peak_);
+  ASSIGN_OR_RETURN(const std::vector<std::string> peaks,
+                   ranks_.Gather(absl::StrFormat("%020d", peak)));
+  const auto largest = std::max_element(peaks.begin(), peaks.end()) - peaks.begin();
+  std::string mine;
+  if (ranks_.rank() == largest) {
+    ResidentMemory resident = ReadResidentMemory();
+    resident.peak = std::max(resident.peak, earlier_peak_);
+    mine = ResidentMemoryLine(resident, engine_->ResidentArenaBytes());
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines, ranks_.Gather(mine));
+  const std::string rank = lines.size() == 1 ? "" : absl::StrCat("rank ", largest, ": ");
+  absl::FPrintF(Output(), "%s%s\n", rank, lines[largest]);
   return absl::OkStatus();
 }
 

@@ -47,8 +47,10 @@ ResidentMemory ReadResidentMemory(const std::string& process) {
   return resident;
 }
 
+int64_t PeakMemory() { return NumberInFile("/proc/self/status", "VmHWM:") * 1024; }
+
 int64_t ResetPeakMemory() {
-  const int64_t peak = NumberInFile("/proc/self/status", "VmHWM:") * 1024;
+  const int64_t peak = PeakMemory();
   std::ofstream("/proc/self/clear_refs") << "5";  // proc(5), CLEAR_REFS_MM_HIWATER_RSS
   return peak;
 }
