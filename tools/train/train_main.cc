@@ -212,7 +212,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   }
   RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
   LoopOptions options;
-  ASSIGN_OR_RETURN(options.run_folder, OpenFolder(line, setup, start, &folder));
+  ASSIGN_OR_RETURN(options.run_folder, OpenFolder(line, start, &setup, &folder));
   options.trace = UserPath(line.trace);
   options.command = absl::StrCat(ProgramCommand(argv0, *setup.definition), job.LaunchFlags(),
                                  line.repeated_flags);

@@ -10,6 +10,7 @@
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/set_aside.h"
 #include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -175,6 +176,26 @@ TEST(CheckpointDamageTest, PassesOverATornOne) {
   WriteFile(folder + "step_00000010/plan.textproto", "");
   EXPECT_THAT(OpenError(run, absl::StatusCode::kDataLoss),
               AllOf(HasSubstr("none of 3 checkpoints is complete"), HasSubstr("step_00000010")));
+}
+
+// Regression: a damaged checkpoint took a place among those that are kept, so that a good one was
+// removed.
+TEST(CheckpointDamageTest, ADamagedOneTakesNoPlaceAmongThoseThatAreKept) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20, 30, 40}) ASSERT_TRUE(SaveForTest(run, step, 4).ok());
+  const std::string folder = run + "/checkpoints/";
+  FlipBit(folder + "step_00000040/parameters.safetensors", 900, 3);
+  ASSERT_TRUE(RemoveTree(folder + "step_00000020/manifest.json").ok());
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->checkpoint->step(), 30);
+  const auto lines = SetAsideDamaged(run, opened->damaged);
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  EXPECT_THAT(*lines, ElementsAre(HasSubstr("the damaged checkpoint step_00000040 is now called "),
+                                  HasSubstr("checkpoints/damaged-step_00000020")));
+  ASSERT_TRUE(SaveForTest(run, 50, 3).ok());
+  EXPECT_THAT(Names(run), ElementsAre("damaged-step_00000020", "damaged-step_00000040",
+                                      "step_00000010", "step_00000030", "step_00000050"));
 }
 
 TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {

@@ -10,6 +10,7 @@
 //       config.textproto
 //   <run>/checkpoints/.tmp-...                 a checkpoint that is being written or removed
 //   <run>/checkpoints/.old-step_00000120       see ReplaceFolder in durable_file.h
+//   <run>/checkpoints/damaged-step_00000120    a damaged one, see set_aside.h
 //
 // A folder with the name of a checkpoint holds a complete one: it got its name after all its files
 // were on the disk.
@@ -31,6 +32,7 @@ inline constexpr char kConfigFile[] = "config.textproto";
 
 inline constexpr char kTemporaryPrefix[] = ".tmp-";
 inline constexpr char kReplacedPrefix[] = ".old-";
+inline constexpr char kDamagedPrefix[] = "damaged-";
 
 // Returns the name of the file in which a rank saves its states of a role (state_entry.h).
 std::string StateFileName(absl::string_view role, int rank, int ranks);

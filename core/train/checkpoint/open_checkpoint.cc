@@ -203,6 +203,10 @@ absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
     }
     if (absl::IsUnimplemented(checkpoint.status())) return checkpoint.status();
     opened.skipped.emplace_back(checkpoint.status().message());
+    // Another error, such as a lack of permission, may pass.
+    if (absl::IsDataLoss(checkpoint.status()) || absl::IsInvalidArgument(checkpoint.status())) {
+      opened.damaged.push_back(candidate.folder);
+    }
   }
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(checkpoints, ": there is no checkpoint in it yet"));

@@ -78,6 +78,7 @@ struct OpenedCheckpoint {
   std::unique_ptr<Checkpoint> checkpoint;
   // For each newer checkpoint that could not be used, one line with its folder and the reason.
   std::vector<std::string> skipped;
+  std::vector<std::string> damaged;  // the folders of those that are damaged
 };
 
 // Opens a checkpoint's own folder, or the newest complete checkpoint of a run's folder (or of the

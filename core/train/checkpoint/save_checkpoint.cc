@@ -19,6 +19,10 @@
 namespace tessera {
 namespace {
 
+// The number of the newest checkpoints that are checked before older ones are removed: a save must
+// not take longer the more are kept.
+constexpr int kCheckedToKeep = 8;
+
 // Returns the manifest of a checkpoint, without its files and the shards of its states.
 Manifest MakeManifest(const CheckpointContents& contents) {
   Manifest manifest;
@@ -223,12 +227,14 @@ void CheckpointSave::Prune() {
   if (options_.keep <= 0) return;
   const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(folder_);
   if (!found.ok()) return WarnIfError(found.status());
+  if (static_cast<int64_t>(found->size()) <= options_.keep) return;
   int64_t kept = 1;  // the new one, whatever its step
+  int checked = 0;
   for (const FoundCheckpoint& old : *found) {
     if (old.folder == final_) continue;
     if (kept >= options_.keep) {
       WarnIfError(Discard(old.folder));
-    } else if (LooksComplete(old.folder)) {
+    } else if (checked++ >= kCheckedToKeep || LooksComplete(old.folder)) {
       ++kept;
     }
   }

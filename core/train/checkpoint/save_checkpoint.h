@@ -46,8 +46,9 @@ struct CheckpointContents {
 };
 
 struct SaveOptions : WriteOptions {
-  // The number of checkpoints that are kept: the new one, and the newest others that look complete
-  // (LooksComplete). 0 keeps all. The disk must have room for one more.
+  // The number of checkpoints that are kept: the new one, and the newest others. If some are to be
+  // removed, the newest eight count only if they look complete (LooksComplete). set_aside.h renames
+  // those that a resumed run found damaged. 0 keeps all. The disk must have room for one more.
   int64_t keep = 3;
 };
 

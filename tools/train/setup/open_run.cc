@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/set_aside.h"
 #include "core/train/ranks/ranks.h"
 
 namespace tessera {
@@ -25,6 +26,14 @@ absl::Status CheckNewest(const RunFolder& folder, const Checkpoint& checkpoint) 
   return absl::AlreadyExistsError(
       absl::StrCat(folder.path(), " holds a newer checkpoint, of step ", newest->checkpoint->step(),
                    ": choose another --out, or none for a new run folder"));
+}
+
+// Renames the damaged checkpoints of the run that goes on in this folder, and says so.
+absl::Status SetAside(const RunFolder& folder, Setup* setup) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> lines,
+                   SetAsideDamaged(folder.path(), setup->damaged));
+  setup->notes.insert(setup->notes.end(), lines.begin(), lines.end());
+  return absl::OkStatus();
 }
 
 // Checks before a run begins that a file can be written. Makes the file if it does not exist.
@@ -90,16 +99,16 @@ absl::StatusOr<std::unique_ptr<RunFolder>> OpenNewFolder(const CommandLine& line
   return folder;
 }
 
-absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const Setup& setup,
-                                       const StartOfJob& start,
-                                       std::unique_ptr<RunFolder>* folder) {
-  Ranks& ranks = *setup.ranks.ranks;
+absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const StartOfJob& start,
+                                       Setup* setup, std::unique_ptr<RunFolder>* folder) {
+  Ranks& ranks = *setup->ranks.ranks;
   ASSIGN_OR_RETURN(const std::string path, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
     if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
     if (*folder != nullptr) {
-      RETURN_IF_ERROR(CheckNewest(**folder, *setup.checkpoint));
+      RETURN_IF_ERROR(CheckNewest(**folder, *setup->checkpoint));
+      RETURN_IF_ERROR(SetAside(**folder, setup));
     } else {
-      ASSIGN_OR_RETURN(*folder, OpenNewFolder(line, setup, start));
+      ASSIGN_OR_RETURN(*folder, OpenNewFolder(line, *setup, start));
     }
     return (*folder)->path();
   }));

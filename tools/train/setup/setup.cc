@@ -70,6 +70,7 @@ absl::Status ChooseCheckpoint(const CommandLine& line, Setup* setup) {
     for (const std::string& skipped : opened->skipped) {
       setup->notes.push_back(absl::StrCat("passed over: ", skipped));
     }
+    setup->damaged = std::move(opened->damaged);
     setup->checkpoint = std::move(opened->checkpoint);
     return setup->checkpoint->folder();
   }));

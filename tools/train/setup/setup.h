@@ -45,6 +45,7 @@ struct Setup {
   std::string config_text;                 // the effective configuration, as it is saved
   std::vector<std::string> notes;          // for the user, in order
   std::unique_ptr<Checkpoint> checkpoint;  // the run resumes from it; nullptr for a new run
+  std::vector<std::string> damaged;        // folders of newer checkpoints, on rank 0
   std::optional<Plan> plan;                // of --plan
   std::vector<RankFact> facts;             // facts of the command line, compared among ranks
   // The overridden fields of the saved configuration that may change the shape of the state.

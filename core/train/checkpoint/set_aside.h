@@ -1,0 +1,23 @@
+// Renames damaged checkpoints, so that none takes the place of a good one among those that a run
+// keeps.
+#ifndef TESSERA_CORE_TRAIN_CHECKPOINT_SET_ASIDE_H_
+#define TESSERA_CORE_TRAIN_CHECKPOINT_SET_ASIDE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace tessera {
+
+// Renames step_N to damaged-step_N for the checkpoints of a run that are in `damaged`
+// (OpenedCheckpoint), or that lack a file, or have one of another size (LooksComplete). Nothing
+// removes them. Returns one line for each. No other process may use the run's folder.
+absl::StatusOr<std::vector<std::string>> SetAsideDamaged(absl::string_view run_folder,
+                                                         absl::Span<const std::string> damaged);
+
+}  // namespace tessera
+
+#endif  // TESSERA_CORE_TRAIN_CHECKPOINT_SET_ASIDE_H_
