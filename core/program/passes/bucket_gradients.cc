@@ -2,7 +2,7 @@
 // gradients could start only after the backward pass. So gradients that are ready one after the
 // other are reduced together, in buckets of bounded size. A bucket is one tensor. The instructions
 // that compute the gradients write into it, and the reduced gradients are views of it, so nothing
-// is copied.
+// is copied. The gradients of a flat group, which are one array already, are reduced by themselves.
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -53,11 +53,16 @@ class Buckets {
     const ProgramValue& value = program_.values[id];
     const int32_t tensor = program_.TensorOf(id);
     const ProgramValue& root = program_.values[tensor];
-    return written_[tensor] && !fixed_[root.buffer] && value.offset == 0 && root.offset == 0 &&
-           IsRowMajor(value.type.shape, value.strides) &&
+    return written_[tensor] && !fixed_[root.buffer] && !HoldsFlatGroup(tensor) &&
+           value.offset == 0 && root.offset == 0 && IsRowMajor(value.type.shape, value.strides) &&
            IsRowMajor(root.type.shape, root.strides) && NumBytes(value.type) == BytesOf(root) &&
            program_.buffers[root.buffer].bytes == BytesOf(root) &&
            program_.buffers[root.buffer].space == MemorySpace::kDevice;
+  }
+
+  bool HoldsFlatGroup(int32_t tensor) const {
+    return std::any_of(within_[tensor].begin(), within_[tensor].end(),
+                       [&](int32_t id) { return program_.values[id].flat != kNone; });
   }
 
   static int64_t BytesOf(const ProgramValue& value) { return NumBytes(value.type); }
