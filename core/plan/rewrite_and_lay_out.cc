@@ -41,10 +41,7 @@ class RewrittenLayout {
   RewrittenLayout(const Graph& graph, const Mesh& mesh, const LayoutDecisions& decisions,
                   const absl::flat_hash_map<std::string, OpId>& recorded_ops,
                   const GraphLayouts& recorded)
-      : graph_(graph),
-        mesh_(mesh),
-        recorded_(recorded),
-        summed_on_(graph.values().size(), nullptr) {
+      : graph_(graph), mesh_(mesh), recorded_(recorded), summed_on_(graph.values().size()) {
     for (const GraphInput& input : graph.inputs()) {
       stored_.push_back({input.value, &decisions.stored.find(input.origin)->second.layout});
     }
@@ -80,27 +77,34 @@ class RewrittenLayout {
     std::vector<TensorType> inputs, outputs;
   };
 
+  // The sum of a parameter's gradients on the elements of its flat group that a rank holds.
+  struct FlatSum {
+    const StoreGroup* group = nullptr;
+    const MeshLayout* stored = nullptr;  // the layout of the parameter before the group is split
+  };
+
   // Finds the gradients that are added up on the elements of a flat group that a rank holds.
   void FindFlatSums(const LayoutDecisions& decisions) {
-    absl::flat_hash_map<ValueId, const StoreGroup*> group_of;  // by parameter
+    absl::flat_hash_map<ValueId, FlatSum> sum_of;  // by parameter
     for (const StoreGroup& group : decisions.groups) {
       if (!group.reduce_each) continue;
       for (const std::string& member : group.members) {
         const State* const state = graph_.FindState(member);
-        if (state != nullptr) group_of.emplace(state->input, &group);
+        if (state == nullptr) continue;
+        sum_of.emplace(state->input, FlatSum{&group, &decisions.stored.at(member).layout});
       }
     }
-    if (group_of.empty()) return;
+    if (sum_of.empty()) return;
     for (size_t i = 0; i < graph_.ops().size(); ++i) {
       const Op& op = graph_.ops()[i];
       if (origin_[i] != kNone || op.phase != Phase::kBackward) continue;
       for (const ValueId input : op.inputs) {
-        const StoreGroup* group = summed_on_[input];
-        if (group == nullptr) {
-          const auto it = group_of.find(graph_.value(input).complete_gradient_of);
-          if (it != group_of.end()) group = it->second;
+        FlatSum sum = summed_on_[input];
+        if (sum.group == nullptr) {
+          const auto it = sum_of.find(graph_.value(input).complete_gradient_of);
+          if (it != sum_of.end()) sum = it->second;
         }
-        if (group != nullptr) summed_on_[op.outputs[0]] = group;
+        if (sum.group != nullptr) summed_on_[op.outputs[0]] = sum;
       }
     }
   }
@@ -108,13 +112,28 @@ class RewrittenLayout {
   AxisUse UseOf(size_t i, int axis, const std::vector<AxisLayout>& values) const {
     if (origin_[i] != kNone) return recorded_.ops[origin_[i]][axis];
     const Op& op = graph_.ops()[i];
-    const StoreGroup* const group = summed_on_[op.outputs[0]];
-    if (group == nullptr || !absl::c_linear_search(group->axes, axis)) {
-      return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
-    }
+    const FlatSum& sum = summed_on_[op.outputs[0]];
+    if (sum.group == nullptr) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+    if (!absl::c_linear_search(sum.group->axes, axis)) return UseBesideFlat(i, axis, values);
     AxisUse use = AxisUse::Broadcast(op.inputs.size(), op.outputs.size());
     use.kind = AxisUse::Kind::kFlat;
     return use;
+  }
+
+  // Returns the use of a sum on a flat group along an axis over which the group is not split.
+  // Gradients that are partial there are added up as they are. Any others are read as the group
+  // stores the parameter.
+  AxisUse UseBesideFlat(size_t i, int axis, const std::vector<AxisLayout>& values) const {
+    const Op& op = graph_.ops()[i];
+    const AxisLayout& stored = summed_on_[op.outputs[0]].stored->axis(axis);
+    const bool split = stored.split() || absl::c_any_of(op.inputs, [&](ValueId input) {
+                         return values[input].split();
+                       });
+    if (!split) return ByArrival(op, types_[i], values, mesh_.axis(axis).size);
+    Signature signature;
+    signature.inputs.assign(op.inputs.size(), stored);
+    signature.outputs.assign(op.outputs.size(), stored);
+    return AxisUse::By(std::move(signature));
   }
 
   void LayOutAxis(int axis) {
@@ -150,9 +169,8 @@ class RewrittenLayout {
   const Mesh& mesh_;
   const GraphLayouts& recorded_;
   std::vector<std::pair<ValueId, const MeshLayout*>> stored_;
-  std::vector<OpId> origin_;  // by op: the recorded op; kNone: the rewriting has added it
-  // By value: the flat group on whose parts this sum of gradients is computed; nullptr if none.
-  std::vector<const StoreGroup*> summed_on_;
+  std::vector<OpId> origin_;        // by op: the recorded op; kNone: the rewriting has added it
+  std::vector<FlatSum> summed_on_;  // by value; without a group if it is no such sum
   std::vector<LocalTypes> types_;
   GraphLayouts result_;
 };
