@@ -98,6 +98,7 @@ class AxisCompletion {
     const std::vector<Signature> signatures = SignaturesOf(id);
     if (planned.kind == AxisUse::Kind::kBroadcast) return Broadcast(op);
     if (planned.kind == AxisUse::Kind::kFlat) {
+      RETURN_IF_ERROR(CheckOnRange(id));
       std::optional<AxisUse> flat = OnFlatRange(id, signatures);
       if (flat.has_value()) return *std::move(flat);
       return NoSignature(id, planned, signatures);
@@ -133,23 +134,53 @@ class AxisCompletion {
     return decisions_.updated[value];
   }
 
+  // Returns whether the op works on members of flat groups, and may do so on a rank's range.
+  bool MayBeFlat(OpId id) const {
+    const Op& op = graph_.op(id);
+    const auto in_group = [](const std::optional<AxisStore>& store) {
+      return store.has_value() && store->flat;
+    };
+    if (IsParameterCast(graph_, op)) return in_group(decisions_.stored[op.inputs[0]]);
+    const bool writes = absl::c_any_of(op.outputs, [&](ValueId output) {
+      return graph_.value(output).gradient_of == kNone && in_group(UpdateOf(output));
+    });
+    return writes || (op.phase == Phase::kUpdate && absl::c_any_of(op.inputs, [&](ValueId input) {
+                        return in_group(UpdateOf(input));
+                      }));
+  }
+
+  // Checks that an op can be computed as 'flat' along this axis.
+  absl::Status CheckOnRange(OpId id) const {
+    const std::string subject = absl::StrCat("the Plan computes operator '", graph_.op(id).path,
+                                             "' as 'flat' along axis '", axis_.name, "', ");
+    if (!MayBeFlat(id)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          subject, "but it updates, sums or casts no member of a group that is flat over it"));
+    }
+    if (!decisions_.gathers[id]) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        subject, "but not on the ranges that ranks hold along other axes; compute it as 'flat' ",
+        "along all axes of its group, and as its group is stored along the others, or along none"));
+  }
+
   absl::StatusOr<std::optional<AxisUse>> AsUpdate(OpId id,
                                                   const std::vector<Signature>& signatures) {
     const Op& op = graph_.op(id);
     ExpectedLayouts expected(op);
+    const bool on_range = !decisions_.gathers[id];
     bool writes = false, flat = false;
     for (size_t i = 0; i < op.outputs.size(); ++i) {
       const std::optional<AxisStore>& store = UpdateOf(op.outputs[i]);
       if (!store.has_value() || graph_.value(op.outputs[i]).gradient_of != kNone) continue;
       writes = true;
-      flat = flat || store->flat;
+      flat = flat || (on_range && store->flat);
       expected.outputs[i] = Expected::Exactly(store->layout);
     }
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const std::optional<AxisStore>& store = UpdateOf(op.inputs[i]);
       if (!store.has_value() || (!writes && op.phase != Phase::kUpdate)) continue;
       if (writes) expected.inputs[i] = Expected::Exactly(store->layout);
-      flat = flat || store->flat;
+      flat = flat || (on_range && store->flat);
     }
     if (flat) {
       std::optional<AxisUse> use = OnFlatRange(id, signatures);
@@ -191,7 +222,7 @@ class AxisCompletion {
   AxisUse AsStored(OpId id, const std::vector<Signature>& signatures) const {
     const Op& op = graph_.op(id);
     const std::optional<AxisStore>& store = decisions_.stored[op.inputs[0]];
-    if (store.has_value() && store->flat) {
+    if (store.has_value() && store->flat && !decisions_.gathers[id]) {
       AxisUse use = Broadcast(op);
       use.kind = AxisUse::Kind::kFlat;
       return use;

@@ -36,6 +36,8 @@ struct AxisDecisions {
   // By value: how the update reads or writes a state's input or updated value, or the gradient of a
   // parameter that is updated.
   std::vector<std::optional<AxisStore>> updated;
+  // By op: it reads and writes members of flat groups in full, not on the range that a rank holds.
+  std::vector<bool> gathers;
 };
 
 struct AxisResult {

@@ -16,7 +16,8 @@ class GraphLayout {
         mesh_(mesh),
         stored_(graph.values().size(), nullptr),
         updated_(graph.values().size(), nullptr),
-        planned_(graph.ops().size(), nullptr) {
+        planned_(graph.ops().size(), nullptr),
+        gathers_(graph.ops().size(), false) {
     for (const auto& [op, uses] : decisions.operators[number]) planned_[op] = &uses;
     for (const GraphInput& input : graph.inputs()) {
       stored_[input.value] = Find(decisions.stored, graph.value(input.value).path);
@@ -29,14 +30,15 @@ class GraphLayout {
       const ValueId parameter = value.complete_gradient_of;
       if (parameter != kNone && updated_[id] == nullptr) updated_[id] = updated_[parameter];
     }
-    for (const Op& op : graph.ops()) {
-      types_.push_back({graph.TypesOf(op.inputs), graph.TypesOf(op.outputs)});
-    }
   }
 
+  // The axes are completed one after another, so it may turn out late that an op is not on the
+  // range of a flat group along all axes. Then all are completed again, with the op on gathered
+  // values. Each repetition adds such ops.
   absl::StatusOr<GraphLayouts> Complete() && {
-    result_.ops.resize(graph_.ops().size());
-    for (int axis = 0; axis < mesh_.num_axes(); ++axis) RETURN_IF_ERROR(CompleteAxis(axis));
+    do {
+      RETURN_IF_ERROR(CompleteAxes());
+    } while (FindGathering());
     return std::move(result_);
   }
 
@@ -59,14 +61,65 @@ class GraphLayout {
     if (state.updated == state.input) return;
     // If a Graph only writes a state, it computes the state as it is stored.
     updated_[state.updated] = state.input == kNone ? stored : updated;
-    if (stored == nullptr) {
-      result_.caches.emplace(state.path, MeshLayout(mesh_.num_axes()));
-      caches_.push_back(&state);
+    if (stored == nullptr) caches_.push_back(&state);
+  }
+
+  absl::Status CompleteAxes() {
+    types_.clear();
+    for (const Op& op : graph_.ops()) {
+      types_.push_back({graph_.TypesOf(op.inputs), graph_.TypesOf(op.outputs)});
     }
+    result_.ops.assign(graph_.ops().size(), {});
+    for (const State* cache : caches_) result_.caches[cache->path] = MeshLayout(mesh_.num_axes());
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) RETURN_IF_ERROR(CompleteAxis(axis));
+    return absl::OkStatus();
+  }
+
+  // Adds to `gathers_` the ops that are on the range of a flat group along some axes, but cannot be
+  // on the range that a rank holds. Returns whether there are any.
+  bool FindGathering() {
+    bool any = false;
+    for (OpId id = 0; id < static_cast<OpId>(graph_.ops().size()); ++id) {
+      if (gathers_[id] || IsOnRange(id)) continue;
+      gathers_[id] = any = true;
+    }
+    return any;
+  }
+
+  // Returns whether an op that is flat along an axis reads and writes each member of a flat group
+  // as the group stores it: flat along all its axes, and in the group's layout along the others,
+  // over which a gradient may be partial.
+  bool IsOnRange(OpId id) const {
+    const Op& op = graph_.op(id);
+    const std::vector<AxisUse>& uses = result_.ops[id];
+    const auto flat = [&](int axis) {
+      return mesh_.axis(axis).size > 1 && uses[axis].kind == AxisUse::Kind::kFlat;
+    };
+    const auto fits = [&](ValueId value, const AxisLayout& layout, int axis) {
+      const StoredLayout* store = updated_[value] != nullptr ? updated_[value] : stored_[value];
+      if (store == nullptr || !store->flat() || mesh_.axis(axis).size == 1) return true;
+      const bool over = absl::c_linear_search(store->flat_axes, axis);
+      if (over || flat(axis)) return over == flat(axis);
+      const bool gradient = graph_.value(value).complete_gradient_of != kNone;
+      return layout == store->layout.axis(axis) || (gradient && layout.partial());
+    };
+    bool any = false, all = true;
+    for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
+      any = any || flat(axis);
+      const Signature& signature = uses[axis].signature;
+      for (size_t i = 0; i < op.inputs.size(); ++i) {
+        all = all && fits(op.inputs[i], signature.inputs[i], axis);
+      }
+      for (size_t i = 0; i < op.outputs.size(); ++i) {
+        all = all && fits(op.outputs[i], signature.outputs[i], axis);
+      }
+    }
+    return all || !any;
   }
 
   absl::Status CompleteAxis(int axis) {
     AxisDecisions decisions;
+    decisions.gathers = gathers_;
     for (const AxisUses* uses : planned_) {
       const bool decided = uses != nullptr && (*uses)[axis].has_value();
       decisions.ops.push_back(decided ? &*(*uses)[axis] : nullptr);
@@ -108,6 +161,7 @@ class GraphLayout {
   const Mesh& mesh_;
   std::vector<const StoredLayout*> stored_, updated_;  // by value; nullptr: none
   std::vector<const AxisUses*> planned_;               // by op; nullptr: none
+  std::vector<bool> gathers_;                          // by op; see AxisDecisions
   std::vector<const State*> caches_;                   // that the Plan leaves open
   std::vector<LocalTypes> types_;                      // by op
   GraphLayouts result_;

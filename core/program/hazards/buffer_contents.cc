@@ -25,7 +25,7 @@ StridedRange BytesOf(const ProgramValue& value) {
 ValueBytes::ValueBytes(const Program& program) : program_(program) {
   if (program.flats.empty()) return;
   for (const ProgramValue& value : program.values) {
-    if (value.flat == kNone || value.buffer == kNone) continue;
+    if (value.flat == kNone || value.sliced_from != kNone || value.buffer == kNone) continue;
     groups_.try_emplace(value.buffer, Group{program.flats[value.flat].group.get(), value.offset,
                                             SizeOf(value.type.dtype)});
   }

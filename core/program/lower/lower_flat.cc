@@ -10,11 +10,14 @@ int32_t FlatLowering::AddTensor(const std::string& path, DType dtype, Role role,
   return builder_.AddTensor(path, {dtype, {storage_.group(group)->part()}}, role, kNone);
 }
 
+FlatRule FlatLowering::RuleOf(const FlatPosition& position) const {
+  const absl::Span<const int> axes = storage_.axes(position.group);
+  return {storage_.group(position.group), {axes.begin(), axes.end()}, position.member};
+}
+
 int32_t FlatLowering::AddMember(const Member& member, const FlatPosition& position,
                                 int32_t tensor) {
-  const absl::Span<const int> axes = storage_.axes(position.group);
-  const FlatRule rule = {
-      storage_.group(position.group), {axes.begin(), axes.end()}, position.member};
+  const FlatRule rule = RuleOf(position);
   const int32_t value =
       builder_.AddView(member.path, {member.dtype, {rule.LocalElements()}}, tensor,
                        ViewPlacement{0, Strides{1}}, member.role, member.part);
@@ -39,6 +42,12 @@ int32_t FlatLowering::AddValue(const Member& member, const FlatPosition& positio
   return AddMember(
       member, position,
       AddTensor(absl::StrCat(member.path, ".part"), member.dtype, member.role, position.group));
+}
+
+absl::StatusOr<int32_t> FlatLowering::TakeRange(int32_t full, const Member& member,
+                                                const FlatPosition& position) {
+  return builder_.FlatSlice(absl::StrCat(member.path, ".range"), full, RuleOf(position),
+                            member.part);
 }
 
 absl::StatusOr<int32_t> FlatLowering::Compute(const KernelWork& work,

@@ -36,6 +36,10 @@ class FlatLowering {
   // Adds a member of a group in a buffer of its own.
   int32_t AddValue(const Member& member, const FlatPosition& position);
 
+  // Returns this rank's elements of a member, as a slice of `full`, all of the member.
+  absl::StatusOr<int32_t> TakeRange(int32_t full, const Member& member,
+                                    const FlatPosition& position);
+
   // Returns the result of an elementwise operator on `members`, which have the same position in
   // their groups. The operator runs once for all members of the group, on this rank's part of it as
   // one array.
@@ -76,6 +80,7 @@ class FlatLowering {
   // Adds a tensor that holds this rank's part of a group.
   int32_t AddTensor(const std::string& path, DType dtype, Role role, int group);
   int32_t AddMember(const Member& member, const FlatPosition& position, int32_t tensor);
+  FlatRule RuleOf(const FlatPosition& position) const;
   // Returns one array that holds the members of a group, with zeros in the gaps.
   absl::StatusOr<int32_t> Assemble(int group, absl::Span<const int32_t> values, DType dtype,
                                    const std::string& path);

@@ -18,6 +18,10 @@ LoweredValues::GroupPart LoweredValues::GradientsWith(ValueId gradient) const {
   return {group, micro_batch == kNone ? last_micro_batch_[group] : micro_batch};
 }
 
+bool LoweredValues::IsReducedInGroup(ValueId id) const {
+  return graph_.value(id).complete_gradient_of != kNone && !layouts_.flat(layouts_.Made(id));
+}
+
 bool LoweredValues::IsOnGroup(OpId id) const {
   const Op& op = graph_.op(id);
   return layouts_.flat(layouts_.Made(op.outputs[0])) &&
@@ -47,9 +51,40 @@ absl::Status LoweredValues::AddOnGroup(OpId id) {
   const absl::string_view kind = op.kind->name();
   ASSIGN_OR_RETURN(const int32_t value,
                    flat_.Compute({std::string(kind.data(), kind.size()), op.attributes}, inputs,
-                                 FlatMember(output), position));
+                                 FlatMember(output, layouts_.Made(output)), position));
   Set(output, value);
   return Complete(output);
+}
+
+absl::Status LoweredValues::GatherBeforeUpdate(OpId id) {
+  for (const ValueId output : graph_.op(id).outputs) {
+    const FlatPosition* const position = layouts_.PositionOf(output);
+    if (position == nullptr || !updated_.contains(output)) continue;
+    const auto gathered = gathered_in_update_.find(position->group);
+    if (gathered == gathered_in_update_.end()) continue;
+    for (const auto& [state, layout] : gathered->second) {
+      RETURN_IF_ERROR(In(state, layout).status());
+    }
+    gathered_in_update_.erase(gathered);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int32_t> LoweredValues::AsFlat(ValueId id, int32_t layout) {
+  const int32_t made = layouts_.Made(id);
+  if (layouts_.flat(made)) return SumFlat(id, {made, made_[id]}, layout);
+  for (const Arrangement& other : arranged_[id]) {
+    if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
+  }
+  // The value is made in another layout, as the Plan says. Each rank has all of the member first.
+  ASSIGN_OR_RETURN(const int32_t full, In(id, layouts_.Enter(layouts_.layout(layout))));
+  const FlatPosition& position = *layouts_.PositionOf(id);
+  const FlatLowering::Member member = FlatMember(id, layout);
+  ASSIGN_OR_RETURN(const int32_t range, flat_.TakeRange(full, member, position));
+  if (!updated_.contains(id)) return range;
+  const int32_t state = flat_.AddState(member, position, /*updated=*/true);
+  RETURN_IF_ERROR(builder_.EmitCopy(range, state));
+  return state;
 }
 
 absl::StatusOr<int32_t> LoweredValues::SumFlat(ValueId id, const FlatValue& from, int32_t layout) {
@@ -81,18 +116,23 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
     flat_layouts.push_back(kNone);
     if (id == kNone) continue;
     for (const int32_t read : reads_[id]) {
-      if (layouts_.flat(read)) flat_layouts.back() = read;
+      const bool first = flat_layouts.back() == kNone;
+      if (layouts_.flat(read) && (first || layouts_.layout(read).partial())) {
+        flat_layouts.back() = read;
+      }
     }
   }
   // If all members are partial over an axis, and none stays partial over it, the parts are summed.
+  // A member that the group holds split over the axis is reduced to its part by itself.
   FlatLowering::Gradients gradients;
   for (int other = 0; other < builder_.program().mesh.num_axes(); ++other) {
     bool partial = !absl::c_linear_search(axes, other), stays = false;
     for (size_t m = 0; m < members.size(); ++m) {
       if (members[m] == kNone) continue;
-      const MeshLayout& made = layouts_.layout(layouts_.Made(members[m]));
-      partial = partial && made.axis(other) == AxisLayout::Partial();
-      stays = stays || layouts_.layout(flat_layouts[m]).axis(other).partial();
+      const AxisLayout& made = layouts_.layout(layouts_.Made(members[m])).axis(other);
+      const AxisLayout& read = layouts_.layout(flat_layouts[m]).axis(other);
+      partial = partial && made == AxisLayout::Partial();
+      stays = stays || read.partial();
     }
     if (!partial) continue;
     if (!stays) {

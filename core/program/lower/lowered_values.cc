@@ -55,12 +55,14 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     std::vector<int32_t>& reads = reads_[value];
     if (layout == layouts_.Made(value) || absl::c_linear_search(reads, layout)) return;
     reads.push_back(layout);
-    if (!layouts_.flat(layout) || layouts_.flat(layouts_.Made(value))) return;
+    if (!layouts_.flat(layout) || !IsReducedInGroup(value)) return;
     const FlatPosition& position = *layouts_.PositionOf(value);
     Gradients& gradients = gradients_[GradientsWith(value)];
     gradients.members.resize(storage_.group(position.group)->num_members(), kNone);
-    TESSERA_CHECK(gradients.members[position.member] == kNone) << graph_.value(value).path;
-    gradients.members[position.member] = value;
+    ValueId& member = gradients.members[position.member];
+    if (member == value) return;
+    TESSERA_CHECK(member == kNone) << graph_.value(value).path;
+    member = value;
     ++gradients.missing;
   };
   last_micro_batch_.assign(storage_.num_groups(), kNone);
@@ -68,23 +70,34 @@ void LoweredValues::ListReads(const std::vector<bool>& needed) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
     const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
     for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
+      if (!layouts_.flat(read[i]) || !IsReducedInGroup(inputs[i])) continue;
       const OpId producer = graph_.value(inputs[i]).producer;
-      if (producer == kNone || !layouts_.flat(read[i]) || layouts_.flat(layouts_.Made(inputs[i]))) {
-        continue;
-      }
       int32_t& last = last_micro_batch_[layouts_.PositionOf(inputs[i])->group];
       last = std::max(last, graph_.op(producer).micro_batch);
     }
   }
+  // A value without a producer that is made flat is a state.
+  const auto add_gathered = [this](ValueId value, int32_t layout) {
+    const bool state = graph_.value(value).producer == kNone;
+    if (!state || !layouts_.flat(layouts_.Made(value)) || layouts_.flat(layout)) return;
+    gathered_in_update_[layouts_.PositionOf(value)->group].push_back({value, layout});
+  };
   for (size_t id = 0; id < graph_.ops().size(); ++id) {
     const std::vector<ValueId>& inputs = graph_.ops()[id].inputs;
     const absl::Span<const int32_t> read = layouts_.Read(static_cast<OpId>(id));
-    for (size_t i = 0; needed[id] && i < inputs.size(); ++i) add(inputs[i], read[i]);
+    const bool update = graph_.ops()[id].phase == Phase::kUpdate;
+    for (size_t i = 0; needed[id] && i < inputs.size(); ++i) {
+      add(inputs[i], read[i]);
+      if (update) add_gathered(inputs[i], read[i]);
+    }
   }
   for (size_t i = 0; i < graph_.states().size(); ++i) {
     add(graph_.states()[i].updated, layouts_.Stored(i));
   }
-  for (const GraphOutput& output : graph_.outputs()) add(output.value, ValueLayouts::kBroadcast);
+  for (const GraphOutput& output : graph_.outputs()) {
+    add(output.value, ValueLayouts::kBroadcast);
+    add_gathered(output.value, ValueLayouts::kBroadcast);
+  }
 }
 
 // --- Types ---------------------------------------------------------------------------------------
@@ -148,10 +161,9 @@ void LoweredValues::Set(ValueId id, int32_t value) {
   if (results_.contains(id)) builder_.Keep(value);
 }
 
-FlatLowering::Member LoweredValues::FlatMember(ValueId id) {
+FlatLowering::Member LoweredValues::FlatMember(ValueId id, int32_t layout) {
   const Value& value = graph_.value(id);
-  return {value.path, catalogue_.Realize(value.type.dtype), value.role,
-          PartOf(id, layouts_.Made(id))};
+  return {value.path, catalogue_.Realize(value.type.dtype), value.role, PartOf(id, layout)};
 }
 
 void LoweredValues::Begin(Phase phase, int32_t micro_batch) {
@@ -164,7 +176,7 @@ void LoweredValues::AddInput(ValueId id) {
   const int32_t layout = layouts_.Made(id);
   const Value& value = graph_.value(id);
   if (layouts_.flat(layout)) {
-    Set(id, flat_.AddState(FlatMember(id), *layouts_.PositionOf(id), /*updated=*/false));
+    Set(id, flat_.AddState(FlatMember(id, layout), *layouts_.PositionOf(id), /*updated=*/false));
   } else {
     Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
   }
@@ -176,9 +188,9 @@ int32_t LoweredValues::AddOutput(ValueId id) {
   if (!layouts_.flat(layout)) {
     Set(id, builder_.AddTensor(value.path, LocalType(id, layout), value.role, PartOf(id, layout)));
   } else if (updated_.contains(id)) {
-    Set(id, flat_.AddState(FlatMember(id), *layouts_.PositionOf(id), /*updated=*/true));
+    Set(id, flat_.AddState(FlatMember(id, layout), *layouts_.PositionOf(id), /*updated=*/true));
   } else {
-    Set(id, flat_.AddValue(FlatMember(id), *layouts_.PositionOf(id)));
+    Set(id, flat_.AddValue(FlatMember(id, layout), *layouts_.PositionOf(id)));
   }
   const ValueId parameter = value.complete_gradient_of;
   if (parameter != kNone) builder_.SetGradientOf(made_[id], made_[parameter]);
@@ -251,6 +263,7 @@ absl::StatusOr<std::vector<int32_t>> LoweredValues::InputsOf(OpId id) {
     ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layouts_.Read(id)[i]));
     inputs.push_back(input);
   }
+  RETURN_IF_ERROR(GatherBeforeUpdate(id));
   return inputs;
 }
 
@@ -279,18 +292,11 @@ absl::StatusOr<int32_t> LoweredValues::In(ValueId id, int32_t layout) {
 }
 
 absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout) {
+  if (layouts_.flat(layout)) return AsFlat(id, layout);
   const PartRule tensor = TensorOf(id);
   const MeshLayout to = layouts_.layout(layout);
   int32_t from = layouts_.Made(id);
   ASSIGN_OR_RETURN(int32_t value, MadeNow(id));
-  if (layouts_.flat(layout)) {
-    if (layouts_.flat(from)) return SumFlat(id, {from, value}, layout);
-    for (const Arrangement& other : arranged_[id]) {
-      if (layouts_.flat(other.layout)) return SumFlat(id, {other.layout, other.value}, layout);
-    }
-    return absl::InternalError(absl::StrCat(
-        graph_.value(id).path, " is read as a member of a flat group before all of them are made"));
-  }
   if (layouts_.flat(from)) {
     from = layouts_.Enter(layouts_.layout(from));
     if (from != layout) {
@@ -326,16 +332,19 @@ bool LoweredValues::Completes(int32_t from, int32_t to) const {
 absl::Status LoweredValues::Complete(ValueId id) {
   if (reads_.empty()) return absl::OkStatus();
   const bool flat = layouts_.flat(layouts_.Made(id));
+  bool reduced_in_group = false;
   for (const int32_t layout : reads_[id]) {
-    if (layouts_.flat(layout) && !flat) {
-      const GroupPart part = GradientsWith(id);
-      Gradients& gradients = gradients_[part];
-      if (--gradients.missing == 0) RETURN_IF_ERROR(ReduceGradients(part.first, gradients));
-    } else if (Completes(layouts_.Made(id), layout)) {
+    if (layouts_.flat(layout) && IsReducedInGroup(id)) {
+      reduced_in_group = true;
+    } else if ((layouts_.flat(layout) && !flat) || Completes(layouts_.Made(id), layout)) {
       RETURN_IF_ERROR(In(id, layout).status());
     }
   }
-  return absl::OkStatus();
+  if (!reduced_in_group) return absl::OkStatus();
+  const GroupPart part = GradientsWith(id);
+  Gradients& gradients = gradients_[part];
+  if (--gradients.missing > 0) return absl::OkStatus();
+  return ReduceGradients(part.first, gradients);
 }
 
 }  // namespace tessera

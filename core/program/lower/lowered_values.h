@@ -84,6 +84,9 @@ class LoweredValues {
   // Returns the group and the micro-batch with whose gradients this one is reduced. A gradient that
   // is made once, after all micro-batches, is reduced with those of the last micro-batch.
   GroupPart GradientsWith(ValueId gradient) const;
+  // Returns whether a value is a gradient that is not made as a member of its flat group. If it is
+  // read as one, it is reduced with the gradients of the other members.
+  bool IsReducedInGroup(ValueId id) const;
 
   void ListReads(const std::vector<bool>& needed);
   void Set(ValueId id, int32_t value);
@@ -92,7 +95,8 @@ class LoweredValues {
   // slice, a part of the recorded tensor.
   PartRule TensorOf(ValueId id) const;
   int32_t PartOf(ValueId id, int32_t layout);
-  FlatLowering::Member FlatMember(ValueId id);
+  // Returns the properties of a value as a member of a flat group, in `layout`.
+  FlatLowering::Member FlatMember(ValueId id, int32_t layout);
 
   bool IsParameter(ValueId id) const;
   // Returns whether the value is a parameter (or a cast of one), or a view of a parameter. Such a
@@ -109,6 +113,11 @@ class LoweredValues {
   absl::StatusOr<int32_t> MadeNow(ValueId id);
   absl::StatusOr<std::vector<int32_t>> View(OpId id, int32_t base);
   absl::StatusOr<int32_t> Redistributed(ValueId id, int32_t layout);
+  // If an op updates a member of a flat group, gathers what later ops read of the group's previous
+  // states. An update of one member may overwrite the array of all.
+  absl::Status GatherBeforeUpdate(OpId id);
+  // Returns a value as a member of its flat group, in `layout`.
+  absl::StatusOr<int32_t> AsFlat(ValueId id, int32_t layout);
   // A value as a member of a flat group.
   struct FlatValue {
     int32_t layout;
@@ -140,6 +149,8 @@ class LoweredValues {
   absl::flat_hash_map<ValueId, int32_t> repeated_views_;  // the value that it views
   absl::flat_hash_map<std::pair<OpId, int32_t>, std::vector<int32_t>> views_;  // by op and base
   absl::flat_hash_map<GroupPart, Gradients> gradients_;
+  // By group: the states that the update reads in full, and the layouts in which it reads them.
+  absl::flat_hash_map<int, std::vector<std::pair<ValueId, int32_t>>> gathered_in_update_;
   std::vector<int32_t> last_micro_batch_;  // by group; kNone: its gradients are not reduced
   absl::flat_hash_map<int, std::vector<OpId>> waiting_;  // by group: ops for AddOnGroup()
 };

@@ -92,6 +92,18 @@ absl::StatusOr<int32_t> ProgramBuilder::Slice(std::string path, TensorType type,
   return id;
 }
 
+absl::StatusOr<int32_t> ProgramBuilder::FlatSlice(std::string path, int32_t base,
+                                                  const FlatRule& flat, int32_t part) {
+  ASSIGN_OR_RETURN(base, Unsliced(base));
+  ASSIGN_OR_RETURN(base, Unstrided(base));
+  const TensorType type = {program_.values[base].type.dtype, {flat.LocalElements()}};
+  const Role role = program_.values[base].role;
+  const int32_t id = AddView(std::move(path), type, base, ViewPlacement{0, Strides{1}}, role, part);
+  program_.values[id].flat = EnterFlat(flat);
+  program_.values[id].sliced_from = base;
+  return id;
+}
+
 int32_t ProgramBuilder::StreamOf(absl::string_view name) {
   std::vector<std::string>& streams = program_.streams;
   const auto found = std::find(streams.begin(), streams.end(), name);

@@ -54,6 +54,11 @@ class ProgramBuilder {
   // Returns each rank's slice of `base`, or of a copy of it.
   absl::StatusOr<int32_t> Slice(std::string path, TensorType type, int32_t base, int32_t part);
 
+  // Returns the range that each rank holds of a member of a flat group, as a slice of `base`, which
+  // is all of the member, or of a copy of it. `part` is the member's part, as in a flat value.
+  absl::StatusOr<int32_t> FlatSlice(std::string path, int32_t base, const FlatRule& flat,
+                                    int32_t part);
+
   // Adds an instruction and records what it reads and writes.
   void Emit(Instruction instruction);
   // Adds an instruction that computes `work`. Inputs that its kernel accepts in row-major order

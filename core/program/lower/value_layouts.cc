@@ -58,7 +58,16 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
   for (size_t id = 0; id < graph_.ops().size(); ++id) {
     const Op& op = graph_.ops()[id];
     for (ValueId input : op.inputs) {
-      if (positions_[input] == nullptr || !UsedFlat(input, layouts.ops[id])) continue;
+      if (positions_[input] == nullptr) continue;
+      if (!UsedFlat(input, layouts.ops[id])) {
+        // The result of an update's op on a gathered member may be read as a member.
+        for (const ValueId output : op.outputs) {
+          const bool like = op.phase == Phase::kUpdate &&
+                            graph_.value(output).type.shape == graph_.value(input).type.shape;
+          if (like && positions_[output] == nullptr) positions_[output] = positions_[input];
+        }
+        continue;
+      }
       const AxisUse& use = layouts.ops[id][storage_->axes(positions_[input]->group)[0]];
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         // A partial output is not a member of the group: it was reduced from one.

@@ -43,7 +43,10 @@ Strides RankBinding::StridesOf(int32_t value) const {
 }
 
 int64_t RankBinding::ShiftOf(const ProgramValue& value) const {
-  if (value.flat != kNone) return positions_[value.flat].begin;
+  if (value.flat != kNone) {
+    if (value.sliced_from == kNone) return positions_[value.flat].begin;
+    return held_[value.flat].size() == 0 ? 0 : held_[value.flat].begin;
+  }
   if (value.sliced_from == kNone) return 0;
   const ProgramValue& base = program_.values[value.sliced_from];
   if (base.sliced_from != kNone) return ShiftOf(base);

@@ -59,7 +59,8 @@ class RankRuleVerifier {
                                   ShapeToString(locals_[value.part]), " on each rank"));
       }
       if (value.sliced_from != kNone) RETURN_IF_ERROR(CheckSlice(value));
-      if (value.within != kNone && !PackedAlike(value, program_.values[value.within])) {
+      const bool shaped = value.within != kNone && value.flat == kNone;
+      if (shaped && !PackedAlike(value, program_.values[value.within])) {
         return Error(value.path, absl::StrCat("and ", program_.values[value.within].path,
                                               ", of which it is a view, are not both packed"));
       }
@@ -113,6 +114,7 @@ class RankRuleVerifier {
       return Error(value.path, absl::StrCat("is another part of the same member of a flat group ",
                                             "than ", known->second->path));
     }
+    if (value.sliced_from != kNone) return absl::OkStatus();  // it is in a buffer without a group
     const int64_t end = value.offset + flat.group->part() * SizeOf(value.type.dtype);
     if (end > program_.buffers[value.buffer].bytes) {
       return Error(value.path,
@@ -174,15 +176,30 @@ class RankRuleVerifier {
                                           ", of which it is a view"));
   }
 
-  absl::Status CheckSlice(const ProgramValue& slice) const {
+  // Checks that the base of a rank's range of a member of a flat group holds all of the member, in
+  // the order of the group.
+  absl::Status CheckFlatSlice(const ProgramValue& slice, const ProgramValue& base) {
+    const FlatRule& flat = program_.flats[slice.flat];
+    const bool ordered =
+        IsRowMajor(base.type.shape, base.strides) && (base.packed || !Ragged(base));
+    if (base.sliced_from == kNone && ordered && slice.offset == base.offset &&
+        slice.part == base.part && base.type.shape == flat.group->members()[flat.member].local) {
+      return absl::OkStatus();
+    }
+    return Error(slice.path, absl::StrCat("is no range of a member of a flat group in ", base.path,
+                                          ", which does not hold all of it in order"));
+  }
+
+  absl::Status CheckSlice(const ProgramValue& slice) {
     const ProgramValue& base = program_.values[slice.sliced_from];
     const auto error = [&](absl::string_view what) {
       return Error(slice.path, absl::StrCat("is no slice of ", base.path, ": ", what));
     };
-    if (slice.buffer != base.buffer || slice.flat != kNone || base.flat != kNone ||
-        slice.within == kNone || program_.TensorOf(slice.sliced_from) != slice.within) {
+    if (slice.buffer != base.buffer || base.flat != kNone || slice.within == kNone ||
+        program_.TensorOf(slice.sliced_from) != slice.within) {
       return error("it does not lie within the same tensor");
     }
+    if (slice.flat != kNone) return CheckFlatSlice(slice, base);
     if (base.sliced_from != kNone) {
       return program_.values[base.sliced_from].sliced_from == kNone
                  ? CheckViewOfSlice(slice, base)
