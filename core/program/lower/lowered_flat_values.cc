@@ -131,7 +131,7 @@ absl::Status LoweredValues::ReduceGradients(int group, const Gradients& reduced_
       if (members[m] == kNone) continue;
       const AxisLayout& made = layouts_.layout(layouts_.Made(members[m])).axis(other);
       const AxisLayout& read = layouts_.layout(flat_layouts[m]).axis(other);
-      partial = partial && made == AxisLayout::Partial();
+      partial = partial && made == AxisLayout::Partial() && !read.split();
       stays = stays || read.partial();
     }
     if (!partial) continue;
