@@ -104,6 +104,13 @@ int32_t Program::EnterCollective(const CollectiveRequest& request) {
 int32_t Program::FindInput(absl::string_view name) const { return Find(inputs, name); }
 int32_t Program::FindOutput(absl::string_view name) const { return Find(outputs, name); }
 
+PartRule Program::PartOf(const ProgramValue& value) const {
+  if (value.part != kNone) return parts[value.part];
+  if (value.flat == kNone) return PartRule::All(value.type.shape, mesh.num_axes());
+  const FlatRule& flat = flats[value.flat];
+  return PartRule::All(flat.group->members()[flat.member].local, mesh.num_axes());
+}
+
 std::vector<std::shared_ptr<const FlatGroup>> Program::FlatGroups() const {
   std::vector<std::shared_ptr<const FlatGroup>> groups;
   absl::flat_hash_set<const FlatGroup*> seen;

@@ -182,6 +182,9 @@ struct Program {
   bool Communicates(const Instruction& instruction) const {
     return instruction.collective != kNone;
   }
+  // Returns the rule of the elements that ranks hold of a value. A value without one is the same on
+  // all ranks. For a flat value, these are its member's elements before the group is split.
+  PartRule PartOf(const ProgramValue& value) const;
   // Returns text like "matmul", "all-reduce" or "copy-bytes".
   std::string OperationOf(const Instruction& instruction) const;
   // Returns the index of the request in `collectives`; adds it if there is no equal one.

@@ -36,6 +36,30 @@ std::string PartRule::ToString(const Mesh& mesh) const {
   return text;
 }
 
+bool HoldSameElements(const PartRule& a, const PartRule& b, const Mesh& mesh) {
+  return a.global == b.global && a.start == b.start && a.extent == b.extent &&
+         HoldSameElements(a.layout, b.layout, a.extent, mesh);
+}
+
+bool HoldsWithin(const PartRule& outer, const PartRule& inner, const Mesh& mesh) {
+  if (inner.global != outer.global) return false;
+  for (int axis = 0; axis < mesh.num_axes(); ++axis) {
+    const AxisLayout &a = inner.layout.axis(axis), &b = outer.layout.axis(axis);
+    if (mesh.axis(axis).size > 1 && (a.partial() || b.partial()) && a != b) return false;
+  }
+  for (int rank = 0; rank < mesh.size(); ++rank) {
+    const MeshCoordinates coordinates = mesh.CoordinatesOf(rank);
+    const Box box = inner.At(mesh, coordinates), around = outer.At(mesh, coordinates);
+    for (size_t d = 0; d < inner.global.size() && !box.empty(); ++d) {
+      if (box.start[d] < around.start[d] ||
+          box.start[d] + box.extent[d] > around.start[d] + around.extent[d]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
 absl::Status CheckPart(const PartRule& part, const Mesh& mesh) {
   const size_t rank = part.global.size();
   bool inside = part.start.size() == rank && part.extent.size() == rank;

@@ -55,6 +55,14 @@ struct PartRule {
   }
 };
 
+// Returns whether each rank holds the same elements by both rules, and the same axes hold partial
+// values. The rules may differ in their layouts (HoldSameElements in core/layout/mesh_layout.h).
+bool HoldSameElements(const PartRule& a, const PartRule& b, const Mesh& mesh);
+
+// Returns whether each rank's elements by rule `inner` are among its elements by rule `outer`, and
+// the same axes hold partial values.
+bool HoldsWithin(const PartRule& outer, const PartRule& inner, const Mesh& mesh);
+
 // Returns InvalidArgument if the part is not inside the global tensor, or the layout does not fit
 // it.
 absl::Status CheckPart(const PartRule& part, const Mesh& mesh);

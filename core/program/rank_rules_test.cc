@@ -37,6 +37,33 @@ TEST(RankRuleTable, EqualRulesAreEnteredOnce) {
   EXPECT_EQ(program.parts[1].ToString(program.mesh), "[2, 3] at [3, 0] of [5, 3]");
 }
 
+// 8 rows over 2 x 2 ranks.
+TEST(PartRule, HoldsElementsWhateverItsLayoutIsCalled) {
+  using Axes = std::vector<AxisLayout>;
+  const Mesh mesh = *Mesh::Create({{"a", 2}, {"b", 2}});
+  const AxisLayout b = AxisLayout::Broadcast(), rows = AxisLayout::Split(0);
+  const auto rule = [](const MeshLayout& layout) { return PartRule{{8}, {0}, {8}, layout}; };
+  const PartRule by_a = rule(MeshLayout(Axes{rows, b})), by_b = rule(MeshLayout(Axes{b, rows}));
+  const PartRule by_4 = rule(MeshLayout(Axes{AxisLayout::Split(0, 4), b}));
+  const PartRule by_both = rule(MeshLayout(Axes{AxisLayout::Split(0, 4), AxisLayout::Split(0, 2)}));
+  const PartRule b_outside = rule(by_b.layout.With(0, rows));
+  EXPECT_TRUE(HoldSameElements(by_a, by_4, mesh));
+  EXPECT_FALSE(HoldSameElements(by_a, by_b, mesh));
+  EXPECT_FALSE(HoldSameElements(by_both, b_outside, mesh));
+  EXPECT_TRUE(HoldsWithin(by_a, by_both, mesh));
+  EXPECT_FALSE(HoldsWithin(by_a, b_outside, mesh));
+  EXPECT_TRUE(HoldsWithin(by_b, b_outside, mesh));
+  EXPECT_FALSE(HoldsWithin(by_both, by_a, mesh));
+  const PartRule sum = rule(MeshLayout(Axes{rows, AxisLayout::Partial()}));
+  EXPECT_FALSE(HoldsWithin(by_a, sum, mesh));
+  EXPECT_FALSE(HoldSameElements(by_a, sum, mesh));
+  PartRule second = by_a;  // the second of two micro-batches
+  second.start = {4};
+  second.extent = {4};
+  EXPECT_FALSE(HoldSameElements(by_a, second, mesh));
+  EXPECT_TRUE(HoldsWithin(rule(MeshLayout(2)), second, mesh));
+}
+
 // Members of 10 and 4 elements in three parts of 5: [0, 5), [5, 10), [10, 14) and padding.
 TEST(FlatRule, AMembersElementsOnEachRank) {
   const auto group = std::make_shared<const FlatGroup>(*FlatGroup::Create({{{2, 5}}, {{4}}}, 3));

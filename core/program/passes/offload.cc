@@ -165,14 +165,18 @@ class Offloading {
     if (position < end()) program_.instructions[position].after.push_back(kept);
   }
 
+  // Adds the buffer of a state that is only written. Its updated value may be a part of a larger
+  // buffer, which the state does not take.
+  int32_t AddHome(const Offloaded& tensor) {
+    const ProgramValue& updated = program_.value(program_.states[tensor.states[0]].updated);
+    const Buffer& buffer = program_.buffers[BufferOf(tensor.updated)];
+    const int64_t bytes = updated.flat != kNone ? buffer.bytes : NumBytes(updated.type);
+    return AddBuffer(buffer.path, bytes, MemorySpace::kOffloadHost);
+  }
+
   absl::Status MoveState(const Offloaded& tensor) {
     const bool is_read = tensor.tensor != kNone;
-    const int32_t original = BufferOf(is_read ? tensor.tensor : tensor.updated);
-    int32_t home = original;
-    if (!is_read) {
-      home = AddBuffer(program_.buffers[original].path, program_.buffers[original].bytes,
-                       MemorySpace::kOffloadHost);
-    }
+    const int32_t home = is_read ? BufferOf(tensor.tensor) : AddHome(tensor);
     program_.buffers[home].space = MemorySpace::kOffloadHost;
     int32_t last_copy = 0;  // the position of the last copy to the device
     int32_t staged = kNone;

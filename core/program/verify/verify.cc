@@ -226,9 +226,14 @@ class Verifier {
       const ProgramValue& input = program_.values[state.input];
       const ProgramValue& updated = program_.values[state.updated];
       if (input.buffer != updated.buffer || input.offset != updated.offset ||
-          input.flat != updated.flat || input.part != updated.part ||
-          input.packed != updated.packed) {
+          input.flat != updated.flat || input.packed != updated.packed) {
         return Error(where, "is updated in other bytes than its input's");
+      }
+      if (input.part == updated.part) continue;
+      const PartRule before = program_.PartOf(input), after = program_.PartOf(updated);
+      if (!HoldSameElements(before, after, program_.mesh)) {
+        return Error(where, absl::StrCat("holds ", before.ToString(program_.mesh),
+                                         " and is updated to ", after.ToString(program_.mesh)));
       }
     }
     return absl::OkStatus();

@@ -16,24 +16,6 @@
 namespace tessera {
 namespace {
 
-// Returns whether each rank's box of `slice` is inside its box of `base`: `slice` has the splits of
-// `base` and further splits within them.
-bool SplitsFurther(const MeshLayout& slice, const MeshLayout& base, size_t dims) {
-  for (int axis = 0; axis < base.num_axes(); ++axis) {
-    const bool same = slice.axis(axis) == base.axis(axis);
-    const bool further = base.axis(axis).broadcast() && slice.axis(axis).split();
-    if (!same && !further) return false;
-  }
-  for (size_t d = 0; d < dims; ++d) {
-    const auto inner = slice.AxesSplitting(static_cast<int>(d));
-    const auto outer = base.AxesSplitting(static_cast<int>(d));
-    if (outer.size() > inner.size() || !std::equal(outer.begin(), outer.end(), inner.begin())) {
-      return false;
-    }
-  }
-  return true;
-}
-
 class RankRuleVerifier {
  public:
   explicit RankRuleVerifier(const Program& program) : program_(program) {}
@@ -110,7 +92,8 @@ class RankRuleVerifier {
                                             ShapeToString(locals_[value.part])));
     }
     const auto [known, added] = flat_parts_.try_emplace(value.flat, &value);
-    if (!added && known->second->part != value.part) {
+    if (!added && known->second->part != value.part &&
+        !HoldSameElements(program_.PartOf(*known->second), program_.PartOf(value), program_.mesh)) {
       return Error(value.path, absl::StrCat("is another part of the same member of a flat group ",
                                             "than ", known->second->path));
     }
@@ -210,16 +193,15 @@ class RankRuleVerifier {
       return error("its offset or strides are others");
     }
     if (slice.part == kNone) return error("it holds the same on all ranks");
-    PartRule all;
-    all.global = all.extent = base.type.shape;
-    all.start = Shape(base.type.shape.size(), 0);
-    all.layout = MeshLayout(program_.mesh.num_axes());
-    const PartRule& from = base.part == kNone ? all : program_.parts[base.part];
-    const PartRule& to = program_.parts[slice.part];
-    if (to.global != from.global || to.start != from.start || to.extent != from.extent ||
-        !SplitsFurther(to.layout, from.layout, to.global.size())) {
-      return error(absl::StrCat(to.ToString(program_.mesh), " is not within ",
-                                from.ToString(program_.mesh)));
+    const PartRule outer = program_.PartOf(base), inner = program_.PartOf(slice);
+    bool within = outer.global == inner.global;
+    // Equal pairs of rules are compared once.
+    if (within && slices_.insert({base.part, slice.part}).second) {
+      within = HoldsWithin(outer, inner, program_.mesh);
+    }
+    if (!within) {
+      return error(absl::StrCat(inner.ToString(program_.mesh), " is not within ",
+                                outer.ToString(program_.mesh)));
     }
     return absl::OkStatus();
   }
@@ -350,6 +332,7 @@ class RankRuleVerifier {
   absl::flat_hash_set<std::vector<int32_t>> seen_;  // a kernel, and each operand's rules
   absl::node_hash_map<MeshCoordinates, RankBinding> ranks_;
   std::vector<Shape> locals_;                                     // by part
+  absl::flat_hash_set<std::pair<int32_t, int32_t>> slices_;       // rules of a base and its slice
   absl::flat_hash_map<int32_t, const ProgramValue*> in_buffer_;   // its first flat value
   absl::flat_hash_map<int32_t, const ProgramValue*> flat_parts_;  // the first one of a flat rule
 };

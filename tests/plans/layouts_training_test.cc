@@ -1,0 +1,78 @@
+// Checks that stores and operators in unusual layouts train as one process does: splits in units,
+// splits in another order than the mesh's axes, state that is laid out otherwise than its
+// parameter.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "core/plan/testing_completion.h"
+#include "gtest/gtest.h"
+#include "tests/plans/small_runs.h"
+
+namespace tessera {
+namespace {
+
+constexpr char kTwoByTwo[] = "mesh { name: 'a' size: 2 } mesh { name: 'b' size: 2 }";
+
+Plan PlanOf(const std::string& mesh, const std::string& choices) {
+  return ParsePlan(absl::StrCat("stages { ", mesh, choices, " }"));
+}
+
+std::string Store(const std::string& path, const std::string& layout) {
+  return absl::StrCat("store { path: '", path, "' layout: '", layout, "' } ");
+}
+
+// With one layer, 16 channels, and state for each parameter.
+TrainingRun AdamwGpt() {
+  TrainingRun run = SmallGpt({.layers = 1, .head_dim = 4, .clip_norm = 0.5, .optimizer = "adamw"});
+  run.steps = 4;
+  run.check_memory = true;
+  return run;
+}
+
+// Layouts of a bias [64] and of a table [8, 16]. Splits in units may hold the elements of a split
+// without, of one in another order, or neither.
+TEST(LayoutsTrainingTest, StoresInUnitsAndInAnotherOrder) {
+  for (const char* layout : {"b: S(0, 4), a: S(0, 2)", "b: S(0), a: S(0)", "b: S(0, 3), a: S(0)",
+                             "a: S(0, 32), b: S(0, 16)", "a: S(0, 5)", "b: S(0, 64)"}) {
+    SCOPED_TRACE(layout);
+    const std::string stores = Store("blocks.0.mlp.fc.bias", layout);
+    ExpectSame(AdamwGpt(), PlanOf(kTwoByTwo, stores), {4});
+  }
+  for (const char* layout :
+       {"b: S(0), a: S(0)", "b: S(1, 3), a: S(1, 2)", "b: S(0, 8), a: S(0, 4)", "b: S(1), a: S(0)",
+        "b: S(0, 8), a: S(0)", "b: S(1, 16), a: S(1, 16)"}) {
+    SCOPED_TRACE(layout);
+    const std::string stores = Store("wpe.weight", layout);
+    ExpectSame(AdamwGpt(), PlanOf(kTwoByTwo, stores), {4});
+    ExpectSame(AdamwGpt(), PlanOf(kTwoByTwo, stores + "pass { name: 'offload' }"), {4});
+  }
+}
+
+TEST(LayoutsTrainingTest, StateThatIsLaidOutOtherwiseThanItsParameter) {
+  for (const char* layout : {"a: S(1, 2)", "a: S(0, 4)", "a: S(0, 3)", "a: S(1, 16)", "B"}) {
+    for (const char* state : {"B", "a: S(0)", "a: S(0, 4)", "a: S(1, 3)"}) {
+      for (const char* pass : {"", "pass { name: 'offload' }"}) {
+        SCOPED_TRACE(absl::StrCat(layout, " with state ", state, pass));
+        const std::string stores = Store("wpe.weight", layout) +
+                                   Store("wpe.weight.adam_m|wpe.weight.adam_v", state) + pass;
+        ExpectSame(AdamwGpt(), PlanOf("mesh { name: 'a' }", stores), {2});
+      }
+    }
+  }
+}
+
+// The gradient of the product arrives split by [qkv, heads] rows and is read split by columns in
+// other units, which hold the same elements.
+TEST(LayoutsTrainingTest, SplitsThatHoldTheSameElements) {
+  const char kReshaped[] = R"text(
+    operator { path: "blocks.0.attn.qkv.reshape" signature: "a: S(0) -> S(0, 24); b: S(3) -> S(1)" }
+    operator { path: "blocks.0.attn.qkv.matmul" signature: "b: B" }
+    operator { path: "blocks.0.attn.qkv.add" signature: "a: S(0), B -> S(0); b: S(0), B -> S(0)" }
+  )text";
+  const TrainingRun run = SmallGpt({.heads = 2, .head_dim = 8});
+  ExpectSame(run, PlanOf(kTwoByTwo, kReshaped), {4});
+}
+
+}  // namespace
+}  // namespace tessera
