@@ -1,11 +1,12 @@
 // Checks that stores and operators in unusual layouts train as one process does: splits in units,
 // splits in another order than the mesh's axes, state that is laid out otherwise than its
-// parameter.
+// parameter, and empty parts.
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "core/plan/testing_completion.h"
+#include "core/kernels/cpu/backend.h"
+#include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
 
@@ -72,6 +73,22 @@ TEST(LayoutsTrainingTest, SplitsThatHoldTheSameElements) {
   )text";
   const TrainingRun run = SmallGpt({.heads = 2, .head_dim = 8});
   ExpectSame(run, PlanOf(kTwoByTwo, kReshaped), {4});
+}
+
+// Of 7 words over 2 x 3 ranks some ranks hold none, and neither do their neighbours along an axis.
+TEST(LayoutsTrainingTest, LogSumExpOverEmptyPartsOfTheVocabulary) {
+  const char kVocabulary[] = R"text(
+    operator { path: "loss.linear_log_sum_exp"
+               signature: "a: B, S(0), B -> P(lse), P; b: B, S(0), B -> P(lse), P" } )text";
+  const std::string mesh = "mesh { name: 'a' size: 2 } mesh { name: 'b' }";
+  for (const int vocabulary : {2, 5, 7}) {
+    TrainingRun run = SmallGpt({.layers = 1, .batch = 2, .vocabulary = vocabulary});
+    ExpectSame(run, PlanOf(mesh, kVocabulary), {4, 6, 10});
+    const std::string slices = "slice { path: 'wte.weight' dimension: 0 count: 2 }";
+    ExpectSame(run, PlanOf(mesh, kVocabulary + slices), {6});
+    run.backend = [] { return MakeCpuBackend(1); };
+    ExpectSame(run, PlanOf(mesh, kVocabulary), {6}, 1e-4);
+  }
 }
 
 }  // namespace

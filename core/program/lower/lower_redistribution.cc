@@ -1,6 +1,7 @@
 #include "core/program/lower/lower_redistribution.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,20 @@ int64_t Product(const Shape& shape, size_t begin, size_t end) {
   int64_t product = 1;
   for (size_t d = begin; d < end; ++d) product *= shape[d];
   return product;
+}
+
+// Returns the lowest finite number of a floating dtype.
+double LowestOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return std::numeric_limits<double>::lowest();
+    case DType::kBF16:
+      return -0x1.FEp127;
+    case DType::kF16:
+      return -65504;
+    default:
+      return std::numeric_limits<float>::lowest();
+  }
 }
 
 ViewPlacement RowMajorAt(int64_t offset, const Shape& shape) {
@@ -133,12 +148,19 @@ absl::StatusOr<int32_t> Redistributor::EmitReduction(const Step& step, Reduction
   return reduced;
 }
 
-// lse = max + log(sum of exp(x - max)), where the maximum and the sum are over the ranks.
+// lse = max + log(sum of exp(x - max)), where the maximum and the sum are over the ranks. If all of
+// these ranks hold empty parts, x is -infinity on each, and so is the result. The maximum is then a
+// finite number, as -infinity - -infinity would be NaN.
 absl::StatusOr<int32_t> Redistributor::ReduceLogSumExp(const Step& step, int32_t id) {
   const Shape shape = builder_.value(id).type.shape;
   const MeshLayout completed = step.step.from.With(step.step.axis, AxisLayout::Broadcast());
   const int32_t part = builder_.EnterPart(step.tensor.With(completed));
   ASSIGN_OR_RETURN(int32_t max, EmitAllReduce(step, Reduction::kMax, id, part));
+  const DType dtype = builder_.value(id).type.dtype;
+  ASSIGN_OR_RETURN(const int32_t lowest,
+                   builder_.EmitFill(absl::StrCat(builder_.value(max).path, ".lowest"), {dtype, {}},
+                                     LowestOf(dtype)));
+  ASSIGN_OR_RETURN(max, EmitElementwise("maximum", {max, lowest}, part));
   ASSIGN_OR_RETURN(int32_t sum, EmitElementwise("subtract", {id, max}, builder_.value(id).part));
   ASSIGN_OR_RETURN(sum, EmitElementwise("exp", {sum}, builder_.value(id).part));
   ASSIGN_OR_RETURN(sum, EmitReduction(step, Reduction::kSum, sum));

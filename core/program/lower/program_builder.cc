@@ -166,16 +166,17 @@ absl::Status ProgramBuilder::EmitCollective(const CollectiveRequest& request,
   return absl::OkStatus();
 }
 
-absl::StatusOr<int32_t> ProgramBuilder::EmitZeros(const std::string& path, const TensorType& type) {
+absl::StatusOr<int32_t> ProgramBuilder::EmitFill(const std::string& path, const TensorType& type,
+                                                 double value) {
   Instruction instruction;
   instruction.path = path;
   instruction.cost.bytes = static_cast<double>(NumBytes(type));
-  const int32_t zeros = AddTensor(path, type, Role::kActivation, kNone);
-  instruction.outputs = {zeros};
+  const int32_t filled = AddTensor(path, type, Role::kActivation, kNone);
+  instruction.outputs = {filled};
   const std::vector<int64_t> shape(type.shape.begin(), type.shape.end());
-  RETURN_IF_ERROR(EmitKernel({"fill", {{"shape", shape}, {"dtype", type.dtype}, {"value", 0.0}}},
+  RETURN_IF_ERROR(EmitKernel({"fill", {{"shape", shape}, {"dtype", type.dtype}, {"value", value}}},
                              std::move(instruction)));
-  return zeros;
+  return filled;
 }
 
 absl::StatusOr<int32_t> ProgramBuilder::Copy(int32_t id) {

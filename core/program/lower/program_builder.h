@@ -68,8 +68,11 @@ class ProgramBuilder {
   absl::Status EmitCollective(const CollectiveRequest& request, absl::string_view stream,
                               int32_t input, int32_t output);
 
-  // Returns a tensor of zeros.
-  absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type);
+  // Returns a tensor all of whose elements are `value`.
+  absl::StatusOr<int32_t> EmitFill(const std::string& path, const TensorType& type, double value);
+  absl::StatusOr<int32_t> EmitZeros(const std::string& path, const TensorType& type) {
+    return EmitFill(path, type, 0);
+  }
   // Returns a copy of a value in a buffer of its own.
   absl::StatusOr<int32_t> Copy(int32_t id);
   // Returns the value with its padding in row-major order: itself, or a copy that later callers
