@@ -204,5 +204,28 @@ TEST(GptPlansTest, AProgramOfManyLayersIsPlannedInTime) {
   }
 }
 
+// Plans one flat group of all blocks, whose members are gathered, reduced and updated together, and
+// prints the time.
+TEST(GptPlansTest, AGroupOfManyBlocksIsPlannedInTime) {
+  const std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  const Plan open = ParsePlan(R"text(stages {
+    mesh { name: "data" }
+    store { path: "tokens|targets" layout: "data: S(0)" }
+    group { path: "wte|wpe|blocks|ln_f" layout: "data: flat" }
+    pass { name: "prefetch_gathers" }
+    pass { name: "limit_gathers" }
+    parts { graph: "train" micro_batches: 4 }
+  })text");
+  for (int layers : {12, 96}) {
+    std::vector<Graph> graphs = RecordGpt(layers, 96, 128, 1536);
+    const absl::Time start = absl::Now();
+    const auto run = CompileRun(std::move(graphs), open, *backend, 64);
+    ASSERT_TRUE(run.ok()) << run.status();
+    const double seconds = absl::ToDoubleSeconds(absl::Now() - start);
+    std::cout << layers << " layers: " << seconds << " s\n";
+    EXPECT_LT(seconds, 60);  // generous: for a busy machine, and for sanitizers
+  }
+}
+
 }  // namespace
 }  // namespace tessera

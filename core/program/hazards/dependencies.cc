@@ -33,6 +33,11 @@ void AddReuse(const Program& program, const ValueBytes& bytes_of,
               std::vector<std::vector<int32_t>>& predecessors) {
   const std::vector<bool> shared = SharedBuffers(program);
   absl::flat_hash_map<int32_t, BufferContents> contents;  // by buffer
+  for (const ProgramState& state : program.states) {
+    if (state.input == kNone) continue;
+    const int32_t buffer = program.values[state.input].buffer;
+    if (shared[buffer]) contents[buffer].Write(state.input, kNone, bytes_of.Of(state.input));
+  }
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
     const auto near = [&](int32_t id, const auto& visit) {
@@ -46,7 +51,8 @@ void AddReuse(const Program& program, const ValueBytes& bytes_of,
     for (int32_t id : instruction.inputs) {
       near(id, [&](BufferContents::Entry& entry, bool same_tensor) {
         // All readers are kept, because a pass may reorder them.
-        if (same_tensor) entry.AddReader({i, i});
+        const bool known = !entry.readers.empty() && entry.readers.back().instruction == i;
+        if (same_tensor && !known) entry.readers.push_back({i, i});
       });
     }
     for (int32_t id : instruction.outputs) {
@@ -102,9 +108,11 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
     for (int32_t id : instruction.after) add_writers(id);
   }
   // If a state's updated value is computed before the last read of its input, it is copied into
-  // place later. An edge against the current order could form a cycle.
+  // place later. An edge against the current order could form a cycle. A member of a flat group is
+  // written over its input, as AddReuse() finds.
   for (const ProgramState& state : program.states) {
     if (state.input == kNone || state.updated == state.input) continue;
+    if (program.values[state.input].buffer == program.values[state.updated].buffer) continue;
     for (int32_t part : written[program.TensorOf(state.updated)]) {
       for (int32_t reader : readers[program.TensorOf(state.input)]) {
         if (reader < producer[part]) predecessors[producer[part]].push_back(reader);
