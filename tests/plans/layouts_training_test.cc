@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/kernels/cpu/backend.h"
 #include "core/plan/testing/completion.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
 
@@ -89,6 +90,22 @@ TEST(LayoutsTrainingTest, LogSumExpOverEmptyPartsOfTheVocabulary) {
     run.backend = [] { return MakeCpuBackend(1); };
     ExpectSame(run, PlanOf(mesh, kVocabulary), {6}, 1e-4);
   }
+}
+
+// The refusal names the value, the layouts, and what to change.
+TEST(LayoutsTrainingTest, AValueThatCannotBeBroughtToALayoutIsNamed) {
+  const char kMaxima[] =
+      "operator { path: 'loss.maximum' signature: 'a: P(max), P(max) -> P(max)' }";
+  const auto result = Train(AdamwGpt(), PlanOf("mesh { name: 'a' }", kMaxima), 2);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(result.status().message()),
+      ::testing::AllOf(
+          ::testing::HasSubstr("'loss.reduce_sum_1' in graph 'train': a value cannot be brought "
+                               "from layout 'B' to 'a: P(max)'"),
+          ::testing::HasSubstr("choose another layout for operator 'loss.reduce_sum_1', which "
+                               "makes it, or for the operators that read it")));
 }
 
 }  // namespace

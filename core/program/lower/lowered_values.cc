@@ -285,10 +285,23 @@ absl::StatusOr<int32_t> LoweredValues::In(ValueId id, int32_t layout) {
   for (const Arrangement& other : known) {
     if (other.layout == layout && other.period == PeriodOf(id)) return other.value;
   }
-  ASSIGN_OR_RETURN(const int32_t value, Redistributed(id, layout));
-  arranged_[id].push_back({layout, PeriodOf(id), value});
-  if (results_.contains(id)) builder_.Keep(value);
-  return value;
+  const absl::StatusOr<int32_t> value = Redistributed(id, layout);
+  if (absl::IsInvalidArgument(value.status())) return Unreadable(id, value.status());
+  RETURN_IF_ERROR(value.status());
+  arranged_[id].push_back({layout, PeriodOf(id), *value});
+  if (results_.contains(id)) builder_.Keep(*value);
+  return *value;
+}
+
+absl::Status LoweredValues::Unreadable(ValueId id, const absl::Status& status) const {
+  const Value& value = graph_.value(id);
+  std::string makers = "its store";
+  if (value.producer != kNone) {
+    makers = absl::StrCat("operator '", graph_.op(value.producer).path, "', which makes it,");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", value.path, "' in graph '", graph_.name(), "': ", status.message(),
+                   "; choose another layout for ", makers, " or for the operators that read it"));
 }
 
 absl::StatusOr<int32_t> LoweredValues::Redistributed(ValueId id, int32_t layout) {

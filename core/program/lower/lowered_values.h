@@ -118,6 +118,8 @@ class LoweredValues {
   absl::Status GatherBeforeUpdate(OpId id);
   // Returns a value as a member of its flat group, in `layout`.
   absl::StatusOr<int32_t> AsFlat(ValueId id, int32_t layout);
+  // Returns the error for a value that cannot be brought to the layout in which it is read.
+  absl::Status Unreadable(ValueId id, const absl::Status& status) const;
   // A value as a member of a flat group.
   struct FlatValue {
     int32_t layout;
