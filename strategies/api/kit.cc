@@ -290,7 +290,8 @@ const TesseraStrategy* Export(const Description& description, std::unique_ptr<St
   const Description& text = exported->description;
   for (const Option& option : text.options) {
     exported->options.push_back({sizeof(TesseraOption), option.name.c_str(), option.type.c_str(),
-                                 option.default_value.c_str(), option.help.c_str()});
+                                 option.default_value.c_str(), option.help.c_str(),
+                                 option.minimum.c_str(), option.maximum.c_str()});
   }
   for (const TesseraOption& option : exported->options) {
     exported->option_pointers.push_back(&option);

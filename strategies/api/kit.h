@@ -27,7 +27,8 @@
 
 namespace tessera::strategy {
 
-// A run's request to a strategy. The host has checked the values of options by their types.
+// A run's request to a strategy. The host has checked the values of options by their types and
+// ranges.
 class Request {
  public:
   explicit Request(PlanRequest message) : message_(std::move(message)) {}
@@ -91,6 +92,8 @@ class Host {
   const TesseraHost& host_;
 };
 
+// Each call runs in a process of its own (strategy.h): members that a call changes are as before in
+// the next one.
 class Strategy {
  public:
   virtual ~Strategy() = default;
@@ -112,7 +115,9 @@ class Strategy {
 };
 
 struct Option {
-  std::string name, type, default_value, help;  // see TesseraOption
+  // See TesseraOption.
+  std::string name, type, default_value, help;
+  std::string minimum = "", maximum = "";
 };
 
 struct Description {

@@ -1,4 +1,4 @@
-/* The interface of strategy plugins, version 1.0.
+/* The interface of strategy plugins, version 1.1.
  *
  * A strategy decides how a model is distributed over ranks: from the run's Graphs it makes a Plan
  * (core/proto/plan.proto). A plugin is a dynamic library that exports one symbol,
@@ -16,6 +16,11 @@
  *
  * Errors. Functions return TESSERA_OK, or another code after they have put a message of one line
  * into the sink: what was wrong, where, and what would be right. No exception leaves a function.
+ *
+ * Processes. The host loads a plugin once, and then runs each call of a function in a process of
+ * its own: a copy of the host's as it is at the call. So what a call writes to memory is not there
+ * in the next one, and threads that it has started end when it returns. A call that ends its
+ * process (a fault, abort, exit) is an error of the plugin, and the host goes on.
  *
  * Thread safety. The host calls a plugin from one thread at a time, which may be another one in
  * each call. All services may be called by any number of threads, until the call that passed the
@@ -36,7 +41,7 @@ extern "C" {
 #endif
 
 #define TESSERA_STRATEGY_MAJOR 1
-#define TESSERA_STRATEGY_MINOR 0
+#define TESSERA_STRATEGY_MINOR 1
 
 /* The name of the one symbol that a plugin exports. */
 #define TESSERA_STRATEGY_SYMBOL "tessera_strategy"
@@ -112,7 +117,7 @@ struct TesseraHost {
   TesseraService report_progress;
   /* since 1.0. Whether the plugin shall stop: its time is over, or the user wants to end. 0: no. */
   int32_t (*cancelled)(const TesseraHost* host);
-  /* since 1.0. Shows a line to the user. */
+  /* since 1.0. Shows a line to the user. All lines are shown. */
   void (*log)(const TesseraHost* host, const char* line, size_t size);
 };
 
@@ -125,6 +130,11 @@ typedef struct TesseraOption {
   const char* type;
   const char* default_value;
   const char* help; /* one line */
+
+  /* since 1.1. The range of an "int", a "number" or "bytes", as users write a value; the bounds
+   * belong to it. NULL or "": no bound. The host refuses other values. */
+  const char* minimum;
+  const char* maximum;
 } TesseraOption;
 
 typedef struct TesseraStrategy TesseraStrategy;
@@ -195,6 +205,8 @@ TESSERA_OFFSET(TesseraOption, name, 8);
 TESSERA_OFFSET(TesseraOption, type, 16);
 TESSERA_OFFSET(TesseraOption, default_value, 24);
 TESSERA_OFFSET(TesseraOption, help, 32);
+TESSERA_OFFSET(TesseraOption, minimum, 40);
+TESSERA_OFFSET(TesseraOption, maximum, 48);
 TESSERA_OFFSET(TesseraStrategy, major, 8);
 TESSERA_OFFSET(TesseraStrategy, minor, 12);
 TESSERA_OFFSET(TesseraStrategy, state, 16);

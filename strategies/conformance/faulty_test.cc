@@ -64,7 +64,7 @@ TEST(FaultyTest, MemoryThatIsFreedTooEarly) {
 }
 
 TEST(FaultyTest, CollectivesInAnotherOrderOnOneRank) {
-  EXPECT_THAT(Check("reorder"), HasSubstr("compiles another program"));
+  EXPECT_THAT(Check("reorder_on_odd_ranks"), HasSubstr("compiles another program"));
 }
 
 TEST(FaultyTest, APassThatReturnsNoProgram) {

@@ -2,78 +2,127 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <future>
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
-#include "core/sync/mutex.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "core/proto/strategy.pb.h"
 #include "strategies/host/plugin_call.h"
 
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = ChildProcess::Clock;
 
 // How often the caller checks whether the user wants to end.
 constexpr std::chrono::milliseconds kPoll{50};
 
-}  // namespace
+// The messages of a plugin's process. The bytes of an error are the character of its code and the
+// message.
+constexpr char kProgress = 'p', kLog = 'l', kResult = 'r', kError = 'e';
 
-// A function of a plugin that runs on a thread of its own, and owns everything that it uses.
-struct LimitedCall::Running {
-  Running(std::shared_ptr<const PlanningContext> context, const PluginCallOptions& options)
-      : call(std::move(context), options) {}
+// Sends what a plugin reports to the host's process.
+class ToParent : public PluginListener {
+ public:
+  explicit ToParent(ChildProcess::Parent* parent) : parent_(*parent) {}
 
-  // Returns whether the function has ended at `deadline`.
-  bool WaitUntil(Clock::time_point deadline) {
-    MutexLock lock(&mutex);
-    while (!ended && Clock::now() < deadline) finished.WaitUntil(lock, deadline);
-    return ended;
+  void Report(const strategy::Progress& progress) override {
+    parent_.Send(kProgress, progress.SerializeAsString());
+  }
+  void Log(const std::string& text) override { parent_.Send(kLog, text); }
+  bool cancelled() override { return parent_.stop_requested(); }
+
+  void Send(const absl::StatusOr<std::string>& result) {
+    if (result.ok()) return parent_.Send(kResult, *result);
+    const char code = static_cast<char>(result.status().code());
+    parent_.Send(kError, absl::StrCat(absl::string_view(&code, 1), result.status().message()));
   }
 
-  PluginCall call;
-  Mutex mutex;
-  ConditionVariable finished;
-  bool ended ABSL_GUARDED_BY(mutex) = false;
-  absl::StatusOr<std::string> result ABSL_GUARDED_BY(mutex) = absl::UnknownError("");
+ private:
+  ChildProcess::Parent& parent_;
 };
 
-LimitedCall::LimitedCall(std::shared_ptr<const PlanningContext> context,
-                         const PluginCallOptions& options)
-    : options_(options), running_(std::make_shared<Running>(std::move(context), options)) {}
+}  // namespace
 
-absl::StatusOr<std::string> LimitedCall::Run(const Plugin& plugin, TesseraStrategyFunction function,
+absl::StatusOr<std::string> LimitedCall::Run(const Plugin& plugin, const PluginFunction& function,
                                              const std::string& request) {
-  std::thread thread([running = running_, plugin, function, request] {
-    absl::StatusOr<std::string> result = running->call.Run(plugin, function, request);
-    MutexLock lock(&running->mutex);
-    running->result = std::move(result);
-    running->ended = true;
-    running->finished.NotifyAll();
+  const auto body = [&](ChildProcess::Parent& parent) {
+    ToParent listener(&parent);
+    PluginCall call(context_, options_.record, &listener);
+    const auto result = call.Run(plugin, function.function, request);
+    std::fflush(stdout);
+    listener.Send(result);
+  };
+  // A new thread starts the process, because it has no OpenMP team yet: that of this thread would
+  // lack its other threads there, and wait for them. The process ends with the thread.
+  std::promise<absl::StatusOr<std::unique_ptr<ChildProcess>>> started;
+  std::promise<void> over;
+  std::thread starter([&] {
+    started.set_value(ChildProcess::Start(body));
+    over.get_future().wait();
   });
-  const Clock::time_point end = Clock::now() + options_.limit;
-  bool ended = false;
-  while (!ended && Clock::now() < end && !running_->call.cancelled()) {
-    ended = running_->WaitUntil(std::min(end, Clock::now() + kPoll));
-  }
-  if (!ended) {
-    running_->call.Cancel();
-    ended = running_->WaitUntil(Clock::now() + options_.grace);
-  }
-  running_->call.Close();
-  if (!ended) {
-    thread.detach();
-    return absl::CancelledError("");
-  }
-  thread.join();
-  MutexLock lock(&running_->mutex);
-  return std::move(running_->result);
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process = started.get_future().get();
+  absl::StatusOr<std::string> result =
+      process.ok() ? Wait(plugin, function, **process) : process.status();
+  over.set_value();
+  starter.join();
+  return result;
 }
 
-bool LimitedCall::WasStopped(const absl::Status& result) const {
-  return absl::IsCancelled(result) && running_->call.cancelled();
+absl::StatusOr<std::string> LimitedCall::Wait(const Plugin& plugin, const PluginFunction& function,
+                                              ChildProcess& process) {
+  Clock::time_point end = Clock::now() + options_.limit;
+  while (true) {
+    const bool stop = options_.stop && options_.stop();
+    if (!was_stopped_ && (stop || Clock::now() >= end)) {
+      was_stopped_ = true;
+      process.RequestStop();
+      end = Clock::now() + options_.grace;
+    }
+    ChildProcess::Message message;
+    const bool over = was_stopped_ && Clock::now() >= end;
+    if (over) process.End();  // what it has sent so far is still read
+    const auto event = process.Receive(std::min(end, Clock::now() + kPoll), &message);
+    if (event == ChildProcess::Event::kMessage) {
+      if (auto result = Take(plugin, message)) return *std::move(result);
+    } else if (over) {
+      return absl::CancelledError("");
+    } else if (event == ChildProcess::Event::kEnd) {
+      return absl::InternalError(absl::StrCat("strategy ", plugin.name(), ": ", function.name,
+                                              " ended its process: ", process.End()));
+    }
+  }
 }
 
-std::optional<Plan> LimitedCall::best() const { return running_->call.best(); }
+std::optional<absl::StatusOr<std::string>> LimitedCall::Take(const Plugin& plugin,
+                                                             const ChildProcess::Message& message) {
+  using Result = absl::StatusOr<std::string>;
+  if (message.kind == kResult) return Result(message.bytes);
+  if (message.kind == kError) {
+    return Result(
+        absl::Status(static_cast<absl::StatusCode>(message.bytes[0]), message.bytes.substr(1)));
+  }
+  if (message.kind == kLog) Log(plugin, message.bytes);
+  strategy::Progress progress;
+  if (message.kind != kProgress || !progress.ParseFromString(message.bytes)) return std::nullopt;
+  if (progress.has_best()) best_ = progress.best();
+  if (options_.progress) options_.progress(progress.fraction(), OneLine(progress.message()));
+  return std::nullopt;
+}
+
+void LimitedCall::Log(const Plugin& plugin, const std::string& text) const {
+  for (const absl::string_view part : absl::StrSplit(text, '\n')) {
+    const std::string line = absl::StrCat("strategy ", plugin.name(), ": ", OneLine(part));
+    if (options_.log) {
+      options_.log(line);
+    } else {
+      absl::FPrintF(stderr, "%s\n", line);
+    }
+  }
+}
 
 }  // namespace tessera

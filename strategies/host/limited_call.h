@@ -1,4 +1,8 @@
-// A call of a plugin with a time limit.
+// A call of a plugin in a process of its own, with a time limit.
+//
+// The process is a copy of this one (core/posix/child_process.h), so the host's services are there
+// without being sent. What the function writes to memory, its threads, and whatever else it does to
+// its process end with it.
 #ifndef TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 #define TESSERA_STRATEGIES_HOST_LIMITED_CALL_H_
 
@@ -8,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/posix/child_process.h"
 #include "core/proto/plan.pb.h"
 #include "strategies/api/strategy.h"
 #include "strategies/host/plan_with.h"
@@ -16,28 +21,45 @@
 
 namespace tessera {
 
+// A function of a plugin, as messages name it.
+struct PluginFunction {
+  std::string name;
+  TesseraStrategyFunction function = nullptr;
+};
+
 // One thread at a time.
 class LimitedCall {
  public:
-  LimitedCall(std::shared_ptr<const PlanningContext> context, const PluginCallOptions& options);
+  LimitedCall(std::shared_ptr<const PlanningContext> context, const PluginCallOptions& options)
+      : context_(std::move(context)), options_(options) {}
 
-  // Runs a function of the plugin on a thread of its own, once. Returns its result, or Cancelled if
-  // it exceeded its time limit or the user wants to end. In that case the thread keeps running
-  // detached, and owns everything that it uses.
-  absl::StatusOr<std::string> Run(const Plugin& plugin, TesseraStrategyFunction function,
+  // Runs a function of the plugin, once. Returns its result; Cancelled if it exceeded its time
+  // limit or the user wants to end; Internal if it ended its process, with the plugin, the function
+  // and the signal or exit code in the message.
+  absl::StatusOr<std::string> Run(const Plugin& plugin, const PluginFunction& function,
                                   const std::string& request);
 
   // Returns whether `result` is from a call that did not end in time, rather than from the plugin.
-  bool WasStopped(const absl::Status& result) const;
+  bool WasStopped(const absl::Status& result) const {
+    return absl::IsCancelled(result) && was_stopped_;
+  }
 
   // Returns the best Plan that the plugin has reported.
-  std::optional<Plan> best() const;
+  const std::optional<Plan>& best() const { return best_; }
 
  private:
-  struct Running;
+  // Waits for the result of the process.
+  absl::StatusOr<std::string> Wait(const Plugin& plugin, const PluginFunction& function,
+                                   ChildProcess& process);
+  // Handles a message of the process. Returns the result of the function if it is one.
+  std::optional<absl::StatusOr<std::string>> Take(const Plugin& plugin,
+                                                  const ChildProcess::Message& message);
+  void Log(const Plugin& plugin, const std::string& text) const;
 
+  const std::shared_ptr<const PlanningContext> context_;
   const PluginCallOptions options_;
-  const std::shared_ptr<Running> running_;
+  bool was_stopped_ = false;
+  std::optional<Plan> best_;
 };
 
 }  // namespace tessera

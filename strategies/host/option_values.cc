@@ -21,12 +21,25 @@ namespace {
 
 bool IsChoice(const PluginOption& option) { return absl::StrContains(option.type, '|'); }
 
+bool HasRange(const PluginOption& option) {
+  return !option.minimum.empty() || !option.maximum.empty();
+}
+
+// "from 1 to 8", "of 1 or more", "of at most 8"; "" if the option has no range.
+std::string RangeText(const PluginOption& option) {
+  if (!HasRange(option)) return "";
+  if (option.maximum.empty()) return absl::StrCat("of ", option.minimum, " or more");
+  if (option.minimum.empty()) return absl::StrCat("of at most ", option.maximum);
+  return absl::StrCat("from ", option.minimum, " to ", option.maximum);
+}
+
 // Describes the values of a type.
 std::string Expected(const PluginOption& option) {
+  const std::string range = HasRange(option) ? absl::StrCat(" ", RangeText(option)) : "";
   if (option.type == "bool") return "yes or no";
-  if (option.type == "int") return "a whole number";
-  if (option.type == "number") return "a number";
-  if (option.type == "bytes") return "a size such as 25MiB";
+  if (option.type == "int") return absl::StrCat("a whole number", range);
+  if (option.type == "number") return absl::StrCat("a number", range);
+  if (option.type == "bytes") return absl::StrCat("a size such as 25MiB", range);
   return absl::StrCat("one of ", absl::StrJoin(absl::StrSplit(option.type, '|'), ", "));
 }
 
@@ -35,8 +48,8 @@ absl::Status DoesNotFit(const PluginOption& option, const std::string& text) {
       absl::StrCat("option ", option.name, " is '", text, "', and has to be ", Expected(option)));
 }
 
-// Returns the value in the form that plugins receive.
-absl::StatusOr<std::string> ValueOf(const PluginOption& option, const std::string& text) {
+// Returns the value of a type in the form that plugins receive, whatever its range.
+absl::StatusOr<std::string> ValueOfType(const PluginOption& option, const std::string& text) {
   if (option.type == "text") return text;
   if (option.type == "bool") {
     const std::string lower = absl::AsciiStrToLower(text);
@@ -57,6 +70,30 @@ absl::StatusOr<std::string> ValueOf(const PluginOption& option, const std::strin
     if (absl::c_linear_search(choices, text)) return text;
   }
   return DoesNotFit(option, text);
+}
+
+// Returns whether a <= b. They are values of a type of numbers, in the form that plugins receive.
+bool IsAtMost(const PluginOption& option, const std::string& a, const std::string& b) {
+  if (option.type == "number") {
+    double x = 0, y = 0;
+    return absl::SimpleAtod(a, &x) && absl::SimpleAtod(b, &y) && x <= y;
+  }
+  int64_t x = 0, y = 0;
+  return absl::SimpleAtoi(a, &x) && absl::SimpleAtoi(b, &y) && x <= y;
+}
+
+// Returns the value in the form that plugins receive.
+absl::StatusOr<std::string> ValueOf(const PluginOption& option, const std::string& text) {
+  ASSIGN_OR_RETURN(std::string value, ValueOfType(option, text));
+  if (!option.minimum.empty()) {
+    ASSIGN_OR_RETURN(const std::string minimum, ValueOfType(option, option.minimum));
+    if (!IsAtMost(option, minimum, value)) return DoesNotFit(option, text);
+  }
+  if (!option.maximum.empty()) {
+    ASSIGN_OR_RETURN(const std::string maximum, ValueOfType(option, option.maximum));
+    if (!IsAtMost(option, value, maximum)) return DoesNotFit(option, text);
+  }
+  return value;
 }
 
 const PluginOption* FindOption(const Plugin& plugin, absl::string_view name) {
@@ -87,6 +124,12 @@ absl::Status CheckOptionType(const PluginOption& option) {
     return absl::InvalidArgumentError(
         absl::StrCat("option ", option.name, " is of the unknown type '", option.type,
                      "': types are bool, int, number, bytes, text, or choices such as a|b"));
+  }
+  const bool has_numbers =
+      option.type == "int" || option.type == "number" || option.type == "bytes";
+  if (HasRange(option) && !has_numbers) {
+    return absl::InvalidArgumentError(absl::StrCat("option ", option.name, " is of type '",
+                                                   option.type, "', which has no range"));
   }
   return ValueOf(option, option.default_value).status();
 }
@@ -139,9 +182,13 @@ std::string PluginHelp(const Plugin& plugin) {
   }
   for (size_t i = 0; i < heads.size(); ++i) {
     const PluginOption& option = plugin.options()[i];
-    absl::StrAppendFormat(
-        &text, "  %-*s  %s%s\n", static_cast<int>(width), heads[i], option.help,
-        option.default_value.empty() ? "" : absl::StrCat(" (default ", option.default_value, ")"));
+    std::vector<std::string> notes;
+    if (!option.default_value.empty()) {
+      notes.push_back(absl::StrCat("default ", option.default_value));
+    }
+    if (HasRange(option)) notes.push_back(RangeText(option));
+    absl::StrAppendFormat(&text, "  %-*s  %s%s\n", static_cast<int>(width), heads[i], option.help,
+                          notes.empty() ? "" : absl::StrCat(" (", absl::StrJoin(notes, ", "), ")"));
   }
   return text;
 }

@@ -18,7 +18,7 @@ namespace tessera {
 
 using OptionValues = std::map<std::string, std::string>;
 
-// InvalidArgument if the option's type is unknown, or its default is no value of it.
+// InvalidArgument if the option's type is unknown, or its default or a bound is no value of it.
 absl::Status CheckOptionType(const PluginOption& option);
 
 // Returns the value of every option that the plugin declares: those of `settings` ("name=value"),

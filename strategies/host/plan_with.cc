@@ -36,20 +36,6 @@ absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& reques
   return absl::OkStatus();
 }
 
-// Returns a Plan that a plugin has made. Kernels are the host's choice.
-absl::StatusOr<Plan> ReadPlan(const Plugin& plugin, const std::string& bytes) {
-  Plan plan;
-  if (!plan.ParseFromString(bytes)) {
-    return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
-                                                   bytes.size(), " bytes that are no Plan"));
-  }
-  plan.clear_kernels();
-  const absl::Status fits = CheckPlanForm(plan);
-  if (fits.ok()) return plan;
-  return absl::Status(fits.code(), absl::StrCat("strategy ", plugin.name(),
-                                                ": its Plan cannot be run: ", fits.message()));
-}
-
 // Returns the result of a plugin that has not ended in time: the best Plan that it has reported.
 absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, const LimitedCall& call,
                                        const PluginCallOptions& options) {
@@ -65,7 +51,6 @@ absl::StatusOr<StrategyPlan> BestSoFar(const Plugin& plugin, const LimitedCall& 
     return absl::DeadlineExceededError(
         absl::StrCat(took, ", and it has reported no Plan so far; allow it more time"));
   }
-  best->clear_kernels();
   return StrategyPlan{*std::move(best), {absl::StrCat(took, ": its best Plan so far is used")}};
 }
 
@@ -76,18 +61,34 @@ absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::Plan
                                       const PluginCallOptions& options) {
   LimitedCall call(std::move(context), options);
   const absl::StatusOr<std::string> result =
-      call.Run(plugin, plugin.table().plan, request.SerializeAsString());
-  StrategyPlan made;
-  if (call.WasStopped(result.status())) {
-    ASSIGN_OR_RETURN(made, BestSoFar(plugin, call, options));
-  } else {
+      call.Run(plugin, {"`plan`", plugin.table().plan}, request.SerializeAsString());
+  if (!call.WasStopped(result.status())) {
     RETURN_IF_ERROR(result.status());
-    ASSIGN_OR_RETURN(made.plan, ReadPlan(plugin, *result));
+    ASSIGN_OR_RETURN(Plan plan, ReadPlanOf(plugin, request, *result));
+    return StrategyPlan{std::move(plan), {}};
   }
-  const absl::Status agrees = CheckSettings(made.plan, request);
-  if (agrees.ok()) return made;
-  return absl::Status(agrees.code(),
-                      absl::StrCat("strategy ", plugin.name(), ": ", agrees.message()));
+  ASSIGN_OR_RETURN(StrategyPlan best, BestSoFar(plugin, call, options));
+  ASSIGN_OR_RETURN(best.plan, ReadPlanOf(plugin, request, best.plan.SerializeAsString()));
+  return best;
+}
+
+absl::StatusOr<Plan> ReadPlanOf(const Plugin& plugin, const strategy::PlanRequest& request,
+                                const std::string& bytes) {
+  Plan plan;
+  if (!plan.ParseFromString(bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
+                                                   bytes.size(), " bytes that are no Plan"));
+  }
+  plan.clear_kernels();  // they are the host's choice
+  const auto error = [&](const absl::Status& status, absl::string_view what) {
+    return absl::Status(status.code(),
+                        absl::StrCat("strategy ", plugin.name(), ": ", what, status.message()));
+  };
+  const absl::Status fits = CheckPlanForm(plan);
+  if (!fits.ok()) return error(fits, "its Plan cannot be run: ");
+  const absl::Status agrees = CheckSettings(plan, request);
+  if (!agrees.ok()) return error(agrees, "");
+  return plan;
 }
 
 absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::PlanRequest& request,
@@ -100,7 +101,7 @@ absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::Plan
   *message.mutable_plan() = compiled.plan;
   LimitedCall call(std::move(context), options);
   const absl::StatusOr<std::string> result =
-      call.Run(plugin, plugin.table().estimate, message.SerializeAsString());
+      call.Run(plugin, {"`estimate`", plugin.table().estimate}, message.SerializeAsString());
   if (call.WasStopped(result.status())) {
     return absl::DeadlineExceededError(
         absl::StrCat("strategy ", plugin.name(), ": its estimate took too long"));

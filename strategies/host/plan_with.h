@@ -9,25 +9,27 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/graph/graph.h"
 #include "core/proto/strategy.pb.h"
 #include "strategies/host/planning_context.h"
 #include "strategies/host/plugin.h"
 
 namespace tessera {
 
-// Limits of a call of a plugin, and callbacks for it.
+// Limits of a call of a plugin, and callbacks for it, which the caller's thread calls while it
+// waits.
 struct PluginCallOptions {
-  // After this time the plugin is asked to stop. If it does not stop within `grace`, the caller no
-  // longer waits for its thread, which cannot be ended but can no longer use the host's services.
+  // After this time the plugin is asked to stop. If it does not stop within `grace`, its process is
+  // ended.
   std::chrono::milliseconds limit = std::chrono::minutes(10);
   std::chrono::milliseconds grace = std::chrono::seconds(2);
-  // Returns whether the user wants to end; may be null. Any thread may call it.
+  // Returns whether the user wants to end; may be null.
   std::function<bool()> stop;
   // Shows progress: a share of the work (negative if unknown) and a line of text; may be null.
   std::function<void(double fraction, const std::string& line)> progress;
-  // Records the Graphs at another batch size (0: that of the run); may be null.
-  std::function<absl::StatusOr<std::vector<Graph>>(int64_t batch, int64_t sequence)> record;
+  // Shows a line that the plugin logs, "strategy NAME: ...". By default it is written to stderr.
+  std::function<void(const std::string& line)> log;
+  // Is called in the plugin's process. May be null.
+  RecordGraphs record;
 };
 
 struct StrategyPlan {
@@ -35,12 +37,20 @@ struct StrategyPlan {
   std::vector<std::string> notes;  // for the user
 };
 
-// Calls the plugin's `plan` on a thread of its own. Errors, in one line, name the plugin. Causes:
-// it refused the request, it threw, it returned no Plan, an unusable one or one that contradicts
-// the request's settings, or it took too long and had reported no Plan so far.
+// Calls the plugin's `plan`. Errors, in one line, name the plugin. Causes: it refused the request,
+// it threw, it ended its process, it returned no Plan, an unusable one or one that contradicts the
+// request's settings, or it took too long and had reported no Plan so far.
+//
+// Every function of a plugin runs in a process of its own, on a copy of this one's memory as it is
+// at the call (limited_call.h), so a fault in it ends no run.
 absl::StatusOr<StrategyPlan> PlanWith(const Plugin& plugin, const strategy::PlanRequest& request,
                                       std::shared_ptr<const PlanningContext> context,
                                       const PluginCallOptions& options);
+
+// Returns the Plan that a plugin's `plan` returned as `bytes` for the request. Errors are as for
+// PlanWith.
+absl::StatusOr<Plan> ReadPlanOf(const Plugin& plugin, const strategy::PlanRequest& request,
+                                const std::string& bytes);
 
 // Returns the estimated cost of a training step of the run compiled from the plugin's Plan: the
 // plugin's estimate, or the host's if it has none. Errors are as for PlanWith.

@@ -3,6 +3,8 @@
 #ifndef TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_
 #define TESSERA_STRATEGIES_HOST_PLANNING_CONTEXT_H_
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,10 @@
 #include "core/proto/strategy.pb.h"
 
 namespace tessera {
+
+// Records the Graphs of a run at another batch size (0: that of the run).
+using RecordGraphs =
+    std::function<absl::StatusOr<std::vector<Graph>>(int64_t batch, int64_t sequence)>;
 
 // The catalogue, ranks and cluster that a run is planned for.
 struct PlanningFor {

@@ -3,15 +3,18 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "core/posix/child_process.h"
 #include "core/status/status_macros.h"
 #include "strategies/host/option_values.h"
 
@@ -22,9 +25,15 @@ namespace {
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxListed = 1000;
 
+// What a trial of loading a plugin reports.
+constexpr char kLoads = 'l', kFails = 'f';
+constexpr std::chrono::seconds kLoadingLimit{60};
+
 // The members of a table that version 1.0 has.
 constexpr size_t kFirstVersionSize =
     offsetof(TesseraStrategy, run_pass) + sizeof(TesseraStrategyFunction);
+constexpr size_t kFirstVersionOptionSize = offsetof(TesseraOption, help) + sizeof(const char*);
+static_assert(sizeof(TesseraOption) == offsetof(TesseraOption, maximum) + sizeof(const char*));
 
 bool IsName(absl::string_view text) {
   return !text.empty() && absl::ascii_islower(text[0]) &&
@@ -57,8 +66,14 @@ absl::StatusOr<std::string> NameOf(const char* text, absl::string_view what,
                                       "': names have lower case letters, digits and underscores"));
 }
 
+// "" if there is none.
+absl::StatusOr<std::string> BoundOf(const char* text, absl::string_view what,
+                                    const std::string& path) {
+  return text == nullptr ? "" : TextOf(text, what, path);
+}
+
 absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::string& path) {
-  if (option == nullptr || option->struct_size < sizeof(TesseraOption)) {
+  if (option == nullptr || option->struct_size < kFirstVersionOptionSize) {
     return Malformed(path, "an option is null or smaller than version 1.0 of the interface has it");
   }
   PluginOption read;
@@ -66,6 +81,10 @@ absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::st
   ASSIGN_OR_RETURN(read.type, TextOf(option->type, "option's type", path));
   ASSIGN_OR_RETURN(read.default_value, TextOf(option->default_value, "option's default", path));
   ASSIGN_OR_RETURN(read.help, TextOf(option->help, "option's help", path));
+  if (option->struct_size >= sizeof(TesseraOption)) {
+    ASSIGN_OR_RETURN(read.minimum, BoundOf(option->minimum, "option's minimum", path));
+    ASSIGN_OR_RETURN(read.maximum, BoundOf(option->maximum, "option's maximum", path));
+  }
   const absl::Status fits = CheckOptionType(read);
   if (!fits.ok()) return Malformed(path, fits.message());
   return read;
@@ -129,7 +148,7 @@ absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std
   return plugin;
 }
 
-absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
+absl::StatusOr<Plugin> Plugin::LoadHere(const std::string& path) {
   dlerror();
   // RTLD_LOCAL: other plugins cannot see the symbols of this one.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -151,6 +170,24 @@ absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
     return Malformed(path, "tessera_strategy threw an exception");
   }
   return FromTable(table, path);
+}
+
+absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> trial,
+                   ChildProcess::Start([&path](ChildProcess::Parent& parent) {
+                     parent.Send(LoadHere(path).ok() ? kLoads : kFails, "");
+                   }));
+  ChildProcess::Message message;
+  switch (trial->Receive(ChildProcess::Clock::now() + kLoadingLimit, &message)) {
+    case ChildProcess::Event::kMessage:
+      break;  // an error is found again
+    case ChildProcess::Event::kEnd:
+      return Malformed(path, absl::StrCat("loading it ends the process: ", trial->End()));
+    case ChildProcess::Event::kTimeOut:
+      return Malformed(path,
+                       absl::StrCat("loading it takes longer than ", kLoadingLimit.count(), " s"));
+  }
+  return LoadHere(path);
 }
 
 }  // namespace tessera

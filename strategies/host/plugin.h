@@ -13,7 +13,9 @@
 namespace tessera {
 
 struct PluginOption {
-  std::string name, type, default_value, help;  // see TesseraOption
+  // See TesseraOption.
+  std::string name, type, default_value, help;
+  std::string minimum = "", maximum = "";  // "": none
 };
 
 // Thread safety: immutable after construction. Plugins are never unloaded.
@@ -21,7 +23,8 @@ class Plugin {
  public:
   // Loads the library at `path`. InvalidArgument or NotFound, in one line, if the file does not
   // exist, is no library, lacks the symbol, was built for another major version of the interface,
-  // or describes itself in a malformed way.
+  // or describes itself in a malformed way. It is first loaded in another process, so a plugin that
+  // ends the process that loads it is an error too.
   static absl::StatusOr<Plugin> Load(const std::string& path);
   // Makes a plugin from a table without a library, for tests. `path` appears in messages.
   static absl::StatusOr<Plugin> FromTable(const TesseraStrategy* table, const std::string& path);
@@ -36,6 +39,7 @@ class Plugin {
 
  private:
   Plugin() = default;
+  static absl::StatusOr<Plugin> LoadHere(const std::string& path);
 
   std::string path_, name_, version_, summary_;
   std::vector<PluginOption> options_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -17,10 +16,6 @@ namespace {
 // The largest result that is read. A Plan of GPT-3 175B that lists every path has a few MiB.
 constexpr size_t kMaxResultBytes = size_t{1} << 30;
 constexpr size_t kMaxMessageBytes = 2000;
-
-absl::Status Over() {
-  return absl::CancelledError("the call that this host was passed to is over");
-}
 
 int32_t ToCode(const absl::Status& status) {
   switch (status.code()) {
@@ -56,13 +51,6 @@ absl::StatusCode ToStatusCode(int32_t code) {
     default:
       return absl::StatusCode::kInternal;
   }
-}
-
-// A message of a plugin, as one line that can be shown.
-std::string OneLine(absl::string_view text) {
-  std::string line(absl::StripAsciiWhitespace(text.substr(0, kMaxMessageBytes)));
-  std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
-  return line;
 }
 
 int32_t PutResult(const absl::StatusOr<std::string>& result, const TesseraSink* sink) {
@@ -182,9 +170,17 @@ void TakeResult(void* state, const char* data, size_t size) {
 
 }  // namespace
 
-PluginCall::PluginCall(std::shared_ptr<const PlanningContext> context, PluginCallOptions options)
+std::string OneLine(absl::string_view text) {
+  std::string line(absl::StripAsciiWhitespace(text.substr(0, kMaxMessageBytes)));
+  std::replace_if(line.begin(), line.end(), absl::ascii_iscntrl, ' ');
+  return line;
+}
+
+PluginCall::PluginCall(std::shared_ptr<const PlanningContext> context, RecordGraphs record,
+                       PluginListener* listener)
     : context_(std::move(context)),
-      options_(std::move(options)),
+      record_(std::move(record)),
+      listener_(*listener),
       table_{sizeof(TesseraHost),
              TESSERA_STRATEGY_MAJOR,
              TESSERA_STRATEGY_MINOR,
@@ -233,20 +229,8 @@ absl::StatusOr<std::string> PluginCall::Run(const Plugin& plugin, TesseraStrateg
   return std::move(result.bytes);
 }
 
-void PluginCall::Close() {
-  const std::lock_guard<std::shared_mutex> lock(running_);
-  closed_ = true;
-}
-
-std::optional<Plan> PluginCall::best() {
-  MutexLock lock(&mutex_);
-  return best_;
-}
-
 absl::StatusOr<std::string> PluginCall::Serve(TesseraContext* context, const std::string& request,
                                               Service service) {
-  const std::shared_lock<std::shared_mutex> lock(running_);
-  if (closed_) return Over();
   const std::shared_ptr<const PlanningContext> found = Find(context);
   if (found == nullptr) return absl::InvalidArgumentError("the planning context is not open");
   return service(*found, request);
@@ -262,14 +246,12 @@ std::shared_ptr<const PlanningContext> PluginCall::Find(const TesseraContext* ha
 }
 
 absl::StatusOr<TesseraContext*> PluginCall::Open(const std::string& request) {
-  const std::shared_lock<std::shared_mutex> lock(running_);
-  if (closed_) return Over();
-  if (!options_.record) return absl::UnimplementedError("this run has one batch size");
+  if (!record_) return absl::UnimplementedError("this run has one batch size");
   ASSIGN_OR_RETURN(const strategy::OpenContext message, Read<strategy::OpenContext>(request));
   if (message.batch() < 0 || message.sequence() < 0) {
     return absl::InvalidArgumentError("a batch and a sequence are 0 (those of the run) or more");
   }
-  ASSIGN_OR_RETURN(std::vector<Graph> graphs, options_.record(message.batch(), message.sequence()));
+  ASSIGN_OR_RETURN(std::vector<Graph> graphs, record_(message.batch(), message.sequence()));
   auto context =
       std::make_shared<const PlanningContext>(std::move(graphs), context_->planned_for());
   void* const handle = const_cast<PlanningContext*>(context.get());
@@ -287,21 +269,10 @@ void PluginCall::CloseContext(TesseraContext* context) {
 }
 
 absl::Status PluginCall::Report(const std::string& request) {
-  const std::shared_lock<std::shared_mutex> lock(running_);
-  if (closed_) return Over();
   ASSIGN_OR_RETURN(const strategy::Progress progress, Read<strategy::Progress>(request));
-  if (progress.has_best()) {
-    RETURN_IF_ERROR(CheckPlanForm(progress.best()));
-    MutexLock best_lock(&mutex_);
-    best_ = progress.best();
-  }
-  if (options_.progress) options_.progress(progress.fraction(), OneLine(progress.message()));
+  if (progress.has_best()) RETURN_IF_ERROR(CheckPlanForm(progress.best()));
+  listener_.Report(progress);
   return absl::OkStatus();
-}
-
-void PluginCall::Log(const std::string& line) {
-  const std::shared_lock<std::shared_mutex> lock(running_);
-  if (!closed_ && options_.progress) options_.progress(-1, OneLine(line));
 }
 
 }  // namespace tessera

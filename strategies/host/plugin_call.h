@@ -2,46 +2,46 @@
 #ifndef TESSERA_STRATEGIES_HOST_PLUGIN_CALL_H_
 #define TESSERA_STRATEGIES_HOST_PLUGIN_CALL_H_
 
-#include <atomic>
-#include <functional>
 #include <memory>
-#include <optional>
-#include <shared_mutex>
 #include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "core/proto/strategy.pb.h"
 #include "core/sync/mutex.h"
 #include "strategies/api/strategy.h"
-#include "strategies/host/plan_with.h"
 #include "strategies/host/planning_context.h"
 #include "strategies/host/plugin.h"
 
 namespace tessera {
 
-// The state of a call. The caller shares it with the thread that runs the plugin, which may outlive
-// the caller. Thread-safe.
+// Receives what a plugin reports while it runs. Thread-safe.
+class PluginListener {
+ public:
+  virtual ~PluginListener() = default;
+  // CheckPlanForm accepts the best Plan, if there is one.
+  virtual void Report(const strategy::Progress& progress) = 0;
+  virtual void Log(const std::string& text) = 0;
+  // Returns whether the plugin shall stop.
+  virtual bool cancelled() = 0;
+};
+
+// Thread-safe: a plugin may use the services from several threads.
 class PluginCall {
  public:
-  PluginCall(std::shared_ptr<const PlanningContext> context, PluginCallOptions options);
+  // `record` may be null. `listener` must outlive the object.
+  PluginCall(std::shared_ptr<const PlanningContext> context, RecordGraphs record,
+             PluginListener* listener);
+  PluginCall(const PluginCall&) = delete;
+  PluginCall& operator=(const PluginCall&) = delete;
 
-  const TesseraHost& host() const { return table_; }
-
-  // Runs a function of the plugin on this thread. Returns its result or error.
+  // Runs a function of the plugin on this thread. Returns its result, or its error, which names the
+  // plugin.
   absl::StatusOr<std::string> Run(const Plugin& plugin, TesseraStrategyFunction function,
                                   const std::string& request);
-
-  // Asks the plugin to stop.
-  void Cancel() { cancelled_ = true; }
-  bool cancelled() const { return cancelled_ || (options_.stop && options_.stop()); }
-  // Makes all later calls of services fail, and waits until none is running.
-  void Close();
-
-  // Returns the best Plan that the plugin has reported.
-  std::optional<Plan> best();
 
   // The services, which the functions of the host's table call. `context` is null for the run's
   // context.
@@ -52,25 +52,24 @@ class PluginCall {
   absl::StatusOr<TesseraContext*> Open(const std::string& request);
   void CloseContext(TesseraContext* context);
   absl::Status Report(const std::string& request);
-  void Log(const std::string& line);
+  void Log(const std::string& text) { listener_.Log(text); }
+  bool cancelled() { return listener_.cancelled(); }
 
  private:
   // Returns the context of a handle; null if there is none.
   std::shared_ptr<const PlanningContext> Find(const TesseraContext* handle);
 
   const std::shared_ptr<const PlanningContext> context_;
-  const PluginCallOptions options_;
-  TesseraHost table_;
-  std::atomic<bool> cancelled_{false};
-  // Services hold it shared while they run; Close holds it exclusively. Not annotated, since it is
-  // a shared lock.
-  std::shared_mutex running_;
-  bool closed_ = false;  // guarded by running_
+  const RecordGraphs record_;
+  PluginListener& listener_;
+  const TesseraHost table_;
   Mutex mutex_;
   // A context's address is its handle.
   std::vector<std::shared_ptr<const PlanningContext>> opened_ ABSL_GUARDED_BY(mutex_);
-  std::optional<Plan> best_ ABSL_GUARDED_BY(mutex_);
 };
+
+// Returns a plugin's message as one line that can be shown.
+std::string OneLine(absl::string_view text);
 
 }  // namespace tessera
 

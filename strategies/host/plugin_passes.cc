@@ -38,8 +38,9 @@ absl::StatusOr<Program> LoadedPasses::Run(const PassChoice& pass, const Program&
   *request.mutable_options() = pass.options();
   *request.mutable_program() = ToProto(program);
   LimitedCall call(context_, options_);
-  const absl::StatusOr<std::string> result =
-      call.Run(*plugin, plugin->table().run_pass, request.SerializeAsString());
+  const absl::StatusOr<std::string> result = call.Run(
+      *plugin, {absl::StrCat("`run_pass` of '", pass.name(), "'"), plugin->table().run_pass},
+      request.SerializeAsString());
   if (call.WasStopped(result.status())) {
     return absl::DeadlineExceededError(
         absl::StrCat("pass '", pass.name(), "' of strategy ", pass.plugin(), ": took too long"));

@@ -1,6 +1,7 @@
 // Checks invalid plugins, plugins of other versions, and the values of options.
 #include "strategies/host/plugin.h"
 
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -42,6 +43,11 @@ TEST(PluginTest, FilesThatAreNoPlugins) {
               HasSubstr("does not export `tessera_strategy`"));
 }
 
+TEST(PluginTest, APluginThatEndsTheProcessThatLoadsIt) {
+  EXPECT_THAT(LoadError("strategies/host/testing/crashes.so"),
+              HasSubstr("loading it ends the process: signal 6 (Aborted)"));
+}
+
 int32_t NoPlan(const TesseraStrategy*, const TesseraHost*, const char*, size_t,
                const TesseraSink*) {
   return TESSERA_INTERNAL;
@@ -70,7 +76,7 @@ TEST(PluginTest, TablesThatAreMalformed) {
   EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
   table.major = 2;
   EXPECT_THAT(TableError(table), HasSubstr("built for version 2.0 of the strategy interface, and "
-                                           "this is version 1.0"));
+                                           "this is version 1.1"));
   table = Table();
   table.struct_size = 40;
   EXPECT_THAT(TableError(table), HasSubstr("its table has 40 bytes"));
@@ -102,6 +108,19 @@ TEST(PluginTest, ATableOfALaterMinorVersion) {
   EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
 }
 
+// Options with ranges are of version 1.1; those of 1.0 end before.
+TEST(PluginTest, AnOptionOfVersion1_0HasNoRange) {
+  TesseraOption option = {offsetof(TesseraOption, minimum), "a", "int", "1", "", "2", "3"};
+  const TesseraOption* const options[] = {&option};
+  TesseraStrategy table = Table();
+  table.options = options;
+  table.option_count = 1;
+  const auto plugin = Plugin::FromTable(&table, "x.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  EXPECT_EQ(plugin->options()[0].minimum, "");
+  EXPECT_TRUE(ReadOptions(*plugin, {"a=7"}).ok());
+}
+
 std::string OptionError(TesseraOption option) {
   const TesseraOption* const options[] = {&option};
   TesseraStrategy table = Table();
@@ -112,11 +131,20 @@ std::string OptionError(TesseraOption option) {
 
 TEST(PluginTest, OptionsThatAreMalformed) {
   const size_t size = sizeof(TesseraOption);
-  EXPECT_THAT(OptionError({8, "a", "int", "1", ""}), HasSubstr("an option is null or smaller"));
-  EXPECT_THAT(OptionError({size, "a-b", "int", "1", ""}), HasSubstr("option's name is 'a-b'"));
-  EXPECT_THAT(OptionError({size, "a", "float", "1", ""}), HasSubstr("unknown type 'float'"));
-  EXPECT_THAT(OptionError({size, "a", "int", "x", ""}),
+  EXPECT_THAT(OptionError({8, "a", "int", "1", "", "", nullptr}),
+              HasSubstr("an option is null or smaller"));
+  EXPECT_THAT(OptionError({size, "a-b", "int", "1", "", "", nullptr}),
+              HasSubstr("option's name is 'a-b'"));
+  EXPECT_THAT(OptionError({size, "a", "float", "1", "", "", nullptr}),
+              HasSubstr("unknown type 'float'"));
+  EXPECT_THAT(OptionError({size, "a", "int", "x", "", "", nullptr}),
               HasSubstr("option a is 'x', and has to be a whole number"));
+  EXPECT_THAT(OptionError({size, "a", "int", "1", "", "2", ""}),
+              HasSubstr("option a is '1', and has to be a whole number of 2 or more"));
+  EXPECT_THAT(OptionError({size, "a", "int", "1", "", "", "zero"}),
+              HasSubstr("option a is 'zero'"));
+  EXPECT_THAT(OptionError({size, "a", "text", "1", "", "0", "9"}),
+              HasSubstr("option a is of type 'text', which has no range"));
 }
 
 OptionValues Values(const std::vector<std::string>& settings) {
@@ -161,6 +189,21 @@ TEST(PluginTest, OptionsThatDoNotFit) {
   EXPECT_EQ(error("choice=c"), "option choice is 'c', and has to be one of a, b");
   EXPECT_EQ(ReadOptions(*plugin, {"on=yes", "on=no"}).status().message(),
             "strategy option on is set twice");
+}
+
+TEST(PluginTest, SizesHaveRangesToo) {
+  const size_t size = sizeof(TesseraOption);
+  TesseraOption option = {size, "a", "bytes", "1KiB", "", "512B", "1GiB"};
+  const TesseraOption* const options[] = {&option};
+  TesseraStrategy table = Table();
+  table.options = options;
+  table.option_count = 1;
+  const auto plugin = Plugin::FromTable(&table, "x.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  EXPECT_TRUE(ReadOptions(*plugin, {"a=1GiB"}).ok());
+  EXPECT_EQ(ReadOptions(*plugin, {"a=2GiB"}).status().message(),
+            "option a is '2GiB', and has to be a size such as 25MiB from 512B to 1GiB");
+  EXPECT_THAT(PluginHelp(*plugin), HasSubstr("(default 1KiB, from 512B to 1GiB)"));
 }
 
 TEST(FindPluginTest, NamesAndPaths) {

@@ -108,12 +108,52 @@ TEST(StrategyTest, AnEstimateThatTheRunDoesNotMeetIsAnErrorThatNamesBoth) {
   };
   EXPECT_EQ(run("none").code, 0);
   ExpectOneError(run("fewer_calls"),
-                 "the estimate of a step has 17 calls of all-reduce along data and 12264 bytes, "
+                 "strategy faulty: the estimate of a step has 17 calls of all-reduce along data "
+                 "and 12264 bytes, "
                  "and in 1 step 18 calls and 12264 bytes were counted");
   ExpectOneError(run("fewer_bytes"),
-                 "the estimate of a step has 18 calls of all-reduce along data and 6132 bytes, "
+                 "strategy faulty: the estimate of a step has 18 calls of all-reduce along data "
+                 "and 6132 bytes, "
                  "and in 1 step 18 calls and 12264 bytes were counted");
   ExpectOneError(run("less_memory"), "strategy faulty: its estimate has ");
+}
+
+// Each ends all ranks at once, with one line that names the strategy.
+TEST(StrategyTest, FaultsOfAPluginAreErrorsThatNameIt) {
+  const std::string faulty =
+      std::filesystem::absolute("strategies/conformance/testing/faulty.so").string();
+  const auto expect = [&](const std::string& ranks, const std::string& fault,
+                          const std::string& part) {
+    ExpectOneError(RunProgram(GptProgram(),
+                              Tiny({ranks, "--steps=3", "--strategy=" + faulty,
+                                    "--strategy_options=fault=" + fault, "--out=" + NewFolder()})),
+                   part);
+  };
+  for (const char* const ranks : {"--nproc=3", "--nproc=1"}) {
+    expect(ranks, "abort", "strategy faulty: `plan` ended its process: signal 6 (Aborted)");
+    expect(ranks, "null", "strategy faulty: `plan` ended its process: ");
+    expect(ranks, "exit", "strategy faulty: `plan` ended its process: exit code 0");
+  }
+  expect("--nproc=3", "abort_in_estimate",
+         "strategy faulty: `estimate` ended its process: signal 6 (Aborted)");
+  expect("--nproc=3", "abort_in_pass",
+         "strategy faulty: `run_pass` of 'abort_in_pass' ended its process: signal 6 (Aborted)");
+  expect("--nproc=2", "unknown_path",
+         "strategy faulty: its Plan cannot be run: the Plan's store 'no.such.path'");
+  expect("--nproc=2", "no_mesh", "strategy faulty: its Plan cannot be run: ");
+}
+
+// Regression: a line that followed another within a second was not shown.
+TEST(StrategyTest, AllLinesThatAPluginLogsAreShown) {
+  const std::string faulty =
+      std::filesystem::absolute("strategies/conformance/testing/faulty.so").string();
+  const Result result =
+      RunProgram(GptProgram(), Tiny({"--nproc=2", "--steps=1", "--strategy=" + faulty,
+                                     "--strategy_options=fault=logs", "--out=" + NewFolder()}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_THAT(result.out, HasSubstr("strategy faulty: line " + std::to_string(i) + "\n"));
+  }
 }
 
 TEST(StrategyTest, HelpShowsTheOptions) {
@@ -121,7 +161,7 @@ TEST(StrategyTest, HelpShowsTheOptions) {
   EXPECT_EQ(help.code, 0) << help.err;
   EXPECT_THAT(help.out, HasSubstr("fully sharded"));
   EXPECT_THAT(help.out, HasSubstr("in_flight=INT"));
-  EXPECT_THAT(help.out, HasSubstr("(default 2)"));
+  EXPECT_THAT(help.out, HasSubstr("(default 2, from 0 to "));
 }
 
 TEST(StrategyTest, ErrorsAreOneLine) {
@@ -135,7 +175,7 @@ TEST(StrategyTest, ErrorsAreOneLine) {
   error({"--nproc=2", "--strategy=fsdp", "--strategy_options=replicas=3"},
         "strategy fsdp: replicas is 3: it must divide the 2 ranks of the run");
   error({"--nproc=2", "--strategy=ddp", "--strategy_options=bucket_mb=-1"},
-        "bucket_mb and first_bucket_mb are sizes of 0");
+        "option bucket_mb is '-1', and has to be a number from 0 to 1000000000");
   error({"--nproc=2", "--strategy=ddp", "--strategy_options=shard=full"},
         "strategy ddp has no option 'shard'");
   error({"--nproc=2", "--strategy=ddp", "--memory_limit=1KiB"},

@@ -293,7 +293,10 @@ absl::Status TrainLoop::PrintCost(absl::Status* same) {
   absl::FPrintF(Output(), "%s", CostTable(setup_.estimated, PerStep(all, steps), steps));
   // All ranks have the sums of all.
   *same = CompareCollectives(setup_.estimated, all, steps);
-  if (!same->ok()) *same = Agreed(*same);
+  if (same->ok()) return absl::OkStatus();
+  const std::string plugin =
+      setup_.plugin.empty() ? "" : absl::StrCat("strategy ", setup_.plugin, ": ");
+  *same = Agreed(absl::Status(same->code(), absl::StrCat(plugin, same->message())));
   return absl::OkStatus();
 }
 

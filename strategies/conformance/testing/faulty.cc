@@ -1,162 +1,61 @@
 // A data parallel strategy with a fault that the option names, which the checks must find.
-#include <atomic>
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "strategies/api/kit.h"
+#include "strategies/conformance/testing/faulty_passes.h"
 
 namespace tessera::strategy {
 namespace {
 
-using Instruction = ProgramProto::Instruction;
-
-bool IsCollective(const Instruction& instruction) {
-  return instruction.kind() == Instruction::COLLECTIVE;
+// Returns the pass that a fault needs for this request; "" if it is none of a pass, or if it shows
+// itself in other requests alone.
+std::string PassOf(const std::string& fault, const Request& request, const RunGraphs& graphs) {
+  const int ranks = request.ranks();
+  if (fault == "five_to_seven_ranks") return ranks >= 5 && ranks <= 7 ? "reduce_wrongly" : "";
+  if (fault == "four_micro_batches") {
+    return request.message().micro_batches() >= 4 ? "average_micro_batches" : "";
+  }
+  int states = 0;
+  for (const GraphProto& graph : graphs.graphs()) states = std::max(states, graph.states_size());
+  if (fault == "many_states") return states > 200 ? "reduce_wrongly" : "";
+  const auto has_name = [&](const FaultyPass& pass) { return pass.name == fault; };
+  const std::vector<FaultyPass>& passes = FaultyPasses();
+  return std::any_of(passes.begin(), passes.end(), has_name) ? fault : "";
 }
 
-// Inserts, after instruction `at`, a reduction of a value that is like the reduction `like`. Later
-// instructions read the result.
-void Reduce(int32_t first, int at, const Instruction& like, ProgramProto& program) {
-  Instruction again = like;
-  const int32_t second = program.values_size();
-  ProgramProto::Value value = program.values(first);
-  ProgramProto::Buffer buffer = program.buffers(value.buffer());
-  value.set_path(value.path() + ".again");
-  value.set_buffer(program.buffers_size());
-  buffer.set_path(buffer.path() + ".again");
-  again.set_path(value.path());
-  again.set_inputs(0, first);
-  again.set_outputs(0, second);
-  for (int32_t id = 0; id < program.values_size(); ++id) {
-    ProgramProto::Value& view = *program.mutable_values(id);
-    if (view.within() != first) continue;
-    view.set_within(second);
-    view.set_buffer(value.buffer());
-  }
-  for (int j = at + 1; j < program.instructions_size(); ++j) {
-    for (int32_t& input : *program.mutable_instructions(j)->mutable_inputs()) {
-      if (input == first) input = second;
-    }
-  }
-  for (ProgramProto::NamedValue& output : *program.mutable_outputs()) {
-    if (output.value() == first) output.set_value(second);
-  }
-  *program.add_values() = value;
-  *program.add_buffers() = buffer;
-  *program.add_instructions() = again;
-  for (int j = program.instructions_size() - 1; j > at + 1; --j) {
-    program.mutable_instructions()->SwapElements(j, j - 1);
-  }
+// Ends the process, or returns if the fault is another one.
+void EndProcess(const std::string& fault) {
+  volatile int* const null = nullptr;
+  if (fault == "null") *null = 1;
+  if (fault == "abort") std::abort();
+  if (fault == "exit") std::exit(0);
 }
 
-// Reduces the first large gradient a second time, so that its updates read the sum of sums.
-void ReduceTwice(ProgramProto& program) {
-  for (int i = 0; i < program.instructions_size(); ++i) {
-    const Instruction& reduction = program.instructions(i);
-    if (!IsCollective(reduction) || reduction.phase() == 0) continue;
-    if (program.values(reduction.outputs(0)).within() >= 0) continue;
-    Reduce(reduction.outputs(0), i, Instruction(reduction), program);
-    return;
-  }
-}
-
-// A value and the instruction that writes it.
-struct Made {
-  int32_t value = -1;
-  int by = -1;
-};
-
-Made FindMade(const std::string& path, const ProgramProto& program) {
-  for (int i = 0; i < program.instructions_size(); ++i) {
-    for (const int32_t output : program.instructions(i).outputs()) {
-      if (program.values(output).path() == path) return {output, i};
-    }
-  }
-  return {};
-}
-
-int MicroBatches(const ProgramProto& program) {
-  int count = 0;
-  for (const ProgramProto::NamedValue& input : program.inputs()) {
-    if (input.name().rfind("tokens@", 0) == 0) ++count;
-  }
-  return count;
-}
-
-// Reduces the gradient of a bias after each micro-batch, and their sum once more.
-void ReduceEachMicroBatch(ProgramProto& program) {
-  for (int i = 0; i < program.instructions_size(); ++i) {
-    if (!IsCollective(program.instructions(i))) continue;
-    const Instruction reduction(program.instructions(i));
-    const std::string path = program.values(reduction.inputs(0)).path();
-    if (path.find(".bias.grad") == std::string::npos) continue;
-    for (int k = 0; k < MicroBatches(program); ++k) {
-      const Made made = FindMade(path + "@" + std::to_string(k), program);
-      if (made.by >= 0) Reduce(made.value, made.by, reduction, program);
-    }
-    return;
-  }
-}
-
-// Divides the gradient of the loss by the number of micro-batches, although in each it already is
-// the gradient of the mean over the global batch.
-void AverageMicroBatches(ProgramProto& program) {
-  const int seed = FindMade("loss.divide.grad", program).by;
-  if (seed < 0 || MicroBatches(program) == 0) return;
-  ProgramProto::Kernel fill = program.kernels(program.instructions(seed).kernel());
-  for (AttributeProto& attribute : *fill.mutable_request()->mutable_attributes()) {
-    if (attribute.name() == "value") attribute.set_double_value(1.0 / MicroBatches(program));
-  }
-  program.mutable_instructions(seed)->set_kernel(program.kernels_size());
-  *program.add_kernels() = fill;
-}
-
-// Reduces to the maximum instead of the sum.
-void ReduceWrongly(ProgramProto& program) {
-  for (ProgramProto::Collective& collective : *program.mutable_collectives()) {
-    collective.set_reduction(ProgramProto::Collective::MAX);
-  }
-}
-
-// Lets a kernel's output share the bytes of its input.
-void ShareBytes(ProgramProto& program) {
-  for (const Instruction& instruction : program.instructions()) {
-    if (instruction.kind() != Instruction::KERNEL || instruction.inputs_size() < 2) continue;
-    const ProgramProto::Value& read = program.values(instruction.inputs(1));
-    ProgramProto::Value& made = *program.mutable_values(instruction.outputs(0));
-    const bool fits =
-        program.buffers(read.buffer()).bytes() >= program.buffers(made.buffer()).bytes();
-    if (!fits || read.within() >= 0 || made.within() >= 0) continue;
-    made.set_buffer(read.buffer());
-    made.set_offset(0);
-    return;
-  }
-}
-
-// Moves the last collective before its predecessor, on every second rank that runs the pass.
-void Reorder(ProgramProto& program) {
-  static std::atomic<int> calls{0};
-  if (calls++ % 4 < 2) return;  // two Programs per rank
-  std::vector<int> collectives;
-  for (int i = 0; i < program.instructions_size(); ++i) {
-    if (IsCollective(program.instructions(i))) collectives.push_back(i);
-  }
-  if (collectives.size() < 2) return;
-  const int last = collectives.back(), before = collectives[collectives.size() - 2];
-  Instruction delayed = program.instructions(before);
-  for (int i = before; i < last; ++i) {
-    program.mutable_instructions()->SwapElements(i, i + 1);
-  }
+// Whether a fault changes the Plan by what is none of the request.
+bool ChangesPlan(const std::string& fault) {
+  const char* const rank = std::getenv("RANK");
+  if (fault == "reads_rank") return rank != nullptr && std::atoi(rank) > 0;
+  if (fault == "reads_clock") return std::time(nullptr) % 2 == 1;
+  if (fault == "random")
+    return std::chrono::steady_clock::now().time_since_epoch().count() % 2 == 1;
+  return false;
 }
 
 class Faulty : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
     const std::string& fault = request.Text("fault");
+    EndProcess(fault);
     if (fault == "throw") throw std::runtime_error("the strategy is\nbroken");
     if (fault == "refuse") return absl::InvalidArgumentError("no such thing");
     if (fault == "any_limit" && request.memory_limit_bytes() > 0) {
@@ -170,18 +69,22 @@ class Faulty : public Strategy {
     }
     if (fault == "infeasible") return absl::ResourceExhaustedError("needs at least 17 B");
     if (fault == "hang" || fault == "hang_with_plan") return Hang(fault == "hang_with_plan", host);
+    for (int i = 0; fault == "logs" && i < 1000; ++i) host.Log("line " + std::to_string(i));
+    if (fault == "late_thread") {
+      std::thread([&host] {
+        while (true) host.Graphs().status().IgnoreError();
+      }).detach();
+    }
     absl::StatusOr<Plan> plan = DataParallel(host);
+    absl::StatusOr<RunGraphs> graphs = host.Graphs();
     if (!plan.ok()) return plan;
     Stage& stage = *plan->mutable_stages(0);
-    static std::atomic<int> calls{0};
     if (fault == "no_mesh") stage.clear_mesh();
     if (fault == "unknown_path") stage.mutable_store(0)->set_path("no.such.path");
-    if (fault == "random" && calls++ % 2 == 1) stage.add_pass()->set_name("bucket_gradients");
-    if (fault == "reduce_twice" || fault == "reduce_each_micro_batch" ||
-        fault == "average_micro_batches" || fault == "reduce_wrongly" || fault == "share_bytes" ||
-        fault == "reorder" || fault == "no_program") {
+    if (ChangesPlan(fault)) stage.add_pass()->set_name("bucket_gradients");
+    if (const std::string name = PassOf(fault, request, *graphs); !name.empty()) {
       PassChoice& pass = *stage.add_pass();
-      pass.set_name(fault);
+      pass.set_name(name);
       pass.set_plugin("faulty");
       pass.set_plugin_version("1.0");
     }
@@ -189,37 +92,55 @@ class Faulty : public Strategy {
   }
 
   absl::StatusOr<StepCost> Estimate(const Request& request, const Plan& plan, Host& host) override {
+    const std::string& fault = request.Text("fault");
+    if (fault == "abort_in_estimate") std::abort();
     Plan without = plan;
-    without.mutable_stages(0)->clear_pass();
+    // The host does not lower a Plan with a plugin's pass.
+    if (!plan.stages(0).pass().empty() && !plan.stages(0).pass(0).plugin().empty()) {
+      without.mutable_stages(0)->clear_pass();
+    }
     absl::StatusOr<StepCost> cost = host.Lower(without);
     if (!cost.ok()) return cost;
-    const std::string& fault = request.Text("fault");
-    if (fault == "fewer_bytes" && cost->collectives_size() > 0) {
-      cost->mutable_collectives(0)->set_bytes(cost->collectives(0).bytes() / 2);
+    if (absl::StatusOr<RunGraphs> graphs = host.Graphs(); graphs.ok()) {
+      EstimateWrongly(fault, DescribeModel(*graphs), *cost);
     }
-    if (fault == "fewer_calls" && cost->collectives_size() > 0) {
-      cost->mutable_collectives(0)->set_calls(cost->collectives(0).calls() - 1);
-    }
-    if (fault == "less_memory") cost->set_peak_bytes(cost->peak_bytes() - 64);
     return cost;
   }
 
   absl::StatusOr<ProgramProto> RunPass(const PassRequest& request, Host& host) override {
     ProgramProto program = request.program();
-    if (request.name() == "reduce_twice") ReduceTwice(program);
-    if (request.name() == "reduce_each_micro_batch") ReduceEachMicroBatch(program);
-    if (request.name() == "average_micro_batches") AverageMicroBatches(program);
-    if (request.name() == "reduce_wrongly") ReduceWrongly(program);
-    if (request.name() == "share_bytes") ShareBytes(program);
-    if (request.name() == "reorder") Reorder(program);
-    while (request.name() == "endless") std::this_thread::sleep_for(std::chrono::seconds(1));
-    if (request.name() == "no_program" && program.instructions_size() > 0) {
-      program.mutable_instructions(0)->add_inputs(1 << 20);
+    for (const FaultyPass& pass : FaultyPasses()) {
+      if (pass.name == request.name()) pass.run(program);
     }
     return program;
   }
 
  private:
+  static void EstimateWrongly(const std::string& fault, const ModelInfo& model, StepCost& cost) {
+    int64_t parameters = 0;
+    for (const ParameterInfo& parameter : model.parameters) parameters += parameter.elements;
+    const bool halves =
+        fault == "fewer_bytes" || (fault == "fewer_bytes_if_large" && parameters > 100'000);
+    for (StepCost::Collective& collective : *cost.mutable_collectives()) {
+      if (halves) collective.set_bytes(collective.bytes() / 2);
+      if (fault == "other_axes") collective.set_mesh_axes(0, "model");
+    }
+    if (fault == "fewer_calls" && cost.collectives_size() > 0) {
+      cost.mutable_collectives(0)->set_calls(cost.collectives(0).calls() - 1);
+    }
+    if (fault == "less_memory") cost.set_peak_bytes(cost.peak_bytes() - 64);
+    if (fault == "no_time") cost.set_step_seconds(0);
+    if (fault == "nan_time") cost.set_step_seconds(std::numeric_limits<double>::quiet_NaN());
+    if (fault == "nan_time_of_a_part") {
+      cost.mutable_times(0)->set_seconds(std::numeric_limits<double>::quiet_NaN());
+    }
+    if (fault == "too_fast") cost.set_step_seconds(cost.computation_seconds() / 2);
+    if (fault == "wrong_categories" && cost.memory_size() > 1) {
+      std::swap(*cost.mutable_memory(0)->mutable_category(),
+                *cost.mutable_memory(1)->mutable_category());
+    }
+  }
+
   static absl::StatusOr<Plan> DataParallel(Host& host) {
     absl::StatusOr<RunGraphs> graphs = host.Graphs();
     if (!graphs.ok()) return graphs.status();
@@ -242,6 +163,12 @@ class Faulty : public Strategy {
   }
 };
 
+std::vector<std::string> PassNames() {
+  std::vector<std::string> names;
+  for (const FaultyPass& pass : FaultyPasses()) names.push_back(pass.name);
+  return names;
+}
+
 }  // namespace
 
 TESSERA_STRATEGY(Faulty, {
@@ -254,9 +181,7 @@ TESSERA_STRATEGY(Faulty, {
                                          {"count", "int", "3", "an option of a whole number"},
                                          {"share", "number", "0.5", "an option of a number"},
                                          {"on", "bool", "no", "an option of yes or no"}},
-                             .passes = {"reduce_twice", "reduce_each_micro_batch",
-                                        "average_micro_batches", "reduce_wrongly", "share_bytes",
-                                        "reorder", "no_program", "endless"},
+                             .passes = PassNames(),
                          });
 
 }  // namespace tessera::strategy

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
@@ -50,9 +52,24 @@ absl::StatusOr<std::vector<Graph>> Record(const Setup& setup, const RunConfig& c
 struct PlannedRun {
   std::vector<Graph> graphs;
   std::string strategy;  // "": a Plan of --plan, of the checkpoint, or for one rank
+  std::string plugin;    // the name of the strategy's plugin
   Plan plan;
   std::unique_ptr<PluginPasses> passes;
 };
+
+// Returns an error of a Plan that a plugin has made with the plugin's name.
+absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status) {
+  const bool is_of_plan = absl::IsInvalidArgument(status) || absl::IsInternal(status) ||
+                          absl::IsNotFound(status) || absl::IsUnimplemented(status);
+  if (plugin.empty() || !is_of_plan) return status;
+  absl::Status named(status.code(), absl::StrCat("strategy ", plugin,
+                                                 ": its Plan cannot be run: ", status.message()));
+  // A payload says whether all ranks have the error.
+  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
+    named.SetPayload(url, payload);
+  });
+  return named;
+}
 
 // Returns the run as a strategy needs it; `graphs` must outlive it.
 StrategyRun AskedOf(const Setup& setup, const RunConfig& config, const std::vector<Graph>& graphs,
@@ -81,11 +98,15 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
     std::optional<Plan> plan = setup.plan;
     ASSIGN_OR_RETURN(planned.strategy, StrategyOfRun(line, setup.checkpoint.get(), size));
     if (!planned.strategy.empty()) {
-      ASSIGN_OR_RETURN(plan,
+      ASSIGN_OR_RETURN(PlanByStrategy made,
                        PlanOfStrategy(planned.strategy, line, setup.argv0, run, ranks, notes));
+      plan = std::move(made.plan);
+      planned.plugin = std::move(made.strategy);
     }
-    ASSIGN_OR_RETURN(planned.plan, PlanOfRun(line, plan, setup.checkpoint.get(), config,
-                                             planned.graphs, size, notes));
+    absl::StatusOr<Plan> completed =
+        PlanOfRun(line, plan, setup.checkpoint.get(), config, planned.graphs, size, notes);
+    RETURN_IF_ERROR(NamingPlugin(planned.plugin, completed.status()));
+    planned.plan = *std::move(completed);
     ASSIGN_OR_RETURN(planned.passes, PassesOfPlugins(planned.plan, line, setup.argv0, run));
     return absl::OkStatus();
   };
@@ -133,12 +154,13 @@ absl::Status CompileSetup(const CommandLine& line, Setup* setup) {
   Ranks& ranks = *setup->ranks.ranks;
   ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, *setup, setup->config, &setup->notes));
   // CheckMemoryLimit compares the limit with the peak, for a better message.
-  if (ranks.size() == 1) {
-    ASSIGN_OR_RETURN(setup->compiled, CompileAlone(planned, *setup));
-  } else {
-    ASSIGN_OR_RETURN(setup->compiled, CompileTogether(planned.graphs, planned.plan, *setup->backend,
-                                                      ranks, planned.passes.get()));
-  }
+  absl::StatusOr<CompiledRun> compiled =
+      ranks.size() == 1 ? CompileAlone(planned, *setup)
+                        : CompileTogether(planned.graphs, planned.plan, *setup->backend, ranks,
+                                          planned.passes.get());
+  RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
+  setup->compiled = *std::move(compiled);
+  setup->plugin = planned.plugin;
   ASSIGN_OR_RETURN(setup->estimated, EstimateOf(line, *setup, planned, setup->compiled));
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
 #include "strategies/host/find_plugin.h"
@@ -55,10 +56,12 @@ strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& opti
   return request;
 }
 
+// Returns the limits of calls of a strategy. All lines that it logs are shown.
 PluginCallOptions LimitsOfCalls(const CommandLine& line) {
   PluginCallOptions options;
   options.limit = std::chrono::milliseconds(static_cast<int64_t>(1e3 * line.strategy_seconds));
   options.stop = [] { return Interrupted() != 0; };
+  options.log = [](const std::string& text) { PrintLine(text); };
   return options;
 }
 
@@ -99,30 +102,31 @@ absl::StatusOr<Asked> Ask(const std::string& strategy, const CommandLine& line,
           *run.graphs, PlanningFor{run.catalogue, run.ranks, run.cluster, run.job, settings})};
 }
 
-absl::StatusOr<Plan> PlanHere(const std::string& strategy, const CommandLine& line,
-                              const std::string& argv0, const StrategyRun& run,
-                              std::vector<std::string>* notes) {
+absl::StatusOr<PlanByStrategy> PlanHere(const std::string& strategy, const CommandLine& line,
+                                        const std::string& argv0, const StrategyRun& run,
+                                        std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
   const std::string& name = asked.plugin.name();
   ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(asked.plugin, asked.request, asked.context,
                                                CallOptions(line, run, name)));
   notes->insert(notes->end(), made.notes.begin(), made.notes.end());
-  return std::move(made.plan);
+  return PlanByStrategy{name, std::move(made.plan)};
 }
 
 }  // namespace
 
 std::string DefaultStrategy() { return std::string(OwnStrategies().front()); }
 
-absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
-                                    const std::string& argv0, const StrategyRun& run, Ranks& ranks,
-                                    std::vector<std::string>* notes) {
-  ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const Plan plan, PlanHere(strategy, line, argv0, run, notes));
-    return plan.SerializeAsString();
+absl::StatusOr<PlanByStrategy> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
+                                              const std::string& argv0, const StrategyRun& run,
+                                              Ranks& ranks, std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(const std::string sent, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const PlanByStrategy made, PlanHere(strategy, line, argv0, run, notes));
+    return absl::StrCat(made.strategy, " ", made.plan.SerializeAsString());
   }));
-  Plan plan;
-  if (plan.ParseFromString(bytes)) return plan;
+  const std::pair<std::string, std::string> parts = absl::StrSplit(sent, absl::MaxSplits(' ', 1));
+  PlanByStrategy made = {parts.first, {}};
+  if (made.plan.ParseFromString(parts.second)) return made;
   return absl::InternalError("rank 0 has sent a malformed Plan");
 }
 

@@ -36,11 +36,17 @@ struct StrategyRun {
   GroupSite job;  // the host of each rank
 };
 
-// Returns the open Plan that the plugin of `strategy` makes with --strategy_options. Collective:
-// rank 0 plans, and the others receive its Plan. Errors are agreed ones. Notes are rank 0's.
-absl::StatusOr<Plan> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
-                                    const std::string& argv0, const StrategyRun& run, Ranks& ranks,
-                                    std::vector<std::string>* notes);
+// An open Plan, and the name of the plugin that made it.
+struct PlanByStrategy {
+  std::string strategy;
+  Plan plan;
+};
+
+// Returns the Plan that the plugin of `strategy` makes with --strategy_options. Collective: rank 0
+// plans, and the others receive its Plan. Errors are agreed ones. Notes are rank 0's.
+absl::StatusOr<PlanByStrategy> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
+                                              const std::string& argv0, const StrategyRun& run,
+                                              Ranks& ranks, std::vector<std::string>* notes);
 
 // Returns the plugin's estimate of the cost of a training step of the compiled run. It is an error
 // if the estimated memory peak differs from the planned one. Collective, as above.

@@ -57,6 +57,7 @@ struct Setup {
   Cluster cluster;
   GroupSite site;  // of all ranks
   CompiledRun compiled;
+  std::string plugin;  // the strategy that made the Plan; "": none
   StepCost estimated;  // a training step, if there is a cluster
 };
 
