@@ -1,4 +1,6 @@
 // Data parallel: each rank has all parameters and a shard of the batch.
+#include <cmath>
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,9 +13,12 @@ namespace {
 
 constexpr char kAxis[] = "data";
 
-// Returns the text form of bytes in a Plan.
+// About a pebibyte, which no model has.
+constexpr char kMostMebibytes[] = "1000000000";
+
+// Returns the text form of bytes in a Plan: 1 or more.
 std::string Bytes(double mebibytes) {
-  return absl::StrCat(static_cast<int64_t>(mebibytes * (1 << 20)), "B");
+  return absl::StrCat(static_cast<int64_t>(std::ceil(mebibytes * (1 << 20))), "B");
 }
 
 void ComputeOnAllRows(const GraphProto::Op& op, Stage& stage) {
@@ -47,10 +52,6 @@ class Ddp : public Strategy {
  public:
   absl::StatusOr<Plan> MakePlan(const Request& request, Host& host) override {
     const double cap = request.Number("bucket_mb"), first = request.Number("first_bucket_mb");
-    if (cap < 0 || first < 0) {
-      return absl::InvalidArgumentError(
-          "bucket_mb and first_bucket_mb are sizes of 0 (no buckets) or more");
-    }
     absl::StatusOr<RunGraphs> graphs = host.Graphs();
     if (!graphs.ok()) return graphs.status();
 
@@ -92,10 +93,12 @@ TESSERA_STRATEGY(
         .options =
             {
                 {"bucket_mb", "number", "25",
-                 "MiB of gradients that are reduced together; 0: each by itself"},
+                 "MiB of gradients that are reduced together; 0: each by itself", "0",
+                 kMostMebibytes},
                 {"first_bucket_mb", "number", "1",
                  "MiB of the bucket whose gradients are ready first, so that communication begins "
-                 "early"},
+                 "early; 0: it is as large as the others",
+                 "0", kMostMebibytes},
                 {"embedding", "reduced|gathered", "reduced",
                  "how gradients of embeddings are summed: the tables are all-reduced, or the rows "
                  "of all ranks gathered; then a tied head's gradient is reduced early"},

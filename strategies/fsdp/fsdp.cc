@@ -1,5 +1,7 @@
 // Fully sharded data parallel: parameters, gradients and optimizer state are split over the ranks,
 // and a unit of parameters is gathered before it is used.
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,10 +19,13 @@ namespace {
 // forward.
 constexpr char kReplica[] = "replica", kShard[] = "shard", kNode[] = "node";
 
+// The largest count in a Plan, and about a pebibyte, which no model has.
+constexpr char kMostUnits[] = "2147483647", kMostMebibytes[] = "1000000000";
+
 absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
   UnitPolicy policy;
   policy.pattern = request.Text("pattern");
-  policy.min_bytes = static_cast<int64_t>(request.Number("unit_mb") * (1 << 20));
+  policy.max_bytes = static_cast<int64_t>(std::ceil(request.Number("unit_mb") * (1 << 20)));
   const std::string& units = request.Text("units");
   if (units == "size") policy.kind = UnitPolicy::Kind::kSize;
   if (units == "pattern") policy.kind = UnitPolicy::Kind::kPattern;
@@ -29,7 +34,7 @@ absl::StatusOr<UnitPolicy> PolicyOf(const Request& request) {
         "units=pattern and pattern=... belong together, such as "
         "units=pattern,pattern=blocks.*.mlp|blocks.*.attn");
   }
-  if ((units == "size") != (policy.min_bytes > 0)) {
+  if ((units == "size") != (policy.max_bytes > 0)) {
     return absl::InvalidArgumentError(
         "units=size and unit_mb=... belong together, such as units=size,unit_mb=100");
   }
@@ -93,7 +98,7 @@ class Fsdp : public Strategy {
     absl::StatusOr<std::vector<Unit>> units = DivideIntoUnits(model, *policy);
     if (!units.ok()) return units.status();
 
-    if (request.Int("replicas") < 1 || request.ranks() % request.Int("replicas") != 0) {
+    if (request.ranks() % request.Int("replicas") != 0) {
       return absl::InvalidArgumentError(absl::StrCat("replicas is ", request.Int("replicas"),
                                                      ": it must divide the ", request.ranks(),
                                                      " ranks of the run"));
@@ -109,8 +114,7 @@ class Fsdp : public Strategy {
     SetPrecision(request, stage);
     const bool shards = request.Text("shard") != "none";
     if (shards) AddGroups(request, *reshard, *units, stage);
-    absl::Status passes = AddPasses(request, shards, stage);
-    if (!passes.ok()) return passes;
+    AddPasses(request, shards, stage);
     if (const std::string& offload = request.Text("offload"); offload != "none") {
       PassChoice& pass = *stage.add_pass();
       pass.set_name("offload");
@@ -148,16 +152,11 @@ class Fsdp : public Strategy {
     }
   }
 
-  static absl::Status AddPasses(const Request& request, bool shards, Stage& stage) {
+  static void AddPasses(const Request& request, bool shards, Stage& stage) {
     const int64_t prefetch = request.Int("prefetch"), in_flight = request.Int("in_flight");
-    if (prefetch < 0 || in_flight < 0) {
-      return absl::InvalidArgumentError(
-          "prefetch and in_flight are counts of units: 0 (prefetch: none; in_flight: no bound) or "
-          "more");
-    }
     if (!shards) {
       stage.add_pass()->set_name("bucket_gradients");
-      return absl::OkStatus();
+      return;
     }
     if (prefetch > 0) {
       PassChoice& pass = *stage.add_pass();
@@ -169,7 +168,6 @@ class Fsdp : public Strategy {
       pass.set_name("limit_gathers");
       pass.set_in_flight(static_cast<int32_t>(in_flight));
     }
-    return absl::OkStatus();
   }
 };
 
@@ -200,14 +198,19 @@ TESSERA_STRATEGY(
                  "where a rank's part of a parameter may end: row, or a multiple of so many "
                  "elements"},
                 {"replicas", "int", "1",
-                 "hybrid sharding: so many replicas, each split over the ranks of its own"},
+                 "hybrid sharding: so many replicas, each split over the ranks of its own", "1",
+                 kMostUnits},
                 {"units", "block|size|pattern", "block", "what is gathered at a time"},
-                {"unit_mb", "number", "0", "with units=size: blocks are joined up to so many MiB"},
+                {"unit_mb", "number", "0",
+                 "with units=size: blocks are joined while a unit has at most so many MiB; a "
+                 "larger "
+                 "block is a unit by itself",
+                 "0", kMostMebibytes},
                 {"pattern", "text", "", "with units=pattern: scopes, each a unit: blocks.*.mlp"},
                 {"prefetch", "int", "1",
-                 "how many units before its use a unit is gathered; 0: none"},
+                 "how many units before its use a unit is gathered; 0: none", "0", kMostUnits},
                 {"in_flight", "int", "2",
-                 "how many gathered units are in memory at most; 0: no bound"},
+                 "how many gathered units are in memory at most; 0: no bound", "0", kMostUnits},
                 {"offload", "none|optimizer|parameters|all", "none",
                  "what waits in host memory while it is not used; all: gradients too"},
             },

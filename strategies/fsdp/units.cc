@@ -38,6 +38,24 @@ void Append(const Unit& from, Unit& to) {
   to.bytes += from.bytes;
 }
 
+// Parameters that may be stored as one array, in order: the unit that is being filled, and the
+// scope that comes next.
+struct Filling {
+  Unit unit;
+  std::string scope;
+  Unit of_scope;
+};
+
+// Adds the scope to the unit, or to a new one if they do not belong together.
+void EndScope(const UnitPolicy& policy, Filling& filling, std::vector<Unit>& units) {
+  const bool joins = policy.kind == UnitPolicy::Kind::kSize &&
+                     filling.unit.bytes + filling.of_scope.bytes <= policy.max_bytes;
+  if (!joins && !filling.unit.parameters.empty()) {
+    units.push_back(std::exchange(filling.unit, Unit()));
+  }
+  Append(std::exchange(filling.of_scope, Unit()), filling.unit);
+}
+
 }  // namespace
 
 std::string ScopeThatMatches(const std::string& pattern, const std::string& path) {
@@ -54,13 +72,8 @@ std::string ScopeThatMatches(const std::string& pattern, const std::string& path
 
 absl::StatusOr<std::vector<Unit>> DivideIntoUnits(const ModelInfo& model,
                                                   const UnitPolicy& policy) {
-  // The kind of array that a parameter can be stored in, with the unit that is being filled.
   using Kind = std::tuple<bool, int>;  // trainable, dtype
-  struct Open {
-    Unit unit;
-    std::string scope;
-  };
-  std::map<Kind, Open> open;
+  std::map<Kind, Filling> open;
   std::map<Kind, Unit> roots;
   std::vector<Unit> units;
   for (const ParameterInfo& parameter : model.parameters) {
@@ -71,16 +84,15 @@ absl::StatusOr<std::vector<Unit>> DivideIntoUnits(const ModelInfo& model,
       Append(single, roots[kind]);
       continue;
     }
-    Open& filling = open[kind];
-    const bool full =
-        policy.kind != UnitPolicy::Kind::kSize || filling.unit.bytes >= policy.min_bytes;
-    if (scope != filling.scope && full && !filling.unit.parameters.empty()) {
-      units.push_back(std::exchange(filling.unit, Unit()));
-    }
+    Filling& filling = open[kind];
+    if (scope != filling.scope) EndScope(policy, filling, units);
     filling.scope = scope;
-    Append(single, filling.unit);
+    Append(single, filling.of_scope);
   }
-  for (auto& [kind, filling] : open) units.push_back(std::move(filling.unit));
+  for (auto& [kind, filling] : open) {
+    EndScope(policy, filling, units);
+    units.push_back(std::move(filling.unit));
+  }
   if (units.empty() && policy.kind == UnitPolicy::Kind::kPattern) {
     return absl::InvalidArgumentError(absl::StrCat(
         "pattern '", policy.pattern, "' matches no scope of the model's parameters, such as '",

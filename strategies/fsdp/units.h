@@ -21,7 +21,7 @@ struct Unit {
 struct UnitPolicy {
   enum class Kind { kBlock, kSize, kPattern };
   Kind kind = Kind::kBlock;
-  int64_t min_bytes = 0;  // for kSize: blocks are joined until a unit has so many
+  int64_t max_bytes = 0;  // for kSize: blocks are joined while a unit has at most so many
   std::string pattern;    // for kPattern: scopes, one unit each ("blocks.*.mlp|blocks.*.attn")
 };
 

@@ -54,12 +54,18 @@ TEST(UnitsTest, EachBlockIsAUnitAndTheRestIsTheRoot) {
   EXPECT_TRUE((*units)[3].root);
 }
 
+// Regression: blocks of 300 bytes were joined to units of 600, although the size was 400.
 TEST(UnitsTest, BlocksAreJoinedUpToASize) {
-  const UnitPolicy policy = {UnitPolicy::Kind::kSize, 400, ""};
-  EXPECT_EQ(PathsOf(SmallModel(), policy),
+  EXPECT_EQ(PathsOf(SmallModel(), {UnitPolicy::Kind::kSize, 400, ""}),
+            PathsOf(SmallModel(), UnitPolicy()));
+  EXPECT_EQ(PathsOf(SmallModel(), {UnitPolicy::Kind::kSize, 600, ""}),
             (Paths{{"b.0.attn.w", "b.0.mlp.w", "b.1.attn.w", "b.1.mlp.w"},
                    {"b.2.attn.w", "b.2.mlp.w"},
                    {"embed"}}));
+  const auto all = DivideIntoUnits(SmallModel(), {UnitPolicy::Kind::kSize, 899, ""});
+  ASSERT_TRUE(all.ok()) << all.status();
+  for (const Unit& unit : *all) EXPECT_LE(unit.bytes, 899);
+  // No unit is smaller than a block.
   EXPECT_EQ(PathsOf(SmallModel(), {UnitPolicy::Kind::kSize, 1, ""}),
             PathsOf(SmallModel(), UnitPolicy()));
 }
