@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<double>> RunLeg(const TrainingRun& run, const Continu
         world.Leave(status).IgnoreError();
         return status;
       });
-  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(CauseOf(statuses));
   return losses;
 }
 

@@ -1,9 +1,11 @@
 #include "strategies/conformance/check_strategy.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -16,6 +18,7 @@
 #include "core/plan/run_settings.h"
 #include "core/status/status_macros.h"
 #include "strategies/conformance/check_checkpoints.h"
+#include "strategies/conformance/check_estimate.h"
 #include "strategies/conformance/plain_plans.h"
 #include "strategies/conformance/rank_training.h"
 #include "strategies/conformance/small_models.h"
@@ -60,14 +63,16 @@ class Checker {
   }
 
   // Runs all checks. Sets *suits if the options suit the model on any number of ranks.
-  absl::Status Run(bool* suits) {
+  // `a_second_later`: the checks last until the clock shows another second, in which the strategy
+  // must make the same Plan.
+  absl::Status Run(bool a_second_later, bool* suits) {
     ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone, TrainAlone());
     run_.backend = [] { return MakeCpuBackend(1); };
     ASSIGN_OR_RETURN(const std::vector<OnOneProcess> alone_on_cpu, TrainAlone());
     for (const int ranks : checks_.ranks) {
       RETURN_IF_ERROR(CheckRanks(ranks, alone, alone_on_cpu, suits));
     }
-    return absl::OkStatus();
+    return a_second_later ? CheckLater() : absl::OkStatus();
   }
 
   const absl::Status& refusal() const { return refusal_; }
@@ -112,14 +117,20 @@ class Checker {
       return absl::OkStatus();
     }
     if (!planned.ok()) return Failed(ranks, "planning", planned.status());
+    if (!*suits) first_ = {ranks, *planned};
     *suits = true;
+    const absl::Status same = planner_.CheckSame(*planned, ranks, *run_.backend(), 1,
+                                                 ", when RANK and the like say that it is rank 1");
+    if (!same.ok()) return Failed(ranks, "planning again", same);
     Say(ranks, "memory limits");
     const absl::Status limits = planner_.CheckMemoryLimits(ranks, *run_.backend());
     if (!limits.ok()) return Failed(ranks, "memory limits", limits);
     Say(ranks, "the same training as one process");
     ASSIGN_OR_RETURN(const TrainingResult result,
                      TrainAs(alone, *planned, ranks, kReferenceTolerance));
-    RETURN_IF_ERROR(CheckEstimate(planned->estimate, result, ranks));
+    const absl::Status estimate = CheckEstimate(planned->estimate, planned->of_host);
+    if (!estimate.ok()) return Failure(ranks, estimate.message());
+    RETURN_IF_ERROR(CheckCounted(planned->estimate, result, ranks));
     Say(ranks, "the same bits again, and memory as planned");
     run_.delays = 11;
     run_.check_memory = true;
@@ -127,7 +138,8 @@ class Checker {
     run_.delays = 5;
     run_.check_memory = false;
     if (!again.ok()) return Failed(ranks, "memory", again.status());
-    if (again->outputs != result.outputs || again->states != result.states) {
+    if (again->outputs != result.outputs || again->states != result.states ||
+        again->others != result.others) {
       return Failure(ranks, "a second run, with other delays, gives other bits");
     }
     run_.backend = [] { return MakeCpuBackend(1); };
@@ -170,7 +182,8 @@ class Checker {
     return lowers ? CompareLowered(expected, result) : Compare(expected, result, tolerance);
   }
 
-  absl::Status CheckEstimate(const StepCost& estimate, const TrainingResult& result, int ranks) {
+  // Compares the estimate with what the communicators have counted, and with the memory.
+  absl::Status CheckCounted(const StepCost& estimate, const TrainingResult& result, int ranks) {
     comm::Traffic estimated = {};
     for (const StepCost::Collective& each : estimate.collectives()) {
       for (size_t i = 0; i < estimated.size(); ++i) {
@@ -193,6 +206,21 @@ class Checker {
     return Failure(ranks, absl::StrCat("its estimate says ", estimate.peak_bytes(),
                                        " bytes of memory at the peak; ", result.peak_bytes,
                                        " were planned and used"));
+  }
+
+  // Checks that the first request that suits the options has the same Plan in two consecutive
+  // seconds, one of which is of the other parity than that of the first Plan.
+  absl::Status CheckLater() {
+    if (first_.ranks == 0) return absl::OkStatus();
+    Say(first_.ranks, "the same Plan a second later");
+    run_.backend = [] { return MakeReferenceBackend(); };
+    for (const int seconds : {0, 1}) {
+      std::this_thread::sleep_for(std::chrono::seconds(seconds));
+      const absl::Status same = planner_.CheckSame(first_.planned, first_.ranks, *run_.backend(), 0,
+                                                   ", when the clock shows a later second");
+      if (!same.ok()) return Failed(first_.ranks, "planning again", same);
+    }
+    return absl::OkStatus();
   }
 
   // Checks checkpoints of 2 ranks: of the strategy, continued under other Plans, and of another
@@ -223,6 +251,11 @@ class Checker {
   const Plugin& plugin_;
   const StrategyChecks& checks_;
   const std::string model_;
+  // The first request that suits the options; ranks is 0 if there is none.
+  struct {
+    int ranks = 0;
+    Planned planned;
+  } first_;
   absl::Status refusal_;  // of a request that does not suit the options
   TrainingRun run_;
   StrategyPlanner planner_;
@@ -236,7 +269,7 @@ absl::Status CheckStrategy(const Plugin& plugin, const StrategyChecks& checks) {
   absl::Status refusal;
   for (const std::string& model : checks.models) {
     Checker checker(plugin, options, checks, model);
-    RETURN_IF_ERROR(checker.Run(&suits));
+    RETURN_IF_ERROR(checker.Run(/*a_second_later=*/&model == &checks.models.front(), &suits));
     if (!checker.refusal().ok()) refusal = checker.refusal();
   }
   if (suits) return absl::OkStatus();

@@ -3,8 +3,10 @@
 #include <set>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/train/programs.h"
 
 namespace tessera {
 
@@ -27,7 +29,9 @@ Plan DataParallelPlan(const std::vector<Graph>& graphs) {
 
 Plan FullyShardedPlan(const std::vector<Graph>& graphs) {
   std::vector<std::string> parameters;
-  for (const State& state : graphs.back().states()) {
+  const auto train =
+      absl::c_find_if(graphs, [](const Graph& graph) { return graph.name() == kTrain; });
+  for (const State& state : train->states()) {
     if (state.role == Role::kParameter && state.trainable) parameters.push_back(state.path);
   }
   Plan plan = DataParallelPlan(graphs);

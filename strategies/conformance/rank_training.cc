@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "collectives/connected_world.h"
 #include "collectives/fake/fake.h"
@@ -27,9 +28,14 @@
 #include "core/sync/mutex.h"
 #include "core/tensor/random.h"
 #include "core/train/programs.h"
+#include "strategies/conformance/rank_environment.h"
 
 namespace tessera {
 namespace {
+
+// The batches of an evaluation, the first of which is as of this step, and the tokens that are
+// generated one by one.
+constexpr int kEvaluated = 2, kFirstEvaluated = 1000, kGenerated = 4;
 
 // Returns the global values of tokens or targets in a step.
 std::vector<double> BatchOf(const TrainingRun& run, const std::string& input, int step) {
@@ -64,7 +70,7 @@ class Rank {
   }
 
   absl::Status Step(int step, TensorSink& outputs) {
-    RETURN_IF_ERROR(SetInputs(*engine_, step));
+    RETURN_IF_ERROR(SetInputs(*engine_, kTrain, step));
     const comm::Traffic before =
         collectives_ == nullptr ? comm::Traffic() : collectives_->traffic();
     RETURN_IF_ERROR(engine_->Run(kTrain));
@@ -73,11 +79,25 @@ class Rank {
       traffic_[i].calls = collectives_->traffic()[i].calls - before[i].calls;
       traffic_[i].bytes_sent = collectives_->traffic()[i].bytes_sent - before[i].bytes_sent;
     }
-    for (const NamedValue& output : program().outputs) {
-      const Held held = HeldOf(program(), output.value, world_.rank());
-      std::vector<double> local(held.buffer_elements());
-      RETURN_IF_ERROR(engine_->ReadOutput(kTrain, output.name, absl::MakeSpan(local)));
-      RETURN_IF_ERROR(outputs.Add(output.name, held, local));
+    return AddOutputs(kTrain, "", outputs);
+  }
+
+  // Runs the Programs other than "train" that the run has, after the last step.
+  absl::Status RunOthers(TensorSink& others) {
+    for (int batch = 0; engine_->HasProgram(kEvaluate) && batch < kEvaluated; ++batch) {
+      RETURN_IF_ERROR(SetInputs(*engine_, kEvaluate, kFirstEvaluated + batch));
+      RETURN_IF_ERROR(engine_->Run(kEvaluate));
+      RETURN_IF_ERROR(
+          AddOutputs(kEvaluate, absl::StrCat("evaluation of batch ", batch, ", "), others));
+    }
+    if (!engine_->HasProgram(kGenerate)) return absl::OkStatus();
+    RETURN_IF_ERROR(engine_->ClearCaches(kGenerate));
+    for (int32_t token = 0; token < kGenerated; ++token) {
+      RETURN_IF_ERROR(engine_->SetInput(kGenerate, "token", absl::MakeConstSpan(&token, 1)));
+      RETURN_IF_ERROR(engine_->SetScalarIfRead(kGenerate, "position", token));
+      RETURN_IF_ERROR(engine_->Run(kGenerate));
+      RETURN_IF_ERROR(
+          AddOutputs(kGenerate, absl::StrCat("generation of token ", token, ", "), others));
     }
     return absl::OkStatus();
   }
@@ -86,7 +106,7 @@ class Rank {
   // they are not live, and in arenas of exactly the planned size.
   absl::Status CheckMemory(int step) {
     return tessera::CheckMemory(*engine_, kTrain,
-                                [&](Engine& engine) { return SetInputs(engine, step); });
+                                [&](Engine& engine) { return SetInputs(engine, kTrain, step); });
   }
 
   absl::Status GatherStates(TensorSink& states) {
@@ -106,6 +126,12 @@ class Rank {
   absl::Status Leave() {
     engine_.reset();
     return world_.Leave();
+  }
+
+  // Reports an error to the other ranks: every wait of theirs ends with it.
+  void Abort(const absl::Status& why) {
+    if (collectives_ != nullptr) collectives_->Abort(why);
+    world_.Leave(why).IgnoreError();
   }
 
  private:
@@ -142,18 +168,33 @@ class Rank {
     return absl::OkStatus();
   }
 
-  absl::Status SetInputs(Engine& engine, int step) {
-    const auto train = absl::c_find_if(engine_->run().graphs,
-                                       [](const Graph& graph) { return graph.name() == kTrain; });
-    for (const GraphInput& input : train->inputs()) {
+  // Adds the outputs of the last run of a Program. Their names follow `prefix`.
+  absl::Status AddOutputs(const char* name, const std::string& prefix, TensorSink& sink) {
+    const Program& of = *engine_->run().FindProgram(name);
+    for (const NamedValue& output : of.outputs) {
+      const Held held = HeldOf(of, output.value, world_.rank());
+      std::vector<double> local(held.buffer_elements());
+      RETURN_IF_ERROR(engine_->ReadOutput(name, output.name, absl::MakeSpan(local)));
+      RETURN_IF_ERROR(sink.Add(absl::StrCat(prefix, output.name), held, local));
+    }
+    return absl::OkStatus();
+  }
+
+  // Sets the inputs of "train" or "evaluate".
+  absl::Status SetInputs(Engine& engine, const char* name, int step) {
+    const auto graph = absl::c_find_if(engine_->run().graphs,
+                                       [&](const Graph& each) { return each.name() == name; });
+    const Program& of = *engine_->run().FindProgram(name);
+    for (const GraphInput& input : graph->inputs()) {
       if (input.batch_dim == kNone) continue;
-      const std::string& path = train->value(input.value).path;
+      const std::string& path = graph->value(input.value).path;
       const std::vector<double> global = BatchOf(run_, input.origin, step);
-      const Held held = HeldOf(program(), program().FindInput(path), world_.rank());
+      const Held held = HeldOf(of, of.FindInput(path), world_.rank());
       std::vector<double> local(held.buffer_elements());
       held.ForEach([&](int64_t i, int64_t at) { local[i] = global[at]; });
-      RETURN_IF_ERROR(engine.SetInput(kTrain, path, local));
+      RETURN_IF_ERROR(engine.SetInput(name, path, local));
     }
+    if (graph->name() != kTrain) return absl::OkStatus();
     RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&run_.lr, 1)));
     RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", 3));
     return engine.SetScalarIfRead(kTrain, "step", step + 1);
@@ -167,7 +208,8 @@ class Rank {
   comm::Traffic traffic_ = {};
 };
 
-// Compiles the run for each rank. Without passes of plugins, all ranks share one compilation.
+// Compiles the run for each rank, in the environment of that rank. Without passes of plugins, all
+// ranks share one compilation.
 absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, const Plan& plan,
                                                       int ranks) {
   const std::unique_ptr<Backend> backend = run.backend();
@@ -177,6 +219,7 @@ absl::StatusOr<std::vector<CompiledRun>> CompileRanks(const TrainingRun& run, co
       compiled.push_back(compiled[0]);
       continue;
     }
+    const RankEnvironmentGuard environment(rank, ranks);
     const auto passes = run.plugin_passes ? run.plugin_passes(*backend) : nullptr;
     ASSIGN_OR_RETURN(compiled.emplace_back(),
                      CompileRun(run.graphs, plan, *backend, ranks, passes.get()));
@@ -204,22 +247,24 @@ void AddTraffic(const Rank& rank, Mutex& mutex, TrainingResult& result) {
 struct RankSinks {
   std::function<TensorSink*(int step)> outputs;
   TensorSink* states;
+  TensorSink* others;
   std::function<void()> trained;  // called when it has trained without an error
 };
 
-absl::Status RunRank(const TrainingRun& run, comm::World& world, CompiledRun compiled, Rank& rank,
+absl::Status RunRank(const TrainingRun& run, CompiledRun compiled, Rank& rank,
                      const RankSinks& sinks) {
   absl::Status status = rank.Prepare(std::move(compiled));
   for (int step = 0; status.ok() && step < run.steps; ++step) {
     status = rank.Step(step, *sinks.outputs(step));
   }
   if (status.ok()) status = rank.GatherStates(*sinks.states);
+  if (status.ok()) status = rank.RunOthers(*sinks.others);
   if (status.ok()) sinks.trained();
   if (status.ok() && run.check_memory) status = rank.CheckMemory(run.steps);
   if (status.ok()) return rank.Leave();
   // Reports the error to the other ranks before this rank's memory is freed, because freeing is
   // collective.
-  world.Leave(status).IgnoreError();
+  rank.Abort(status);
   return status;
 }
 
@@ -247,39 +292,6 @@ absl::StatusOr<std::unique_ptr<comm::ConnectedWorld>> ConnectProcess(int rank, i
   return comm::ConnectedWorld::Connect(options);
 }
 
-constexpr char kLoss[] = "loss";  // the output of a training Graph
-
-// Returns x if b = x a, or 0 if b is not a multiple of a.
-double FactorOf(absl::Span<const double> a, absl::Span<const double> b) {
-  constexpr double kRounding = 1e-4;  // of b's norm
-  double aa = 0, ab = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    aa += a[i] * a[i];
-    ab += a[i] * b[i];
-    bb += b[i] * b[i];
-  }
-  const bool is_multiple = aa > 0 && bb - ab * ab / aa <= kRounding * kRounding * bb;
-  return is_multiple ? ab / aa : 0;
-}
-
-void CompareTensors(const Tensors& a, const Tensors& b, const std::string& when,
-                    Difference& largest) {
-  TESSERA_CHECK(a.size() == b.size()) << when;
-  for (const auto& [path, values] : a) {
-    const auto other = b.find(path);
-    TESSERA_CHECK(other != b.end() && other->second.size() == values.size()) << path;
-    double distance = 0, norm = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double difference = values[i] - other->second[i];
-      distance += difference * difference;
-      norm += values[i] * values[i];
-    }
-    const double relative = distance == 0 ? 0 : std::sqrt(distance / norm);
-    if (relative <= largest.relative) continue;
-    largest = {relative, absl::StrCat(when, path), FactorOf(values, other->second)};
-  }
-}
-
 }  // namespace
 
 TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& config) {
@@ -304,25 +316,56 @@ TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& 
   return run;
 }
 
+void AddOtherPrograms(TrainingRun& run) {
+  absl::StatusOr<Graph> evaluate = RecordEvaluate(*run.model, run.config);
+  TESSERA_CHECK(evaluate.ok()) << evaluate.status();
+  run.graphs.push_back(*std::move(evaluate));
+  absl::StatusOr<Graph> generate = RecordGenerate(*run.model);
+  if (absl::IsUnimplemented(generate.status())) return;
+  TESSERA_CHECK(generate.ok()) << generate.status();
+  run.graphs.push_back(*std::move(generate));
+}
+
+const Graph& GraphOf(const TrainingRun& run, absl::string_view name) {
+  const auto found =
+      absl::c_find_if(run.graphs, [&](const Graph& graph) { return graph.name() == name; });
+  TESSERA_CHECK(found != run.graphs.end()) << "there is no graph " << name;
+  return *found;
+}
+
+absl::Status CauseOf(absl::Span<const absl::Status> statuses) {
+  const bool alone = statuses.size() == 1;
+  for (const bool of_others : {false, true}) {
+    for (size_t rank = 0; rank < statuses.size(); ++rank) {
+      if (statuses[rank].ok() || absl::IsAborted(statuses[rank]) != of_others) continue;
+      return absl::Status(statuses[rank].code(),
+                          absl::StrCat(alone ? "" : "rank ", alone ? "" : absl::StrCat(rank, ": "),
+                                       statuses[rank].message()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks) {
   std::vector<GatheredTensors> outputs(run.steps);
-  GatheredTensors states;
+  GatheredTensors states, others;
   TrainingResult result;
   Mutex mutex;  // of `result`
   ASSIGN_OR_RETURN(std::vector<CompiledRun> compiled, CompileRanks(run, plan, ranks));
   const std::vector<absl::Status> statuses =
       comm::RunFake({.ranks = ranks, .seed = run.delays}, [&](comm::World& world) {
         Rank rank(run, world);
-        return RunRank(run, world, std::move(compiled[world.rank()]), rank,
-                       {[&](int step) { return &outputs[step]; }, &states,
+        return RunRank(run, std::move(compiled[world.rank()]), rank,
+                       {[&](int step) { return &outputs[step]; }, &states, &others,
                         [&] { AddTraffic(rank, mutex, result); }});
       });
-  for (const absl::Status& status : statuses) RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(CauseOf(statuses));
   for (GatheredTensors& step : outputs) {
     ASSIGN_OR_RETURN(result.outputs.emplace_back(), step.Take());
   }
   ASSIGN_OR_RETURN(result.states, states.Take());
-  for (const State& state : run.graphs.back().states()) {
+  ASSIGN_OR_RETURN(result.others, others.Take());
+  for (const State& state : GraphOf(run, kTrain).states()) {
     if (state.role == Role::kParameter) result.parameters[state.path] = state.type.shape;
   }
   return result;
@@ -332,59 +375,16 @@ absl::Status TrainOnProcesses(const TrainingRun& run, const Plan& plan, int rank
                               const std::string& backend, const TrainingResult& expected) {
   ASSIGN_OR_RETURN(std::vector<CompiledRun> compiled, CompileRanks(run, plan, ranks));
   std::vector<ExpectedTensors> outputs(expected.outputs.begin(), expected.outputs.end());
-  ExpectedTensors states(expected.states);
+  ExpectedTensors states(expected.states), others(expected.others);
   const std::string job = NewJob();
   const std::vector<absl::Status> statuses =
       comm::RunProcesses(ranks, [&](int number, const comm::Exchange&) -> absl::Status {
         ASSIGN_OR_RETURN(const auto world, ConnectProcess(number, ranks, job, backend));
         Rank rank(run, *world);
-        return RunRank(run, *world, std::move(compiled[number]), rank,
-                       {[&](int step) { return &outputs[step]; }, &states, [] {}});
+        return RunRank(run, std::move(compiled[number]), rank,
+                       {[&](int step) { return &outputs[step]; }, &states, &others, [] {}});
       });
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (statuses[rank].ok()) continue;
-    return absl::InternalError(absl::StrCat("rank ", rank, ": ", statuses[rank].message()));
-  }
-  return absl::OkStatus();
-}
-
-Difference Compare(const TrainingResult& a, const TrainingResult& b, double enough) {
-  Difference largest;
-  TESSERA_CHECK(a.outputs.size() == b.outputs.size());
-  for (size_t step = 0; step < a.outputs.size(); ++step) {
-    CompareTensors(a.outputs[step], b.outputs[step], absl::StrCat("step ", step, ", "), largest);
-    if (largest.relative > enough) return largest;
-  }
-  CompareTensors(a.states, b.states, "state ", largest);
-  return largest;
-}
-
-Difference CompareLowered(const TrainingResult& a, const TrainingResult& b) {
-  Difference largest;
-  CompareTensors(a.outputs.front(), b.outputs.front(), "step 0, ", largest);
-  const auto loss = [](const Tensors& outputs) -> Tensors { return {{kLoss, outputs.at(kLoss)}}; };
-  for (size_t step = 1; step < a.outputs.size(); ++step) {
-    CompareTensors(loss(a.outputs[step]), loss(b.outputs[step]), absl::StrCat("step ", step, ", "),
-                   largest);
-  }
-  CompareTensors(a.states, b.states, "state ", largest);
-  return largest;
-}
-
-Difference CompareParameters(const TrainingResult& a, const TrainingResult& b) {
-  double distance = 0, norm = 0;
-  for (const auto& [path, shape] : a.parameters) {
-    const std::vector<double>& x = a.states.at(path);
-    const std::vector<double>& y = b.states.at(path);
-    // [heads, 3, head_dim]: query, key and value of each head.
-    const size_t head_dim = absl::EndsWith(path, "attn.qkv.bias") ? shape.back() : 0;
-    for (size_t i = 0; i < x.size(); ++i) {
-      if (head_dim > 0 && i / head_dim % 3 == 1) continue;
-      distance += (x[i] - y[i]) * (x[i] - y[i]);
-      norm += x[i] * x[i];
-    }
-  }
-  return {distance == 0 ? 0 : std::sqrt(distance / norm), "the parameters"};
+  return CauseOf(statuses);
 }
 
 }  // namespace tessera

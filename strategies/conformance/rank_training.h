@@ -12,6 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "collectives/communicator.h"
 #include "core/compile/compile.h"
 #include "core/graph/graph.h"
@@ -24,7 +26,7 @@
 
 namespace tessera {
 
-// A run of "initialise" and "train".
+// A run of "initialise" and "train", and perhaps "evaluate" and "generate".
 struct TrainingRun {
   std::vector<Graph> graphs;
   int64_t batch = 0, sequence = 0, vocabulary = 0;
@@ -43,9 +45,15 @@ struct TrainingRun {
 // Records the Graphs. Every gradient of a parameter is an output "PATH.grad" of the training Graph.
 TrainingRun RecordTraining(std::shared_ptr<const Model> model, const RunConfig& config);
 
+// Adds "evaluate", and "generate" if the model has it.
+void AddOtherPrograms(TrainingRun& run);
+
+const Graph& GraphOf(const TrainingRun& run, absl::string_view name);
+
 struct TrainingResult {
   std::vector<Tensors> outputs;  // by step
   Tensors states;                // after the last step
+  Tensors others = {};           // outputs of an evaluation and of a generation after that
   // Global shapes of those states that are parameters.
   std::map<std::string, Shape> parameters = {};
   // For each operation, the traffic of a step on the rank that has the most; and the planned peak.
@@ -57,6 +65,10 @@ struct TrainingResult {
 // different values of the same element, or communicate other calls or bytes in a step than the
 // Program declares.
 absl::StatusOr<TrainingResult> Train(const TrainingRun& run, const Plan& plan, int ranks);
+
+// Returns the error that caused those of other ranks, with the number of its rank; OK if there is
+// none.
+absl::Status CauseOf(absl::Span<const absl::Status> statuses);
 
 // Trains on ranks that are processes and communicate over `backend` ("shm", "tcp"). Internal, as
 // for Train, or if the values of a rank have other bits than `expected`, the result of Train for

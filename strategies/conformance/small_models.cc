@@ -32,9 +32,14 @@ GptSizes Adamw(GptSizes sizes) {
 
 // Three rows in each micro-batch.
 GptSizes Accumulating(GptSizes sizes) {
-  sizes.batch = 9;
-  sizes.micro_batches = 3;
+  sizes.batch = 12;
+  sizes.micro_batches = 4;
   return sizes;
+}
+
+// More than 200 states and 100,000 parameters.
+GptSizes Large() {
+  return {.layers = 18, .batch = 8, .sequence = 4, .heads = 4, .head_dim = 6, .vocabulary = 24};
 }
 
 TrainingRun PartlyTrained(int batch, int micro_batches) {
@@ -50,6 +55,7 @@ const std::vector<KitModel>& Models() {
       {"gpt_untied", [] { return SmallGpt({.clip_norm = 0.5, .untied_head = true}); }},
       {"gpt_adamw", [] { return SmallGpt(Adamw(OddSizes())); }},
       {"partly_trained_accumulating", [] { return PartlyTrained(6, 2); }},
+      {"gpt_large", [] { return SmallGpt(Large()); }},
       // Every set of options is checked on the last model: it accumulates gradients, and its blocks
       // suit options that name scopes within them.
       {"gpt_accumulating", [] { return SmallGpt(Accumulating(OddSizes())); }},
@@ -107,7 +113,10 @@ std::vector<std::string> ConformanceModels() {
 
 TrainingRun MakeConformanceModel(const std::string& name) {
   for (const KitModel& model : Models()) {
-    if (name == model.name) return model.make();
+    if (name != model.name) continue;
+    TrainingRun run = model.make();
+    AddOtherPrograms(run);
+    return run;
   }
   TESSERA_CHECK(false) << "there is no model " << name;
   return TrainingRun();

@@ -26,10 +26,11 @@ TrainingRun SmallGpt(const GptSizes& sizes);
 TrainingRun SmallMlp(int batch = 8);
 
 // Returns the names of the models on which strategies are checked. All GPT models have dropout and
-// ignored targets; the odd ones have padded or empty shards. The accumulating ones are trained in
-// several micro-batches; the last model is an accumulating GPT.
+// ignored targets; the odd ones have padded or empty shards. The large one has more than 200 states
+// and 100,000 parameters. The accumulating ones are trained in several micro-batches; the last
+// model is an accumulating GPT, with 4 of them.
 std::vector<std::string> ConformanceModels();
-// `name` is one of them.
+// `name` is one of them. The run has all Programs that the model can have.
 TrainingRun MakeConformanceModel(const std::string& name);
 
 }  // namespace tessera

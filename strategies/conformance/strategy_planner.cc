@@ -12,6 +12,7 @@
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/memory_limit.h"
+#include "strategies/conformance/rank_environment.h"
 #include "strategies/host/plan_with.h"
 #include "strategies/host/plugin_passes.h"
 
@@ -37,13 +38,15 @@ Plan StrategyPlanner::Settings() const { return MakePlan(run_.config, run_.graph
 
 absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backend,
                                                  int64_t memory_limit) const {
+  const RankEnvironmentGuard environment(0, ranks);
+  return PlanOnce(ranks, backend, memory_limit);
+}
+
+absl::StatusOr<Planned> StrategyPlanner::PlanOnce(int ranks, const Backend& backend,
+                                                  int64_t memory_limit) const {
   const strategy::PlanRequest request = RequestFor(ranks, memory_limit);
   const auto context = Context(backend, ranks);
   ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(plugin_, request, context, {}));
-  ASSIGN_OR_RETURN(const StrategyPlan again, PlanWith(plugin_, request, context, {}));
-  if (made.plan.SerializeAsString() != again.plan.SerializeAsString()) {
-    return absl::InternalError("it makes another Plan for the same request");
-  }
   Planned planned;
   planned.plan = std::move(made.plan);
   FillInSettings(Settings(), planned.plan);
@@ -51,6 +54,23 @@ absl::StatusOr<Planned> StrategyPlanner::PlanFor(int ranks, const Backend& backe
   if (fits.ok()) return planned;
   // InvalidArgument is reserved for a refused request.
   return absl::IsResourceExhausted(fits) ? fits : absl::InternalError(fits.message());
+}
+
+absl::Status StrategyPlanner::CheckSame(const Planned& planned, int ranks, const Backend& backend,
+                                        int rank, absl::string_view when) const {
+  const RankEnvironmentGuard environment(rank, ranks);
+  ASSIGN_OR_RETURN(const Planned again, PlanOnce(ranks, backend, 0));
+  const auto differs = [&](absl::string_view what) {
+    return absl::InternalError(absl::StrCat("it makes another ", what, when));
+  };
+  if (again.plan.SerializeAsString() != planned.plan.SerializeAsString()) {
+    return differs("Plan for the same request");
+  }
+  if (again.programs != planned.programs) return differs("program of the same Plan");
+  if (again.estimate.SerializeAsString() == planned.estimate.SerializeAsString()) {
+    return absl::OkStatus();
+  }
+  return differs("estimate for the same request");
 }
 
 absl::Status StrategyPlanner::CheckMemoryLimits(int ranks, const Backend& backend) const {
@@ -117,6 +137,10 @@ absl::Status StrategyPlanner::CompileAndEstimate(
   const int64_t limit = request.memory_limit_bytes();
   RETURN_IF_ERROR(
       CheckMemoryLimit(compiled.arena_bytes(), limit, absl::StrCat(limit, " bytes"), "each rank"));
+  for (const Program& program : compiled.programs) {
+    planned.programs.push_back(program.Fingerprint());
+  }
+  planned.of_host = context->Estimate(compiled);
   ASSIGN_OR_RETURN(planned.estimate, EstimateWith(plugin_, request, compiled, context, {}));
   return absl::OkStatus();
 }

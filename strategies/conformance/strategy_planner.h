@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/compile/compile.h"
 #include "core/kernels/interface/backend.h"
@@ -25,6 +26,8 @@ namespace tessera {
 struct Planned {
   Plan plan;
   StepCost estimate;
+  StepCost of_host;                   // the host's estimate of the same Programs
+  std::vector<std::string> programs;  // their fingerprints
 };
 
 // A strategy with values of its options, and the run that it plans. Both must outlive the object.
@@ -37,11 +40,17 @@ class StrategyPlanner {
   // The settings of the run: its micro-batches.
   Plan Settings() const;
 
-  // Plans, twice, compiles and estimates. The Plan has the settings of the run. InvalidArgument if
-  // the strategy refuses the request; ResourceExhausted if its Plan needs more than `memory_limit`
-  // bytes (0: no limit), by the strategy's error or after compilation; Internal for anything else.
+  // Plans, compiles and estimates, in the environment of rank 0. The Plan has the settings of the
+  // run. InvalidArgument if the strategy refuses the request; ResourceExhausted if its Plan needs
+  // more than `memory_limit` bytes (0: no limit), by the strategy's error or after compilation;
+  // Internal for anything else.
   absl::StatusOr<Planned> PlanFor(int ranks, const Backend& backend,
                                   int64_t memory_limit = 0) const;
+
+  // Plans again, in the environment of `rank`. Internal, ending with `when`, unless the Plan, the
+  // Programs and the estimate are the same.
+  absl::Status CheckSame(const Planned& planned, int ranks, const Backend& backend, int rank,
+                         absl::string_view when) const;
 
   // Checks a memory limit that no Plan can meet: the strategy's error must name the smallest limit
   // that can be met; planning must succeed with that limit, and fail with one byte less. Internal
@@ -57,6 +66,7 @@ class StrategyPlanner {
  private:
   strategy::PlanRequest RequestFor(int ranks, int64_t memory_limit) const;
   std::shared_ptr<const PlanningContext> Context(const KernelCatalogue& catalogue, int ranks) const;
+  absl::StatusOr<Planned> PlanOnce(int ranks, const Backend& backend, int64_t memory_limit) const;
   absl::Status CompileAndEstimate(const strategy::PlanRequest& request, const Backend& backend,
                                   const std::shared_ptr<const PlanningContext>& context,
                                   Planned& planned) const;

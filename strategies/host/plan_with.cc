@@ -1,8 +1,11 @@
 #include "strategies/host/plan_with.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
@@ -10,6 +13,7 @@
 #include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "strategies/host/limited_call.h"
+#include "strategies/host/plugin_call.h"
 
 namespace tessera {
 namespace {
@@ -32,6 +36,28 @@ absl::Status CheckSettings(const Plan& plan, const strategy::PlanRequest& reques
           absl::StrCat("its Plan has ", part.micro_batches(), " micro-batches, but the run has ",
                        micro_batches, ": set --micro_batches=", part.micro_batches()));
     }
+  }
+  return absl::OkStatus();
+}
+
+// Checks that the times of an estimate are numbers that a time can be.
+absl::Status CheckTimes(const StepCost& cost) {
+  std::vector<std::pair<std::string, double>> times = {
+      {"step_seconds", cost.step_seconds()},
+      {"computation_seconds", cost.computation_seconds()},
+      {"exposed_seconds", cost.exposed_seconds()}};
+  for (const StepCost::Time& time : cost.times()) {
+    times.emplace_back(absl::StrCat("seconds of '", OneLine(time.category()), "'"), time.seconds());
+  }
+  for (const StepCost::Collective& collective : cost.collectives()) {
+    const std::string of = absl::StrCat(" of '", OneLine(collective.operation()), "'");
+    times.emplace_back("seconds" + of, collective.seconds());
+    times.emplace_back("exposed_seconds" + of, collective.exposed_seconds());
+  }
+  for (const auto& [name, seconds] : times) {
+    if (std::isfinite(seconds) && seconds >= 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("its estimate has ", name, " ", seconds,
+                                                   ": a time is a finite number of 0 or more"));
   }
   return absl::OkStatus();
 }
@@ -108,9 +134,14 @@ absl::StatusOr<StepCost> EstimateWith(const Plugin& plugin, const strategy::Plan
   }
   RETURN_IF_ERROR(result.status());
   StepCost cost;
-  if (cost.ParseFromString(*result)) return cost;
-  return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
-                                                 result->size(), " bytes that are no estimate"));
+  if (!cost.ParseFromString(*result)) {
+    return absl::InvalidArgumentError(absl::StrCat("strategy ", plugin.name(), ": returned ",
+                                                   result->size(), " bytes that are no estimate"));
+  }
+  const absl::Status times = CheckTimes(cost);
+  if (times.ok()) return cost;
+  return absl::Status(times.code(),
+                      absl::StrCat("strategy ", plugin.name(), ": ", times.message()));
 }
 
 }  // namespace tessera

@@ -46,8 +46,6 @@ bool ChangesPlan(const std::string& fault) {
   const char* const rank = std::getenv("RANK");
   if (fault == "reads_rank") return rank != nullptr && std::atoi(rank) > 0;
   if (fault == "reads_clock") return std::time(nullptr) % 2 == 1;
-  if (fault == "random")
-    return std::chrono::steady_clock::now().time_since_epoch().count() % 2 == 1;
   return false;
 }
 
@@ -81,6 +79,12 @@ class Faulty : public Strategy {
     Stage& stage = *plan->mutable_stages(0);
     if (fault == "no_mesh") stage.clear_mesh();
     if (fault == "unknown_path") stage.mutable_store(0)->set_path("no.such.path");
+    if (fault == "random") {
+      PassChoice& pass = *stage.add_pass();
+      pass.set_name("bucket_gradients");
+      const int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+      pass.set_cap(std::to_string(now % 1'000'000'000 + 1) + "B");
+    }
     if (ChangesPlan(fault)) stage.add_pass()->set_name("bucket_gradients");
     if (const std::string name = PassOf(fault, request, *graphs); !name.empty()) {
       PassChoice& pass = *stage.add_pass();

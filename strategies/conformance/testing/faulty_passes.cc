@@ -163,7 +163,7 @@ void GenerateWrongly(ProgramProto& program) {
   if (program.name() != "generate") return;
   for (ProgramProto::Kernel& kernel : *program.mutable_kernels()) {
     for (AttributeProto& attribute : *kernel.mutable_request()->mutable_attributes()) {
-      if (attribute.name() == "epsilon") attribute.set_double_value(1);
+      if (attribute.name() == "eps") attribute.set_double_value(1);
     }
   }
 }
@@ -185,6 +185,7 @@ void ShareBytes(ProgramProto& program) {
 
 // Moves the last collective before its predecessor.
 void Reorder(ProgramProto& program) {
+  if (program.name() != "train") return;
   std::vector<int> collectives;
   for (int i = 0; i < program.instructions_size(); ++i) {
     if (IsCollective(program.instructions(i))) collectives.push_back(i);
