@@ -1,12 +1,18 @@
 // Checks a strategy plugin.
 //
 //   ./bazelw run //strategies/conformance -- fsdp shard=full,prefetch=2 shard=none
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,13 +54,14 @@ constexpr char kHelp[] =
     "\n"
     "  --pairwise          also sets in which every value of each option is combined with\n"
     "                      every value of each other one, on two models each: on\n"
-    "                      the last, which has micro-batches, and on another one\n"
+    "                      the last, which has micro-batches, and on another one, with\n"
+    "                      three numbers of ranks\n"
     "  --product[=N]       also all combinations, or N of them that are drawn at random,\n"
     "                      on one model and number of ranks each\n"
     "  --try=NAME=VALUE    a further value for these; again for another one. Choices and\n"
     "                      bools need none\n"
     "  --models=NAME,...   of $models\n"
-    "  --ranks=N,...       of 1,2,3,4,8\n"
+    "  --ranks=N,...       by default 1 to 8\n"
     "\n"
     "A set that the strategy refuses for all models and ranks is reported as refused; one\n"
     "at least has to pass.\n";
@@ -144,8 +151,18 @@ class OptionsOfStrategy {
   const std::unique_ptr<Backend> backend_;
 };
 
-// Returns the sets of --pairwise. The defaults are checked on all models, each other set on the
-// last model, which has micro-batches, and on one more model.
+// Returns three of the numbers of ranks that a strategy accepts, others for other sets; 2 is always
+// among them if it is accepted, because more is checked with it.
+std::vector<int> SomeRanks(const std::vector<int>& accepted, size_t set) {
+  const size_t count = accepted.size();
+  if (count <= 3) return accepted;
+  std::set<int> some = {accepted[set % count], accepted[(set + count / 2) % count]};
+  if (absl::c_linear_search(accepted, 2)) some.insert(2);
+  return std::vector<int>(some.begin(), some.end());
+}
+
+// Returns the sets of --pairwise. The defaults are checked on all models and ranks, each other set
+// on the last model, which has micro-batches, on one more model, and on some numbers of ranks.
 absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
                                                        const CommandLine& line) {
   const std::vector<std::string>& models = line.checks.models;
@@ -161,6 +178,11 @@ absl::StatusOr<std::vector<CheckedSet>> PairwiseSetsOf(const Plugin& plugin,
     sets.push_back({absl::StrJoin(set, ","), models, ranks});
     if (i > 0 && models.size() > 2) {
       sets.back().models = {models[i % (models.size() - 1)], models.back()};
+      std::vector<int> accepted;
+      for (const int each : ranks) {
+        if (!strategy.Refuses(set, each)) accepted.push_back(each);
+      }
+      sets.back().ranks = SomeRanks(accepted, i);
     }
   }
   for (const std::string& pair : found.refused) {
@@ -255,6 +277,12 @@ absl::Status Run(const std::vector<std::string>& arguments, const std::string& a
 
 int main(int argc, char** argv) {
   tessera::LetWritesFail();
+  // Under `bazel run`: relative paths, also those in options, start at the user's folder.
+  const char* const user_folder = std::getenv("BUILD_WORKING_DIRECTORY");
+  if (user_folder != nullptr && chdir(user_folder) != 0) {
+    absl::FPrintF(stderr, "error: cannot change to %s: %s\n", user_folder, strerror(errno));
+    return 1;
+  }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (absl::c_linear_search(arguments, "--help")) {
     std::cout << absl::StrReplaceAll(

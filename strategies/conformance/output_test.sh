@@ -13,3 +13,8 @@ for output in 4 5; do
   cat err
   exit 1
 done
+
+# Regression: under `bazel run` a relative path started at the repository, not where the user stood.
+mkdir user && cp -L "$(dirname "$conformance")/../ddp/ddp.so" user/mine.so
+BUILD_WORKING_DIRECTORY=$PWD/user "$conformance" --models=mlp --ranks=1 ./mine.so >out
+grep -q "(defaults) .* passed on mlp" out
