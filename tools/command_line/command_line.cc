@@ -73,6 +73,16 @@ absl::Status NoSuchFlag(absl::string_view name, const std::vector<FlagGroup>& gr
                    remedy.empty() ? DidYouMean(name, FlagNames(groups)) : remedy, " (see --help)"));
 }
 
+// Returns whether an argument that stands where a flag's value may stand is itself a flag. A
+// negative number is a value, and so is a single dash.
+bool IsFlag(absl::string_view argument, const std::vector<FlagGroup>& groups) {
+  if (absl::StartsWith(argument, "--")) return true;
+  if (!absl::ConsumePrefix(&argument, "-")) return false;
+  const std::string name =
+      absl::StrReplaceAll(argument.substr(0, argument.find('=')), {{"-", "_"}});
+  return FindEntry(groups, name) != nullptr;
+}
+
 // Splits one argument, or two, into a flag and its value, and sets it.
 absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups, const FlagHint& hint,
                                    const std::vector<std::string>& arguments, size_t* next) {
@@ -100,6 +110,11 @@ absl::StatusOr<GivenFlag> TakeFlag(const std::vector<FlagGroup>& groups, const F
           absl::StrCat("--", entry->name, " needs a value: --", entry->name, "=", entry->value));
     }
     value = arguments[(*next)++];
+    if (IsFlag(value, groups)) {
+      return absl::InvalidArgumentError(absl::StrCat("--", entry->name, " needs a value, and '",
+                                                     value, "' is the next flag: --", entry->name,
+                                                     "=", entry->value));
+    }
   }
   if (entry == nullptr) return NoSuchFlag(name, groups, hint);
   RETURN_IF_ERROR(SetFlag(*entry, value));

@@ -48,8 +48,8 @@ enum class Rest {
 using FlagHint = std::function<std::string(absl::string_view name)>;
 
 // Sets the flags of `groups` from arguments: --name=value, --name value, and --name or --noname for
-// a bool. InvalidArgument names the flag and the remedy. If a flag is given again, the last one
-// counts.
+// a bool. A value that looks like a flag needs the first form. InvalidArgument names the flag and
+// the remedy. If a flag is given again, the last one counts.
 absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments,
                                        const std::vector<FlagGroup>& groups, Rest rest,
                                        const FlagHint& hint = nullptr);
