@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,7 +85,13 @@ absl::Status Job::FindHosts(const std::vector<std::string>& hosts) {
   cores_ = std::max(1, AvailableCores() / CountSame(hosts_, ranks_->rank()));
   for (std::string& host : hosts_) host.resize(host.rfind('\n'));
   ranks_of_host_ = CountSame(hosts_, ranks_->rank());
-  if (!hosts.empty()) hosts_ = hosts;
+  if (hosts.empty()) return absl::OkStatus();
+  std::map<std::string, std::string> names;  // by actual host
+  for (size_t rank = 0; rank < std::min(hosts.size(), hosts_.size()); ++rank) {
+    const auto [named, is_new] = names.emplace(hosts_[rank], hosts[rank]);
+    emulates_hosts_ = emulates_hosts_ || (!is_new && named->second != hosts[rank]);
+  }
+  hosts_ = hosts;
   return absl::OkStatus();
 }
 

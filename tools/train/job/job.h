@@ -38,6 +38,8 @@ class Job {
   const std::string& backend() const;
   // Returns the name of the host of each rank, from --hosts if set.
   const std::vector<std::string>& hosts() const { return hosts_; }
+  // Returns whether --hosts names ranks of one host as if they were on several.
+  bool emulates_hosts() const { return emulates_hosts_; }
   // The number of this job's ranks on this rank's host.
   int ranks_of_host() const { return ranks_of_host_; }
   // Returns the number of cores for this rank: all cores that only it may use if a launcher has
@@ -64,6 +66,7 @@ class Job {
   comm::World* world_ = nullptr;                     // null for one rank
   std::unique_ptr<Ranks> ranks_;                     // destroyed before the world
   std::vector<std::string> hosts_ = {""};
+  bool emulates_hosts_ = false;
   int ranks_of_host_ = 1;
   int cores_ = AvailableCores();
   std::vector<std::string> notes_;

@@ -71,9 +71,9 @@ std::string MemoryRows(const CompiledRun& run, MemorySide side) {
 
 }  // namespace
 
-int64_t ParameterCount(const CompiledRun& run) {
+int64_t ParameterCount(absl::Span<const Graph> graphs) {
   int64_t most = 0;
-  for (const Graph& graph : run.graphs) {
+  for (const Graph& graph : graphs) {
     int64_t count = 0;
     for (const State& state : graph.states()) {
       if (state.role == Role::kParameter) count += NumElements(state.type.shape);
@@ -89,7 +89,7 @@ std::string ModelLine(absl::string_view model, const RunConfig& config, const Co
   if (config.micro_batches() > 1) {
     micro_batches = absl::StrCat(" in ", config.micro_batches(), " micro-batches");
   }
-  return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(run))),
+  return absl::StrCat(model, ": ", FormatCount(static_cast<double>(ParameterCount(run.graphs))),
                       " parameters, ", Counted(config.batch(), "sequence"), " of ",
                       Counted(config.sequence(), "token"), " a step", micro_batches, ", ",
                       config.optimizer().kind(), ", ", Counted(config.steps(), "step"),

@@ -8,13 +8,15 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/compile/compile.h"
+#include "core/graph/graph.h"
 #include "core/train/config/run_config.pb.h"
 
 namespace tessera {
 
-// Returns the number of elements of all parameters of a run, over all ranks.
-int64_t ParameterCount(const CompiledRun& run);
+// Returns the number of elements of all parameters of a run with these Graphs, over all ranks.
+int64_t ParameterCount(absl::Span<const Graph> graphs);
 
 // "gpt: 826K parameters, 16 sequences of 128 tokens a step, adamw, 1000 steps; 2 ranks, shm".
 // `ranks` describes those of a job; "" for one process.

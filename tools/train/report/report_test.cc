@@ -48,7 +48,7 @@ RunConfig Config() {
 TEST(ReportTest, SaysWhatIsTrained) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const CompiledRun run = Compiled(*backend);
-  EXPECT_EQ(ParameterCount(run), 128);
+  EXPECT_EQ(ParameterCount(run.graphs), 128);
   EXPECT_EQ(
       ModelLine("test", Config(), run, ""),
       "test: 128 parameters, 4 sequences of 8 tokens a step in 2 micro-batches, sgd, 10 steps");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -114,6 +115,14 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
   return planned;
 }
 
+// Compiles on all ranks, if there are several. Errors are agreed ones.
+absl::StatusOr<CompiledRun> CompileOnRanks(const Setup& setup, const std::vector<Graph>& graphs,
+                                           const Plan& plan, PluginPasses* passes) {
+  Ranks& ranks = *setup.ranks.ranks;
+  if (ranks.size() > 1) return CompileTogether(graphs, plan, *setup.backend, ranks, passes);
+  return CompileRun(graphs, plan, *setup.backend, setup.ranks.size, passes);
+}
+
 // Compiles the run for ranks that do not have to run.
 absl::StatusOr<CompiledRun> CompileAlone(const PlannedRun& planned, const Setup& setup) {
   return CompileRun(planned.graphs, planned.plan, *setup.backend, setup.ranks.size,
@@ -151,18 +160,32 @@ RunParts PartsOf(Mode mode) {
 }
 
 absl::Status CompileSetup(const CommandLine& line, Setup* setup) {
-  Ranks& ranks = *setup->ranks.ranks;
   ASSIGN_OR_RETURN(const PlannedRun planned, PlanRun(line, *setup, setup->config, &setup->notes));
   // CheckMemoryLimit compares the limit with the peak, for a better message.
   absl::StatusOr<CompiledRun> compiled =
-      ranks.size() == 1 ? CompileAlone(planned, *setup)
-                        : CompileTogether(planned.graphs, planned.plan, *setup->backend, ranks,
-                                          planned.passes.get());
+      CompileOnRanks(*setup, planned.graphs, planned.plan, planned.passes.get());
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
   setup->compiled = *std::move(compiled);
   setup->plugin = planned.plugin;
   ASSIGN_OR_RETURN(setup->estimated, EstimateOf(line, *setup, planned, setup->compiled));
   return absl::OkStatus();
+}
+
+absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line, const Setup& setup,
+                                            const std::vector<Graph>& graphs) {
+  Plan plan = setup.compiled.plan;
+  for (Stage& stage : *plan.mutable_stages()) {
+    for (PlanPart& part : *stage.mutable_parts()) {
+      const bool is_compiled = absl::c_any_of(
+          graphs, [&part](const Graph& graph) { return graph.name() == part.graph(); });
+      if (is_compiled) part.clear_fingerprint();
+    }
+  }
+  const StrategyRun run = AskedOf(setup, setup.config, graphs, PartsOf(line.mode));
+  absl::StatusOr<std::unique_ptr<PluginPasses>> passes =
+      PassesOfPlugins(plan, line, setup.argv0, run);
+  RETURN_IF_ERROR(setup.ranks.ranks->Agree(passes.status()));
+  return CompileOnRanks(setup, graphs, plan, passes->get());
 }
 
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {

@@ -170,6 +170,17 @@ absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
   return passes;
 }
 
+absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line,
+                                const std::string& argv0, Ranks& ranks) {
+  return ranks
+      .FromFirst([&]() -> absl::StatusOr<std::string> {
+        ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
+        RETURN_IF_ERROR(ReadOptions(plugin, line.strategy_options).status());
+        return "";
+      })
+      .status();
+}
+
 absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0) {
   ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
   return PluginHelp(plugin);

@@ -61,6 +61,11 @@ absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
                                                               const std::string& argv0,
                                                               const StrategyRun& run);
 
+// Returns an error if there is no plugin of that name, or if it does not have an option of
+// --strategy_options or not the value. Collective: rank 0 loads the plugin. Errors are agreed ones.
+absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line,
+                                const std::string& argv0, Ranks& ranks);
+
 // Returns the text that --help prints of a strategy: its summary and options.
 absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0);
 

@@ -308,8 +308,8 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
   return setup.config_text;
 }
 
-absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
-                                 const std::string& argv0, const RunRanks& ranks) {
+absl::StatusOr<Setup> ConfigureRun(const CommandLine& line, const ModelDefinition& definition,
+                                   const std::string& argv0, const RunRanks& ranks) {
   Setup setup;
   setup.definition = &definition;
   setup.argv0 = argv0;
@@ -319,10 +319,22 @@ absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition&
   RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup)));
   RETURN_IF_ERROR(CompareSetups(setup));
   RETURN_IF_ERROR(FindCluster(line, &setup));
-  RETURN_IF_ERROR(CompileSetup(line, &setup));
-  RETURN_IF_ERROR(ranks.ranks->Agree(CheckStates(line, setup)));
-  NoteWaste(&setup);
-  setup.notes.insert(setup.notes.end(), setup.compiled.notes.begin(), setup.compiled.notes.end());
+  return setup;
+}
+
+absl::Status PlanConfiguredRun(const CommandLine& line, Setup* setup) {
+  RETURN_IF_ERROR(CompileSetup(line, setup));
+  RETURN_IF_ERROR(setup->ranks.ranks->Agree(CheckStates(line, *setup)));
+  NoteWaste(setup);
+  const std::vector<std::string>& notes = setup->compiled.notes;
+  setup->notes.insert(setup->notes.end(), notes.begin(), notes.end());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
+                                 const std::string& argv0, const RunRanks& ranks) {
+  ASSIGN_OR_RETURN(Setup setup, ConfigureRun(line, definition, argv0, ranks));
+  RETURN_IF_ERROR(PlanConfiguredRun(line, &setup));
   return setup;
 }
 

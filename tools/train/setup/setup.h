@@ -72,6 +72,13 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
                                  const std::string& argv0, const RunRanks& ranks);
 
+// The two halves of PrepareRun, for programs that have to know whether an error is one of the
+// command line and its files, or of the strategy or Plan that it names: the first one sets all but
+// `compiled` and `estimated`, the second one these.
+absl::StatusOr<Setup> ConfigureRun(const CommandLine& line, const ModelDefinition& definition,
+                                   const std::string& argv0, const RunRanks& ranks);
+absl::Status PlanConfiguredRun(const CommandLine& line, Setup* setup);
+
 // Checks the memory of a rank against config.memory_limit. ResourceExhausted names the smallest
 // limit that could be met. Collective, and an agreed error.
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line);
