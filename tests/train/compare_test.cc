@@ -1,4 +1,6 @@
 // Checks the tool that compares strategies, on a small model.
+#include <signal.h>
+
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -198,9 +200,9 @@ TEST(Compare, BadFlagsAreOneLine) {
            {{"--rounds=5"}, "--rounds is 5: it must be from 0 to 4, the number of --steps"},
            {{"--layers=3"}, "--set=model.layers=VALUE"},
            {{"--out=run"}, "--out"},
-           {{"--memory_limit=1KiB"}, "ddp: memory_limit is 1KiB"},
-           {{"--json=/nonexistent/file"}, "--json: cannot write /nonexistent/file"},
-           {{"--set=optimizer.lr=1e30"}, "is not finite: choose a smaller --lr"}}) {
+           {{"--json", "--steps=2"}, "--json needs a value, and '--steps=2' is the next flag"},
+           {{"--json", "-steps=2"}, "--json needs a value, and '-steps=2' is the next flag"},
+           {{"--json=/nonexistent/file"}, "--json: cannot write /nonexistent/file"}}) {
     std::vector<std::string> flags = TinyComparison({"--backend=fake"});
     flags.insert(flags.end(), each.flags.begin(), each.flags.end());
     const Result result = Compare(flags);
@@ -210,6 +212,54 @@ TEST(Compare, BadFlagsAreOneLine) {
     EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << result.err;
     EXPECT_THAT(result.out, Not(HasSubstr("step time")));
   }
+}
+
+TEST(Compare, StrategiesThatFailAreColumns) {
+  const std::string file = NewFolder() + "/comparison.json";
+  // The Plan has a mesh of 3 ranks; FSDP needs less memory than DDP.
+  const std::string plan = NewFolder() + "/three.textproto";
+  WriteFile(plan, "stages { mesh { name: \"data\" size: 3 } }");
+  const Result result =
+      Compare(TinyComparison({"--json=" + file, "--strategies=ddp," + plan + ",fsdp"}));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error: three failed: "));
+  EXPECT_THAT(result.out, HasSubstr("loss of step 5"));
+  const Json json = Json::parse(ReadFile(file));
+  EXPECT_EQ(json["strategies"][0]["outcome"], "ran");
+  EXPECT_EQ(json["strategies"][1]["outcome"], "failed");
+  EXPECT_EQ(json["strategies"][2]["outcome"], "ran");
+}
+
+TEST(Compare, StrategiesThatDoNotFitAreNamed) {
+  const Result result = Compare(TinyComparison({"--backend=fake", "--memory_limit=1KiB"}));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is 1KiB"));
+  EXPECT_THAT(result.err, HasSubstr("error: fsdp does not fit: memory_limit is 1KiB"));
+}
+
+TEST(Compare, ALossThatIsNotFiniteIsNamed) {
+  const Result result = Compare(TinyComparison({"--backend=fake", "--set=optimizer.lr=1e30"}));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("is not finite: choose a smaller --lr"));
+}
+
+// An interrupt ends it with the rounds that were finished.
+TEST(Compare, AnInterruptPrintsFinishedRounds) {
+  RunningProgram running(CompareProgram(), TinyComparison({"--steps=100000", "--rounds=10000"}));
+  ASSERT_TRUE(running.WaitFor(
+      [&] { return running.Out().find("round 2/10000 | fsdp") != std::string::npos; }));
+  running.Signal(SIGINT);
+  const Result result = running.Wait();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("stopped: the table is of the first "));
+  EXPECT_THAT(result.out, HasSubstr("step time, median"));
+}
+
+TEST(Compare, EmulatedHostsAreMarked) {
+  const Result result = Compare(TinyComparison({"--hosts=a,b"}));
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("measured*"));
+  EXPECT_THAT(result.out, HasSubstr("* all ranks ran on this host"));
 }
 
 }  // namespace

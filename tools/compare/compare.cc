@@ -2,23 +2,24 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
 #include <cstdio>
-#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "core/posix/available_memory.h"
+#include "absl/strings/str_replace.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "core/train/programs.h"
 #include "core/train/ranks/compare_ranks.h"
-#include "tools/compare/compared_strategy.h"
 #include "tools/compare/comparison.h"
+#include "tools/compare/preparation.h"
+#include "tools/compare/rounds.h"
 #include "tools/train/folder/run_folder.h"
 #include "tools/train/job/interrupt.h"
 #include "tools/train/job/standard_output.h"
@@ -30,8 +31,9 @@
 namespace tessera {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Strategies = std::vector<std::unique_ptr<ComparedStrategy>>;
+// Exit codes of a comparison that has faults.
+constexpr int kSomeDidNotRun = 2;
+constexpr int kTrainingDiffers = 3;
 
 void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
@@ -53,11 +55,14 @@ absl::Status CompareFlagsOfRanks(const CompareCommandLine& line, Ranks& ranks) {
 }
 
 // Returns the comparison before anything has run. `setup` is that of the first strategy.
-Comparison Describe(const CompareCommandLine& line, const Setup& setup, const Job& job) {
+absl::StatusOr<Comparison> Describe(const CompareCommandLine& line, const Setup& setup,
+                                    const Job& job) {
   const RunConfig& config = setup.config;
+  ASSIGN_OR_RETURN(const Graph evaluate, RecordEvaluate(*setup.model, config));
   Comparison comparison;
   comparison.model = absl::StrCat(
-      line.model->name, ": ", FormatCount(static_cast<double>(ParameterCount(setup.compiled))),
+      line.model->name, ": ",
+      FormatCount(static_cast<double>(ParameterCount(absl::MakeConstSpan(&evaluate, 1)))),
       " parameters, ", Counted(config.batch(), "sequence"), " of ",
       Counted(config.sequence(), "token"), " a step, ", config.optimizer().kind());
   comparison.ranks = job.Description();
@@ -65,7 +70,7 @@ Comparison Describe(const CompareCommandLine& line, const Setup& setup, const Jo
   comparison.threads = setup.backend->processor().threads;
   comparison.cluster = setup.cluster.name();
   comparison.tokens = config.batch() * config.sequence();
-  comparison.rounds = static_cast<int>(line.rounds);
+  comparison.on_loopback = job.emulates_hosts();
   return comparison;
 }
 
@@ -75,119 +80,9 @@ std::string Title(const Comparison& comparison) {
                       comparison.ranks.empty() ? "" : " each");
 }
 
-// Plans and compiles a strategy.
-absl::StatusOr<Setup> Prepare(const StrategyEntry& entry, const CompareCommandLine& line,
-                              const std::string& argv0, const RunRanks& ranks) {
-  CommandLine train = line.train;
-  RETURN_IF_ERROR(ranks.ranks->Agree(SetStrategy(entry, argv0, &train)));
-  ASSIGN_OR_RETURN(Setup setup, PrepareRun(train, *line.model, argv0, ranks));
-  RETURN_IF_ERROR(CheckMemoryLimit(setup, train));
-  return setup;
-}
-
-// Prepares all strategies. `comparison` is described when the first one is ready.
-absl::StatusOr<Strategies> PrepareAll(const CompareCommandLine& line, const std::string& argv0,
-                                      const RunRanks& ranks, const Job& job,
-                                      Comparison* comparison) {
-  Strategies strategies;
-  for (const StrategyEntry& entry : line.strategies) {
-    const Clock::time_point begin = Clock::now();
-    absl::StatusOr<Setup> setup = Prepare(entry, line, argv0, ranks);
-    if (!setup.ok()) return NamedStatus(entry.label, setup.status());
-    strategies.push_back(std::make_unique<ComparedStrategy>(entry.label, *std::move(setup)));
-    if (strategies.size() == 1) {
-      *comparison = Describe(line, strategies.front()->setup(), job);
-      PrintLine(Title(*comparison));
-    }
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    PrintLine(absl::StrCat("compiled ", entry.label, " in ", FormatSeconds(seconds), ": ",
-                           FormatBytes(strategies.back()->arena_bytes()), " on each rank"));
-    std::vector<std::string> notes = strategies.back()->setup().notes;
-    for (std::string& note : notes) note = absl::StrCat(entry.label, ": ", note);
-    PrintNotes(notes);
-  }
-  return strategies;
-}
-
-// Whether the strategies fit in memory together, on every host. `strategies` is not empty.
-absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& ranks) {
-  int64_t bytes = 0, copy = 0;
-  for (const auto& each : strategies) {
-    bytes += each->arena_bytes();
-    copy = std::max(copy, each->state_bytes());
-  }
-  const int64_t needed = (bytes + copy) * ranks.of_host;
-  const int64_t available = AvailableMemory();
-  int64_t lacks = available > 0 && needed > available ? 1 : 0;
-  RETURN_IF_ERROR(ranks.ranks->Max(absl::MakeSpan(&lacks, 1)));
-  if (lacks == 0) return true;
-  PrintNotes({absl::StrCat("together the strategies need ", FormatBytes(needed),
-                           " of memory on a host, and ", FormatBytes(available),
-                           " are available: they run one after the other")});
-  return false;
-}
-
-// Shows the progress of the comparison.
-class Reporter {
- public:
-  Reporter(int64_t rounds, int64_t runs) : rounds_(rounds), runs_(runs) {}
-
-  void Ran(int64_t round, const ComparedStrategy& strategy) {
-    ++done_;
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-    const double left = seconds / static_cast<double>(done_) * static_cast<double>(runs_ - done_);
-    PrintLine(absl::StrFormat("round %d/%d | %s | %s a step | loss %.4f | %s left", round, rounds_,
-                              strategy.label(), FormatSeconds(strategy.median_seconds()),
-                              strategy.last_loss(), left > 0 ? FormatSeconds(left) : "0 s"));
-  }
-
- private:
-  const int64_t rounds_, runs_;
-  int64_t done_ = 0;
-  const Clock::time_point begin_ = Clock::now();
-};
-
-// Runs all rounds of strategies that are in memory together.
-absl::Status RunRounds(const CompareCommandLine& line, absl::Span<ComparedStrategy* const> group,
-                       const ComparedStrategy& base, StopRequest& stop, Reporter* reporter) {
-  for (ComparedStrategy* each : group) {
-    RETURN_IF_ERROR(each->Begin());
-    RETURN_IF_ERROR(Agreed(CheckFirstLoss(base.result(), each->result())));
-  }
-  for (int64_t round = 0; round < line.rounds; ++round) {
-    const int64_t steps = line.steps * (round + 1) / line.rounds - line.steps * round / line.rounds;
-    for (ComparedStrategy* each : group) {
-      RETURN_IF_ERROR(each->Run(steps, stop));
-      if (stop.signal() != 0) return absl::OkStatus();
-      reporter->Ran(round + 1, *each);
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Runs the strategies, all of them in each round or one at a time.
-absl::Status RunAll(const CompareCommandLine& line, bool alternates, const Strategies& strategies,
-                    StopRequest& stop, Ranks& ranks) {
-  std::vector<std::vector<ComparedStrategy*>> groups;
-  for (const auto& each : strategies) {
-    if (groups.empty() || !alternates) groups.emplace_back();
-    groups.back().push_back(each.get());
-  }
-  Reporter reporter(line.rounds, line.rounds * static_cast<int64_t>(strategies.size()));
-  for (const std::vector<ComparedStrategy*>& group : groups) {
-    const absl::Status status = RunRounds(line, group, *strategies.front(), stop, &reporter);
-    // Reports the error to the other ranks before the memory is freed, because freeing is
-    // collective.
-    if (!status.ok()) ranks.Abort(status);
-    for (ComparedStrategy* each : group) each->End();
-    RETURN_IF_ERROR(status);
-    if (stop.signal() != 0) break;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteText(const std::string& text, const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
+// Writes a text to a file, or appends it.
+absl::Status WriteText(const std::string& text, const std::string& path, const char* mode) {
+  std::FILE* const file = std::fopen(path.c_str(), mode);
   bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
   int error = errno;
   if (file != nullptr && std::fclose(file) != 0) {
@@ -198,15 +93,65 @@ absl::Status WriteText(const std::string& text, const std::string& path) {
                  : absl::ErrnoToStatus(error, absl::StrCat("--json: cannot write ", path));
 }
 
-// Writes the file on rank 0; all ranks return its error.
-absl::Status WriteJson(const CompareCommandLine& line, const std::string& text, Ranks& ranks) {
+// Writes the file of --json on rank 0; all ranks return its error.
+absl::Status WriteJson(const CompareCommandLine& line, const std::string& text, const char* mode,
+                       Ranks& ranks) {
   if (line.json.empty()) return absl::OkStatus();
   return ranks
       .FromFirst([&]() -> absl::StatusOr<std::string> {
-        RETURN_IF_ERROR(WriteText(text, UserPath(line.json)));
+        RETURN_IF_ERROR(WriteText(text, UserPath(line.json), mode));
         return "";
       })
       .status();
+}
+
+// Prints the table, and writes the file.
+absl::Status Show(const CompareCommandLine& line, const Comparison& comparison, int signal,
+                  Ranks& ranks) {
+  const bool any_ran = comparison.rounds > 0;
+  if (signal != 0) {
+    PrintLine(any_ran ? absl::StrCat("stopped: the table is of the first ",
+                                     Counted(comparison.rounds, "round"))
+                      : "stopped before a round has ended");
+    if (!any_ran) return absl::OkStatus();
+  }
+  if (any_ran) absl::FPrintF(Output(), "\n%s", ComparisonTable(comparison));
+  return WriteJson(line, ComparisonJson(comparison), "w", ranks);
+}
+
+// Reports the faults, and returns the exit code. Only rank 0 has one for a fault: the launcher
+// names the rank that ends with one.
+int ReportFaults(const Comparison& comparison, bool is_first) {
+  if (!is_first) return 0;
+  std::fflush(stdout);
+  int code = 0;
+  for (const StrategyResult& each : comparison.strategies) {
+    std::string fault = each.fault;
+    if (fault.empty() && !each.same_collectives.ok()) {
+      fault = std::string(each.same_collectives.message());
+    }
+    if (fault.empty()) continue;
+    absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(fault, {{"\n", " "}}));
+    const bool differs = each.outcome == Outcome::kDiffers;
+    code = std::max(code, differs ? kTrainingDiffers : kSomeDidNotRun);
+  }
+  return code;
+}
+
+// Runs what is left of the strategies after they were compiled.
+absl::Status RunStrategies(const CompareCommandLine& line, const Strategies& strategies,
+                           const RunRanks& run_ranks, StopRequest& stop, Comparison* comparison) {
+  RETURN_IF_ERROR(CheckAll(strategies, stop));
+  const auto compared =
+      absl::c_count_if(strategies, [](const auto& each) { return each->is_compared(); });
+  comparison->alternated = !line.one_at_a_time && compared > 1;
+  if (comparison->alternated) {
+    ASSIGN_OR_RETURN(comparison->alternated, FitTogether(strategies, run_ranks));
+  }
+  RETURN_IF_ERROR(RunRounds({line.steps, line.rounds, comparison->alternated}, strategies, stop,
+                            *run_ranks.ranks));
+  CompareRounds(strategies);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -217,29 +162,24 @@ absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::str
   if (!ranks.is_first()) DiscardOutput();
   PrintNotes(job.notes());
   RETURN_IF_ERROR(CompareFlagsOfRanks(line, ranks));
-  RETURN_IF_ERROR(WriteJson(line, "", ranks));  // checks now that the file can be written
+  RETURN_IF_ERROR(WriteJson(line, "", "a", ranks));  // checks now that the file can be written
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
-  Comparison comparison;
-  ASSIGN_OR_RETURN(Strategies strategies, PrepareAll(line, argv0, run_ranks, job, &comparison));
-  comparison.alternated = !line.one_at_a_time && strategies.size() > 1;
-  if (comparison.alternated) {
-    ASSIGN_OR_RETURN(comparison.alternated, FitTogether(strategies, run_ranks));
-  }
+  ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, argv0, run_ranks));
+  ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies.front()->setup(), job));
+  PrintLine(Title(comparison));
+  RETURN_IF_ERROR(CompileAll(strategies, run_ranks));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
   StopRequest stop(&ranks);
-  RETURN_IF_ERROR(RunAll(line, comparison.alternated, strategies, stop, ranks));
-  if (stop.signal() != 0) return 128 + stop.signal();
+  RETURN_IF_ERROR(RunStrategies(line, strategies, run_ranks, stop, &comparison));
   for (const auto& each : strategies) {
+    comparison.rounds = std::max(comparison.rounds, static_cast<int>(each->rounds()));
     ASSIGN_OR_RETURN(StrategyResult result, each->Result());
     comparison.strategies.push_back(std::move(result));
   }
-  absl::FPrintF(Output(), "\n%s", ComparisonTable(comparison));
-  RETURN_IF_ERROR(WriteJson(line, ComparisonJson(comparison), ranks));
-  for (const StrategyResult& result : comparison.strategies) {
-    RETURN_IF_ERROR(Agreed(result.same_collectives));
-  }
-  return 0;
+  RETURN_IF_ERROR(Show(line, comparison, stop.signal(), ranks));
+  const int code = ReportFaults(comparison, ranks.is_first());
+  return stop.signal() != 0 ? 128 + stop.signal() : code;
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
+#include "core/text/human_units.h"
 #include "core/train/programs.h"
 #include "tools/compare/strategy_entry.h"
 
@@ -35,16 +36,56 @@ void RemoveUncalled(StepCost* cost) {
   *cost = called;
 }
 
+// Returns whether the ranks can go on after an error: all of them have it.
+bool CanGoOn(const absl::Status& error, const Ranks& ranks) {
+  return ranks.size() == 1 || IsAgreed(error);
+}
+
 }  // namespace
 
-ComparedStrategy::ComparedStrategy(std::string label, Setup setup)
-    : setup_(std::move(setup)),
-      arena_bytes_(setup_.compiled.arena_bytes()),
-      state_bytes_(setup_.compiled.state_bytes) {
+ComparedStrategy::ComparedStrategy(std::string label, CommandLine line, Setup setup)
+    : line_(std::move(line)), setup_(std::move(setup)) {
   result_.label = std::move(label);
+}
+
+void ComparedStrategy::Exclude(Outcome outcome, const std::string& remark,
+                               const std::string& fault) {
+  result_.outcome = outcome;
+  result_.remark = remark;
+  result_.fault = fault;
+}
+
+absl::Status ComparedStrategy::ExcludeFor(const absl::Status& error) {
+  if (error.ok()) return absl::OkStatus();
+  if (!CanGoOn(error, *setup_.ranks.ranks)) return NamedStatus(label(), error);
+  if (!absl::IsResourceExhausted(error)) {
+    Exclude(Outcome::kFailed, "failed", absl::StrCat(label(), " failed: ", error.message()));
+    return absl::OkStatus();
+  }
+  const std::string size = arena_bytes_ > 0 ? absl::StrCat(": ", FormatBytes(arena_bytes_)) : "";
+  Exclude(Outcome::kDoesNotFit, absl::StrCat("does not fit", size),
+          absl::StrCat(label(), " does not fit: ", error.message()));
+  return absl::OkStatus();
+}
+
+absl::Status ComparedStrategy::CompileRun() {
+  RETURN_IF_ERROR(PlanConfiguredRun(line_, &setup_));
+  arena_bytes_ = setup_.compiled.arena_bytes();
+  state_bytes_ = setup_.compiled.state_bytes;
+  lowered_ = LowersPrecision(setup_.compiled.plan);
   result_.estimated = setup_.estimated;
-  const std::string& dtype = setup_.compiled.plan.stages(0).precision().parameters();
-  result_.lowered = !dtype.empty() && dtype != "f32";
+  RETURN_IF_ERROR(CheckMemoryLimit(setup_, line_));
+  ASSIGN_OR_RETURN(check_, TrainingCheck::Compile(line_, &setup_));
+  return absl::OkStatus();
+}
+
+absl::Status ComparedStrategy::Compile() { return ExcludeFor(CompileRun()); }
+
+absl::StatusOr<CheckedTraining> ComparedStrategy::Check(StopRequest& stop) {
+  absl::StatusOr<CheckedTraining> training = check_->Run(label(), stop);
+  check_.reset();
+  if (!training.ok()) return NamedStatus(label(), training.status());
+  return training;
 }
 
 absl::Status ComparedStrategy::Begin() {
@@ -55,22 +96,30 @@ absl::Status ComparedStrategy::Begin() {
   timer_ = *std::move(timer);
   const absl::StatusOr<StepResult> first = timer_->RecordStep();
   RETURN_IF_ERROR(NamedStatus(label(), first.status()));
-  result_.first_loss = first->loss;
+  return NamedStatus(label(), TakeStep(*first));
+}
+
+// Records a step. All ranks exclude the strategy if it is not finite on one of them.
+absl::Status ComparedStrategy::TakeStep(const StepResult& step) {
+  int64_t fails = step.finite || step.loss_scale > 0 ? 0 : 1;
+  RETURN_IF_ERROR(setup_.ranks.ranks->Max(absl::MakeSpan(&fails, 1)));
+  result_.losses.push_back(step.loss);
+  result_.grad_norms.push_back(step.grad_norm);
+  result_.last_step = step.step;
+  if (fails == 0) return absl::OkStatus();
+  Exclude(Outcome::kFailed, "failed",
+          absl::StrCat(label(), " failed: the loss or a gradient of step ", step.step,
+                       " is not finite: choose a smaller --lr"));
   return absl::OkStatus();
 }
 
 absl::Status ComparedStrategy::RunSteps(int64_t steps, StopRequest& stop) {
   AddCounts(timer_->Counts(), -1, &sums_);
-  for (int64_t i = 0; i < steps && stop.signal() == 0; ++i) {
+  for (int64_t i = 0; i < steps && is_compared() && stop.signal() == 0; ++i) {
     StepResult step;
     ASSIGN_OR_RETURN(const double seconds, timer_->Step(&step));
     result_.step_seconds.push_back(seconds);
-    result_.last_loss = step.loss;
-    result_.last_step = step.step;
-    if (!step.finite) {
-      return Agreed(absl::InvalidArgumentError(absl::StrCat(
-          "the loss or a gradient of step ", step.step, " is not finite: choose a smaller --lr")));
-    }
+    RETURN_IF_ERROR(TakeStep(step));
     RETURN_IF_ERROR(stop.Agree());
   }
   AddCounts(timer_->Counts(), 1, &sums_);
@@ -79,7 +128,7 @@ absl::Status ComparedStrategy::RunSteps(int64_t steps, StopRequest& stop) {
 
 absl::Status ComparedStrategy::RunPartsAlone(int64_t steps, StopRequest& stop) {
   RETURN_IF_ERROR(timer_->SetStateAside());
-  for (int64_t i = 0; i < steps && stop.signal() == 0; ++i) {
+  for (int64_t i = 0; i < steps && is_compared() && stop.signal() == 0; ++i) {
     ASSIGN_OR_RETURN(const double computation, timer_->Computation());
     ASSIGN_OR_RETURN(const double communication, timer_->Communication());
     result_.computation_seconds.push_back(computation);
@@ -91,10 +140,38 @@ absl::Status ComparedStrategy::RunPartsAlone(int64_t steps, StopRequest& stop) {
 
 absl::Status ComparedStrategy::Run(int64_t steps, StopRequest& stop) {
   RETURN_IF_ERROR(NamedStatus(label(), RunSteps(steps, stop)));
-  return NamedStatus(label(), RunPartsAlone(std::min(steps, kMostAlone), stop));
+  RETURN_IF_ERROR(NamedStatus(label(), RunPartsAlone(std::min(steps, kMostAlone), stop)));
+  if (stop.signal() != 0 || !is_compared()) return absl::OkStatus();
+  rounds_.push_back({result_.step_seconds.size(), result_.computation_seconds.size(),
+                     result_.losses.size(), result_.last_step, sums_});
+  result_.outcome = Outcome::kRan;
+  return absl::OkStatus();
+}
+
+void ComparedStrategy::KeepRounds(size_t rounds) {
+  rounds_.resize(std::min(rounds, rounds_.size()));
+  if (rounds_.empty()) {
+    result_.outcome = Outcome::kNotRun;
+    result_.remark = "not run";
+    return;
+  }
+  const Round& last = rounds_.back();
+  result_.step_seconds.resize(last.steps);
+  result_.computation_seconds.resize(last.alone);
+  result_.communication_seconds.resize(last.alone);
+  result_.losses.resize(last.losses);
+  result_.grad_norms.resize(last.losses);
+  result_.last_step = last.last_step;
+  sums_ = last.sums;
+}
+
+LossSeries ComparedStrategy::Series() const {
+  return {label(), lowered_, result_.losses, result_.grad_norms};
 }
 
 absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
+  StrategyResult result = result_;
+  if (rounds_.empty()) return result;
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
                    setup_.ranks.ranks->Gather(sums_.SerializeAsString()));
   std::vector<StepCost> sums(all.size());
@@ -104,7 +181,6 @@ absl::StatusOr<StrategyResult> ComparedStrategy::Result() {
   }
   const StepCost merged = MergeRanks(sums);
   const int64_t steps = static_cast<int64_t>(result_.step_seconds.size());
-  StrategyResult result = result_;
   result.counted = PerStep(merged, steps);
   result.counted.set_peak_bytes(arena_bytes_);
   RemoveUncalled(&result.counted);

@@ -12,50 +12,87 @@
 #include "absl/status/statusor.h"
 #include "core/train/measure/step_timer.h"
 #include "tools/compare/comparison.h"
+#include "tools/compare/same_training.h"
+#include "tools/compare/training_check.h"
+#include "tools/train/flags/flags.h"
 #include "tools/train/job/stop_request.h"
 #include "tools/train/setup/setup.h"
 
 namespace tessera {
 
 // Every rank has one for each strategy, and calls the same methods in the same order. Errors name
-// the strategy. Not thread-safe.
+// the strategy; after one, the ranks cannot go on. Not thread-safe.
 class ComparedStrategy {
  public:
-  // `setup` is of PrepareRun.
-  ComparedStrategy(std::string label, Setup setup);
+  // `line` is the command line of a training run by this strategy, and `setup` is of ConfigureRun.
+  ComparedStrategy(std::string label, CommandLine line, Setup setup);
 
   const std::string& label() const { return result_.label; }
   const Setup& setup() const { return setup_; }
-  // Returns the bytes of a rank's arenas and of its state, of which Run temporarily keeps a copy.
+  // This rank's results so far.
+  const StrategyResult& result() const { return result_; }
+  // Returns whether it is still compared: it has no fault so far.
+  bool is_compared() const { return result_.fault.empty(); }
+  // From now on it is not compared. `fault` is one sentence without its end that names the
+  // strategy.
+  void Exclude(Outcome outcome, const std::string& remark, const std::string& fault);
+
+  // Collective. Plans, and compiles the run and its check. Excludes the strategy if that fails, or
+  // if it exceeds the memory limit.
+  absl::Status Compile();
+  // Return the bytes of a rank's arenas in the check and in the timed rounds, and of its state, of
+  // which Run temporarily keeps a copy. After Compile.
+  int64_t check_bytes() const { return check_->arena_bytes(); }
   int64_t arena_bytes() const { return arena_bytes_; }
   int64_t state_bytes() const { return state_bytes_; }
+
+  // Collective. Returns the training of the check, whose memory is freed. Call once.
+  absl::StatusOr<CheckedTraining> Check(StopRequest& stop);
 
   // Collective. Allocates the memory, initialises the state, and runs the first step, which is not
   // timed.
   absl::Status Begin();
-  // Collective. Runs timed steps, and then the computation and the communication of some of them
-  // alone, which leaves the state unchanged. Ends early if `stop` has a signal.
+  // Collective. Runs a round: timed steps, and then the computation and the communication of some
+  // of them alone, which leaves the state unchanged. If `stop` has a signal, it ends early and is
+  // not counted. Excludes the strategy if its loss or a gradient is not finite.
   absl::Status Run(int64_t steps, StopRequest& stop);
+  // Forgets the rounds after the first `rounds` ones.
+  void KeepRounds(size_t rounds);
+  size_t rounds() const { return rounds_.size(); }
   // Collective. Frees the memory.
   void End() { timer_.reset(); }
+  // The losses and norms of all steps.
+  LossSeries Series() const;
   // Collective. Returns the result of all ranks, after End.
   absl::StatusOr<StrategyResult> Result();
 
   // The median of the timed steps so far, and the loss of the last one.
   double median_seconds() const { return Quantile(result_.step_seconds, 0.5); }
-  double last_loss() const { return result_.last_loss; }
-  // This rank's results so far.
-  const StrategyResult& result() const { return result_; }
+  double last_loss() const { return result_.losses.back(); }
 
  private:
+  // The lengths of the lists of `result_` at the end of a round, and the sums so far.
+  struct Round {
+    size_t steps = 0, alone = 0, losses = 0;
+    int64_t last_step = 0;
+    StepCost sums;
+  };
+
+  absl::Status ExcludeFor(const absl::Status& error);
+  absl::Status CompileRun();
+  absl::Status TakeStep(const StepResult& step);
   absl::Status RunSteps(int64_t steps, StopRequest& stop);
   absl::Status RunPartsAlone(int64_t steps, StopRequest& stop);
 
+  const CommandLine line_;
   Setup setup_;
-  int64_t arena_bytes_, state_bytes_;
+  int64_t arena_bytes_ = 0, state_bytes_ = 0;
+  bool lowered_ = false;
+  std::unique_ptr<TrainingCheck> check_;
   std::unique_ptr<StepTimer> timer_;
   StepCost sums_;          // calls and bytes of this rank in all timed steps
   StrategyResult result_;  // of this rank, without `counted`
+  std::vector<Round> rounds_;
 };
 
 }  // namespace tessera

@@ -16,8 +16,6 @@ namespace tessera {
 namespace {
 
 constexpr char kNothing[] = "-";
-constexpr double kSameLoss = 1e-5;
-constexpr double kLoweredLoss = 1e-2;
 
 // A cell for the estimate, and one for the measurement.
 struct Cells {
@@ -48,28 +46,36 @@ class Rows {
   std::string ToString() const {
     size_t label_width = 0;
     for (const Row& row : rows_) label_width = std::max(label_width, row.label.size());
-    std::string first(label_width, ' '), second = first;
-    std::vector<std::string> lines;
+    // The head has the labels, the remarks if there are any, and the titles of the two columns.
+    std::vector<std::string> lines(3, std::string(label_width, ' '));
     for (const Row& row : rows_) {
       lines.push_back(absl::StrCat(row.label, std::string(label_width - row.label.size(), ' ')));
     }
+    const std::string measured_title = comparison_.on_loopback ? "measured*" : "measured";
+    bool has_remarks = false;
     for (size_t s = 0; s < comparison_.strategies.size(); ++s) {
-      size_t estimated = 9, measured = 8;  // those of the head
+      size_t estimated = 9, measured = measured_title.size();
       for (const Row& row : rows_) {
         estimated = std::max(estimated, row.cells[s].estimated.size());
         measured = std::max(measured, row.cells[s].measured.size());
       }
-      const std::string& label = comparison_.strategies[s].label;
-      if (label.size() > estimated + 2 + measured) measured = label.size() - estimated - 2;
-      absl::StrAppendFormat(&first, "   %*s", estimated + 2 + measured, label);
-      absl::StrAppendFormat(&second, "   %*s  %*s", estimated, "estimated", measured, "measured");
+      const StrategyResult& result = comparison_.strategies[s];
+      const size_t widest = std::max(result.label.size(), result.remark.size());
+      if (widest > estimated + 2 + measured) measured = widest - estimated - 2;
+      const int width = static_cast<int>(estimated + 2 + measured);
+      absl::StrAppendFormat(&lines[0], "   %*s", width, result.label);
+      absl::StrAppendFormat(&lines[1], "   %*s", width, result.remark);
+      has_remarks = has_remarks || !result.remark.empty();
+      absl::StrAppendFormat(&lines[2], "   %*s  %*s", estimated, "estimated", measured,
+                            measured_title);
       for (size_t r = 0; r < rows_.size(); ++r) {
         const Cells& cells = rows_[r].cells[s];
-        absl::StrAppendFormat(&lines[r], "   %*s  %*s", estimated, cells.estimated, measured,
+        absl::StrAppendFormat(&lines[3 + r], "   %*s  %*s", estimated, cells.estimated, measured,
                               cells.measured);
       }
     }
-    return absl::StrCat(first, "\n", second, "\n", absl::StrJoin(lines, "\n"), "\n");
+    if (!has_remarks) lines.erase(lines.begin() + 1);
+    return absl::StrCat(absl::StrJoin(lines, "\n"), "\n");
   }
 
  private:
@@ -85,11 +91,21 @@ std::string Rate(const Comparison& comparison, double seconds) {
   return FormatCount(static_cast<double>(comparison.tokens) / seconds);
 }
 
-bool IsEstimated(const StrategyResult& result) { return result.estimated.step_seconds() > 0; }
+// Returns whether the strategy's estimated times are those of the same work as the others'.
+bool IsEstimated(const StrategyResult& result) {
+  return result.estimated.step_seconds() > 0 && result.outcome != Outcome::kDiffers &&
+         result.outcome != Outcome::kFailed;
+}
 
-// Returns `text` if the strategy has an estimate, else the text for no value.
+bool Ran(const StrategyResult& result) { return result.outcome == Outcome::kRan; }
+
+// Return the text of a time if the strategy has one that can be compared, else that for no value.
 std::string Estimated(const StrategyResult& result, const std::string& text) {
   return IsEstimated(result) ? text : kNothing;
+}
+std::string Measured(const StrategyResult& result,
+                     const std::function<std::string(const StrategyResult&)>& text) {
+  return Ran(result) ? text(result) : kNothing;
 }
 
 double CommunicationSeconds(const StepCost& cost) {
@@ -102,39 +118,69 @@ void AddRatios(const StrategyResult& base, Rows* rows) {
   rows->Add(absl::StrCat("  over that of ", base.label), [&base](const StrategyResult& each) {
     const double estimated = each.estimated.step_seconds() / base.estimated.step_seconds();
     return Cells{IsEstimated(base) ? Estimated(each, absl::StrFormat("%.3f", estimated)) : kNothing,
-                 absl::StrFormat("%.3f", Median(each.step_seconds) / Median(base.step_seconds))};
+                 Measured(each, [&base](const StrategyResult& of) {
+                   return absl::StrFormat("%.3f",
+                                          Median(of.step_seconds) / Median(base.step_seconds));
+                 })};
   });
 }
 
+// Adds a row of measured times.
+void AddMeasured(const std::string& label, std::function<double(const StrategyResult&)> seconds,
+                 Rows* rows) {
+  rows->Add(label, [seconds](const StrategyResult& each) {
+    return Cells{kNothing,
+                 Measured(each, [&](const StrategyResult& of) { return Seconds(seconds(of)); })};
+  });
+}
+
+// Adds a row of times, each estimated and measured.
+void AddTime(const std::string& label, std::function<double(const StepCost&)> estimated,
+             std::function<double(const StrategyResult&)> measured, Rows* rows) {
+  rows->Add(label, [estimated, measured](const StrategyResult& each) {
+    return Cells{Estimated(each, Seconds(estimated(each.estimated))),
+                 Measured(each, [&](const StrategyResult& of) { return Seconds(measured(of)); })};
+  });
+}
+
+// Returns the strategy that the others are compared with: the first one that ran.
+const StrategyResult* BaseOf(const Comparison& comparison) {
+  const auto found = absl::c_find_if(comparison.strategies, Ran);
+  return found == comparison.strategies.end() ? nullptr : &*found;
+}
+
 void AddTimes(const Comparison& comparison, Rows* rows) {
-  rows->Add("step time, median", [](const StrategyResult& each) {
-    return Cells{Estimated(each, Seconds(each.estimated.step_seconds())),
-                 Seconds(Median(each.step_seconds))};
-  });
-  rows->Add("  from the first quartile", [](const StrategyResult& each) {
-    return Cells{kNothing, Seconds(Quantile(each.step_seconds, 0.25))};
-  });
-  rows->Add("  to the third quartile", [](const StrategyResult& each) {
-    return Cells{kNothing, Seconds(Quantile(each.step_seconds, 0.75))};
-  });
-  const StrategyResult& base = comparison.strategies.front();
-  if (comparison.strategies.size() > 1) AddRatios(base, rows);
+  AddTime(
+      "step time, median", [](const StepCost& cost) { return cost.step_seconds(); },
+      [](const StrategyResult& each) { return Median(each.step_seconds); }, rows);
+  AddMeasured(
+      "  from the first quartile",
+      [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.25); }, rows);
+  AddMeasured(
+      "  to the third quartile",
+      [](const StrategyResult& each) { return Quantile(each.step_seconds, 0.75); }, rows);
+  const StrategyResult* const base = BaseOf(comparison);
+  if (base != nullptr && comparison.strategies.size() > 1) AddRatios(*base, rows);
   rows->Add("tokens/s", [&comparison](const StrategyResult& each) {
     return Cells{Estimated(each, Rate(comparison, each.estimated.step_seconds())),
-                 Rate(comparison, Median(each.step_seconds))};
+                 Measured(each, [&comparison](const StrategyResult& of) {
+                   return Rate(comparison, Median(of.step_seconds));
+                 })};
   });
-  rows->Add("computation alone", [](const StrategyResult& each) {
-    return Cells{Estimated(each, Seconds(each.estimated.computation_seconds())),
-                 Seconds(Median(each.computation_seconds))};
-  });
-  rows->Add("communication alone", [](const StrategyResult& each) {
-    return Cells{Estimated(each, Seconds(CommunicationSeconds(each.estimated))),
-                 Seconds(Median(each.communication_seconds))};
-  });
-  rows->Add("exposed communication", [](const StrategyResult& each) {
-    return Cells{Estimated(each, Seconds(each.estimated.exposed_seconds())),
-                 Seconds(ExposedSeconds(each))};
-  });
+  AddTime(
+      "computation alone", [](const StepCost& cost) { return cost.computation_seconds(); },
+      [](const StrategyResult& each) { return Median(each.computation_seconds); }, rows);
+  AddTime(
+      "communication alone", CommunicationSeconds,
+      [](const StrategyResult& each) { return Median(each.communication_seconds); }, rows);
+  AddTime(
+      "exposed communication", [](const StepCost& cost) { return cost.exposed_seconds(); },
+      ExposedSeconds, rows);
+}
+
+// Returns the text for bytes of memory, of which every run has some.
+std::string MemoryText(const StepCost& cost) {
+  return cost.peak_bytes() > 0 ? FormatBytes(cost.peak_bytes()) : kNothing;
 }
 
 const StepCost::Collective* Find(const StepCost& cost, const std::string& name) {
@@ -188,31 +234,29 @@ double ExposedSeconds(const StrategyResult& result) {
   return std::max(0.0, Median(result.step_seconds) - Median(result.computation_seconds));
 }
 
-absl::Status CheckFirstLoss(const StrategyResult& base, const StrategyResult& other) {
-  const double distance = std::abs(other.first_loss - base.first_loss);
-  const double allowed = base.lowered || other.lowered ? kLoweredLoss : kSameLoss;
-  if (distance <= allowed * std::abs(base.first_loss)) return absl::OkStatus();
-  return absl::InternalError(absl::StrFormat(
-      "%s: the loss of step 1 is %.7g, and with %s it is %.7g: from the same initial state and "
-      "data they must be equal to %g",
-      other.label, other.first_loss, base.label, base.first_loss, allowed));
-}
-
 std::string ComparisonTable(const Comparison& comparison) {
   Rows rows(comparison);
   AddTimes(comparison, &rows);
   rows.Add("peak memory of a rank", [](const StrategyResult& each) {
-    return Cells{Estimated(each, FormatBytes(each.estimated.peak_bytes())),
-                 FormatBytes(each.counted.peak_bytes())};
+    return Cells{MemoryText(each.estimated), MemoryText(each.counted)};
   });
   AddCollectives(comparison, &rows);
-  const int64_t last = comparison.strategies.front().last_step;
-  rows.Add(absl::StrCat("loss of step ", last), [](const StrategyResult& each) {
-    return Cells{kNothing, absl::StrFormat("%.6f", each.last_loss)};
-  });
+  if (const StrategyResult* const base = BaseOf(comparison)) {
+    rows.Add(absl::StrCat("loss of step ", base->last_step), [base](const StrategyResult& each) {
+      const bool has_step = each.losses.size() >= base->losses.size();
+      return Cells{kNothing, has_step
+                                 ? absl::StrFormat("%.6f", each.losses[base->losses.size() - 1])
+                                 : kNothing};
+    });
+  }
   std::string table = rows.ToString();
   if (!comparison.cluster.empty()) {
     absl::StrAppend(&table, "estimated times are those of ", comparison.cluster, "\n");
+  }
+  if (comparison.on_loopback) {
+    absl::StrAppend(&table,
+                    "* all ranks ran on this host, so measured times are those of its loopback; "
+                    "estimated times are those of links between the hosts of --hosts\n");
   }
   return table;
 }

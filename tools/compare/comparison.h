@@ -13,15 +13,24 @@
 
 namespace tessera {
 
+enum class Outcome {
+  kRan,         // all rounds, or those before an interrupt, and it trains as the others do
+  kNotRun,      // there was an interrupt before its first round ended
+  kDoesNotFit,  // in the memory limit, or in the machine's memory
+  kFailed,
+  kDiffers,  // it trains differently
+};
+
 // A strategy's steps on the slowest rank.
 struct StrategyResult {
   std::string label;
-  std::vector<double> step_seconds;           // of the timed steps
+  Outcome outcome = Outcome::kNotRun;
+  std::string remark;                // for its column: "does not fit: 44.9 MiB"; "" if it ran
+  std::string fault;                 // one sentence without its end; "" if it ran
+  std::vector<double> step_seconds;  // of the timed steps
   std::vector<double> computation_seconds;    // of steps without communication
   std::vector<double> communication_seconds;  // of a step's collectives, one after the other
-  bool lowered = false;                       // parameters are used in 16 bits
-  double first_loss = 0;
-  double last_loss = 0;
+  std::vector<double> losses, grad_norms;     // of all steps; the first one is not timed
   int64_t last_step = 0;
   StepCost estimated;
   // The memory that a rank has allocated, and the collectives of the rank that has the most.
@@ -36,7 +45,9 @@ struct Comparison {
   std::string processor;  // "AMD EPYC, AVX2", of each rank
   int threads = 0;        // of each rank
   std::string cluster;    // that estimates are for
-  int64_t tokens = 0;     // of a step
+  // All ranks ran on one host, and estimates are those of ranks on several: --hosts.
+  bool on_loopback = false;
+  int64_t tokens = 0;  // of a step
   int rounds = 0;
   bool alternated = true;  // else the strategies ran one after the other
   std::vector<StrategyResult> strategies;
@@ -49,12 +60,8 @@ double Quantile(std::vector<double> values, double q);
 // and no less than 0.
 double ExposedSeconds(const StrategyResult& result);
 
-// Internal if the losses of the first step differ by more than a share of 1e-5: the same initial
-// state and data give the same loss, up to the order of sums. If one of the two lowers the
-// precision, the share is 1e-2.
-absl::Status CheckFirstLoss(const StrategyResult& base, const StrategyResult& other);
-
-// Returns a table with two columns for each strategy, estimated and measured.
+// Returns a table with two columns for each strategy, estimated and measured. Of a strategy that
+// trains differently or has failed, it has no times: they are not those of the same work.
 std::string ComparisonTable(const Comparison& comparison);
 
 // Returns one JSON object, whose times are in seconds and sizes in bytes.

@@ -42,6 +42,22 @@ Json EstimateJson(const StepCost& cost, int64_t tokens) {
   return json;
 }
 
+std::string NameOf(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kRan:
+      return "ran";
+    case Outcome::kDoesNotFit:
+      return "does not fit";
+    case Outcome::kFailed:
+      return "failed";
+    case Outcome::kDiffers:
+      return "trains differently";
+    case Outcome::kNotRun:
+      break;
+  }
+  return "not run";
+}
+
 Json MeasuredJson(const StrategyResult& result, int64_t tokens) {
   const double median = Quantile(result.step_seconds, 0.5);
   Json json;
@@ -57,8 +73,10 @@ Json MeasuredJson(const StrategyResult& result, int64_t tokens) {
   json["steps"] = result.step_seconds;
   json["computations"] = result.computation_seconds;
   json["communications"] = result.communication_seconds;
-  json["first_loss"] = result.first_loss;
-  json["last_loss"] = result.last_loss;
+  json["losses"] = result.losses;
+  json["grad_norms"] = result.grad_norms;
+  json["first_loss"] = result.losses.front();
+  json["last_loss"] = result.losses.back();
   json["last_step"] = result.last_step;
   return json;
 }
@@ -72,6 +90,7 @@ std::string ComparisonJson(const Comparison& comparison) {
   json["processor"] = comparison.processor;
   json["threads"] = comparison.threads;
   json["cluster"] = comparison.cluster;
+  json["measured_on_loopback"] = comparison.on_loopback;
   json["tokens"] = comparison.tokens;
   json["rounds"] = comparison.rounds;
   json["alternated"] = comparison.alternated;
@@ -79,10 +98,14 @@ std::string ComparisonJson(const Comparison& comparison) {
   for (const StrategyResult& result : comparison.strategies) {
     Json each;
     each["name"] = result.label;
+    each["outcome"] = NameOf(result.outcome);
+    if (!result.fault.empty()) each["fault"] = result.fault;
     if (result.estimated.step_seconds() > 0) {
       each["estimated"] = EstimateJson(result.estimated, comparison.tokens);
     }
-    each["measured"] = MeasuredJson(result, comparison.tokens);
+    if (result.outcome == Outcome::kRan) {
+      each["measured"] = MeasuredJson(result, comparison.tokens);
+    }
     json["strategies"].push_back(std::move(each));
   }
   return json.dump(2) + "\n";

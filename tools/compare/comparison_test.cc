@@ -1,7 +1,5 @@
 #include "tools/compare/comparison.h"
 
-#include <cmath>
-
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 
@@ -22,8 +20,9 @@ StrategyResult Result(const std::string& label, double seconds) {
   result.step_seconds = {seconds, 1.2 * seconds, 1.1 * seconds};
   result.computation_seconds = {seconds, seconds};
   result.communication_seconds = {seconds / 8, seconds / 5, seconds / 2};
-  result.first_loss = 5.5;
-  result.last_loss = 4.25;
+  result.outcome = Outcome::kRan;
+  result.losses = {5.5, 5, 4.75, 4.25};
+  result.grad_norms = {2, 2, 1, 1};
   result.last_step = 4;
   result.estimated.set_step_seconds(seconds / 2);
   result.estimated.set_computation_seconds(seconds / 4);
@@ -61,27 +60,6 @@ TEST(ComparisonTest, ExposedIsTheDifferenceOfMedians) {
   EXPECT_EQ(ExposedSeconds(result), 0);
 }
 
-TEST(ComparisonTest, FirstLossesAreTheSameUpToTheOrderOfSums) {
-  const StrategyResult base = Result("ddp", 0.1);
-  StrategyResult other = Result("fsdp", 0.1);
-  other.first_loss = base.first_loss * (1 + 9e-6);
-  EXPECT_TRUE(CheckFirstLoss(base, other).ok());
-  for (const double loss : {base.first_loss * (1 - 1.1e-5), base.first_loss * 2, std::nan("")}) {
-    other.first_loss = loss;
-    EXPECT_FALSE(CheckFirstLoss(base, other).ok()) << loss;
-  }
-  other.first_loss = 5.25;
-  EXPECT_EQ(CheckFirstLoss(base, other).message(),
-            "fsdp: the loss of step 1 is 5.25, and with ddp it is 5.5: from the same initial state "
-            "and data they must be equal to 1e-05");
-  other.lowered = true;
-  other.first_loss = base.first_loss * 1.009;
-  EXPECT_TRUE(CheckFirstLoss(base, other).ok());
-  EXPECT_TRUE(CheckFirstLoss(other, base).ok());
-  other.first_loss = base.first_loss * 1.02;
-  EXPECT_FALSE(CheckFirstLoss(base, other).ok());
-}
-
 TEST(ComparisonTest, TheTableIsAligned) {
   EXPECT_EQ(ComparisonTable(Example()),
             R"(                                               ddp   fsdp:reshard=no:prefetch=2
@@ -102,6 +80,43 @@ all-gather along data, calls           -         -           -                5
 loss of step 4                         -  4.250000           -         4.250000
 estimated times are those of a cluster
 )");
+}
+
+TEST(ComparisonTest, AStrategyThatDidNotRunOrTrainsDifferentlyHasNoTimes) {
+  Comparison comparison = Example();
+  comparison.on_loopback = true;
+  comparison.strategies[1] = Result("mine", 0.2);
+  comparison.strategies[1].outcome = Outcome::kDiffers;
+  comparison.strategies[1].remark = "trains differently";
+  comparison.strategies.push_back(Result("large", 0.2));
+  StrategyResult& large = comparison.strategies.back();
+  large.outcome = Outcome::kDoesNotFit;
+  large.remark = "does not fit: 44.9 MiB";
+  large.losses.clear();
+  large.counted.Clear();
+  EXPECT_EQ(
+      ComparisonTable(comparison),
+      R"(                                                ddp                   mine                    large
+                                                        trains differently   does not fit: 44.9 MiB
+                               estimated  measured*   estimated  measured*   estimated    measured*
+step time, median                50.0 ms     110 ms           -          -      100 ms            -
+  from the first quartile              -     105 ms           -          -           -            -
+  to the third quartile                -     115 ms           -          -           -            -
+  over that of ddp                 1.000      1.000           -          -       2.000            -
+tokens/s                           40.0K      18.2K           -          -       20.0K            -
+computation alone                25.0 ms     100 ms           -          -     50.0 ms            -
+communication alone                  0 s    20.0 ms           -          -         0 s            -
+exposed communication            25.0 ms    10.0 ms           -          -     50.0 ms            -
+peak memory of a rank           1.00 MiB   1.00 MiB    1.00 MiB   1.00 MiB    1.00 MiB            -
+all-reduce along data, calls           3          3           -          -           -            -
+  bytes sent                    4.00 KiB   4.00 KiB           -          -           -            -
+loss of step 4                         -   4.250000           -   4.250000           -            -
+estimated times are those of a cluster
+* all ranks ran on this host, so measured times are those of its loopback; estimated times are those of links between the hosts of --hosts
+)");
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison));
+  EXPECT_EQ(json["strategies"][1]["outcome"], "trains differently");
+  EXPECT_FALSE(json["strategies"][1].contains("measured"));
 }
 
 TEST(ComparisonTest, NothingIsEstimatedWithoutAPricedCluster) {

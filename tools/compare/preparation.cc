@@ -1,0 +1,146 @@
+#include "tools/compare/preparation.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "core/posix/available_memory.h"
+#include "core/status/status_macros.h"
+#include "core/text/counted.h"
+#include "core/text/human_units.h"
+#include "tools/compare/same_training.h"
+#include "tools/compare/strategy_entry.h"
+#include "tools/train/job/standard_output.h"
+#include "tools/train/setup/run_strategy.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Memory of a host: what its ranks need, and what it has available (0: not known). All ranks have
+// the numbers of the host that needs most and of the one that has least.
+struct HostMemory {
+  int64_t needed = 0;
+  int64_t available = 0;
+
+  bool lacks() const { return available > 0 && needed > available; }
+};
+
+// Collective. `bytes` are those of a rank's arenas and copies.
+absl::StatusOr<HostMemory> MemoryOfHosts(int64_t bytes, const RunRanks& ranks) {
+  // Heaps, stacks and page tables need some memory too.
+  const int64_t with_heap = bytes + bytes / 32;
+  int64_t numbers[] = {with_heap * ranks.of_host, -AvailableMemory()};
+  RETURN_IF_ERROR(ranks.ranks->Max(absl::MakeSpan(numbers)));
+  return HostMemory{numbers[0], -numbers[1]};
+}
+
+std::string Words(const HostMemory& memory) {
+  return absl::StrCat(FormatBytes(memory.needed), " of memory on a host, and ",
+                      FormatBytes(memory.available), " are available");
+}
+
+// Excludes a strategy that does not fit in the memory of a host, even if it is there alone.
+absl::Status CheckFit(ComparedStrategy& strategy, const RunRanks& ranks) {
+  const int64_t bytes =
+      std::max(strategy.arena_bytes() + strategy.state_bytes(), strategy.check_bytes());
+  ASSIGN_OR_RETURN(const HostMemory memory, MemoryOfHosts(bytes, ranks));
+  if (!memory.lacks()) return absl::OkStatus();
+  strategy.Exclude(Outcome::kDoesNotFit,
+                   absl::StrCat("does not fit: ", FormatBytes(strategy.arena_bytes())),
+                   absl::StrCat(strategy.label(), " does not fit: ", Counted(ranks.of_host, "rank"),
+                                ranks.of_host == 1 ? " needs " : " need ", Words(memory)));
+  return absl::OkStatus();
+}
+
+// "5.54, 5.52, 5.5".
+std::string LossesOf(const CheckedTraining& training) {
+  return absl::StrJoin(training.steps, ", ", [](std::string* out, const CheckedStep& step) {
+    absl::StrAppendFormat(out, "%.4f", step.loss.value);
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const std::string& argv0,
+                                        const RunRanks& ranks) {
+  Strategies strategies;
+  for (const StrategyEntry& entry : line.strategies) {
+    CommandLine train = line.train;
+    RETURN_IF_ERROR(ranks.ranks->Agree(SetStrategy(entry, argv0, &train)));
+    if (!train.strategy.empty()) {
+      RETURN_IF_ERROR(
+          NamedStatus(entry.label, CheckStrategyFlags(train.strategy, train, argv0, *ranks.ranks)));
+    }
+    absl::StatusOr<Setup> setup = ConfigureRun(train, *line.model, argv0, ranks);
+    if (!setup.ok()) return NamedStatus(entry.label, setup.status());
+    strategies.push_back(
+        std::make_unique<ComparedStrategy>(entry.label, std::move(train), *std::move(setup)));
+  }
+  return strategies;
+}
+
+absl::Status CompileAll(const Strategies& strategies, const RunRanks& ranks) {
+  for (const auto& each : strategies) {
+    const Clock::time_point begin = Clock::now();
+    RETURN_IF_ERROR(each->Compile());
+    if (each->is_compared()) RETURN_IF_ERROR(CheckFit(*each, ranks));
+    if (each->is_compared()) {
+      PrintLine(absl::StrCat("compiled ", each->label(), " in ", FormatSeconds(SecondsSince(begin)),
+                             ": ", FormatBytes(each->arena_bytes()), " on each rank"));
+    } else {
+      PrintLine(each->result().fault);
+    }
+    for (const std::string& note : each->setup().notes) {
+      PrintLine(absl::StrCat("note: ", each->label(), ": ", note));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAll(const Strategies& strategies, StopRequest& stop) {
+  std::vector<ComparedStrategy*> checked;
+  std::vector<CheckedTraining> trainings;
+  for (const auto& each : strategies) {
+    if (!each->is_compared()) continue;
+    const Clock::time_point begin = Clock::now();
+    ASSIGN_OR_RETURN(CheckedTraining training, each->Check(stop));
+    if (stop.signal() != 0) return absl::OkStatus();
+    PrintLine(absl::StrCat("trained with ", each->label(), " to compare, in ",
+                           FormatSeconds(SecondsSince(begin)), ": losses ", LossesOf(training)));
+    checked.push_back(each.get());
+    trainings.push_back(std::move(training));
+  }
+  const Verdict verdict = JudgeTraining(trainings);
+  for (size_t i = 0; i < checked.size(); ++i) {
+    if (verdict.faults[i].empty()) continue;
+    PrintLine(verdict.faults[i]);
+    checked[i]->Exclude(Outcome::kDiffers, "trains differently", verdict.faults[i]);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> FitTogether(const Strategies& strategies, const RunRanks& ranks) {
+  int64_t bytes = 0, copy = 0;
+  for (const auto& each : strategies) {
+    if (!each->is_compared()) continue;
+    bytes += each->arena_bytes();
+    copy = std::max(copy, each->state_bytes());
+  }
+  ASSIGN_OR_RETURN(const HostMemory memory, MemoryOfHosts(bytes + copy, ranks));
+  if (!memory.lacks()) return true;
+  PrintLine(absl::StrCat("note: together the strategies need ", Words(memory),
+                         ": they run one after the other"));
+  return false;
+}
+
+}  // namespace tessera

@@ -1,0 +1,138 @@
+#include "tools/compare/same_training.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+SketchedTensor Tensor(const std::string& path, const std::vector<double>& elements) {
+  SketchedTensor tensor;
+  tensor.path = path;
+  tensor.sketch.Add(0, elements);
+  return tensor;
+}
+
+// Three steps in which gradients are constant, with a learning rate of 0.1.
+CheckedTraining Training(const std::string& label, const std::vector<double>& weight,
+                         const std::vector<double>& bias) {
+  CheckedTraining training;
+  training.label = label;
+  std::vector<double> w = {1, 2, 3}, b = {0, 0};
+  training.initial = {Tensor("w", w), Tensor("b", b)};
+  for (int step = 0; step < 3; ++step) {
+    for (size_t i = 0; i < w.size(); ++i) w[i] -= 0.1 * weight[i];
+    for (size_t i = 0; i < b.size(); ++i) b[i] -= 0.1 * bias[i];
+    training.steps.push_back(
+        {{5.5}, {2}, {Tensor("b", bias), Tensor("w", weight)}, {Tensor("w", w), Tensor("b", b)}});
+  }
+  return training;
+}
+
+CheckedTraining Right(const std::string& label) {
+  return Training(label, {1, -2, 0.5}, {0.01, 0.02});
+}
+
+std::string FaultOf(const CheckedTraining& wrong) {
+  const std::vector<CheckedTraining> both = {Right("ddp"), wrong};
+  const Verdict verdict = JudgeTraining(both);
+  EXPECT_EQ(verdict.reference, 0);
+  EXPECT_EQ(verdict.faults[0], "");
+  return verdict.faults[1];
+}
+
+TEST(SameTrainingTest, RoundingIsNoFault) {
+  EXPECT_EQ(FaultOf(Training("fsdp", {1 + 1e-6, -2, 0.5}, {0.01, 0.02 + 1e-8})), "");
+}
+
+TEST(SameTrainingTest, AGradientThatIsWrongIsNamed) {
+  EXPECT_EQ(
+      FaultOf(Training("mine", {1, -2, 0.5}, {0.02, 0.04})),
+      "mine trains differently from ddp: in step 1 the gradient of b is 2 times that with ddp "
+      "(1 of 2 gradients differs)");
+  EXPECT_THAT(FaultOf(Training("mine", {1, -2, 0.6}, {0.01, 0.03})),
+              AllOf(HasSubstr("in step 1 the gradient of b differs from that with ddp by "),
+                    HasSubstr("of its norm (2 of 2 gradients differ)")));
+}
+
+TEST(SameTrainingTest, AnUpdateThatIsWrongIsNamed) {
+  CheckedTraining wrong = Right("mine");
+  wrong.steps[1].parameters[0] = Right("").steps[0].parameters[0];
+  EXPECT_THAT(FaultOf(wrong), HasSubstr("in step 2 the update of w "));
+}
+
+TEST(SameTrainingTest, NumbersOfAStepAreCompared) {
+  CheckedTraining wrong = Right("mine");
+  wrong.steps[2].loss.value = 5.6;
+  EXPECT_EQ(FaultOf(wrong),
+            "mine trains differently from ddp: in step 3 the loss is 5.6, and with "
+            "ddp it is 5.5");
+  wrong = Right("mine");
+  wrong.steps[1].grad_norm.value = 2.1;
+  EXPECT_THAT(FaultOf(wrong), HasSubstr("in step 2 the norm of all gradients is 2.1, and with "));
+}
+
+TEST(SameTrainingTest, RanksThatHoldTheSameMustAgree) {
+  CheckedTraining wrong = Right("mine");
+  wrong.steps[0].gradients[1].first_rank = 0;
+  wrong.steps[0].gradients[1].rank = 3;
+  wrong.steps[0].gradients[1].rank_distance = wrong.steps[0].gradients[1].sketch.norm();
+  EXPECT_EQ(FaultOf(wrong),
+            "mine trains differently: in step 1 the gradient of w differs between ranks 0 and 3, "
+            "which hold the same elements, by 100 % of its norm (1 of 2 gradients differs)");
+  wrong = Right("mine");
+  wrong.steps[0].loss = NumberOfRanks({5.5, 5.5, 5.25});
+  EXPECT_EQ(FaultOf(wrong),
+            "mine trains differently: in step 1 the loss is 5.5 on rank 0 and 5.25 on rank 2");
+}
+
+TEST(SameTrainingTest, TheMajorityIsTheReference) {
+  const std::vector<CheckedTraining> all = {Training("mine", {2, -4, 1}, {0.02, 0.04}),
+                                            Right("ddp"), Right("fsdp")};
+  const Verdict verdict = JudgeTraining(all);
+  EXPECT_EQ(verdict.reference, 1);
+  EXPECT_THAT(verdict.faults[0], HasSubstr("mine trains differently from ddp: "));
+  EXPECT_EQ(verdict.faults[1], "");
+  EXPECT_EQ(verdict.faults[2], "");
+}
+
+TEST(SameTrainingTest, LowerPrecisionRoundsMore) {
+  CheckedTraining lowered = Training("bf16", {1.01, -2, 0.5}, {0.01, 0.0201});
+  EXPECT_NE(FaultOf(lowered), "");
+  lowered.lowered = true;
+  EXPECT_EQ(FaultOf(lowered), "");
+}
+
+LossSeries Series(const std::string& label, const std::vector<double>& losses) {
+  return {label, false, losses, std::vector<double>(losses.size(), 2)};
+}
+
+TEST(SameTrainingTest, ALossThatJumpsIsAFault) {
+  const std::vector<LossSeries> series = {Series("ddp", {5, 4, 3, 2}),
+                                          Series("mine", {5, 4, 3.01, 2})};
+  EXPECT_EQ(JudgeSeries(series).faults[1],
+            "mine trains differently from ddp: in step 3 the loss is 3.01, and with ddp it is 3");
+}
+
+TEST(SameTrainingTest, RoundingThatGrowsIsNone) {
+  const std::vector<LossSeries> series = {
+      Series("ddp", {5, 5, 5, 5, 5}),
+      Series("fsdp", {5 + 1e-6, 5 + 1e-5, 5 + 1e-4, 5 + 1e-3, 5 + 1e-2})};
+  EXPECT_THAT(JudgeSeries(series).faults, Each(IsEmpty()));
+}
+
+TEST(SameTrainingTest, NothingToCompare) {
+  EXPECT_EQ(JudgeSeries({}).reference, -1);
+  EXPECT_THAT(JudgeTraining(std::vector<CheckedTraining>{Right("ddp")}).faults, Each(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace tessera

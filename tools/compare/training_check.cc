@@ -1,0 +1,148 @@
+#include "tools/compare/training_check.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "core/status/status_macros.h"
+#include "core/train/programs.h"
+#include "core/train/ranks/rank_engine.h"
+#include "core/train/trainer.h"
+#include "tools/compare/held_sketch.h"
+#include "tools/train/setup/compile_setup.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kSteps = 3;
+// The most steps that are tried: in f16 the first ones may overflow, which only lowers the loss
+// scale.
+constexpr int64_t kMostSteps = 24;
+
+constexpr double kLearningRate = 0.02;
+// Beside this, the size of gradients that AdamW divides by is nothing.
+constexpr double kLargeEpsilon = 1e6;
+// The share by which a step with weight decay shrinks parameters.
+constexpr double kDecay = 1e-3;
+
+// Returns the optimizer with constants that make it plain gradient descent, with the decay and the
+// clipping of `config`.
+OptimizerConfig GradientDescent(OptimizerConfig config) {
+  const double lr = config.kind() == "adamw" ? kLearningRate * kLargeEpsilon : kLearningRate;
+  config.set_lr(lr);
+  config.set_min_lr(lr);
+  config.set_schedule("constant");
+  config.set_warmup_steps(0);
+  config.set_beta1(0);
+  config.set_eps(kLargeEpsilon);
+  if (config.weight_decay() > 0) config.set_weight_decay(kDecay / lr);
+  return config;
+}
+
+bool Lowers(const std::string& dtype) { return !dtype.empty() && dtype != "f32"; }
+
+}  // namespace
+
+bool LowersPrecision(const Plan& plan) {
+  if (plan.stages_size() == 0) return false;
+  const PrecisionChoice& precision = plan.stages(0).precision();
+  return Lowers(precision.parameters()) || Lowers(precision.reduction());
+}
+
+absl::StatusOr<std::unique_ptr<TrainingCheck>> TrainingCheck::Compile(const CommandLine& line,
+                                                                      const Setup* setup) {
+  std::unique_ptr<TrainingCheck> check(new TrainingCheck(setup));
+  check->config_ = setup->config;
+  *check->config_.mutable_optimizer() = GradientDescent(setup->config.optimizer());
+  const auto record = [&]() -> absl::StatusOr<std::vector<Graph>> {
+    ASSIGN_OR_RETURN(Graph train, RecordTrain(*setup->model, check->config_));
+    for (ValueId id = 0; id < static_cast<ValueId>(train.values().size()); ++id) {
+      const Value& value = train.value(id);
+      if (value.complete_gradient_of == kNone) continue;
+      const Gradient gradient = {value.path, train.value(value.complete_gradient_of).path};
+      train.SetOutput(gradient.output, train.tensor(id));
+      check->gradients_.push_back(gradient);
+    }
+    ASSIGN_OR_RETURN(Graph initialise, RecordInitialise(train));
+    RETURN_IF_ERROR(train.status());
+    return std::vector<Graph>{std::move(initialise), std::move(train)};
+  };
+  const absl::StatusOr<std::vector<Graph>> graphs = record();
+  RETURN_IF_ERROR(setup->ranks.ranks->Agree(graphs.status()));
+  ASSIGN_OR_RETURN(check->compiled_, CompileByPlanOf(line, *setup, *graphs));
+  return check;
+}
+
+absl::StatusOr<RankSketches> TrainingCheck::Sketch(Engine& engine, bool with_gradients) const {
+  RankSketches sketches;
+  const Program& train = engine.executor(kTrain).program();
+  for (const Gradient& gradient : gradients_) {
+    if (!with_gradients) break;
+    ASSIGN_OR_RETURN(
+        *sketches.add_gradients(),
+        SketchOfValue(engine, kTrain, train.FindOutput(gradient.output), gradient.parameter));
+  }
+  for (const ProgramState& state : train.states) {
+    if (state.role != Role::kParameter) continue;
+    ASSIGN_OR_RETURN(*sketches.add_parameters(),
+                     SketchOfValue(engine, kTrain, state.updated, state.origin));
+  }
+  return sketches;
+}
+
+absl::StatusOr<CheckedStep> TrainingCheck::Merge(const RankSketches& mine) const {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   setup_.ranks.ranks->Gather(mine.SerializeAsString()));
+  std::vector<double> losses, norms;
+  std::vector<std::vector<RankSketches::Held>> gradients, parameters;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    RankSketches sketches;
+    if (!sketches.ParseFromString(texts[rank])) {
+      return absl::InternalError(absl::StrCat("rank ", rank, " has sent malformed sketches"));
+    }
+    losses.push_back(sketches.loss());
+    norms.push_back(sketches.grad_norm());
+    gradients.emplace_back(sketches.gradients().begin(), sketches.gradients().end());
+    parameters.emplace_back(sketches.parameters().begin(), sketches.parameters().end());
+  }
+  return CheckedStep{NumberOfRanks(losses), NumberOfRanks(norms), MergeShards(gradients),
+                     MergeShards(parameters)};
+}
+
+absl::StatusOr<CheckedTraining> TrainingCheck::Train(Engine& engine, StopRequest& stop) const {
+  Trainer trainer(config_, setup_.model.get(), &engine, setup_.dataset.get(), setup_.ranks.ranks);
+  RETURN_IF_ERROR(trainer.Initialise());
+  CheckedTraining training;
+  ASSIGN_OR_RETURN(const RankSketches initial, Sketch(engine, /*with_gradients=*/false));
+  ASSIGN_OR_RETURN(CheckedStep merged, Merge(initial));
+  training.initial = std::move(merged.parameters);
+  for (int64_t tried = 0; tried < kMostSteps && trainer.step() < kSteps; ++tried) {
+    RETURN_IF_ERROR(stop.Agree());
+    if (stop.signal() != 0) break;
+    ASSIGN_OR_RETURN(const StepResult step, trainer.Step());
+    if (!step.finite && step.loss_scale > 0) continue;
+    ASSIGN_OR_RETURN(RankSketches mine, Sketch(engine, /*with_gradients=*/true));
+    mine.set_loss(step.loss);
+    mine.set_grad_norm(step.grad_norm);
+    ASSIGN_OR_RETURN(merged, Merge(mine));
+    training.steps.push_back(std::move(merged));
+    if (!step.finite) break;
+  }
+  return training;
+}
+
+absl::StatusOr<CheckedTraining> TrainingCheck::Run(const std::string& label, StopRequest& stop) {
+  Ranks& ranks = *setup_.ranks.ranks;
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeRankEngine(std::move(compiled_), setup_.backend.get(), ranks));
+  absl::StatusOr<CheckedTraining> training = Train(*engine, stop);
+  // Reports the error to the other ranks before the memory is freed, because freeing is collective.
+  if (!training.ok()) {
+    ranks.Abort(training.status());
+    return training;
+  }
+  training->label = label;
+  training->lowered = LowersPrecision(engine->run().plan);
+  return training;
+}
+
+}  // namespace tessera
