@@ -57,6 +57,14 @@ TEST(CompareWrong, OneSmallParameterIsNotReduced) {
   ExpectDifferent(CompareWrong("drop_one"), "in step 1 the gradient of ln_f.bias differs between");
 }
 
+// Only the losses and norms of the timed steps show it.
+TEST(CompareWrong, ScaledInOneStepOnly) {
+  const Result result = CompareWrong("one_step");
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error: wrong trains differently from ddp: in step 5 the norm "
+                                    "of all gradients is "));
+}
+
 TEST(CompareWrong, WrongWithFourMicroBatches) {
   EXPECT_EQ(CompareWrong("four_micro_batches").code, 0);
   ExpectDifferent(CompareWrong("four_micro_batches", {"--micro_batches=4"}),
