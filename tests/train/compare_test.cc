@@ -216,7 +216,7 @@ TEST(Compare, BadFlagsAreOneLine) {
 
 TEST(Compare, StrategiesThatFailAreColumns) {
   const std::string file = NewFolder() + "/comparison.json";
-  // The Plan has a mesh of 3 ranks; FSDP needs less memory than DDP.
+  // The Plan has a mesh of 3 ranks.
   const std::string plan = NewFolder() + "/three.textproto";
   WriteFile(plan, "stages { mesh { name: \"data\" size: 3 } }");
   const Result result =
@@ -235,6 +235,27 @@ TEST(Compare, StrategiesThatDoNotFitAreNamed) {
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is 1KiB"));
   EXPECT_THAT(result.err, HasSubstr("error: fsdp does not fit: memory_limit is 1KiB"));
+}
+
+// FSDP needs less memory than DDP: a limit between the two excludes one of them.
+TEST(Compare, OneThatDoesNotFitIsAColumn) {
+  const std::string file = NewFolder() + "/comparison.json";
+  const std::vector<std::string> on_four = {"--backend=fake", "--nproc=4", "--json=" + file};
+  ASSERT_EQ(Compare(TinyComparison(on_four)).code, 0);
+  const Json both = Json::parse(ReadFile(file));
+  const int64_t limit = both["strategies"][1]["estimated"]["peak_bytes"];
+  ASSERT_LT(limit, both["strategies"][0]["estimated"]["peak_bytes"].get<int64_t>());
+  std::vector<std::string> limited = on_four;
+  limited.push_back("--memory_limit=" + std::to_string(limit));
+  const Result result = Compare(TinyComparison(limited));
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error: ddp does not fit: memory_limit is "));
+  EXPECT_THAT(result.out, HasSubstr("   does not fit: "));
+  EXPECT_THAT(result.out, HasSubstr("step time, median"));
+  const Json one = Json::parse(ReadFile(file));
+  EXPECT_EQ(one["strategies"][0]["outcome"], "does not fit");
+  EXPECT_FALSE(one["strategies"][0].contains("measured"));
+  EXPECT_EQ(one["strategies"][1]["outcome"], "ran");
 }
 
 TEST(Compare, ALossThatIsNotFiniteIsNamed) {

@@ -64,7 +64,11 @@ constexpr char kNotes[] =
     "  computation alone      a step less the time in its collectives, beside which\n"
     "                         nothing is computed\n"
     "  communication alone    the collectives of a step, one after the other\n"
-    "  exposed communication  the step less its computation alone\n";
+    "  exposed communication  the step less its computation alone\n"
+    "\n"
+    "Before the rounds every strategy trains a few steps, which must be the same for\n"
+    "all. Exit codes: 0; 2 if a strategy did not fit or failed; 3 if one trains\n"
+    "differently; 1 after another error.\n";
 
 const std::vector<FlagGroup>& CompareFlags() {
   static const auto* const groups = [] {
