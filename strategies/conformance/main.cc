@@ -87,6 +87,12 @@ absl::StatusOr<CommandLine> Parse(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const std::pair<std::string, std::string> halves =
         absl::StrSplit(argument, absl::MaxSplits('=', 1));
+    const bool takes_value =
+        halves.first == "--try" || halves.first == "--models" || halves.first == "--ranks";
+    if (takes_value && halves.second.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(halves.first, " needs a value: ", halves.first, "=..."));
+    }
     if (argument == "--pairwise") {
       line.pairwise = true;
     } else if (argument == "--product") {

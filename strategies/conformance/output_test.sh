@@ -18,3 +18,12 @@ done
 mkdir user && cp -L "$(dirname "$conformance")/../ddp/ddp.so" user/mine.so
 BUILD_WORKING_DIRECTORY=$PWD/user "$conformance" --models=mlp --ranks=1 ./mine.so >out
 grep -q "(defaults) .* passed on mlp" out
+# Regression: a flag without its value checked nothing, and reported success.
+for flag in --models --models= --ranks --try; do
+  code=0
+  "$conformance" ddp $flag >out 2>err || code=$?
+  [[ $code == 1 && $(cat err) == "error: ${flag%=} needs a value: "* && $(wc -l <err) == 1 ]] && continue
+  echo "$flag: code $code"
+  cat out err
+  exit 1
+done
