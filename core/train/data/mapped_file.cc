@@ -55,7 +55,7 @@ absl::Status MappedFile::CheckSize() const {
     return absl::ErrnoToStatus(errno,
                                absl::StrCat(path_, ": cannot get the attributes of the file"));
   }
-  if (static_cast<size_t>(now.st_size) != size_) {
+  if (static_cast<size_t>(now.st_size) < size_) {
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": the file was changed while it was in use: it had ", size_,
                      " bytes when it was opened and has ", now.st_size, " now"));

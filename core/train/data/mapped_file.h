@@ -29,9 +29,9 @@ class MappedFile {
   // Valid as long as this object.
   absl::string_view contents() const { return {data_, size_}; }
 
-  // Returns FailedPrecondition if the size of the file has changed since it was opened. Reading the
-  // missing end of a truncated file kills the process (SIGBUS), so call this before reading; a
-  // change between the call and the read is not detected.
+  // Returns FailedPrecondition if the file is shorter than when it was opened. Reading its missing
+  // end kills the process (SIGBUS), so call this before reading; a change between the call and the
+  // read is not detected. What has been appended is not in contents().
   absl::Status CheckSize() const;
 
   // Returns the time of the last change of the file's contents, in nanoseconds since 1970.

@@ -1,7 +1,5 @@
 #include "core/train/data/text_dataset.h"
 
-#include <utf8.h>
-
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -9,26 +7,14 @@
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/data/shuffle.h"
+#include "core/train/data/text_check.h"
 
 namespace tessera {
 namespace {
-
-absl::Status CheckUtf8(const MappedFile& file) {
-  const absl::string_view text = file.contents();
-  const char* const begin = text.data();
-  const char* const end = begin + text.size();
-  const char* const invalid = utf8::find_invalid(begin, end);
-  if (invalid == end) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrFormat(
-      "%s: is not UTF-8 text: byte 0x%02x at offset %d, in line %d, begins no valid character",
-      file.path(), static_cast<unsigned char>(*invalid), invalid - begin,
-      1 + std::count(begin, invalid, '\n')));
-}
 
 // Returns the number of windows that fit after the largest offset, at least one.
 int64_t WindowsPerEpoch(int64_t bytes, int64_t window) {
@@ -45,14 +31,14 @@ int64_t UniformBelow(const PhiloxBlock& block, int64_t count) {
 }  // namespace
 
 TextDataset::TextDataset(std::unique_ptr<MappedFile> file, int64_t sequence, uint64_t seed,
-                         int64_t training_bytes, int64_t modified_at)
+                         int64_t training_bytes, std::string checksum, int64_t modified_at)
     : file_(std::move(file)),
       sequence_(sequence),
       order_(MakeStream(seed, "data.order")),
       offset_(MakeStream(seed, "data.offset")),
       training_bytes_(training_bytes),
       training_windows_(WindowsPerEpoch(training_bytes, sequence + 1)),
-      checksum_(ChecksumOf(file_->contents())),
+      checksum_(std::move(checksum)),
       checked_at_(modified_at) {}
 
 absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
@@ -76,10 +62,10 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view
   }
   // Taken before the contents are read: the first Read detects a change in between.
   ASSIGN_OR_RETURN(const int64_t modified_at, file->ModifiedAt());
-  RETURN_IF_ERROR(CheckUtf8(*file));
+  ASSIGN_OR_RETURN(std::string checksum, CheckText(file->path(), file->contents()));
   const int64_t held_back = std::max(bytes / 10, window);
-  return std::unique_ptr<TextDataset>(
-      new TextDataset(std::move(file), sequence, seed, bytes - held_back, modified_at));
+  return std::unique_ptr<TextDataset>(new TextDataset(
+      std::move(file), sequence, seed, bytes - held_back, std::move(checksum), modified_at));
 }
 
 int64_t TextDataset::evaluation_bytes() const {
@@ -95,10 +81,9 @@ absl::Status TextDataset::CheckUnchanged() const {
   ASSIGN_OR_RETURN(const int64_t modified_at, file_->ModifiedAt());
   if (modified_at == checked_at_.load()) return absl::OkStatus();
   if (ChecksumOf(file_->contents()) != checksum_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(file_->path(),
-                     ": the file was changed while it was in use: it has as many "
-                     "bytes as when it was opened, but other ones"));
+    return absl::FailedPreconditionError(absl::StrCat(
+        file_->path(), ": the file was changed while it was in use: its first ",
+        file_->contents().size(), " bytes are not those that it had when it was opened"));
   }
   checked_at_.store(modified_at);
   return absl::OkStatus();

@@ -35,8 +35,8 @@ namespace tessera {
 class TextDataset : public Dataset {
  public:
   // Maps the file and reads all of it once, to check it. `seed` determines the order of training.
-  // Returns an error, with the file's name, for a file that is missing, a folder, empty, not UTF-8
-  // (with byte, offset and line), or too short for one window in each split.
+  // Returns an error, with the file's name, for a file that is missing, a folder, empty, no text
+  // (text_check.h), or too short for one window in each split.
   static absl::StatusOr<std::unique_ptr<TextDataset>> Open(absl::string_view path, int64_t sequence,
                                                            uint64_t seed);
 
@@ -47,7 +47,7 @@ class TextDataset : public Dataset {
 
   // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
   // if the file's contents have changed: they are compared again if the time of the last change has
-  // changed.
+  // changed. Bytes that are appended are not read and change nothing.
   absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
@@ -62,7 +62,7 @@ class TextDataset : public Dataset {
 
  private:
   TextDataset(std::unique_ptr<MappedFile> file, int64_t sequence, uint64_t seed,
-              int64_t training_bytes, int64_t modified_at);
+              int64_t training_bytes, std::string checksum, int64_t modified_at);
 
   absl::Status CheckUnchanged() const;
 

@@ -1,0 +1,82 @@
+#include "core/train/data/text_check.h"
+
+#include <string>
+
+#include "core/train/checkpoint/checksum.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using std::literals::string_literals::operator""s;
+
+std::string Error(const std::string& path, const std::string& contents) {
+  const auto checked = CheckText(path, contents);
+  EXPECT_EQ(checked.status().code(), absl::StatusCode::kInvalidArgument) << checked.status();
+  return std::string(checked.status().message());
+}
+
+std::string Repeat(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+TEST(TextCheckTest, TheChecksumIsThatOfAllBytes) {
+  // Characters of 1 to 4 bytes at all offsets from the borders of chunks and words.
+  for (const int offset : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    const std::string text =
+        std::string(offset, 'x') + Repeat("ab\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\n\t", 100000);
+    const auto checked = CheckText("text", text);
+    ASSERT_TRUE(checked.ok()) << checked.status();
+    EXPECT_EQ(*checked, ChecksumOf(text));
+  }
+}
+
+TEST(TextCheckTest, NamesTheByteAtAnyOffset) {
+  const std::string plain(600000, 'a');
+  for (const int64_t offset : {0, 7, 8, 262143, 262144, 262145, 524289, 599999}) {
+    for (const char byte : {'\0', '\xff', '\x80'}) {
+      std::string text = plain;
+      text[offset] = byte;
+      EXPECT_THAT(Error("text", text), HasSubstr(" at offset " + std::to_string(offset) + ", "));
+    }
+  }
+}
+
+// Regression: text of zero and other control bytes was accepted.
+TEST(TextCheckTest, RefusesControlBytes) {
+  std::string ids;
+  for (int i = 0; i < 1000; ++i) ids += {static_cast<char>(1 + i * 7 % 127), '\0'};
+  EXPECT_THAT(Error("data.bin", ids), HasSubstr("byte 0x00 at offset 1, in line 1, occurs in no "
+                                                "text; it looks like a file of token ids"));
+  EXPECT_THAT(Error("ids", Repeat("abcdefg\x01\x1f\x7f", 100)),
+              HasSubstr("byte 0x01 at offset 7, in line 1, is the first of 300 control bytes"));
+  // A few happen, and some are meant.
+  EXPECT_TRUE(CheckText("text", Repeat("some text", 100) + "\x01").ok());
+  EXPECT_TRUE(CheckText("text", "\x1b[1mbold\x1b[0m\f\v\b\r\n\t").ok());
+}
+
+TEST(TextCheckTest, NamesTheFormat) {
+  const std::string binary = Repeat("\x80\x00\xfe\x01"s, 50);
+  EXPECT_THAT(Error("a", "PAR1" + binary), HasSubstr("looks like a Parquet file: extract its"));
+  EXPECT_THAT(Error("a", "\x1f\x8b\x08" + binary), HasSubstr("looks like a gzip archive"));
+  EXPECT_THAT(Error("a", "PK\x03\x04" + binary), HasSubstr("looks like a ZIP archive"));
+  EXPECT_THAT(Error("a", "\x40\0\0\0\0\0\0\0{\"w\":"s + binary),
+              HasSubstr("looks like a safetensors file"));
+  EXPECT_THAT(Error("a", "\xff\xfeh\0i\0"s), HasSubstr("in UTF-16: convert it with iconv"));
+  EXPECT_THAT(Error("a", Repeat("\0h\0e\0l\0l\0o"s, 20)), HasSubstr("looks like text in UTF-16"));
+  EXPECT_THAT(Error("a", Repeat("h\0e\0l\0l\0o\0"s, 20)), HasSubstr("looks like text in UTF-16"));
+}
+
+TEST(TextCheckTest, RefusesWhatIsNamedJsonAndIsJson) {
+  EXPECT_THAT(Error("a.json", " {\"text\": \"a\"}"), HasSubstr("a.json: is a JSON file"));
+  EXPECT_THAT(Error("a.JSONL", "[1]\n"), HasSubstr("to train on them, name it .txt"));
+  EXPECT_TRUE(CheckText("a.txt", "{\"text\": \"a\"}").ok());
+  EXPECT_TRUE(CheckText("a.json", "a text").ok());
+}
+
+}  // namespace
+}  // namespace tessera
