@@ -98,10 +98,11 @@ class AxisCompletion {
     const std::vector<Signature> signatures = SignaturesOf(id);
     if (planned.kind == AxisUse::Kind::kBroadcast) return Broadcast(op);
     if (planned.kind == AxisUse::Kind::kFlat) {
-      RETURN_IF_ERROR(CheckOnRange(id));
-      std::optional<AxisUse> flat = OnFlatRange(id, signatures);
-      if (flat.has_value()) return *std::move(flat);
-      return NoSignature(id, planned, signatures);
+      std::optional<AxisUse> flat;
+      if (MayBeFlat(id)) flat = OnFlatRange(id, signatures);
+      if (!flat.has_value()) return NoSignature(id, planned, signatures);
+      if (decisions_.gathers[id]) return NotOnRange(id);
+      return *std::move(flat);
     }
     const bool has = absl::c_any_of(signatures, [&](const Signature& signature) {
       return IsMultipleOf(planned.signature, signature);
@@ -128,6 +129,13 @@ class AxisCompletion {
                      " does not have; it has ", has));
   }
 
+  absl::Status NotOnRange(OpId id) const {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the Plan computes operator '", graph_.op(id).path, "' as 'flat' along axis '", axis_.name,
+        "', but not on the range of its group that a rank holds along other axes; name it 'flat' ",
+        "along all axes of the group and as the group is stored along the others, or nowhere"));
+  }
+
   // --- Rule 2 ----------------------------------------------------------------------------------
 
   const std::optional<AxisStore>& UpdateOf(ValueId value) const {
@@ -147,20 +155,6 @@ class AxisCompletion {
     return writes || (op.phase == Phase::kUpdate && absl::c_any_of(op.inputs, [&](ValueId input) {
                         return in_group(UpdateOf(input));
                       }));
-  }
-
-  // Checks that an op can be computed as 'flat' along this axis.
-  absl::Status CheckOnRange(OpId id) const {
-    const std::string subject = absl::StrCat("the Plan computes operator '", graph_.op(id).path,
-                                             "' as 'flat' along axis '", axis_.name, "', ");
-    if (!MayBeFlat(id)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          subject, "but it updates, sums or casts no member of a group that is flat over it"));
-    }
-    if (!decisions_.gathers[id]) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        subject, "but not on the ranges that ranks hold along other axes; compute it as 'flat' ",
-        "along all axes of its group, and as its group is stored along the others, or along none"));
   }
 
   absl::StatusOr<std::optional<AxisUse>> AsUpdate(OpId id,
