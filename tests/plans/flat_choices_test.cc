@@ -1,0 +1,138 @@
+// Checks choices that meet flat groups: for single operators of their members, for members that are
+// split over other axes, and for passes over their gradients.
+#include <string>
+
+#include "core/plan/testing/completion.h"
+#include "gtest/gtest.h"
+#include "tests/plans/small_runs.h"
+
+namespace tessera {
+namespace {
+
+// Returns a Plan on axes `a` and `b` of two ranks each.
+Plan OnFour(const std::string& choices) {
+  return ParsePlan("stages { mesh { name: 'a' size: 2 } mesh { name: 'b' size: 2 } " + choices +
+                   " }");
+}
+
+// Trains GPTs of even and odd sizes on four ranks, with memory checked.
+void ExpectRight(const std::string& choices, const std::string& optimizer = "sgd",
+                 int micro_batches = 1) {
+  SCOPED_TRACE(choices);
+  GptSizes odd = OddSizes();
+  GptSizes even = {.clip_norm = 0.1};
+  for (GptSizes* const sizes : {&even, &odd}) {
+    sizes->optimizer = optimizer;
+    sizes->micro_batches = micro_batches;
+    if (micro_batches > 1) sizes->batch = 2 * micro_batches;
+    TrainingRun run = SmallGpt(*sizes);
+    run.steps = 3;
+    run.check_memory = true;
+    Plan plan = OnFour(choices);
+    if (micro_batches > 1) {
+      PlanPart& part = *plan.mutable_stages(0)->add_parts();
+      part.set_graph("train");
+      part.set_micro_batches(micro_batches);
+    }
+    ExpectSame(run, plan, {4});
+  }
+}
+
+constexpr char kSplitBatch[] = "store { path: 'tokens|targets' layout: 'a: S(0)' }";
+
+TEST(FlatChoicesTest, ANormAlongOneOfTwoFlatAxes) {
+  for (const char* layout : {"a: flat, b: flat", "b: flat, a: flat"}) {
+    const std::string group =
+        "group { path: 'blocks.*' each: true layout: '" + std::string(layout) + "' }";
+    ExpectRight("operator { path: 'update.sum_squares_6' signature: 'a: B' }" + group);
+    ExpectRight("operator { path: 'update.sum_squares_4' signature: 'b: S(0) -> P' }" + group +
+                kSplitBatch);
+    ExpectRight("operator { path: 'update.sum_squares*' signature: 'a: B; b: S(0) -> P' }" + group);
+  }
+}
+
+TEST(FlatChoicesTest, AnUpdateOfGatheredMembers) {
+  for (const char* layout : {"a: flat", "b: flat", "a: flat, b: flat"}) {
+    const std::string group =
+        "group { path: 'blocks.0|ln_f' layout: '" + std::string(layout) + "' }" + kSplitBatch;
+    ExpectRight("operator { path: 'ln_f.bias.sgd_update' signature: 'a: B' }" + group);
+    ExpectRight("operator { path: 'ln_f.*.adamw_update' signature: 'b: B' }" + group, "adamw");
+    ExpectRight(
+        "operator { path: 'blocks.0.*.*.*.adamw_update' signature: "
+        "'a: S(0), S(0), S(0), S(0), B, B, B, B -> S(0), S(0), S(0)' }" +
+            group,
+        "adamw");
+    ExpectRight(
+        "operator { path: 'blocks.0.mlp.fc.bias.adamw_update' signature: 'a: B; b: B' }" + group,
+        "adamw", 2);
+  }
+}
+
+TEST(FlatChoicesTest, AnUpdateOfAMemberThatIsSplitUnevenly) {
+  ExpectRight(
+      "store { path: 'blocks.*.mlp.fc.*' layout: 'b: S(0)' }"
+      "store { path: 'blocks.*.mlp.proj.weight' layout: 'b: S(1)' }"
+      "operator { path: 'blocks.0.mlp.fc.weight.adamw_update' signature: 'a: B' }"
+      "operator { path: 'blocks.1.mlp.proj.weight.adamw_update' signature: 'a: B' }"
+      "group { path: 'blocks.*' each: true layout: 'a: flat' }",
+      "adamw");
+}
+
+TEST(FlatChoicesTest, InitialValuesAndGradientsOfMembers) {
+  ExpectRight(
+      "operator { path: 'blocks.*.mlp.fc.weight.random_normal' signature: 'a: B' }"
+      "group { path: 'blocks.*' each: true layout: 'a: flat, b: flat' }");
+  ExpectRight(
+      "operator { path: 'embed.embedding.backward.add' signature: 'a: B' }"
+      "group { path: 'wte|wpe' layout: 'a: flat' }" +
+      std::string(kSplitBatch));
+}
+
+TEST(FlatChoicesTest, MembersThatAnotherAxisSplitsWithPartialGradients) {
+  ExpectRight(
+      "store { path: 'tokens|targets' layout: 'b: S(0)' }"
+      "store { path: 'blocks.0.mlp.proj.weight' layout: 'b: S(0)' }"
+      "group { path: 'blocks.0.mlp' layout: 'a: flat' }");
+  ExpectRight(
+      "store { path: 'tokens|targets' layout: 'a: S(0), b: S(0)' }"
+      "store { path: 'blocks.*.mlp.*.weight' layout: 'b: S(1)' }"
+      "group { path: 'blocks.*' each: true layout: 'a: flat' reduce: 'each micro-batch' }",
+      "sgd", 2);
+}
+
+TEST(FlatChoicesTest, GradientsOfEachMicroBatchWithTensorParallelism) {
+  ExpectRight(
+      "operator { path: 'blocks.*.mlp.proj.matmul' signature: 'a: S(2), S(1) -> P' }"
+      "group { path: 'blocks.*' each: true layout: 'b: flat' reduce: 'each micro-batch' }",
+      "sgd", 4);
+  ExpectRight(
+      "operator { path: 'blocks.*.mlp.fc.matmul' signature: 'a: B, S(0) -> S(2)' }"
+      "operator { path: 'blocks.*.mlp.proj.matmul' signature: 'a: S(2), S(1) -> P' }"
+      "store { path: 'blocks.*.mlp.fc.*' layout: 'a: S(0)' }"
+      "group { path: 'blocks.*' each: true layout: 'b: flat' reduce: 'each micro-batch' }",
+      "adamw", 2);
+}
+
+TEST(FlatChoicesTest, BucketsBesideGroups) {
+  const std::string buckets = "pass { name: 'bucket_gradients' cap: '4MiB' first: '1KiB' }";
+  ExpectRight(
+      "store { path: 'tokens|targets' layout: 'a: S(0), b: S(0)' }"
+      "group { path: 'blocks.*' each: true layout: 'b: flat' }" +
+      buckets);
+  Plan plan = ReadPlanFile(kHybridSharded);
+  *plan.mutable_stages(0)->add_pass() = OnFour(buckets).stages(0).pass(0);
+  ExpectSame(SmallGpt({}), plan, {4});
+}
+
+// The reference backend computes in double, so the casts round nothing.
+TEST(FlatChoicesTest, CastsOfMembers) {
+  for (const char* signature : {"a: S(0) -> S(0)", "b: B", "a: S(0) -> S(0); b: S(0) -> S(0)"}) {
+    ExpectRight(
+        "operator { path: 'ln_f.weight.bf16|blocks.0.mlp.fc.*.bf16' signature: '" +
+        std::string(signature) +
+        "' } group { path: 'ln_f|blocks.0' layout: 'b: flat' } precision { parameters: 'bf16' }");
+  }
+}
+
+}  // namespace
+}  // namespace tessera
