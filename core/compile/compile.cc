@@ -263,15 +263,4 @@ absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const P
   return run;
 }
 
-absl::StatusOr<CompiledRun> CompileCandidate(const std::vector<Graph>& graphs, const Plan& plan,
-                                             const KernelCatalogue& catalogue, int ranks) {
-  CompiledRun run;
-  run.plan = plan;
-  RETURN_IF_ERROR(CompleteParts(graphs, run.plan));
-  ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, graphs, ranks));
-  KernelChooser chooser(&catalogue, KernelChoices());
-  RETURN_IF_ERROR(MakePrograms(std::move(completed), chooser, nullptr, &run));
-  return run;
-}
-
 }  // namespace tessera

@@ -48,12 +48,6 @@ absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const P
                                        const KernelCatalogue& catalogue, int ranks = 1,
                                        PluginPasses* plugin_passes = nullptr);
 
-// Compiles the same Programs with default kernels, as fast as possible, for a search over Plans.
-// The Programs are not verified. Parts, micro-batches and passes are filled in in the returned
-// Plan; other decisions that `plan` leaves open are not. A Plan with a plugin's pass is an error.
-absl::StatusOr<CompiledRun> CompileCandidate(const std::vector<Graph>& graphs, const Plan& plan,
-                                             const KernelCatalogue& catalogue, int ranks);
-
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_COMPILE_COMPILE_H_

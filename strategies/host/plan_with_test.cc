@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/compile/compile.h"
 #include "core/cost/cluster.h"
 #include "core/graph/graph.h"
 #include "core/kernels/cpu/backend.h"
@@ -274,6 +275,29 @@ TEST_F(PlanWithTest, CandidatesAreLowered) {
   EXPECT_GE(lowered.plans(0).cost().peak_bytes(), 4 * (4 * 4 + 4 * 6 + 4 * 6));
   EXPECT_GT(lowered.plans(0).cost().step_seconds(), 0);
   EXPECT_THAT(lowered.plans(1).error(), HasSubstr("'z'"));
+}
+
+// Regression: candidates were compiled by a path of their own, which accepted Plans that no
+// run accepts, and named another fault.
+TEST_F(PlanWithTest, ACandidateHasTheErrorOfARun) {
+  const auto add_plan = [](strategy::LowerPlans& request) -> Stage& {
+    return *request.add_plans()->add_stages();
+  };
+  strategy::LowerPlans request;
+  Stage& two_faults = add_plan(request);  // no mesh, and a block that does not exist
+  two_faults.add_parts()->set_graph("train");
+  two_faults.mutable_parts(0)->add_recompute("nowhere");
+  Stage& of_plugin = add_plan(request);
+  of_plugin.add_mesh()->set_name("data");
+  of_plugin.add_pass()->set_name("edit");
+  of_plugin.mutable_pass(0)->set_plugin("test");
+  add_plan(request).add_mesh()->set_name("data");
+  const strategy::LoweredPlans lowered = context_->Lower(request);
+  for (int i = 0; i < request.plans_size(); ++i) {
+    const absl::Status run = CompileRun(SmallGraphs(), request.plans(i), *backend_, 2).status();
+    EXPECT_EQ(lowered.plans(i).error(), run.message());
+    EXPECT_EQ(run.ok(), i == 2) << run;
+  }
 }
 
 // Regression: a pass of a plugin had no time limit.

@@ -195,8 +195,11 @@ absl::StatusOr<strategy::Prices> PlanningContext::Price(
 
 absl::StatusOr<StepCost> PlanningContext::Lower(const Plan& plan) const {
   RETURN_IF_ERROR(CheckPlanForm(plan));
+  // As a run is compiled, so that a candidate that is accepted can be run.
+  Plan candidate = WithSettings(plan);
+  candidate.clear_kernels();
   ASSIGN_OR_RETURN(const CompiledRun run,
-                   CompileCandidate(graphs_, WithSettings(plan), *for_.catalogue, for_.ranks));
+                   CompileRun(graphs_, candidate, *for_.catalogue, for_.ranks));
   return Estimate(run);
 }
 
