@@ -235,6 +235,7 @@ TEST(TrainerRanksTest, ALackOfMemoryOnOneRankIsTheErrorOfAll) {
       const std::unique_ptr<Backend> backend = MakeReferenceBackend();
       ASSIGN_OR_RETURN(std::vector<Graph> graphs, RecordRun(model, config, RunParts::kAll));
       ASSIGN_OR_RETURN(CompiledRun run, CompileTogether(graphs, Replicated(), *backend, ranks));
+      run.arenas[MemorySpace::kShared] = 4096;
       if (ranks.rank() == 1) run.arenas[space] = int64_t{1} << 50;
       return MakeRankEngine(std::move(run), backend.get(), ranks).status();
     });
