@@ -178,7 +178,8 @@ class Checker {
   // Returns the largest difference of the first step that has one.
   Difference Differ(const TrainingResult& expected, const TrainingResult& result, bool lowers,
                     double tolerance) const {
-    if (run_.config.optimizer().kind() == "adamw") return CompareParameters(expected, result);
+    if (run_.config.optimizer().kind() == "adamw")
+      return CompareParameters(expected, result, lowers);
     return lowers ? CompareLowered(expected, result) : Compare(expected, result, tolerance);
   }
 

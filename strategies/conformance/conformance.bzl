@@ -5,10 +5,11 @@ load("@rules_cc//cc:defs.bzl", "cc_test")
 # A label in the repository that contains this file.
 _MAIN = str(Label("//strategies/conformance:main"))
 
-def strategy_conformance_test(name, plugin, options = [], values = {}, models = [], data = [], size = "medium", **kwargs):
+def strategy_conformance_test(name, plugin, options = [], values = {}, models = [], data = [], pairwise = True, size = "medium", **kwargs):
     """Makes a test that checks a plugin, with its options combined in pairs.
 
-    The target NAME_product, which is manual, checks all combinations.
+    The target NAME_product, which is manual, checks all combinations. Sets of options that are
+    checked on all models take a minute each; with pairwise = False a test checks these alone.
 
     Args:
       name: of the test.
@@ -18,6 +19,7 @@ def strategy_conformance_test(name, plugin, options = [], values = {}, models = 
         is always tried.
       models: names of the models to check it on; none: all.
       data: files that the plugin reads.
+      pairwise: whether the options are combined.
       size: of the test.
       **kwargs: what else a cc_test takes.
     """
@@ -27,11 +29,13 @@ def strategy_conformance_test(name, plugin, options = [], values = {}, models = 
     cc_test(
         name = name,
         size = size,
-        args = flags + ["--pairwise", strategy] + ["'%s'" % option for option in options],
+        args = flags + (["--pairwise"] if pairwise else []) + [strategy] + ["'%s'" % option for option in options],
         data = [plugin] + data,
         deps = [_MAIN],
         **kwargs
     )
+    if not pairwise:
+        return
     cc_test(
         name = name + "_product",
         size = "enormous",

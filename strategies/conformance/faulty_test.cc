@@ -13,6 +13,7 @@ namespace tessera {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -143,7 +144,10 @@ TEST(FaultyTest, PlansThatDiffer) {
   EXPECT_THAT(Check("reads_rank"), HasSubstr("another Plan for the same request, when RANK and the "
                                              "like say that it is rank 1"));
   EXPECT_THAT(Check("reads_clock"), HasSubstr("another Plan for the same request"));
-  EXPECT_THAT(Check("reorder_in_odd_seconds"), HasSubstr("another program "));
+  // Ranks may run the pass in different seconds, too.
+  EXPECT_THAT(
+      Check("reorder_in_odd_seconds"),
+      AnyOf(HasSubstr("another program "), HasSubstr("differs from rank 0 in the program")));
 }
 
 TEST(FaultyTest, FunctionsThatEndTheProcess) {

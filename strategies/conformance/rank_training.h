@@ -95,8 +95,9 @@ Difference CompareLowered(const TrainingResult& a, const TrainingResult& b);
 
 // The same for all parameters after the last step as one vector. Leaves out the key part of
 // attention's bias: its true gradient is 0, and AdamW turns the rounding errors into updates of
-// full size.
-Difference CompareParameters(const TrainingResult& a, const TrainingResult& b);
+// full size. If the run lowers the precision, evaluation and generation are left out too: rounding
+// of small gradients has the same effect on single parameters, on which single logits depend.
+Difference CompareParameters(const TrainingResult& a, const TrainingResult& b, bool lowers);
 
 }  // namespace tessera
 

@@ -46,8 +46,8 @@ std::vector<InstalledLauncher> InstalledLaunchers() {
            FirstOf({TorchVenv() + "/bin/torchrun", "/usr/local/bin/torchrun", "/usr/bin/torchrun"}),
            {"--no-python", "--master_port", Port()},
            "--nproc_per_node"},
-          // By default it kills ranks one second after it has passed on SIGTERM. It waits for all of
-          // this time, even if they end earlier.
+          // By default it kills ranks one second after it has passed on SIGTERM. It waits for all
+          // of this time, even if they end earlier.
           {"mpirun",
            FirstOf({"/usr/bin/mpirun", "/usr/local/bin/mpirun"}),
            {"--oversubscribe", "--mca", "odls_base_sigkill_timeout", "5"},

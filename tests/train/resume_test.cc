@@ -131,7 +131,7 @@ TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
   const std::string folder = NewFolder();
   // One step of this takes long.
   RunningProgram running(GptProgram(),
-                         Tiny({"--out=" + folder, "--device=reference", "--batch=4096"}));
+                         Tiny({"--out=" + folder, "--device=reference", "--batch=32768"}));
   ASSERT_TRUE(running.WaitFor([&] { return fs::exists(folder + "/metrics.jsonl"); }));
   running.Signal(SIGINT);
   ASSERT_TRUE(running.WaitFor([&] { return running.Err().find("stopping") != std::string::npos; }));

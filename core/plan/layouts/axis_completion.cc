@@ -98,8 +98,11 @@ class AxisCompletion {
     const std::vector<Signature> signatures = SignaturesOf(id);
     if (planned.kind == AxisUse::Kind::kBroadcast) return Broadcast(op);
     if (planned.kind == AxisUse::Kind::kFlat) {
+      // Without the Graph that updates it, an optimizer state belongs to no group; its initial
+      // value is the same on all ranks then.
+      const bool initial = graph_.op(id).inputs.empty();
       std::optional<AxisUse> flat;
-      if (MayBeFlat(id)) flat = OnFlatRange(id, signatures);
+      if (initial || MayBeFlat(id)) flat = OnFlatRange(id, signatures);
       if (!flat.has_value()) return NoSignature(id, planned, signatures);
       if (decisions_.gathers[id]) return NotOnRange(id);
       return *std::move(flat);

@@ -15,6 +15,7 @@ namespace {
 std::atomic<bool> stop_on_interrupts{false};
 std::atomic<bool> reports{true};
 std::atomic<int> caught{0};
+std::atomic<bool> together{false};
 
 void Handle(StopRequests& requests, int signal) {
   if (!stop_on_interrupts) {
@@ -42,6 +43,10 @@ void StopOnInterrupts(bool one_rank) {
   reports = one_rank;
   stop_on_interrupts = true;
 }
+
+void RanksStopTogether() { together = true; }
+
+bool DoRanksStopTogether() { return together; }
 
 int Interrupted() { return caught; }
 

@@ -20,6 +20,11 @@ inline constexpr char kStopsAtOnce[] = "another signal, a second later, stops at
 // process is one of several ranks, which have to agree first.
 void StopOnInterrupts(bool one_rank = true);
 
+// Call when the ranks of a run have agreed whether to stop: from then on all of them stop together.
+// Before, a signal may still end some of them at once.
+void RanksStopTogether();
+bool DoRanksStopTogether();
+
 // Returns the signal that asked the run to stop, or 0. May be called from any thread.
 int Interrupted();
 

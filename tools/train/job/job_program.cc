@@ -69,7 +69,7 @@ void LetReporterEndFirst() {
 int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
   const int signal = Interrupted();
-  const bool as_asked = signal != 0 && !IsAgreed(error);
+  const bool as_asked = signal != 0 && !DoRanksStopTogether() && !IsAgreed(error);
   const bool reports =
       IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
   if (reports) {
@@ -77,7 +77,7 @@ int EndJob(const absl::Status& error, Job& job) {
     const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
     if (as_asked) {
       PrintNote(absl::StrCat("stopped by SIG", sigabbrev_np(signal),
-                             ", nothing more was saved: ", rank, error.message()));
+                             " before the first step: ", rank, error.message()));
     } else {
       PrintError(absl::StrCat(rank, error.message()));
     }

@@ -23,6 +23,7 @@ absl::StatusOr<StopRequest::FromFirst> StopRequest::Agree(const FromFirst& mine)
     values[3] = mine.token;
   }
   RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(values)));
+  RanksStopTogether();
   const int signal = static_cast<int>(values[0] / kRanks);
   if (agreed_ == 0 && signal != 0 && ranks_.is_first()) {
     absl::FPrintF(stderr, "stopping, as rank %d has got SIG%s; %s\n", values[0] % kRanks,
