@@ -88,7 +88,7 @@ TEST(GraphTest, PathsOfOperatorsWithNamedOutputsAreUnique) {
   Graph to("to");
   to.AppendInput(graph.value(x.id()), kNone, "x");
   for (const char* output : {"a", "b"}) {
-    Op op = graph.op(0);
+    const Op& op = graph.op(0);
     to.AppendOp(op, {Value{output, Four(), Role::kActivation}});
   }
   EXPECT_EQ(to.op(0).path, "halve");
