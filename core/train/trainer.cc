@@ -48,11 +48,12 @@ Trainer::Trainer(const RunConfig& config, const Model* model, Engine* engine,
 absl::Status Trainer::Initialise() {
   RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", AsSigned(config_.seed())));
   step_ = 0;
-  batches_ = 0;
+  rows_ = 0;
   return engine_->Run(kInitialise);
 }
 
-absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpoint, Extra extra) {
+absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpoint, Extra extra,
+                                                       int64_t row) {
   const bool scales_anew = LacksLossScale(checkpoint, engine_->states());
   if (scales_anew) RETURN_IF_ERROR(Initialise());
   absl::StatusOr<std::vector<std::string>> notes = LoadState(checkpoint, *model_, *engine_, extra);
@@ -60,12 +61,12 @@ absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpo
   if (scales_anew)
     notes->push_back("the checkpoint has no loss scale: it begins at its first value");
   step_ = checkpoint.step();
-  batches_ = checkpoint.batches();
+  rows_ = row;
   return notes;
 }
 
 absl::Status Trainer::SetTrainInputs(Engine& engine) {
-  RETURN_IF_ERROR(batch_inputs_.Set(engine, kTrain, DataSplit::kTrain, batches_));
+  RETURN_IF_ERROR(batch_inputs_.Set(engine, kTrain, DataSplit::kTrain, rows_));
   const double lr = LearningRate(config_.optimizer(), step_ + 1, config_.steps());
   RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
   RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", AsSigned(config_.seed())));
@@ -90,7 +91,7 @@ absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
   result.finite = finite != 0;
   if (result.finite) {
     ++step_;
-    ++batches_;
+    rows_ += config_.batch();
   }
   return result;
 }
@@ -105,7 +106,8 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(
   for (; result.batches < batches; ++result.batches) {
     ASSIGN_OR_RETURN(const bool stopped, stop());
     if (stopped) break;
-    RETURN_IF_ERROR(batch_inputs_.Set(*engine_, kEvaluate, DataSplit::kEvaluate, result.batches));
+    RETURN_IF_ERROR(batch_inputs_.Set(*engine_, kEvaluate, DataSplit::kEvaluate,
+                                      result.batches * config_.batch()));
     RETURN_IF_ERROR(engine_->Run(kEvaluate));
     ASSIGN_OR_RETURN(const double loss, ReadScalar(*engine_, kEvaluate, "loss"));
     ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));
@@ -123,7 +125,7 @@ absl::StatusOr<SaveRequest> Trainer::RequestToSave(const std::string& run_folder
   SaveRequest request;
   request.run_folder = run_folder;
   request.step = step_;
-  request.batches = batches_;
+  request.position = {rows_, config_.sequence()};
   request.state_version = model_->state_version();
   request.data = dataset_->Fingerprint();
   request.config = config_text;

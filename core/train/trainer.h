@@ -54,13 +54,14 @@ class Trainer {
   // Initialises every state.
   absl::Status Initialise();
 
-  // Continues from a checkpoint. Returns notes for the user, which may be empty. Errors are agreed
-  // ones (ranks.h).
-  absl::StatusOr<std::vector<std::string>> Load(const Checkpoint& checkpoint, Extra extra);
+  // Continues from a checkpoint, and at this row of the data. Returns notes for the user, which may
+  // be empty. Errors are agreed ones (ranks.h).
+  absl::StatusOr<std::vector<std::string>> Load(const Checkpoint& checkpoint, Extra extra,
+                                                int64_t row);
 
-  // The number of completed steps, and the number of global batches taken from the data.
+  // The number of completed steps, and the number of rows taken from the data.
   int64_t step() const { return step_; }
-  int64_t batches() const { return batches_; }
+  int64_t rows() const { return rows_; }
 
   // Executes the next step. With kInstructions, engine->executor(kTrain).times() has its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
@@ -92,7 +93,7 @@ class Trainer {
   Ranks& ranks_;
   BatchInputs batch_inputs_;
   int64_t step_ = 0;
-  int64_t batches_ = 0;
+  int64_t rows_ = 0;
 };
 
 }  // namespace tessera

@@ -166,7 +166,9 @@ TEST(TrainerRanksTest, RanksSaveTogetherAndAnyNumberOfRanksLoads) {
     for (const absl::Status& status : RunRanks(size, [&](Ranks& ranks) -> absl::Status {
            ASSIGN_OR_RETURN(const auto run, RankRun::Create(ranks, Replicated()));
            ASSIGN_OR_RETURN(const OpenedCheckpoint opened, OpenCheckpoint(folder));
-           RETURN_IF_ERROR(run->trainer->Load(*opened.checkpoint, Extra::kRefuse).status());
+           RETURN_IF_ERROR(
+               run->trainer->Load(*opened.checkpoint, Extra::kRefuse, opened.checkpoint->rows())
+                   .status());
            ASSIGN_OR_RETURN(const Seen seen, Look(*run, ranks, 4));
            EXPECT_EQ(seen.state, expected.state);
            return absl::OkStatus();

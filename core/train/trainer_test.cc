@@ -88,7 +88,7 @@ TEST(TrainerTest, StepsUseTheirOwnBatchAndRate) {
   EXPECT_EQ(second->step, 2);
   EXPECT_NE(first->loss, second->loss);
   EXPECT_EQ(run.trainer->step(), 2);
-  EXPECT_EQ(run.trainer->batches(), 2);
+  EXPECT_EQ(run.trainer->rows(), 2 * Config().batch());
 }
 
 TEST(TrainerTest, InitialValuesAreKeyedBySeedAndPath) {
@@ -132,7 +132,8 @@ TEST(TrainerTest, ALoadedRunContinuesBitForBit) {
   const auto opened = OpenCheckpoint(folder);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->checkpoint->config(), "a config");
-  const auto notes = second.trainer->Load(*opened->checkpoint, Extra::kRefuse);
+  const auto notes =
+      second.trainer->Load(*opened->checkpoint, Extra::kRefuse, opened->checkpoint->rows());
   ASSERT_TRUE(notes.ok()) << notes.status();
   EXPECT_THAT(*notes, IsEmpty());
   EXPECT_EQ(second.trainer->step(), 3);
@@ -148,7 +149,7 @@ TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {
   const auto opened = OpenCheckpoint(folder);
   ASSERT_TRUE(opened.ok());
   const auto error = [&](TestRun& other, Extra extra) {
-    const auto notes = other.trainer->Load(*opened->checkpoint, extra);
+    const auto notes = other.trainer->Load(*opened->checkpoint, extra, 0);
     EXPECT_TRUE(absl::IsFailedPrecondition(notes.status())) << notes.status();
     return std::string(notes.status().message());
   };
@@ -163,7 +164,7 @@ TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {
   EXPECT_THAT(error(with_momentum, Extra::kRefuse), HasSubstr(".momentum', which this run has as"));
 
   TestRun evaluating{BigramModel(), Config(), RunParts::kEvaluate};
-  EXPECT_TRUE(evaluating.trainer->Load(*opened->checkpoint, Extra::kLeaveOptimizer).ok());
+  EXPECT_TRUE(evaluating.trainer->Load(*opened->checkpoint, Extra::kLeaveOptimizer, 0).ok());
   EXPECT_EQ(evaluating.trainer->Evaluate(Never)->loss, run.trainer->Evaluate(Never)->loss);
 }
 

@@ -72,7 +72,8 @@ absl::StatusOr<std::vector<double>> TrainLeg(const TrainingRun& run, const Conti
       RETURN_IF_ERROR(trainer.Initialise());
     } else {
       ASSIGN_OR_RETURN(const OpenedCheckpoint opened, OpenCheckpoint(leg.from));
-      RETURN_IF_ERROR(trainer.Load(*opened.checkpoint, Extra::kRefuse).status());
+      RETURN_IF_ERROR(
+          trainer.Load(*opened.checkpoint, Extra::kRefuse, opened.checkpoint->rows()).status());
     }
     for (int step = 0; step < leg.steps; ++step) {
       if (step == kSteps && !leg.save_in.empty()) {

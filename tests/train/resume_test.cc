@@ -143,6 +143,39 @@ TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
   EXPECT_THAT(Checkpoints(folder), ElementsAre());
 }
 
+// With a learning rate of 0, the loss of a step depends on its rows alone. Regression: the position
+// was a number of batches, so a changed batch skipped rows or repeated them.
+TEST(ResumeTest, AChangedBatchGoesOnWhereTheDataStopped) {
+  const auto run = [](const std::vector<std::string>& flags) {
+    const Result result = RunProgram(GptProgram(), flags);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return result;
+  };
+  const auto losses = [](const std::string& folder) {
+    std::vector<double> values;
+    for (const nlohmann::json& line : Metrics(folder)) values.push_back(line["loss"]);
+    return values;
+  };
+  const std::string unbroken = NewFolder(), folder = NewFolder();
+  const std::vector<std::string> flags = {"--batch=5", "--lr=0", "--device=reference"};
+  const auto begin = [&](const std::string& out, const char* steps) {
+    std::vector<std::string> all = Tiny({"--out=" + out, steps});
+    all.insert(all.end(), flags.begin(), flags.end());
+    run(all);
+  };
+  begin(unbroken, "--steps=7");
+  begin(folder, "--steps=3");
+  run({"--resume=" + folder, "--batch=10", "--steps=5"});
+  const std::vector<double> expected = losses(unbroken), found = losses(folder);
+  ASSERT_EQ(expected.size(), 7);
+  ASSERT_EQ(found.size(), 5);
+  EXPECT_NEAR(found[3], (expected[3] + expected[4]) / 2, 1e-12);
+  EXPECT_NEAR(found[4], (expected[5] + expected[6]) / 2, 1e-12);
+  const Result shorter = run({"--resume=" + folder, "--sequence=8", "--steps=6"});
+  EXPECT_THAT(shorter.out, HasSubstr("note: rows of the data have 8 tokens now, not 16, so "
+                                     "training goes on at the next epoch: number 2"));
+}
+
 TEST(ResumeTest, ACheckpointBeginsANewRunAndTheOldOneStays) {
   const std::string folder = NewFolder();
   const std::string old_run = folder + "/old";

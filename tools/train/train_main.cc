@@ -85,7 +85,8 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
 }
 
 absl::Status LoadCheckpoint(const Setup& setup, Extra extra, Trainer* trainer) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> notes, trainer->Load(*setup.checkpoint, extra));
+  ASSIGN_OR_RETURN(const std::vector<std::string> notes,
+                   trainer->Load(*setup.checkpoint, extra, setup.first_row));
   PrintNotes(notes);
   return absl::OkStatus();
 }

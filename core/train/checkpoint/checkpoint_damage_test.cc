@@ -204,14 +204,14 @@ TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {
   const std::string path = run + "/checkpoints/step_00000020/manifest.json";
   std::string text = ReadFile(path);
   const std::string version = "\"format_version\": ";
-  text[text.find(version) + version.size()] = '3';
+  text[text.find(version) + version.size()] = '4';
   const size_t at = text.size() - std::string("\"\n}\n").size() - 32;
   text.replace(at, 32, std::string(32, '0'));
   text.replace(at, 32, ChecksumOf(text));
   WriteFile(path, text);
   EXPECT_THAT(OpenError(run, absl::StatusCode::kUnimplemented),
-              HasSubstr("step_00000020: the checkpoint has version 3, and this Tessera reads "
-                        "versions 1 to 2"));
+              HasSubstr("step_00000020: the checkpoint has version 4, and this Tessera reads "
+                        "versions 1 to 3"));
   // A save does not consider it incomplete either.
   ASSERT_TRUE(SaveForTest(run, 30, 2).ok());
   EXPECT_THAT(Names(run), ElementsAre("step_00000020", "step_00000030"));

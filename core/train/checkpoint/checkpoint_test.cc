@@ -45,7 +45,7 @@ TEST(CheckpointTest, OpensWhatWasSaved) {
     ASSERT_TRUE(opened.ok()) << opened.status();
     EXPECT_THAT(opened->skipped, IsEmpty());
     EXPECT_EQ(opened->checkpoint->step(), 120);
-    EXPECT_EQ(opened->checkpoint->batches(), 240);
+    EXPECT_EQ(opened->checkpoint->rows(), 240);
     EXPECT_EQ(Difference(*opened->checkpoint), "");
   }
 }
@@ -228,9 +228,9 @@ TEST(CheckpointTest, RefusesWhatItCannotSave) {
   EXPECT_THAT(error(contents, invalid), HasSubstr("not UTF-8"));
   contents = ContentsForTest(1);
   contents.step = -1;
-  EXPECT_THAT(error(contents, invalid), HasSubstr("both must be from 0 to 10000000"));
+  EXPECT_THAT(error(contents, invalid), HasSubstr("it must be from 0 to 10000000"));
   contents.step = kMaxSteps + 1;
-  EXPECT_THAT(error(contents, invalid), HasSubstr("both must be from 0 to 10000000"));
+  EXPECT_THAT(error(contents, invalid), HasSubstr("it must be from 0 to 10000000"));
   contents = ContentsForTest(1);
   contents.plan.resize(kMaxTextBytes + 1, ' ');
   EXPECT_THAT(error(contents, invalid),

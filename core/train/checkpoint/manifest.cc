@@ -177,18 +177,29 @@ class StateParser {
   int64_t num_shards_ = 0;
 };
 
-// Returns a member that is a count of steps or batches.
-absl::StatusOr<int64_t> StepsMember(const Json& json, const char* key) {
-  ASSIGN_OR_RETURN(const int64_t steps, IntegerMember(json, key));
-  if (steps <= kMaxSteps) return steps;
+// Returns a member that is a count, of `most` at most.
+absl::StatusOr<int64_t> CountMember(const Json& json, const char* key, int64_t most) {
+  ASSIGN_OR_RETURN(const int64_t count, IntegerMember(json, key));
+  if (count <= most) return count;
   return absl::DataLossError(
-      absl::StrCat("\"", key, "\" is ", steps, ", above the largest possible, ", kMaxSteps));
+      absl::StrCat("\"", key, "\" is ", count, ", above the largest possible, ", most));
+}
+
+absl::Status ParsePosition(const Json& json, int64_t version, Manifest* manifest) {
+  if (version < 3) {
+    ASSIGN_OR_RETURN(manifest->batches, CountMember(json, "batches", kMaxSteps));
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(manifest->rows, CountMember(json, "rows", kMaxRows));
+  ASSIGN_OR_RETURN(manifest->sequence, CountMember(json, "sequence", kMaxSequence));
+  if (manifest->sequence > 0) return absl::OkStatus();
+  return absl::DataLossError("\"sequence\" is 0, and a row has at least one token");
 }
 
 absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
   Manifest manifest;
-  ASSIGN_OR_RETURN(manifest.step, StepsMember(json, "step"));
-  ASSIGN_OR_RETURN(manifest.batches, StepsMember(json, "batches"));
+  ASSIGN_OR_RETURN(manifest.step, CountMember(json, "step", kMaxSteps));
+  RETURN_IF_ERROR(ParsePosition(json, version, &manifest));
   if (json.contains("state_version")) {
     ASSIGN_OR_RETURN(manifest.state_version, IntegerMember(json, "state_version"));
     if (manifest.state_version < 1) {
@@ -280,7 +291,6 @@ std::string ManifestToText(const Manifest& manifest) {
     files.push_back(record.dump());
   }
   std::vector<std::string> state;
-  int64_t version = 1;
   for (size_t i = 0; i < manifest.state.size(); ++i) {
     const StateEntry& entry = manifest.state[i];
     OrderedJson record;
@@ -291,14 +301,18 @@ std::string ManifestToText(const Manifest& manifest) {
     if (IsInOneFile(manifest, i)) {
       record["file"] = manifest.files[manifest.shard_files[i][0]].name;
     } else {
-      version = kCheckpointVersion;
       record["shards"] = ShardsToJson(manifest.shards[i], manifest.shard_files[i]);
     }
     state.push_back(record.dump());
   }
+  const std::string position =
+      manifest.sequence == 0
+          ? absl::StrCat("\"batches\": ", manifest.batches)
+          : absl::StrCat("\"rows\": ", manifest.rows, ",\n  \"sequence\": ", manifest.sequence);
   const std::string body = absl::StrCat(
-      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", version,
-      ",\n  \"step\": ", manifest.step, ",\n  \"batches\": ", manifest.batches,
+      "{\n  \"format\": ", Quoted(kFormat),
+      ",\n  \"format_version\": ", manifest.sequence == 0 ? 2 : kCheckpointVersion,
+      ",\n  \"step\": ", manifest.step, ",\n  ", position,
       manifest.state_version == 1
           ? ""
           : absl::StrCat(",\n  \"state_version\": ", manifest.state_version),

@@ -2,9 +2,10 @@
 //
 //   {
 //     "format": "tessera-checkpoint",
-//     "format_version": 1,
+//     "format_version": 3,
 //     "step": 120,
-//     "batches": 120,
+//     "rows": 1920,
+//     "sequence": 128,
 //     "state_version": 2,
 //     "plan": "plan.textproto",
 //     "config": "config.textproto",
@@ -26,8 +27,10 @@
 // extent along each dimension, and [FILE, START..., EXTENT..., BEGIN, END] is the range [BEGIN,
 // END) of the elements of such a box, row-major. FILE is an index in "files". A file is in
 // safetensors format; it has a tensor for each shard, named TensorNameOf (state_files.h). A state
-// without elements has no shards. "format_version" is 2 if any state has "shards", else 1, so that
-// programs which know version 1 only can read the rest.
+// without elements has no shards.
+//
+// Versions 1 and 2 have "batches" instead of "rows" and "sequence": the global batches that
+// training had taken. Version 1 has no "shards".
 //
 // "state_version" is the version of the shapes of the model's states (Model::state_version);
 // without it, the version is 1.
@@ -41,6 +44,7 @@
 #define TESSERA_CORE_TRAIN_CHECKPOINT_MANIFEST_H_
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -53,7 +57,7 @@
 namespace tessera {
 
 // The newest version that is read and written.
-inline constexpr int64_t kCheckpointVersion = 2;
+inline constexpr int64_t kCheckpointVersion = 3;
 
 // The most bytes of each of these texts: a manifest, the header of a safetensors file (which names
 // the same tensors in about as many bytes), a plan, a configuration. The largest preset, gpt3_175b,
@@ -65,6 +69,9 @@ inline constexpr int64_t kMaxTextBytes = int64_t{16} << 20;
 inline constexpr int64_t kMaxShards = int64_t{1} << 19;
 // The most steps: a run that takes one each microsecond needs 30 years for them.
 inline constexpr int64_t kMaxSteps = 1'000'000'000'000'000;
+// The most rows, and tokens of a row.
+inline constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max() / 4;
+inline constexpr int64_t kMaxSequence = std::numeric_limits<int32_t>::max();
 
 struct Manifest {
   struct File {
@@ -74,7 +81,11 @@ struct Manifest {
   };
 
   int64_t step = 0;
-  int64_t batches = 0;  // position in the data: global batches that training has taken
+  // The position in the data: the rows that training has taken, and the tokens of each. Versions 1
+  // and 2 count global batches instead, and have no sequence (0).
+  int64_t rows = 0;
+  int64_t sequence = 0;
+  int64_t batches = 0;
   int64_t state_version = 1;
   std::string plan_file;
   std::string config_file;
@@ -90,7 +101,8 @@ absl::Status CheckTextLength(absl::string_view name, size_t bytes);
 // Returns InvalidArgument if that many shards could not be read again.
 absl::Status CheckNumShards(int64_t shards);
 
-// Returns the text of a manifest. All its strings must be UTF-8.
+// Returns the text of a manifest, of version 2 if it has no sequence. All its strings must be
+// UTF-8.
 std::string ManifestToText(const Manifest& manifest);
 
 // Returns InvalidArgument for another program's manifest, Unimplemented for an unknown version, and

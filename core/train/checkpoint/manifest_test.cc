@@ -19,7 +19,8 @@ using ::testing::StartsWith;
 Manifest ManifestForTest() {
   Manifest manifest;
   manifest.step = 120;
-  manifest.batches = 121;
+  manifest.rows = 1936;
+  manifest.sequence = 16;
   manifest.plan_file = "plan.textproto";
   manifest.config_file = "config.textproto";
   manifest.files = {{"a.safetensors", 1234, std::string(32, 'a')},
@@ -52,9 +53,10 @@ std::string WithRightChecksum(std::string text) {
 TEST(ManifestTest, HasAFormThatPeopleCanRead) {
   const std::string expected = R"({
   "format": "tessera-checkpoint",
-  "format_version": 1,
+  "format_version": 3,
   "step": 120,
-  "batches": 121,
+  "rows": 1936,
+  "sequence": 16,
   "plan": "plan.textproto",
   "config": "config.textproto",
   "files": [
@@ -84,10 +86,9 @@ TEST(ManifestTest, ReadsWhatItWrote) {
   EXPECT_TRUE(ParseManifest(ManifestToText(empty)).ok());
 }
 
-TEST(ManifestTest, ListsShardsInVersion2) {
+TEST(ManifestTest, ListsShards) {
   const Manifest manifest = ShardedManifestForTest();
   const std::string text = ManifestToText(manifest);
-  EXPECT_THAT(text, HasSubstr("\"format_version\": 2,"));
   EXPECT_THAT(text, HasSubstr(R"("shape":[2,3],)"
                               R"("shards":[[0,0,0,2,1],[0,0,1,2,2,0,3],[3,0,1,2,2,3,4]]})"));
   EXPECT_THAT(text, HasSubstr(R"("shape":[],"file":"a.safetensors"})"));
@@ -189,10 +190,24 @@ TEST(ManifestTest, TellsForeignFromDamagedFromNewer) {
   EXPECT_THAT(Error(absl::StrReplaceAll(text, {{"120", "121"}}), absl::StatusCode::kDataLoss),
               HasSubstr("its checksum is not that of its text"));
   const std::string newer =
-      absl::StrReplaceAll(text, {{"\"format_version\": 1", "\"format_version\": 7"}});
+      absl::StrReplaceAll(text, {{"\"format_version\": 3", "\"format_version\": 7"}});
   EXPECT_THAT(Error(newer, absl::StatusCode::kDataLoss), HasSubstr("checksum"));
   EXPECT_EQ(Error(WithRightChecksum(newer), absl::StatusCode::kUnimplemented),
-            "the checkpoint has version 7, and this Tessera reads versions 1 to 2");
+            "the checkpoint has version 7, and this Tessera reads versions 1 to 3");
+}
+
+// Regression: the position was a number of global batches, which a changed batch moves.
+TEST(ManifestTest, Version2CountsGlobalBatches) {
+  for (const char* version : {"1", "2"}) {
+    const std::string text = absl::StrReplaceAll(
+        ManifestToText(ManifestForTest()),
+        {{"\"format_version\": 3", absl::StrCat("\"format_version\": ", version)},
+         {"\"rows\": 1936,\n  \"sequence\": 16", "\"batches\": 121"}});
+    const auto manifest = ParseManifest(WithRightChecksum(text));
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_EQ(manifest->batches, 121);
+    EXPECT_EQ(manifest->sequence, 0);
+  }
 }
 
 TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
@@ -219,8 +234,10 @@ TEST(ManifestTest, ChecksContentsWhateverTheChecksum) {
                         "listed"));
   EXPECT_THAT(error("\"step\": 120", "\"step\": 9223372036854775807"),
               HasSubstr("\"step\" is 9223372036854775807, above the largest possible, 10000000"));
-  EXPECT_THAT(error("\"batches\": 121", "\"batches\": 9223372036854775807"),
-              HasSubstr("\"batches\" is 9223372036854775807, above the largest possible"));
+  EXPECT_THAT(error("\"rows\": 1936", "\"rows\": 9223372036854775807"),
+              HasSubstr("\"rows\" is 9223372036854775807, above the largest possible"));
+  EXPECT_THAT(error("\"sequence\": 16", "\"sequence\": 0"),
+              HasSubstr("\"sequence\" is 0, and a row has at least one token"));
   EXPECT_THAT(error("\"role\":\"parameter\"", "\"role\":\"gradient\""),
               HasSubstr("the state 'blocks.0.w' has the role 'gradient', which is neither"));
   EXPECT_THAT(error("bf16", "bf17"), HasSubstr("unknown dtype 'bf17'"));
@@ -264,7 +281,8 @@ TEST(ManifestTest, ChecksShards) {
   EXPECT_EQ(error("[3,0,1,2,2,3,4]", "[3,0,1,2,2,-3,4]"),
             "\"shards\" is not a list of integers from 0 to 2^63 - 1");
   // Version 1 has no shards.
-  EXPECT_EQ(error("\"format_version\": 2", "\"format_version\": 1"), "\"file\" is missing");
+  const std::string position = "3,\n  \"step\": 120,\n  \"rows\": 1936,\n  \"sequence\": 16";
+  EXPECT_EQ(error(position, "1,\n  \"step\": 120,\n  \"batches\": 121"), "\"file\" is missing");
 }
 
 // Parsing takes many times the memory of the text, so damaged and overlong texts are not parsed.

@@ -36,7 +36,10 @@ class Checkpoint {
 
   const std::string& folder() const { return folder_; }
   int64_t step() const { return manifest_.step; }
-  // The position in the data: global batches that training had taken.
+  // The position in the data: the rows that training had taken, and the tokens of each. Checkpoints
+  // of older versions have batches() instead, the number of global batches, and no sequence (0).
+  int64_t rows() const { return manifest_.rows; }
+  int64_t sequence() const { return manifest_.sequence; }
   int64_t batches() const { return manifest_.batches; }
   // The version of the shapes of the model's states.
   int64_t state_version() const { return manifest_.state_version; }

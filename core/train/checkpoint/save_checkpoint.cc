@@ -27,7 +27,8 @@ constexpr int kCheckedToKeep = 8;
 Manifest MakeManifest(const CheckpointContents& contents) {
   Manifest manifest;
   manifest.step = contents.step;
-  manifest.batches = contents.batches;
+  manifest.rows = contents.rows;
+  manifest.sequence = contents.sequence;
   manifest.state_version = contents.state_version;
   manifest.plan_file = kPlanFile;
   manifest.config_file = kConfigFile;
@@ -64,11 +65,15 @@ std::string NewSuffix() { return absl::StrFormat("-%08x", std::random_device()()
 }  // namespace
 
 absl::Status CheckContents(const CheckpointContents& contents) {
-  if (std::min(contents.step, contents.batches) < 0 ||
-      std::max(contents.step, contents.batches) > kMaxSteps) {
+  if (contents.step < 0 || contents.step > kMaxSteps) {
     return absl::InvalidArgumentError(
-        absl::StrCat("step ", contents.step, " after ", contents.batches,
-                     " batches is not possible: both must be from 0 to ", kMaxSteps));
+        absl::StrCat("step ", contents.step, " is not possible: it must be from 0 to ", kMaxSteps));
+  }
+  if (contents.rows < 0 || contents.rows > kMaxRows || contents.sequence < 1 ||
+      contents.sequence > kMaxSequence) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a position after ", contents.rows, " rows of ", contents.sequence,
+        " tokens is not possible: 0 to ", kMaxRows, " rows of 1 to ", kMaxSequence, " are"));
   }
   RETURN_IF_ERROR(CheckStates(contents.state));
   RETURN_IF_ERROR(CheckTextLength(kPlanFile, contents.plan.size()));

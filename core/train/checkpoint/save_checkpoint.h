@@ -37,7 +37,8 @@ namespace tessera {
 
 struct CheckpointContents {
   int64_t step = 0;           // names the folder
-  int64_t batches = 0;        // the position in the data: global batches that training has taken
+  int64_t rows = 0;           // the position in the data: rows that training has taken
+  int64_t sequence = 1;       // tokens of each
   int64_t state_version = 1;  // of the shapes of the model's states
   std::string data;           // the fingerprint of the training data, or ""
   std::vector<StateEntry> state;

@@ -26,7 +26,7 @@ Box BatchBox(const Program& program, int32_t value, int rank) {
   return program.parts[input.part].At(program.mesh, program.mesh.CoordinatesOf(rank));
 }
 
-absl::Status BatchInputs::Read(DataSplit split, int64_t index, const Box& box,
+absl::Status BatchInputs::Read(DataSplit split, int64_t first_row, const Box& box,
                                absl::Span<const int64_t> padded) {
   const IndexRange rows = {box.start[0], box.start[0] + box.extent[0]};
   const IndexRange columns = {box.start[1], box.start[1] + box.extent[1]};
@@ -34,20 +34,20 @@ absl::Status BatchInputs::Read(DataSplit split, int64_t index, const Box& box,
   tokens_.resize(elements);
   targets_.resize(elements);
   if (rows.size() * columns.size() == elements) {
-    return dataset_->Read(split, index, shape_, rows, columns, absl::MakeSpan(tokens_),
+    return dataset_->Read(split, first_row, shape_, rows, columns, absl::MakeSpan(tokens_),
                           absl::MakeSpan(targets_));
   }
   read_tokens_.resize(rows.size() * columns.size());
   read_targets_.resize(rows.size() * columns.size());
-  RETURN_IF_ERROR(dataset_->Read(split, index, shape_, rows, columns, absl::MakeSpan(read_tokens_),
-                                 absl::MakeSpan(read_targets_)));
+  RETURN_IF_ERROR(dataset_->Read(split, first_row, shape_, rows, columns,
+                                 absl::MakeSpan(read_tokens_), absl::MakeSpan(read_targets_)));
   CopyPadded(read_tokens_, columns.size(), padded[1], 0, absl::MakeSpan(tokens_));
   CopyPadded(read_targets_, columns.size(), padded[1], kIgnoredTarget, absl::MakeSpan(targets_));
   return absl::OkStatus();
 }
 
 absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, DataSplit split,
-                              int64_t index) {
+                              int64_t first_row) {
   const CompiledRun& run = engine.run();
   const auto graph = std::find_if(run.graphs.begin(), run.graphs.end(),
                                   [&](const Graph& each) { return each.name() == program_name; });
@@ -70,7 +70,7 @@ absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, D
     const Box box = BatchBox(program, value, engine.options().rank.rank);
     // Tokens and targets usually have the same layout; then one Read serves both.
     if (read.start != box.start || read.extent != box.extent || read_padded != padded) {
-      RETURN_IF_ERROR(Read(split, index, box, padded));
+      RETURN_IF_ERROR(Read(split, first_row, box, padded));
       read = box;
       read_padded = padded;
     }

@@ -25,13 +25,14 @@ class BatchInputs {
   BatchInputs(const Dataset* dataset, BatchShape shape) : dataset_(dataset), shape_(shape) {}
 
   // Sets the inputs "tokens" and "targets" of an engine's Program, or those that they were split
-  // into for micro-batches, to its rank's parts of global batch `index`. If a part is shorter than
-  // its buffer, the rest of the buffer is filled with token 0 and target kIgnoredTarget.
-  absl::Status Set(Engine& engine, const std::string& program, DataSplit split, int64_t index);
+  // into for micro-batches, to its rank's parts of the global batch that begins at `first_row`. If
+  // a part is shorter than its buffer, the rest of the buffer is filled with token 0 and target
+  // kIgnoredTarget.
+  absl::Status Set(Engine& engine, const std::string& program, DataSplit split, int64_t first_row);
 
  private:
   // Reads a box of the batch into tokens_ and targets_, which get the padded shape [rows, columns].
-  absl::Status Read(DataSplit split, int64_t index, const Box& box,
+  absl::Status Read(DataSplit split, int64_t first_row, const Box& box,
                     absl::Span<const int64_t> padded);
 
   const Dataset* const dataset_;

@@ -62,7 +62,7 @@ absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLay
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    MakeRankEngine(std::move(run), backend.get(), ranks));
   BatchInputs inputs(&dataset, kShape);
-  RETURN_IF_ERROR(inputs.Set(*engine, kEvaluate, DataSplit::kEvaluate, 2));
+  RETURN_IF_ERROR(inputs.Set(*engine, kEvaluate, DataSplit::kEvaluate, 2 * kShape.batch));
   const Shape global = {kShape.batch, kShape.sequence};
   const Box box = BoxOf(layout, global, mesh, mesh.CoordinatesOf(ranks.rank()));
   const Shape local = LocalShape(layout, global, mesh);
@@ -84,8 +84,8 @@ TEST(BatchInputsTest, EachRankGetsItsPart) {
   const std::unique_ptr<Dataset> dataset = *SyntheticDataset::Create(BigramModel::kVocabulary, 5);
   std::vector<int32_t> tokens(12), targets(12);
   ASSERT_TRUE(dataset
-                  ->Read(DataSplit::kEvaluate, 2, kShape, {0, 3}, {0, 4}, absl::MakeSpan(tokens),
-                         absl::MakeSpan(targets))
+                  ->Read(DataSplit::kEvaluate, 2 * kShape.batch, kShape, {0, 3}, {0, 4},
+                         absl::MakeSpan(tokens), absl::MakeSpan(targets))
                   .ok());
   const AxisLayout rows = AxisLayout::Split(0), columns = AxisLayout::Split(1);
   struct Case {

@@ -16,7 +16,7 @@ absl::Status CheckRange(const char* what, IndexRange range, int64_t limit) {
 
 }  // namespace
 
-absl::Status Dataset::CheckRead(int64_t batch_index, BatchShape shape, IndexRange rows,
+absl::Status Dataset::CheckRead(int64_t first_row, BatchShape shape, IndexRange rows,
                                 IndexRange columns, absl::Span<int32_t> tokens,
                                 absl::Span<int32_t> targets) {
   if (shape.batch < 1 || shape.sequence < 1) {
@@ -24,11 +24,10 @@ absl::Status Dataset::CheckRead(int64_t batch_index, BatchShape shape, IndexRang
                                                    " sequences of ", shape.sequence,
                                                    " tokens: both must be 1 or more"));
   }
-  // Rows are numbered consecutively over all batches, and the number must fit.
-  const int64_t batches = std::numeric_limits<int64_t>::max() / shape.batch - 1;
-  if (batch_index < 0 || batch_index >= batches) {
-    return absl::OutOfRangeError(
-        absl::StrCat("there is no batch ", batch_index, ": batches are 0 to ", batches - 1));
+  const int64_t last = std::numeric_limits<int64_t>::max() - shape.batch;
+  if (first_row < 0 || first_row > last) {
+    return absl::OutOfRangeError(absl::StrCat("there is no batch from row ", first_row,
+                                              " on: it may begin at row 0 to ", last));
   }
   absl::Status status = CheckRange("rows", rows, shape.batch);
   if (status.ok()) status = CheckRange("columns", columns, shape.sequence);

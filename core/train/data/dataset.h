@@ -1,8 +1,8 @@
 // The source of batches.
 //
-// A dataset knows no rank, layout or position: a read names the index of a global batch, and rows
-// and columns of it, and always returns the same numbers. So the position in the data is one
-// number, the count of global batches that training has taken.
+// A dataset knows no rank, layout or position: a read names the first row of a global batch, and
+// rows and columns of it, and always returns the same numbers. So the position in the data is the
+// number of rows that training has taken, whatever the batches were.
 #ifndef TESSERA_CORE_TRAIN_DATA_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_DATASET_H_
 
@@ -41,14 +41,18 @@ class Dataset {
   // Tokens, and targets that are not ignored, are in [0, vocabulary).
   virtual int64_t vocabulary() const = 0;
 
-  // Writes those rows and columns of global batch `batch_index` (from 0), row-major, as
-  // [rows.size(), columns.size()]. The target of a position is the token that follows it.
-  // Returns InvalidArgument for a shape that the dataset does not have, ranges outside of it or
-  // spans of another size, and OutOfRange for a batch that does not exist (training has every
-  // index).
-  virtual absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
+  // Writes those rows and columns of the global batch that begins at `first_row` of the split (from
+  // 0), row-major, as [rows.size(), columns.size()]. The target of a position is the token that
+  // follows it. Returns InvalidArgument for a shape that the dataset does not have, ranges outside
+  // of it or spans of another size, and OutOfRange for rows that do not exist (training has every
+  // row, evaluation those of EvaluationBatches).
+  virtual absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
                             IndexRange columns, absl::Span<int32_t> tokens,
                             absl::Span<int32_t> targets) const = 0;
+
+  // Returns the number of rows of `sequence` tokens after which training has taken the data once;
+  // 0 if the data has no end.
+  virtual int64_t RowsPerEpoch(int64_t sequence) const = 0;
 
   // Identifies the data: the same text for the same data, wherever it is stored, and another text
   // for other data. One short line, readable by people.
@@ -60,7 +64,7 @@ class Dataset {
 
  protected:
   // Makes the checks of Read that are the same for all datasets.
-  static absl::Status CheckRead(int64_t batch_index, BatchShape shape, IndexRange rows,
+  static absl::Status CheckRead(int64_t first_row, BatchShape shape, IndexRange rows,
                                 IndexRange columns, absl::Span<int32_t> tokens,
                                 absl::Span<int32_t> targets);
 };

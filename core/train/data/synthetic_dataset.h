@@ -26,12 +26,14 @@ class SyntheticDataset : public Dataset {
   // "random tokens below 256": the seed, which draws them too, is the run's.
   std::string Fingerprint() const override;
 
-  // Accepts any shape. Row r of batch k has sequence + 1 tokens: the words from r * (sequence + 1)
-  // on of step k in the split's random stream, scaled from 2^32 to the vocabulary by
-  // multiplication.
-  absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
+  // Accepts any shape. Row k * batch + r has sequence + 1 tokens, for r below the batch: the words
+  // from r * (sequence + 1) on of step k in the split's random stream, scaled from 2^32 to the
+  // vocabulary by multiplication.
+  absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
+
+  int64_t RowsPerEpoch(int64_t sequence) const override { return 0; }
 
   // Always 8 complete batches.
   int64_t EvaluationBatches(BatchShape shape) const override;

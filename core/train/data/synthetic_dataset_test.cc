@@ -19,7 +19,7 @@ Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShap
   batch.tokens.resize(rows.size() * columns.size());
   batch.targets.resize(rows.size() * columns.size());
   const absl::Status status =
-      dataset.Read(split, index, shape, rows, columns, absl::MakeSpan(batch.tokens),
+      dataset.Read(split, index * shape.batch, shape, rows, columns, absl::MakeSpan(batch.tokens),
                    absl::MakeSpan(batch.targets));
   EXPECT_TRUE(status.ok()) << status;
   return batch;
@@ -76,9 +76,9 @@ TEST(SyntheticDatasetTest, RefusesWhatItCannotGive) {
   auto dataset = SyntheticDataset::Create(10, 1);
   ASSERT_TRUE(dataset.ok());
   EXPECT_EQ((*dataset)->EvaluationBatches({4, 4}), 8);
-  EXPECT_EQ((*dataset)->Read(DataSplit::kEvaluate, 8, {4, 4}, {0, 0}, {0, 0}, {}, {}).code(),
+  EXPECT_EQ((*dataset)->Read(DataSplit::kEvaluate, 32, {4, 4}, {0, 0}, {0, 0}, {}, {}).code(),
             absl::StatusCode::kOutOfRange);
-  EXPECT_TRUE((*dataset)->Read(DataSplit::kTrain, 8, {4, 4}, {0, 0}, {0, 0}, {}, {}).ok());
+  EXPECT_TRUE((*dataset)->Read(DataSplit::kTrain, 32, {4, 4}, {0, 0}, {0, 0}, {}, {}).ok());
 }
 
 }  // namespace

@@ -16,6 +16,9 @@
 namespace tessera {
 namespace {
 
+// Returns the number of the last bytes of a text that are held out.
+int64_t HeldOut(int64_t bytes, int64_t window) { return std::max(bytes / 10, window); }
+
 // Returns the number of windows that fit after the largest offset, at least one.
 int64_t WindowsPerEpoch(int64_t bytes, int64_t window) {
   return std::max<int64_t>(1, (bytes - (window - 1)) / window);
@@ -63,9 +66,9 @@ absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view
   // Taken before the contents are read: the first Read detects a change in between.
   ASSIGN_OR_RETURN(const int64_t modified_at, file->ModifiedAt());
   ASSIGN_OR_RETURN(std::string checksum, CheckText(file->path(), file->contents()));
-  const int64_t held_back = std::max(bytes / 10, window);
-  return std::unique_ptr<TextDataset>(new TextDataset(
-      std::move(file), sequence, seed, bytes - held_back, std::move(checksum), modified_at));
+  return std::unique_ptr<TextDataset>(new TextDataset(std::move(file), sequence, seed,
+                                                      bytes - HeldOut(bytes, window),
+                                                      std::move(checksum), modified_at));
 }
 
 int64_t TextDataset::evaluation_bytes() const {
@@ -102,31 +105,35 @@ int64_t TextDataset::EvaluationWindow(int64_t row) const {
   return row < evaluation_windows() ? training_bytes_ + row * (sequence_ + 1) : -1;
 }
 
+int64_t TextDataset::RowsPerEpoch(int64_t sequence) const {
+  const int64_t bytes = static_cast<int64_t>(file_->contents().size());
+  return WindowsPerEpoch(bytes - HeldOut(bytes, sequence + 1), sequence + 1);
+}
+
 int64_t TextDataset::EvaluationBatches(BatchShape shape) const {
   if (shape.batch < 1) return 0;
   return (evaluation_windows() - 1) / shape.batch + 1;
 }
 
-absl::Status TextDataset::Read(DataSplit split, int64_t batch_index, BatchShape shape,
+absl::Status TextDataset::Read(DataSplit split, int64_t first_row, BatchShape shape,
                                IndexRange rows, IndexRange columns, absl::Span<int32_t> tokens,
                                absl::Span<int32_t> targets) const {
-  RETURN_IF_ERROR(CheckRead(batch_index, shape, rows, columns, tokens, targets));
+  RETURN_IF_ERROR(CheckRead(first_row, shape, rows, columns, tokens, targets));
   if (shape.sequence != sequence_) {
     return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": cannot read sequences of ",
                                                    shape.sequence,
                                                    " tokens: the file was opened for ", sequence_));
   }
-  if (split == DataSplit::kEvaluate && batch_index >= EvaluationBatches(shape)) {
-    return absl::OutOfRangeError(absl::StrCat(file_->path(), ": there is no evaluation batch ",
-                                              batch_index, ": in batches of ", shape.batch,
-                                              " there are ", EvaluationBatches(shape)));
+  if (split == DataSplit::kEvaluate && first_row >= evaluation_windows()) {
+    return absl::OutOfRangeError(absl::StrCat(file_->path(), ": there is no row ", first_row,
+                                              " to evaluate: there are ", evaluation_windows()));
   }
   RETURN_IF_ERROR(CheckUnchanged());
 
   int32_t* token = tokens.data();
   int32_t* target = targets.data();
   for (int64_t i = rows.begin; i < rows.end; ++i) {
-    const int64_t row = batch_index * shape.batch + i;
+    const int64_t row = first_row + i;
     const int64_t start = split == DataSplit::kTrain ? TrainingWindow(row) : EvaluationWindow(row);
     if (start < 0) {
       token = std::fill_n(token, columns.size(), 0);

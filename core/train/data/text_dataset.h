@@ -9,9 +9,8 @@
 // - Training proceeds in epochs. In an epoch, consecutive windows without overlap start at a random
 //   offset, so that their borders differ between epochs, and each window is read once, in a random
 //   order. All epochs have the same number of windows, and skip fewer than 2 * (sequence + 1)
-//   bytes, different ones each time. Rows are numbered consecutively, row r of batch k is k * batch
-//   + r, and take the windows of one epoch after another: a batch may begin in one epoch and end in
-//   the next.
+//   bytes, different ones each time. Rows take the windows of one epoch after another: a batch may
+//   begin in one epoch and end in the next.
 // - Evaluation reads the windows of the held-out split in order, from its first byte. A remainder
 //   shorter than a window is not read.
 #ifndef TESSERA_CORE_TRAIN_DATA_TEXT_DATASET_H_
@@ -48,9 +47,11 @@ class TextDataset : public Dataset {
   // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
   // if the file's contents have changed: they are compared again if the time of the last change has
   // changed. Bytes that are appended are not read and change nothing.
-  absl::Status Read(DataSplit split, int64_t batch_index, BatchShape shape, IndexRange rows,
+  absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
+
+  int64_t RowsPerEpoch(int64_t sequence) const override;
 
   int64_t EvaluationBatches(BatchShape shape) const override;
 

@@ -57,7 +57,7 @@ Batch ReadPart(const Dataset& dataset, DataSplit split, int64_t index, BatchShap
   batch.tokens.resize(rows.size() * columns.size(), -7);
   batch.targets.resize(rows.size() * columns.size(), -7);
   const absl::Status status =
-      dataset.Read(split, index, shape, rows, columns, absl::MakeSpan(batch.tokens),
+      dataset.Read(split, index * shape.batch, shape, rows, columns, absl::MakeSpan(batch.tokens),
                    absl::MakeSpan(batch.targets));
   EXPECT_TRUE(status.ok()) << status;
   return batch;
@@ -128,6 +128,22 @@ TEST(TextDatasetTest, ReadsEveryWindowOnceInAnEpoch) {
   }
   EXPECT_GE(offsets.size(), 4u) << "borders of windows must move";
   EXPECT_EQ(orders.size(), 12u);
+}
+
+TEST(TextDatasetTest, ABatchMayBeginAtAnyRow) {
+  const std::string text = MixedText(300);
+  auto dataset = OpenText(text, 9);
+  for (int64_t first : {1, 2, 3, 7, 30}) {
+    std::vector<int32_t> tokens(4 * 9), targets(4 * 9);
+    ASSERT_TRUE(dataset
+                    ->Read(DataSplit::kTrain, first, {4, 9}, {0, 4}, {0, 9}, absl::MakeSpan(tokens),
+                           absl::MakeSpan(targets))
+                    .ok());
+    for (int64_t row = 0; row < 4; ++row) {
+      const Batch alone = ReadBatch(*dataset, DataSplit::kTrain, first + row, {1, 9});
+      EXPECT_TRUE(std::equal(alone.tokens.begin(), alone.tokens.end(), tokens.begin() + row * 9));
+    }
+  }
 }
 
 TEST(TextDatasetTest, BatchesCrossEpochs) {
@@ -202,18 +218,19 @@ TEST(TextDatasetTest, BytesAbove127StayPositive) {
   for (int32_t token : batch.tokens) EXPECT_TRUE(token >= 0x82 && token <= 0xe2) << token;
 }
 
-absl::Status ReadStatus(const Dataset& dataset, DataSplit split, int64_t index, BatchShape shape,
-                        IndexRange rows, IndexRange columns, size_t tokens, size_t targets) {
+absl::Status ReadStatus(const Dataset& dataset, DataSplit split, int64_t first_row,
+                        BatchShape shape, IndexRange rows, IndexRange columns, size_t tokens,
+                        size_t targets) {
   std::vector<int32_t> token(tokens), target(targets);
-  return dataset.Read(split, index, shape, rows, columns, absl::MakeSpan(token),
+  return dataset.Read(split, first_row, shape, rows, columns, absl::MakeSpan(token),
                       absl::MakeSpan(target));
 }
 
 TEST(TextDatasetTest, RefusesWrongReads) {
   auto dataset = OpenText(MixedText(1000), 9);
-  const auto status = [&](int64_t index, BatchShape shape, IndexRange rows, IndexRange columns,
+  const auto status = [&](int64_t first_row, BatchShape shape, IndexRange rows, IndexRange columns,
                           size_t tokens, size_t targets, DataSplit split = DataSplit::kTrain) {
-    return ReadStatus(*dataset, split, index, shape, rows, columns, tokens, targets);
+    return ReadStatus(*dataset, split, first_row, shape, rows, columns, tokens, targets);
   };
   EXPECT_TRUE(status(0, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
   for (const absl::Status& wrong :
@@ -227,12 +244,12 @@ TEST(TextDatasetTest, RefusesWrongReads) {
               HasSubstr("cannot read sequences of 8 tokens: the file was opened for 9"));
   for (const absl::Status& wrong :
        {status(-1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
-        status(INT64_MAX / 2, {2, 9}, {0, 2}, {0, 9}, 18, 18),
-        status(5, {2, 9}, {0, 2}, {0, 9}, 18, 18, DataSplit::kEvaluate)}) {
+        status(INT64_MAX - 1, {2, 9}, {0, 2}, {0, 9}, 18, 18),
+        status(10, {2, 9}, {0, 2}, {0, 9}, 18, 18, DataSplit::kEvaluate)}) {
     EXPECT_EQ(wrong.code(), absl::StatusCode::kOutOfRange) << wrong;
   }
   // The last batch whose row numbers fit into 64 bits.
-  EXPECT_TRUE(status(INT64_MAX / 2 - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
+  EXPECT_TRUE(status(INT64_MAX - 2, {2, 9}, {0, 2}, {0, 9}, 18, 18).ok());
 }
 
 TEST(TextDatasetTest, DetectsATruncatedFile) {

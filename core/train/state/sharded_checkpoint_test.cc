@@ -226,7 +226,7 @@ TEST(ShardedCheckpointTest, AFileForEachRankThatHoldsSomething) {
   // In the form that Python's safetensors reads: one tensor for each shard.
   EXPECT_THAT(ReadFile(folder + "optimizer-rank00003.safetensors"),
               HasSubstr(R"({"w.adam_m[6:7, 0:5]":{"dtype":"I32","shape":[1,5],)"));
-  EXPECT_THAT(ReadFile(folder + "manifest.json"), HasSubstr("\"format_version\": 2"));
+  EXPECT_THAT(ReadFile(folder + "manifest.json"), HasSubstr("\"format_version\": 3"));
 
   const std::string other = NewFolder("other");
   Save(MakeJob(mesh, MeshLayout({AxisLayout::Broadcast()})), other);

@@ -156,7 +156,8 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
                                                           const SaveRequest& request) {
   CheckpointContents contents;
   contents.step = request.step;
-  contents.batches = request.batches;
+  contents.rows = request.position.rows;
+  contents.sequence = request.position.sequence;
   contents.state_version = request.state_version;
   contents.data = request.data;
   contents.plan = request.plan;

@@ -19,13 +19,14 @@
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
 #include "core/train/checkpoint/write_shards.h"
+#include "core/train/data/data_position.h"
 
 namespace tessera {
 
 struct SaveRequest {
   std::string run_folder;
   int64_t step = 0;
-  int64_t batches = 0;        // global batches taken from the data
+  DataPosition position;
   int64_t state_version = 1;  // the model's
   std::string data;           // the data's fingerprint
   std::string plan;           // the completed Plan, in text form

@@ -13,6 +13,7 @@
 #include "core/text/human_units.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/config/text_bounds.h"
+#include "core/train/data/data_position.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "core/train/state/state_transfer.h"
 #include "google/protobuf/text_format.h"
@@ -188,6 +189,36 @@ absl::Status CheckData(const CommandLine& line, Setup* setup) {
   return absl::OkStatus();
 }
 
+// Returns where the run of the checkpoint stood in its data. `saved` is its configuration.
+absl::StatusOr<DataPosition> PositionOf(const Checkpoint& checkpoint, const RunConfig& saved) {
+  if (checkpoint.sequence() > 0) return DataPosition{checkpoint.rows(), checkpoint.sequence()};
+  const int64_t batch = saved.batch();
+  if (batch >= 1 && checkpoint.batches() <= kMaxRows / batch && saved.sequence() >= 1) {
+    return DataPosition{checkpoint.batches() * batch, saved.sequence()};
+  }
+  return absl::DataLossError(absl::StrCat(checkpoint.folder(), ": a position after ",
+                                          checkpoint.batches(), " batches of ", batch, " rows of ",
+                                          saved.sequence(), " tokens is not possible"));
+}
+
+// Sets the row at which training goes on, and says if that is not where it stopped.
+absl::Status FindPosition(Setup* setup) {
+  const Checkpoint& checkpoint = *setup->checkpoint;
+  ASSIGN_OR_RETURN(const ConfigEditor saved,
+                   SavedConfig(*setup->definition, checkpoint.config(),
+                               absl::StrCat(checkpoint.folder(), "/", kConfigFile)));
+  ASSIGN_OR_RETURN(const DataPosition before, PositionOf(checkpoint, saved.config()));
+  const int64_t sequence = setup->config.sequence();
+  setup->first_row = PositionFor(before, sequence, *setup->dataset).rows;
+  const int64_t epoch = setup->dataset->RowsPerEpoch(sequence);
+  if (before.sequence != sequence && epoch > 0 && before.rows > 0) {
+    setup->notes.push_back(absl::StrCat(
+        "rows of the data have ", Counted(sequence, "token"), " now, not ", before.sequence,
+        ", so training goes on at the next epoch: number ", setup->first_row / epoch + 1));
+  }
+  return absl::OkStatus();
+}
+
 // Returns whether the user requested a sample. One that only the preset requests is omitted without
 // a note.
 bool AsksForSample(const CommandLine& line) {
@@ -251,7 +282,9 @@ absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Set
   ASSIGN_OR_RETURN(setup->backend, MakeBackend(setup->config.device(), ThreadsOf(*setup)));
   if (parts == RunParts::kGenerate) return absl::OkStatus();
   ASSIGN_OR_RETURN(setup->dataset, OpenDataset(setup->config, setup->model->vocabulary(), argv0));
-  return setup->checkpoint != nullptr ? CheckData(line, setup) : absl::OkStatus();
+  if (setup->checkpoint == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckData(line, setup));
+  return line.mode == Mode::kTrain ? FindPosition(setup) : absl::OkStatus();
 }
 
 // Sets the cluster of the run and the site of its ranks, if anything is priced.

@@ -27,7 +27,8 @@ CheckpointContents ContentsForTest(int64_t step) {
   const std::string parameter(kParameterRole), optimizer(kOptimizerRole);
   CheckpointContents contents;
   contents.step = step;
-  contents.batches = 2 * step;
+  contents.rows = 2 * step;
+  contents.sequence = 16;
   contents.data = absl::StrCat("text of ", step, " bytes");
   contents.state = {
       {"blocks.0.w", parameter, {DType::kF32, {7, 150}}},
@@ -125,7 +126,9 @@ absl::StatusOr<SavedCheckpoint> SaveForTest(const std::string& run, int64_t step
 std::string Difference(const Checkpoint& checkpoint) {
   const int64_t step = checkpoint.step();
   const CheckpointContents expected = ContentsForTest(step);
-  if (checkpoint.batches() != expected.batches) return "batches";
+  if (checkpoint.rows() != expected.rows || checkpoint.sequence() != expected.sequence) {
+    return "position";
+  }
   if (checkpoint.data() != expected.data) return "data";
   if (checkpoint.plan() != expected.plan || checkpoint.config() != expected.config) return "texts";
   if (checkpoint.state().size() != expected.state.size()) return "number of states";
