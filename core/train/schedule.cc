@@ -14,8 +14,9 @@ double LearningRate(const OptimizerConfig& config, int64_t step, int64_t total_s
   }
   if (config.schedule() == "constant") return config.lr();
   constexpr double kPi = 3.14159265358979323846;
-  const double share = std::min(1.0, static_cast<double>(step - warmup) /
-                                         static_cast<double>(std::max(total_steps, step) - warmup));
+  const int64_t end = config.decay_steps() > 0 ? config.decay_steps() : total_steps;
+  const double share = std::min(
+      1.0, static_cast<double>(step - warmup) / static_cast<double>(std::max(end, step) - warmup));
   const double above = config.lr() - config.min_lr();
   if (config.schedule() == "linear") return config.lr() - above * share;
   return config.min_lr() + above * 0.5 * (1 + std::cos(kPi * share));
@@ -42,6 +43,10 @@ absl::Status CheckSchedule(const OptimizerConfig& config) {
   if (config.warmup_steps() < 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "optimizer.warmup_steps is ", config.warmup_steps(), ": it must be 0 or more"));
+  }
+  if (config.decay_steps() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("optimizer.decay_steps is ", config.decay_steps(), ": it must be 0 or more"));
   }
   return absl::OkStatus();
 }

@@ -39,6 +39,22 @@ TEST(ScheduleTest, LinearEndsAtTheLowestRate) {
   EXPECT_DOUBLE_EQ(LearningRate(config, 12, 12), 3e-4);
 }
 
+// Regression: a longer run had another rate at the same step.
+TEST(ScheduleTest, TheDecayMayEndBeforeTheRun) {
+  for (const char* schedule : {"linear", "cosine"}) {
+    OptimizerConfig config = Config(schedule, 2);
+    config.set_decay_steps(12);
+    for (int step = 1; step <= 12; ++step) {
+      EXPECT_EQ(LearningRate(config, step, 100), LearningRate(Config(schedule, 2), step, 12));
+    }
+    EXPECT_DOUBLE_EQ(LearningRate(config, 13, 100), 3e-4);
+    EXPECT_DOUBLE_EQ(LearningRate(config, 100, 100), 3e-4);
+    config.set_decay_steps(1);  // within the warm-up
+    EXPECT_DOUBLE_EQ(LearningRate(config, 2, 100), 3e-3);
+    EXPECT_DOUBLE_EQ(LearningRate(config, 3, 100), 3e-4);
+  }
+}
+
 TEST(ScheduleTest, ConstantWithoutWarmup) {
   const OptimizerConfig config = Config("constant", 0);
   EXPECT_EQ(LearningRate(config, 1, 5), 3e-3);
@@ -56,6 +72,10 @@ TEST(ScheduleTest, ChecksNameTheField) {
               HasSubstr("optimizer.schedule is 'cosin'"));
   EXPECT_THAT(std::string(CheckSchedule(Config("linear", -1)).message()),
               HasSubstr("optimizer.warmup_steps is -1"));
+  OptimizerConfig negative = Config("linear", 0);
+  negative.set_decay_steps(-1);
+  EXPECT_THAT(std::string(CheckSchedule(negative).message()),
+              HasSubstr("optimizer.decay_steps is -1"));
   OptimizerConfig config = Config("linear", 0);
   config.set_min_lr(1);
   EXPECT_THAT(std::string(CheckSchedule(config).message()), HasSubstr("optimizer.min_lr is 1"));

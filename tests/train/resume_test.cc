@@ -143,6 +143,31 @@ TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
   EXPECT_THAT(Checkpoints(folder), ElementsAre());
 }
 
+TEST(ResumeTest, TheSameCommandCanBeQueuedAgain) {
+  const std::string folder = NewFolder() + "/run";
+  const std::vector<std::string> flags =
+      Tiny({"--out=" + folder, "--requeue", "--steps=1000000", "--save_every=1000"});
+  RunningProgram running(GptProgram(), flags);
+  ASSERT_TRUE(running.WaitFor([&] { return running.Out().find("| loss ") != std::string::npos; }))
+      << running.Err();
+  running.Signal(SIGTERM);
+  const Result stopped = running.Wait();
+  ASSERT_EQ(stopped.code, 128 + SIGTERM);
+  EXPECT_THAT(stopped.out, Not(HasSubstr("--requeue: the run goes on")));
+  const std::string step = Checkpoints(folder)[0].substr(5);
+  std::vector<std::string> again = flags;
+  again.push_back("--steps=" + std::to_string(std::stoll(step) + 3));
+  const Result ended = RunProgram(GptProgram(), again);
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_THAT(ended.out, HasSubstr("note: --requeue: the run goes on in " + folder));
+  EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(std::stoll(step) + 3)),
+            WithoutAStop(std::stoll(step) + 3, {"--save_every=1000"}));
+  const Result done = RunProgram(GptProgram(), again);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("nothing is left to do"));
+  EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--requeue"})).code, 1);
+}
+
 // With a learning rate of 0, the loss of a step depends on its rows alone. Regression: the position
 // was a number of batches, so a changed batch skipped rows or repeated them.
 TEST(ResumeTest, AChangedBatchGoesOnWhereTheDataStopped) {

@@ -293,7 +293,9 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
     ASSIGN_OR_RETURN(const std::string own,
                      ranks.FromFirst([&] { return OwnRunToResume(line, definition.name, start); }));
     if (!own.empty()) {
-      PrintNotes({absl::StrCat("this job was started again, and goes on in ", own)});
+      PrintNotes({absl::StrCat(line.requeue ? "--requeue: the run goes on in "
+                                            : "this job was started again, and goes on in ",
+                               own)});
       line.resume = own;
       line.preset.clear();
     }

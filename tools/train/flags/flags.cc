@@ -94,6 +94,10 @@ ABSL_FLAG(std::string, out, "", "the run folder; without it, a new one below run
 ABSL_FLAG(std::string, resume, "",
           "a run folder, to continue from its newest complete checkpoint, or the folder of one "
           "checkpoint");
+ABSL_FLAG(
+    bool, requeue, false,
+    "with --out: resume the run in that folder if it holds a checkpoint, and start it if not, so "
+    "that a batch system can run the same command again");
 ABSL_FLAG(bool, allow_changed_data, false, "with --resume: continue although the data has changed");
 ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: one at the end");
 ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: one at the end");
@@ -261,6 +265,11 @@ absl::Status CheckCombination(const CommandLine& line) {
   RETURN_IF_ERROR(CheckRanks(line));
   RETURN_IF_ERROR(CheckStrategy(line));
   RETURN_IF_ERROR(CheckThreads(line));
+  if (line.requeue && (line.out.empty() || !line.resume.empty() || line.mode != Mode::kTrain)) {
+    return absl::InvalidArgumentError(
+        "--requeue resumes or starts the run in --out=DIR: give that, and neither --resume nor "
+        "--mode");
+  }
   if (line.mode != Mode::kTrain && line.resume.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--mode=", AbslUnparseFlag(line.mode),
@@ -325,6 +334,7 @@ const std::vector<FlagGroup>& TrainFlags() {
       {"Run",
        {{"out", "DIR", {"output_dir", "out_dir"}},
         {"resume", "DIR"},
+        {"requeue", ""},
         {"allow_changed_data", ""},
         {"save_every", "N", {"save_interval"}},
         {"eval_every", "N", {"eval_interval"}},
@@ -371,6 +381,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
   line.config = absl::GetFlag(FLAGS_config);
   line.out = absl::GetFlag(FLAGS_out);
   line.resume = absl::GetFlag(FLAGS_resume);
+  line.requeue = absl::GetFlag(FLAGS_requeue);
   line.allow_changed_data = absl::GetFlag(FLAGS_allow_changed_data);
   line.mode = absl::GetFlag(FLAGS_mode);
   line.log_every = absl::GetFlag(FLAGS_log_every);

@@ -31,6 +31,7 @@ struct CommandLine {
   std::vector<FieldSetting> settings;  // those of --set, then those of flags
   std::string out;
   std::string resume;
+  bool requeue = false;
   bool allow_changed_data = false;
   Mode mode = Mode::kTrain;
   int64_t log_every = 0;

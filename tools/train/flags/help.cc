@@ -25,6 +25,8 @@ constexpr char kExamples[] =
     "  $program --data=my.txt --set=$example --lr=5e-4 --steps=500 --out=my_run\n"
     "  $program --resume=my_run --steps=1000\n"
     "      continues from the newest checkpoint\n"
+    "  $program --out=my_run --requeue\n"
+    "      starts the run, or continues it if the same command has run before\n"
     "  $program --resume=my_run --mode=sample --prompt=\"In the beginning\"\n"
     "  $program --batch=64 --recompute=block --plan_only\n"
     "      prints what the run would need: parameters, FLOPs, memory\n"

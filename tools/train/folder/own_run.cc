@@ -62,6 +62,10 @@ absl::Status MarkOwnRun(const StartOfJob& start, RunFolder* folder) {
 
 absl::StatusOr<std::string> OwnRunToResume(const CommandLine& line, const std::string& model,
                                            const StartOfJob& start) {
+  if (line.requeue) {
+    const std::string out = UserPath(line.out);
+    return HoldsCheckpoint(out) ? out : "";
+  }
   if (start.restarts == 0) return "";
   if (line.out.empty() && !line.resume.empty() && !RunOf(UserPath(line.resume)).is_checkpoint) {
     return "";  // it resumes its own run anyway

@@ -30,9 +30,10 @@ std::string RunPathOf(const CommandLine& line, const std::string& model, const S
 // Records in a run's folder that this job writes it.
 absl::Status MarkOwnRun(const StartOfJob& start, RunFolder* folder);
 
-// Returns the run folder from which a restarted job resumes: its own folder, if that holds a
-// checkpoint. Otherwise returns "", and the command line is run as at the first start.
-// InvalidArgument if its own folder cannot be determined.
+// Returns the run folder from which a job resumes that is started again: by its launcher, its own
+// folder, or with --requeue, the folder of --out; "" if that holds no checkpoint, or if the job is
+// not started again: then the command line is run as at the first start. InvalidArgument if its own
+// folder cannot be determined.
 absl::StatusOr<std::string> OwnRunToResume(const CommandLine& line, const std::string& model,
                                            const StartOfJob& start);
 

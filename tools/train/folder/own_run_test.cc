@@ -55,6 +55,19 @@ TEST(OwnRunTest, ANewRunHasTheNameOfItsJob) {
   EXPECT_EQ(RunPathOf(line, "gpt", {"20250131-235959-1f3c", 0}), "/a/folder");
 }
 
+TEST(OwnRunTest, ARequeuedJobResumesWhateverRunIsInItsFolder) {
+  CommandLine line;
+  line.requeue = true;
+  line.out = NewRun("requeued", {"20250131-235959-1f3c", 0}, /*has_checkpoint=*/true);
+  for (const StartOfJob& start : {StartOfJob(), StartOfJob{"20250201-000000-0001", 2}}) {
+    EXPECT_EQ(*OwnRunToResume(line, "gpt", start), line.out);
+  }
+  line.out = NewRun("stopped_early", {}, /*has_checkpoint=*/false);
+  EXPECT_EQ(*OwnRunToResume(line, "gpt", {}), "");
+  line.out = ::testing::TempDir() + "no_such_folder";
+  EXPECT_EQ(*OwnRunToResume(line, "gpt", {}), "");
+}
+
 TEST(OwnRunTest, AJobThatIsStartedAgainResumesItsOwnRunOnly) {
   const StartOfJob first = {"20250131-235959-1f3c", 0}, again = {"20250131-235959-1f3c", 1};
   const std::string own = NewRun("own", first, /*has_checkpoint=*/true);

@@ -24,6 +24,7 @@
 #include "tools/train/setup/data_source.h"
 #include "tools/train/setup/run_cluster.h"
 #include "tools/train/setup/run_plan.h"
+#include "tools/train/setup/schedule_of_run.h"
 
 namespace tessera {
 namespace {
@@ -134,6 +135,21 @@ std::vector<RankFact> FactsOf(const ConfigEditor& config, const CommandLine& lin
   return facts;
 }
 
+// Sets the length of the learning rate's decay, and adds notes about the rates.
+absl::Status SetSchedule(const ConfigEditor& before, Mode mode, ConfigEditor* config,
+                         Setup* setup) {
+  const RunConfig earlier = before.config();
+  const RunConfig* const saved = setup->checkpoint == nullptr ? nullptr : &earlier;
+  const int64_t decay_steps = DecaySteps(config->config(), saved);
+  RETURN_IF_ERROR(config->Set("optimizer.decay_steps", absl::StrCat(decay_steps)));
+  if (mode != Mode::kTrain) return absl::OkStatus();
+  const int64_t step = saved == nullptr ? 0 : setup->checkpoint->step();
+  for (std::string& note : ScheduleNotes(config->config(), saved, step)) {
+    setup->notes.push_back(std::move(note));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   ASSIGN_OR_RETURN(ConfigEditor config, BaseConfig(line, *setup));
   const ConfigEditor before(config.config(), config.model());
@@ -145,6 +161,7 @@ absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   }
   RETURN_IF_ERROR(AdaptMinimum(before, &config, setup));
   if (setup->plan.has_value()) RETURN_IF_ERROR(SetFromPlan(line, *setup->plan, &config));
+  RETURN_IF_ERROR(SetSchedule(before, line.mode, &config, setup));
   if (setup->checkpoint != nullptr) NoteChanges(ChangesBetween(before, config), line.mode, setup);
   setup->config = config.config();
   setup->facts = FactsOf(config, line, *setup->definition);
