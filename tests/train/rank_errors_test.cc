@@ -106,6 +106,19 @@ TEST(RankErrorsTest, APlanThatDoesNotFitIsOneLine) {
                   {}, "layers.0.weight");
 }
 
+// One rank reads the text for all of its host, and its error is that of all.
+TEST(RankErrorsTest, AFileThatIsNoTextIsOneError) {
+  const std::string file = NewFolder() + "/data.txt";
+  WriteFile(file, std::string(1 << 20, 'a') + "\xff");
+  ExpectPlanError(PlanFile(), {"--data=" + file},
+                  "error: " + file + ": is not UTF-8 text: byte 0x");
+  // A Plan does not depend on the contents, so little of them is read.
+  const Result planned = RunProgram(GptProgram(), Tiny({"--data=" + file, "--plan_only"}));
+  EXPECT_EQ(planned.code, 0) << planned.err;
+  WriteFile(file, "\xff" + std::string(1 << 20, 'a'));
+  EXPECT_EQ(RunProgram(GptProgram(), Tiny({"--data=" + file, "--plan_only"})).code, 1);
+}
+
 TEST(RankErrorsTest, FlagsBesideAPlanThatSaysOtherwise) {
   const std::string part = "mesh { name: \"data\" } parts { graph: \"train\" micro_batches: 2 ";
   ExpectPlanError(PlanFile(part + "}"), {"--micro_batches=4"},

@@ -11,6 +11,18 @@
 #include "absl/strings/str_cat.h"
 
 namespace tessera {
+namespace {
+
+absl::Status CannotStat(const std::string& path) {
+  return absl::ErrnoToStatus(errno, absl::StrCat(path, ": cannot get the attributes of the file"));
+}
+
+FileVersion VersionOf(const struct stat& info) {
+  return {int64_t{info.st_size},
+          int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec};
+}
+
+}  // namespace
 
 MappedFile::MappedFile(std::string path, FileDescriptor fd)
     : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -26,10 +38,7 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
   if (!fd.is_open())
     return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot open the file"));
   struct stat info;
-  if (fstat(fd.get(), &info) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat(name, ": cannot get the attributes of the file"));
-  }
+  if (fstat(fd.get(), &info) != 0) return CannotStat(name);
   std::unique_ptr<MappedFile> file(new MappedFile(std::move(name), std::move(fd)));
   if (S_ISDIR(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(file->path_, ": is a folder, not a file"));
@@ -40,6 +49,9 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
   if (info.st_size == 0) {
     return absl::InvalidArgumentError(absl::StrCat(file->path_, ": the file is empty"));
   }
+  file->opened_ = VersionOf(info);
+  file->device_ = info.st_dev;
+  file->inode_ = info.st_ino;
   file->size_ = static_cast<size_t>(info.st_size);
   void* data = mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->fd_.get(), 0);
   if (data == MAP_FAILED) {
@@ -49,27 +61,34 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(absl::string_view p
   return file;
 }
 
-absl::Status MappedFile::CheckSize() const {
-  struct stat now;
-  if (fstat(fd_.get(), &now) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat(path_, ": cannot get the attributes of the file"));
-  }
-  if (static_cast<size_t>(now.st_size) < size_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path_, ": the file was changed while it was in use: it had ", size_,
-                     " bytes when it was opened and has ", now.st_size, " now"));
-  }
-  return absl::OkStatus();
+std::string MappedFile::Identity() const {
+  return absl::StrCat(device_, " ", inode_, " ", opened_.bytes, " ", opened_.modified_at);
 }
 
-absl::StatusOr<int64_t> MappedFile::ModifiedAt() const {
-  struct stat now;
-  if (fstat(fd_.get(), &now) != 0) {
-    return absl::ErrnoToStatus(errno,
-                               absl::StrCat(path_, ": cannot get the attributes of the file"));
+absl::StatusOr<FileVersion> MappedFile::Version() const {
+  struct stat info;
+  if (fstat(fd_.get(), &info) != 0) return CannotStat(path_);
+  const FileVersion now = VersionOf(info);
+  if (now.bytes >= opened_.bytes) return now;
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, ": the file was changed while it was in use: it had ", opened_.bytes,
+                   " bytes when it was opened and has ", now.bytes, " now"));
+}
+
+absl::Status MappedFile::ReadAt(int64_t offset, absl::Span<char> bytes) const {
+  for (size_t done = 0; done < bytes.size();) {
+    const ssize_t count = pread(fd_.get(), bytes.data() + done, bytes.size() - done,
+                                offset + static_cast<int64_t>(done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::ErrnoToStatus(errno, absl::StrCat(path_, ": cannot read the file"));
+    if (count == 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": the file was changed while it was in use: it had ", opened_.bytes,
+                       " bytes when it was opened, and ends at byte ", offset + done, " now"));
+    }
+    done += static_cast<size_t>(count);
   }
-  return int64_t{now.st_mtim.tv_sec} * 1'000'000'000 + now.st_mtim.tv_nsec;
+  return absl::OkStatus();
 }
 
 }  // namespace tessera

@@ -10,9 +10,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "core/posix/file_descriptor.h"
 
 namespace tessera {
+
+// The attributes of a file that change with its contents.
+struct FileVersion {
+  int64_t bytes = 0;
+  int64_t modified_at = 0;  // nanoseconds since 1970
+
+  bool operator==(const FileVersion& other) const {
+    return bytes == other.bytes && modified_at == other.modified_at;
+  }
+};
 
 // Thread safety: immutable.
 class MappedFile {
@@ -26,22 +37,30 @@ class MappedFile {
   MappedFile& operator=(const MappedFile&) = delete;
 
   const std::string& path() const { return path_; }
-  // Valid as long as this object.
+  // Valid as long as this object. Reading bytes that have been removed from the file kills the
+  // process (SIGBUS).
   absl::string_view contents() const { return {data_, size_}; }
+  // The file when it was opened.
+  const FileVersion& opened() const { return opened_; }
+  // Returns the same text for two files of one host only if they are the same file, unchanged
+  // between the times at which they were opened.
+  std::string Identity() const;
 
-  // Returns FailedPrecondition if the file is shorter than when it was opened. Reading its missing
-  // end kills the process (SIGBUS), so call this before reading; a change between the call and the
-  // read is not detected. What has been appended is not in contents().
-  absl::Status CheckSize() const;
+  // Returns the file's present version. FailedPrecondition if it is shorter than when it was
+  // opened. It may be longer: contents() is without what was appended.
+  absl::StatusOr<FileVersion> Version() const;
 
-  // Returns the time of the last change of the file's contents, in nanoseconds since 1970.
-  absl::StatusOr<int64_t> ModifiedAt() const;
+  // Reads the bytes at an offset as they are in the file now. FailedPrecondition if the file ends
+  // before them; else the system's error.
+  absl::Status ReadAt(int64_t offset, absl::Span<char> bytes) const;
 
  private:
   MappedFile(std::string path, FileDescriptor fd);
 
   const std::string path_;
   const FileDescriptor fd_;
+  FileVersion opened_;
+  uint64_t device_ = 0, inode_ = 0;
   const char* data_ = nullptr;
   size_t size_ = 0;
 };

@@ -190,4 +190,12 @@ absl::StatusOr<std::string> CheckText(absl::string_view path, absl::string_view 
   return checksum.Hex();
 }
 
+absl::Status CheckBeginningOfText(absl::string_view path, absl::string_view contents) {
+  const absl::string_view beginning =
+      contents.size() <= kChunkBytes
+          ? contents
+          : contents.substr(0, BorderBefore(contents.data() + kChunkBytes) - contents.data());
+  return CheckText(path, beginning).status();
+}
+
 }  // namespace tessera

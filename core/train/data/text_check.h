@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
@@ -19,6 +20,9 @@ namespace tessera {
 // A JSON file is text too, but its names and brackets would be trained on: it is refused if its
 // name ends in .json or .jsonl.
 absl::StatusOr<std::string> CheckText(absl::string_view path, absl::string_view contents);
+
+// Checks the beginning of the contents only: formats that are no text show there.
+absl::Status CheckBeginningOfText(absl::string_view path, absl::string_view contents);
 
 }  // namespace tessera
 

@@ -59,6 +59,16 @@ TEST(TextCheckTest, RefusesControlBytes) {
   EXPECT_TRUE(CheckText("text", "\x1b[1mbold\x1b[0m\f\v\b\r\n\t").ok());
 }
 
+TEST(TextCheckTest, ABeginningEndsWithACharacter) {
+  for (const int shift : {0, 1, 2}) {
+    const std::string text = std::string(shift, 'a') + Repeat("\xe2\x82\xac", 200000);
+    EXPECT_TRUE(CheckBeginningOfText("text", text).ok()) << shift;
+    EXPECT_TRUE(CheckBeginningOfText("text", text + "\xff").ok()) << "it is read no further";
+    EXPECT_FALSE(CheckBeginningOfText("text", "\xff" + text).ok());
+  }
+  EXPECT_FALSE(CheckBeginningOfText("text", "short\xff").ok());
+}
+
 TEST(TextCheckTest, NamesTheFormat) {
   const std::string binary = Repeat("\x80\x00\xfe\x01"s, 50);
   EXPECT_THAT(Error("a", "PAR1" + binary), HasSubstr("looks like a Parquet file: extract its"));

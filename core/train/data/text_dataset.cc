@@ -4,6 +4,7 @@
 #include <limits>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
@@ -16,8 +17,10 @@
 namespace tessera {
 namespace {
 
-// Returns the number of the last bytes of a text that are held out.
-int64_t HeldOut(int64_t bytes, int64_t window) { return std::max(bytes / 10, window); }
+// Returns the number of the first bytes of a text that are used for training.
+int64_t TrainingBytes(int64_t bytes, int64_t window) {
+  return bytes - std::max(bytes / 10, window);
+}
 
 // Returns the number of windows that fit after the largest offset, at least one.
 int64_t WindowsPerEpoch(int64_t bytes, int64_t window) {
@@ -31,64 +34,104 @@ int64_t UniformBelow(const PhiloxBlock& block, int64_t count) {
       absl::Uint128High64(absl::uint128(bits) * static_cast<uint64_t>(count)));
 }
 
+// Returns the checksum of bytes [0, bytes) of a file as they are now, in chunks of `chunk` bytes
+// that begin every `stride` bytes, and of the last chunk.
+absl::StatusOr<std::string> ChecksumOfChunks(const MappedFile& file, int64_t bytes, int64_t chunk,
+                                             int64_t stride) {
+  Checksum checksum;
+  std::vector<char> buffer(std::min(bytes, chunk));
+  const auto add = [&](int64_t offset, int64_t end) -> absl::Status {
+    const absl::Span<char> piece = absl::MakeSpan(buffer.data(), end - offset);
+    RETURN_IF_ERROR(file.ReadAt(offset, piece));
+    checksum.Update(piece);
+    return absl::OkStatus();
+  };
+  for (int64_t offset = 0; offset < bytes; offset += stride) {
+    RETURN_IF_ERROR(add(offset, std::min(offset + chunk, bytes)));
+  }
+  if (stride > chunk) RETURN_IF_ERROR(add(bytes - static_cast<int64_t>(buffer.size()), bytes));
+  return checksum.Hex();
+}
+
+// Returns the checksum of all bytes that a file had when it was opened, as they are now.
+absl::StatusOr<std::string> ChecksumNow(const MappedFile& file) {
+  constexpr int64_t kChunkBytes = int64_t{256} << 10;
+  return ChecksumOfChunks(file, file.opened().bytes, kChunkBytes, kChunkBytes);
+}
+
+// Returns the checksum of samples of these bytes. An insertion or a removal moves the last one.
+absl::StatusOr<std::string> SampleNow(const MappedFile& file) {
+  constexpr int64_t kSamples = 64, kSampleBytes = 4096;
+  const int64_t bytes = file.opened().bytes;
+  return ChecksumOfChunks(file, bytes, kSampleBytes, std::max(kSampleBytes, bytes / kSamples));
+}
+
 }  // namespace
 
-TextDataset::TextDataset(std::unique_ptr<MappedFile> file, int64_t sequence, uint64_t seed,
-                         int64_t training_bytes, std::string checksum, int64_t modified_at)
+TextDataset::TextDataset(std::unique_ptr<MappedFile> file, std::string checksum, std::string sample,
+                         int64_t sequence, uint64_t seed)
     : file_(std::move(file)),
       sequence_(sequence),
       order_(MakeStream(seed, "data.order")),
       offset_(MakeStream(seed, "data.offset")),
-      training_bytes_(training_bytes),
-      training_windows_(WindowsPerEpoch(training_bytes, sequence + 1)),
+      training_bytes_(TrainingBytes(file_->opened().bytes, sequence + 1)),
+      training_windows_(WindowsPerEpoch(training_bytes_, sequence + 1)),
       checksum_(std::move(checksum)),
-      checked_at_(modified_at) {}
+      sample_(std::move(sample)),
+      checked_(file_->opened()) {}
 
-absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
-                                                               int64_t sequence, uint64_t seed) {
+absl::StatusOr<std::unique_ptr<MappedFile>> TextDataset::Find(absl::string_view path,
+                                                              int64_t sequence) {
   if (sequence < 1 || sequence > std::numeric_limits<int32_t>::max()) {
     return absl::InvalidArgumentError(absl::StrCat("cannot read a text in sequences of ", sequence,
                                                    " tokens: 1 to 2147483647 would be right"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, MappedFile::Open(path));
-  const int64_t bytes = static_cast<int64_t>(file->contents().size());
+  const int64_t bytes = file->opened().bytes;
   const int64_t window = sequence + 1;
-  if (bytes < 2 * window) {
-    const std::string shorter =
-        bytes < 4
-            ? ""
-            : absl::StrCat(", or sequences of ", Counted(bytes / 2 - 1, "token"), " or fewer");
-    return absl::InvalidArgumentError(absl::StrCat(
-        file->path(), ": a text of ", Counted(bytes, "byte"), " is too short for sequences of ",
-        Counted(sequence, "token"), ": training and evaluation need ", window, " bytes each, so ",
-        2 * window, " bytes or more would be right", shorter));
-  }
-  // Taken before the contents are read: the first Read detects a change in between.
-  ASSIGN_OR_RETURN(const int64_t modified_at, file->ModifiedAt());
-  ASSIGN_OR_RETURN(std::string checksum, CheckText(file->path(), file->contents()));
-  return std::unique_ptr<TextDataset>(new TextDataset(std::move(file), sequence, seed,
-                                                      bytes - HeldOut(bytes, window),
-                                                      std::move(checksum), modified_at));
+  if (bytes >= 2 * window) return file;
+  const std::string shorter =
+      bytes < 4 ? ""
+                : absl::StrCat(", or sequences of ", Counted(bytes / 2 - 1, "token"), " or fewer");
+  return absl::InvalidArgumentError(absl::StrCat(
+      file->path(), ": a text of ", Counted(bytes, "byte"), " is too short for sequences of ",
+      Counted(sequence, "token"), ": training and evaluation need ", window, " bytes each, so ",
+      2 * window, " bytes or more would be right", shorter));
 }
 
-int64_t TextDataset::evaluation_bytes() const {
-  return static_cast<int64_t>(file_->contents().size()) - training_bytes_;
+absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Create(std::unique_ptr<MappedFile> file,
+                                                                 std::string checksum,
+                                                                 int64_t sequence, uint64_t seed) {
+  ASSIGN_OR_RETURN(std::string sample, SampleNow(*file));
+  return std::unique_ptr<TextDataset>(
+      new TextDataset(std::move(file), std::move(checksum), std::move(sample), sequence, seed));
 }
+
+absl::StatusOr<std::unique_ptr<TextDataset>> TextDataset::Open(absl::string_view path,
+                                                               int64_t sequence, uint64_t seed) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> file, Find(path, sequence));
+  ASSIGN_OR_RETURN(std::string checksum, CheckText(file->path(), file->contents()));
+  return Create(std::move(file), std::move(checksum), sequence, seed);
+}
+
+int64_t TextDataset::evaluation_bytes() const { return file_->opened().bytes - training_bytes_; }
 
 std::string TextDataset::Fingerprint() const {
-  return absl::StrCat("text of ", file_->contents().size(), " bytes, XXH3-128 ", checksum_);
+  return absl::StrCat("text of ", file_->opened().bytes, " bytes, XXH3-128 ", checksum_);
 }
 
 absl::Status TextDataset::CheckUnchanged() const {
-  RETURN_IF_ERROR(file_->CheckSize());
-  ASSIGN_OR_RETURN(const int64_t modified_at, file_->ModifiedAt());
-  if (modified_at == checked_at_.load()) return absl::OkStatus();
-  if (ChecksumOf(file_->contents()) != checksum_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        file_->path(), ": the file was changed while it was in use: its first ",
-        file_->contents().size(), " bytes are not those that it had when it was opened"));
+  ASSIGN_OR_RETURN(const FileVersion now, file_->Version());
+  MutexLock lock(&mutex_);
+  if (now == checked_) return absl::OkStatus();
+  const bool grown = now.bytes > checked_.bytes;
+  ASSIGN_OR_RETURN(const std::string found, grown ? SampleNow(*file_) : ChecksumNow(*file_));
+  if (found != (grown ? sample_ : checksum_)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(file_->path(), ": the file was changed while it was in use: its first ",
+                     file_->opened().bytes, " bytes are not those that it had when it was opened"));
   }
-  checked_at_.store(modified_at);
+  checked_ = now;
   return absl::OkStatus();
 }
 
@@ -106,8 +149,7 @@ int64_t TextDataset::EvaluationWindow(int64_t row) const {
 }
 
 int64_t TextDataset::RowsPerEpoch(int64_t sequence) const {
-  const int64_t bytes = static_cast<int64_t>(file_->contents().size());
-  return WindowsPerEpoch(bytes - HeldOut(bytes, sequence + 1), sequence + 1);
+  return WindowsPerEpoch(TrainingBytes(file_->opened().bytes, sequence + 1), sequence + 1);
 }
 
 int64_t TextDataset::EvaluationBatches(BatchShape shape) const {
@@ -128,8 +170,7 @@ absl::Status TextDataset::Read(DataSplit split, int64_t first_row, BatchShape sh
     return absl::OutOfRangeError(absl::StrCat(file_->path(), ": there is no row ", first_row,
                                               " to evaluate: there are ", evaluation_windows()));
   }
-  RETURN_IF_ERROR(CheckUnchanged());
-
+  std::vector<char> bytes(columns.size() + 1);
   int32_t* token = tokens.data();
   int32_t* target = targets.data();
   for (int64_t i = rows.begin; i < rows.end; ++i) {
@@ -140,11 +181,13 @@ absl::Status TextDataset::Read(DataSplit split, int64_t first_row, BatchShape sh
       target = std::fill_n(target, columns.size(), kIgnoredTarget);
       continue;
     }
-    const auto* byte = reinterpret_cast<const unsigned char*>(file_->contents().data()) + start;
-    token = std::copy(byte + columns.begin, byte + columns.end, token);
-    target = std::copy(byte + columns.begin + 1, byte + columns.end + 1, target);
+    RETURN_IF_ERROR(file_->ReadAt(start + columns.begin, absl::MakeSpan(bytes)));
+    const auto* byte = reinterpret_cast<const unsigned char*>(bytes.data());
+    token = std::copy(byte, byte + columns.size(), token);
+    target = std::copy(byte + 1, byte + 1 + columns.size(), target);
   }
-  return absl::OkStatus();
+  // Afterwards: if the file has its former time now, these were its former bytes.
+  return CheckUnchanged();
 }
 
 }  // namespace tessera

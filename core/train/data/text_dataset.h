@@ -16,14 +16,15 @@
 #ifndef TESSERA_CORE_TRAIN_DATA_TEXT_DATASET_H_
 #define TESSERA_CORE_TRAIN_DATA_TEXT_DATASET_H_
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/sync/mutex.h"
 #include "core/tensor/random.h"
 #include "core/train/data/dataset.h"
 #include "core/train/data/mapped_file.h"
@@ -39,14 +40,23 @@ class TextDataset : public Dataset {
   static absl::StatusOr<std::unique_ptr<TextDataset>> Open(absl::string_view path, int64_t sequence,
                                                            uint64_t seed);
 
+  // The two halves of Open, for ranks of which one reads the file for others. Find reads none of
+  // it. `checksum` is what CheckText returns for the contents.
+  static absl::StatusOr<std::unique_ptr<MappedFile>> Find(absl::string_view path, int64_t sequence);
+  static absl::StatusOr<std::unique_ptr<TextDataset>> Create(std::unique_ptr<MappedFile> file,
+                                                             std::string checksum, int64_t sequence,
+                                                             uint64_t seed);
+
   int64_t vocabulary() const override { return 256; }
 
   // "text of 4351234 bytes, XXH3-128 1f3c...", for the contents of the file when it was opened.
   std::string Fingerprint() const override;
 
   // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
-  // if the file's contents have changed: they are compared again if the time of the last change has
-  // changed. Bytes that are appended are not read and change nothing.
+  // if the file's contents have changed: they are compared again if the file's time of change or
+  // its size has changed. Bytes that are appended are not read and change nothing: a file that has
+  // become longer is compared by samples, because all of a growing file would be read again and
+  // again.
   absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
@@ -62,8 +72,8 @@ class TextDataset : public Dataset {
   int64_t evaluation_windows() const { return evaluation_bytes() / (sequence_ + 1); }
 
  private:
-  TextDataset(std::unique_ptr<MappedFile> file, int64_t sequence, uint64_t seed,
-              int64_t training_bytes, std::string checksum, int64_t modified_at);
+  TextDataset(std::unique_ptr<MappedFile> file, std::string checksum, std::string sample,
+              int64_t sequence, uint64_t seed);
 
   absl::Status CheckUnchanged() const;
 
@@ -79,8 +89,10 @@ class TextDataset : public Dataset {
   const int64_t training_bytes_;
   const int64_t training_windows_;
   const std::string checksum_;
-  // The file's time of last change when its contents were last found to have this checksum.
-  mutable std::atomic<int64_t> checked_at_;
+  const std::string sample_;  // the checksum of samples of the contents
+  mutable Mutex mutex_;
+  // The file when its contents were last found to be those.
+  mutable FileVersion checked_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tessera

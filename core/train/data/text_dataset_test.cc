@@ -303,6 +303,45 @@ TEST(TextDatasetTest, AnAppendIsHarmless) {
   EXPECT_EQ((*dataset)->Fingerprint(), fingerprint);
 }
 
+// Regression: all of a growing text was read again at each change. It is compared by samples, which
+// do not see one changed byte between them, but all that shifts what follows.
+TEST(TextDatasetTest, AGrowingFileIsComparedBySamples) {
+  const std::string text = MixedText(1000000);
+  const std::string path = WriteText("growing.txt", text);
+  auto dataset = TextDataset::Open(path, 16, 1);
+  ASSERT_TRUE(dataset.ok());
+  const auto read_from = [&](const std::string& contents) {
+    WriteText("growing.txt", contents);
+    return ReadStatus(**dataset, DataSplit::kTrain, 0, {1, 16}, {0, 1}, {0, 16}, 16, 16);
+  };
+  std::string changed = text;
+  changed[10000] ^= 1;
+  EXPECT_TRUE(read_from(changed + "more").ok());
+  EXPECT_TRUE(read_from(text + "more and more").ok());
+  for (const size_t at : {size_t{0}, size_t{10000}, size_t{500000}, text.size() - 1}) {
+    std::string inserted = text;
+    inserted.insert(at, "an insertion, and more and more");
+    EXPECT_EQ(read_from(inserted).code(), absl::StatusCode::kFailedPrecondition) << at;
+  }
+  // Without growth, one changed byte is seen.
+  EXPECT_EQ(read_from(changed + "12345").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(read_from(text + "12345").ok());
+}
+
+// Regression: it was read through a map, which kills the process where the file has been truncated.
+TEST(TextDatasetTest, AFileThatIsTruncatedWhileItIsReadIsAnError) {
+  const std::string path = WriteText("read.txt", MixedText(100000));
+  const auto file = TextDataset::Find(path, 16);
+  ASSERT_TRUE(file.ok());
+  std::vector<char> bytes(100);
+  EXPECT_TRUE((*file)->ReadAt(99900, absl::MakeSpan(bytes)).ok());
+  ASSERT_EQ(truncate(path.c_str(), 99950), 0);
+  const absl::Status status = (*file)->ReadAt(99900, absl::MakeSpan(bytes));
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("it had 100000 bytes when it was opened, and ends at byte 99950 now"));
+}
+
 TEST(TextDatasetTest, TheFingerprintIsThatOfTheBytes) {
   const std::string text = MixedText(1000);
   const std::string fingerprint = OpenText(text, 16)->Fingerprint();

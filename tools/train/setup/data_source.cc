@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/durable_file.h"
+#include "core/train/data/check_once.h"
 #include "core/train/data/synthetic_dataset.h"
+#include "core/train/data/text_check.h"
 #include "core/train/data/text_dataset.h"
 #include "tools/cpp/runfiles/runfiles.h"
 
@@ -40,25 +42,32 @@ absl::StatusOr<std::string> FindCorpus(const std::string& argv0) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+absl::StatusOr<std::unique_ptr<MappedFile>> FindText(const RunConfig& config, int64_t vocabulary,
                                                      const std::string& argv0) {
-  if (config.data().file() == kSyntheticData) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                     SyntheticDataset::Create(vocabulary, config.seed()));
-    return dataset;
-  }
   std::string file = config.data().file();
+  if (file == kSyntheticData) return nullptr;
   if (file.empty()) {
     ASSIGN_OR_RETURN(file, FindCorpus(argv0));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Dataset> dataset,
-                   TextDataset::Open(file, config.sequence(), config.seed()));
-  if (dataset->vocabulary() > vocabulary) {
+  ASSIGN_OR_RETURN(std::unique_ptr<MappedFile> text, TextDataset::Find(file, config.sequence()));
+  RETURN_IF_ERROR(CheckBeginningOfText(text->path(), text->contents()));
+  if (vocabulary < kByteTokens) {
     return absl::InvalidArgumentError(
-        absl::StrCat("model.vocabulary is ", vocabulary, ": a text has ", dataset->vocabulary(),
-                     " kinds of bytes, so it must be ", dataset->vocabulary(), " or more"));
+        absl::StrCat("model.vocabulary is ", vocabulary, ": a text has ", kByteTokens,
+                     " kinds of bytes, so it must be ", kByteTokens, " or more"));
   }
-  return dataset;
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+                                                     std::unique_ptr<MappedFile> text,
+                                                     Ranks& ranks) {
+  const auto check = [](const MappedFile& file) { return CheckText(file.path(), file.contents()); };
+  // Also without a text: other ranks, by mistake, may have one.
+  ASSIGN_OR_RETURN(std::string checksum, CheckOncePerHost(text.get(), check, ranks));
+  if (text == nullptr) return SyntheticDataset::Create(vocabulary, config.seed());
+  return TextDataset::Create(std::move(text), std::move(checksum), config.sequence(),
+                             config.seed());
 }
 
 }  // namespace tessera

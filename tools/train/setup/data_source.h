@@ -1,4 +1,4 @@
-// The dataset of a configuration.
+// The data of a configuration.
 #ifndef TESSERA_TOOLS_TRAIN_SETUP_DATA_SOURCE_H_
 #define TESSERA_TOOLS_TRAIN_SETUP_DATA_SOURCE_H_
 
@@ -10,6 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/dataset.h"
+#include "core/train/data/mapped_file.h"
+#include "core/train/ranks/ranks.h"
 
 namespace tessera {
 
@@ -20,10 +22,17 @@ inline constexpr char kSyntheticData[] = "synthetic";
 inline constexpr int64_t kByteTokens = 256;
 
 // Opens config.data.file, an absolute path, or the corpus that comes with the program `argv0`,
-// which is among Bazel's runfiles or beside the program. InvalidArgument if the data has tokens
-// that a model of `vocabulary` tokens does not know.
-absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+// which is among Bazel's runfiles or beside the program, and reads only its beginning. Returns null
+// for synthetic data. InvalidArgument if the data has tokens that a model of `vocabulary` tokens
+// does not know.
+absl::StatusOr<std::unique_ptr<MappedFile>> FindText(const RunConfig& config, int64_t vocabulary,
                                                      const std::string& argv0);
+
+// Returns the dataset of a configuration: of `text`, which FindText has returned. One rank of each
+// host reads all of it. Collective.
+absl::StatusOr<std::unique_ptr<Dataset>> OpenDataset(const RunConfig& config, int64_t vocabulary,
+                                                     std::unique_ptr<MappedFile> text,
+                                                     Ranks& ranks);
 
 }  // namespace tessera
 

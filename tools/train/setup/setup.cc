@@ -14,6 +14,7 @@
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/config/text_bounds.h"
 #include "core/train/data/data_position.h"
+#include "core/train/data/mapped_file.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "core/train/state/state_transfer.h"
 #include "google/protobuf/text_format.h"
@@ -28,6 +29,9 @@
 
 namespace tessera {
 namespace {
+
+// The remedy for ranks that differ.
+constexpr char kSameSetups[] = "all ranks need the same flags, files, processor and threads";
 
 // The length of a sample that neither the run nor the user sets.
 constexpr int64_t kDefaultSampleTokens = 200;
@@ -291,17 +295,17 @@ void NoteWaste(Setup* setup) {
   }
 }
 
-// Does the part of the preparation that a rank does alone, before it records Graphs.
-absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Setup* setup) {
+// Does the part of the preparation that a rank does alone, before it records Graphs. Sets *text to
+// the data, unless they are not used or synthetic.
+absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Setup* setup,
+                          std::unique_ptr<MappedFile>* text) {
   RETURN_IF_ERROR(BuildConfig(line, setup));
   const RunParts parts = PartsOf(line.mode);
   RETURN_IF_ERROR(CheckSample(line, parts, setup));
   ASSIGN_OR_RETURN(setup->backend, MakeBackend(setup->config.device(), ThreadsOf(*setup)));
   if (parts == RunParts::kGenerate) return absl::OkStatus();
-  ASSIGN_OR_RETURN(setup->dataset, OpenDataset(setup->config, setup->model->vocabulary(), argv0));
-  if (setup->checkpoint == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckData(line, setup));
-  return line.mode == Mode::kTrain ? FindPosition(setup) : absl::OkStatus();
+  ASSIGN_OR_RETURN(*text, FindText(setup->config, setup->model->vocabulary(), argv0));
+  return absl::OkStatus();
 }
 
 // Sets the cluster of the run and the site of its ranks, if anything is priced.
@@ -326,9 +330,28 @@ absl::Status CompareSetups(const Setup& setup) {
   const Processor processor = setup.backend->processor();
   facts.push_back({"the processor", processor.name});
   facts.push_back({"threads", absl::StrCat(processor.threads)});
-  if (setup.dataset != nullptr) facts.push_back({"the data", setup.dataset->Fingerprint()});
-  return CompareRanks(*setup.ranks.ranks, facts,
-                      "all ranks need the same flags, files, processor and threads");
+  return CompareRanks(*setup.ranks.ranks, facts, kSameSetups);
+}
+
+// Compares the data with those of the checkpoint, and finds where training goes on in them.
+absl::Status GoOnInData(const CommandLine& line, Setup* setup) {
+  RETURN_IF_ERROR(CheckData(line, setup));
+  return line.mode == Mode::kTrain ? FindPosition(setup) : absl::OkStatus();
+}
+
+// Opens the data, if the run reads them, and compares them among ranks and with the checkpoint.
+absl::Status OpenData(const CommandLine& line, std::unique_ptr<MappedFile> text, Setup* setup) {
+  const bool compares = setup->checkpoint != nullptr;
+  if (PartsOf(line.mode) == RunParts::kGenerate || (line.plan_only && !compares)) {
+    return absl::OkStatus();
+  }
+  Ranks& ranks = *setup->ranks.ranks;
+  absl::StatusOr<std::unique_ptr<Dataset>> dataset =
+      OpenDataset(setup->config, setup->model->vocabulary(), std::move(text), ranks);
+  RETURN_IF_ERROR(ranks.Agree(dataset.status()));
+  setup->dataset = *std::move(dataset);
+  if (compares) RETURN_IF_ERROR(ranks.Agree(GoOnInData(line, setup)));
+  return CompareRanks(ranks, {{"the data", setup->dataset->Fingerprint()}}, kSameSetups);
 }
 
 // Checks that the compiled run can be saved, and that it fits the checkpoint that it resumes.
@@ -366,8 +389,10 @@ absl::StatusOr<Setup> ConfigureRun(const CommandLine& line, const ModelDefinitio
   setup.ranks = ranks;
   RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
   ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, *ranks.ranks));
-  RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup)));
+  std::unique_ptr<MappedFile> text;
+  RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup, &text)));
   RETURN_IF_ERROR(CompareSetups(setup));
+  RETURN_IF_ERROR(OpenData(line, std::move(text), &setup));
   RETURN_IF_ERROR(FindCluster(line, &setup));
   return setup;
 }

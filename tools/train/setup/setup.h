@@ -51,8 +51,8 @@ struct Setup {
   // The overridden fields of the saved configuration that may change the shape of the state.
   std::vector<std::string> shape_changes;
   std::unique_ptr<Model> model;
-  std::unique_ptr<Dataset> dataset;
-  int64_t first_row = 0;  // of the data, at which training begins
+  std::unique_ptr<Dataset> dataset;  // nullptr if the data are not read: to sample, or to plan
+  int64_t first_row = 0;             // of the data, at which training begins
   std::unique_ptr<Backend> backend;
   // The cluster for which the cost is estimated; set with several ranks, a strategy or --cluster.
   Cluster cluster;

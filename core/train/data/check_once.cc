@@ -1,0 +1,36 @@
+#include "core/train/data/check_once.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "collectives/host_identity.h"
+#include "core/status/status_macros.h"
+
+namespace tessera {
+namespace {
+
+// Begins the text that stands for an error; a checksum does not begin with it.
+constexpr char kError[] = "error ";
+
+}  // namespace
+
+absl::StatusOr<std::string> CheckOncePerHost(const MappedFile* file, const CheckContents& check,
+                                             Ranks& ranks) {
+  const std::string mine =
+      file == nullptr ? "" : absl::StrCat(comm::HostIdentity(), " ", file->Identity());
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, ranks.Gather(mine));
+  const auto checking = std::find(files.begin(), files.end(), mine) - files.begin();
+  std::string found;
+  if (file != nullptr && checking == ranks.rank()) {
+    const absl::StatusOr<std::string> checked = check(*file);
+    found = checked.ok() ? *checked : absl::StrCat(kError, checked.status().message());
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> results, ranks.Gather(found));
+  absl::string_view result = results[checking];
+  if (absl::ConsumePrefix(&result, kError)) return absl::InvalidArgumentError(result);
+  return std::string(result);
+}
+
+}  // namespace tessera
