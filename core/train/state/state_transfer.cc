@@ -152,6 +152,12 @@ absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh, 
                       absl::StrCat("the run cannot be saved in a checkpoint: ", status.message()));
 }
 
+int64_t SavedBytes(absl::Span<const StateInfo> states) {
+  int64_t bytes = 0;
+  for (const StateEntry& entry : SavedStates(states).entries) bytes += NumBytes(entry.type);
+  return bytes;
+}
+
 absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
                                                           const SaveRequest& request) {
   CheckpointContents contents;

@@ -46,6 +46,9 @@ ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder);
 // not fail at its first save.
 absl::Status CheckSavable(absl::Span<const StateInfo> states, const Mesh& mesh, std::string plan);
 
+// Returns the size of the states in a checkpoint.
+int64_t SavedBytes(absl::Span<const StateInfo> states);
+
 enum class Extra { kRefuse, kLeaveOptimizer };
 
 // Compares the state of a checkpoint with that of a run. Returns FailedPrecondition, with one line

@@ -15,6 +15,8 @@
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/set_aside.h"
 #include "core/train/ranks/ranks.h"
+#include "core/train/state/state_transfer.h"
+#include "tools/train/folder/disk_space.h"
 
 namespace tessera {
 namespace {
@@ -41,6 +43,15 @@ absl::Status CheckWritable(const std::string& path) {
   std::FILE* const file = std::fopen(path.c_str(), "ab");
   if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
   std::fclose(file);
+  return absl::OkStatus();
+}
+
+// Checks that the disk has room for a checkpoint, and adds a note if it has none for all.
+absl::Status CheckRoom(const RunFolder& folder, Setup* setup) {
+  const int64_t done = setup->checkpoint == nullptr ? 0 : setup->checkpoint->step();
+  ASSIGN_OR_RETURN(const std::string note, CheckDiskSpace(folder.path(), setup->config, done,
+                                                          SavedBytes(StatesOf(setup->compiled))));
+  if (!note.empty()) setup->notes.push_back(note);
   return absl::OkStatus();
 }
 
@@ -110,6 +121,7 @@ absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const StartOfJob
     } else {
       ASSIGN_OR_RETURN(*folder, OpenNewFolder(line, *setup, start));
     }
+    RETURN_IF_ERROR(CheckRoom(**folder, setup));
     return (*folder)->path();
   }));
   RETURN_IF_ERROR(CheckSeenByAll(ranks, path, folder->get()));
