@@ -1,5 +1,6 @@
 // Checks that mistakes of a user who starts several ranks result in one line, and that nothing is
 // written.
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -173,6 +174,33 @@ TEST(RankErrorsTest, ErrorsBeforeRanksAreConnectedAreOneLine) {
                   "'none0' is neither an address nor an interface of this host that is up");
   const std::string command = CommandOf(GptProgram(), Tiny({"--bogus=1"}));
   ExpectOneError(LaunchShell(3, command), "[0] error: there is no flag '--bogus'");
+}
+
+// Regression: the other ranks waited for the whole time-out, or two ranks reported the error.
+TEST(RankErrorsTest, ARankThatLacksMemoryEndsAllAtOnce) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map more than any limit";
+#endif
+  struct Case {
+    std::string strategy;
+    std::vector<std::string> more;
+  };
+  for (const std::string backend : {"shm", "tcp"}) {
+    for (const Case& each : std::vector<Case>{
+             {"--strategy=fsdp", {"--batch=120000"}},
+             {"--strategy=fsdp --strategy_options=offload=all",
+              {"--set=model.vocabulary=4000000,model.channels=32", "--data=synthetic"}}}) {
+      std::vector<std::string> flags = Tiny({"--backend=" + backend, "--out=" + NewFolder()});
+      flags.insert(flags.end(), each.more.begin(), each.more.end());
+      const std::string gpt = CommandOf(GptProgram(), flags) + " " + each.strategy;
+      const auto begin = std::chrono::steady_clock::now();
+      const Result result = LaunchShell(3, "[ $RANK != 1 ] || ulimit -v 500000; " + gpt);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+      ExpectOneError(result, "[0] error: rank 1: ");
+      EXPECT_THAT(result.err, HasSubstr(" bytes of "));
+      EXPECT_THAT(result.err, HasSubstr("memory"));
+    }
+  }
 }
 
 // Rank 1 joins the job, and then does not connect to the others.

@@ -86,7 +86,8 @@ absl::StatusOr<std::string> Ranks::FromFirst(
 absl::Status Ranks::Agree(const absl::Status& mine) {
   if (agreement_ == nullptr) return mine;
   const absl::StatusOr<std::vector<std::string>> texts = Gather(ToText(mine));
-  if (!texts.ok()) return mine.ok() ? texts.status() : mine;
+  // A rank that has aborted reports the cause: often it is this error, which it already has.
+  if (!texts.ok()) return mine.ok() || IsOfAnotherRank(texts.status()) ? texts.status() : mine;
   const auto failed = [](const std::string& text) { return !text.empty(); };
   const auto first = std::find_if(texts->begin(), texts->end(), failed);
   if (first == texts->end()) return absl::OkStatus();

@@ -164,6 +164,19 @@ TEST(RanksTest, RanksDoNotAbortForAnAgreedErrorBeforeTheFirstOne) {
   EXPECT_TRUE(IsAgreed(results[0])) << results[0];
 }
 
+// Regression: rank 0 had the error of rank 1 and aborted before rank 1 knew that all had it, and both
+// reported it.
+TEST(RanksTest, AnErrorThatTheFirstRankHasAlreadyIsReportedByItAlone) {
+  const absl::Status error = absl::ResourceExhaustedError("no memory");
+  const auto results = RunRanks(2, [&](Ranks& ranks) -> absl::Status {
+    if (!ranks.is_first()) return ranks.Agree(error);
+    ranks.Abort(Agreed(error));
+    return Agreed(error);
+  });
+  EXPECT_TRUE(IsAgreed(results[0])) << results[0];
+  EXPECT_TRUE(IsOfAnotherRank(results[1])) << results[1];
+}
+
 TEST(RanksTest, AMeshOfAnotherSizeIsRefused) {
   const auto results = RunRanks(2, [](Ranks& ranks) -> absl::Status {
     ASSIGN_OR_RETURN(const Mesh mesh, Mesh::Create({{"data", 3}}));
