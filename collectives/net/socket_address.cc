@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 
 namespace tessera::comm {
 namespace {
@@ -60,7 +61,17 @@ std::string FormatAddress(absl::string_view host, int port) {
   return absl::StrCat(is_ipv6 ? "[" : "", host, is_ipv6 ? "]:" : ":", port);
 }
 
+bool IsLocalhost(absl::string_view host) {
+  absl::ConsumeSuffix(&host, ".");  // of an absolute name
+  return absl::EqualsIgnoreCase(host, "localhost") || absl::EndsWithIgnoreCase(host, ".localhost");
+}
+
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port) {
+  if (IsLocalhost(host)) {
+    // Without /etc/hosts, as in some containers, the system would ask a name server, and wait.
+    return std::vector<SocketAddress>{*SocketAddress::Parse("::1", port),
+                                      SocketAddress::Loopback(port)};
+  }
   std::vector<SocketAddress> addresses;
   const int error = LookUp(host, port, /*flags=*/0, &addresses);
   if (error == 0) return addresses;

@@ -44,6 +44,10 @@ class SocketAddress {
 // "node1:29500", "[fe80::1]:29500"
 std::string FormatAddress(absl::string_view host, int port);
 
+// Returns whether a name is "localhost" or below it ("rank.localhost"), in any case. Such names are
+// the loopback interface by RFC 6761, and need no name service.
+bool IsLocalhost(absl::string_view host);
+
 // Returns the addresses of a host, given by name or in digits. NotFound if it has none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port);
 

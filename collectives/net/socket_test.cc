@@ -87,6 +87,17 @@ TEST(SocketTest, Addresses) {
   EXPECT_EQ(FormatAddress("fe80::1", 29500), "[fe80::1]:29500");
 }
 
+// Regression: without /etc/hosts, "localhost" was looked for by a name server for 30 s. No name
+// server knows names below it.
+TEST(SocketTest, LocalhostNeedsNoNameService) {
+  for (const char* name : {"localhost", "rank.localhost", "LOCALHOST."}) {
+    const auto addresses = ResolveHost(name, 29500);
+    ASSERT_TRUE(addresses.ok()) << addresses.status();
+    EXPECT_EQ(addresses->back().text(), "127.0.0.1:29500");
+  }
+  EXPECT_FALSE(IsLocalhost("notlocalhost"));
+}
+
 TEST(SocketTest, Timeouts) {
   EXPECT_EQ(FormatTimeout(std::chrono::seconds(60)), "60 s");
   EXPECT_EQ(FormatTimeout(std::chrono::milliseconds(250)), "0.25 s");

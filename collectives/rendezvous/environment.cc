@@ -24,7 +24,7 @@ int PortThatFollows(int64_t number) {
 }
 
 bool IsLoopback(absl::string_view host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  return IsLocalhost(host) || host == "::1" || absl::StartsWith(host, "127.");
 }
 
 class Variables {

@@ -159,7 +159,7 @@ TEST(EnvironmentTest, ByHand) {
   ExpectRank(far, 1, 2, 0, 1);
   EXPECT_FALSE(far.one_host);
   EXPECT_EQ(far.master_port, 4000);
-  for (const char* address : {"127.0.0.1", "localhost", "::1"}) {
+  for (const char* address : {"127.0.0.1", "localhost", "rank.localhost", "::1"}) {
     const RankEnvironment near = Good(With(by_hand, {{"MASTER_ADDR", address}}));
     ExpectRank(near, 1, 2, 1, 2);
     EXPECT_TRUE(near.one_host);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
+#include "core/text/byte_order_mark.h"
 #include "core/text/first_error.h"
 #include "google/protobuf/text_format.h"
 
@@ -71,7 +72,7 @@ absl::StatusOr<Cluster> ParseCluster(const std::string& text) {
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &cluster)) {
+  if (!parser.ParseFromString(std::string(SkipByteOrderMark(text)), &cluster)) {
     return absl::InvalidArgumentError(
         absl::StrCat("is no cluster: line ", error.line(), ": ", error.message()));
   }

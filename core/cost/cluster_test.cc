@@ -45,6 +45,10 @@ TEST(ClusterTest, ReadsTheTextForm) {
   EXPECT_EQ(cluster->between_hosts().bytes_per_second(), 1e9);
 }
 
+TEST(ClusterTest, AByteOrderMarkIsSkipped) {
+  EXPECT_TRUE(ParseCluster(std::string("\xEF\xBB\xBF") + kGood).ok());
+}
+
 TEST(ClusterTest, ErrorsAreOneLineThatNamesTheField) {
   EXPECT_EQ(Without("f32_flops_per_second: 2e12", ""),
             "f32_flops_per_second is missing: it has to be above 0");

@@ -15,6 +15,13 @@ TEST(NearestName, FindsAMisspeltName) {
   EXPECT_EQ(DidYouMean("colour", {"layers"}), "");
 }
 
+// Regression test: "fdsp" suggested "ddp", as two letters that changed places were two edits.
+TEST(NearestName, TransposedLettersAreOneEdit) {
+  EXPECT_EQ(NearestName("fdsp", {"ddp", "fsdp"}), "fsdp");
+  EXPECT_EQ(NearestName("pdd", {"ddp"}), "");
+  EXPECT_EQ(NearestName("dpd", {"dd", "ddp"}), "dd") << "the first of two that are equally near";
+}
+
 // Regression test: a name of a megabyte in a Plan was compared letter by letter with every path.
 TEST(NearestName, NothingIsNearAVeryLongName) {
   const std::string name(200, 'a');

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
+#include "core/text/byte_order_mark.h"
 #include "core/text/first_error.h"
 #include "core/text/nearest_name.h"
 #include "core/train/config/model_type.h"
@@ -233,6 +234,7 @@ ConfigEditor::ConfigEditor(RunConfig defaults, const Message& default_model)
 }
 
 absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view source) {
+  text = SkipByteOrderMark(text);
   RETURN_IF_ERROR(CheckConfigBounds(text, source));
   if (!IsUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(source, ": is not UTF-8 text"));
   RunConfig parsed;

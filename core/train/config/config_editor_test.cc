@@ -55,6 +55,13 @@ TEST(ConfigEditorTest, ATextSetsWhatItNamesAndNothingElse) {
   EXPECT_THAT(ModelOf(editor).hidden(), ElementsAre(7, 8));
 }
 
+TEST(ConfigEditorTest, AByteOrderMarkIsSkipped) {
+  ConfigEditor editor = Editor();
+  ASSERT_TRUE(editor.MergeText("\xEF\xBB\xBFmodel { layers: 9 } batch: 3", "test").ok());
+  EXPECT_EQ(ModelOf(editor).layers(), 9);
+  EXPECT_EQ(editor.config().batch(), 3);
+}
+
 TEST(ConfigEditorTest, TheModelNeedsNoType) {
   for (const char* text :
        {"model { layers: 9 hidden: [5] }\nbatch: 3", "model: { layers: 9 hidden: [5] } batch: 3",

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
 #include "core/status/status_macros.h"
+#include "core/text/byte_order_mark.h"
 #include "core/text/first_error.h"
 #include "google/protobuf/text_format.h"
 
@@ -14,7 +15,7 @@ absl::StatusOr<Plan> ParsePlanText(const std::string& text) {
   FirstError error;
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(text, &plan)) {
+  if (!parser.ParseFromString(std::string(SkipByteOrderMark(text)), &plan)) {
     return absl::InvalidArgumentError(
         absl::StrCat("is no Plan: line ", error.line(), ": ", error.message()));
   }
