@@ -1,13 +1,8 @@
 // Checks a strategy plugin.
 //
 //   ./bazelw run //strategies/conformance -- fsdp shard=full,prefetch=2 shard=none
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -28,6 +23,7 @@
 #include "core/kernels/reference/backend.h"
 #include "core/posix/signals.h"
 #include "core/posix/stdout_status.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "strategies/conformance/check_strategy.h"
@@ -283,10 +279,9 @@ absl::Status Run(const std::vector<std::string>& arguments, const std::string& a
 
 int main(int argc, char** argv) {
   tessera::LetWritesFail();
-  // Under `bazel run`: relative paths, also those in options, start at the user's folder.
-  const char* const user_folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (user_folder != nullptr && chdir(user_folder) != 0) {
-    absl::FPrintF(stderr, "error: cannot change to %s: %s\n", user_folder, strerror(errno));
+  const absl::StatusOr<std::string> argv0 = tessera::EnterUserFolder(argv[0]);
+  if (!argv0.ok()) {
+    absl::FPrintF(stderr, "error: %s\n", std::string(argv0.status().message()));
     return 1;
   }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -295,7 +290,7 @@ int main(int argc, char** argv) {
         tessera::kHelp, {{"$models", absl::StrJoin(tessera::ConformanceModels(), ", ")}});
     return 0;
   }
-  const absl::Status status = tessera::Run(arguments, argv[0]);
+  const absl::Status status = tessera::Run(arguments, *argv0);
   if (status.ok()) return 0;
   absl::FPrintF(stderr, "error: %s\n", std::string(status.message()));
   return 1;

@@ -114,6 +114,23 @@ TEST_P(LaunchersTest, ErrorsAreOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+// Regression: a shell that is a job of one rank (`srun --pty`) was told to leave out --nproc.
+TEST_P(LaunchersTest, TheOnlyRankOfAJobMayStartRanks) {
+  RunOptions options;
+  options.environment = GetParam().variables(0);
+  for (auto& [name, value] : options.environment) {
+    if (value == "2") value = "1";
+  }
+  const std::string folder = NewFolder();
+  const Result processes =
+      RunProgram(GptProgram(), OnRanksBy("ddp", 2, {"--out=" + folder}), options);
+  ASSERT_EQ(processes.code, 0) << processes.err;
+  EXPECT_THAT(processes.out, HasSubstr("; 2 ranks, shm"));
+  const Result threads = RunProgram(
+      GptProgram(), OnRanksBy("ddp", 2, {"--backend=fake", "--out=" + NewFolder()}), options);
+  EXPECT_EQ(threads.code, 0) << threads.err;
+}
+
 INSTANTIATE_TEST_SUITE_P(Launchers, LaunchersTest,
                          ::testing::Values(Launcher{"torchrun", Torchrun},
                                            Launcher{"by_hand", ByHand}, Launcher{"mpirun", OpenMpi},

@@ -55,6 +55,30 @@ TEST(StrategyTest, TrainsAsOneProcessDoesWithTheSameBitsByAll) {
   }
 }
 
+// Regression: under `bazel run` these paths started at the folder of the runfiles.
+TEST(StrategyTest, RelativePathsStartWhereTheUserStands) {
+  const std::string user = NewFolder();
+  std::filesystem::create_directory(user + "/plugins");
+  std::filesystem::copy_file("strategies/ddp/ddp.so", user + "/mine.so");
+  std::filesystem::copy_file("strategies/ddp/ddp.so", user + "/plugins/ours.so");
+  std::filesystem::copy_file("strategies/conformance/testing/plan_file.so", user + "/plan_file.so");
+  WriteFile(user + "/plan.textproto", ReadFile(DocumentedPlan("data_parallel")));
+  RunOptions options;
+  options.environment["BUILD_WORKING_DIRECTORY"] = user;
+  options.environment["TESSERA_STRATEGY_PATH"] = "plugins";
+  for (const std::vector<std::string>& strategy : std::vector<std::vector<std::string>>{
+           {"--strategy=mine.so"},
+           {"--strategy=./mine.so"},
+           {"--strategy=ours"},
+           {"--strategy=plan_file.so", "--strategy_options=file=plan.textproto"}}) {
+    std::vector<std::string> flags = Tiny({"--nproc=2", "--steps=1", "--out=run"});
+    flags.insert(flags.end(), strategy.begin(), strategy.end());
+    const Result result = RunProgram(GptProgram(), flags, options);
+    EXPECT_EQ(result.code, 0) << strategy[0] << "\n" << result.err;
+    std::filesystem::remove_all(user + "/run");
+  }
+}
+
 TEST(StrategyTest, SeveralRanksRunDdpUnlessTheFlagsSayOtherwise) {
   const std::string folder = Trained({"--nproc=2", "--dump=plan"});
   EXPECT_THAT(ReadFile(folder + "/dump/plan.textproto"), HasSubstr("bucket_gradients"));

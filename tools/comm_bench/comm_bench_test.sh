@@ -21,6 +21,11 @@ grep -qE '^\[0\]  barrier +0 +0 +none +none +-1 +[0-9.]+ +0\.00 +0\.00 +0$' out 
   fail "a barrier moves no bytes"
 [[ $(grep -c '"algbw"' table.json) == 41 ]] || fail "table.json is not whole"
 
+# Regression: under `bazel run` a relative path started at the folder of the runfiles.
+mkdir user
+BUILD_WORKING_DIRECTORY=$PWD/user "$bench" --operations=barrier -n 1 -w 0 --json=table.json \
+  >out 2>err && [[ -s user/table.json ]] || fail "the table is not in the user's folder"
+
 # Memory bounds operations whose data caches do not hold.
 "$launch" --nproc=2 "$bench" --operations=all-reduce -b 32K -e 32M -f 1024 -n 1 -w 1 --nocheck \
   --bound --json=table.json >out 2>err || fail "--bound"

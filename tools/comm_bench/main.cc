@@ -16,6 +16,7 @@
 #include "collectives/connected_world.h"
 #include "core/posix/signals.h"
 #include "core/posix/stdout_status.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "nlohmann/json.hpp"
@@ -301,8 +302,10 @@ absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Interrupt& in
 int main(int argc, char** argv) {
   tessera::comm::Interrupt interrupt;
   tessera::LetWritesFail();
+  const absl::StatusOr<std::string> argv0 = tessera::EnterUserFolder(argv[0]);
   absl::StatusOr<int> code =
-      tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc), interrupt);
+      argv0.ok() ? tessera::comm::Run(std::vector<std::string>(argv + 1, argv + argc), interrupt)
+                 : argv0.status();
   const absl::Status written = tessera::StdoutStatus();
   if (code.ok() && *code == 0 && !written.ok()) code = written;
   if (code.ok()) return *code;

@@ -149,11 +149,11 @@ absl::Status ReadSteps(const std::vector<GivenFlag>& given, CompareCommandLine* 
   return absl::OkStatus();
 }
 
-// Starts ranks by default, unless this process is one.
+// Starts ranks by default, unless this process is one of several, or the only one of --nproc=1.
 absl::StatusOr<bool> StartsDefaultRanks(const std::vector<GivenFlag>& given) {
   if (Find(given, "nproc") != nullptr) return false;
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
-  return environment.launcher == "none";
+  return environment.size == 1 && environment.launcher != "tessera";
 }
 
 }  // namespace

@@ -5,10 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
 #include <string>
 #include <utility>
@@ -20,6 +18,7 @@
 #include "collectives/net/socket.h"
 #include "core/posix/available_cores.h"
 #include "core/posix/stop_requests.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "tools/launch/job.h"
 #include "tools/launch/rank_process.h"
@@ -125,12 +124,12 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
 }
 
 int LaunchMain(const std::vector<std::string>& arguments) {
-  // Under `bazel run`: relative paths are the user's.
-  const char* const user_folder = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (user_folder != nullptr && chdir(user_folder) != 0) {
-    absl::FPrintF(stderr, "error: cannot change to %s: %s\n", user_folder, strerror(errno));
+  const absl::StatusOr<std::string> entered = EnterUserFolder("");
+  if (!entered.ok()) {
+    absl::FPrintF(stderr, "error: %s\n", std::string(entered.status().message()));
     return 1;
   }
+  unsetenv("BUILD_WORKING_DIRECTORY");  // a program may enter another folder before it starts ours
   const absl::StatusOr<LaunchCommandLine> line = ParseLaunchCommandLine(arguments);
   if (line.ok() && line->help) {
     absl::PrintF("%s", LaunchHelpText());

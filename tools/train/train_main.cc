@@ -14,6 +14,7 @@
 #include "collectives/host_identity.h"
 #include "core/cost/limits.h"
 #include "core/posix/available_memory.h"
+#include "core/posix/user_folder.h"
 #include "core/runtime/engine.h"
 #include "core/runtime/memory_check.h"
 #include "core/status/status_macros.h"

@@ -100,7 +100,9 @@ ABSL_FLAG(
     "that a batch system can run the same command again");
 ABSL_FLAG(bool, allow_changed_data, false, "with --resume: continue although the data has changed");
 ABSL_FLAG(int64_t, save_every, 0, "steps between checkpoints; 0: one at the end");
-ABSL_FLAG(int64_t, eval_every, 0, "steps between evaluations; 0: one at the end");
+ABSL_FLAG(int64_t, eval_every, 0,
+          "steps between evaluations, each of eval_batches batches (20; --set=eval_batches=N); 0: "
+          "one at the end");
 ABSL_FLAG(int64_t, log_every, 0, "steps between step lines; 0: a few lines a second");
 ABSL_FLAG(tessera::Mode, mode, tessera::Mode::kTrain,
           "train; or, with --resume, evaluate or sample, which do not train");
@@ -173,6 +175,15 @@ absl::Status CheckJob(const comm::WorldOptions& job, int ranks) {
                                                  ": name one host for each rank"));
 }
 
+// Returns the value of --ranks, 0 without the flag.
+absl::StatusOr<int> ReadRanks(const std::vector<GivenFlag>& given) {
+  if (absl::c_none_of(given, [](const GivenFlag& flag) { return flag.name == "ranks"; })) return 0;
+  const int ranks = absl::GetFlag(FLAGS_ranks);
+  if (ranks >= 1 && ranks <= Mesh::kMaxRanks) return ranks;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--ranks=", ranks, ": it must be from 1 to ", Mesh::kMaxRanks));
+}
+
 // The flags of a training run that its checkpoints do not hold.
 constexpr absl::string_view kRepeated[] = {"backend", "hosts", "interface", "timeout", "log_every"};
 
@@ -183,7 +194,7 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
   line->strategy = absl::GetFlag(FLAGS_strategy);
   line->strategy_options = absl::GetFlag(FLAGS_strategy_options);
   line->strategy_seconds = absl::GetFlag(FLAGS_strategy_seconds);
-  line->ranks = absl::GetFlag(FLAGS_ranks);
+  ASSIGN_OR_RETURN(line->ranks, ReadRanks(given));
   ASSIGN_OR_RETURN(line->job, ReadJobFlags());
   bool has_nproc = false;
   for (const GivenFlag& flag : given) {
@@ -211,10 +222,6 @@ absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* lin
 }
 
 absl::Status CheckRanks(const CommandLine& line) {
-  if (line.ranks < 0 || line.ranks > Mesh::kMaxRanks) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--ranks=", line.ranks, ": it must be from 1 to ", Mesh::kMaxRanks));
-  }
   if (line.ranks > 0 && !line.plan_only) {
     return absl::InvalidArgumentError(
         "--ranks=N is for --plan_only, which starts no ranks; --nproc=N starts ranks");
@@ -238,7 +245,7 @@ absl::Status CheckThreads(const CommandLine& line) {
         "--max_restarts is for ranks that are processes; those of --backend=fake are threads");
   }
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
-  if (environment.launcher == "none") return absl::OkStatus();
+  if (environment.size == 1) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("--backend=fake runs ranks as threads of one process, and this process is rank ",
                    environment.rank, " of a job that ", environment.launcher, " has started"));

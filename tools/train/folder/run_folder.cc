@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -13,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 
@@ -34,23 +34,7 @@ Config ConfigIn(const std::string& path) {
   return title == kConfigTitle ? Config::kOfARun : Config::kForeign;
 }
 
-std::string UserFolder() {
-  const char* const bazel = std::getenv("BUILD_WORKING_DIRECTORY");
-  if (bazel != nullptr && bazel[0] == '/') return bazel;
-  std::error_code error;
-  const fs::path here = fs::current_path(error);
-  return error ? "." : here.string();
-}
-
 }  // namespace
-
-std::string UserPath(absl::string_view path) {
-  if (path.empty()) return "";
-  const fs::path absolute = fs::path(UserFolder()) / std::string(path.data(), path.size());
-  std::string normal = absolute.lexically_normal().string();
-  while (normal.size() > 1 && normal.back() == '/') normal.pop_back();
-  return normal;
-}
 
 std::string NewRunPath(absl::string_view model, std::time_t now) {
   std::tm local = {};

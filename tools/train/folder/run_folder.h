@@ -19,10 +19,6 @@
 
 namespace tessera {
 
-// Returns the absolute form of a path from the command line. Relative paths start at the folder of
-// the user's shell, which under `bazel run` is $BUILD_WORKING_DIRECTORY. "" stays "".
-std::string UserPath(absl::string_view path);
-
 // Returns "<the user's folder>/runs/gpt-20250131-235959", with "-2", "-3", ... if that exists.
 std::string NewRunPath(absl::string_view model, std::time_t now);
 

@@ -25,16 +25,11 @@ std::string Contents(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-TEST(RunFolderTest, PathsAreTheUsers) {
+TEST(RunFolderTest, ANewRunIsBelowTheUsersFolder) {
   setenv("BUILD_WORKING_DIRECTORY", "/home/user", 1);
-  EXPECT_EQ(UserPath(""), "");
-  EXPECT_EQ(UserPath("runs/a/"), "/home/user/runs/a");
-  EXPECT_EQ(UserPath("../b"), "/home/b");
-  EXPECT_EQ(UserPath("/tmp//c"), "/tmp/c");
   setenv("TZ", "UTC", 1);
   EXPECT_EQ(NewRunPath("gpt", 0), "/home/user/runs/gpt-19700101-000000");
   unsetenv("BUILD_WORKING_DIRECTORY");
-  EXPECT_THAT(UserPath("a"), ::testing::StartsWith("/"));
 }
 
 TEST(RunFolderTest, ARunsPathFromWithin) {

@@ -14,6 +14,7 @@
 #include "collectives/fake/fake.h"
 #include "collectives/rendezvous/environment.h"
 #include "core/posix/signals.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/reaper.h"
@@ -42,7 +43,7 @@ void PrintNote(absl::string_view message) { Print("note", message); }
 
 absl::StatusOr<int> StartRanks(const std::string& program, comm::LaunchCommandLine launch) {
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
-  if (environment.launcher != "none") {
+  if (environment.size > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--nproc=", launch.nproc, " starts ranks, and this process is rank ", environment.rank,
         " of a job that ", environment.launcher, " has started: leave out --nproc"));
@@ -137,13 +138,16 @@ absl::StatusOr<int> RunInJob(const comm::WorldOptions& options, int threads,
 int JobMain(int argc, char** argv, const JobProgram& program) {
   if (std::string(argv[0]) == comm::kReaperName) return comm::ReaperMain(argc, argv);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const absl::StatusOr<std::string> argv0 = EnterUserFolder(argv[0]);
   absl::StatusOr<int> code;
-  if (const std::optional<comm::LaunchCommandLine> launch = program.launch(arguments)) {
-    code = StartRanks(argv[0], *launch);
+  if (!argv0.ok()) {
+    code = argv0.status();
+  } else if (const std::optional<comm::LaunchCommandLine> launch = program.launch(arguments)) {
+    code = StartRanks(*argv0, *launch);
   } else {
     const std::unique_ptr<SignalThread> signals = TakeInterrupts();
     LetWritesFail();
-    code = program.run(argv[0], arguments);
+    code = program.run(*argv0, arguments);
     const absl::Status written = OutputStatus();
     if (code.ok() && !written.ok()) code = written;
   }

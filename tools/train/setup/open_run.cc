@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/set_aside.h"

@@ -7,9 +7,9 @@
 #include "core/cost/best_rates.h"
 #include "core/cost/cluster.h"
 #include "core/cost/machine.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
-#include "tools/train/folder/run_folder.h"
 #include "tools/train/setup/machine_rates.h"
 
 namespace tessera {

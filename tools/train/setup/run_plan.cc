@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "core/layout/layout_proto.h"
 #include "core/plan/run_settings.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
@@ -22,7 +23,6 @@
 #include "core/train/ranks/compile_ranks.h"
 #include "core/train/record/plan_text.h"
 #include "core/train/record/saved_plan.h"
-#include "tools/train/folder/run_folder.h"
 #include "tools/train/setup/run_strategy.h"
 
 namespace tessera {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -19,7 +18,6 @@
 #include "strategies/host/plugin.h"
 #include "strategies/host/plugin_passes.h"
 #include "tools/train/flags/run_config.h"
-#include "tools/train/folder/run_folder.h"
 #include "tools/train/job/interrupt.h"
 #include "tools/train/job/standard_output.h"
 
@@ -32,9 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBetweenLines{1};
 
 absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, const std::string& argv0) {
-  const bool is_path = absl::StrContains(strategy, '/');
-  ASSIGN_OR_RETURN(const std::string path,
-                   FindPlugin(is_path ? UserPath(strategy) : strategy, argv0));
+  ASSIGN_OR_RETURN(const std::string path, FindPlugin(strategy, argv0));
   return Plugin::Load(path);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/posix/user_folder.h"
 #include "core/runtime/engine.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
