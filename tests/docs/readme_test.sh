@@ -23,4 +23,5 @@ while IFS= read -r line; do
 done < <(grep -hE '^    \./bazelw run //models/[a-z]+:train' "$root"/{,tools/train/}README.md)
 ((ran >= 6)) || { echo "only $ran commands were found"; exit 1; }
 [[ $(wc -l <my_run/metrics.jsonl) == 3 ]] || { echo "my_run did not go on to step 3"; exit 1; }
+grep -qx 'runs/' "$root/.gitignore" || { echo "git does not ignore runs/"; exit 1; }
 compgen -G 'runs/gpt-*/checkpoints/step_00000002' >/dev/null || { echo "the first command left no run"; exit 1; }
