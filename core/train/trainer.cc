@@ -96,11 +96,15 @@ absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
   return result;
 }
 
+int64_t Trainer::EvaluationBatches() const {
+  const int64_t all = dataset_->EvaluationBatches({config_.batch(), config_.sequence()});
+  return config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
+}
+
 absl::StatusOr<EvaluationResult> Trainer::Evaluate(
     const std::function<absl::StatusOr<bool>()>& stop) {
   const double begin = Now();
-  const int64_t all = dataset_->EvaluationBatches({config_.batch(), config_.sequence()});
-  const int64_t batches = config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
+  const int64_t batches = EvaluationBatches();
   EvaluationResult result;
   double sum = 0, targets = 0;
   for (; result.batches < batches; ++result.batches) {

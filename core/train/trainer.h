@@ -66,9 +66,11 @@ class Trainer {
   // Executes the next step. With kInstructions, engine->executor(kTrain).times() has its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
 
-  // Returns the loss on the held-out data: on up to config.eval_batches batches, or on all if that
-  // is 0. Calls `stop` before each batch, and ends if it returns true. `stop` must return the same
-  // on all ranks.
+  // Returns the number of batches of an evaluation: config.eval_batches at most, all if that is 0.
+  int64_t EvaluationBatches() const;
+
+  // Returns the loss on the held-out data, on EvaluationBatches() batches. Calls `stop` before each
+  // batch, and ends if it returns true. `stop` must return the same on all ranks.
   absl::StatusOr<EvaluationResult> Evaluate(const std::function<absl::StatusOr<bool>()>& stop);
 
   // Sets the inputs of the training Program for the step after step(), for tools that run it

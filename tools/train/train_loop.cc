@@ -237,6 +237,22 @@ absl::StatusOr<EvaluationResult> TrainLoop::Evaluate() {
   });
 }
 
+// Says how long an evaluation takes that one would wait for, by the last one, or else by the time
+// of the step and the work of both.
+void TrainLoop::AnnounceEvaluation(const StepResult& result, Progress& progress) {
+  constexpr double kNoticed = 1;  // seconds
+  const Program& evaluate = engine_->executor(kEvaluate).program();
+  if (!(seconds_of_batch_ > 0)) {
+    seconds_of_batch_ = result.seconds * LimitSeconds(evaluate, rates_) / scale_.limit_seconds;
+  }
+  const int64_t batches = trainer_->EvaluationBatches();
+  const double seconds = static_cast<double>(batches) * seconds_of_batch_;
+  if (seconds < kNoticed) return;
+  progress.Line(absl::StrCat("step ", result.step, ": evaluating ", Counted(batches, "batch", "es"),
+                             ", about ", FormatSeconds(seconds),
+                             "; --set=eval_batches=N sets how many"));
+}
+
 absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
                                   MetricsLog* metrics) {
   const RunConfig& config = setup_.config;
@@ -251,7 +267,11 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.peak_bytes = scale_.memory_bytes;
   line.communication = communication_;
   if (Due(result.step, config.eval_every(), config.steps())) {
+    AnnounceEvaluation(result, progress);
     ASSIGN_OR_RETURN(const EvaluationResult evaluated, Evaluate());
+    if (evaluated.batches > 0) {
+      seconds_of_batch_ = evaluated.seconds / static_cast<double>(evaluated.batches);
+    }
     evaluation_stopped_ = !evaluated.complete;
     if (evaluated.complete) {
       line.eval_loss = evaluated.loss;

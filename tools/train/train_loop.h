@@ -47,6 +47,7 @@ class TrainLoop {
   bool IsTimed(int64_t step) const;
   absl::StatusOr<StepResult> TakeStep(Progress& progress);
   void NoteTimes();
+  void AnnounceEvaluation(const StepResult& result, Progress& progress);
   absl::StatusOr<EvaluationResult> Evaluate();
   // Agrees with the other ranks, after a step, on whether to stop.
   absl::Status AgreeAfterStep(const StepResult& result, Progress& progress);
@@ -79,6 +80,7 @@ class TrainLoop {
   int64_t saved_step_ = -1;          // the newest checkpoint of this run; -1 if there is none
   std::string saved_folder_;         // the folder of that checkpoint
   bool saved_here_ = false;          // whether it is in folder_
+  double seconds_of_batch_ = 0;      // of an evaluation, the last or an estimated one; 0: not known
   bool evaluation_stopped_ = false;  // whether the newest evaluation was interrupted
   RunSummary summary_;
   MeasuredSteps measured_;
