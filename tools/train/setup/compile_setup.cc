@@ -145,6 +145,83 @@ absl::StatusOr<StepCost> EstimateOf(const CommandLine& line, const Setup& setup,
   return cost;
 }
 
+// Fields of the configuration that may make a run need less memory.
+struct MemorySaving {
+  std::string recompute;
+  int64_t micro_batches = 1;
+  int64_t peak = 0;  // bytes of a rank with them; 0: not planned
+};
+
+// Returns the planned peak of the run with these fields; 0 if it cannot be planned so.
+// Collective.
+int64_t PeakWith(const MemorySaving& saving, CommandLine line, const Setup& setup) {
+  RunConfig config = setup.config;
+  config.set_recompute(saving.recompute);
+  config.set_micro_batches(saving.micro_batches);
+  // As flags they override a checkpoint's Plan.
+  line.settings.push_back({"--recompute", "recompute", saving.recompute});
+  line.settings.push_back({"--micro_batches", "micro_batches", absl::StrCat(saving.micro_batches)});
+  std::vector<std::string> unused_notes;
+  const absl::StatusOr<PlannedRun> planned = PlanRun(line, setup, config, &unused_notes);
+  if (!planned.ok()) return 0;
+  const absl::StatusOr<CompiledRun> compiled = CompileAlone(*planned, setup);
+  return compiled.ok() ? compiled->arena_bytes() : 0;
+}
+
+// Returns the fewest micro-batches with which the run fits, or else those with which it needs
+// least; a peak of 0 if none save memory. Collective.
+MemorySaving WithMicroBatches(const std::string& recompute, const CommandLine& line,
+                              const Setup& setup) {
+  // More would take long to plan, and save little more.
+  constexpr int64_t kMost = 64;
+  constexpr double kLeastGain = 0.02;
+  MemorySaving best;
+  double before = static_cast<double>(setup.compiled.arena_bytes());
+  for (int64_t count = 2 * setup.config.micro_batches(); count <= kMost; count *= 2) {
+    if (setup.config.batch() % count != 0) break;
+    MemorySaving saving = {recompute, count};
+    saving.peak = PeakWith(saving, line, setup);
+    if (saving.peak == 0 || static_cast<double>(saving.peak) > (1 - kLeastGain) * before) break;
+    best = saving;
+    before = static_cast<double>(saving.peak);
+    if (saving.peak <= MemoryLimit(setup.config)) break;
+  }
+  return best;
+}
+
+// Returns how the run would need less memory, as the end of the error that it needs too much: by
+// recomputation, by micro-batches, or by both if neither suffices. Collective.
+std::string MemorySavings(const CommandLine& line, const Setup& setup) {
+  const RunConfig& config = setup.config;
+  const int64_t limit = MemoryLimit(config);
+  int64_t least = setup.compiled.arena_bytes();
+  std::string text;
+  // Adds a saving that saves more than those before. Returns whether the run fits with it.
+  const auto add = [&](const MemorySaving& saving) {
+    if (saving.peak == 0 || saving.peak >= least) return false;
+    least = saving.peak;
+    std::string flags;
+    if (saving.recompute != config.recompute()) flags = " --recompute=block";
+    if (saving.micro_batches != config.micro_batches()) {
+      absl::StrAppend(&flags, " --micro_batches=", saving.micro_batches);
+    }
+    const bool fits = least <= limit;
+    absl::StrAppend(&text, fits ? "; it fits with" : ", or with", flags, fits ? ", in " : " ",
+                    fits ? FormatBytes(least) : SmallestLimit(least));
+    return fits;
+  };
+  const bool recomputes = config.recompute() != "none";
+  if (!recomputes) {
+    MemorySaving recomputing = {"block", config.micro_batches()};
+    recomputing.peak = PeakWith(recomputing, line, setup);
+    if (add(recomputing)) return text;
+  }
+  if (setup.compiled.state_bytes > limit) return text;  // state is not saved by either
+  if (add(WithMicroBatches(config.recompute(), line, setup)) || recomputes) return text;
+  add(WithMicroBatches("block", line, setup));
+  return text;
+}
+
 }  // namespace
 
 RunParts PartsOf(Mode mode) {
@@ -190,23 +267,13 @@ absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line, const Setup
 
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
   const int64_t peak = setup.compiled.arena_bytes();
-  absl::Status fits = CheckMemoryLimit(peak, MemoryLimit(setup.config), setup.config.memory_limit(),
-                                       setup.ranks.size == 1 ? "the run" : "each rank");
+  const absl::Status fits =
+      CheckMemoryLimit(peak, MemoryLimit(setup.config), setup.config.memory_limit(),
+                       setup.ranks.size == 1 ? "the run" : "each rank");
   if (fits.ok()) return fits;
   std::string message(fits.message());
-  if (PartsOf(line.mode) == RunParts::kAll && setup.config.recompute() == "none" &&
-      !setup.plan.has_value()) {
-    RunConfig recomputing = setup.config;
-    recomputing.set_recompute("block");
-    std::vector<std::string> unused_notes;
-    const absl::StatusOr<PlannedRun> planned = PlanRun(line, setup, recomputing, &unused_notes);
-    if (planned.ok()) {
-      const absl::StatusOr<CompiledRun> compiled = CompileAlone(*planned, setup);
-      if (compiled.ok() && compiled->arena_bytes() < peak) {
-        absl::StrAppend(&message, ", or with --recompute=block ",
-                        SmallestLimit(compiled->arena_bytes()));
-      }
-    }
+  if (PartsOf(line.mode) == RunParts::kAll && !setup.plan.has_value()) {
+    message += MemorySavings(line, setup);
   }
   // All ranks have compiled the same Programs.
   return Agreed(absl::ResourceExhaustedError(message));
