@@ -12,7 +12,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "collectives/host_identity.h"
+#include "core/cost/best_rates.h"
 #include "core/cost/limits.h"
+#include "core/posix/available_cores.h"
 #include "core/posix/available_memory.h"
 #include "core/posix/user_folder.h"
 #include "core/runtime/engine.h"
@@ -196,8 +198,9 @@ absl::StatusOr<int> TrainSteps(const CommandLine& line, Setup& setup, const Mach
   return loop.Run();
 }
 
-// Returns the communication of a step of several ranks, and its estimated cost.
-std::string CommunicationReport(const Setup& setup) {
+// Returns the estimated cost of a step, and the communication of several ranks.
+std::string CostReport(const Setup& setup) {
+  if (setup.ranks.size == 1) return StepTimeLine(setup.estimated, setup.cluster.name());
   const Program& train = *setup.compiled.FindProgram(kTrain);
   return absl::StrCat(PlanTable(setup.compiled.plan, train),
                       EstimateTable(setup.estimated, setup.cluster.name()));
@@ -228,7 +231,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
   absl::FPrintF(Output(), "%s", MemoryTable(setup.compiled, setup.ranks.size));
   if (setup.ranks.size > 1) {
-    absl::FPrintF(Output(), "%s", CommunicationReport(setup));
+    absl::FPrintF(Output(), "%s", CostReport(setup));
   }
   return OnEngine(setup, [&](Engine& engine, Trainer& trainer) {
     return TrainSteps(line, setup, rates, options, folder.get(), engine, trainer);
@@ -258,16 +261,26 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
   });
 }
 
+// Returns where the rates come from with which --plan_only prices a run.
+std::string OriginOfRates(const CommandLine& line) {
+  if (!line.cluster.empty()) return UserPath(line.cluster);
+  const std::string kept = BestRatesPath();
+  return kept.empty() ? "measured now" : absl::StrCat("the best of this machine so far, ", kept);
+}
+
 absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition,
                              const std::string& argv0, int size) {
   Ranks alone;
-  ASSIGN_OR_RETURN(const Setup setup,
-                   PrepareRun(line, definition, argv0, {.ranks = &alone, .size = size}));
+  RunRanks ranks = {.ranks = &alone, .size = size};
+  ASSIGN_OR_RETURN(ranks.of_host, PlannedRanksOfHost(line, size));
+  ranks.cores = std::max(1, AvailableCores() / ranks.of_host);
+  ASSIGN_OR_RETURN(const Setup setup, PrepareRun(line, definition, argv0, ranks));
   PrintNotes(setup.notes);
   absl::PrintF("%s",
                PlanReport(definition.name, setup.config, setup.compiled, size, AvailableMemory()));
-  if (size > 1 && line.mode == Mode::kTrain) {
-    absl::PrintF("\n%s", CommunicationReport(setup));
+  if (line.mode == Mode::kTrain) {
+    absl::PrintF("\n%s%s", CostReport(setup),
+                 ClusterRatesLine(setup.cluster, setup.site, OriginOfRates(line)));
   }
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));

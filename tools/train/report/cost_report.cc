@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -133,6 +134,15 @@ double SecondsOf(const StepCost& cost, absl::string_view category) {
   return 0;
 }
 
+std::string BytesPerSecond(double rate) {
+  return absl::StrCat(FormatBytes(static_cast<int64_t>(rate)), "/s");
+}
+
+std::string LinkText(const Link& link) {
+  return absl::StrCat(absl::StrFormat("%.3g us", 1e6 * link.latency_seconds()), " and ",
+                      BytesPerSecond(link.bytes_per_second()));
+}
+
 }  // namespace
 
 std::string PlanTable(const Plan& plan, const Program& train) {
@@ -167,10 +177,37 @@ std::string EstimateTable(const StepCost& estimated, absl::string_view cluster) 
             {absl::StrCat(collective.calls()), FormatBytes(collective.bytes()),
              FormatSeconds(collective.seconds()), FormatSeconds(collective.exposed_seconds())});
   }
-  absl::StrAppend(&table, "step ", FormatSeconds(estimated.step_seconds()), ": computation ",
-                  FormatSeconds(estimated.computation_seconds()), ", exposed communication ",
-                  FormatSeconds(estimated.exposed_seconds()), " (for ", cluster, ")\n");
-  return table;
+  return table + StepTimeLine(estimated, cluster);
+}
+
+std::string StepTimeLine(const StepCost& estimated, absl::string_view cluster) {
+  std::string parts;
+  if (estimated.collectives_size() > 0) {
+    parts = absl::StrCat(": computation ", FormatSeconds(estimated.computation_seconds()),
+                         ", exposed communication ", FormatSeconds(estimated.exposed_seconds()));
+  }
+  return absl::StrCat("step ", FormatSeconds(estimated.step_seconds()), parts, " (for ",
+                      cluster.empty() ? "a cluster without a name" : cluster, ")\n");
+}
+
+std::string ClusterRatesLine(const Cluster& cluster, const GroupSite& site,
+                             absl::string_view origin) {
+  std::string text =
+      absl::StrCat("rates: matmul ", FormatCount(cluster.f32_flops_per_second(), "FLOP/s"));
+  const auto add_dtype = [&text](absl::string_view dtype, double rate) {
+    if (rate > 0) absl::StrAppend(&text, " (", dtype, " ", FormatCount(rate, "FLOP/s"), ")");
+  };
+  add_dtype("bf16", cluster.bf16_flops_per_second());
+  add_dtype("f16", cluster.f16_flops_per_second());
+  absl::StrAppend(&text, ", memory ", BytesPerSecond(cluster.memory_bytes_per_second()));
+  const std::set<int> hosts(site.host_of.begin(), site.host_of.end());
+  if (hosts.size() < site.host_of.size()) {
+    absl::StrAppend(&text, "; within a host ", LinkText(cluster.within_host()));
+  }
+  if (hosts.size() > 1) {
+    absl::StrAppend(&text, "; between hosts ", LinkText(cluster.between_hosts()));
+  }
+  return absl::StrCat(text, " (", origin, ")\n");
 }
 
 std::string CostTable(const StepCost& estimated, const StepCost& measured, int64_t steps) {

@@ -10,7 +10,9 @@
 
 #include "absl/strings/string_view.h"
 #include "core/compile/compile.h"
+#include "core/layout/traffic/collective_traffic.h"
 #include "core/program/program.h"
+#include "core/proto/cluster.pb.h"
 #include "core/proto/estimate.pb.h"
 #include "core/proto/plan.pb.h"
 
@@ -36,6 +38,20 @@ std::string PlanTable(const Plan& plan, const Program& train);
 //
 // `cluster` describes the hardware and threads of the times.
 std::string EstimateTable(const StepCost& estimated, absl::string_view cluster);
+
+// Returns the estimated time of a step:
+//
+//   step 77.1 ms: computation 75.0 ms, exposed communication 2.10 ms (for cpu: ..., 1 thread)
+//
+// For a step that does not communicate, only "step 75.0 ms (for cpu: ..., 1 thread)".
+std::string StepTimeLine(const StepCost& estimated, absl::string_view cluster);
+
+// Returns the rates of a cluster with which the ranks at `site` were priced, and where they come
+// from:
+//
+//   rates: matmul 187 GFLOP/s, memory 50.0 GiB/s; within a host 3 us and 10.2 GiB/s (ORIGIN)
+std::string ClusterRatesLine(const Cluster& cluster, const GroupSite& site,
+                             absl::string_view origin);
 
 // Returns estimate and measurement of a step side by side. `measured` is the mean of `steps` timed
 // steps. The hidden part of a collective overlapped computation.

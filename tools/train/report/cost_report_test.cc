@@ -95,6 +95,34 @@ TEST(CostReportTest, TheEstimate) {
   ExpectAligned(table, 0, 3);
 }
 
+TEST(CostReportTest, TheEstimateOfOneRank) {
+  StepCost cost;
+  cost.set_step_seconds(0.25);
+  EXPECT_EQ(StepTimeLine(cost, "a toaster"), "step 250 ms (for a toaster)\n");
+}
+
+TEST(CostReportTest, TheRatesOfAnEstimate) {
+  Cluster cluster;
+  cluster.set_f32_flops_per_second(2e11);
+  cluster.set_memory_bytes_per_second(1 << 30);
+  cluster.mutable_within_host()->set_latency_seconds(3e-6);
+  cluster.mutable_within_host()->set_bytes_per_second(2 << 20);
+  cluster.mutable_between_hosts()->set_latency_seconds(5e-5);
+  cluster.mutable_between_hosts()->set_bytes_per_second(1 << 20);
+  GroupSite site;
+  site.host_of = {0};
+  EXPECT_EQ(ClusterRatesLine(cluster, site, "measured"),
+            "rates: matmul 200 GFLOP/s, memory 1.00 GiB/s (measured)\n");
+  cluster.set_bf16_flops_per_second(4e11);
+  site.host_of = {0, 1};
+  EXPECT_EQ(ClusterRatesLine(cluster, site, "f"),
+            "rates: matmul 200 GFLOP/s (bf16 400 GFLOP/s), memory 1.00 GiB/s; between hosts 50 us "
+            "and 1.00 MiB/s (f)\n");
+  site.host_of = {0, 0, 1};
+  EXPECT_THAT(ClusterRatesLine(cluster, site, "f"),
+              HasSubstr("; within a host 3 us and 2.00 MiB/s; between hosts 50 us"));
+}
+
 TEST(CostReportTest, TheMeasurementBesideIt) {
   const std::unique_ptr<Backend> backend = MakeReferenceBackend();
   const StepCost estimated = Estimated(Compiled(*backend, ""));

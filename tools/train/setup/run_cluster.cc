@@ -1,8 +1,11 @@
 #include "tools/train/setup/run_cluster.h"
 
+#include <algorithm>
 #include <map>
+#include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "core/cost/best_rates.h"
 #include "core/cost/cluster.h"
@@ -77,6 +80,19 @@ absl::StatusOr<GroupSite> PlannedSite(const CommandLine& line, const Cluster& cl
                                                    ", and there are ", ranks));
   }
   return SiteOfJob(backend, line.job.hosts);
+}
+
+absl::StatusOr<int> PlannedRanksOfHost(const CommandLine& line, int ranks) {
+  if (!line.job.hosts.empty()) {
+    int most = 1;
+    for (const std::string& host : line.job.hosts) {
+      most = std::max(most, static_cast<int>(absl::c_count(line.job.hosts, host)));
+    }
+    return most;
+  }
+  if (line.cluster.empty()) return ranks;
+  ASSIGN_OR_RETURN(const Cluster cluster, ReadCluster(UserPath(line.cluster)));
+  return cluster.ranks_per_host() == 0 ? ranks : std::min(ranks, cluster.ranks_per_host());
 }
 
 absl::StatusOr<Cluster> ClusterOfRun(const CommandLine& line, Backend& backend, DType dtype,

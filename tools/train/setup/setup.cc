@@ -24,6 +24,7 @@
 #include "tools/train/folder/run_folder.h"
 #include "tools/train/setup/compile_setup.h"
 #include "tools/train/setup/data_source.h"
+#include "tools/train/setup/division_note.h"
 #include "tools/train/setup/run_cluster.h"
 #include "tools/train/setup/run_plan.h"
 #include "tools/train/setup/schedule_of_run.h"
@@ -278,7 +279,7 @@ int ThreadsOf(const Setup& setup) {
 }
 
 // Adds notes of settings that work and cost time or memory for nothing.
-void NoteWaste(Setup* setup) {
+void NoteWaste(const CommandLine& line, Setup* setup) {
   const int64_t vocabulary = setup->model->vocabulary();
   const bool bytes = setup->config.data().file() != kSyntheticData;
   if (setup->checkpoint == nullptr && bytes && vocabulary > kByteTokens) {
@@ -294,6 +295,13 @@ void NoteWaste(Setup* setup) {
                                         ": they wait for each other; --threads=", cores,
                                         " is faster"));
   }
+  if (setup->ranks.size == 1 && !line.strategy.empty()) {
+    setup->notes.push_back(
+        absl::StrCat("strategy ", setup->plugin, " has one rank, and so nothing to distribute: ",
+                     line.plan_only ? "--ranks=N plans for N ranks" : "--nproc=N starts N ranks"));
+  }
+  const std::string division = DivisionNote(setup->compiled, setup->config);
+  if (!division.empty()) setup->notes.push_back(division);
 }
 
 // Does the part of the preparation that a rank does alone, before it records Graphs. Sets *text to
@@ -312,7 +320,8 @@ absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Set
 // Sets the cluster of the run and the site of its ranks, if anything is priced.
 absl::Status FindCluster(const CommandLine& line, Setup* setup) {
   const RunRanks& ranks = setup->ranks;
-  const bool is_priced = ranks.size > 1 || !line.strategy.empty() || !line.cluster.empty();
+  const bool is_priced = ranks.size > 1 || !line.strategy.empty() || !line.cluster.empty() ||
+                         (line.plan_only && line.mode == Mode::kTrain);
   if (!is_priced) return absl::OkStatus();
   const bool runs = ranks.site.size() > 0;
   const bool tcp = runs ? ranks.site.backend == CollectiveBackend::kTcp : line.job.backend == "tcp";
@@ -401,7 +410,7 @@ absl::StatusOr<Setup> ConfigureRun(const CommandLine& line, const ModelDefinitio
 absl::Status PlanConfiguredRun(const CommandLine& line, Setup* setup) {
   RETURN_IF_ERROR(CompileSetup(line, setup));
   RETURN_IF_ERROR(setup->ranks.ranks->Agree(CheckStates(line, *setup)));
-  NoteWaste(setup);
+  NoteWaste(line, setup);
   const std::vector<std::string>& notes = setup->compiled.notes;
   setup->notes.insert(setup->notes.end(), notes.begin(), notes.end());
   return absl::OkStatus();

@@ -1,0 +1,97 @@
+#include "core/cost/work_division.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace tessera {
+namespace {
+
+bool IsDivided(Phase phase, bool recomputed) { return phase != Phase::kUpdate && !recomputed; }
+
+// Returns the FLOPs of an op on all of its elements.
+double FlopsOf(const Graph& graph, const Op& op) {
+  if (!IsDivided(op.phase, op.recomputed)) return 0;
+  const std::vector<TensorType> inputs = graph.TypesOf(op.inputs);
+  const std::vector<TensorType> outputs = graph.TypesOf(op.outputs);
+  const OpCost cost = op.kind->Cost({inputs, outputs, op.attributes});
+  return cost.flops - cost.recomputed_flops;
+}
+
+double FlopsOfRank(const Program& program) {
+  double flops = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (!IsDivided(instruction.phase, instruction.recomputed)) continue;
+    flops += instruction.cost.flops - instruction.cost.recomputed_flops;
+  }
+  return flops;
+}
+
+// Returns whether all operands of a signature in a Plan are B along a mesh axis.
+bool IsBroadcast(absl::string_view signature, absl::string_view axis) {
+  for (absl::string_view clause : absl::StrSplit(signature, ';')) {
+    clause = absl::StripLeadingAsciiWhitespace(clause);
+    if (!absl::ConsumePrefix(&clause, axis) || !absl::ConsumePrefix(&clause, ":")) continue;
+    return !absl::StrContains(clause, "S(") && !absl::StrContains(clause, 'P') &&
+           !absl::StrContains(clause, "flat");
+  }
+  return true;
+}
+
+// Sets the rows and parts of the input of which most parts are empty.
+void FindEmptyParts(const Graph& graph, const Program& program, WorkDivision* division) {
+  absl::flat_hash_map<std::string, int> batch_dims;
+  for (const GraphInput& input : graph.inputs()) {
+    batch_dims[graph.value(input.value).path] = input.batch_dim;
+  }
+  for (const NamedValue& input : program.inputs) {
+    const auto found = batch_dims.find(input.name);
+    if (input.value == kNone || found == batch_dims.end() || found->second == kNone) continue;
+    const int32_t part = program.value(input.value).part;
+    if (part == kNone) continue;
+    const PartRule& rule = program.parts[part];
+    int64_t rows = rule.extent[found->second], parts = 1;
+    for (const int axis : rule.layout.AxesSplitting(found->second)) {
+      const int64_t unit = rule.layout.axis(axis).unit;
+      rows = std::min(rows, (rule.extent[found->second] + unit - 1) / unit);
+      parts *= program.mesh.axis(axis).size;
+    }
+    if (rows >= parts || (division->rows > 0 && rows >= division->rows)) continue;
+    division->rows = rows;
+    division->parts = parts;
+  }
+}
+
+}  // namespace
+
+WorkDivision DivisionOf(const Graph& graph, const PlanPart& part, const Program& program) {
+  WorkDivision division;
+  division.repeated.assign(program.mesh.num_axes(), 0);
+  absl::flat_hash_map<std::string, double> flops_of;
+  double flops = 0;
+  for (const Op& op : graph.ops()) {
+    const double each = FlopsOf(graph, op);
+    flops += each;
+    if (each > 0) flops_of[op.path] += each;
+  }
+  const double of_rank = FlopsOfRank(program);
+  if (!(flops > 0) || !(of_rank > 0)) return division;
+  division.speedup = flops / of_rank;
+  for (const OperatorChoice& choice : part.operator_()) {
+    const auto found = flops_of.find(choice.path());
+    if (found == flops_of.end()) continue;
+    for (int axis = 0; axis < program.mesh.num_axes(); ++axis) {
+      if (!IsBroadcast(choice.signature(), program.mesh.axis(axis).name)) continue;
+      division.repeated[axis] += found->second / flops;
+    }
+  }
+  FindEmptyParts(graph, program, &division);
+  return division;
+}
+
+}  // namespace tessera
