@@ -33,11 +33,15 @@ absl::Status GatheredTensors::Add(const std::string& path, const Held& held,
                                   absl::Span<const double> local) {
   MutexLock lock(&mutex_);
   std::vector<double>& tensor = tensors_[path];
-  tensor.resize(NumElements(held.global), std::nan(""));
+  std::vector<bool>& added = added_[path];
+  tensor.resize(NumElements(held.global));
+  added.resize(tensor.size());
   int64_t differs = -1;
   held.ForEach([&](int64_t i, int64_t at) {
-    if (!std::isnan(tensor[at]) && tensor[at] != local[i]) differs = at;
+    const bool both_nan = std::isnan(tensor[at]) && std::isnan(local[i]);
+    if (added[at] && tensor[at] != local[i] && !both_nan) differs = at;
     tensor[at] = local[i];
+    added[at] = true;
   });
   if (differs < 0) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("ranks differ in element ", differs, " of ", path));
@@ -45,9 +49,9 @@ absl::Status GatheredTensors::Add(const std::string& path, const Held& held,
 
 absl::StatusOr<Tensors> GatheredTensors::Take() {
   MutexLock lock(&mutex_);
-  for (const auto& [path, tensor] : tensors_) {
-    for (size_t i = 0; i < tensor.size(); ++i) {
-      if (!std::isnan(tensor[i])) continue;
+  for (const auto& [path, added] : added_) {
+    for (size_t i = 0; i < added.size(); ++i) {
+      if (added[i]) continue;
       return absl::InternalError(absl::StrCat("no rank holds element ", i, " of ", path));
     }
   }

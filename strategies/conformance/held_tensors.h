@@ -73,6 +73,8 @@ class GatheredTensors : public TensorSink {
  private:
   Mutex mutex_;
   Tensors tensors_ ABSL_GUARDED_BY(mutex_);
+  // Which elements of them some rank holds.
+  std::map<std::string, std::vector<bool>> added_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Compares the elements that a rank holds with given global tensors. Thread-safe.

@@ -1,0 +1,302 @@
+#include "tests/plans/random/draw_plan.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "core/plan/choices/path_pattern.h"
+#include "core/status/check.h"
+#include "tests/plans/random/draw_layouts.h"
+
+namespace tessera {
+namespace {
+
+// Draws the choices of a stage one after the other. Each keeps to what the earlier ones leave free,
+// so that few Plans are refused.
+class StageDrawer {
+ public:
+  StageDrawer(const TrainedModel& model, Random& random, PlanCase& drawn)
+      : subjects_(model.subjects), random_(random), drawn_(drawn), stage_(drawn.stage()) {}
+
+  void Draw() {
+    drawn_.ranks = DrawMesh(random_, stage_);
+    for (const MeshAxis& axis : stage_.mesh()) axes_.push_back(axis.name());
+    if (random_.Percent(65)) DrawInputs();
+    if (random_.Percent(10)) DrawSlice();
+    if (random_.Percent(55)) {
+      for (int64_t left = 1 + random_.Below(3); left > 0; --left) DrawGroup();
+    }
+    if (random_.Percent(45)) DrawStores();
+    if (random_.Percent(55)) DrawOperators();
+    if (random_.Percent(30)) DrawUpdates();
+    if (random_.Percent(15)) DrawPrecision();
+    if (random_.Percent(35)) DrawStagePasses();
+    if (random_.Percent(35)) DrawPart();
+  }
+
+ private:
+  using Parameter = Subjects::Parameter;
+
+  void Store(const std::string& path, const std::string& layout) {
+    StoreChoice& choice = *stage_.add_store();
+    choice.set_path(path);
+    choice.set_layout(layout);
+  }
+
+  // The batch of inputs is split over some axes; rarely otherwise.
+  void DrawInputs() {
+    if (random_.Percent(15)) {
+      const Shape shape = {subjects_.batch, subjects_.sequence};
+      for (const std::string& input : subjects_.batch_inputs) {
+        if (random_.Percent(70)) Store(input, DrawLayout(shape, axes_, random_));
+      }
+      return;
+    }
+    const std::string layout = absl::StrJoin(
+        SomeOf(axes_, random_), ", ",
+        [](std::string* out, const std::string& axis) { absl::StrAppend(out, axis, ": S(0)"); });
+    Store(absl::StrJoin(subjects_.batch_inputs, "|"), layout);
+  }
+
+  void DrawSlice() {
+    const Parameter& parameter = random_.Of(subjects_.parameters);
+    const int64_t dimension = random_.Below(static_cast<int64_t>(parameter.shape.size()));
+    const int64_t size = parameter.shape[dimension];
+    // Few operators take a slice of a vector.
+    if (size < 2 || (parameter.shape.size() < 2 && !random_.Percent(10))) return;
+    SliceChoice& slice = *stage_.add_slice();
+    slice.set_path(parameter.path);
+    slice.set_dimension(static_cast<int32_t>(dimension));
+    slice.set_count(2 + random_.Below(std::min<int64_t>(size - 1, 3)));
+    sliced_ = parameter.path;
+    if (!random_.Percent(50)) return;
+    Shape shape = parameter.shape;
+    shape[dimension] = (size + slice.count() - 1) / slice.count();
+    Store(absl::StrCat(parameter.path, "[0:", shape[dimension], "]"),
+          DrawLayout(shape, axes_, random_));
+    taken_.insert(parameter.path);
+  }
+
+  std::vector<const Parameter*> Members(const std::string& path) const {
+    const auto pattern = PathPattern::Parse(path);
+    TESSERA_CHECK(pattern.ok()) << pattern.status();
+    std::vector<const Parameter*> members;
+    for (const Parameter& parameter : subjects_.parameters) {
+      if (pattern->MatchingScope(parameter.path) > 0) members.push_back(&parameter);
+    }
+    return members;
+  }
+
+  // A group over the members that are in no other group yet.
+  void DrawGroup() {
+    std::string path = random_.Of(subjects_.scopes);
+    for (int more = static_cast<int>(random_.Below(4)); more > 1; --more) {
+      absl::StrAppend(&path, "|", random_.Of(subjects_.scopes));
+    }
+    const std::vector<const Parameter*> members = Members(path);
+    const auto is_taken = [&](const Parameter* member) { return taken_.contains(member->path); };
+    if (absl::c_any_of(members, is_taken)) return;
+    Axes flat = axes_;
+    random_.Shuffle(flat);
+    const bool two = flat.size() > 1 && random_.Percent(70);
+    flat.resize(two ? 2 + (flat.size() > 2 && random_.Percent(10)) : 1);
+    GroupChoice& group = *stage_.add_group();
+    group.set_path(path);
+    group.set_each(random_.Percent(40));
+    group.set_layout(absl::StrJoin(flat, ", ", [](std::string* out, const std::string& axis) {
+      absl::StrAppend(out, axis, ": flat");
+    }));
+    DrawGroupOptions(flat, group);
+    const Axes others = Without(flat);
+    const bool split = !others.empty() && random_.Percent(25);
+    // The members of a group agree on the axes that split them.
+    for (const Parameter* member : members) {
+      flat_axes_[member->path] = flat;
+      taken_.insert(member->path);
+      if (split && member->path != sliced_ && random_.Percent(60)) {
+        Store(member->path, DrawLayout(member->shape, others, random_));
+      }
+    }
+  }
+
+  void DrawGroupOptions(const Axes& flat, GroupChoice& group) {
+    std::vector<std::string> gathers = {"", "each phase", "once"};
+    if (flat.size() == 2) gathers.push_back(absl::StrCat("each phase over ", flat[0]));
+    if (random_.Percent(50)) group.set_gather(random_.Of(gathers));
+    if (random_.Percent(40)) group.set_reduce(random_.Percent(80) ? "each micro-batch" : "once");
+    const std::vector<std::string> blocks = {"row", "2", "3"};
+    if (random_.Percent(25)) group.set_block(random_.Of(blocks));
+  }
+
+  Axes Without(const Axes& axes) const {
+    Axes rest;
+    for (const std::string& axis : axes_) {
+      if (!absl::c_linear_search(axes, axis)) rest.push_back(axis);
+    }
+    return rest;
+  }
+
+  void DrawStores() {
+    for (int64_t left = 1 + random_.Below(4); left > 0; --left) {
+      const Parameter& parameter = random_.Of(subjects_.parameters);
+      if (!taken_.insert(parameter.path).second) continue;
+      if (random_.Percent(75)) {
+        Store(parameter.path, DrawLayout(parameter.shape, axes_, random_));
+      }
+      if (parameter.path == sliced_) continue;
+      for (const std::string& state : parameter.states) {
+        if (random_.Percent(25)) Store(state, DrawLayout(parameter.shape, axes_, random_));
+      }
+    }
+  }
+
+  void Choose(const Subjects::Operator& op, const Axes& flat_axes) {
+    if (!chosen_.insert(op.path).second) return;
+    OperatorChoice& choice = *stage_.add_operator_();
+    choice.set_path(op.path);
+    choice.set_signature(random_.Percent(kInvalidPercent) && !op.signatures.empty()
+                             ? DrawInvalidSignature(op, axes_, random_)
+                             : DrawSignature(op, axes_, flat_axes, random_));
+  }
+
+  void DrawOperators() {
+    for (int64_t left = 1 + random_.Below(4); left > 0; --left) {
+      const Subjects::Operator& op = random_.Of(subjects_.operators);
+      if (!op.update) Choose(op, {});
+    }
+  }
+
+  // Updates and clipping, some of which concern members of groups.
+  void DrawUpdates() {
+    std::vector<const Subjects::Operator*> updates;
+    for (const Subjects::Operator& op : subjects_.operators) {
+      if (op.update) updates.push_back(&op);
+    }
+    for (int64_t left = 1 + random_.Below(3); left > 0; --left) {
+      const Subjects::Operator& op = *random_.Of(updates);
+      Axes flat_axes;
+      for (const auto& [path, axes] : flat_axes_) {
+        if (absl::StartsWith(op.path, path)) flat_axes = axes;
+      }
+      Choose(op, flat_axes);
+    }
+  }
+
+  void DrawPrecision() {
+    PrecisionChoice& precision = *stage_.mutable_precision();
+    if (random_.Percent(80)) precision.set_parameters("bf16");
+    if (random_.Percent(50)) precision.set_reduction("bf16");
+    if (random_.Percent(30)) precision.set_outputs(precision.parameters());
+    if (random_.Percent(30)) precision.set_in_f32(random_.Of(subjects_.operators).path);
+    if (precision.parameters().empty() || !random_.Percent(40)) return;
+    // A choice for the cast of a parameter.
+    const Parameter& parameter = random_.Of(subjects_.parameters);
+    Subjects::Operator cast;
+    cast.path = absl::StrCat(parameter.path, ".bf16");
+    for (size_t d = 0; d < parameter.shape.size(); ++d) {
+      cast.signatures.push_back(absl::StrCat("S(", d, ") -> S(", d, ")"));
+    }
+    Choose(cast, {});
+  }
+
+  void DrawStagePasses() {
+    const std::vector<std::string> sizes = {"1B", "64B", "200B", "1KiB", "4MiB"};
+    if (random_.Percent(40)) {
+      PassChoice& pass = *stage_.add_pass();
+      pass.set_name("bucket_gradients");
+      if (random_.Percent(70)) pass.set_cap(random_.Of(sizes));
+      if (random_.Percent(50)) pass.set_first(random_.Of(sizes));
+    }
+    if (random_.Percent(40)) {
+      PassChoice& pass = *stage_.add_pass();
+      pass.set_name("prefetch_gathers");
+      pass.set_distance(static_cast<int32_t>(random_.Below(4)));
+    }
+    if (random_.Percent(40)) {
+      PassChoice& pass = *stage_.add_pass();
+      pass.set_name("limit_gathers");
+      pass.set_in_flight(static_cast<int32_t>(random_.Below(4)));
+    }
+    if (random_.Percent(30)) {
+      PassChoice& pass = *stage_.add_pass();
+      pass.set_name("offload");
+      const std::vector<std::string> tensors = {"", "parameters", "gradients", "optimizer state",
+                                                "parameters|optimizer state"};
+      pass.set_tensors(random_.Of(tensors));
+      pass.set_distance(static_cast<int32_t>(random_.Below(3)));
+    }
+  }
+
+  void DrawPart() {
+    PlanPart& part = *stage_.add_parts();
+    part.set_graph("train");
+    if (random_.Percent(60)) part.set_micro_batches(DrawMicroBatches());
+    for (const std::string& block : subjects_.blocks) {
+      if (random_.Percent(35)) part.add_recompute(block);
+    }
+    if (random_.Percent(70)) return;
+    const std::vector<std::vector<std::string>> passes = {
+        {"none"}, {"fuse"}, {"order"}, {"fuse", "order"}, {"order", "fuse"}};
+    for (const std::string& pass : random_.Of(passes)) part.add_passes()->set_name(pass);
+  }
+
+  // Most often a number that divides the batch, as it must.
+  int64_t DrawMicroBatches() {
+    std::vector<int64_t> counts;
+    for (int64_t count = 2; count <= subjects_.batch; ++count) {
+      if (subjects_.batch % count == 0) counts.push_back(count);
+    }
+    return random_.Percent(1) ? 5 : random_.Of(counts);
+  }
+
+  static constexpr int kInvalidPercent = 1;
+
+  const Subjects& subjects_;
+  Random& random_;
+  PlanCase& drawn_;
+  Stage& stage_;
+  Axes axes_;
+  std::map<std::string, Axes> flat_axes_;  // by member of a group
+  std::set<std::string> taken_;            // parameters with a group or a store
+  std::set<std::string> chosen_;           // operators
+  std::string sliced_;                     // the parameter that is sliced
+};
+
+}  // namespace
+
+PlanCase DrawPlan(const std::vector<TrainedModel>& models, uint64_t seed, uint64_t number) {
+  Random random(seed, number);
+  const TrainedModel& model = random.Of(models);
+  PlanCase drawn;
+  drawn.model = model.name;
+  drawn.plan.add_stages();
+  StageDrawer(model, random, drawn).Draw();
+  return drawn;
+}
+
+Traits TraitsOf(const TrainedModel& model, const PlanCase& drawn) {
+  Traits traits;
+  const Stage& stage = drawn.stage();
+  traits.groups = stage.group_size() > 0;
+  for (const GroupChoice& group : stage.group()) {
+    traits.two_flat_axes |= absl::StrContains(group.layout(), ",");
+  }
+  for (const StoreChoice& store : stage.store()) {
+    const std::vector<std::string>& inputs = model.subjects.batch_inputs;
+    traits.updates_or_stores |=
+        !absl::c_linear_search(inputs, store.path()) && store.path() != absl::StrJoin(inputs, "|");
+  }
+  for (const OperatorChoice& choice : stage.operator_()) {
+    for (const Subjects::Operator& op : model.subjects.operators) {
+      traits.updates_or_stores |= op.update && op.path == choice.path();
+    }
+  }
+  return traits;
+}
+
+}  // namespace tessera

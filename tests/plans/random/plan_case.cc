@@ -1,0 +1,32 @@
+#include "tests/plans/random/plan_case.h"
+
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "google/protobuf/text_format.h"
+
+namespace tessera {
+
+std::string PlanCase::ToString() const {
+  return absl::StrCat(model, " ", ranks, " ", plan.ShortDebugString());
+}
+
+absl::StatusOr<PlanCase> ParsePlanCase(absl::string_view text) {
+  const std::vector<std::string> parts = absl::StrSplit(text, absl::MaxSplits(' ', 2));
+  PlanCase parsed;
+  if (parts.size() != 3 || !absl::SimpleAtoi(parts[1], &parsed.ranks) || parsed.ranks < 1) {
+    return absl::InvalidArgumentError("a case is MODEL RANKS PLAN, as in: gpt 4 stages { ... }");
+  }
+  parsed.model = parts[0];
+  if (!google::protobuf::TextFormat::ParseFromString(parts[2], &parsed.plan)) {
+    return absl::InvalidArgumentError("the Plan is no text of core/proto/plan.proto");
+  }
+  if (parsed.plan.stages_size() != 1) {
+    return absl::InvalidArgumentError("the Plan has not exactly one stage");
+  }
+  return parsed;
+}
+
+}  // namespace tessera
