@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "core/plan/choices/path_pattern.h"
 #include "core/status/check.h"
 #include "tests/plans/random/draw_layouts.h"
@@ -23,6 +25,7 @@ class StageDrawer {
   StageDrawer(const TrainedModel& model, Random& random, PlanCase& drawn)
       : subjects_(model.subjects), random_(random), drawn_(drawn), stage_(drawn.stage()) {}
 
+  // Draws all of a Plan.
   void Draw() {
     drawn_.ranks = DrawMesh(random_, stage_);
     for (const MeshAxis& axis : stage_.mesh()) axes_.push_back(axis.name());
@@ -37,6 +40,40 @@ class StageDrawer {
     if (random_.Percent(15)) DrawPrecision();
     if (random_.Percent(35)) DrawStagePasses();
     if (random_.Percent(35)) DrawPart();
+  }
+
+  // Changes one thing in a Plan that a strategy has made.
+  void Change() {
+    for (const MeshAxis& axis : stage_.mesh()) axes_.push_back(axis.name());
+    for (const GroupChoice& group : stage_.group()) {
+      const Axes flat = absl::StrSplit(absl::StrReplaceAll(group.layout(), {{": flat", ""}}), ", ");
+      for (const Parameter* member : Members(group.path())) {
+        flat_axes_[member->path] = flat;
+        taken_.insert(member->path);
+      }
+    }
+    for (const OperatorChoice& choice : stage_.operator_()) chosen_.insert(choice.path());
+    switch (random_.Below(8)) {
+      case 0:
+        return DrawStores();
+      case 1:
+        return DrawOperators();
+      case 2:
+        return DrawUpdates();
+      case 3:
+        return DrawPart();
+      case 4:
+        return stage_.pass_size() > 0 ? stage_.mutable_pass()->RemoveLast() : DrawStagePasses();
+      case 5:
+        return DrawSlice();
+      case 6:
+        return stage_.has_precision() ? stage_.clear_precision() : DrawPrecision();
+      default:
+        if (stage_.group_size() == 0) return DrawGroup();
+        GroupChoice& group =
+            *stage_.mutable_group(static_cast<int>(random_.Below(stage_.group_size())));
+        DrawGroupOptions(flat_axes_[Members(group.path())[0]->path], group);
+    }
   }
 
  private:
@@ -72,9 +109,12 @@ class StageDrawer {
     SliceChoice& slice = *stage_.add_slice();
     slice.set_path(parameter.path);
     slice.set_dimension(static_cast<int32_t>(dimension));
-    slice.set_count(2 + random_.Below(std::min<int64_t>(size - 1, 3)));
+    // Rarely a count for which some slices would be empty.
+    const int64_t count = 2 + random_.Below(std::min<int64_t>(size - 1, 3));
+    const int64_t each = (size + count - 1) / count;
+    slice.set_count(random_.Percent(5) ? count : (size + each - 1) / each);
     sliced_ = parameter.path;
-    if (!random_.Percent(50)) return;
+    if (taken_.contains(parameter.path) || !random_.Percent(50)) return;
     Shape shape = parameter.shape;
     shape[dimension] = (size + slice.count() - 1) / slice.count();
     Store(absl::StrCat(parameter.path, "[0:", shape[dimension], "]"),
@@ -233,7 +273,10 @@ class StageDrawer {
   }
 
   void DrawPart() {
-    PlanPart& part = *stage_.add_parts();
+    const auto of_training = absl::c_find_if(
+        *stage_.mutable_parts(), [](const PlanPart& each) { return each.graph() == "train"; });
+    PlanPart& part =
+        of_training == stage_.mutable_parts()->end() ? *stage_.add_parts() : *of_training;
     part.set_graph("train");
     if (random_.Percent(60)) part.set_micro_batches(DrawMicroBatches());
     for (const std::string& block : subjects_.blocks) {
@@ -273,6 +316,11 @@ PlanCase DrawPlan(const std::vector<TrainedModel>& models, uint64_t seed, uint64
   Random random(seed, number);
   const TrainedModel& model = random.Of(models);
   PlanCase drawn;
+  if (!model.of_strategies.empty() && random.Percent(40)) {
+    drawn = random.Of(model.of_strategies);
+    StageDrawer(model, random, drawn).Change();
+    return drawn;
+  }
   drawn.model = model.name;
   drawn.plan.add_stages();
   StageDrawer(model, random, drawn).Draw();

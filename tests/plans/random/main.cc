@@ -1,11 +1,11 @@
 // Trains small models under random Plans, and prints what became of them.
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/flags/flag.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
@@ -29,31 +29,12 @@ ABSL_FLAG(bool, print, false, "print the Plans and do not try them");
 namespace tessera {
 namespace {
 
-absl::StatusOr<std::vector<PlanCase>> ReadCases(const std::vector<TrainedModel>& models,
-                                                const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
-  std::vector<PlanCase> cases;
-  int number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    const size_t begin = line.find_first_not_of(' ');
-    if (begin == std::string::npos || line[begin] == '#') continue;
-    const auto parsed = ParsePlanCase(line.substr(begin));
-    const auto at = absl::StrCat(path, ":", number, ": ");
-    if (!parsed.ok())
-      return absl::InvalidArgumentError(at + std::string(parsed.status().message()));
-    if (FindModel(models, parsed->model) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(at, "there is no model '", parsed->model, "'"));
-    }
-    cases.push_back(*parsed);
-  }
-  return cases;
-}
-
 absl::StatusOr<Summary> Replay(const std::vector<TrainedModel>& models, const std::string& path) {
-  ASSIGN_OR_RETURN(const std::vector<PlanCase> cases, ReadCases(models, path));
+  ASSIGN_OR_RETURN(const std::vector<PlanCase> cases, ReadPlanCases(path));
+  for (const PlanCase& each : cases) {
+    if (FindModel(models, each.model) != nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat(path, ": there is no model '", each.model, "'"));
+  }
   const std::vector<Outcome> outcomes = Judge(models, cases, absl::GetFlag(FLAGS_seconds));
   Summary summary;
   for (size_t i = 0; i < cases.size(); ++i) {
@@ -72,7 +53,7 @@ void Print(const std::vector<TrainedModel>& models, const TryOptions& options) {
 }
 
 // Returns whether no Plan failed.
-absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
+absl::StatusOr<bool> Run(const std::string& argv0, const std::vector<std::string>& arguments) {
   const std::vector<FlagGroup> groups = {{"Flags",
                                           {{"seed", "N"},
                                            {"first", "N"},
@@ -88,7 +69,7 @@ absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
                 FlagsHelp(groups).c_str());
     return true;
   }
-  const std::vector<TrainedModel> models = TrainModelsAlone();
+  const std::vector<TrainedModel> models = TrainModelsAlone(argv0);
   TryOptions options;
   options.seed = absl::GetFlag(FLAGS_seed);
   options.first = absl::GetFlag(FLAGS_first);
@@ -114,7 +95,7 @@ absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  const auto good = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
+  const auto good = tessera::Run(argv[0], std::vector<std::string>(argv + 1, argv + argc));
   std::fflush(stdout);
   if (good.ok()) return *good ? 0 : 1;
   std::fprintf(stderr, "error: %s\n", std::string(good.status().message()).c_str());

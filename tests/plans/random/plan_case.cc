@@ -1,7 +1,10 @@
 #include "tests/plans/random/plan_case.h"
 
+#include <fstream>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -27,6 +30,25 @@ absl::StatusOr<PlanCase> ParsePlanCase(absl::string_view text) {
     return absl::InvalidArgumentError("the Plan has not exactly one stage");
   }
   return parsed;
+}
+
+absl::StatusOr<std::vector<PlanCase>> ReadPlanCases(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  std::vector<PlanCase> cases;
+  int number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    absl::StripAsciiWhitespace(&line);
+    if (line.empty() || line[0] == '#') continue;
+    const auto parsed = ParsePlanCase(line);
+    if (!parsed.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ":", number, ": ", parsed.status().message()));
+    }
+    cases.push_back(*parsed);
+  }
+  return cases;
 }
 
 }  // namespace tessera

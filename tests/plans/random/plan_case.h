@@ -3,6 +3,7 @@
 #define TESSERA_TESTS_PLANS_RANDOM_PLAN_CASE_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +24,9 @@ struct PlanCase {
 
 // Parses what ToString returns. InvalidArgument says what does not fit.
 absl::StatusOr<PlanCase> ParsePlanCase(absl::string_view text);
+
+// Reads a file with a line for each Plan. Empty lines and those that begin with "#" are skipped.
+absl::StatusOr<std::vector<PlanCase>> ReadPlanCases(const std::string& path);
 
 }  // namespace tessera
 

@@ -6,6 +6,7 @@
 #include "core/train/programs.h"
 #include "models/mlp/mlp.h"
 #include "strategies/conformance/small_models.h"
+#include "tests/plans/random/strategy_plans.h"
 
 namespace tessera {
 namespace {
@@ -63,7 +64,7 @@ GptSizes Odd() {
 
 }  // namespace
 
-std::vector<TrainedModel> TrainModelsAlone() {
+std::vector<TrainedModel> TrainModelsAlone(const std::string& argv0) {
   std::vector<TrainedModel> models;
   const auto add = [&models](const std::string& name, TrainingRun run) {
     run.steps = kSteps;
@@ -72,7 +73,7 @@ std::vector<TrainedModel> TrainModelsAlone() {
     absl::StatusOr<TrainingResult> alone = Train(run, Plan(), 1);
     TESSERA_CHECK(alone.ok()) << name << ": " << alone.status();
     Subjects subjects = SubjectsOf(GraphOf(run, kTrain));
-    models.push_back({name, std::move(run), *std::move(alone), std::move(subjects)});
+    models.push_back({name, std::move(run), *std::move(alone), std::move(subjects), {}});
   };
   add("mlp", Mlp("sgd"));
   add("gpt", SmallGpt(Tiny()));
@@ -82,6 +83,12 @@ std::vector<TrainedModel> TrainModelsAlone() {
   TrainingRun all_programs = SmallGpt(Clipped(Tiny()));
   AddOtherPrograms(all_programs);
   add("gpt_run", std::move(all_programs));
+  for (TrainedModel& model : models) {
+    if (model.name != "gpt_adamw" && model.name != "mlp") continue;
+    auto plans = StrategyPlans(model.name, model.run, argv0);
+    TESSERA_CHECK(plans.ok()) << model.name << ": " << plans.status();
+    model.of_strategies = *std::move(plans);
+  }
   return models;
 }
 

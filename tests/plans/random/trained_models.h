@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "strategies/conformance/rank_training.h"
+#include "tests/plans/random/plan_case.h"
 #include "tests/plans/random/subjects.h"
 
 namespace tessera {
@@ -17,11 +18,13 @@ struct TrainedModel {
   TrainingRun run;
   TrainingResult alone;
   Subjects subjects;
+  std::vector<PlanCase> of_strategies;  // the Plans of ddp and fsdp; only for some models
 };
 
 // Trains all models as one process: GPT and MLP, with SGD and with AdamW and clipping, from the
-// simplest one on. The last one runs evaluation and generation too.
-std::vector<TrainedModel> TrainModelsAlone();
+// simplest one on. The last one runs evaluation and generation too. `argv0` is
+// the program's, to find the plugins of strategies.
+std::vector<TrainedModel> TrainModelsAlone(const std::string& argv0);
 
 // Returns nullptr if there is none of that name.
 const TrainedModel* FindModel(const std::vector<TrainedModel>& models, absl::string_view name);

@@ -1,0 +1,41 @@
+// Trains small models under some hundred random Plans. `random_plans` tries more of them.
+#include <iostream>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/plans/random/judge.h"
+#include "tests/plans/random/plan_case.h"
+#include "tests/plans/random/trained_models.h"
+#include "tests/plans/random/try_plans.h"
+
+namespace tessera {
+namespace {
+
+const std::vector<TrainedModel>& Models() {
+  static const auto* const models =
+      new std::vector<TrainedModel>(TrainModelsAlone("tests/plans/random_plans_test"));
+  return *models;
+}
+
+TEST(RandomPlansTest, ThoseThatFailedOnceAreRight) {
+  const auto plans = ReadPlanCases("tests/plans/random/found_plans.txt");
+  ASSERT_TRUE(plans.ok()) << plans.status();
+  const std::vector<Outcome> outcomes = Judge(Models(), *plans, 30);
+  for (size_t i = 0; i < plans->size(); ++i) {
+    EXPECT_EQ(outcomes[i].kind, OutcomeKind::kRight) << outcomes[i].message << "\n"
+                                                     << (*plans)[i].ToString();
+  }
+}
+
+TEST(RandomPlansTest, AreRightOrRefused) {
+  const Summary summary = TryPlans(Models(), {.seed = 1, .count = 400});
+  std::cout << summary.ToString();
+  EXPECT_EQ(summary.bad(), 0);
+  EXPECT_LE(summary.share_refused(), 0.08);
+  EXPECT_GE(summary.share_of_groups(), 0.3);
+  EXPECT_GE(summary.share_of_two_flat_axes(), 0.2);
+  EXPECT_GE(summary.share_of_updates_or_stores(), 0.3);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,58 @@
+#include "tests/plans/random/strategy_plans.h"
+
+#include <memory>
+#include <utility>
+
+#include "core/status/status_macros.h"
+#include "strategies/conformance/strategy_planner.h"
+#include "strategies/host/find_plugin.h"
+#include "strategies/host/option_values.h"
+#include "strategies/host/plugin.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kRanks = 4;
+
+struct StrategyOptions {
+  std::string strategy;
+  std::vector<std::string> options;
+};
+
+const std::vector<StrategyOptions>& AllOptions() {
+  static const auto* const all = new std::vector<StrategyOptions>{
+      {"ddp", {}},
+      {"ddp", {"embedding=gathered", "bucket_mb=0.001"}},
+      {"fsdp", {}},
+      {"fsdp", {"shard=gradients", "block=row"}},
+      {"fsdp", {"replicas=2", "accumulate=full"}},
+      {"fsdp", {"reshard=2", "dtype=bf16"}},
+      {"fsdp", {"reshard_root=yes", "units=size", "unit_mb=0.001", "reduce=bf16"}},
+      {"fsdp", {"offload=all", "prefetch=2"}},
+  };
+  return *all;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<PlanCase>> StrategyPlans(const std::string& model,
+                                                    const TrainingRun& run,
+                                                    const std::string& argv0) {
+  std::vector<PlanCase> plans;
+  const std::unique_ptr<Backend> backend = run.backend();
+  for (const StrategyOptions& each : AllOptions()) {
+    ASSIGN_OR_RETURN(const std::string path, FindPlugin(each.strategy, argv0));
+    ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(path));
+    ASSIGN_OR_RETURN(OptionValues values, ReadOptions(plugin, each.options));
+    const StrategyPlanner planner(&plugin, std::move(values), &run);
+    ASSIGN_OR_RETURN(Planned planned, planner.PlanFor(kRanks, *backend));
+    PlanCase made;
+    made.model = model;
+    made.ranks = kRanks;
+    made.plan = std::move(planned.plan);
+    plans.push_back(std::move(made));
+  }
+  return plans;
+}
+
+}  // namespace tessera
