@@ -40,6 +40,7 @@ absl::StatusOr<FlatStorage> FlatStorage::Create(const LayoutDecisions& decisions
       const StoredLayout& layout = decisions.stored.at(path);
       const Shape local = LocalShape(layout.layout, *shapes.at(path), mesh);
       const int64_t row = local.empty() ? 1 : std::max<int64_t>(local.back(), 1);
+      group.layouts.push_back(layout.layout);
       members.push_back({local, stored.block == kRow ? row : stored.block});
     }
     ASSIGN_OR_RETURN(FlatGroup created, FlatGroup::Create(members, ranks));

@@ -12,6 +12,7 @@
 #include "core/graph/graph.h"
 #include "core/layout/flat_group.h"
 #include "core/layout/mesh.h"
+#include "core/layout/mesh_layout.h"
 #include "core/plan/layouts/layout_decisions.h"
 
 namespace tessera {
@@ -40,6 +41,8 @@ class FlatStorage {
   // Returns the axes over which the group is split, the outermost split first, without axes of one
   // rank.
   absl::Span<const int> axes(int i) const { return groups_[i].axes; }
+  // Returns the layout of a member of group i before the group is split.
+  const MeshLayout& MemberLayout(int i, int member) const { return groups_[i].layouts[member]; }
   // Returns for how many of the axes, counted from the last one, the gathered result is kept for
   // the step. Over the other axes the group is gathered again in each phase.
   int gathers_kept(int i) const { return groups_[i].gathers_kept; }
@@ -52,6 +55,7 @@ class FlatStorage {
   struct Group {
     std::shared_ptr<const FlatGroup> group;
     std::vector<int> axes;
+    std::vector<MeshLayout> layouts;  // by member
     int gathers_kept = 0;
     std::vector<std::string> buffers;
   };

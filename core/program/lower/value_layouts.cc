@@ -88,11 +88,16 @@ bool ValueLayouts::UsedFlat(ValueId value, absl::Span<const AxisUse> uses) const
 template <typename LayoutOf>
 int32_t ValueLayouts::EnterOperand(ValueId value, absl::Span<const AxisUse> uses,
                                    const LayoutOf& layout_of) {
+  // A use says nothing of which axis is the outer split. On a range of a flat group it is that of
+  // the member.
+  const bool flat = UsedFlat(value, uses);
   MeshLayout layout(mesh_.num_axes());
+  if (flat) layout = storage_->MemberLayout(PositionOf(value)->group, PositionOf(value)->member);
   for (int axis = 0; axis < mesh_.num_axes(); ++axis) {
-    layout = layout.With(axis, layout_of(uses[axis].signature));
+    const AxisLayout& used = layout_of(uses[axis].signature);
+    if (used != layout.axis(axis)) layout = layout.With(axis, used);
   }
-  return Enter(std::move(layout), UsedFlat(value, uses));
+  return Enter(std::move(layout), flat);
 }
 
 void ValueLayouts::ReadUses(const GraphLayouts& layouts) {
