@@ -147,7 +147,9 @@ class Offloading {
       if (staged == kNone) {
         staged = AddTensor(tensor.tensor, absl::StrCat(PathOf(tensor.tensor), kStaged), kNone,
                            MemorySpace::kDevice);
-        const int32_t position = std::max(uses_.BeginOfCopyFor(tensor.uses[i]), earliest);
+        // An update in place may write the copy before the first instruction that reads it.
+        const int32_t first_use = tensor.uses[period.first];
+        const int32_t position = std::max(uses_.BeginOfCopyFor(first_use), earliest);
         AddCopy(position, home, staged, kFromHostStream, instruction.phase);
         counterparts.emplace_back(&program_, tensor.tensor, staged, kStaged);
       }
