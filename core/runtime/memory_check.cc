@@ -240,17 +240,7 @@ class PlannedEnds {
       const Shape& held = executor.binding().ShapeOf(static_cast<int32_t>(id));
       if (value.flat != kNone || held != value.type.shape) partly_used_.insert(value.buffer);
     }
-    // Collectives and copies move padding too, of this rank's part or of others'.
-    for (const Instruction& instruction : program_.instructions) {
-      if (instruction.kind == InstructionKind::kKernel) continue;
-      for (const int32_t input : instruction.inputs) {
-        const ProgramValue& value = program_.value(input);
-        if (value.part == kNone && !partly_used_.contains(value.buffer)) continue;
-        for (const int32_t output : instruction.outputs) {
-          partly_used_.insert(program_.value(output).buffer);
-        }
-      }
-    }
+    AddMovedPadding();
   }
 
   // Inspects memory in which a step has run, and which was filled with `pattern` before.
@@ -280,10 +270,45 @@ class PlannedEnds {
   }
 
  private:
+  // Padding that some rank has not written moves on: through collectives and copies, and through
+  // kernels that copy, such as those that pack the operand of an all-to-all.
+  void AddMovedPadding() {
+    const std::vector<bool> uneven = UnevenParts();
+    absl::flat_hash_set<int32_t> padded = partly_used_;  // on some rank
+    for (const ProgramValue& value : program_.values) {
+      if (value.part != kNone && uneven[value.part]) padded.insert(value.buffer);
+    }
+    for (const Instruction& instruction : program_.instructions) {
+      const bool moves = instruction.kind != InstructionKind::kKernel ||
+                         program_.kernels[instruction.kernel].kernel->op() == "copy";
+      for (const int32_t input : instruction.inputs) {
+        if (!moves || !padded.contains(program_.value(input).buffer)) continue;
+        for (const int32_t output : instruction.outputs) {
+          padded.insert(program_.value(output).buffer);
+          partly_used_.insert(program_.value(output).buffer);
+        }
+      }
+    }
+  }
+
+  // Returns for each part rule whether some rank holds less than the padded part.
+  std::vector<bool> UnevenParts() const {
+    std::vector<bool> uneven;
+    for (const PartRule& part : program_.parts) {
+      const Shape local = part.LocalShape(program_.mesh);
+      bool any = false;
+      for (int rank = 0; !any && rank < program_.mesh.size(); ++rank) {
+        any = part.At(program_.mesh, program_.mesh.CoordinatesOf(rank)).extent != local;
+      }
+      uneven.push_back(any);
+    }
+    return uneven;
+  }
+
   const Program& program_;
   // Buffers that need not be written to their end: a kernel may leave its workspace unused, this
-  // rank may hold less than the padded part of a value, and an all-gather may omit elements that
-  // the rank does not read.
+  // rank may hold less than the padded part of a value, an all-gather may omit elements that the
+  // rank does not read, and padding is moved from them.
   absl::flat_hash_set<int32_t> partly_used_;
   BySpace<bool> reached_;
   BySpace<std::string> path_;
