@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "core/plan/check.h"
+#include "core/status/check.h"
 
 namespace tessera {
 namespace {
@@ -29,7 +30,10 @@ Outcome OutcomeOfError(const absl::Status& status) {
 
 }  // namespace
 
-Outcome CheckPlan(const TrainedModel& model, const PlanCase& tried) {
+Outcome CheckPlan(const std::vector<TrainedModel>& models, const PlanCase& tried) {
+  const TrainedModel* const found = FindModel(models, tried.model);
+  TESSERA_CHECK(found != nullptr) << "there is no model " << tried.model;
+  const TrainedModel& model = *found;
   if (const absl::Status form = CheckPlanForm(tried.plan); !form.ok()) return OutcomeOfError(form);
   const absl::StatusOr<TrainingResult> result = Train(model.run, tried.plan, tried.ranks);
   if (!result.ok()) return OutcomeOfError(result.status());

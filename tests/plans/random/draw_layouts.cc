@@ -31,9 +31,10 @@ std::string DeclaredSignature(const Subjects::Operator& op, Random& random) {
 // Sizes of meshes. Most have two axes or more, and few ranks, because each rank takes time.
 const std::vector<std::vector<int>>& Meshes() {
   static const auto* const meshes = new std::vector<std::vector<int>>{
-      {2},       {3},       {4},    {2, 2},    {2, 2},       {2, 2},    {2, 2}, {2, 2},
-      {2, 3},    {3, 2},    {4, 2}, {2, 1},    {1, 2},       {5},       {3, 3}, {2, 2, 2},
-      {2, 2, 2}, {1, 2, 2}, {1},    {2, 2, 3}, {2, 1, 2, 2}, {2, 2, 1},
+      {2},       {2},       {3},       {4},       {2, 2},       {2, 2},    {2, 2},
+      {2, 2},    {2, 2},    {2, 2},    {2, 2},    {2, 3},       {3, 2},    {4, 2},
+      {2, 1},    {1, 2},    {5},       {3, 3},    {1},          {2, 2, 2}, {2, 2, 2},
+      {1, 2, 2}, {2, 2, 1}, {2, 1, 2}, {2, 2, 3}, {2, 1, 2, 2},
   };
   return *meshes;
 }

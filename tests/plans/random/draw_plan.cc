@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "core/graph/graph.h"
 #include "core/plan/choices/path_pattern.h"
 #include "core/status/check.h"
 #include "tests/plans/random/draw_layouts.h"
@@ -53,6 +54,9 @@ class StageDrawer {
       }
     }
     for (const OperatorChoice& choice : stage_.operator_()) chosen_.insert(choice.path());
+    for (const PlanPart& part : stage_.parts()) {
+      for (const OperatorChoice& choice : part.operator_()) chosen_.insert(choice.path());
+    }
     switch (random_.Below(8)) {
       case 0:
         return DrawStores();
@@ -197,11 +201,33 @@ class StageDrawer {
 
   void Choose(const Subjects::Operator& op, const Axes& flat_axes) {
     if (!chosen_.insert(op.path).second) return;
-    OperatorChoice& choice = *stage_.add_operator_();
-    choice.set_path(op.path);
+    OperatorChoice& choice =
+        random_.Percent(85) ? *stage_.add_operator_() : *TrainingPart().add_operator_();
+    choice.set_path(random_.Percent(15) ? InAllBlocks(op.path) : op.path);
     choice.set_signature(random_.Percent(kInvalidPercent) && !op.signatures.empty()
                              ? DrawInvalidSignature(op, axes_, random_)
                              : DrawSignature(op, axes_, flat_axes, random_));
+  }
+
+  // Returns the path with "*" for the number of a block. The operators that it names count as
+  // chosen; if one is chosen already, the path is returned as it is.
+  std::string InAllBlocks(const std::string& path) {
+    std::string pattern = path;
+    for (const std::string& block : subjects_.blocks) {
+      if (!InScope(path, block)) continue;
+      pattern = absl::StrCat(block.substr(0, block.rfind('.')), ".*", path.substr(block.size()));
+    }
+    const auto parsed = PathPattern::Parse(pattern);
+    TESSERA_CHECK(parsed.ok()) << parsed.status();
+    std::vector<std::string> named;
+    for (const Subjects::Operator& op : subjects_.operators) {
+      if (op.path != path && parsed->Matches(op.path)) named.push_back(op.path);
+    }
+    for (const std::string& other : named) {
+      if (chosen_.contains(other)) return path;
+    }
+    chosen_.insert(named.begin(), named.end());
+    return pattern;
   }
 
   void DrawOperators() {
@@ -230,7 +256,7 @@ class StageDrawer {
   void DrawPrecision() {
     PrecisionChoice& precision = *stage_.mutable_precision();
     if (random_.Percent(80)) precision.set_parameters("bf16");
-    if (random_.Percent(50)) precision.set_reduction("bf16");
+    if (random_.Percent(50)) precision.set_reduction(random_.Percent(70) ? "bf16" : "f16");
     if (random_.Percent(30)) precision.set_outputs(precision.parameters());
     if (random_.Percent(30)) precision.set_in_f32(random_.Of(subjects_.operators).path);
     if (precision.parameters().empty() || !random_.Percent(40)) return;
@@ -272,12 +298,17 @@ class StageDrawer {
     }
   }
 
+  PlanPart& TrainingPart() {
+    for (PlanPart& part : *stage_.mutable_parts()) {
+      if (part.graph() == "train") return part;
+    }
+    stage_.add_parts()->set_graph("train");
+    return *stage_.mutable_parts()->rbegin();
+  }
+
   void DrawPart() {
-    const auto of_training = absl::c_find_if(
-        *stage_.mutable_parts(), [](const PlanPart& each) { return each.graph() == "train"; });
-    PlanPart& part =
-        of_training == stage_.mutable_parts()->end() ? *stage_.add_parts() : *of_training;
-    part.set_graph("train");
+    PlanPart& part = TrainingPart();
+    part.clear_recompute();
     if (random_.Percent(60)) part.set_micro_batches(DrawMicroBatches());
     for (const std::string& block : subjects_.blocks) {
       if (random_.Percent(35)) part.add_recompute(block);
@@ -339,10 +370,14 @@ Traits TraitsOf(const TrainedModel& model, const PlanCase& drawn) {
     traits.updates_or_stores |=
         !absl::c_linear_search(inputs, store.path()) && store.path() != absl::StrJoin(inputs, "|");
   }
-  for (const OperatorChoice& choice : stage.operator_()) {
-    for (const Subjects::Operator& op : model.subjects.operators) {
-      traits.updates_or_stores |= op.update && op.path == choice.path();
-    }
+  const auto names_update = [&](const OperatorChoice& choice) {
+    return absl::c_any_of(model.subjects.operators, [&](const Subjects::Operator& op) {
+      return op.update && op.path == choice.path();
+    });
+  };
+  traits.updates_or_stores |= absl::c_any_of(stage.operator_(), names_update);
+  for (const PlanPart& part : stage.parts()) {
+    traits.updates_or_stores |= absl::c_any_of(part.operator_(), names_update);
   }
   return traits;
 }

@@ -8,15 +8,14 @@
 #include "absl/types/span.h"
 #include "tests/plans/random/outcome.h"
 #include "tests/plans/random/plan_case.h"
-#include "tests/plans/random/trained_models.h"
 
 namespace tessera {
 
-// Trains under the Plans, one after the other, and returns their outcomes. Starts processes, each
-// of which goes on until one of its Plans ends it or takes more than `seconds`. The calling thread
-// must be the only one of the process that does not wait for a call of Judge.
-std::vector<Outcome> Judge(const std::vector<TrainedModel>& models,
-                           absl::Span<const PlanCase> plans, double seconds);
+// Checks the Plans one after the other and returns their outcomes. Starts processes, each of which
+// goes on until one of its Plans ends it or takes more than `seconds`. Several threads may call it,
+// and `check` must not wait for any of them.
+std::vector<Outcome> Judge(absl::Span<const PlanCase> plans,
+                           const std::function<Outcome(const PlanCase&)>& check, double seconds);
 
 }  // namespace tessera
 

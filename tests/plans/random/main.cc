@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
+#include "tests/plans/random/check_plan.h"
 #include "tests/plans/random/draw_plan.h"
 #include "tests/plans/random/judge.h"
 #include "tests/plans/random/plan_case.h"
@@ -35,7 +36,9 @@ absl::StatusOr<Summary> Replay(const std::vector<TrainedModel>& models, const st
     if (FindModel(models, each.model) != nullptr) continue;
     return absl::InvalidArgumentError(absl::StrCat(path, ": there is no model '", each.model, "'"));
   }
-  const std::vector<Outcome> outcomes = Judge(models, cases, absl::GetFlag(FLAGS_seconds));
+  const std::vector<Outcome> outcomes = Judge(
+      cases, [&](const PlanCase& plan) { return CheckPlan(models, plan); },
+      absl::GetFlag(FLAGS_seconds));
   Summary summary;
   for (size_t i = 0; i < cases.size(); ++i) {
     const std::string name(NameOf(outcomes[i].kind));

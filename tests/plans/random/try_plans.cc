@@ -6,10 +6,13 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/sync/mutex.h"
+#include "tests/plans/random/check_plan.h"
 #include "tests/plans/random/draw_plan.h"
 #include "tests/plans/random/judge.h"
 #include "tests/plans/random/outcome.h"
@@ -41,7 +44,7 @@ class Trial {
       for (int64_t i = first; i < first + count; ++i) {
         plans.push_back(DrawPlan(models_, options_.seed, i));
       }
-      const std::vector<Outcome> outcomes = Judge(models_, plans, options_.seconds);
+      const std::vector<Outcome> outcomes = Outcomes(plans);
       for (size_t i = 0; i < plans.size(); ++i) {
         Report(first + static_cast<int64_t>(i), plans[i], outcomes[i]);
       }
@@ -54,21 +57,29 @@ class Trial {
   }
 
  private:
+  std::vector<Outcome> Outcomes(absl::Span<const PlanCase> plans) const {
+    return Judge(
+        plans, [this](const PlanCase& plan) { return CheckPlan(models_, plan); }, options_.seconds);
+  }
+
   void Report(int64_t number, const PlanCase& plan, const Outcome& outcome)
       ABSL_LOCKS_EXCLUDED(mutex_) {
     {
       MutexLock lock(&mutex_);
       summary_.Add(TraitsOf(*FindModel(models_, plan.model), plan), plan, outcome);
+      if (summary_.plans() % 1000 == 0) {
+        std::fprintf(stderr, "%d plans, %d failed\n", summary_.plans(), summary_.bad());
+      }
       const std::string kind = absl::StrCat(NameOf(outcome.kind), Generalized(outcome.message));
       if (outcome.good() || printed_[kind]++ >= options_.shrunk_per_kind) return;
     }
     const PlanCase shrunk = Shrunk(plan, [&](const PlanCase& simpler) {
-      const Outcome other = Judge(models_, {&simpler, 1}, options_.seconds)[0];
+      const Outcome other = Outcomes({&simpler, 1})[0];
       const bool alike = outcome.kind == OutcomeKind::kWrong ||
                          Generalized(other.message) == Generalized(outcome.message);
       return other.kind == outcome.kind && alike;
     });
-    const Outcome short_outcome = Judge(models_, {&shrunk, 1}, options_.seconds)[0];
+    const Outcome short_outcome = Outcomes({&shrunk, 1})[0];
     const absl::string_view name = NameOf(outcome.kind);
     std::printf("%.*s: %s\n  %s\n  random_plans --seed=%llu --first=%lld --count=1\n",
                 static_cast<int>(name.size()), name.data(), short_outcome.message.c_str(),

@@ -19,7 +19,8 @@ struct TryOptions {
 };
 
 // Draws the Plans, judges them, and prints those that fail to stdout, each as short as it can be,
-// with the command that repeats it. Call it while the process has one thread.
+// with the command that repeats it. Progress goes to stderr. Call it while the process has one
+// thread.
 Summary TryPlans(const std::vector<TrainedModel>& models, const TryOptions& options);
 
 }  // namespace tessera
