@@ -24,7 +24,7 @@
 #include "tools/train/folder/run_folder.h"
 #include "tools/train/setup/compile_setup.h"
 #include "tools/train/setup/data_source.h"
-#include "tools/train/setup/division_note.h"
+#include "tools/train/setup/note_waste.h"
 #include "tools/train/setup/run_cluster.h"
 #include "tools/train/setup/run_plan.h"
 #include "tools/train/setup/schedule_of_run.h"
@@ -276,32 +276,6 @@ int ThreadsOf(const Setup& setup) {
     return threads;
   }
   return setup.ranks.cores;
-}
-
-// Adds notes of settings that work and cost time or memory for nothing.
-void NoteWaste(const CommandLine& line, Setup* setup) {
-  const int64_t vocabulary = setup->model->vocabulary();
-  const bool bytes = setup->config.data().file() != kSyntheticData;
-  if (setup->checkpoint == nullptr && bytes && vocabulary > kByteTokens) {
-    setup->notes.push_back(absl::StrCat(
-        "the tokens of the data are bytes: ", kByteTokens, " of the model's ", vocabulary,
-        " outputs are used; --set=model.vocabulary=", kByteTokens, " leaves out the others"));
-  }
-  const int threads = setup->backend->processor().threads;
-  const int cores = setup->ranks.cores;
-  if (threads > cores) {
-    setup->notes.push_back(absl::StrCat(Counted(threads, "thread"), " on ", Counted(cores, "core"),
-                                        setup->ranks.of_host > 1 ? " for each rank" : "",
-                                        ": they wait for each other; --threads=", cores,
-                                        " is faster"));
-  }
-  if (setup->ranks.size == 1 && !line.strategy.empty()) {
-    setup->notes.push_back(
-        absl::StrCat("strategy ", setup->plugin, " has one rank, and so nothing to distribute: ",
-                     line.plan_only ? "--ranks=N plans for N ranks" : "--nproc=N starts N ranks"));
-  }
-  const std::string division = DivisionNote(setup->compiled, setup->config);
-  if (!division.empty()) setup->notes.push_back(division);
 }
 
 // Does the part of the preparation that a rank does alone, before it records Graphs. Sets *text to
