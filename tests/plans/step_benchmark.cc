@@ -20,12 +20,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "core/kernels/cpu/backend.h"
+#include "core/posix/user_folder.h"
 #include "core/proto/plan.pb.h"
 #include "core/status/status_macros.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/measure/step_timer.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compile_ranks.h"
+#include "core/train/record/plan_text.h"
 #include "google/protobuf/text_format.h"
 #include "models/gpt/gpt.h"
 #include "tools/command_line/command_line.h"
@@ -119,11 +121,10 @@ absl::StatusOr<Plan> ReadPlan(const std::string& file) {
   if (!stream.good()) return absl::NotFoundError(absl::StrCat("--plans: cannot read ", file));
   std::stringstream text;
   text << stream.rdbuf();
-  Plan plan;
-  if (!google::protobuf::TextFormat::ParseFromString(text.str(), &plan)) {
-    return absl::InvalidArgumentError(absl::StrCat("--plans: ", file, " is not a Plan"));
-  }
-  return plan;
+  absl::StatusOr<Plan> plan = ParsePlanText(text.str());
+  if (plan.ok()) return plan;
+  return absl::Status(plan.status().code(),
+                      absl::StrCat("--plans: ", file, " ", plan.status().message()));
 }
 
 absl::StatusOr<std::vector<RankBatch>> ReadShapes() {
@@ -205,7 +206,8 @@ absl::Status Run(const std::vector<std::string>& arguments) {
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  const absl::Status status = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
+  absl::Status status = tessera::EnterUserFolder(argv[0]).status();
+  if (status.ok()) status = tessera::Run(std::vector<std::string>(argv + 1, argv + argc));
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return 1;
