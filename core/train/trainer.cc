@@ -65,8 +65,19 @@ absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpo
   return notes;
 }
 
+absl::Status Trainer::ReadBatch() {
+  if (batch_row_ == rows_) return absl::OkStatus();
+  const double begin = Now();
+  batch_row_.reset();
+  RETURN_IF_ERROR(batch_inputs_.Read(*engine_, kTrain, DataSplit::kTrain, rows_, &batch_));
+  batch_row_ = rows_;
+  read_seconds_ = Now() - begin;
+  return absl::OkStatus();
+}
+
 absl::Status Trainer::SetTrainInputs(Engine& engine) {
-  RETURN_IF_ERROR(batch_inputs_.Set(engine, kTrain, DataSplit::kTrain, rows_));
+  RETURN_IF_ERROR(ReadBatch());
+  RETURN_IF_ERROR(SetBatch(engine, kTrain, batch_));
   const double lr = LearningRate(config_.optimizer(), step_ + 1, config_.steps());
   RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
   RETURN_IF_ERROR(engine.SetScalarIfRead(kTrain, "seed", AsSigned(config_.seed())));
@@ -74,7 +85,8 @@ absl::Status Trainer::SetTrainInputs(Engine& engine) {
 }
 
 absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
-  const double begin = Now();
+  RETURN_IF_ERROR(ReadBatch());
+  const double begin = Now() - std::exchange(read_seconds_, 0);
   StepResult result;
   result.step = step_ + 1;
   result.lr = LearningRate(config_.optimizer(), result.step, config_.steps());
@@ -101,17 +113,18 @@ int64_t Trainer::EvaluationBatches() const {
   return config_.eval_batches() > 0 ? std::min(all, config_.eval_batches()) : all;
 }
 
-absl::StatusOr<EvaluationResult> Trainer::Evaluate(
-    const std::function<absl::StatusOr<bool>()>& stop) {
+absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop) {
   const double begin = Now();
   const int64_t batches = EvaluationBatches();
   EvaluationResult result;
   double sum = 0, targets = 0;
   for (; result.batches < batches; ++result.batches) {
-    ASSIGN_OR_RETURN(const bool stopped, stop());
+    const absl::Status read = batch_inputs_.Read(*engine_, kEvaluate, DataSplit::kEvaluate,
+                                                 result.batches * config_.batch(), &evaluation_);
+    ASSIGN_OR_RETURN(const bool stopped, stop(read));
     if (stopped) break;
-    RETURN_IF_ERROR(batch_inputs_.Set(*engine_, kEvaluate, DataSplit::kEvaluate,
-                                      result.batches * config_.batch()));
+    RETURN_IF_ERROR(read);
+    RETURN_IF_ERROR(SetBatch(*engine_, kEvaluate, evaluation_));
     RETURN_IF_ERROR(engine_->Run(kEvaluate));
     ASSIGN_OR_RETURN(const double loss, ReadScalar(*engine_, kEvaluate, "loss"));
     ASSIGN_OR_RETURN(const double count, ReadScalar(*engine_, kEvaluate, "count"));

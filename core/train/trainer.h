@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,9 @@ struct EvaluationResult {
   bool complete = true;  // false if it was stopped before the last batch
 };
 
+// Returns whether an evaluation ends before a batch.
+using StopEvaluation = std::function<absl::StatusOr<bool>(const absl::Status& read)>;
+
 enum class Timing { kNone, kInstructions };
 
 // One thread at a time. All arguments of the constructor must outlive it.
@@ -63,6 +67,11 @@ class Trainer {
   int64_t step() const { return step_; }
   int64_t rows() const { return rows_; }
 
+  // Reads this rank's part of the batch of the next step. Step does it too, if it was not done
+  // before. An error of one rank would leave the others in the middle of a step: a caller that
+  // reads first can agree with them on it.
+  absl::Status ReadBatch();
+
   // Executes the next step. With kInstructions, engine->executor(kTrain).times() has its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
 
@@ -70,8 +79,9 @@ class Trainer {
   int64_t EvaluationBatches() const;
 
   // Returns the loss on the held-out data, on EvaluationBatches() batches. Calls `stop` before each
-  // batch, and ends if it returns true. `stop` must return the same on all ranks.
-  absl::StatusOr<EvaluationResult> Evaluate(const std::function<absl::StatusOr<bool>()>& stop);
+  // batch, with this rank's status of reading it, and ends if it returns true. `stop` must return
+  // the same on all ranks, and true or an error if one could not read.
+  absl::StatusOr<EvaluationResult> Evaluate(const StopEvaluation& stop);
 
   // Sets the inputs of the training Program for the step after step(), for tools that run it
   // themselves.
@@ -96,6 +106,10 @@ class Trainer {
   BatchInputs batch_inputs_;
   int64_t step_ = 0;
   int64_t rows_ = 0;
+  std::vector<BatchInput> batch_;       // that the next step takes, if it was read
+  std::optional<int64_t> batch_row_;    // its first row
+  double read_seconds_ = 0;             // that it took
+  std::vector<BatchInput> evaluation_;  // a batch of the held-out data
 };
 
 }  // namespace tessera

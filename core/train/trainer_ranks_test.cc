@@ -119,7 +119,8 @@ absl::StatusOr<Seen> Look(RankRun& run, Ranks& ranks, int steps) {
     ASSIGN_OR_RETURN(const StepResult result, run.trainer->Step());
     seen.losses.push_back(result.loss);
   }
-  ASSIGN_OR_RETURN(const EvaluationResult evaluated, run.trainer->Evaluate([] { return false; }));
+  ASSIGN_OR_RETURN(const EvaluationResult evaluated,
+                   run.trainer->Evaluate([](const absl::Status&) { return false; }));
   seen.losses.push_back(evaluated.loss);
   ASSIGN_OR_RETURN(seen.tokens, TokensOf(*run.engine, ranks));
   ASSIGN_OR_RETURN(seen.state, StateOf(*run.engine));

@@ -73,7 +73,7 @@ std::vector<double> Steps(Trainer& trainer, int count) {
   return losses;
 }
 
-absl::StatusOr<bool> Never() { return false; }
+absl::StatusOr<bool> Never(const absl::Status&) { return false; }
 
 TEST(TrainerTest, StepsUseTheirOwnBatchAndRate) {
   TestRun run{BigramModel()};
@@ -116,7 +116,7 @@ TEST(TrainerTest, EvaluationDrawsNothingAndChangesNothing) {
   EXPECT_NEAR(first->loss, std::log(kVocabulary), 1);
   EXPECT_EQ(first->batches, 8);
   EXPECT_EQ(StateOf(*run.engine), before);
-  EXPECT_EQ(run.trainer->Evaluate([] { return true; })->batches, 0);
+  EXPECT_EQ(run.trainer->Evaluate([](const absl::Status&) { return true; })->batches, 0);
 }
 
 TEST(TrainerTest, ALoadedRunContinuesBitForBit) {

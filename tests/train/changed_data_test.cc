@@ -96,15 +96,48 @@ TEST_F(ChangedDataTest, ACheckpointWithoutAFingerprintIsResumedWithANote) {
                                     "fingerprint of its data"));
 }
 
-TEST_F(ChangedDataTest, RewrittenWhileARunReadsItItEndsTheRun) {
-  RunningProgram running(GptProgram(), {"--resume=" + run_, "--steps=1000000"});
-  ASSERT_TRUE(running.WaitFor([&] { return Metrics(run_).size() > 20; })) << running.Err();
-  // Writes in place: reading from a truncated file would be SIGBUS.
+// Regression: the steps since the last checkpoint were lost.
+TEST_F(ChangedDataTest, ChangedWhileARunReadsItItEndsTheRunAfterASave) {
+  const std::string text = ReadFile(data_);
+  int last = 20;
+  for (const bool truncates : {false, true}) {
+    RunningProgram running(GptProgram(), {"--resume=" + run_, "--steps=1000000"});
+    ASSERT_TRUE(running.WaitFor([&] { return Metrics(run_).size() > last + 5; })) << running.Err();
+    if (truncates) {
+      fs::resize_file(data_, 0);  // as cp does
+    } else {
+      std::fstream(data_, std::ios::binary | std::ios::in | std::ios::out) << "X";
+    }
+    ASSERT_FALSE(running.WaitFor([] { return false; }));
+    const Result result = running.Wait();
+    EXPECT_EQ(result.code, 1) << result.signal;
+    EXPECT_THAT(result.err, HasSubstr("data.txt: the file was changed while it was in use"));
+    last = static_cast<int>(Metrics(run_).size());
+    EXPECT_THAT(result.err, HasSubstr("the last checkpoint is of step " + std::to_string(last) +
+                                      ", " + run_ + "/checkpoints/" + Checkpoints(run_)[0] +
+                                      ": resume with the former data"));
+    WriteFile(data_, text);
+  }
+  // No step has seen the change.
+  const std::string steps = "--steps=" + std::to_string(last + 5);
+  ASSERT_EQ(Resume({steps}).code, 0);
+  const std::string unbroken = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--data=" + data_, "--out=" + unbroken, steps})).code,
+            0);
+  EXPECT_EQ(Metrics(run_).back()["loss"], Metrics(unbroken).back()["loss"]);
+}
+
+// Nearly all of its time such a run evaluates.
+TEST_F(ChangedDataTest, ChangedInAnEvaluationItEndsTheRunAfterASave) {
+  RunningProgram running(GptProgram(), {"--resume=" + run_, "--steps=1000000",
+                                        "--set=eval_batches=0", "--eval_every=1"});
+  ASSERT_TRUE(running.WaitFor([&] { return Metrics(run_).size() > 25; })) << running.Err();
   std::fstream(data_, std::ios::binary | std::ios::in | std::ios::out) << "X";
-  ASSERT_FALSE(running.WaitFor([] { return false; }));
   const Result result = running.Wait();
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("data.txt: the file was changed while it was in use"));
+  EXPECT_THAT(result.err,
+              HasSubstr("the last checkpoint is of step " + std::to_string(Metrics(run_).size())));
 }
 
 }  // namespace

@@ -88,6 +88,35 @@ TEST(RankFailuresTest, ASuspendedJobGoesOn) {
   EXPECT_EQ(running.Wait().code, 128 + SIGINT);
 }
 
+// Regression: the rank left the others in the middle of a step, and the run was lost.
+TEST(RankFailuresTest, DataThatOneRankCannotReadSaveTheRun) {
+  for (const std::string backend : {"shm", "tcp"}) {
+    const std::string folder = NewFolder();
+    const std::string data = folder + "/rank";  // each rank has a copy
+    for (const char* rank : {"0", "1", "2"}) WriteFile(data + rank, ReadFile(TextFile()));
+    const std::string gpt =
+        CommandOf(GptProgram(), Tiny({"--strategy=fsdp", "--backend=" + backend,
+                                      "--out=" + folder + "/run", "--steps=1000000"}));
+    RunningProgram running(fs::absolute("tools/launch/launch").string(),
+                           {"--nproc=3", "sh", "-c", gpt + " --data=" + data + "$RANK"});
+    ASSERT_TRUE(running.WaitFor([&] { return HasTrained(running); })) << running.Err();
+    fs::resize_file(data + "1", 0);
+    const Result ended = running.Wait();
+    ExpectOneError(ended,
+                   "[0] error: rank 1: " + data + "1: the file was changed while it was in ");
+    ASSERT_EQ(Checkpoints(folder + "/run").size(), 1) << ended.err;
+    EXPECT_THAT(ended.err, HasSubstr("; the last checkpoint is of step " +
+                                     std::to_string(NewestStep(folder + "/run"))));
+    const std::string steps = "--steps=" + std::to_string(NewestStep(folder + "/run") + 3);
+    const Result resumed = RunProgram(
+        GptProgram(), {"--nproc=3", "--resume=" + folder + "/run", steps, "--data=" + data + "0"});
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    const std::string unbroken = NewFolder();
+    ASSERT_EQ(RunProgram(GptProgram(), OnRanksBy("fsdp", 3, {steps, "--out=" + unbroken})).code, 0);
+    ExpectSameMetrics(folder + "/run", unbroken);
+  }
+}
+
 struct Fault {
   std::string strategy;
   int signal = SIGKILL;

@@ -51,7 +51,7 @@ absl::Status PrintSample(const Setup& setup, Engine& engine, StopRequest& stop) 
   const bool is_alone = setup.ranks.ranks->size() == 1;
   bool output_failed = false;
   request.agree = [&](int32_t token) -> absl::StatusOr<int32_t> {
-    ASSIGN_OR_RETURN(const StopRequest::FromFirst agreed,
+    ASSIGN_OR_RETURN(const StopRequest::Report agreed,
                      stop.Agree({.output_failed = std::ferror(Output()) != 0, .token = token}));
     output_failed = agreed.output_failed;
     return agreed.token;

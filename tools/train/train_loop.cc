@@ -195,11 +195,14 @@ void TrainLoop::NoteTimes() {
 }
 
 absl::Status TrainLoop::AgreeAfterStep(const StepResult& result, Progress& progress) {
-  StopRequest::FromFirst mine;
+  if (result.step < setup_.config.steps()) data_status_ = trainer_->ReadBatch();
+  StopRequest::Report mine;
+  mine.data_failed = !data_status_.ok();
   mine.measures = ranks_.is_first() && IsFasterThanItsLimit(result);
   if (ranks_.size() > 1 && ranks_.is_first()) output_status_ = OutputStatus();
   mine.output_failed = !output_status_.ok();
-  ASSIGN_OR_RETURN(const StopRequest::FromFirst agreed, stop_.Agree(mine));
+  ASSIGN_OR_RETURN(const StopRequest::Report agreed, stop_.Agree(mine));
+  data_failed_ = agreed.data_failed;
   output_failed_ = agreed.output_failed;
   if (!agreed.measures) return absl::OkStatus();
   if (ranks_.is_first()) RETURN_IF_ERROR(MeasureAgain(result, progress));
@@ -231,9 +234,11 @@ absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progres
 }
 
 absl::StatusOr<EvaluationResult> TrainLoop::Evaluate() {
-  return trainer_->Evaluate([this]() -> absl::StatusOr<bool> {
-    RETURN_IF_ERROR(stop_.Agree());
-    return stop_.signal() != 0;
+  return trainer_->Evaluate([this](const absl::Status& read) -> absl::StatusOr<bool> {
+    data_status_ = read;
+    ASSIGN_OR_RETURN(const StopRequest::Report agreed, stop_.Agree({.data_failed = !read.ok()}));
+    data_failed_ = agreed.data_failed;
+    return stop_.signal() != 0 || data_failed_;
   });
 }
 
@@ -266,7 +271,7 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   line.mfu = scale_.best_seconds / result.seconds;
   line.peak_bytes = scale_.memory_bytes;
   line.communication = communication_;
-  if (Due(result.step, config.eval_every(), config.steps())) {
+  if (!data_failed_ && Due(result.step, config.eval_every(), config.steps())) {
     AnnounceEvaluation(result, progress);
     ASSIGN_OR_RETURN(const EvaluationResult evaluated, Evaluate());
     if (evaluated.batches > 0) {
@@ -284,16 +289,28 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
   return absl::OkStatus();
 }
 
+// Returns the agreed error of data that a rank could not read. Call it after the run was saved.
+absl::Status TrainLoop::DataError() {
+  const absl::Status agreed = ranks_.Agree(data_status_);
+  const bool changed = absl::IsFailedPrecondition(agreed);
+  const absl::Status error(
+      agreed.code(),
+      absl::StrCat(agreed.message(), "; ", LastCheckpoint(),
+                   changed ? ": resume with the former data, or with --allow_changed_data" : ""));
+  return IsAgreed(agreed) ? Agreed(error) : error;
+}
+
 absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
-  while (trainer_->step() < setup_.config.steps() && stop_.signal() == 0) {
+  while (trainer_->step() < setup_.config.steps() && stop_.signal() == 0 && !data_failed_) {
     ASSIGN_OR_RETURN(const StepResult result, TakeStep(progress));
     RETURN_IF_ERROR(AfterStep(result, progress, metrics));
     if (stop_.signal() == 0) RETURN_IF_ERROR(CheckOutput(&progress));
   }
-  // The step of an interrupt is saved, unless it is saved already.
+  // The last step before an interrupt, or before data that cannot be read, is saved, unless it is
+  // saved already.
   const bool saved = saved_here_ && saved_step_ == trainer_->step();
-  if (stop_.signal() != 0 && !saved) RETURN_IF_ERROR(Save(&progress));
-  return absl::OkStatus();
+  if ((stop_.signal() != 0 || data_failed_) && !saved) RETURN_IF_ERROR(Save(&progress));
+  return data_failed_ ? DataError() : absl::OkStatus();
 }
 
 // Prints the cost of a step beside its estimate. Sets *same to an agreed error if the communication
@@ -341,6 +358,7 @@ absl::Status TrainLoop::PrintMemory() {
 
 absl::StatusOr<int> TrainLoop::Run() {
   const int64_t steps = setup_.config.steps();
+  if (trainer_->step() < steps) RETURN_IF_ERROR(ranks_.Agree(trainer_->ReadBatch()));
   const double begin = Now();
   std::unique_ptr<MetricsLog> metrics;  // null on other ranks than rank 0
   if (ranks_.is_first()) {

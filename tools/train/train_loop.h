@@ -38,8 +38,8 @@ class TrainLoop {
 
   // Trains to the last step: lines and a bar, metrics.jsonl, evaluations, checkpoints, a sample at
   // the end. Returns the process's exit code: 0, or 128 + the signal after an interrupt. Errors: a
-  // loss that is not finite, a checkpoint or line that cannot be written; and, at the end,
-  // communication that differs from the estimate.
+  // loss that is not finite; a checkpoint or line that cannot be written; data that cannot be read
+  // or have changed, after a save; and, at the end, communication that differs from the estimate.
   absl::StatusOr<int> Run();
 
  private:
@@ -49,7 +49,8 @@ class TrainLoop {
   void NoteTimes();
   void AnnounceEvaluation(const StepResult& result, Progress& progress);
   absl::StatusOr<EvaluationResult> Evaluate();
-  // Agrees with the other ranks, after a step, on whether to stop.
+  // Agrees with the other ranks, after a step, on whether to stop. The batch of the next step has
+  // been read then, so that no rank finds an error of the data in mid-step.
   absl::Status AgreeAfterStep(const StepResult& result, Progress& progress);
   bool IsFasterThanItsLimit(const StepResult& result) const;
   absl::Status MeasureAgain(const StepResult& result, Progress& progress);
@@ -59,6 +60,7 @@ class TrainLoop {
   absl::Status TraceStep(const StepResult& result, int64_t zero_ns, Progress& progress);
   absl::Status PrintCost(absl::Status* same);
   absl::Status PrintMemory();
+  absl::Status DataError();
   absl::Status NotFinite(const StepResult& result) const;
   StepScale Scale() const;
   std::string ResumeCommand() const;
@@ -74,6 +76,8 @@ class TrainLoop {
   StopRequest stop_;
   absl::Status output_status_;  // of this rank's output, when last checked
   bool output_failed_ = false;  // that of rank 0, as the ranks have agreed
+  absl::Status data_status_;    // of the data that this rank has read for the next step or batch
+  bool data_failed_ = false;    // whether a rank could not read, as the ranks have agreed
   StepScale scale_;
   const int64_t first_step_;
   double measure_at_ = 0, measure_every_ = 5;  // seconds: the earliest time of the next measurement

@@ -242,15 +242,18 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
 absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
   PrintNotes(setup.notes);
   RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
-  StopRequest stop(setup.ranks.ranks);
+  Ranks& ranks = *setup.ranks.ranks;
+  StopRequest stop(&ranks);
   return OnEngine(setup, [&](Engine& engine, Trainer& trainer) -> absl::StatusOr<int> {
     RETURN_IF_ERROR(LoadCheckpoint(setup, Extra::kLeaveOptimizer, &trainer));
     if (line.mode == Mode::kSample) {
       RETURN_IF_ERROR(PrintSample(setup, engine, stop));
     } else {
       ASSIGN_OR_RETURN(const EvaluationResult result,
-                       trainer.Evaluate([&stop]() -> absl::StatusOr<bool> {
-                         RETURN_IF_ERROR(stop.Agree());
+                       trainer.Evaluate([&](const absl::Status& read) -> absl::StatusOr<bool> {
+                         ASSIGN_OR_RETURN(const StopRequest::Report agreed,
+                                          stop.Agree({.data_failed = !read.ok()}));
+                         if (agreed.data_failed) RETURN_IF_ERROR(ranks.Agree(read));
                          return stop.signal() != 0;
                        }));
       if (result.complete) {

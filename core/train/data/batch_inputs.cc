@@ -26,8 +26,8 @@ Box BatchBox(const Program& program, int32_t value, int rank) {
   return program.parts[input.part].At(program.mesh, program.mesh.CoordinatesOf(rank));
 }
 
-absl::Status BatchInputs::Read(DataSplit split, int64_t first_row, const Box& box,
-                               absl::Span<const int64_t> padded) {
+absl::Status BatchInputs::ReadBox(DataSplit split, int64_t first_row, const Box& box,
+                                  absl::Span<const int64_t> padded) {
   const IndexRange rows = {box.start[0], box.start[0] + box.extent[0]};
   const IndexRange columns = {box.start[1], box.start[1] + box.extent[1]};
   const int64_t elements = padded[0] * padded[1];
@@ -46,8 +46,16 @@ absl::Status BatchInputs::Read(DataSplit split, int64_t first_row, const Box& bo
   return absl::OkStatus();
 }
 
-absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, DataSplit split,
-                              int64_t first_row) {
+absl::Status SetBatch(Engine& engine, const std::string& program,
+                      absl::Span<const BatchInput> batch) {
+  for (const BatchInput& input : batch) {
+    RETURN_IF_ERROR(engine.SetInput(program, input.name, input.values));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BatchInputs::Read(Engine& engine, const std::string& program_name, DataSplit split,
+                               int64_t first_row, std::vector<BatchInput>* batch) {
   const CompiledRun& run = engine.run();
   const auto graph = std::find_if(run.graphs.begin(), run.graphs.end(),
                                   [&](const Graph& each) { return each.name() == program_name; });
@@ -55,6 +63,7 @@ absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, D
     return absl::NotFoundError(absl::StrCat("the run has no graph '", program_name, "'"));
   }
   const Program& program = engine.executor(program_name).program();
+  batch->clear();
   Box read;
   Shape read_padded;
   for (const GraphInput& input : graph->inputs()) {
@@ -70,11 +79,11 @@ absl::Status BatchInputs::Set(Engine& engine, const std::string& program_name, D
     const Box box = BatchBox(program, value, engine.options().rank.rank);
     // Tokens and targets usually have the same layout; then one Read serves both.
     if (read.start != box.start || read.extent != box.extent || read_padded != padded) {
-      RETURN_IF_ERROR(Read(split, first_row, box, padded));
+      RETURN_IF_ERROR(ReadBox(split, first_row, box, padded));
       read = box;
       read_padded = padded;
     }
-    RETURN_IF_ERROR(engine.SetInput(program_name, name, is_tokens ? tokens_ : targets_));
+    batch->push_back({name, is_tokens ? tokens_ : targets_});
   }
   return absl::OkStatus();
 }

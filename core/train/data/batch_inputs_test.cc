@@ -62,7 +62,9 @@ absl::Status CheckInputs(const Dataset& dataset, const Mesh& mesh, const MeshLay
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                    MakeRankEngine(std::move(run), backend.get(), ranks));
   BatchInputs inputs(&dataset, kShape);
-  RETURN_IF_ERROR(inputs.Set(*engine, kEvaluate, DataSplit::kEvaluate, 2 * kShape.batch));
+  std::vector<BatchInput> batch;
+  RETURN_IF_ERROR(inputs.Read(*engine, kEvaluate, DataSplit::kEvaluate, 2 * kShape.batch, &batch));
+  RETURN_IF_ERROR(SetBatch(*engine, kEvaluate, batch));
   const Shape global = {kShape.batch, kShape.sequence};
   const Box box = BoxOf(layout, global, mesh, mesh.CoordinatesOf(ranks.rank()));
   const Shape local = LocalShape(layout, global, mesh);

@@ -14,13 +14,13 @@ constexpr int64_t kRanks = int64_t{1} << 32;
 
 }  // namespace
 
-absl::StatusOr<StopRequest::FromFirst> StopRequest::Agree(const FromFirst& mine) {
+absl::StatusOr<StopRequest::Report> StopRequest::Agree(const Report& mine) {
   if (ranks_.size() == 1) return mine;
-  int64_t values[] = {Interrupted() * kRanks + ranks_.rank(), 0, 0, -1};
+  int64_t values[] = {Interrupted() * kRanks + ranks_.rank(), mine.data_failed ? 1 : 0, 0, 0, -1};
   if (ranks_.is_first()) {
-    values[1] = mine.measures ? 1 : 0;
-    values[2] = mine.output_failed ? 1 : 0;
-    values[3] = mine.token;
+    values[2] = mine.measures ? 1 : 0;
+    values[3] = mine.output_failed ? 1 : 0;
+    values[4] = mine.token;
   }
   RETURN_IF_ERROR(ranks_.Max(absl::MakeSpan(values)));
   RanksStopTogether();
@@ -30,7 +30,7 @@ absl::StatusOr<StopRequest::FromFirst> StopRequest::Agree(const FromFirst& mine)
                   sigabbrev_np(signal), kStopsAtOnce);
   }
   agreed_ = signal;
-  return FromFirst{values[1] != 0, values[2] != 0, static_cast<int32_t>(values[3])};
+  return Report{values[2] != 0, values[3] != 0, static_cast<int32_t>(values[4]), values[1] != 0};
 }
 
 int StopRequest::signal() const { return ranks_.size() == 1 ? Interrupted() : agreed_; }

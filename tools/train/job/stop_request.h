@@ -16,17 +16,20 @@ class StopRequest {
   // `ranks` must outlive it.
   explicit StopRequest(Ranks* ranks) : ranks_(*ranks) {}
 
-  // Information that rank 0 passes to the other ranks.
-  struct FromFirst {
-    bool measures = false;       // rank 0 measures the machine now, and the others with it
+  // Information that ranks pass to each other.
+  struct Report {
+    // Of rank 0.
+    bool measures = false;       // it measures the machine now, and the others with it
     bool output_failed = false;  // its output cannot be written any more
-    int32_t token = 0;           // the token that rank 0 has drawn
+    int32_t token = 0;           // the token that it has drawn
+    // Of any rank.
+    bool data_failed = false;  // it cannot read the data of the next step or batch
   };
 
-  // Collective: call it after a step, a batch of an evaluation or a token. Returns what rank 0 has
-  // passed. From now on signal() is the one of any rank. Does nothing if the run has one rank.
-  absl::StatusOr<FromFirst> Agree(const FromFirst& mine);
-  absl::Status Agree() { return Agree(FromFirst()).status(); }
+  // Collective: call it after a step, a batch of an evaluation or a token. Returns what the ranks
+  // have passed. From now on signal() is the one of any rank. Does nothing if the run has one rank.
+  absl::StatusOr<Report> Agree(const Report& mine);
+  absl::Status Agree() { return Agree(Report()).status(); }
 
   // Returns the signal that the ranks have agreed on, or 0. If the run has one rank, that is the
   // signal that has arrived.
