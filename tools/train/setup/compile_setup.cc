@@ -267,9 +267,8 @@ absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line, const Setup
 
 absl::Status CheckMemoryLimit(const Setup& setup, const CommandLine& line) {
   const int64_t peak = setup.compiled.arena_bytes();
-  const absl::Status fits =
-      CheckMemoryLimit(peak, MemoryLimit(setup.config), setup.config.memory_limit(),
-                       setup.ranks.size == 1 ? "the run" : "each rank");
+  absl::Status fits = CheckMemoryLimit(peak, MemoryLimit(setup.config), setup.config.memory_limit(),
+                                       setup.ranks.size == 1 ? "the run" : "each rank");
   if (fits.ok()) return fits;
   std::string message(fits.message());
   if (PartsOf(line.mode) == RunParts::kAll && !setup.plan.has_value()) {
