@@ -76,9 +76,8 @@ TEST(DiskSpaceTest, RefusesARunThatCannotSaveOnce) {
               HasSubstr("the run adds 10 (as all are kept)"));
   const auto refused = CheckDiskSpace(folder, config, 95, int64_t{1} << 60);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(
-      std::string(refused.status().message()),
-      HasSubstr(" free, and a checkpoint takes 1048576 TiB: free some space there, or"));
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr(" free, and a checkpoint takes 1048576 TiB: free some space there, or"));
   EXPECT_EQ(*CheckDiskSpace("/proc", config, 0, int64_t{1} << 60), "") << "not known";
 }
 
