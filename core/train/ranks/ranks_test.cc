@@ -164,8 +164,8 @@ TEST(RanksTest, RanksDoNotAbortForAnAgreedErrorBeforeTheFirstOne) {
   EXPECT_TRUE(IsAgreed(results[0])) << results[0];
 }
 
-// Regression: rank 0 had the error of rank 1 and aborted before rank 1 knew that all had it, and both
-// reported it.
+// Regression: rank 0 had the error of rank 1 and aborted before rank 1 knew that all had it, and
+// both reported it.
 TEST(RanksTest, AnErrorThatTheFirstRankHasAlreadyIsReportedByItAlone) {
   const absl::Status error = absl::ResourceExhaustedError("no memory");
   const auto results = RunRanks(2, [&](Ranks& ranks) -> absl::Status {
