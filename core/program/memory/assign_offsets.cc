@@ -274,38 +274,90 @@ void ImproveApart(absl::Span<const LiveRange> ranges, const std::array<Walk, 2>&
 
 enum class Fit { kTightest, kLowest };
 
-// Assigns ranges one after another in the given order. Each goes to the tightest (or lowest) gap
-// that is free during its whole live range.
-Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<int32_t>& order,
-                         Fit fit = Fit::kTightest) {
-  Assignment assignment;
-  assignment.offsets.assign(ranges.size(), 0);
-  std::vector<int32_t> by_offset;  // sorted by offset
-  by_offset.reserve(ranges.size());
-  for (int32_t id : order) {
-    const LiveRange& item = ranges[id];
+// Ranges that have an offset, sorted by it.
+class PlacedRanges {
+ public:
+  // Returns the offset of the tightest (or lowest) gap that is free during the whole live range.
+  int64_t Find(const LiveRange& item, Fit fit) const {
     int64_t best_offset = -1;
     int64_t best_gap = std::numeric_limits<int64_t>::max();
     int64_t end = 0;  // of the ranges that overlap it in time, so far
-    for (int32_t other : by_offset) {
-      const LiveRange& o = ranges[other];
-      if (o.last < item.first || item.last < o.first) continue;
-      const int64_t gap = assignment.offsets[other] - end;
+    for (const Placed& other : placed_) {
+      if (other.last < item.first || item.last < other.first) continue;
+      const int64_t gap = other.offset - end;
       if (gap >= item.bytes && gap < best_gap) {
         best_gap = gap;
         best_offset = end;
         if (fit == Fit::kLowest) break;
       }
-      end = std::max(end, assignment.offsets[other] + o.bytes);
+      end = std::max(end, other.end);
     }
-    const int64_t offset = best_offset >= 0 ? best_offset : end;
+    return best_offset >= 0 ? best_offset : end;
+  }
+
+  void Add(const LiveRange& item, int64_t offset) {
+    const auto after = [](int64_t value, const Placed& other) { return value < other.offset; };
+    placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset, after),
+                   {item.first, item.last, offset, offset + item.bytes});
+  }
+
+ private:
+  struct Placed {
+    int32_t first, last;
+    int64_t offset, end;
+  };
+  std::vector<Placed> placed_;
+};
+
+// The live ranges that have an offset, by time: the time is divided into equal periods, and a range
+// that lies in one of them is compared with those of this period only. Most ranges are short.
+class PlacedInTime {
+ public:
+  explicit PlacedInTime(absl::Span<const LiveRange> ranges) {
+    int32_t last = 0;
+    for (const LiveRange& item : ranges) {
+      first_ = std::min(first_, item.first);
+      last = std::max(last, item.last);
+    }
+    const int64_t periods = std::clamp<int64_t>(ranges.size() / 64, 1, 256);
+    steps_ = (int64_t{last} - first_) / periods + 1;
+    periods_.resize(periods);
+  }
+
+  int64_t Find(const LiveRange& item, Fit fit) const {
+    const size_t period = PeriodOf(item.first);
+    return (PeriodOf(item.last) == period ? periods_[period] : all_).Find(item, fit);
+  }
+
+  void Add(const LiveRange& item, int64_t offset) {
+    all_.Add(item, offset);
+    const size_t last = PeriodOf(item.last);
+    for (size_t p = PeriodOf(item.first); p <= last; ++p) periods_[p].Add(item, offset);
+  }
+
+ private:
+  size_t PeriodOf(int32_t step) const { return (int64_t{step} - first_) / steps_; }
+
+  int32_t first_ = 0;
+  int64_t steps_ = 1;  // of a period
+  PlacedRanges all_;
+  std::vector<PlacedRanges> periods_;
+};
+
+// Assigns ranges one after another in the given order. Each goes to the tightest (or lowest) gap
+// that is free during its whole live range. Stops when it needs `limit` bytes.
+Assignment AssignInOrder(absl::Span<const LiveRange> ranges, const std::vector<int32_t>& order,
+                         Fit fit, int64_t limit = std::numeric_limits<int64_t>::max()) {
+  Assignment assignment;
+  assignment.offsets.assign(ranges.size(), 0);
+  PlacedInTime placed(ranges);
+  for (int32_t id : order) {
+    const LiveRange& item = ranges[id];
+    const int64_t offset = placed.Find(item, fit);
     assignment.offsets[id] = offset;
     assignment.bytes = std::max(assignment.bytes, offset + item.bytes);
-    by_offset.insert(std::upper_bound(by_offset.begin(), by_offset.end(), offset,
-                                      [&](int64_t value, int32_t other) {
-                                        return value < assignment.offsets[other];
-                                      }),
-                     id);
+    if (assignment.bytes >= limit) break;
+    placed.Add(item, offset);
   }
   return assignment;
 }
@@ -327,7 +379,7 @@ void ImproveByPairs(absl::Span<const LiveRange> ranges, int64_t bound, Assignmen
     if (best.bytes == bound) break;
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), before);
-    Assignment assignment = AssignInOrder(ranges, order);
+    Assignment assignment = AssignInOrder(ranges, order, Fit::kTightest, best.bytes);
     if (assignment.bytes < best.bytes) best = std::move(assignment);
   }
 }
@@ -385,7 +437,7 @@ void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64
       if (!found.empty()) order = std::move(found);
     }
     order.insert(order.end(), small.begin(), small.end());
-    Assignment assignment = AssignInOrder(ranges, order, Fit::kLowest);
+    Assignment assignment = AssignInOrder(ranges, order, Fit::kLowest, best.bytes);
     if (assignment.bytes < best.bytes) best = std::move(assignment);
   }
 }
@@ -393,14 +445,16 @@ void ImproveByLargeOnes(absl::Span<const LiveRange> ranges, int64_t bound, int64
 }  // namespace
 
 int64_t LiveBytesBound(absl::Span<const LiveRange> ranges) {
-  std::map<int32_t, int64_t> change;
+  std::vector<std::pair<int32_t, int64_t>> changes;  // step, bytes
+  changes.reserve(2 * ranges.size());
   for (const LiveRange& item : ranges) {
-    change[item.first] += item.bytes;
-    change[item.last + 1] -= item.bytes;
+    changes.emplace_back(item.first, item.bytes);
+    changes.emplace_back(item.last + 1, -item.bytes);
   }
+  std::sort(changes.begin(), changes.end());  // at one step, ranges end before others begin
   int64_t live = 0, most = 0;
-  for (const auto& [step, delta] : change) {
-    live += delta;
+  for (const auto& [step, bytes] : changes) {
+    live += bytes;
     most = std::max(most, live);
   }
   return most;
