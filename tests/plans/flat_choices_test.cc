@@ -1,7 +1,11 @@
 // Checks choices that meet flat groups: for single operators of their members, for members that are
 // split over other axes, and for passes over their gradients.
+#include <memory>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+#include "core/model/model.h"
+#include "core/ops/ops.h"
 #include "core/plan/testing/completion.h"
 #include "gtest/gtest.h"
 #include "tests/plans/small_runs.h"
@@ -131,6 +135,103 @@ TEST(FlatChoicesTest, CastsOfMembers) {
         "operator { path: 'ln_f.weight.bf16|blocks.0.mlp.fc.*.bf16' signature: '" +
         std::string(signature) +
         "' } group { path: 'ln_f|blocks.0' layout: 'b: flat' } precision { parameters: 'bf16' }");
+  }
+}
+
+// A member may hold its slices, gradients and casts in other layouts than one axis of a group
+// gives: three flat axes of two ranks each.
+TEST(FlatChoicesTest, ThreeFlatAxes) {
+  const std::string mesh =
+      "mesh { name: 'a' size: 2 } mesh { name: 'b' size: 2 } mesh { name: 'c' size: 2 } ";
+  const char* const kGroups[] = {
+      "group { path: 'blocks.*' each: true layout: 'a: flat, b: flat, c: flat' ",
+      "group { path: 'blocks.*|wte|ln_f' layout: 'c: flat, a: flat, b: flat' ",
+  };
+  const char* const kSlices[] = {"",
+                                 "slice { path: 'blocks.*.mlp.fc.weight' dimension: 0 count: 3 } "
+                                 "slice { path: 'wte.weight' dimension: 0 count: 2 } "};
+  for (const char* group : kGroups) {
+    for (const char* options :
+         {"gather: 'once' }", "gather: 'each phase' reduce: 'each micro-batch' }",
+          "gather: 'each phase over a' reduce: 'each micro-batch' }"}) {
+      for (const char* slices : kSlices) {
+        for (const char* precision : {"", "precision { parameters: 'bf16' } "}) {
+          const std::string choices =
+              absl::StrCat(group, options, slices, precision,
+                           "store { path: 'tokens|targets' layout: 'a: S(0), c: S(0)' }");
+          SCOPED_TRACE(choices);
+          GptSizes sizes = OddSizes();
+          sizes.optimizer = "adamw";
+          sizes.batch = 6;
+          sizes.micro_batches = 2;
+          TrainingRun run = SmallGpt(sizes);
+          run.steps = 2;
+          run.check_memory = true;
+          ExpectSame(run,
+                     ParsePlan(absl::StrCat("stages { ", mesh, choices,
+                                            " parts { graph: 'train' micro_batches: 2 } }")),
+                     {8});
+        }
+      }
+    }
+  }
+}
+
+// Predicts each target from the token before it, with parameters that have no dimensions.
+class ScaledModel final : public Model {
+ public:
+  int64_t vocabulary() const override { return kVocabulary; }
+  int64_t max_sequence() const override { return 64; }
+  MeanLoss RecordLoss(Graph& graph, int64_t batch, int64_t sequence,
+                      bool /*training*/) const override {
+    const TensorType type = {DType::kI32, {batch, sequence}};
+    const Tensor tokens = graph.Input("tokens", type, 0);
+    const Tensor targets = graph.Input("targets", type, 0);
+    const Initializer initial = Initializer::Normal(0, 0.5);
+    const Tensor table = graph.Parameter("table", {kVocabulary, 6}, initial);
+    Tensor x = Embedding(table, tokens);
+    for (const char* name : {"scale", "gain", "loss_scale", "norm_scale"})
+      x = Multiply(x, graph.Parameter(name, {}, initial));
+    return LinearCrossEntropy(x, table, targets);
+  }
+  Tensor RecordLogits(Graph& graph, int64_t /*batch*/, int64_t /*sequence*/) const override {
+    graph.Fail(absl::UnimplementedError("this model is only trained"));
+    return {};
+  }
+  Tensor RecordNextToken(Graph& graph, int64_t length) const override {
+    return RecordLogits(graph, 1, length);
+  }
+
+ private:
+  static constexpr int64_t kVocabulary = 23;
+};
+
+// Regression: with clipping, the sum of squares of a gradient [] counted as elementwise.
+TEST(FlatChoicesTest, MembersWithoutDimensions) {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    for (const double clip_norm : {0.0, 0.1}) {
+      for (const int micro_batches : {1, 2}) {
+        RunConfig config =
+            SmallGpt(
+                {.clip_norm = clip_norm, .optimizer = optimizer, .micro_batches = micro_batches})
+                .config;
+        TrainingRun run = RecordTraining(std::make_shared<ScaledModel>(), config);
+        run.steps = 3;
+        run.check_memory = true;
+        for (const char* group : {"group { path: 'scale' layout: 'a: flat' }",
+                                  "group { path: 'scale|gain' layout: 'b: flat, a: flat' }",
+                                  "group { path: '*' layout: 'a: flat, b: flat' }",
+                                  "group { path: '*' layout: 'a: flat' reduce: 'each micro-batch' }"
+                                  "precision { parameters: 'bf16' }"}) {
+          SCOPED_TRACE(absl::StrCat(optimizer, " ", clip_norm, " ", micro_batches, group));
+          ExpectSame(
+              run,
+              OnFour(std::string(kSplitBatch) + group +
+                     absl::StrCat("parts { graph: 'train' micro_batches: ", micro_batches, " }")),
+              {4});
+        }
+      }
+    }
   }
 }
 

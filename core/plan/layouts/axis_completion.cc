@@ -194,11 +194,45 @@ class AxisCompletion {
     return std::optional<AxisUse>(AxisUse::By(*std::move(best)));
   }
 
+  bool IsScalarMember(OpId id, size_t input) const {
+    const std::optional<AxisStore>& store = UpdateOf(graph_.op(id).inputs[input]);
+    return store.has_value() && store->flat && types_[id].inputs[input].shape.empty();
+  }
+
+  bool HasScalarMembers(OpId id) const {
+    for (size_t i = 0; i < graph_.op(id).inputs.size(); ++i) {
+      if (IsScalarMember(id, i)) return true;
+    }
+    return false;
+  }
+
+  // Returns the types of an op with members of a flat group that have no dimensions as they are in
+  // the group: [1], of which a rank holds all or nothing. A sum of [1] has another shape than its
+  // input, a sum of [] has the same.
+  absl::StatusOr<LocalTypes> WithFlatScalars(OpId id) const {
+    const Op& op = graph_.op(id);
+    LocalTypes types = {types_[id].inputs, {}};
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      if (IsScalarMember(id, i)) types.inputs[i].shape = {1};
+    }
+    ASSIGN_OR_RETURN(types.outputs, op.kind->InferTypes(types.inputs, op.attributes));
+    return types;
+  }
+
   // Returns the use of the op on this rank's range of its flat inputs and outputs. The op is
   // elementwise, or a reduction whose output is then partial.
-  std::optional<AxisUse> OnFlatRange(OpId id, const std::vector<Signature>& signatures) const {
-    const FittedUse use_of_op = Fitted(id, signatures);
+  std::optional<AxisUse> OnFlatRange(OpId id, const std::vector<Signature>& recorded) const {
     const std::vector<ValueId>& inputs = graph_.op(id).inputs;
+    LocalTypes types = types_[id];
+    std::vector<Signature> signatures = recorded;
+    if (HasScalarMembers(id)) {
+      absl::StatusOr<LocalTypes> flat = WithFlatScalars(id);
+      if (!flat.ok()) return std::nullopt;
+      types = *std::move(flat);
+      signatures =
+          graph_.op(id).kind->Signatures({types.inputs, types.outputs, graph_.op(id).attributes});
+    }
+    const FittedUse use_of_op = {signatures, types.inputs, types.outputs};
     std::optional<AxisLayout> output;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const std::optional<AxisStore>& store = UpdateOf(inputs[i]);
