@@ -108,5 +108,23 @@ TEST(LayoutsTrainingTest, AValueThatCannotBeBroughtToALayoutIsNamed) {
                                "makes it, or for the operators that read it")));
 }
 
+// A value that is a sum along one axis and a minimum along another has no meaning.
+TEST(LayoutsTrainingTest, AValueThatIsPartialInTwoWaysIsRefusedByName) {
+  const char kMixed[] =
+      "operator { path: 'blocks.0.attn.qkv.reshape' signature: 'a: P(max) -> P(max); b: P -> P' }";
+  const auto result = Train(AdamwGpt(), PlanOf(kTwoByTwo, kMixed), 4);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(
+      std::string(result.status().message()),
+      ::testing::AllOf(
+          ::testing::HasSubstr("operator 'blocks.0.attn.qkv.reshape' in graph 'train' "
+                               "makes 'blocks.0.attn.qkv.reshape': layout 'a: P(max), b: P' "
+                               "does not fit"),
+          ::testing::HasSubstr("P along axis 'b' cannot be combined with P(max)"),
+          ::testing::HasSubstr("choose another signature for the operator along one "
+                               "of these axes, such as 'B'")));
+}
+
 }  // namespace
 }  // namespace tessera

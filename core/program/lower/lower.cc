@@ -100,6 +100,7 @@ class Lowering {
  private:
   absl::Status LowerOp(OpId id) {
     const Op& op = graph_.op(id);
+    RETURN_IF_ERROR(values_.CheckOutputs(id));
     values_.Begin(op.phase, op.micro_batch);
     if (op.kind->is_view()) {
       RETURN_IF_ERROR(values_.AddViews(id));

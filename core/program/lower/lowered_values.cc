@@ -5,6 +5,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "core/layout/mesh_layout.h"
 #include "core/plan/graph/parameter_cast.h"
 #include "core/program/stream_names.h"
 #include "core/status/check.h"
@@ -152,6 +153,22 @@ LocalOp LoweredValues::Localized(OpId id) const {
   const LocalUse use = {local.inputs, local.outputs, input_regions, output_regions};
   local.attributes = op.kind->LocalAttributes(op.attributes, use);
   return local;
+}
+
+absl::Status LoweredValues::CheckOutputs(OpId id) const {
+  const Op& op = graph_.op(id);
+  for (const ValueId output : op.outputs) {
+    const int32_t layout = layouts_.Made(output);
+    if (layout == ValueLayouts::kBroadcast) continue;
+    const absl::Status fits = CheckLayout(layouts_.layout(layout), graph_.value(output).type.shape,
+                                          builder_.program().mesh);
+    if (fits.ok()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "operator '", op.path, "' in graph '", graph_.name(), "' makes '",
+        graph_.value(output).path, "': ", fits.message(),
+        "; choose another signature for the operator along one of these axes, such as 'B'"));
+  }
+  return absl::OkStatus();
 }
 
 // --- Making values -------------------------------------------------------------------------------

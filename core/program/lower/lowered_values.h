@@ -67,6 +67,9 @@ class LoweredValues {
   // Returns the values that an op reads.
   absl::StatusOr<std::vector<int32_t>> InputsOf(OpId id);
   LocalOp Localized(OpId id) const;
+  // Returns whether there are values in the layouts in which the op makes its outputs: along two
+  // axes, a value can only be partial in the same way. InvalidArgument names the op.
+  absl::Status CheckOutputs(OpId id) const;
 
  private:
   // A value in another layout than the one in which it is made.
