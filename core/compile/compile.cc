@@ -93,6 +93,7 @@ void RunStagePasses(const StagePasses& passes, Program& program) {
     LimitGathers(*passes.gathers_in_flight, program);
     LimitReductions(*passes.gathers_in_flight, program);
   }
+  if (passes.prefetch_distance.has_value()) JoinGathers(program);
 }
 
 // Runs the passes of plugins, and checks what they return.

@@ -86,15 +86,25 @@ constexpr auto kGather = CollectiveOperation::kAllGather;
 constexpr auto kScatter = CollectiveOperation::kReduceScatter;
 constexpr auto kReduce = CollectiveOperation::kAllReduce;
 
+// The gathers of a step if a unit that is still gathered when it would be gathered again is kept:
+// the last block from forward to backward, the first one from one micro-batch to the next.
+constexpr int GathersOf(int micro_batches) { return 2 * (kBlocks - 1) * micro_batches + 2; }
+
 // Blocks are gathered for each phase, and the root once.
 TEST(CountsTest, FullyShardedGathersTwiceAndReducesOnce) {
   auto counts = CountsOf({"fsdp", {}});
-  EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
+  EXPECT_EQ(counts[kGather].calls, GathersOf(1));
   EXPECT_EQ(counts[kScatter].calls, kUnits);
   EXPECT_EQ(counts[kReduce].calls, 0);
-  counts = CountsOf({"fsdp", {"reshard_root=yes"}});
+  // With no prefetch, nothing is gathered again before it is needed.
+  counts = CountsOf({"fsdp", {"prefetch=0"}});
+  EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
+  counts = CountsOf({"fsdp", {"reshard_root=yes", "prefetch=0"}});
   EXPECT_EQ(counts[kGather].calls, 2 * kUnits);
   EXPECT_EQ(counts[kGather].bytes, 2 * counts[kScatter].bytes);
+  // The head uses the root last in forward and first in backward.
+  counts = CountsOf({"fsdp", {"reshard_root=yes"}});
+  EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
 }
 
 TEST(CountsTest, KeptParametersAreGatheredOnce) {
@@ -110,11 +120,11 @@ TEST(CountsTest, KeptParametersAreGatheredOnce) {
 TEST(CountsTest, MicroBatches) {
   for (const int micro_batches : {2, 4}) {
     auto counts = CountsOf({"fsdp", {}, micro_batches});
-    EXPECT_EQ(counts[kGather].calls, 2 * kBlocks * micro_batches + 1);
+    EXPECT_EQ(counts[kGather].calls, GathersOf(micro_batches));
     EXPECT_EQ(counts[kScatter].calls, kUnits * micro_batches);
     const int64_t bytes = counts[kScatter].bytes;
     counts = CountsOf({"fsdp", {"accumulate=full"}, micro_batches});
-    EXPECT_EQ(counts[kGather].calls, 2 * kBlocks * micro_batches + 1);
+    EXPECT_EQ(counts[kGather].calls, GathersOf(micro_batches));
     EXPECT_EQ(counts[kScatter].calls, kUnits);
     EXPECT_EQ(counts[kScatter].bytes * micro_batches, bytes);
     counts = CountsOf({"fsdp", {"reshard=no", "accumulate=full"}, micro_batches});
@@ -133,17 +143,17 @@ TEST(CountsTest, MicroBatches) {
 // Gathered over all ranks for the forward pass, and within two of them for the backward pass.
 TEST(CountsTest, ReshardingWithinTwoRanks) {
   auto counts = CountsOf({"fsdp", {"reshard=2"}});
-  EXPECT_EQ(counts[kGather].calls, kUnits + 2 * kUnits - 1);
+  EXPECT_EQ(counts[kGather].calls, kUnits + GathersOf(1));
   EXPECT_EQ(counts[kScatter].calls, 2 * kUnits);
   counts = CountsOf({"fsdp", {"reshard=2"}, 2});
-  EXPECT_EQ(counts[kGather].calls, kUnits + 2 * kBlocks * 2 + 1);
+  EXPECT_EQ(counts[kGather].calls, kUnits + GathersOf(2));
   EXPECT_EQ(counts[kScatter].calls, 2 * kUnits * 2);
 }
 
 // All-reduces the rank's shard of the gradients across the replicas.
 TEST(CountsTest, HybridShardingAddsAnAllReduceForEachUnit) {
   auto counts = CountsOf({"fsdp", {"replicas=2"}});
-  EXPECT_EQ(counts[kGather].calls, 2 * kUnits - 1);
+  EXPECT_EQ(counts[kGather].calls, GathersOf(1));
   EXPECT_EQ(counts[kScatter].calls, kUnits);
   EXPECT_EQ(counts[kReduce].calls, kUnits);
   EXPECT_NEAR(counts[kReduce].bytes, 0.5 * counts[kScatter].bytes, 100);

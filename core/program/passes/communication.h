@@ -32,6 +32,10 @@ void PrefetchGathers(int distance, Program& program);
 // where the uses allow that. This bounds how many gathered groups are in memory at a time.
 void LimitGathers(int in_flight, Program& program);
 
+// Removes gathers of parameters that begin while an earlier gather of the same values is still in
+// use. To be called when gathers are where they shall be.
+void JoinGathers(Program& program);
+
 // Computes no gradient of a flat group before the gradients of the group `in_flight` groups earlier
 // are reduced, where the order allows that. This bounds how many full gradients are in memory at a
 // time.

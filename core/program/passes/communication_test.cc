@@ -242,6 +242,48 @@ TEST_F(GatherTest, AGatherWaitsForTheLastUseOfAnEarlierOne) {
   EXPECT_TRUE(finished.ok()) << finished;
 }
 
+// Regression: the last block of the forward pass was gathered again for the backward pass while its
+// first copy was still there.
+TEST_F(GatherTest, AGroupThatIsStillGatheredIsNotGatheredAgain) {
+  for (const bool written : {false, true}) {
+    Graph graph("test");
+    Tensor y = graph.Input("x", F64({kElements}));
+    const Tensor w =
+        graph.DeclareState("w", F64({kElements}), Role::kParameter, Initializer::Constant(1));
+    y = Multiply(y, w);
+    y = Multiply(Exp(y), w);
+    graph.SetOutput("y", y);
+    TestProgram made(graph, *backend_);
+    const int32_t part = made.AddValue("w.part", F64({kElements / 2}));
+    made.program.values[part].buffer = made.program.value(made.Value("w")).buffer;
+    made.program.values[part].within = made.Value("w");
+    for (const int32_t position : {2, 0}) {
+      const int32_t gathered = made.AddValue(absl::StrCat("gathered.", position), F64({kElements}));
+      made.ReplaceReads(made.Value("w"), gathered, position);
+      made.InsertCollective(position,
+                            {.operation = CollectiveOperation::kAllGather,
+                             .elements = kElements,
+                             .dtype = DType::kF64,
+                             .mesh_axes = {"data"}},
+                            part, gathered, kParameterStream);
+    }
+    if (written) made.Insert(1, InstructionKind::kCopy, part, part, "compute");
+    SCOPED_TRACE(Lines(made.program));
+    PrefetchGathers(1, made.program);
+    JoinGathers(made.program);
+    EXPECT_EQ(Lines(made.program), written ? "gathered.0 = all-gather(w[0])\n"
+                                             "w[0] = copy-bytes(w[0])\n"
+                                             "gathered.2 = all-gather(w[0])\n"
+                                             "multiply = multiply(x, gathered.0)\n"
+                                             "exp = exp(multiply)\n"
+                                             "multiply_1 = multiply(exp, gathered.2)\n"
+                                           : "gathered.0 = all-gather(w[0])\n"
+                                             "multiply = multiply(x, gathered.0)\n"
+                                             "exp = exp(multiply)\n"
+                                             "multiply_1 = multiply(exp, gathered.0)\n");
+  }
+}
+
 // Regression: a parameter that two axes split is gathered along one axis after the other. The
 // second gather reads the result of the first, and was made to wait for itself.
 TEST_F(GatherTest, AGatherOverTwoAxesDoesNotWaitForItself) {
@@ -289,6 +331,30 @@ TEST_F(CommunicationTest, AGradientWaitsForTheReductionOfAnEarlierOne) {
             "negate.reduced = reduce-scatter(negate)\n"
             "add = add(exp.reduced, square.reduced)\n"
             "add_1 = add(add, negate.reduced)\n");
+}
+
+// Regression: only the first instruction that writes a group's gradients waited. Another pass let
+// the other one run first, and one group more was in memory.
+TEST_F(CommunicationTest, AllGradientsOfAGroupWaitForTheReductionOfAnEarlierOne) {
+  Tensor x = graph_.Input("x", F64({kElements}));
+  const Tensor first = Concat({Exp(x), Square(x)}, 0), second = Concat({Negate(x), Sqrt(x)}, 0);
+  graph_.SetOutput("y", Add(first, second));
+  TestProgram made(graph_, *backend_);
+  int32_t position = 2;
+  for (const char* path : {"concat", "concat_1"}) {
+    Communicate(made, CollectiveOperation::kReduceScatter, path, 2 * kElements, kGradientStream,
+                position);
+    position += 3;
+  }
+  LimitReductions(1, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "concat[0] = exp(x)\n"
+            "concat[12] = square(x)\n"
+            "concat.reduced = reduce-scatter(concat)\n"
+            "concat_1[0] = negate(x) after concat.reduced\n"
+            "concat_1[12] = sqrt(x) after concat.reduced\n"
+            "concat_1.reduced = reduce-scatter(concat_1)\n"
+            "add = add(concat.reduced, concat_1.reduced)\n");
 }
 
 // Two gradients that are reduced later than they could be, and read in the other order.

@@ -1,38 +1,36 @@
 // The full gradients of a flat group take memory from the first one that is computed until they are
 // reduced to the parts that ranks hold. Only the update waits for the reduction. So without more
 // edges, all full gradients could be in memory at the end of the backward pass.
-#include <algorithm>
 #include <vector>
 
+#include "absl/algorithm/container.h"
+#include "absl/container/flat_hash_map.h"
 #include "core/program/passes/communication.h"
 #include "core/program/stream_names.h"
 
 namespace tessera {
 namespace {
 
-// The reduce-scatter of a group's gradients, and the instruction that writes the first of them.
+// The reduce-scatter of a group's gradients, and the instructions that write them, in order.
 struct GroupReduction {
   int32_t instruction = 0;
-  int32_t first_write = 0;
+  std::vector<int32_t> writes;
 };
 
 std::vector<GroupReduction> FindReductions(const Program& program) {
   std::vector<GroupReduction> reductions;
-  std::vector<int32_t> first_write(program.values.size(), kNone);  // by tensor
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> writes;  // by tensor
   for (int32_t i = 0; i < static_cast<int32_t>(program.instructions.size()); ++i) {
     const Instruction& instruction = program.instructions[i];
-    for (const int32_t id : instruction.outputs) {
-      int32_t& first = first_write[program.TensorOf(id)];
-      if (first == kNone) first = i;
-    }
+    for (const int32_t id : instruction.outputs) writes[program.TensorOf(id)].push_back(i);
     if (instruction.kind != InstructionKind::kCollective ||
         program.streams[instruction.stream] != kGradientStream ||
         program.collectives[instruction.collective].operation !=
             CollectiveOperation::kReduceScatter) {
       continue;
     }
-    const int32_t first = first_write[program.TensorOf(instruction.inputs[0])];
-    if (first != kNone) reductions.push_back({i, first});
+    const auto written = writes.find(program.TensorOf(instruction.inputs[0]));
+    if (written != writes.end()) reductions.push_back({i, written->second});
   }
   return reductions;
 }
@@ -43,11 +41,16 @@ void LimitReductions(int in_flight, Program& program) {
   const std::vector<GroupReduction> reductions = FindReductions(program);
   for (size_t k = in_flight; k < reductions.size(); ++k) {
     const GroupReduction& earlier = reductions[k - in_flight];
+    const std::vector<int32_t>& writes = reductions[k].writes;
     // Gradients whose computation begins earlier, such as those of a tied weight, cannot wait for
     // it.
-    if (earlier.instruction >= reductions[k].first_write) continue;
-    program.instructions[reductions[k].first_write].after.push_back(
-        program.instructions[earlier.instruction].outputs[0]);
+    if (earlier.instruction >= writes.front()) continue;
+    // All of them wait: another pass may let any of them run first.
+    const int32_t reduced = program.instructions[earlier.instruction].outputs[0];
+    for (const int32_t write : writes) {
+      std::vector<int32_t>& after = program.instructions[write].after;
+      if (!absl::c_linear_search(after, reduced)) after.push_back(reduced);
+    }
   }
 }
 

@@ -59,7 +59,9 @@ std::vector<ParameterGather> FindParameterGathers(const Program& program) {
       const int32_t output = program.TensorOf(instruction.outputs[0]);
       const int32_t source = gather_of[input];
       int32_t& gather = gather_of[output];
-      if (source != kNone && !found[source].computed_on) {
+      // Otherwise it repeats an inner gather of an array that is kept gathered over the other axes.
+      const bool continues = source != kNone && axes_of[input] == found[source].axes;
+      if (continues && !found[source].computed_on) {
         gather = source;
         found[source].Extend(i);
         axes_of[output] = found[source].axes;

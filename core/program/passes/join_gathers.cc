@@ -1,0 +1,138 @@
+// The last block of the forward pass is the first one of the backward pass. If its gather for the
+// backward pass begins while its parameters are still gathered, this pass removes that gather, and
+// the backward pass reads the first one's result. It takes no more memory than the two together.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/program/passes/communication.h"
+
+namespace tessera {
+namespace {
+
+class GatherJoiner {
+ public:
+  explicit GatherJoiner(Program& program)
+      : program_(program),
+        gathers_(FindParameterGathers(program)),
+        gone_(program.instructions.size(), false) {
+    CountWrites();
+  }
+
+  void Run() {
+    std::vector<int32_t> in_use(gathers_.size());  // by gather: the last use of its result
+    for (size_t k = 0; k < gathers_.size(); ++k) {
+      in_use[k] = gathers_[k].last_use;
+      const std::vector<int32_t>& instructions = gathers_[k].instructions;
+      const int known = KnownGather(k);
+      if (known != kNone && in_use[known] >= instructions.front()) {
+        Join(k, known);
+        in_use[known] = std::max(in_use[known], gathers_[k].last_use);
+        continue;
+      }
+      for (size_t i = 0; i < instructions.size(); ++i) last_of_[KeyOf(k, i)] = static_cast<int>(k);
+    }
+    if (joined_.empty()) return;
+    ReplaceJoined();
+    RemoveJoined();
+  }
+
+ private:
+  // What an instruction of a gather reads: the value, and how often its buffer was written before.
+  using Key = std::pair<int32_t, int32_t>;
+
+  void CountWrites() {
+    std::vector<int32_t> writes(program_.buffers.size(), 0);
+    for (const Instruction& instruction : program_.instructions) {
+      const bool reads = !instruction.inputs.empty();
+      versions_.push_back(reads ? writes[BufferOf(instruction.inputs[0])] : 0);
+      for (const int32_t id : instruction.outputs) ++writes[BufferOf(id)];
+    }
+  }
+
+  int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
+  const Instruction& At(size_t k, size_t i) const {
+    return program_.instructions[gathers_[k].instructions[i]];
+  }
+  Key KeyOf(size_t k, size_t i) const {
+    return {At(k, i).inputs[0], versions_[gathers_[k].instructions[i]]};
+  }
+
+  // Returns the last gather before k that ends with the collectives of k, on the same values; kNone
+  // if there is none.
+  int KnownGather(size_t k) const {
+    const auto found = last_of_.find(KeyOf(k, 0));
+    if (found == last_of_.end()) return kNone;
+    const size_t known = found->second;
+    const size_t count = gathers_[k].instructions.size();
+    if (gathers_[known].instructions.size() < count) return kNone;
+    const size_t skipped = gathers_[known].instructions.size() - count;
+    if (KeyOf(known, skipped) != KeyOf(k, 0)) return kNone;
+    for (size_t i = 0; i < count; ++i) {
+      const Instruction &a = At(known, skipped + i), &b = At(k, i);
+      if (a.kind != InstructionKind::kCollective || a.kind != b.kind) return kNone;
+      if (a.collective != b.collective) return kNone;
+      const ProgramValue& from = program_.values[a.outputs[0]];
+      const ProgramValue& to = program_.values[b.outputs[0]];
+      if (from.within != kNone || to.within != kNone || from.type != to.type ||
+          from.strides != to.strides) {
+        return kNone;
+      }
+    }
+    return static_cast<int>(known);
+  }
+
+  void Join(size_t k, size_t known) {
+    const size_t count = gathers_[k].instructions.size();
+    const size_t skipped = gathers_[known].instructions.size() - count;
+    for (size_t i = 0; i < count; ++i) {
+      joined_[At(k, i).outputs[0]] = At(known, skipped + i).outputs[0];
+      gone_[gathers_[k].instructions[i]] = true;
+    }
+  }
+
+  // Lets the readers of joined gathers read the results of the earlier ones.
+  void ReplaceJoined() {
+    const auto replace = [this](int32_t& value) {
+      const auto found = joined_.find(value);
+      if (found != joined_.end()) value = found->second;
+    };
+    for (ProgramValue& value : program_.values) {
+      const int32_t tensor = value.within;
+      replace(value.within);
+      replace(value.sliced_from);
+      if (value.within == tensor) continue;
+      value.buffer = BufferOf(value.within);
+      value.offset += program_.values[value.within].offset - program_.values[tensor].offset;
+    }
+    for (Instruction& instruction : program_.instructions) {
+      for (int32_t& id : instruction.inputs) replace(id);
+      for (int32_t& id : instruction.after) replace(id);
+    }
+    for (NamedValue& output : program_.outputs) replace(output.value);
+  }
+
+  void RemoveJoined() {
+    size_t kept = 0;
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      if (gone_[i]) continue;
+      if (kept != i) program_.instructions[kept] = std::move(program_.instructions[i]);
+      ++kept;
+    }
+    program_.instructions.resize(kept);
+  }
+
+  Program& program_;
+  const std::vector<ParameterGather> gathers_;
+  std::vector<int32_t> versions_;  // by instruction; see Key
+  absl::flat_hash_map<Key, int> last_of_;
+  absl::flat_hash_map<int32_t, int32_t> joined_;  // by result: the one that is read instead
+  std::vector<bool> gone_;                        // by instruction
+};
+
+}  // namespace
+
+void JoinGathers(Program& program) { GatherJoiner(program).Run(); }
+
+}  // namespace tessera
