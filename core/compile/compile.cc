@@ -136,11 +136,32 @@ absl::StatusOr<Program> CompileProgram(Program program, const PlanPart& part,
   return program;
 }
 
-// A Graph as the Plan rewrote it, and its Program before the passes.
+// A Graph as the Plan rewrote it, without operators, and its Program before the passes.
 struct LoweredGraph {
-  Graph graph;
+  Graph declarations;
   Program program;
 };
+
+// Returns a Graph that has the inputs and the states of another one, and nothing else.
+Graph DeclarationsOf(const Graph& graph) {
+  Graph declarations(graph.name());
+  for (const GraphInput& input : graph.inputs()) {
+    declarations.AppendInput(graph.value(input.value), input.batch_dim, input.origin);
+  }
+  for (const State& state : graph.states()) declarations.AppendState(state);
+  return declarations;
+}
+
+// Rewrites Graph i of a run, which is moved away.
+absl::StatusOr<RewrittenGraph> Rewrite(CompletedRun& run, size_t i, const PlanPart& part) {
+  Graph& recorded = run.graphs[i];
+  if (run.mesh.num_axes() == 0) {
+    ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(recorded), part));
+    return RewrittenGraph{std::move(graph), {}};
+  }
+  return RewriteAndLayOut(std::move(recorded), std::move(run.layouts[i]), part, run.mesh,
+                          run.decisions);
+}
 
 // Rewrites and lowers the Graphs of a run, on a mesh if the Plan has one.
 class RunLowering {
@@ -155,23 +176,20 @@ class RunLowering {
     return lowering;
   }
 
-  // Graph i, which is moved away.
+  // Graph i, which is moved away. Its rewritten form is gone before the passes run.
   absl::StatusOr<LoweredGraph> Lower(size_t i, const PlanPart& part, KernelChooser& chooser) {
-    Graph recorded = std::move(run_.graphs[i]);
-    if (finder_ == nullptr) {
-      ASSIGN_OR_RETURN(Graph graph, RewriteGraph(std::move(recorded), part));
-      ASSIGN_OR_RETURN(Program program, tessera::Lower(graph, chooser));
-      return LoweredGraph{std::move(graph), std::move(program)};
-    }
-    ASSIGN_OR_RETURN(RewrittenGraph rewritten,
-                     RewriteAndLayOut(std::move(recorded), std::move(run_.layouts[i]), part,
-                                      run_.mesh, run_.decisions));
-    const MeshDecisions mesh = {rewritten.layouts, run_.decisions, storage_, *finder_};
-    ASSIGN_OR_RETURN(Program program, tessera::Lower(rewritten.graph, mesh, chooser));
-    return LoweredGraph{std::move(rewritten.graph), std::move(program)};
+    ASSIGN_OR_RETURN(const RewrittenGraph rewritten, Rewrite(run_, i, part));
+    ASSIGN_OR_RETURN(Program program, Lowered(rewritten, chooser));
+    return LoweredGraph{DeclarationsOf(rewritten.graph), std::move(program)};
   }
 
  private:
+  absl::StatusOr<Program> Lowered(const RewrittenGraph& rewritten, KernelChooser& chooser) {
+    if (finder_ == nullptr) return tessera::Lower(rewritten.graph, chooser);
+    const MeshDecisions mesh = {rewritten.layouts, run_.decisions, storage_, *finder_};
+    return tessera::Lower(rewritten.graph, mesh, chooser);
+  }
+
   // The prices by which redistributions are chosen: 5 us a step, 10 GB/s.
   static constexpr double kSecondsPerStep = 5e-6, kSecondsPerByte = 1e-10;
   static const RingPrices kPrices;
@@ -232,7 +250,7 @@ absl::Status MakePrograms(CompletedRun completed, KernelChooser& chooser,
     ASSIGN_OR_RETURN(Program program, CompileProgram(std::move(lowered.program), part, passes,
                                                      plugin_passes, chooser));
     RETURN_IF_ERROR(states.Add(program));
-    run->graphs.push_back(std::move(lowered.graph));
+    run->graphs.push_back(std::move(lowered.declarations));
     run->programs.push_back(std::move(program));
   }
   run->state_bytes = states.bytes().total();
@@ -262,6 +280,20 @@ absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const P
   *run.plan.mutable_kernels() = ChoicesOf(run.programs, catalogue);
   if (!chooser.note().empty()) run.notes.push_back(chooser.note());
   return run;
+}
+
+absl::StatusOr<std::vector<Graph>> RewriteRun(const std::vector<Graph>& graphs, const Plan& plan,
+                                              int ranks) {
+  ASSIGN_OR_RETURN(CompletedRun completed, CompleteRun(plan, graphs, ranks));
+  ASSIGN_OR_RETURN(Plan listed, ListDecisions(plan, graphs, completed));
+  RETURN_IF_ERROR(CompleteParts(graphs, listed));
+  std::vector<Graph> rewritten;
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const PlanPart& part = listed.stages(0).parts(static_cast<int>(i));
+    ASSIGN_OR_RETURN(RewrittenGraph graph, Rewrite(completed, i, part));
+    rewritten.push_back(std::move(graph.graph));
+  }
+  return rewritten;
 }
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ namespace tessera {
 
 struct CompiledRun {
   Plan plan;                       // completed: fingerprints, passes, kernels
-  std::vector<Graph> graphs;       // as the Plan rewrote them
+  std::vector<Graph> graphs;       // as the Plan rewrote them, but only their inputs and states
   std::vector<Program> programs;   // one for each Graph, in order
   int64_t state_bytes = 0;         // state lies first in its arenas, at offsets that never change
   SpaceBytes arenas;               // the peak of each memory space: the maximum over the Programs
@@ -47,6 +47,11 @@ class PluginPasses {
 absl::StatusOr<CompiledRun> CompileRun(const std::vector<Graph>& graphs, const Plan& plan,
                                        const KernelCatalogue& catalogue, int ranks = 1,
                                        PluginPasses* plugin_passes = nullptr);
+
+// Returns the Graphs as CompileRun rewrites them, with all operators. A CompiledRun does not keep
+// them, because they take more memory than its Programs.
+absl::StatusOr<std::vector<Graph>> RewriteRun(const std::vector<Graph>& graphs, const Plan& plan,
+                                              int ranks = 1);
 
 }  // namespace tessera
 

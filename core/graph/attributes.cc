@@ -56,18 +56,26 @@ Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeVal
   for (const auto& [name, value] : entries) Set(name, value);
 }
 
+const Attributes::Entries& Attributes::entries() const {
+  static const Entries* const none = new Entries();
+  return entries_ == nullptr ? *none : *entries_;
+}
+
 void Attributes::Set(absl::string_view name, AttributeValue value) {
-  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, NameLess);
-  if (it != entries_.end() && it->first == name) {
+  auto changed = std::make_shared<Entries>(entries());
+  auto it = std::lower_bound(changed->begin(), changed->end(), name, NameLess);
+  if (it != changed->end() && it->first == name) {
     it->second = std::move(value);
   } else {
-    entries_.emplace(it, std::string(name.data(), name.size()), std::move(value));
+    changed->emplace(it, std::string(name.data(), name.size()), std::move(value));
   }
+  entries_ = std::move(changed);
 }
 
 const AttributeValue* Attributes::Find(absl::string_view name) const {
-  auto it = std::lower_bound(entries_.begin(), entries_.end(), name, NameLess);
-  return it != entries_.end() && it->first == name ? &it->second : nullptr;
+  if (entries_ == nullptr) return nullptr;
+  auto it = std::lower_bound(entries_->begin(), entries_->end(), name, NameLess);
+  return it != entries_->end() && it->first == name ? &it->second : nullptr;
 }
 
 bool Attributes::GetBool(absl::string_view name) const { return Get<bool>(*this, name); }
@@ -82,11 +90,10 @@ const std::vector<int64_t>& Attributes::GetInts(absl::string_view name) const {
 DType Attributes::GetDType(absl::string_view name) const { return Get<DType>(*this, name); }
 
 std::string Attributes::ToString() const {
-  if (entries_.empty()) return "";
+  if (empty()) return "";
   std::string out = "{";
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    absl::StrAppend(&out, i == 0 ? "" : ", ", entries_[i].first, "=",
-                    std::visit(Printer(), entries_[i].second));
+  for (const auto& [name, value] : *entries_) {
+    absl::StrAppend(&out, out.size() == 1 ? "" : ", ", name, "=", std::visit(Printer(), value));
   }
   return out + "}";
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,11 +19,14 @@ namespace tessera {
 using AttributeValue =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, DType>;
 
-// The attributes of one use of an operator. The shape rule checks attributes, so calling a getter
+// The attributes of one use of an operator. Copies share the entries, because a rewritten Graph
+// repeats an operator for every micro-batch. The shape rule checks attributes, so calling a getter
 // for an attribute that is missing or has another type is a bug in the operator, and ends the
 // program.
 class Attributes {
  public:
+  using Entries = std::vector<std::pair<std::string, AttributeValue>>;
+
   Attributes() = default;
   Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> entries);
 
@@ -39,19 +43,19 @@ class Attributes {
   // Returns nullptr if there is no such attribute.
   const AttributeValue* Find(absl::string_view name) const;
 
-  const std::vector<std::pair<std::string, AttributeValue>>& entries() const { return entries_; }
-  bool empty() const { return entries_.empty(); }
+  const Entries& entries() const;
+  bool empty() const { return entries_ == nullptr; }
 
   // Returns text like "{axis=1, eps=1e-05, shape=[2, 3]}"; "" if there are none. Numbers keep all
   // their bits.
   std::string ToString() const;
 
   friend bool operator==(const Attributes& a, const Attributes& b) {
-    return a.entries_ == b.entries_;
+    return a.entries_ == b.entries_ || a.entries() == b.entries();
   }
 
  private:
-  std::vector<std::pair<std::string, AttributeValue>> entries_;  // sorted by name
+  std::shared_ptr<const Entries> entries_;  // sorted by name; null if there are none
 };
 
 }  // namespace tessera

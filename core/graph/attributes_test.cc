@@ -49,5 +49,15 @@ TEST(AttributesDeathTest, ReadingAMissingAttributeFailsACheck) {
   EXPECT_DEATH(attributes.GetDouble("axis"), "attribute 'axis'");
 }
 
+TEST(AttributesTest, ACopyDoesNotChangeWithTheOriginal) {
+  Attributes original = {{"axis", int64_t{1}}};
+  const Attributes copy = original;
+  original.Set("axis", int64_t{2});
+  original.Set("keep", true);
+  EXPECT_EQ(copy.ToString(), "{axis=1}");
+  EXPECT_EQ(original.ToString(), "{axis=2, keep=true}");
+  EXPECT_TRUE(Attributes().entries().empty());
+}
+
 }  // namespace
 }  // namespace tessera

@@ -76,7 +76,7 @@ std::string Graph::ScopedPath(absl::string_view name) const {
 }
 
 bool Graph::PathIsFree(absl::string_view path) const {
-  return !value_of_path_.contains(path) && !op_paths_.contains(path);
+  return FindValue(path) == kNone && !op_paths_.contains(path);
 }
 
 std::string Graph::FreePath(std::string path) {
@@ -96,7 +96,7 @@ void Graph::Fail(absl::Status status) {
 ValueId Graph::AddValue(std::string path, TensorType type, Role role, OpId producer,
                         int output_index) {
   const ValueId id = static_cast<ValueId>(values_.size());
-  TESSERA_CHECK(value_of_path_.emplace(path, id).second) << "path taken: " << path;
+  TESSERA_CHECK(value_of_path_.Insert(path, id, values_)) << "path taken: " << path;
   Value value;
   value.path = std::move(path);
   value.type = std::move(type);
@@ -284,11 +284,11 @@ void Graph::Rename(ValueId value, absl::string_view path) {
   std::string& old = values_[value].path;
   if (old == path) return;
   TESSERA_CHECK(PathIsFree(path)) << "path taken: " << ToStdString(path);
-  value_of_path_.erase(old);
+  value_of_path_.Erase(old, values_);
   const OpId producer = values_[value].producer;
   if (producer != kNone && ops_[producer].path == old) op_paths_.insert(old);
+  value_of_path_.Insert(path, value, values_);
   old = ToStdString(path);
-  value_of_path_[old] = value;
 }
 
 void Graph::AddOrderEdge(OpId op, OpId earlier) {
@@ -303,8 +303,7 @@ const State* Graph::FindState(absl::string_view path) const {
 }
 
 ValueId Graph::FindValue(absl::string_view path) const {
-  auto it = value_of_path_.find(path);
-  return it == value_of_path_.end() ? kNone : it->second;
+  return value_of_path_.Find(path, values_);
 }
 
 std::vector<TensorType> Graph::TypesOf(absl::Span<const ValueId> ids) const {

@@ -26,14 +26,12 @@
 #include "absl/types/span.h"
 #include "core/graph/attributes.h"
 #include "core/graph/operator.h"
+#include "core/graph/shared_string.h"
+#include "core/graph/values_by_path.h"
 #include "core/layout/layout.h"
 #include "core/tensor/shape.h"
 
 namespace tessera {
-
-using ValueId = int32_t;
-using OpId = int32_t;
-inline constexpr int32_t kNone = -1;
 
 enum class Role : uint8_t {
   kInput,           // set before each step: a batch, a learning rate, a seed
@@ -87,10 +85,10 @@ struct Op {
   std::vector<OpId> after;  // ops that must run before it, though it does not read their outputs
   // The path of the op that this one repeats, in the Graph before recomputation and micro-batches
   // (with slices, if there are any). Empty: recomputation or micro-batches have added this op.
-  std::string origin;
+  SharedString origin;
   // The path of the recorded op that this op computes a slice of. Empty: it computes all of an op,
   // or slicing has added it. `slice` is the number of the slice.
-  std::string slice_of;
+  SharedString slice_of;
   int32_t slice = kNone;
   int32_t micro_batch = kNone;  // the micro-batch that it computes; kNone: the full batch
   bool recomputed = false;      // repeats another op to save memory
@@ -311,7 +309,7 @@ class Graph {
   std::vector<State> states_;
   std::vector<GraphOutput> outputs_;
   std::vector<std::string> blocks_;
-  absl::flat_hash_map<std::string, ValueId> value_of_path_;
+  ValuesByPath value_of_path_;
   absl::flat_hash_set<std::string> op_paths_;  // of ops whose path is not also that of a value
   absl::flat_hash_map<std::string, int> state_of_path_;
   absl::flat_hash_map<std::string, int> next_suffix_;

@@ -173,13 +173,13 @@ absl::StatusOr<Graph> Graph::FromParts(GraphParts parts) {
   graph.blocks_ = std::move(parts.blocks);
   for (size_t i = 0; i < graph.values_.size(); ++i) {
     const std::string& path = graph.values_[i].path;
-    if (!graph.value_of_path_.emplace(path, static_cast<ValueId>(i)).second) {
+    if (!graph.value_of_path_.Insert(path, static_cast<ValueId>(i), graph.values_)) {
       return Error("value", path, "another value has this path");
     }
   }
   for (const Op& op : graph.ops_) {
     if (!op.outputs.empty() && graph.value(op.outputs[0]).path == op.path) continue;
-    if (graph.value_of_path_.contains(op.path) || !graph.op_paths_.insert(op.path).second) {
+    if (graph.FindValue(op.path) != kNone || !graph.op_paths_.insert(op.path).second) {
       return Error("op", op.path, "another op or value has this path");
     }
   }

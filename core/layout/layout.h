@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/tensor/shape.h"
+
 namespace tessera {
 
 // The layout of one tensor along one axis.
@@ -54,8 +56,8 @@ struct Signature {
 
 // The part of a global tensor that a device or a micro-batch holds.
 struct Region {
-  std::vector<int64_t> start;   // in elements of the global tensor, per dimension
-  std::vector<int64_t> global;  // the global tensor's shape
+  Shape start;   // in elements of the global tensor, per dimension
+  Shape global;  // the global tensor's shape
 };
 
 }  // namespace tessera

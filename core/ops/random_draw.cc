@@ -26,10 +26,9 @@ absl::Status CheckDrawnRegion(const InputCheck& check, const Attributes& attribu
 }
 
 Attributes WithDrawnRegion(const Attributes& attributes, const Shape& shape, const Region& region) {
-  const bool all =
-      std::equal(shape.begin(), shape.end(), region.global.begin(), region.global.end());
-  if (all) return attributes;
-  std::vector<int64_t> start = region.start, global = region.global;
+  if (shape == region.global) return attributes;
+  std::vector<int64_t> start(region.start.begin(), region.start.end());
+  std::vector<int64_t> global(region.global.begin(), region.global.end());
   if (attributes.Has("start")) {  // a part of a part
     global = attributes.GetInts("global_shape");
     for (size_t d = 0; d < start.size(); ++d) start[d] += attributes.GetInts("start")[d];

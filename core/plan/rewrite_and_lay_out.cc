@@ -53,7 +53,7 @@ class RewrittenLayout {
                                           : &recorded.caches.find(state.path)->second});
     }
     for (const Op& op : graph.ops()) {
-      const auto it = recorded_ops.find(op.origin);
+      const auto it = recorded_ops.find(op.origin.str());
       origin_.push_back(it == recorded_ops.end() ? kNone : it->second);
       types_.emplace_back();
       if (origin_.back() == kNone) {

@@ -126,17 +126,17 @@ TEST(RewriteAndLayOutTest, OpsAndValuesSayWhatTheyRepeat) {
     EXPECT_TRUE(gradient.region.start.empty()) << path;
   }
   const Op& product = graph.op(graph.value(graph.FindValue("matmul@2")).producer);
-  EXPECT_EQ(product.origin, "matmul");
+  EXPECT_EQ(product.origin.str(), "matmul");
   EXPECT_EQ(product.micro_batch, 2);
   const Value& output = graph.value(product.outputs[0]);
-  EXPECT_EQ(output.region.start, (std::vector<int64_t>{4, 0}));
-  EXPECT_EQ(output.region.global, (std::vector<int64_t>{8, 1}));
+  EXPECT_EQ(output.region.start, Shape({4, 0}));
+  EXPECT_EQ(output.region.global, Shape({8, 1}));
   const Value& gradient = graph.value(graph.FindValue("matmul.grad@2"));
   EXPECT_EQ(graph.value(gradient.gradient_of).path, "matmul@2");
   const Op& backward = graph.op(graph.value(graph.FindValue("w.grad@2")).producer);
   EXPECT_EQ(graph.op(backward.gradient_of).path, "matmul@2");
-  EXPECT_EQ(graph.op(graph.value(graph.FindValue("w.grad@0..1")).producer).origin, "");
-  EXPECT_EQ(graph.op(graph.value(graph.FindValue("subtract")).producer).origin, "subtract");
+  EXPECT_EQ(graph.op(graph.value(graph.FindValue("w.grad@0..1")).producer).origin.str(), "");
+  EXPECT_EQ(graph.op(graph.value(graph.FindValue("subtract")).producer).origin.str(), "subtract");
 }
 
 }  // namespace

@@ -180,10 +180,10 @@ TEST_F(RewrittenPlansTest, EachCopyIsComputedAsItsOrigin) {
     for (size_t i = 0; i < rewritten.graph.ops().size(); ++i) {
       const Op& op = rewritten.graph.ops()[i];
       if (op.origin.empty()) continue;
-      ASSERT_EQ(planned.count(op.origin), 1) << op.path;
-      EXPECT_EQ(AxisUsesToString(rewritten.layouts.ops[i], laid_out.mesh), planned[op.origin])
+      ASSERT_EQ(planned.count(op.origin.str()), 1) << op.path;
+      EXPECT_EQ(AxisUsesToString(rewritten.layouts.ops[i], laid_out.mesh), planned[op.origin.str()])
           << op.path;
-      if (op.path != op.origin) ++copies;
+      if (op.path != op.origin.str()) ++copies;
       if (op.recomputed) ++recomputed;
     }
   });
@@ -245,7 +245,7 @@ TEST_F(RewrittenPlansTest, GradientsAreReducedOncePerStep) {
         for (const auto& [op, layout] : flow.read[v]) {
           if (layout == flow.made[v]) continue;
           moved[graph.graph.value(parameter).path].push_back(absl::StrCat(
-              graph.graph.values()[v].path, " for ", graph.graph.op(op).origin, ": ",
+              graph.graph.values()[v].path, " for ", graph.graph.op(op).origin.str(), ": ",
               flow.made[v].ToString(laid_out.mesh), " -> ", layout.ToString(laid_out.mesh)));
           ++reduced;
         }
@@ -287,7 +287,7 @@ lr f32[] of lr
     const bool of_loss =
         op.path.rfind("loss.reduce_sum", 0) == 0 || op.path.rfind("loss.divide", 0) == 0;
     if (!of_loss && op.path.rfind("ln_f.weight", 0) != 0) continue;
-    absl::StrAppend(&lines, op.path, " (", op.origin.empty() ? "added" : op.origin, ", ",
+    absl::StrAppend(&lines, op.path, " (", op.origin.empty() ? "added" : op.origin.str(), ", ",
                     op.micro_batch,
                     "): ", AxisUsesToString(rewritten->layouts.ops[i], laid_out.mesh), "\n");
   }

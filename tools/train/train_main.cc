@@ -62,10 +62,10 @@ std::string ProgramCommand(const std::string& argv0, const ModelDefinition& defi
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
-absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& run, int ranks,
-                        RunFolder* folder) {
+absl::Status WriteDumps(const std::set<std::string>& dump, const Setup& setup, RunFolder* folder) {
+  const CompiledRun& run = setup.compiled;
   if (dump.count("graph") > 0) {
-    for (const Graph& graph : run.graphs) {
+    for (const Graph& graph : setup.dumped_graphs) {
       RETURN_IF_ERROR(
           folder->WriteText(absl::StrCat("dump/graph-", graph.name(), ".txt"), graph.ToString()));
     }
@@ -82,7 +82,7 @@ absl::Status WriteDumps(const std::set<std::string>& dump, const CompiledRun& ru
     RETURN_IF_ERROR(folder->WriteText("dump/plan.textproto", text));
   }
   if (dump.count("memory") > 0) {
-    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run, ranks)));
+    RETURN_IF_ERROR(folder->WriteText("dump/memory.txt", MemoryTable(run, setup.ranks.size)));
   }
   return absl::OkStatus();
 }
@@ -226,7 +226,7 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
   PrintNotes(setup.notes);
   if (folder != nullptr) {
-    RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, setup.ranks.size, folder.get()));
+    RETURN_IF_ERROR(WriteDumps(line.dump, setup, folder.get()));
   }
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
   absl::FPrintF(Output(), "%s", MemoryTable(setup.compiled, setup.ranks.size));
@@ -290,7 +290,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
     if (folder == nullptr) {
       ASSIGN_OR_RETURN(folder, OpenNewFolder(line, setup, StartOfJob()));
     }
-    RETURN_IF_ERROR(WriteDumps(line.dump, setup.compiled, setup.ranks.size, folder.get()));
+    RETURN_IF_ERROR(WriteDumps(line.dump, setup, folder.get()));
     PrintLine(absl::StrCat("dumped to ", folder->path(), "/dump"));
   }
   RETURN_IF_ERROR(CheckMemoryLimit(setup, line));

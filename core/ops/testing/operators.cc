@@ -24,7 +24,7 @@ Region TakePart(const AxisLayout& layout, int part, int parts, TensorType& type)
   const Mesh mesh = *Mesh::Create({{"parts", parts}});
   const MeshLayout along(absl::MakeConstSpan(&layout, 1));
   const Box box = BoxOf(along, type.shape, mesh, {part});
-  Region region{{box.start.begin(), box.start.end()}, {type.shape.begin(), type.shape.end()}};
+  Region region{box.start, type.shape};
   type.shape = box.extent;
   return region;
 }

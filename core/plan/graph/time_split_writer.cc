@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "core/layout/mesh_layout.h"
 #include "core/ops/operator_list.h"
@@ -85,7 +86,7 @@ Region TimeSplitWriter::RegionOf(ValueId old, const AxisLayout& layout, int axis
                                  Shape* extent) const {
   const Shape& full = graph_.value(old).type.shape;
   *extent = full;
-  Region region{std::vector<int64_t>(full.size(), 0), {full.begin(), full.end()}};
+  Region region{Shape(full.size(), 0), full};
   if (!layout.split()) return region;
   const int64_t elements = full[layout.dim], parts = split_.axes[axis].parts();
   const int64_t largest = PartExtent(elements, layout.unit, static_cast<int>(parts));
@@ -191,7 +192,7 @@ void TimeSplitWriter::WriteFull(OpId old) {
 absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> wanted, int axis,
                                         int64_t part) {
   Op op = graph_.op(old);
-  std::vector<Region> input_regions, output_regions;
+  absl::InlinedVector<Region, 4> input_regions, output_regions;
   Shape extent;
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     input_regions.push_back(RegionOf(op.inputs[i], wanted[i], axis, part, &extent));
@@ -210,8 +211,8 @@ absl::Status TimeSplitWriter::WritePart(OpId old, absl::Span<const AxisLayout> w
   op.path = absl::StrCat(op.path, split_.axes[axis].suffixes[part]);
   options_.mark(graph_.op(old), part, op);
   const std::vector<ValueId> old_outputs = op.outputs;
-  std::vector<Value> outputs;
-  std::vector<TensorType> types;
+  absl::InlinedVector<Value, 2> outputs;
+  absl::InlinedVector<TensorType, 2> types;
   for (ValueId output : old_outputs) {
     const AxisLayout& layout = split_.values[output];
     outputs.push_back(PartOf(output, layout, axis, part));

@@ -274,7 +274,7 @@ class DecisionFinder {
     operator_named_by_.resize(graphs_.size());
     for (size_t g = 0; g < graphs_.size(); ++g) {
       for (const Op& op : graphs_[g].ops()) {
-        operators[g].Add(op.path, op.slice_of.empty() ? op.path : op.slice_of);
+        operators[g].Add(op.path, op.slice_of.empty() ? op.path : op.slice_of.str());
       }
     }
     const auto find = [&](const OperatorChoice& choice, size_t begin, size_t end, bool open_units) {

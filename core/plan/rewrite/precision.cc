@@ -142,7 +142,8 @@ class PrecisionWriter {
     const Value& value = graph_.value(old);
     Op op;
     op.kind = FindOperator("cast");
-    op.path = op.origin = FreePath(path);
+    op.path = FreePath(path);
+    op.origin = op.path;
     op.attributes = {{"dtype", dtype}};
     op.inputs = {from};
     op.phase = phase;

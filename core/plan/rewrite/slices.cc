@@ -205,7 +205,7 @@ class SliceWriter {
     const Shape& shape = state.type.shape;
     State slice = state;
     absl::StrAppend(&slice.path, layouts_.split.axes[axis].suffixes[k]);
-    slice.region = {std::vector<int64_t>(shape.size(), 0), {shape.begin(), shape.end()}};
+    slice.region = {Shape(shape.size(), 0), shape};
     slice.region.start[parameter.dimension] = parameter.begin(k);
     slice.type.shape[parameter.dimension] = parameter.end(k) - parameter.begin(k);
     return slice;

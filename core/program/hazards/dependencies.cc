@@ -1,12 +1,17 @@
 #include "core/program/hazards/dependencies.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "core/program/hazards/buffer_contents.h"
 
 namespace tessera {
 namespace {
+
+// Pairs of an instruction and one that must run before it.
+using Edges = std::vector<std::pair<int32_t, int32_t>>;
 
 // Returns whether the spans of two ranges of one buffer, from first to last byte, overlap.
 bool SpansOverlap(const StridedRange& a, const StridedRange& b) {
@@ -29,8 +34,7 @@ std::vector<bool> SharedBuffers(const Program& program) {
 
 // Adds the dependency of an instruction that reuses bytes for another tensor on those that used the
 // bytes before.
-void AddReuse(const Program& program, const ValueBytes& bytes_of,
-              std::vector<std::vector<int32_t>>& predecessors) {
+void AddReuse(const Program& program, const ValueBytes& bytes_of, Edges& edges) {
   const std::vector<bool> shared = SharedBuffers(program);
   absl::flat_hash_map<int32_t, BufferContents> contents;  // by buffer
   for (const ProgramState& state : program.states) {
@@ -58,9 +62,9 @@ void AddReuse(const Program& program, const ValueBytes& bytes_of,
     for (int32_t id : instruction.outputs) {
       near(id, [&](BufferContents::Entry& entry, bool same_tensor) {
         if (same_tensor) return;
-        if (entry.writer != i && entry.writer != kNone) predecessors[i].push_back(entry.writer);
+        if (entry.writer != i && entry.writer != kNone) edges.emplace_back(i, entry.writer);
         for (const BufferContents::Reader& reader : entry.readers) {
-          if (reader.instruction != i) predecessors[i].push_back(reader.instruction);
+          if (reader.instruction != i) edges.emplace_back(i, reader.instruction);
         }
       });
       const ProgramValue& value = program.values[id];
@@ -69,39 +73,52 @@ void AddReuse(const Program& program, const ValueBytes& bytes_of,
   }
 }
 
-}  // namespace
+// The instructions that use each tensor.
+struct Accesses {
+  IndexLists written;  // the values written into it; several if it is assembled from parts
+  IndexLists readers;  // instructions
+};
 
-std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
-  const size_t values = program.values.size();
-  std::vector<int32_t> producer(values, kNone);  // of exactly this value
-  // The values written into each tensor; several if it is assembled from parts.
-  std::vector<std::vector<int32_t>> written(values);
-  std::vector<std::vector<int32_t>> readers(values);
+Accesses AccessesOf(const Program& program) {
+  Edges written, readers;
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
-    for (int32_t id : instruction.outputs) {
-      producer[id] = static_cast<int32_t>(i);
-      written[program.TensorOf(id)].push_back(id);
-    }
+    for (int32_t id : instruction.outputs) written.emplace_back(program.TensorOf(id), id);
     for (int32_t id : instruction.inputs) {
-      readers[program.TensorOf(id)].push_back(static_cast<int32_t>(i));
+      readers.emplace_back(program.TensorOf(id), static_cast<int32_t>(i));
     }
   }
-  std::vector<std::vector<int32_t>> predecessors(program.instructions.size());
+  const size_t values = program.values.size();
+  return {IndexLists(values, written), IndexLists(values, readers)};
+}
+
+}  // namespace
+
+IndexLists Predecessors(const Program& program) {
+  const size_t values = program.values.size();
+  const int32_t count = static_cast<int32_t>(program.instructions.size());
+  std::vector<int32_t> producer(values, kNone);  // of exactly this value
+  const Accesses accesses = AccessesOf(program);
+  const IndexLists &written = accesses.written, &readers = accesses.readers;
+  for (int32_t i = 0; i < count; ++i) {
+    for (int32_t id : program.instructions[i].outputs) producer[id] = i;
+  }
+  Edges edges;
   const ValueBytes bytes_of(program);
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+  for (int32_t i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
     const auto add_writers = [&](int32_t id) {
       if (producer[id] != kNone) {
-        predecessors[i].push_back(producer[id]);
+        edges.emplace_back(i, producer[id]);
         return;
       }
       const ProgramValue& value = program.values[id];
       for (int32_t part : written[program.TensorOf(id)]) {
         // A value without elements has no bytes, but its tensor must have been made.
         const bool empty = NumElements(value.type.shape) == 0;
-        if (empty || SpansOverlap(bytes_of.Of(part), bytes_of.Of(id)))
-          predecessors[i].push_back(producer[part]);
+        if (empty || SpansOverlap(bytes_of.Of(part), bytes_of.Of(id))) {
+          edges.emplace_back(i, producer[part]);
+        }
       }
     };
     for (int32_t id : instruction.inputs) add_writers(id);
@@ -115,16 +132,14 @@ std::vector<std::vector<int32_t>> Predecessors(const Program& program) {
     if (program.values[state.input].buffer == program.values[state.updated].buffer) continue;
     for (int32_t part : written[program.TensorOf(state.updated)]) {
       for (int32_t reader : readers[program.TensorOf(state.input)]) {
-        if (reader < producer[part]) predecessors[producer[part]].push_back(reader);
+        if (reader < producer[part]) edges.emplace_back(producer[part], reader);
       }
     }
   }
-  AddReuse(program, bytes_of, predecessors);
-  for (std::vector<int32_t>& list : predecessors) {
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-  }
-  return predecessors;
+  AddReuse(program, bytes_of, edges);
+  std::sort(edges.begin(), edges.end());
+  edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+  return IndexLists(count, edges);
 }
 
 }  // namespace tessera

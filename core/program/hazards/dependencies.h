@@ -2,9 +2,7 @@
 #ifndef TESSERA_CORE_PROGRAM_HAZARDS_DEPENDENCIES_H_
 #define TESSERA_CORE_PROGRAM_HAZARDS_DEPENDENCIES_H_
 
-#include <cstdint>
-#include <vector>
-
+#include "core/program/hazards/index_lists.h"
 #include "core/program/program.h"
 
 namespace tessera {
@@ -15,7 +13,7 @@ namespace tessera {
 // - those that it has an order edge to,
 // - earlier ones that read or write bytes which it overwrites with another tensor,
 // - if it updates a state, earlier ones that read the state's input.
-std::vector<std::vector<int32_t>> Predecessors(const Program& program);
+IndexLists Predecessors(const Program& program);
 
 }  // namespace tessera
 

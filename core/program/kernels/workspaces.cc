@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/node_hash_map.h"
 #include "core/program/ranks/rank_binding.h"
@@ -17,17 +18,26 @@ namespace {
 // rules.
 using WorkOnRanks = std::vector<int32_t>;
 
-WorkOnRanks WorkOf(const Program& program, const Instruction& instruction, bool& differs) {
+WorkOnRanks WorkOf(const Program& program, const Instruction& instruction) {
   WorkOnRanks work = {instruction.kernel};
   for (const std::vector<int32_t>* operands : {&instruction.inputs, &instruction.outputs}) {
     for (const int32_t id : *operands) {
       const ProgramValue& value = program.values[id];
       work.push_back(value.part);
       work.push_back(value.flat);
-      differs = differs || value.part != kNone || value.flat != kNone;
     }
   }
   return work;
+}
+
+// Returns whether ranks may do work of different shapes.
+bool MayDiffer(const Program& program, const Instruction& instruction) {
+  const auto differs = [&](int32_t id) {
+    const ProgramValue& value = program.values[id];
+    return value.part != kNone || value.flat != kNone;
+  };
+  return absl::c_any_of(instruction.inputs, differs) ||
+         absl::c_any_of(instruction.outputs, differs);
 }
 
 }  // namespace
@@ -40,9 +50,8 @@ absl::Status PlanWorkspaces(KernelChooser& chooser, Program& program) {
   absl::node_hash_map<MeshCoordinates, RankBinding> ranks;
   for (const Instruction& instruction : program.instructions) {
     if (instruction.kind != InstructionKind::kKernel) continue;
-    bool differs = false;
-    WorkOnRanks work = WorkOf(program, instruction, differs);
-    if (!differs || !seen.insert(std::move(work)).second) continue;
+    if (!MayDiffer(program, instruction)) continue;
+    if (!seen.insert(WorkOf(program, instruction)).second) continue;
     std::vector<int32_t> operands = instruction.inputs;
     operands.insert(operands.end(), instruction.outputs.begin(), instruction.outputs.end());
     PlannedKernel& planned = program.kernels[instruction.kernel];

@@ -138,6 +138,7 @@ class Lowering {
     instruction.recomputed = op.recomputed;
     instruction.cost = op.kind->Cost(local.types());
     ASSIGN_OR_RETURN(instruction.inputs, values_.InputsOf(id));
+    instruction.outputs.reserve(op.outputs.size());
     for (ValueId output : op.outputs) instruction.outputs.push_back(values_.AddOutput(output));
     for (OpId earlier : op.after) {
       for (ValueId value : graph_.op(earlier).outputs) {

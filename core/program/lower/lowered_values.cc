@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/algorithm/container.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "core/layout/mesh_layout.h"
 #include "core/plan/graph/parameter_cast.h"
@@ -112,8 +113,7 @@ PartRule LoweredValues::TensorOf(ValueId id) const {
   const Region& region = value.region;
   const int num_axes = builder_.program().mesh.num_axes();
   if (!is_part_[id] || region.global.empty()) return PartRule::All(value.type.shape, num_axes);
-  return {Shape(region.global.begin(), region.global.end()),
-          Shape(region.start.begin(), region.start.end()), value.type.shape, MeshLayout(num_axes)};
+  return {region.global, region.start, value.type.shape, MeshLayout(num_axes)};
 }
 
 // Returns the index of the part rule of a value. For a flat value, this is its part over the other
@@ -130,17 +130,18 @@ LocalOp LoweredValues::Localized(OpId id) const {
   const Op& op = graph_.op(id);
   const absl::Span<const int32_t> read = layouts_.Read(id);
   LocalOp local;
-  std::vector<Region> input_regions, output_regions;
+  local.inputs.reserve(op.inputs.size());
+  local.outputs.reserve(op.outputs.size());
+  absl::InlinedVector<Region, 4> input_regions, output_regions;
   bool everywhere = true;
   const auto add = [&](ValueId value, int32_t layout, std::vector<TensorType>& types,
-                       std::vector<Region>& regions) {
+                       absl::InlinedVector<Region, 4>& regions) {
     const TensorType& type = graph_.value(value).type;
     types.push_back({type.dtype, layouts_.LocalShapeOf(value, layout)});
     everywhere = everywhere && layout == ValueLayouts::kBroadcast;
     Shape global = type.shape;
     if (layouts_.flat(layout)) global = {NumElements(type.shape)};
-    regions.push_back({std::vector<int64_t>(global.size(), 0),
-                       std::vector<int64_t>(global.begin(), global.end())});
+    regions.push_back({Shape(global.size(), 0), global});
   };
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     add(op.inputs[i], read[i], local.inputs, input_regions);
@@ -276,6 +277,7 @@ absl::string_view LoweredValues::StreamOf(ValueId id) const {
 absl::StatusOr<std::vector<int32_t>> LoweredValues::InputsOf(OpId id) {
   const Op& op = graph_.op(id);
   std::vector<int32_t> inputs;
+  inputs.reserve(op.inputs.size());
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     ASSIGN_OR_RETURN(const int32_t input, In(op.inputs[i], layouts_.Read(id)[i]));
     inputs.push_back(input);

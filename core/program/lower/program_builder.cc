@@ -18,9 +18,9 @@ ProgramBuilder::ProgramBuilder(std::string name, Mesh mesh, KernelChooser* choos
 
 int32_t ProgramBuilder::AddValue(ProgramValue value) {
   program_.values.push_back(std::move(value));
-  uses_.emplace_back();
   views_.emplace_back();
   producer_.push_back(kNone);
+  row_major_.push_back(false);
   kept_.push_back(false);
   return static_cast<int32_t>(program_.values.size()) - 1;
 }
@@ -115,7 +115,7 @@ int32_t ProgramBuilder::StreamOf(absl::string_view name) {
 void ProgramBuilder::Emit(Instruction instruction) {
   const int32_t index = static_cast<int32_t>(program_.instructions.size());
   for (size_t i = 0; i < instruction.inputs.size(); ++i) {
-    uses_[instruction.inputs[i]].push_back({index, static_cast<int>(i)});
+    if (!TakesStrides(instruction, static_cast<int>(i))) row_major_[instruction.inputs[i]] = true;
   }
   for (int32_t output : instruction.outputs) producer_[output] = index;
   program_.instructions.push_back(std::move(instruction));
@@ -334,9 +334,7 @@ bool ProgramBuilder::AllowsStrides(int32_t id) const {
       }
     }
   }
-  return std::all_of(uses_[id].begin(), uses_[id].end(), [this](const auto& use) {
-    return TakesStrides(program_.instructions[use.first], use.second);
-  });
+  return !row_major_[id];
 }
 
 }  // namespace tessera

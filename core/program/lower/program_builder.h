@@ -141,10 +141,10 @@ class ProgramBuilder {
   RankRuleTable rules_;
   absl::flat_hash_map<std::pair<int32_t, bool>, int32_t> copies_;  // shared; by value and packed
   absl::flat_hash_map<int32_t, bool> ragged_;                      // by part
-  std::vector<std::vector<std::pair<int32_t, int>>> uses_;         // by value: instruction, input
   std::vector<std::vector<int32_t>> views_;                        // by tensor
   std::vector<int32_t> producer_;                                  // by value: instruction
-  std::vector<bool> kept_;                                         // by tensor: it holds a result
+  std::vector<bool> row_major_;  // by value: an instruction that reads it accepts no other strides
+  std::vector<bool> kept_;       // by tensor: it holds a result
 };
 
 }  // namespace tessera

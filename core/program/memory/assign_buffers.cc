@@ -175,7 +175,7 @@ class Assignment {
 
   // Keeps a buffer that lowering has made. Returns its new number.
   int32_t Keep(int32_t lowered, Category category, int32_t first, int32_t last) {
-    Buffer buffer = program_.buffers[lowered];
+    Buffer buffer = std::move(program_.buffers[lowered]);  // its numbers stay, its path goes
     buffer.category = category;
     buffer.first = first;
     buffer.last = last;

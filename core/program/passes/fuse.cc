@@ -2,8 +2,10 @@
 // partial sum is complete, and which sums are partial is known only after layouts.
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/program/hazards/index_lists.h"
 #include "core/program/passes/pass.h"
 
 namespace tessera {
@@ -23,19 +25,20 @@ class Fuser {
  public:
   Fuser(KernelChooser& chooser, Program& program)
       : kernels_(&chooser, &program), program_(program) {
-    readers_.resize(program.values.size());
+    std::vector<std::pair<int32_t, int32_t>> readers;
     values_in_.resize(program.buffers.size(), 0);
     written_.resize(program.buffers.size(), -1);
     for (const ProgramValue& value : program.values) ++values_in_[value.buffer];
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       for (int32_t id : program.instructions[i].inputs) {
-        readers_[id].push_back(static_cast<int32_t>(i));
+        readers.emplace_back(id, static_cast<int32_t>(i));
       }
       for (int32_t id : program.instructions[i].outputs) {
         written_[program.values[id].buffer] = static_cast<int32_t>(i);
       }
       for (int32_t id : program.instructions[i].after) fixed_.insert(id);
     }
+    readers_ = IndexLists(program.values.size(), readers);
     for (const NamedValue& output : program.outputs) fixed_.insert(output.value);
     for (const ProgramState& state : program.states) fixed_.insert(state.updated);
   }
@@ -56,11 +59,13 @@ class Fuser {
         gone[next] = true;
       }
     }
-    std::vector<Instruction> kept;
+    size_t kept = 0;
     for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      if (!gone[i]) kept.push_back(std::move(program_.instructions[i]));
+      if (gone[i]) continue;
+      if (kept != i) program_.instructions[kept] = std::move(program_.instructions[i]);
+      ++kept;
     }
-    program_.instructions = std::move(kept);
+    program_.instructions.resize(kept);
     return absl::OkStatus();
   }
 
@@ -136,10 +141,10 @@ class Fuser {
 
   KernelTable kernels_;
   Program& program_;
-  std::vector<std::vector<int32_t>> readers_;  // by value
-  std::vector<int> values_in_;                 // by buffer
-  std::vector<int32_t> written_;               // by buffer: the last instruction that writes it
-  absl::flat_hash_set<int32_t> fixed_;         // outputs, updated states, ends of order edges
+  IndexLists readers_;                  // by value
+  std::vector<int> values_in_;          // by buffer
+  std::vector<int32_t> written_;        // by buffer: the last instruction that writes it
+  absl::flat_hash_set<int32_t> fixed_;  // outputs, updated states, ends of order edges
 };
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <set>
 #include <utility>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "core/program/hazards/dependencies.h"
 #include "core/program/passes/pass.h"
 #include "core/program/stream_names.h"
@@ -22,15 +24,7 @@ class Scheduler {
 
   void Run() {
     const size_t count = program_.instructions.size();
-    const std::vector<std::vector<int32_t>> predecessors = Predecessors(program_);
-    successors_.resize(count);
-    waiting_.resize(count);
-    for (size_t i = 0; i < count; ++i) {
-      waiting_[i] = static_cast<int32_t>(predecessors[i].size());
-      for (int32_t before : predecessors[i]) {
-        successors_[before].push_back(static_cast<int32_t>(i));
-      }
-    }
+    FindSuccessors();
     CountReaders();
     reduction_.assign(count, 0);
     scheduled_.assign(count, false);
@@ -61,6 +55,22 @@ class Scheduler {
   }
 
  private:
+  using Pairs = std::vector<std::pair<int32_t, int32_t>>;
+
+  void FindSuccessors() {
+    const IndexLists predecessors = Predecessors(program_);
+    const size_t count = program_.instructions.size();
+    waiting_.resize(count);
+    Pairs successors;
+    for (size_t i = 0; i < count; ++i) {
+      waiting_[i] = static_cast<int32_t>(predecessors[i].size());
+      for (int32_t before : predecessors[i]) {
+        successors.emplace_back(before, static_cast<int32_t>(i));
+      }
+    }
+    successors_ = IndexLists(count, successors);
+  }
+
   void CountReaders() {
     const size_t count = program_.instructions.size();
     const size_t buffers = program_.buffers.size();
@@ -72,19 +82,22 @@ class Scheduler {
       kept_[BufferOf(state.updated)] = true;
     }
     unread_.assign(buffers, 0);
-    readers_.resize(buffers);
-    buffers_read_.resize(count);
+    Pairs read, readers;
+    absl::InlinedVector<int32_t, 16> once;
     for (size_t i = 0; i < count; ++i) {
-      std::vector<int32_t>& read = buffers_read_[i];
+      once.clear();
       for (int32_t id : program_.instructions[i].inputs) {
         const int32_t buffer = BufferOf(id);
-        if (std::find(read.begin(), read.end(), buffer) == read.end()) read.push_back(buffer);
+        if (std::find(once.begin(), once.end(), buffer) == once.end()) once.push_back(buffer);
       }
-      for (int32_t buffer : read) {
+      for (int32_t buffer : once) {
         ++unread_[buffer];
-        readers_[buffer].push_back(static_cast<int32_t>(i));
+        read.emplace_back(static_cast<int32_t>(i), buffer);
+        readers.emplace_back(buffer, static_cast<int32_t>(i));
       }
     }
+    buffers_read_ = IndexLists(count, read);
+    readers_ = IndexLists(buffers, readers);
   }
 
   // Returns the bytes that running instruction i now would free, minus those that it takes.
@@ -134,12 +147,12 @@ class Scheduler {
   int32_t BufferOf(int32_t value) const { return program_.values[value].buffer; }
 
   Program& program_;
-  std::vector<std::vector<int32_t>> successors_;
-  std::vector<int32_t> waiting_;                    // predecessors that have not been scheduled
-  std::vector<std::vector<int32_t>> readers_;       // by buffer
-  std::vector<std::vector<int32_t>> buffers_read_;  // by instruction, each once
-  std::vector<int32_t> unread_;  // by buffer: readers that have not been scheduled
-  std::vector<bool> kept_;       // by buffer: not freed within the step
+  IndexLists successors_;
+  std::vector<int32_t> waiting_;  // predecessors that have not been scheduled
+  IndexLists readers_;            // by buffer
+  IndexLists buffers_read_;       // by instruction, each once
+  std::vector<int32_t> unread_;   // by buffer: readers that have not been scheduled
+  std::vector<bool> kept_;        // by buffer: not freed within the step
   int32_t reductions_run_ = 0;
   std::vector<int32_t> reduction_;  // the last reduction that an instruction waits for; 0: none
   std::vector<bool> scheduled_;

@@ -13,7 +13,7 @@ namespace tessera {
 
 void PrefetchGathers(int distance, Program& program) {
   const std::vector<ParameterGather> gathers = FindParameterGathers(program);
-  const std::vector<std::vector<int32_t>> predecessors = Predecessors(program);
+  const IndexLists predecessors = Predecessors(program);
   const size_t count = program.instructions.size();
   // By instruction: the gathers that move before it.
   std::vector<std::vector<int32_t>> before(count);

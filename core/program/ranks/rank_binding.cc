@@ -69,9 +69,8 @@ Region RankBinding::RegionOf(int32_t value) const {
   const ProgramValue& v = program_.values[value];
   if (v.flat != kNone) return {{held_[v.flat].begin}, {left_[v.flat]}};
   const Shape& global = v.part == kNone ? v.type.shape : program_.parts[v.part].global;
-  Region region{std::vector<int64_t>(global.size(), 0), {global.begin(), global.end()}};
-  if (v.part != kNone)
-    region.start.assign(parts_[v.part].start.begin(), parts_[v.part].start.end());
+  Region region{Shape(global.size(), 0), global};
+  if (v.part != kNone) region.start = parts_[v.part].start;
   return region;
 }
 
@@ -113,8 +112,7 @@ KernelRequest LocalRequest(const Program& program, const Instruction& instructio
   std::vector<Region> inputs, outputs;
   const auto set = [&](int32_t id, TensorType& type, std::vector<Region>& regions) {
     type.shape = rank.ShapeOf(id);
-    regions.push_back(
-        {std::vector<int64_t>(type.shape.size(), 0), {type.shape.begin(), type.shape.end()}});
+    regions.push_back({Shape(type.shape.size(), 0), type.shape});
   };
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     set(instruction.inputs[i], request.inputs[i], inputs);

@@ -78,7 +78,7 @@ class Verifier {
     if (program_.buffers[value.buffer].first != -1) {
       return Error(value.path, "is set before its buffer is live");
     }
-    RETURN_IF_ERROR(MarkWritten(value.path, id));
+    RETURN_IF_ERROR(MarkWritten([&] { return value.path; }, id));
     contents_[value.buffer].Write(id, kNone, BytesOf(id));
     return absl::OkStatus();
   }
@@ -91,12 +91,13 @@ class Verifier {
 
   // Records that a value was written. No other written value of its tensor may have the same
   // elements.
-  absl::Status MarkWritten(absl::string_view where, int32_t id) {
+  template <typename Where>
+  absl::Status MarkWritten(const Where& where, int32_t id) {
     const ProgramValue& value = program_.values[id];
-    if (written_[id]) return Error(where, absl::StrCat(value.path, " is written twice"));
+    if (written_[id]) return Error(where(), absl::StrCat(value.path, " is written twice"));
     const auto overlap = [&](int32_t other) {
-      return Error(where, absl::StrCat("writes ", value.path, " over elements of ",
-                                       program_.values[other].path));
+      return Error(where(), absl::StrCat("writes ", value.path, " over elements of ",
+                                         program_.values[other].path));
     };
     written_[id] = true;
     if (value.within == kNone) {
@@ -124,27 +125,31 @@ class Verifier {
 
   absl::Status CheckInstruction(int32_t i) {
     const Instruction& instruction = program_.instructions[i];
-    for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(Name(i), i, id));
+    const auto where = [&] { return Name(i); };
+    for (int32_t id : instruction.inputs) RETURN_IF_ERROR(CheckRead(where, i, id));
     for (size_t j = 0; j < instruction.outputs.size(); ++j) {
       RETURN_IF_ERROR(CheckWrite(instruction, i, static_cast<int>(j)));
     }
     if (instruction.workspace != kNone) {
-      RETURN_IF_ERROR(CheckLiveRange(Name(i), i, instruction.workspace));
+      RETURN_IF_ERROR(CheckLiveRange(where, i, instruction.workspace));
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckLiveRange(absl::string_view where, int32_t i, int32_t buffer) const {
+  // `where()` names what touches the buffer: most checks need no name.
+  template <typename Where>
+  absl::Status CheckLiveRange(const Where& where, int32_t i, int32_t buffer) const {
     const Buffer& b = program_.buffers[buffer];
     if (i < b.first || i > b.last) {
-      return Error(where, absl::StrCat("touches buffer #", buffer, " (", b.path,
-                                       "), which is live in [", b.first, ", ", b.last, "]"));
+      return Error(where(), absl::StrCat("touches buffer #", buffer, " (", b.path,
+                                         "), which is live in [", b.first, ", ", b.last, "]"));
     }
     return absl::OkStatus();
   }
 
-  // Checks that all bytes of a value hold what was written to it.
-  absl::Status CheckRead(absl::string_view where, int32_t i, int32_t id) {
+  // Checks that all bytes of a value hold what was written to it. `where()` names the reader.
+  template <typename Where>
+  absl::Status CheckRead(const Where& where, int32_t i, int32_t id) {
     const ProgramValue& value = program_.values[id];
     RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
     const StridedRange bytes = BytesOf(id);
@@ -164,14 +169,14 @@ class Verifier {
                                       StridedRange::Common(entry->bytes, other->bytes) > 0);
       }
       if (overwritten) {
-        return Error(where,
+        return Error(where(),
                      absl::StrCat("reads ", value.path, ", but ", Name(other->writer), " has left ",
                                   program_.values[other->value].path, " in its bytes"));
       }
     }
     if (held < bytes.elements() &&
         held < bytes.elements() - bytes_.PaddingIn(value.buffer, bytes)) {
-      return Error(where, absl::StrCat("reads ", value.path, ", which was not written"));
+      return Error(where(), absl::StrCat("reads ", value.path, ", which was not written"));
     }
     return absl::OkStatus();
   }
@@ -180,8 +185,9 @@ class Verifier {
     const int32_t id = instruction.outputs[j];
     const ProgramValue& value = program_.values[id];
     const StridedRange bytes = BytesOf(id);
-    RETURN_IF_ERROR(CheckLiveRange(Name(i), i, value.buffer));
-    RETURN_IF_ERROR(MarkWritten(Name(i), id));
+    const auto where = [&] { return Name(i); };
+    RETURN_IF_ERROR(CheckLiveRange(where, i, value.buffer));
+    RETURN_IF_ERROR(MarkWritten(where, id));
     for (size_t k = 0; k < instruction.inputs.size(); ++k) {
       const ProgramValue& input = program_.values[instruction.inputs[k]];
       if (input.buffer != value.buffer ||
@@ -217,23 +223,24 @@ class Verifier {
   absl::Status CheckEnd() {
     const int32_t end = static_cast<int32_t>(program_.instructions.size());
     for (const NamedValue& output : program_.outputs) {
-      RETURN_IF_ERROR(CheckRead(absl::StrCat("output ", output.name), end, output.value));
+      const auto where = [&] { return absl::StrCat("output ", output.name); };
+      RETURN_IF_ERROR(CheckRead(where, end, output.value));
     }
     for (const ProgramState& state : program_.states) {
-      const std::string where = absl::StrCat("state ", state.path);
+      const auto where = [&] { return absl::StrCat("state ", state.path); };
       RETURN_IF_ERROR(CheckRead(where, end, state.updated));
       if (state.input == kNone) continue;
       const ProgramValue& input = program_.values[state.input];
       const ProgramValue& updated = program_.values[state.updated];
       if (input.buffer != updated.buffer || input.offset != updated.offset ||
           input.flat != updated.flat || input.packed != updated.packed) {
-        return Error(where, "is updated in other bytes than its input's");
+        return Error(where(), "is updated in other bytes than its input's");
       }
       if (input.part == updated.part) continue;
       const PartRule before = program_.PartOf(input), after = program_.PartOf(updated);
       if (!HoldSameElements(before, after, program_.mesh)) {
-        return Error(where, absl::StrCat("holds ", before.ToString(program_.mesh),
-                                         " and is updated to ", after.ToString(program_.mesh)));
+        return Error(where(), absl::StrCat("holds ", before.ToString(program_.mesh),
+                                           " and is updated to ", after.ToString(program_.mesh)));
       }
     }
     return absl::OkStatus();
@@ -245,12 +252,12 @@ class Verifier {
     std::vector<std::vector<int32_t>> ends(program_.instructions.size() + 3);
     for (size_t b = 0; b < program_.buffers.size(); ++b) {
       const Buffer& buffer = program_.buffers[b];
-      const std::string where = absl::StrCat("buffer #", b, " (", buffer.path, ")");
+      const auto where = [&] { return absl::StrCat("buffer #", b, " (", buffer.path, ")"); };
       if (buffer.offset < 0 || buffer.offset % kBufferAlignment != 0 ||
           buffer.offset + buffer.bytes > program_.arenas[buffer.space]) {
-        return Error(where, "does not lie in its arena");
+        return Error(where(), "does not lie in its arena");
       }
-      if (buffer.first > buffer.last) return Error(where, "ends before it begins");
+      if (buffer.first > buffer.last) return Error(where(), "ends before it begins");
       begins[buffer.first + 1].push_back(static_cast<int32_t>(b));
       ends[buffer.last + 2].push_back(static_cast<int32_t>(b));
     }

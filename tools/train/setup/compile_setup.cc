@@ -244,6 +244,10 @@ absl::Status CompileSetup(const CommandLine& line, Setup* setup) {
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
   setup->compiled = *std::move(compiled);
   setup->plugin = planned.plugin;
+  if (line.dump.count("graph") > 0) {
+    ASSIGN_OR_RETURN(setup->dumped_graphs,
+                     RewriteRun(planned.graphs, planned.plan, setup->ranks.size));
+  }
   ASSIGN_OR_RETURN(setup->estimated, EstimateOf(line, *setup, planned, setup->compiled));
   return absl::OkStatus();
 }

@@ -58,8 +58,9 @@ struct Setup {
   Cluster cluster;
   GroupSite site;  // of all ranks
   CompiledRun compiled;
-  std::string plugin;  // the strategy that made the Plan; "": none
-  StepCost estimated;  // a training step, if there is a cluster
+  std::vector<Graph> dumped_graphs;  // as the Plan rewrote them, if the user wants to see them
+  std::string plugin;                // the strategy that made the Plan; "": none
+  StepCost estimated;                // a training step, if there is a cluster
 };
 
 // Returns the effective configuration as text, for --print_config.
