@@ -165,8 +165,11 @@ class RankRuleVerifier {
     const FlatRule& flat = program_.flats[slice.flat];
     const bool ordered =
         IsRowMajor(base.type.shape, base.strides) && (base.packed || !Ragged(base));
-    if (base.sliced_from == kNone && ordered && slice.offset == base.offset &&
-        slice.part == base.part && base.type.shape == flat.group->members()[flat.member].local) {
+    const bool same =
+        slice.part == base.part ||
+        HoldSameElements(program_.PartOf(slice), program_.PartOf(base), program_.mesh);
+    if (base.sliced_from == kNone && ordered && slice.offset == base.offset && same &&
+        base.type.shape == flat.group->members()[flat.member].local) {
       return absl::OkStatus();
     }
     return Error(slice.path, absl::StrCat("is no range of a member of a flat group in ", base.path,
