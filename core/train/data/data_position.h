@@ -10,7 +10,7 @@ namespace tessera {
 
 struct DataPosition {
   int64_t rows = 0;      // that training has taken
-  int64_t sequence = 0;  // tokens of each
+  int64_t sequence = 1;  // tokens of each
 };
 
 // Returns the position for rows of `sequence` tokens. Rows of another length are other windows of
