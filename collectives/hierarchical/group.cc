@@ -141,7 +141,10 @@ bool Group::AdvanceFirst(int channel) {
   engine_->AssertMutexHeld();
   engine_->RunUnlocked([&] { ended = Run(request, number); });
   is_running_ = false;
-  if (!is_ok()) return true;
+  if (!is_ok()) {
+    EndAfterFailure();
+    return true;
+  }
   if (!ended.ok()) {
     Fail(std::move(ended));
     return true;
@@ -159,7 +162,11 @@ bool Group::AdvanceFirst(int channel) {
 }
 
 void Group::OnFailure(const absl::Status& why, bool /*is_first*/) {
-  for (Communicator* part : parts_.List()) part->Abort(why);
+  const std::vector<Communicator*> parts = parts_.List();
+  for (Communicator* part : parts) part->Abort(why);
+  // A part that another thread advances fails when that thread takes the abort, and until then its
+  // operation uses the buffers.
+  for (Communicator* part : parts) part->Wait(kFailureTicket).IgnoreError();
 }
 
 OperationCount Group::CountOfParts() const {

@@ -78,6 +78,7 @@ class Group : private OwnEngine, public QueuedGroup {
                                                           absl::Span<const int> colors) override;
   // Runs an operation from its start to its end, without the mutex.
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool IsWorkedOn() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_running_; }
   void OnFailure(const absl::Status& why, bool is_first) override;
 
  private:

@@ -73,6 +73,8 @@ class SteppedGroup : public QueuedGroup {
   void Allow(int steps) { allowed_ += steps; }
   // The peer takes its last steps and leaves when this rank next looks whether it is there.
   void PeerLeaves() { peer_leaves_ = true; }
+  // The same of a peer that fails instead, which this rank does not see before it looks.
+  void PeerFailsAndLeaves() { peer_fails_ = true; }
 
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (stop_in_advance != nullptr) stop_in_advance->Pass();
@@ -90,7 +92,14 @@ class SteppedGroup : public QueuedGroup {
   }
   bool IsSmall(const Request& /*request*/) const override { return is_small_; }
   int WaitsFor(int /*channel*/, int /*rank*/) const override { return 1; }
+  void CheckFailures() override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (peer_has_failed_) Fail(absl::AbortedError("rank 1 aborted: why"), /*is_first=*/false);
+  }
   absl::optional<Departure> DepartureOf(int /*rank*/) const override {
+    if (peer_fails_) {
+      peer_has_failed_ = true;
+      return Departure{"has left", ""};
+    }
     if (!peer_leaves_) return absl::nullopt;
     allowed_ = steps_;
     return Departure{"died", ""};
@@ -105,7 +114,8 @@ class SteppedGroup : public QueuedGroup {
   const bool is_small_;
   const int steps_;
   mutable std::atomic<int> allowed_ = 0;
-  std::atomic<bool> peer_leaves_ = false;
+  mutable std::atomic<bool> peer_has_failed_ = false;
+  std::atomic<bool> peer_leaves_ = false, peer_fails_ = false;
   int position_ = 0;
 };
 
@@ -215,6 +225,15 @@ TEST(ProgressEngineTest, ARankThatDidItsPartAndLeftIsNotReported) {
   setup.waiting.PeerLeaves();
   const absl::Status status = setup.waiting.Wait(ticket);
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// Regression: "has left" was reported for a rank that failed and left after this rank had looked
+// for failures.
+TEST(ProgressEngineTest, ARankThatFailedAndLeftIsReportedAsFailed) {
+  TwoGroups setup(/*waiting_is_small=*/true);
+  const Ticket ticket = setup.waiting.Barrier();
+  setup.waiting.PeerFailsAndLeaves();
+  EXPECT_EQ(setup.waiting.Wait(ticket), absl::AbortedError("rank 1 aborted: why"));
 }
 
 }  // namespace

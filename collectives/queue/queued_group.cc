@@ -65,6 +65,10 @@ void QueuedGroup::Fail(absl::Status why, bool is_first) {
   if (!status_.ok()) return;
   status_ = std::move(why);
   OnFailure(status_, is_first);
+  if (!IsWorkedOn()) EndAfterFailure();
+}
+
+void QueuedGroup::EndAfterFailure() {
   has_failed_.store(true, std::memory_order_release);
   NoteCompletion();
 }
@@ -175,7 +179,9 @@ void QueuedGroup::CheckChannel(int channel, Time now) {
     const int order = r == rank() ? 0 : WaitsFor(channel, r);
     if (order == 0) continue;
     if (const absl::optional<Departure> departure = DepartureOf(r); departure.has_value()) {
-      // The rank may have done its part after the last step here and before it ended.
+      // The rank may have failed after the last look at failures here, which it reports before it
+      // leaves, or have done its part after the last step here.
+      CheckFailures();
       if (Advance() || !status_.ok() || IsEmpty(channel) || WaitsFor(channel, r) == 0) return;
       const std::string why = departure->why.empty() ? "" : absl::StrCat(" (", departure->why, ")");
       Fail(absl::UnavailableError(

@@ -106,8 +106,14 @@ class QueuedGroup : public Communicator {
   virtual std::string Progress(int /*channel*/) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return "";
   }
-  // Called when the group has failed; its operations no longer advance. If `is_first`, this rank
-  // failed first and reports `why` to its peers; if not, a peer has reported it to this rank.
+  // Returns whether a thread that does not hold the mutex works on an operation, and so may use its
+  // buffers. If the group fails meanwhile, its operations end when that thread calls
+  // EndAfterFailure.
+  virtual bool IsWorkedOn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return false; }
+  // Called when the group has failed; its operations no longer advance. When it returns, nothing
+  // uses their buffers any more, unless the group overrides HasEnded or IsWorkedOn returns true. If
+  // `is_first`, this rank failed first and reports `why` to its peers; if not, a peer has reported
+  // it to this rank.
   virtual void OnFailure(const absl::Status& why, bool is_first)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) = 0;
 
@@ -142,6 +148,8 @@ class QueuedGroup : public Communicator {
     engine_->Completed();
   }
   void Fail(absl::Status why, bool is_first = true) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Ends all operations of a group that has failed.
+  void EndAfterFailure() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // "all-reduce of 12 f32 (sum), operation 3 of group 'world', after 4096 of 16384 bytes"
   std::string Place(int channel) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
@@ -175,7 +183,8 @@ class QueuedGroup : public Communicator {
   std::vector<std::unique_ptr<Queue>> queues_ ABSL_GUARDED_BY(mutex_);  // by channel
   std::unique_ptr<std::atomic<uint64_t>[]> done_;                       // by channel
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  std::atomic<bool> has_failed_ = false;  // then status_ is an error
+  // Then status_ is an error, and all operations have ended.
+  std::atomic<bool> has_failed_ = false;
 };
 
 // The ranks that have the color of a rank, and the index of that rank among them.
