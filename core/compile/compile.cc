@@ -178,7 +178,8 @@ class RunLowering {
 
   // Graph i, which is moved away. Its rewritten form is gone before the passes run.
   absl::StatusOr<LoweredGraph> Lower(size_t i, const PlanPart& part, KernelChooser& chooser) {
-    ASSIGN_OR_RETURN(const RewrittenGraph rewritten, Rewrite(run_, i, part));
+    ASSIGN_OR_RETURN(RewrittenGraph rewritten, Rewrite(run_, i, part));
+    rewritten.graph.ForgetPaths();
     ASSIGN_OR_RETURN(Program program, Lowered(rewritten, chooser));
     return LoweredGraph{DeclarationsOf(rewritten.graph), std::move(program)};
   }

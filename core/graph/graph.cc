@@ -250,6 +250,16 @@ void Graph::AddOp(Op op) {
   ops_.push_back(std::move(op));
 }
 
+void Graph::Reserve(size_t ops, size_t values) {
+  ops_.reserve(ops);
+  values_.reserve(values);
+}
+
+void Graph::ForgetPaths() {
+  value_of_path_ = ValuesByPath();
+  absl::flat_hash_set<std::string>().swap(op_paths_);
+}
+
 OpId Graph::AppendOp(Op op, absl::Span<const Value> outputs) {
   const OpId id = static_cast<OpId>(ops_.size());
   op.outputs.clear();

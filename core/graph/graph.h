@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,6 +58,10 @@ struct Initializer {
   static Initializer Normal(double mean, double stddev) { return {Kind::kNormal, mean, stddev}; }
 };
 
+// The elements of a recorded tensor that a value or a state is; null: all of them. Values share it,
+// because a Graph in many micro-batches has hundreds of thousands.
+using SharedRegion = std::shared_ptr<const Region>;
+
 struct Value {
   std::string path;
   TensorType type;
@@ -71,8 +76,7 @@ struct Value {
   // gradient of, with all contributions. In a rewritten Graph it may also be the contribution of a
   // micro-batch, or a sum of such contributions.
   ValueId complete_gradient_of = kNone;
-  // In a rewritten Graph, the elements of the recorded value that this is. Empty: all of them.
-  Region region = {};
+  SharedRegion region;  // in a rewritten Graph
 };
 
 struct Op {
@@ -119,8 +123,7 @@ struct State {
   ValueId updated = kNone;  // equal to `input` if the Graph does not change it
   // The path of the recorded state that this is, or (`region`) a slice of.
   std::string origin = {};
-  // The elements of the recorded state that this is. Empty: all of them.
-  Region region = {};
+  SharedRegion region = {};
 };
 
 struct GraphOutput {
@@ -249,6 +252,12 @@ class Graph {
   void SetAttribute(OpId op, absl::string_view name, AttributeValue value) {
     ops_[op].attributes.Set(name, std::move(value));
   }
+  // Makes room for as many ops and values in total, so that a Graph of many is never in memory twice
+  // while it grows.
+  void Reserve(size_t ops, size_t values);
+  // Frees what finds ops and values by their paths, which is much of a large Graph's memory. From
+  // then on none may be found by its path, or added.
+  void ForgetPaths();
   // Appends a use of an operator with these outputs, without applying the shape rule: for
   // rewritings of a valid Graph. The paths of outputs must be free; if the op's path is not free,
   // it gets a suffix. The fields gradient_of and complete_gradient_of are not copied, because they

@@ -102,13 +102,12 @@ class PartsChecker {
   }
 
   static absl::Status CheckRegion(absl::string_view what, absl::string_view path,
-                                  const Region& region, const TensorType& type) {
-    if (region.start.empty() && region.global.empty()) return absl::OkStatus();
-    const Shape& shape = type.shape;
-    bool fits = region.start.size() == shape.size() && region.global.size() == shape.size();
+                                  const SharedRegion& region, const TensorType& type) {
+    if (region == nullptr) return absl::OkStatus();
+    const Shape &shape = type.shape, &start = region->start, &global = region->global;
+    bool fits = start.size() == shape.size() && global.size() == shape.size();
     for (size_t d = 0; fits && d < shape.size(); ++d) {
-      fits = region.start[d] >= 0 && region.global[d] >= shape[d] &&
-             region.start[d] <= region.global[d] - shape[d];
+      fits = start[d] >= 0 && global[d] >= shape[d] && start[d] <= global[d] - shape[d];
     }
     if (fits) return absl::OkStatus();
     return Error(what, path, "its region does not lie in the tensor that it is a part of");

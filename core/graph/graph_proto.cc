@@ -1,5 +1,6 @@
 #include "core/graph/graph_proto.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,7 +40,7 @@ GraphProto::Value ToProto(const Value& value) {
   message.set_output_index(value.output_index);
   message.set_gradient_of(value.gradient_of);
   message.set_complete_gradient_of(value.complete_gradient_of);
-  if (!value.region.start.empty()) *message.mutable_region() = ToProto(value.region);
+  if (value.region != nullptr) *message.mutable_region() = ToProto(*value.region);
   return message;
 }
 
@@ -84,7 +85,7 @@ GraphProto::State ToProto(const State& state) {
   message.set_input(state.input);
   message.set_updated(state.updated);
   message.set_origin(state.origin);
-  if (!state.region.start.empty()) *message.mutable_region() = ToProto(state.region);
+  if (state.region != nullptr) *message.mutable_region() = ToProto(*state.region);
   return message;
 }
 
@@ -96,9 +97,10 @@ absl::StatusOr<Role> RoleFromProto(GraphProto::Role role) {
       absl::StrCat("role ", static_cast<int>(role), ", which this version does not know"));
 }
 
-Region FromProto(const GraphProto::Region& message) {
-  return {{message.start().begin(), message.start().end()},
-          {message.global().begin(), message.global().end()}};
+SharedRegion FromProto(const GraphProto::Region& message) {
+  if (message.start().empty() && message.global().empty()) return nullptr;
+  return std::make_shared<const Region>(Region{{message.start().begin(), message.start().end()},
+                                               {message.global().begin(), message.global().end()}});
 }
 
 absl::StatusOr<Value> ValueFromProto(const GraphProto::Value& message) {

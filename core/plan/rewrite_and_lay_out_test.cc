@@ -123,14 +123,14 @@ TEST(RewriteAndLayOutTest, OpsAndValuesSayWhatTheyRepeat) {
     const Value& gradient = graph.value(graph.FindValue(path));
     EXPECT_EQ(gradient.complete_gradient_of, w) << path;
     EXPECT_EQ(gradient.gradient_of, w) << path;
-    EXPECT_TRUE(gradient.region.start.empty()) << path;
+    EXPECT_TRUE(gradient.region == nullptr) << path;
   }
   const Op& product = graph.op(graph.value(graph.FindValue("matmul@2")).producer);
   EXPECT_EQ(product.origin.str(), "matmul");
   EXPECT_EQ(product.micro_batch, 2);
   const Value& output = graph.value(product.outputs[0]);
-  EXPECT_EQ(output.region.start, Shape({4, 0}));
-  EXPECT_EQ(output.region.global, Shape({8, 1}));
+  EXPECT_EQ(output.region->start, Shape({4, 0}));
+  EXPECT_EQ(output.region->global, Shape({8, 1}));
   const Value& gradient = graph.value(graph.FindValue("matmul.grad@2"));
   EXPECT_EQ(graph.value(gradient.gradient_of).path, "matmul@2");
   const Op& backward = graph.op(graph.value(graph.FindValue("w.grad@2")).producer);

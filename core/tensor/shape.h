@@ -11,10 +11,11 @@
 
 namespace tessera {
 
-// Sizes of dimensions (all >= 0); [] is a scalar of one element.
-using Shape = absl::InlinedVector<int64_t, 6>;
+// Sizes of dimensions (all >= 0); [] is a scalar of one element. Most tensors have at most 4
+// dimensions, and a Program of many micro-batches has a million shapes.
+using Shape = absl::InlinedVector<int64_t, 4>;
 // Elements between consecutive indices of each dimension.
-using Strides = absl::InlinedVector<int64_t, 6>;
+using Strides = absl::InlinedVector<int64_t, 4>;
 
 // The dtype and shape of a tensor, without its address.
 struct TensorType {

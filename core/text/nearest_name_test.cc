@@ -15,11 +15,11 @@ TEST(NearestName, FindsAMisspeltName) {
   EXPECT_EQ(DidYouMean("colour", {"layers"}), "");
 }
 
-// Regression test: "fdsp" suggested "ddp", as two letters that changed places were two edits.
+// Regression test: "abce" suggested "bbe", as two letters that changed places were two edits.
 TEST(NearestName, TransposedLettersAreOneEdit) {
-  EXPECT_EQ(NearestName("fdsp", {"ddp", "fsdp"}), "fsdp");
-  EXPECT_EQ(NearestName("pdd", {"ddp"}), "");
-  EXPECT_EQ(NearestName("dpd", {"dd", "ddp"}), "dd") << "the first of two that are equally near";
+  EXPECT_EQ(NearestName("abce", {"bbe", "acbe"}), "acbe");
+  EXPECT_EQ(NearestName("ebb", {"bbe"}), "");
+  EXPECT_EQ(NearestName("beb", {"bb", "bbe"}), "bb") << "the first of two that are equally near";
 }
 
 // Regression test: a name of a megabyte in a Plan was compared letter by letter with every path.

@@ -102,9 +102,7 @@ void AddZeroElsewhereCases(std::vector<Case>& cases) {
     cases.push_back(MakeCase("zero_elsewhere", absl::StrCat("at ", ShapeToString(start)),
                              {std::move(x)}, {{"shape", Ints(shape.begin(), shape.end())}}));
     if (part == shape) return;
-    const Ints global(shape.begin(), shape.end());
-    cases.back().regions = {{{{start.begin(), start.end()}, global}},
-                            {{Ints(shape.size(), 0), global}}};
+    cases.back().regions = {{Region{start, shape}}, {Region{Shape(shape.size(), 0), shape}}};
   };
   add(Normal({}), {}, {});
   add(Normal({5}), {5}, {0});

@@ -207,17 +207,30 @@ class ScaledModel final : public Model {
 };
 
 // Regression: with clipping, the sum of squares of a gradient [] counted as elementwise.
+// Returns the training of a model that has a parameter without dimensions.
+TrainingRun ScaledTraining(const GptSizes& sizes) {
+  TrainingRun run = RecordTraining(std::make_shared<ScaledModel>(), SmallGpt(sizes).config);
+  run.steps = 3;
+  run.check_memory = true;
+  return run;
+}
+
+// Regression: all scalars of the clipping took the place of the member without dimensions in its
+// group.
+TEST(FlatChoicesTest, AScalarThatIsComputedFromAMemberIsNone) {
+  ExpectSame(ScaledTraining({.clip_norm = 0.1}),
+             OnFour(absl::StrCat(kSplitBatch, "group { path: '*' layout: 'a: flat, b: flat' } "
+                                              "operator { path: 'update.sum_squares*' signature: "
+                                              "'a: B' }")),
+             {4});
+}
+
 TEST(FlatChoicesTest, MembersWithoutDimensions) {
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (const double clip_norm : {0.0, 0.1}) {
       for (const int micro_batches : {1, 2}) {
-        RunConfig config =
-            SmallGpt(
-                {.clip_norm = clip_norm, .optimizer = optimizer, .micro_batches = micro_batches})
-                .config;
-        TrainingRun run = RecordTraining(std::make_shared<ScaledModel>(), config);
-        run.steps = 3;
-        run.check_memory = true;
+        const TrainingRun run = ScaledTraining(
+            {.clip_norm = clip_norm, .optimizer = optimizer, .micro_batches = micro_batches});
         for (const char* group : {"group { path: 'scale' layout: 'a: flat' }",
                                   "group { path: 'scale|gain' layout: 'b: flat, a: flat' }",
                                   "group { path: '*' layout: 'a: flat, b: flat' }",

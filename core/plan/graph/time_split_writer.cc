@@ -1,6 +1,7 @@
 #include "core/plan/graph/time_split_writer.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -95,7 +96,7 @@ Region TimeSplitWriter::RegionOf(ValueId old, const AxisLayout& layout, int axis
   return region;
 }
 
-Value TimeSplitWriter::PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part) const {
+Value TimeSplitWriter::PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part) {
   const Value& value = graph_.value(old);
   Value result;
   result.path = absl::StrCat(value.path, split_.axes[axis].suffixes[part]);
@@ -103,12 +104,15 @@ Value TimeSplitWriter::PartOf(ValueId old, const AxisLayout& layout, int axis, i
   result.role = value.role == Role::kGradient ? Role::kGradient : Role::kActivation;
   result.region = value.region;
   if (!layout.split()) return result;
-  const Region region = RegionOf(old, layout, axis, part, &result.type.shape);
-  if (result.region.global.empty()) {
-    result.region = region;
-  } else {
-    result.region.start[layout.dim] += region.start[layout.dim];
+  Region region = RegionOf(old, layout, axis, part, &result.type.shape);
+  if (value.region != nullptr) {
+    const int64_t start = region.start[layout.dim];
+    region = *value.region;
+    region.start[layout.dim] += start;
   }
+  SharedRegion& shared = regions_[{region.start, region.global}];
+  if (shared == nullptr) shared = std::make_shared<const Region>(std::move(region));
+  result.region = shared;
   return result;
 }
 

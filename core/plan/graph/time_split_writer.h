@@ -70,7 +70,7 @@ class TimeSplitWriter {
   ValueId Full(ValueId old);
   // Returns the description of a value's part in a layout: an activation or a gradient, with the
   // part's path.
-  Value PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part) const;
+  Value PartOf(ValueId old, const AxisLayout& layout, int axis, int64_t part);
   // Returns the value that an op of this phase reads in part `part` if it wants the layout
   // `wanted`: the full value, its part, or a part of the full value.
   ValueId Read(ValueId old, const AxisLayout& wanted, int axis, int64_t part, Phase phase);
@@ -144,6 +144,7 @@ class TimeSplitWriter {
   std::vector<std::vector<OpId>> ops_;               // by old op: its parts so far, or the only one
   std::vector<int> op_axis_;                         // by old op; kNone: it runs once
   absl::flat_hash_map<PartKey, std::vector<ValueId>> parts_;
+  absl::flat_hash_map<std::pair<Shape, Shape>, SharedRegion> regions_;  // by start and global
   std::vector<Copy> copied_values_, copied_ops_;
 };
 

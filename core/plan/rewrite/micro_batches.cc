@@ -45,6 +45,9 @@ class MicroBatchWriter {
 
   absl::StatusOr<Graph> Write() && {
     Graph& out = writer_.out();
+    // Those that run once, such as updates, leave room for the ops that accumulate gradients.
+    const size_t times = static_cast<size_t>(micro_batches_);
+    out.Reserve(graph_.ops().size() * times, graph_.values().size() * times);
     CopyInputs();
     CopyStatesAndBlocks(graph_, out, writer_.full());
     const OpId num_ops = static_cast<OpId>(graph_.ops().size());

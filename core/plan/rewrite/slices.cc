@@ -1,6 +1,7 @@
 #include "core/plan/rewrite/slices.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -205,8 +206,9 @@ class SliceWriter {
     const Shape& shape = state.type.shape;
     State slice = state;
     absl::StrAppend(&slice.path, layouts_.split.axes[axis].suffixes[k]);
-    slice.region = {Shape(shape.size(), 0), shape};
-    slice.region.start[parameter.dimension] = parameter.begin(k);
+    Region region = {Shape(shape.size(), 0), shape};
+    region.start[parameter.dimension] = parameter.begin(k);
+    slice.region = std::make_shared<const Region>(std::move(region));
     slice.type.shape[parameter.dimension] = parameter.end(k) - parameter.begin(k);
     return slice;
   }

@@ -137,10 +137,10 @@ TEST(SlicesTest, FieldsSayWhatSlicesAreOf) {
   const State& state = *graph.FindState("w.momentum[2:4]");
   EXPECT_EQ(state.origin, "w.momentum");
   EXPECT_EQ(state.type, F32({2, 3}));
-  EXPECT_EQ(state.region.start, Shape({2, 0}));
-  EXPECT_EQ(state.region.global, Shape({4, 3}));
-  EXPECT_EQ(graph.value(state.input).region.start, state.region.start);
-  EXPECT_EQ(graph.value(state.updated).region.start, state.region.start);
+  EXPECT_EQ(state.region->start, Shape({2, 0}));
+  EXPECT_EQ(state.region->global, Shape({4, 3}));
+  EXPECT_EQ(graph.value(state.input).region->start, state.region->start);
+  EXPECT_EQ(graph.value(state.updated).region->start, state.region->start);
   const Value& gradient = graph.value(graph.FindValue("w.grad[2:4]"));
   EXPECT_EQ(graph.value(gradient.complete_gradient_of).path, "w[2:4]");
   const Op& product = graph.op(graph.value(graph.FindValue("matmul[2:4]")).producer);

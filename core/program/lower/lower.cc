@@ -71,6 +71,7 @@ class Lowering {
                 &builder_) {}
 
   absl::StatusOr<Program> Run() {
+    builder_.Reserve(graph_.ops().size(), graph_.values().size());
     for (const GraphInput& input : graph_.inputs()) {
       values_.AddInput(input.value);
       builder_.program().inputs.push_back(

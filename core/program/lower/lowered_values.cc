@@ -32,7 +32,7 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
     for (ValueId output : op.outputs) is_part_[output] = op.slice != kNone;
   }
   for (const State& state : graph.states()) {
-    if (state.region.global.empty()) continue;
+    if (state.region == nullptr) continue;
     if (state.input != kNone) is_part_[state.input] = true;
     is_part_[state.updated] = true;
   }
@@ -110,10 +110,9 @@ TensorType LoweredValues::LocalType(ValueId id, int32_t layout) const {
 
 PartRule LoweredValues::TensorOf(ValueId id) const {
   const Value& value = graph_.value(id);
-  const Region& region = value.region;
   const int num_axes = builder_.program().mesh.num_axes();
-  if (!is_part_[id] || region.global.empty()) return PartRule::All(value.type.shape, num_axes);
-  return {region.global, region.start, value.type.shape, MeshLayout(num_axes)};
+  if (!is_part_[id] || value.region == nullptr) return PartRule::All(value.type.shape, num_axes);
+  return {value.region->global, value.region->start, value.type.shape, MeshLayout(num_axes)};
 }
 
 // Returns the index of the part rule of a value. For a flat value, this is its part over the other

@@ -16,9 +16,14 @@ ProgramBuilder::ProgramBuilder(std::string name, Mesh mesh, KernelChooser* choos
   program_.threads = chooser->processor().threads;
 }
 
+void ProgramBuilder::Reserve(size_t instructions, size_t values) {
+  program_.instructions.reserve(instructions);
+  program_.values.reserve(values);
+  program_.buffers.reserve(values);
+}
+
 int32_t ProgramBuilder::AddValue(ProgramValue value) {
   program_.values.push_back(std::move(value));
-  views_.emplace_back();
   producer_.push_back(kNone);
   row_major_.push_back(false);
   kept_.push_back(false);
@@ -273,7 +278,7 @@ bool ProgramBuilder::MoveInto(int32_t assembled, int32_t part, const ViewPlaceme
     value.strides = m.strides;
     views_[assembled].push_back(m.value);
   }
-  views_[root].clear();
+  views_.erase(root);
   return true;
 }
 
@@ -284,7 +289,9 @@ std::optional<std::vector<ProgramBuilder::Moved>> ProgramBuilder::MovedStrides(
   if (!root_strides.has_value()) return std::nullopt;
   const bool row_major = IsRowMajor(program_.values[root].type.shape, *root_strides);
   std::vector<Moved> moved = {{root, *root_strides}};
-  for (int32_t view : views_[root]) {
+  const auto views = views_.find(root);
+  if (views == views_.end()) return moved;
+  for (int32_t view : views->second) {
     if (row_major) {
       moved.push_back({view, program_.values[view].strides});
       continue;

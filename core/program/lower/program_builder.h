@@ -39,6 +39,9 @@ class ProgramBuilder {
 
   int32_t EnterFlat(const FlatRule& flat) { return rules_.Enter(flat); }
 
+  // Makes room for as many instructions and values, so that a Program of many is never in memory
+  // twice while it grows.
+  void Reserve(size_t instructions, size_t values);
   // Adds a value in a buffer of its own.
   int32_t AddTensor(std::string path, TensorType type, Role role, int32_t part);
   // Marks `gradient` as the gradient of the parameter whose input value is `parameter`.
@@ -141,7 +144,7 @@ class ProgramBuilder {
   RankRuleTable rules_;
   absl::flat_hash_map<std::pair<int32_t, bool>, int32_t> copies_;  // shared; by value and packed
   absl::flat_hash_map<int32_t, bool> ragged_;                      // by part
-  std::vector<std::vector<int32_t>> views_;                        // by tensor
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> views_;       // by tensor that has any
   std::vector<int32_t> producer_;                                  // by value: instruction
   std::vector<bool> row_major_;  // by value: an instruction that reads it accepts no other strides
   std::vector<bool> kept_;       // by tensor: it holds a result

@@ -60,10 +60,13 @@ void ValueLayouts::FindPositions(const GraphLayouts& layouts) {
     for (ValueId input : op.inputs) {
       if (positions_[input] == nullptr) continue;
       if (!UsedFlat(input, layouts.ops[id])) {
-        // The result of an update's op on a gathered member may be read as a member.
+        // The result of an update's op on a gathered member may be read as a member. Most scalars
+        // are none, such as a sum of squares.
         for (const ValueId output : op.outputs) {
+          const Value& value = graph_.value(output);
           const bool like = op.phase == Phase::kUpdate &&
-                            graph_.value(output).type.shape == graph_.value(input).type.shape;
+                            value.type.shape == graph_.value(input).type.shape &&
+                            (!value.type.shape.empty() || value.gradient_of != kNone);
           if (like && positions_[output] == nullptr) positions_[output] = positions_[input];
         }
         continue;

@@ -310,17 +310,23 @@ class PlacedRanges {
 };
 
 // The live ranges that have an offset, by time: the time is divided into equal periods, and a range
-// that lies in one of them is compared with those of this period only. Most ranges are short.
+// that lies in one of them is compared with those of this period only. Most ranges are short; if
+// they are not, there are fewer periods, because a range is kept in all that it lies in.
 class PlacedInTime {
  public:
   explicit PlacedInTime(absl::Span<const LiveRange> ranges) {
+    constexpr int64_t kMostPeriods = 256, kPeriodsOfARange = 4;  // the latter on average
     int32_t last = 0;
+    int64_t lengths = 1;
     for (const LiveRange& item : ranges) {
       first_ = std::min(first_, item.first);
       last = std::max(last, item.last);
+      lengths += int64_t{item.last} - item.first;
     }
-    const int64_t periods = std::clamp<int64_t>(ranges.size() / 64, 1, 256);
-    steps_ = (int64_t{last} - first_) / periods + 1;
+    const int64_t steps = int64_t{last} - first_, count = static_cast<int64_t>(ranges.size());
+    const int64_t most = std::min(kMostPeriods, kPeriodsOfARange * count * steps / lengths);
+    const int64_t periods = std::clamp<int64_t>(count / 64, 1, std::max<int64_t>(most, 1));
+    steps_ = steps / periods + 1;
     periods_.resize(periods);
   }
 

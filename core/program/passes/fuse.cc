@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/program/hazards/index_lists.h"
 #include "core/program/passes/pass.h"
@@ -71,7 +72,8 @@ class Fuser {
 
  private:
   // Returns the elementwise instruction that is the only reader of instruction i's output and whose
-  // other inputs are written before i; kNone if there is none.
+  // other inputs, and the values after which it runs, are written before i; kNone if there is
+  // none.
   int32_t Next(size_t i) const {
     const Instruction& instruction = program_.instructions[i];
     const int32_t output = instruction.outputs[0];
@@ -84,15 +86,17 @@ class Fuser {
     const Instruction& next = program_.instructions[reader];
     if (!IsKernel(next) || next.stream != instruction.stream || !MayBeEpilogue(RequestOf(next)) ||
         program_.values[next.outputs[0]].type != value.type || next.phase != instruction.phase ||
-        next.recomputed != instruction.recomputed || !next.after.empty()) {
+        next.recomputed != instruction.recomputed) {
       return kNone;
     }
-    for (int32_t id : next.inputs) {
-      if (id != output && written_[program_.values[id].buffer] >= static_cast<int32_t>(i)) {
-        return kNone;
-      }
-    }
-    return reader;
+    const auto is_there = [&](int32_t id) {
+      return written_[program_.values[id].buffer] < static_cast<int32_t>(i);
+    };
+    const bool can_run = absl::c_all_of(next.after, is_there) &&
+                         absl::c_all_of(next.inputs, [&](int32_t id) {
+                           return id == output || is_there(id);
+                         });
+    return can_run ? reader : kNone;
   }
 
   // Returns both in one, in the position of the first; nullopt if no kernel does both.
@@ -111,6 +115,7 @@ class Fuser {
       if (id != a.outputs[0]) joined.inputs.push_back(id);
     }
     joined.outputs = b.outputs;
+    joined.after.insert(joined.after.end(), b.after.begin(), b.after.end());
     joined.cost.flops += b.cost.flops;
     // The value between the two is neither written nor read.
     joined.cost.bytes +=

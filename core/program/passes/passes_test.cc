@@ -90,6 +90,41 @@ TEST_F(PassesTest, FuseJoinsASumThatIsThereBefore) {
             "add = matmul+add(x, w, matmul)\n");
 }
 
+// Regression: a sum that waits for something else, such as a gradient for an earlier reduction, was
+// never joined.
+TEST_F(PassesTest, FuseJoinsASumThatWaits) {
+  Tensor x = graph_.Input("x", F32({64, 64}));
+  Tensor w = graph_.Input("w", F32({64, 64}));
+  Tensor earlier = Exp(w);
+  Tensor product = MatMul(x, w);
+  Tensor later = Square(w);
+  graph_.SetOutput("sum", Add(product, x));
+  graph_.SetOutput("earlier", earlier);
+  graph_.SetOutput("later", later);
+  const auto fused_after = [&](const char* path) {
+    Program program = Lowered();
+    for (const Instruction& instruction : program.instructions) {
+      if (instruction.path == path) {
+        program.instructions.back().after.push_back(instruction.outputs[0]);
+      }
+    }
+    EXPECT_TRUE(FusePass({}, chooser_, program).ok());
+    return program;
+  };
+  const Program program = fused_after("exp");
+  EXPECT_EQ(Lines(program),
+            "exp = exp(w)\n"
+            "add = matmul+add(x, w, x)\n"
+            "square = square(w)\n");
+  EXPECT_EQ(program.instructions[1].after, program.instructions[0].outputs);
+  EXPECT_EQ(Lines(fused_after("square")),
+            "exp = exp(w)\n"
+            "matmul = matmul(x, w)\n"
+            "square = square(w)\n"
+            "add = add(matmul, x)\n")
+      << "the product is not there before what the sum waits for";
+}
+
 TEST_F(PassesTest, OrderMovesWhatFreesMemoryForward) {
   Tensor x = graph_.Input("x", F32({1000}));
   Tensor a = Exp(x);
