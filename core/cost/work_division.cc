@@ -12,11 +12,9 @@
 namespace tessera {
 namespace {
 
-bool IsDivided(Phase phase, bool recomputed) { return phase != Phase::kUpdate && !recomputed; }
-
 // Returns the FLOPs of an op on all of its elements.
 double FlopsOf(const Graph& graph, const Op& op) {
-  if (!IsDivided(op.phase, op.recomputed)) return 0;
+  if (op.phase == Phase::kUpdate) return 0;
   const std::vector<TensorType> inputs = graph.TypesOf(op.inputs);
   const std::vector<TensorType> outputs = graph.TypesOf(op.outputs);
   const OpCost cost = op.kind->Cost({inputs, outputs, op.attributes});
@@ -26,7 +24,7 @@ double FlopsOf(const Graph& graph, const Op& op) {
 double FlopsOfRank(const Program& program) {
   double flops = 0;
   for (const Instruction& instruction : program.instructions) {
-    if (!IsDivided(instruction.phase, instruction.recomputed)) continue;
+    if (instruction.phase == Phase::kUpdate || instruction.recomputed) continue;
     flops += instruction.cost.flops - instruction.cost.recomputed_flops;
   }
   return flops;
@@ -69,13 +67,14 @@ void FindEmptyParts(const Graph& graph, const Program& program, WorkDivision* di
 
 }  // namespace
 
-WorkDivision DivisionOf(const Graph& graph, const PlanPart& part, const Program& program) {
+WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const PlanPart& part,
+                        const Program& program) {
   WorkDivision division;
   division.repeated.assign(program.mesh.num_axes(), 0);
   absl::flat_hash_map<std::string, double> flops_of;
   double flops = 0;
-  for (const Op& op : graph.ops()) {
-    const double each = FlopsOf(graph, op);
+  for (const Op& op : recorded.ops()) {
+    const double each = FlopsOf(recorded, op);
     flops += each;
     if (each > 0) flops_of[op.path] += each;
   }
@@ -90,7 +89,7 @@ WorkDivision DivisionOf(const Graph& graph, const PlanPart& part, const Program&
       division.repeated[axis] += found->second / flops;
     }
   }
-  FindEmptyParts(graph, program, &division);
+  FindEmptyParts(rewritten, program, &division);
   return division;
 }
 

@@ -26,9 +26,11 @@ struct WorkDivision {
   int64_t parts = 0;
 };
 
-// Returns the division of the step that `program` runs. `graph` is its Graph as the Plan has
-// rewritten it, and `part` that of the completed Plan.
-WorkDivision DivisionOf(const Graph& graph, const PlanPart& part, const Program& program);
+// Returns the division of the step that `program` runs. `recorded` is its Graph, and of
+// `rewritten`, the same as the Plan has rewritten it, only the inputs are read. `part` is that of the
+// completed Plan.
+WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const PlanPart& part,
+                        const Program& program);
 
 }  // namespace tessera
 

@@ -72,11 +72,13 @@ TEST(GuidanceTest, MoreRanksThanRowsAreSaid) {
 
 TEST(GuidanceTest, RanksThatRepeatEachOthersWorkAreSaid) {
   const std::string axes = "mesh { name: 'data' size: 2 } mesh { name: 'model' size: 2 } ";
-  const std::string repeating =
-      Planned({"--ranks=4", "--plan=" + PlanFile(axes + "store { path: 'tokens|targets' layout: "
-                                                        "'data: S(0)' }")});
-  EXPECT_THAT(repeating, HasSubstr("note: the 2 ranks along 'model' repeat 100% of each other's "
-                                   "work: a step on 4 ranks is no faster than on 2; "));
+  const std::string plan =
+      "--plan=" + PlanFile(axes + "store { path: 'tokens|targets' layout: 'data: S(0)' }");
+  for (const char* micro_batches : {"1", "2"}) {
+    EXPECT_THAT(Planned({"--ranks=4", plan, std::string("--micro_batches=") + micro_batches}),
+                HasSubstr("note: the 2 ranks along 'model' repeat 100% of each other's work: a "
+                          "step on 4 ranks is no faster than on 2; "));
+  }
   EXPECT_THAT(Planned({"--ranks=2", "--plan=" + DocumentedPlan("tensor_parallel")}),
               Not(HasSubstr("repeat")));
 }

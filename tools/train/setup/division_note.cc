@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "absl/algorithm/container.h"
@@ -57,16 +58,16 @@ std::string DivisionNote(const WorkDivision& division, const Mesh& mesh, const R
                       " is no faster than on ", speedup, "; ", fault.remedy);
 }
 
-std::string DivisionNote(const CompiledRun& run, const RunConfig& config) {
-  const Program* const train = run.FindProgram(kTrain);
-  if (train == nullptr || train->mesh.size() == 1) return "";
-  const auto graph =
-      absl::c_find_if(run.graphs, [](const Graph& each) { return each.name() == kTrain; });
-  const auto& parts = run.plan.stages(0).parts();
-  const auto part =
-      absl::c_find_if(parts, [](const PlanPart& each) { return each.graph() == kTrain; });
-  if (graph == run.graphs.end() || part == parts.end()) return "";
-  return DivisionNote(DivisionOf(*graph, *part, *train), train->mesh, config);
+std::string DivisionNote(absl::Span<const Graph> recorded, const CompiledRun& run,
+                         const RunConfig& config) {
+  for (size_t i = 0; i < run.programs.size(); ++i) {
+    const Program& program = run.programs[i];
+    if (program.name != kTrain || program.mesh.size() == 1) continue;
+    const PlanPart& part = run.plan.stages(0).parts(static_cast<int>(i));
+    return DivisionNote(DivisionOf(recorded[i], run.graphs[i], part, program), program.mesh,
+                        config);
+  }
+  return "";
 }
 
 }  // namespace tessera

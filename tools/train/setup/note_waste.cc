@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "core/text/counted.h"
 #include "tools/train/setup/data_source.h"
-#include "tools/train/setup/division_note.h"
 
 namespace tessera {
 
@@ -31,8 +30,6 @@ void NoteWaste(const CommandLine& line, Setup* setup) {
         absl::StrCat("strategy ", setup->plugin, " has one rank, and so nothing to distribute: ",
                      line.plan_only ? "--ranks=N plans for N ranks" : "--nproc=N starts N ranks"));
   }
-  const std::string division = DivisionNote(setup->compiled, setup->config);
-  if (!division.empty()) setup->notes.push_back(division);
 }
 
 }  // namespace tessera
