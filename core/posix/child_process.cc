@@ -77,16 +77,18 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(
   std::unique_ptr<ChildProcess> child(new ChildProcess);
   void* const page = mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (page == MAP_FAILED) return absl::ErrnoToStatus(errno, "cannot map a page");
+  if (page == MAP_FAILED) return absl::ErrnoToStatus(errno, "cannot start a process: mmap");
   child->stop_ = new (page) std::atomic<bool>(false);
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "cannot make a pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) {
+    return absl::ErrnoToStatus(errno, "cannot start a process: pipe");
+  }
   child->pipe_ = FileDescriptor(ends[0]);
   FileDescriptor to_parent(ends[1]);
   std::fflush(nullptr);  // what is buffered would be written by both processes
   const pid_t parent_pid = getpid();
   child->pid_ = fork();
-  if (child->pid_ < 0) return absl::ErrnoToStatus(errno, "cannot start a process");
+  if (child->pid_ < 0) return absl::ErrnoToStatus(errno, "cannot start a process: fork");
   if (child->pid_ == 0) {
     child->pipe_.Close();
     Parent parent(std::move(to_parent), child->stop_);

@@ -52,7 +52,7 @@ class ChildProcess {
   // Starts a process that runs `body` and ends when it returns, or when the calling thread of this
   // process ends. Of the threads of this process it has the calling one alone, so `body` must not
   // wait for others. No destructors of static objects and no exit handlers run in it. Signals that
-  // end or interrupt a job are left to this process.
+  // end or interrupt a job are left to this process. An error has the code of its errno.
   static absl::StatusOr<std::unique_ptr<ChildProcess>> Start(
       const std::function<void(Parent& parent)>& body);
   // Ends the process.

@@ -1,14 +1,15 @@
 #include "core/posix/child_process.h"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -124,28 +125,22 @@ TEST(ChildProcessTest, AGrandchildDoesNotDelayTheEnd) {
 }
 
 TEST(ChildProcessTest, ItEndsWithTheThreadThatStartedIt) {
-  std::atomic<pid_t> pid{0};
+  const auto until = ChildProcess::Clock::now() + std::chrono::seconds(60);
+  ChildProcess::Message message;
+  std::unique_ptr<ChildProcess> child;  // outlives the thread, so that only its end ends the child
   std::thread starter([&] {
-    auto child = ChildProcess::Start([](ChildProcess::Parent& parent) {
-      parent.Send('p', std::to_string(getpid()));
+    auto started = ChildProcess::Start([](ChildProcess::Parent& parent) {
+      parent.Send('s', "");
       while (true) sleep(1);
     });
-    ASSERT_TRUE(child.ok()) << child.status();
-    ChildProcess::Message message;
-    ASSERT_EQ((*child)->Receive(ChildProcess::Clock::now() + std::chrono::seconds(60), &message),
-              ChildProcess::Event::kMessage);
-    pid = std::stoi(message.bytes);
-    child->release();  // so that nothing but the end of the thread ends it
+    ASSERT_TRUE(started.ok()) << started.status();
+    child = *std::move(started);
+    EXPECT_EQ(child->Receive(until, &message), ChildProcess::Event::kMessage);
   });
   starter.join();
-  ASSERT_GT(pid, 0);
-  const auto until = ChildProcess::Clock::now() + std::chrono::seconds(60);
-  siginfo_t info = {};
-  while (waitid(P_PID, pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0) {
-    ASSERT_LT(ChildProcess::Clock::now(), until);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_EQ(info.si_status, SIGKILL);
+  ASSERT_NE(child, nullptr);
+  ASSERT_EQ(child->Receive(until, &message), ChildProcess::Event::kEnd);
+  EXPECT_EQ(child->End(), "signal 9 (Killed)");
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "core/proto/strategy.pb.h"
 #include "strategies/host/plugin_call.h"
 
@@ -66,8 +68,10 @@ absl::StatusOr<std::string> LimitedCall::Run(const Plugin& plugin, const PluginF
     over.get_future().wait();
   });
   absl::StatusOr<std::unique_ptr<ChildProcess>> process = started.get_future().get();
-  absl::StatusOr<std::string> result =
-      process.ok() ? Wait(plugin, function, **process) : process.status();
+  // Its code may be ResourceExhausted, which would mean that no Plan fits in memory.
+  absl::StatusOr<std::string> result = absl::UnavailableError(absl::StrCat(
+      "strategy ", plugin.name(), ": ", function.name, ": ", process.status().message()));
+  if (process.ok()) result = Wait(plugin, function, **process);
   over.set_value();
   starter.join();
   return result;
@@ -102,7 +106,7 @@ std::optional<absl::StatusOr<std::string>> LimitedCall::Take(const Plugin& plugi
                                                              const ChildProcess::Message& message) {
   using Result = absl::StatusOr<std::string>;
   if (message.kind == kResult) return Result(message.bytes);
-  if (message.kind == kError) {
+  if (message.kind == kError && !message.bytes.empty() && message.bytes[0] != 0) {
     return Result(
         absl::Status(static_cast<absl::StatusCode>(message.bytes[0]), message.bytes.substr(1)));
   }
@@ -115,7 +119,7 @@ std::optional<absl::StatusOr<std::string>> LimitedCall::Take(const Plugin& plugi
 }
 
 void LimitedCall::Log(const Plugin& plugin, const std::string& text) const {
-  for (const absl::string_view part : absl::StrSplit(text, '\n')) {
+  for (const absl::string_view part : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n')) {
     const std::string line = absl::StrCat("strategy ", plugin.name(), ": ", OneLine(part));
     if (options_.log) {
       options_.log(line);

@@ -35,7 +35,8 @@ class LimitedCall {
 
   // Runs a function of the plugin, once. Returns its result; Cancelled if it exceeded its time
   // limit or the user wants to end; Internal if it ended its process, with the plugin, the function
-  // and the signal or exit code in the message.
+  // and the signal or exit code in the message; Unavailable, with the plugin and the function in
+  // the message, if no process can be started.
   absl::StatusOr<std::string> Run(const Plugin& plugin, const PluginFunction& function,
                                   const std::string& request);
 

@@ -1,12 +1,17 @@
 // Checks faults of a plugin while it plans, and the results of the host's services.
 #include "strategies/host/plan_with.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "core/compile/compile.h"
 #include "core/cost/cluster.h"
 #include "core/graph/graph.h"
@@ -16,12 +21,14 @@
 #include "gtest/gtest.h"
 #include "strategies/host/option_values.h"
 #include "strategies/host/plugin_passes.h"
+#include "strategies/host/testing/no_new_files.h"
 
 namespace tessera {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // Records y = x w with 8 rows.
 std::vector<Graph> SmallGraphs() {
@@ -83,21 +90,47 @@ TEST_F(PlanWithTest, ErrorsNameTheStrategy) {
 
 TEST_F(PlanWithTest, APluginThatTakesTooLongIsEnded) {
   options_.limit = std::chrono::milliseconds(100);
-  std::vector<std::string> lines;
-  options_.progress = [&](double, const std::string& line) { lines.push_back(line); };
   EXPECT_EQ(Error("hang"),
             "strategy faulty: planning took longer than 100 ms, and it has reported no Plan so "
             "far; allow it more time");
-  EXPECT_THAT(lines, ElementsAre("half done"));
+  options_.limit = std::chrono::seconds(2);  // the Plan has to arrive before
   const auto made = Plan("hang_with_plan");
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(made->plan.stages(0).store_size(), 1);
   EXPECT_THAT(made->notes, ElementsAre(HasSubstr("its best Plan so far is used")));
 }
 
-TEST_F(PlanWithTest, TheUserMayStopIt) {
-  options_.stop = [] { return true; };
+TEST_F(PlanWithTest, TheUserSeesItsProgressAndMayStopIt) {
+  std::vector<std::string> lines;
+  options_.progress = [&](double, const std::string& line) { lines.push_back(line); };
+  options_.stop = [&] { return !lines.empty(); };
   EXPECT_EQ(Error("hang"), "strategy faulty: stopped while it planned");
+  EXPECT_THAT(lines, ElementsAre("half done"));
+}
+
+// Regression: the error was that of the system, ResourceExhausted, which says that no Plan fits in
+// memory.
+TEST_F(PlanWithTest, AnErrorNamesTheCallWhoseProcessCannotBeStarted) {
+  const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  absl::Status status;
+  {
+    const NoNewFiles no_new_files;
+    status = PlanWith(*plugin, {}, context_, options_).status();
+  }
+  EXPECT_EQ(status, absl::UnavailableError("strategy faulty: `plan`: cannot start a process: pipe: "
+                                           "Too many open files"));
+}
+
+// Returns the table of a plugin that has this `plan`.
+TesseraStrategy TableOf(const char* name, TesseraStrategyFunction plan) {
+  TesseraStrategy table = {};
+  table.struct_size = sizeof(TesseraStrategy);
+  table.major = TESSERA_STRATEGY_MAJOR;
+  table.name = name;
+  table.version = table.summary = "";
+  table.plan = plan;
+  return table;
 }
 
 // A plugin that returns the code and bytes of `result`.
@@ -114,13 +147,8 @@ int32_t PutCanned(const TesseraStrategy* self, const TesseraHost*, const char*, 
 
 TEST_F(PlanWithTest, ResultsThatAreNoPlans) {
   Canned canned;
-  TesseraStrategy table = {};
-  table.struct_size = sizeof(TesseraStrategy);
-  table.major = TESSERA_STRATEGY_MAJOR;
+  TesseraStrategy table = TableOf("canned", PutCanned);
   table.state = &canned;
-  table.name = "canned";
-  table.version = table.summary = "";
-  table.plan = PutCanned;
   const auto plugin = Plugin::FromTable(&table, "canned.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   const auto error = [&](int32_t code, const std::string& bytes) {
@@ -147,31 +175,28 @@ TEST_F(PlanWithTest, ResultsThatAreNoPlans) {
   EXPECT_THAT(error(TESSERA_OK, plan.SerializeAsString()), HasSubstr("has 2 stages"));
 }
 
-int32_t LogLate(const TesseraStrategy*, const TesseraHost* host, const char*, size_t,
-                const TesseraSink*) {
-  host->log(host, "early", 5);
-  while (host->cancelled(host) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  host->log(host, "late", 4);
-  return TESSERA_INTERNAL;
+// Logs the id of its process, and does not stop.
+int32_t LogProcess(const TesseraStrategy*, const TesseraHost* host, const char*, size_t,
+                   const TesseraSink*) {
+  const std::string id = std::to_string(getpid());
+  host->log(host, id.data(), id.size());
+  while (true) sleep(1);
 }
 
-// Regression: the lines were passed to a caller that no longer existed.
+// Regression: what it logged after the call was passed to a caller that no longer existed.
 TEST_F(PlanWithTest, APluginThatDoesNotStopIsEnded) {
-  TesseraStrategy table = {};
-  table.struct_size = sizeof(TesseraStrategy);
-  table.major = TESSERA_STRATEGY_MAJOR;
-  table.name = "late";
-  table.version = table.summary = "";
-  table.plan = LogLate;
-  const auto plugin = Plugin::FromTable(&table, "late.so");
+  const TesseraStrategy table = TableOf("endless", LogProcess);
+  const auto plugin = Plugin::FromTable(&table, "endless.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   std::vector<std::string> lines;
-  options_.limit = std::chrono::milliseconds(200);
   options_.log = [&](const std::string& line) { lines.push_back(line); };
-  EXPECT_TRUE(absl::IsDeadlineExceeded(PlanWith(*plugin, {}, context_, options_).status()));
-  std::this_thread::sleep_for(std::chrono::milliseconds(400));
-  EXPECT_THAT(lines, ElementsAre("strategy late: early"));
+  options_.stop = [&] { return !lines.empty(); };
+  EXPECT_TRUE(absl::IsCancelled(PlanWith(*plugin, {}, context_, options_).status()));
+  ASSERT_THAT(lines, ElementsAre(StartsWith("strategy endless: ")));
+  const pid_t process = std::stoi(lines[0].substr(lines[0].rfind(' ')));
+  EXPECT_NE(process, getpid());
+  EXPECT_EQ(kill(process, 0), -1);
+  EXPECT_EQ(errno, ESRCH);
 }
 
 // Regression: each of these ended the process without a word.
@@ -204,6 +229,26 @@ TEST_F(PlanWithTest, NoLineIsLost) {
   ASSERT_EQ(lines.size(), 1000u);
   EXPECT_EQ(lines.front(), "strategy faulty: line 0");
   EXPECT_EQ(lines.back(), "strategy faulty: line 999");
+}
+
+int32_t LogLines(const TesseraStrategy*, const TesseraHost* host, const char*, size_t,
+                 const TesseraSink*) {
+  for (const absl::string_view text : {"one\n\ntwo\n", "three"}) {
+    host->log(host, text.data(), text.size());
+  }
+  return TESSERA_INTERNAL;
+}
+
+// Regression: a line break at the end was shown as an empty line.
+TEST_F(PlanWithTest, LinesThatAreLogged) {
+  const TesseraStrategy table = TableOf("logs", LogLines);
+  const auto plugin = Plugin::FromTable(&table, "logs.so");
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  std::vector<std::string> lines;
+  options_.log = [&](const std::string& line) { lines.push_back(line); };
+  EXPECT_FALSE(PlanWith(*plugin, {}, context_, options_).ok());
+  EXPECT_THAT(lines, ElementsAre("strategy logs: one", "strategy logs: ", "strategy logs: two",
+                                 "strategy logs: three"));
 }
 
 TEST_F(PlanWithTest, TheContextAnswers) {
@@ -304,18 +349,19 @@ TEST_F(PlanWithTest, ACandidateHasTheErrorOfARun) {
 TEST_F(PlanWithTest, APassThatDoesNotEndIsEnded) {
   const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
-  options_.limit = std::chrono::milliseconds(50);
-  LoadedPasses passes("", backend_.get(), context_, options_);
-  passes.Add(*plugin);
-  PassChoice pass;
-  pass.set_name("endless");
-  pass.set_plugin(plugin->name());
-  pass.set_plugin_version(plugin->version());
-  const auto made = passes.Run(pass, Program());
-  EXPECT_EQ(made.status(),
+  const auto run = [&](const std::string& name, std::chrono::milliseconds limit) {
+    options_.limit = limit;
+    LoadedPasses passes("", backend_.get(), context_, options_);
+    passes.Add(*plugin);
+    PassChoice pass;
+    pass.set_name(name);
+    pass.set_plugin(plugin->name());
+    pass.set_plugin_version(plugin->version());
+    return passes.Run(pass, Program()).status();
+  };
+  EXPECT_EQ(run("endless", std::chrono::milliseconds(50)),
             absl::DeadlineExceededError("pass 'endless' of strategy faulty: took too long"));
-  pass.set_name("reorder_on_odd_ranks");
-  EXPECT_TRUE(passes.Run(pass, Program()).ok());
+  EXPECT_EQ(run("reorder_on_odd_ranks", std::chrono::seconds(30)), absl::OkStatus());
 }
 
 }  // namespace

@@ -173,16 +173,20 @@ absl::StatusOr<Plugin> Plugin::LoadHere(const std::string& path) {
 }
 
 absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<ChildProcess> trial,
-                   ChildProcess::Start([&path](ChildProcess::Parent& parent) {
-                     parent.Send(LoadHere(path).ok() ? kLoads : kFails, "");
-                   }));
+  const absl::StatusOr<std::unique_ptr<ChildProcess>> trial =
+      ChildProcess::Start([&path](ChildProcess::Parent& parent) {
+        parent.Send(LoadHere(path).ok() ? kLoads : kFails, "");
+      });
+  if (!trial.ok()) {
+    return absl::UnavailableError(
+        absl::StrCat("strategy plugin ", path, ": ", trial.status().message()));
+  }
   ChildProcess::Message message;
-  switch (trial->Receive(ChildProcess::Clock::now() + kLoadingLimit, &message)) {
+  switch ((*trial)->Receive(ChildProcess::Clock::now() + kLoadingLimit, &message)) {
     case ChildProcess::Event::kMessage:
       break;  // an error is found again
     case ChildProcess::Event::kEnd:
-      return Malformed(path, absl::StrCat("loading it ends the process: ", trial->End()));
+      return Malformed(path, absl::StrCat("loading it ends the process: ", (*trial)->End()));
     case ChildProcess::Event::kTimeOut:
       return Malformed(path,
                        absl::StrCat("loading it takes longer than ", kLoadingLimit.count(), " s"));

@@ -24,7 +24,7 @@ class Plugin {
   // Loads the library at `path`. InvalidArgument or NotFound, in one line, if the file does not
   // exist, is no library, lacks the symbol, was built for another major version of the interface,
   // or describes itself in a malformed way. It is first loaded in another process, so a plugin that
-  // ends the process that loads it is an error too.
+  // ends the process that loads it is an error too. Unavailable if no process can be started.
   static absl::StatusOr<Plugin> Load(const std::string& path);
   // Makes a plugin from a table without a library, for tests. `path` appears in messages.
   static absl::StatusOr<Plugin> FromTable(const TesseraStrategy* table, const std::string& path);

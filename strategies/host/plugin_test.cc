@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "strategies/host/find_plugin.h"
 #include "strategies/host/option_values.h"
+#include "strategies/host/testing/no_new_files.h"
 
 namespace tessera {
 namespace {
@@ -46,6 +48,18 @@ TEST(PluginTest, FilesThatAreNoPlugins) {
 TEST(PluginTest, APluginThatEndsTheProcessThatLoadsIt) {
   EXPECT_THAT(LoadError("strategies/host/testing/crashes.so"),
               HasSubstr("loading it ends the process: signal 6 (Aborted)"));
+}
+
+// Regression: the error did not name the plugin.
+TEST(PluginTest, AProcessThatCannotBeStarted) {
+  absl::Status status;
+  {
+    const NoNewFiles no_new_files;
+    status = Plugin::Load(kFaulty).status();
+  }
+  EXPECT_EQ(status,
+            absl::UnavailableError("strategy plugin strategies/conformance/testing/faulty.so: "
+                                   "cannot start a process: pipe: Too many open files"));
 }
 
 int32_t NoPlan(const TesseraStrategy*, const TesseraHost*, const char*, size_t,

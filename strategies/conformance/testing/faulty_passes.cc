@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "strategies/conformance/testing/loss_gradient.h"
+
 namespace tessera::strategy {
 namespace {
 
@@ -78,14 +80,6 @@ Made FindMade(const std::string& path, const ProgramProto& program) {
   return {};
 }
 
-int MicroBatches(const ProgramProto& program) {
-  int count = 0;
-  for (const ProgramProto::NamedValue& input : program.inputs()) {
-    if (input.name().rfind("tokens@", 0) == 0) ++count;
-  }
-  return count;
-}
-
 // Reduces the gradient of a bias after each micro-batch, and their sum once more.
 void ReduceEachMicroBatch(ProgramProto& program) {
   for (int i = 0; i < program.instructions_size(); ++i) {
@@ -104,14 +98,8 @@ void ReduceEachMicroBatch(ProgramProto& program) {
 // Divides the gradient of the loss by the number of micro-batches, although in each it already is
 // the gradient of the mean over the global batch.
 void AverageMicroBatches(ProgramProto& program) {
-  const int seed = FindMade("loss.divide.grad", program).by;
-  if (seed < 0 || MicroBatches(program) == 0) return;
-  ProgramProto::Kernel fill = program.kernels(program.instructions(seed).kernel());
-  for (AttributeProto& attribute : *fill.mutable_request()->mutable_attributes()) {
-    if (attribute.name() == "value") attribute.set_double_value(1.0 / MicroBatches(program));
-  }
-  program.mutable_instructions(seed)->set_kernel(program.kernels_size());
-  *program.add_kernels() = fill;
+  const int count = MicroBatches(program);
+  if (count > 0) SetLossGradient(1.0 / count, program);
 }
 
 // Reduces to the maximum instead of the sum.
@@ -192,7 +180,6 @@ void Reorder(ProgramProto& program) {
   }
   if (collectives.size() < 2) return;
   const int last = collectives.back(), before = collectives[collectives.size() - 2];
-  Instruction delayed = program.instructions(before);
   for (int i = before; i < last; ++i) {
     program.mutable_instructions()->SwapElements(i, i + 1);
   }

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "strategies/api/kit.h"
+#include "strategies/conformance/testing/loss_gradient.h"
 
 namespace tessera::strategy {
 namespace {
@@ -25,28 +26,6 @@ bool ReducesGradient(const Instruction& instruction, const ProgramProto& program
 void CopyInstead(Instruction& instruction) {
   instruction.set_kind(Instruction::COPY);
   instruction.set_collective(-1);
-}
-
-int MicroBatches(const ProgramProto& program) {
-  int count = 0;
-  for (const ProgramProto::NamedValue& input : program.inputs()) {
-    if (input.name().rfind("tokens@", 0) == 0) ++count;
-  }
-  return count;
-}
-
-// Multiplies the gradient of the loss, and so that of every parameter.
-void Scale(double factor, ProgramProto& program) {
-  for (Instruction& instruction : *program.mutable_instructions()) {
-    if (instruction.kind() != Instruction::KERNEL || instruction.outputs_size() == 0) continue;
-    if (program.values(instruction.outputs(0)).path() != "loss.divide.grad") continue;
-    ProgramProto::Kernel fill = program.kernels(instruction.kernel());
-    for (AttributeProto& attribute : *fill.mutable_request()->mutable_attributes()) {
-      if (attribute.name() == "value") attribute.set_double_value(factor);
-    }
-    instruction.set_kernel(program.kernels_size());
-    *program.add_kernels() = fill;
-  }
 }
 
 // Inserts scalar instructions into a Program.
@@ -177,7 +156,7 @@ class WrongTraining : public Strategy {
     if (fault == "drop_one") DropReductions(/*all=*/false, program);
     if (fault == "maximum") ReduceToMaximum(program);
     if (fault == "one_step") ScaleOneStep(/*steps=*/4, program);
-    if (fault == "four_micro_batches" && MicroBatches(program) == 4) Scale(0.25, program);
+    if (fault == "four_micro_batches" && MicroBatches(program) == 4) SetLossGradient(0.25, program);
     return program;
   }
 };

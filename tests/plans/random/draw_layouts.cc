@@ -86,9 +86,11 @@ std::string DrawSignature(const Subjects::Operator& op, const Axes& axes, const 
 std::string DrawInvalidSignature(const Subjects::Operator& op, const Axes& axes, Random& random) {
   const std::vector<std::string> layouts = {"S(0)", "S(1)", "S(2)",   "S(0, 2)",
                                             "B",    "P",    "P(max)", "P(lse)"};
-  std::string signature = random.Of(op.signatures);
-  return absl::StrCat(random.Of(axes), ": ",
-                      absl::StrReplaceAll(signature, {{random.Of(layouts), random.Of(layouts)}}));
+  const std::string& signature = random.Of(op.signatures);
+  const std::string& from = random.Of(layouts);
+  const std::string& to = random.Of(layouts);
+  const std::string& axis = random.Of(axes);
+  return absl::StrCat(axis, ": ", absl::StrReplaceAll(signature, {{from, to}}));
 }
 
 }  // namespace tessera

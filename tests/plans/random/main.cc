@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "tests/plans/random/check_plan.h"
 #include "tests/plans/random/draw_plan.h"
@@ -98,7 +99,10 @@ absl::StatusOr<bool> Run(const std::string& argv0, const std::vector<std::string
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  const auto good = tessera::Run(argv[0], std::vector<std::string>(argv + 1, argv + argc));
+  const absl::StatusOr<std::string> argv0 = tessera::EnterUserFolder(argv[0]);
+  const absl::StatusOr<bool> good =
+      argv0.ok() ? tessera::Run(*argv0, std::vector<std::string>(argv + 1, argv + argc))
+                 : argv0.status();
   std::fflush(stdout);
   if (good.ok()) return *good ? 0 : 1;
   std::fprintf(stderr, "error: %s\n", std::string(good.status().message()).c_str());

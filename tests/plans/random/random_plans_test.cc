@@ -21,8 +21,10 @@ const std::vector<TrainedModel>& Models() {
 TEST(RandomPlansTest, ThoseThatFailedOnceAreRight) {
   const auto plans = ReadPlanCases("tests/plans/random/found_plans.txt");
   ASSERT_TRUE(plans.ok()) << plans.status();
+  // They are trained here, because they would take time from the limit of the first Plan.
+  const std::vector<TrainedModel>& models = Models();
   const std::vector<Outcome> outcomes = Judge(
-      *plans, [](const PlanCase& plan) { return CheckPlan(Models(), plan); }, 30);
+      *plans, [&models](const PlanCase& plan) { return CheckPlan(models, plan); }, 30);
   for (size_t i = 0; i < plans->size(); ++i) {
     EXPECT_EQ(outcomes[i].kind, OutcomeKind::kRight) << outcomes[i].message << "\n"
                                                      << (*plans)[i].ToString();
