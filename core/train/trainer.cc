@@ -75,8 +75,22 @@ absl::Status Trainer::ReadBatch() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::SetTrainInputs(Engine& engine) {
+bool Trainer::MustCompareData() const { return dataset_->MustCompare(); }
+
+absl::Status Trainer::CompareData() {
+  absl::Status same = dataset_->Compare();
+  if (!same.ok()) batch_row_.reset();
+  return same;
+}
+
+absl::Status Trainer::ReadAndCompareBatch() {
+  if (batch_row_ == rows_) return absl::OkStatus();
   RETURN_IF_ERROR(ReadBatch());
+  return CompareData();
+}
+
+absl::Status Trainer::SetTrainInputs(Engine& engine) {
+  RETURN_IF_ERROR(ReadAndCompareBatch());
   RETURN_IF_ERROR(SetBatch(engine, kTrain, batch_));
   const double lr = LearningRate(config_.optimizer(), step_ + 1, config_.steps());
   RETURN_IF_ERROR(engine.SetInput(kTrain, "lr", absl::MakeConstSpan(&lr, 1)));
@@ -85,7 +99,7 @@ absl::Status Trainer::SetTrainInputs(Engine& engine) {
 }
 
 absl::StatusOr<StepResult> Trainer::Step(Timing timing) {
-  RETURN_IF_ERROR(ReadBatch());
+  RETURN_IF_ERROR(ReadAndCompareBatch());
   const double begin = Now() - std::exchange(read_seconds_, 0);
   StepResult result;
   result.step = step_ + 1;

@@ -67,10 +67,15 @@ class Trainer {
   int64_t step() const { return step_; }
   int64_t rows() const { return rows_; }
 
-  // Reads this rank's part of the batch of the next step. Step does it too, if it was not done
-  // before. An error of one rank would leave the others in the middle of a step: a caller that
-  // reads first can agree with them on it.
+  // Reads this rank's part of the batch of the next step. Step does it too, and compares the data
+  // then, if it was not done before. An error of one rank would leave the others in the middle of a
+  // step, and so would a long comparison: a caller that reads first can agree with them on both. If
+  // MustCompareData() returns true then, it must call CompareData before Step.
   absl::Status ReadBatch();
+
+  // See Dataset::MustCompare and Dataset::Compare. After an error, the batch is read again.
+  bool MustCompareData() const;
+  absl::Status CompareData();
 
   // Executes the next step. With kInstructions, engine->executor(kTrain).times() has its times.
   absl::StatusOr<StepResult> Step(Timing timing = Timing::kNone);
@@ -80,7 +85,8 @@ class Trainer {
 
   // Returns the loss on the held-out data, on EvaluationBatches() batches. Calls `stop` before each
   // batch, with this rank's status of reading it, and ends if it returns true. `stop` must return
-  // the same on all ranks, and true or an error if one could not read.
+  // the same on all ranks, and true or an error if one could not read. It must call CompareData if
+  // MustCompareData() returns true.
   absl::StatusOr<EvaluationResult> Evaluate(const StopEvaluation& stop);
 
   // Sets the inputs of the training Program for the step after step(), for tools that run it
@@ -94,6 +100,7 @@ class Trainer {
                                        const std::string& config_text);
 
  private:
+  absl::Status ReadAndCompareBatch();
   absl::StatusOr<SaveRequest> RequestToSave(const std::string& run_folder,
                                             const std::string& config_text) const;
 

@@ -75,6 +75,54 @@ std::vector<double> Steps(Trainer& trainer, int count) {
 
 absl::StatusOr<bool> Never(const absl::Status&) { return false; }
 
+// A dataset that must be compared, and says whether it was.
+class TouchedDataset : public Dataset {
+ public:
+  explicit TouchedDataset(const Dataset* dataset) : dataset_(*dataset) {}
+
+  int64_t vocabulary() const override { return dataset_.vocabulary(); }
+  absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
+                    IndexRange columns, absl::Span<int32_t> tokens,
+                    absl::Span<int32_t> targets) const override {
+    return dataset_.Read(split, first_row, shape, rows, columns, tokens, targets);
+  }
+  bool MustCompare() const override { return true; }
+  absl::Status Compare() const override {
+    ++compared;
+    return same;
+  }
+  int64_t RowsPerEpoch(int64_t sequence) const override { return dataset_.RowsPerEpoch(sequence); }
+  std::string Fingerprint() const override { return dataset_.Fingerprint(); }
+  int64_t EvaluationBatches(BatchShape shape) const override {
+    return dataset_.EvaluationBatches(shape);
+  }
+
+  mutable int compared = 0;
+  absl::Status same;
+
+ private:
+  const Dataset& dataset_;
+};
+
+TEST(TrainerTest, AStepComparesTheDataUnlessTheCallerHasReadThem) {
+  TestRun run{BigramModel()};
+  TouchedDataset touched(run.dataset.get());
+  Trainer trainer(Config(), &run.model, run.engine.get(), &touched);
+  ASSERT_TRUE(trainer.Initialise().ok());
+  ASSERT_TRUE(trainer.Step().ok());
+  EXPECT_EQ(touched.compared, 1);
+  ASSERT_TRUE(trainer.ReadBatch().ok());
+  EXPECT_TRUE(trainer.MustCompareData());
+  ASSERT_TRUE(trainer.Step().ok());
+  EXPECT_EQ(touched.compared, 1);
+  // A batch of changed data is used by no later step either.
+  touched.same = absl::FailedPreconditionError("changed");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(trainer.Step().status(), touched.same);
+    EXPECT_EQ(trainer.step(), 2);
+  }
+}
+
 TEST(TrainerTest, StepsUseTheirOwnBatchAndRate) {
   TestRun run{BigramModel()};
   ASSERT_TRUE(run.trainer->Initialise().ok());

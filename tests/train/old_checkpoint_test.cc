@@ -69,5 +69,17 @@ TEST(OldCheckpointTest, IsEvaluatedToo) {
   EXPECT_THAT(result.out, HasSubstr("step 20: eval_loss 2.9783 "));
 }
 
+// Regression: the length of the decay was listed too, although nobody had changed it.
+TEST(OldCheckpointTest, OnlyTheUsersChangesAreCalledOverridden) {
+  const Result result = RunProgram(GptProgram(), {std::string("--resume=") + kFolder, "--plan_only",
+                                                  "--set=optimizer.schedule=cosine", "--steps=24"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(
+      result.out,
+      HasSubstr("note: overridden: optimizer.schedule constant -> cosine, steps 20 -> 24\n"));
+  EXPECT_THAT(result.out, HasSubstr("note: the learning rate decays until step 24 now, and did not "
+                                    "decay before: it is "));
+}
+
 }  // namespace
 }  // namespace tessera

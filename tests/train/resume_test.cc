@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -137,7 +138,10 @@ TEST(ResumeTest, ASecondCtrlCEndsAtOnce) {
   ASSERT_TRUE(running.WaitFor([&] { return running.Err().find("stopping") != std::string::npos; }));
   running.Signal(SIGINT);  // a copy of the first
   std::this_thread::sleep_for(std::chrono::milliseconds(1010));
-  EXPECT_EQ(kill(running.pid(), 0), 0);
+  siginfo_t ended = {};
+  EXPECT_EQ(waitid(P_PID, static_cast<id_t>(running.pid()), &ended, WEXITED | WNOHANG | WNOWAIT),
+            0);
+  EXPECT_EQ(ended.si_pid, 0) << "the copy has ended it";
   running.Signal(SIGINT);
   EXPECT_EQ(running.Wait().code, 130);
   EXPECT_THAT(Checkpoints(folder), ElementsAre());
@@ -242,6 +246,24 @@ TEST(ResumeTest, ADamagedCheckpointIsPassedOver) {
   EXPECT_THAT(result.out, HasSubstr("going on from step 10, "));
   EXPECT_EQ(FilesIn(folder + "/checkpoints/" + Name(20)), WithoutAStop(20, {"--save_every=10"}));
   ExpectStepsTo(20, folder);
+}
+
+// Regression: if the older checkpoint was named, the damaged one remained among those that are
+// kept.
+TEST(ResumeTest, ADamagedCheckpointAfterTheNamedOneIsRenamed) {
+  const std::string folder = NewFolder();
+  ASSERT_EQ(RunProgram(GptProgram(), Tiny({"--out=" + folder, "--save_every=10"})).code, 0);
+  const std::string checkpoints = folder + "/checkpoints/";
+  const std::string damaged = checkpoints + Name(20) + "/parameters.safetensors";
+  std::string bytes = ReadFile(damaged);
+  bytes[bytes.size() - 5] ^= 1;  // which only a checksum shows
+  WriteFile(damaged, bytes);
+  const Result result = RunProgram(
+      GptProgram(), {"--resume=" + checkpoints + Name(10), "--out=" + folder, "--steps=15"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("note: the damaged checkpoint step_00000020 is now called " +
+                                    checkpoints + "damaged-step_00000020, "));
+  EXPECT_THAT(Checkpoints(folder), ElementsAre(Name(15), Name(10), "damaged-" + Name(20)));
 }
 
 TEST(ResumeTest, ARunThatIsDoneHasNothingToDo) {

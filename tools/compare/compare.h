@@ -11,8 +11,9 @@
 namespace tessera {
 
 // Runs the comparison on this rank, together with the others, and prints the table on rank 0, which
-// also writes the file of --json. Returns the exit code: 0, or 128 + the signal that has stopped
-// it.
+// also writes the file of --json. Returns the exit code: 128 + the signal that has stopped it; on
+// rank 0, else 3 if a strategy trains differently, 2 if one did not run or if its communication
+// differs from the estimate; else 0.
 absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::string& argv0,
                                   Job& job);
 

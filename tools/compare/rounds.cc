@@ -95,7 +95,8 @@ void CompareRounds(const Strategies& strategies) {
   std::vector<ComparedStrategy*> compared;
   std::vector<LossSeries> series;
   for (const auto& each : strategies) {
-    if (each->result().losses.empty()) continue;
+    // A strategy that failed in a round ends with a loss that is not finite.
+    if (!each->is_compared() || each->result().losses.empty()) continue;
     compared.push_back(each.get());
     series.push_back(each->Series());
   }

@@ -136,7 +136,8 @@ Fault PairsDiffer(const std::vector<TensorPair>& pairs, const std::string& label
   Differences differences(kind);
   for (const TensorPair& pair : pairs) {
     const double distance = Distance(pair.a, pair.b);
-    if (distance <= pair.allowed) {
+    // If elements are not finite, neither is what is allowed.
+    if (distance == 0 || distance <= pair.allowed) {
       differences.AddSame();
       continue;
     }
@@ -254,7 +255,7 @@ Fault SeriesDiffers(const LossSeries& a, const LossSeries& b) {
 }
 
 // Finds the strategy with which most agree, and the faults of those that do not. `own` are faults
-// that strategies have whatever the others do.
+// that strategies have whatever the others do. A strategy without one agrees with itself.
 Verdict Judge(const std::vector<std::string>& labels, const std::vector<Fault>& own,
               const std::function<Fault(size_t a, size_t b)>& differs) {
   Verdict verdict;
@@ -263,7 +264,8 @@ Verdict Judge(const std::vector<std::string>& labels, const std::vector<Fault>& 
   for (size_t a = 0; a < n; ++a) {
     int agree = 0;
     for (size_t b = 0; b < n; ++b) {
-      agree += !own[a].has_value() && !own[b].has_value() && !differs(a, b).has_value() ? 1 : 0;
+      if (own[a].has_value() || own[b].has_value()) continue;
+      agree += a == b || !differs(a, b).has_value() ? 1 : 0;
     }
     if (agree <= most) continue;
     most = agree;
@@ -271,7 +273,10 @@ Verdict Judge(const std::vector<std::string>& labels, const std::vector<Fault>& 
   }
   for (size_t b = 0; b < n; ++b) {
     Fault fault = own[b];
-    if (!fault.has_value()) fault = differs(static_cast<size_t>(verdict.reference), b);
+    // There is a reference if any strategy has no fault of its own.
+    if (!fault.has_value() && static_cast<int>(b) != verdict.reference) {
+      fault = differs(static_cast<size_t>(verdict.reference), b);
+    }
     const std::string from =
         own[b].has_value() ? "" : absl::StrCat(" from ", labels[verdict.reference]);
     verdict.faults.push_back(

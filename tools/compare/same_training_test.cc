@@ -1,5 +1,6 @@
 #include "tools/compare/same_training.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -127,6 +128,15 @@ TEST(SameTrainingTest, RoundingThatGrowsIsNone) {
       Series("ddp", {5, 5, 5, 5, 5}),
       Series("fsdp", {5 + 1e-6, 5 + 1e-5, 5 + 1e-4, 5 + 1e-3, 5 + 1e-2})};
   EXPECT_THAT(JudgeSeries(series).faults, Each(IsEmpty()));
+}
+
+// Regression: a strategy that differs from itself left no reference, and the program crashed.
+TEST(SameTrainingTest, NansAreTheSameAsNans) {
+  const CheckedTraining nan = Training("mine", {1, std::nan(""), 0.5}, {0.01, 0.02});
+  EXPECT_THAT(JudgeTraining(std::vector<CheckedTraining>{nan}).faults, Each(IsEmpty()));
+  EXPECT_THAT(JudgeTraining(std::vector<CheckedTraining>{nan, nan}).faults, Each(IsEmpty()));
+  EXPECT_THAT(FaultOf(nan), HasSubstr("in step 1 the gradient of w differs from that with ddp by "
+                                      "elements that are not finite"));
 }
 
 TEST(SameTrainingTest, NothingToCompare) {

@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/cord.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
+#include "core/status/with_message.h"
 #include "strategies/host/find_plugin.h"
 #include "tools/cpp/runfiles/runfiles.h"
 
@@ -104,13 +104,7 @@ absl::Status SetStrategy(const StrategyEntry& entry, const std::string& argv0, C
 }
 
 absl::Status NamedStatus(const std::string& label, const absl::Status& status) {
-  if (status.ok()) return status;
-  absl::Status named(status.code(), absl::StrCat(label, ": ", status.message()));
-  // A payload says whether all ranks have the error.
-  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
-    named.SetPayload(url, payload);
-  });
-  return named;
+  return WithMessage(status, absl::StrCat(label, ": ", status.message()));
 }
 
 }  // namespace tessera

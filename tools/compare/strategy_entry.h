@@ -29,7 +29,7 @@ absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std:
 // options.
 absl::Status SetStrategy(const StrategyEntry& entry, const std::string& argv0, CommandLine* line);
 
-// Returns the status with "LABEL: " before its message; all else stays.
+// Returns the status with "LABEL: " before its message (WithMessage).
 absl::Status NamedStatus(const std::string& label, const absl::Status& status);
 
 }  // namespace tessera

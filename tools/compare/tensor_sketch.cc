@@ -68,6 +68,7 @@ TensorSketch Difference(const TensorSketch& a, const TensorSketch& b) {
 }
 
 double Distance(const TensorSketch& a, const TensorSketch& b) {
+  if (!std::isfinite(a.squares) && !std::isfinite(b.squares)) return 0;
   const double estimate = Difference(a, b).norm(), least = std::abs(a.norm() - b.norm());
   return least > estimate ? least : estimate;
 }

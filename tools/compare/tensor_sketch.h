@@ -37,7 +37,7 @@ struct TensorSketch {
 TensorSketch Difference(const TensorSketch& a, const TensorSketch& b);
 
 // Returns an estimate of the norm of a - b, not below the difference of their norms. It is 0 if all
-// elements are equal, and NaN if one is NaN.
+// elements are equal, or if both have elements that are not finite, and not finite if only one has.
 double Distance(const TensorSketch& a, const TensorSketch& b);
 
 // Returns x if b = x a, up to a thousandth of the norm of b. Returns 0 if b is no multiple of a.

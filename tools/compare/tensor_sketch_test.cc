@@ -75,6 +75,7 @@ TEST(TensorSketchTest, ANanIsSeen) {
   const TensorSketch before = Sketch(x);
   x[3] = std::nan("");
   EXPECT_TRUE(std::isnan(Distance(before, Sketch(x))));
+  EXPECT_EQ(Distance(Sketch(x), Sketch(x)), 0);
 }
 
 }  // namespace

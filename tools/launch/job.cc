@@ -190,7 +190,7 @@ void Job::ShowStalledProgress() {
 void Job::HandleSignals() {
   while (const int signal = streams_.signals.Next()) {
     if (IsNotice(signal)) {
-      noticed_ = true;
+      streams_.notices.insert(signal);
       SendToAll(signal);
     } else {
       Interrupt(signal);
@@ -262,11 +262,13 @@ void Job::KillStopped() {
   }
 }
 
-// A rank that ends because of the interrupt has not failed.
+// A rank that ends because of a signal that was passed on has not failed.
 bool Job::IsFailure(const Rank& rank) const {
   if (!rank.end.has_value() || rank.end->wait_status == 0) return false;
-  if (EndedAsAsked(rank.end->wait_status)) return false;
-  return streams_.interrupt == 0 || ExitCodeOf(rank.end->wait_status) != 128 + streams_.interrupt;
+  const int status = rank.end->wait_status;
+  if (EndedAsAsked(status)) return false;
+  if (WIFSIGNALED(status) && streams_.notices.count(WTERMSIG(status)) > 0) return false;
+  return streams_.interrupt == 0 || ExitCodeOf(status) != 128 + streams_.interrupt;
 }
 
 int Job::FirstEndedAsAsked() const {

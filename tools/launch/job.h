@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,13 @@ struct LaunchStreams {
   LaunchSignals signals;
   OutputSink output;
   OutputSink error;
-  int interrupt = 0;  // the first signal but notices that asked the job to end; 0: none
+  int interrupt = 0;        // the first signal but notices that asked the job to end; 0: none
+  std::set<int> notices{};  // that have arrived
   StopRequests requests{};
   int64_t shown = 0;  // counts the texts of ranks that were written to either stream
+
+  // Whether a signal asks the job to end.
+  bool AskToEnd() const { return interrupt != 0 || !notices.empty(); }
 };
 
 // Thread safety: the process has one thread.
@@ -48,7 +53,9 @@ class Job {
   // SIGTERM, and SIGKILL after the grace period, or at once if their process is stopped.
   //
   // A rank that was sent one of StoppingSignals, and exits with 128 plus its number, has not
-  // failed: it ended as asked. The others are ended too.
+  // failed: it ended as asked. The others are ended too. The same holds for a rank that such a
+  // signal kills, because it has no handler yet, if the launcher has passed it on; but then all
+  // ranks were asked to end, and may take their time.
   void Run();
 
   // After Run. Whether a rank has failed.
@@ -115,7 +122,7 @@ class Job {
   // Whether a rank has failed, or has ended as it was asked to.
   bool MustStop() const;
   // Whether a signal that asks to end was passed on to all ranks.
-  bool AllAreAsked() const { return streams_.interrupt != 0 || noticed_; }
+  bool AllAreAsked() const { return streams_.AskToEnd(); }
   void StopOthers();
   static void Send(const Rank& rank, int signal);
   void SendToAll(int signal);
@@ -128,7 +135,6 @@ class Job {
   std::vector<std::unique_ptr<Rank>> ranks_;
   bool stopping_ = false;  // a rank has failed, or has ended as it was asked to
   bool output_closed_ = false;
-  bool noticed_ = false;  // a notice was passed on
   Deadline kill_at_ = Deadline::max();
 };
 

@@ -88,12 +88,16 @@ absl::Status PrepareRun(int restart_count, RankCommand* command) {
   return absl::OkStatus();
 }
 
-// Returns true if an interrupt has arrived between two runs.
-bool IsInterrupted(LaunchStreams* streams) {
+// Returns whether a signal has asked the job to end, in a run or since then.
+bool IsAskedToEnd(LaunchStreams* streams) {
   while (const int signal = streams->signals.Next()) {
-    if (!IsNotice(signal) && streams->interrupt == 0) streams->interrupt = signal;
+    if (IsNotice(signal)) {
+      streams->notices.insert(signal);
+    } else if (streams->interrupt == 0) {
+      streams->interrupt = signal;
+    }
   }
-  return streams->interrupt != 0;
+  return streams->AskToEnd();
 }
 
 }  // namespace
@@ -114,7 +118,7 @@ absl::StatusOr<int> Launch(const LaunchCommandLine& line) {
     command.listener.Close();  // rank 0 has it
     job.Run();
     streams.error.Write(job.has_failed() ? job.ReportOfFailure() : job.ReportOfRequest());
-    if (!job.has_failed() || restarts == line.max_restarts || IsInterrupted(&streams)) {
+    if (!job.has_failed() || restarts == line.max_restarts || IsAskedToEnd(&streams)) {
       FlushStreams(&streams);
       return job.exit_code();
     }

@@ -92,8 +92,32 @@ TEST(RestartTest, AnInterruptedJobIsNotStartedAgain) {
   EXPECT_THAT(ended.error, Not(HasSubstr("again")));
 }
 
+// A batch system announces the end of the job before the ranks have set their handlers. Regression:
+// the ranks were started again.
+TEST(RestartTest, ANoticeThatKillsRanksIsNoFailure) {
+  Launched launched(Arguments(5, "echo ready; exec sleep 100"));
+  ASSERT_TRUE(launched.WaitForOutput("[0] ready"));
+  ASSERT_TRUE(launched.WaitForOutput("[1] ready"));
+  kill(launched.pid(), SIGUSR1);
+  ASSERT_TRUE(launched.EndsWithin(20));
+  const Ended ended = launched.Wait();
+  EXPECT_EQ(ended.exit_code, 128 + SIGUSR1);
+  EXPECT_EQ(ended.error, "");
+}
+
+TEST(RestartTest, AJobThatFailsAfterANoticeIsNotStartedAgain) {
+  Launched launched(Arguments(5, "trap 'exit 7' USR2; echo ready; while :; do sleep 0.05; done"));
+  ASSERT_TRUE(launched.WaitForOutput("[0] ready"));
+  ASSERT_TRUE(launched.WaitForOutput("[1] ready"));
+  kill(launched.pid(), SIGUSR2);
+  ASSERT_TRUE(launched.EndsWithin(20));
+  const Ended ended = launched.Wait();
+  EXPECT_EQ(ended.exit_code, 7);
+  EXPECT_THAT(ended.error, AllOf(HasSubstr("failed first, exit code 7"), Not(HasSubstr("again"))));
+}
+
 // The ranks fail at once, so that the signal arrives at an arbitrary point of a restart.
-TEST(RestartTest, SigtermDuringARestartEndsTheJobAndLeavesNothing) {
+TEST(RestartTest, ASignalDuringARestartEndsTheJobAndLeavesNothing) {
   const std::string mark = NewMark();
   for (int i = 0; i < 12; ++i) {
     Launched launched(
@@ -101,7 +125,7 @@ TEST(RestartTest, SigtermDuringARestartEndsTheJobAndLeavesNothing) {
     EXPECT_TRUE(Eventually(
         [&] { return absl::StrContains(launched.error(), "starting all ranks again"); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(3 * i));
-    kill(launched.pid(), SIGTERM);
+    kill(launched.pid(), i % 2 == 0 ? SIGTERM : SIGUSR1);
     EXPECT_TRUE(launched.EndsWithin(10));
     EXPECT_NE(launched.Wait().exit_code, 0);
     EXPECT_TRUE(ProcessesWith(mark).empty());

@@ -13,10 +13,12 @@
 #include "core/cost/limits.h"
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
+#include "core/status/with_message.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
 #include "core/train/measure/trace.h"
 #include "core/train/programs.h"
+#include "tools/train/agree_on_data.h"
 #include "tools/train/flags/shell_word.h"
 #include "tools/train/folder/run_folder.h"
 #include "tools/train/job/standard_output.h"
@@ -98,10 +100,9 @@ absl::Status TrainLoop::Save(Progress* progress) {
   const double begin = Now();
   absl::StatusOr<SavedCheckpoint> saved = trainer_->Save(options_.run_folder, setup_.config_text);
   if (!saved.ok()) {
-    const absl::Status failed(saved.status().code(),
-                              absl::StrCat("cannot save step ", trainer_->step(), ": ",
-                                           saved.status().message(), "; ", LastCheckpoint()));
-    return IsAgreed(saved.status()) ? Agreed(failed) : failed;
+    return WithMessage(saved.status(),
+                       absl::StrCat("cannot save step ", trainer_->step(), ": ",
+                                    saved.status().message(), "; ", LastCheckpoint()));
   }
   saved_step_ = trainer_->step();
   saved_folder_ = saved->folder;
@@ -195,13 +196,16 @@ void TrainLoop::NoteTimes() {
 }
 
 absl::Status TrainLoop::AgreeAfterStep(const StepResult& result, Progress& progress) {
-  if (result.step < setup_.config.steps()) data_status_ = trainer_->ReadBatch();
   StopRequest::Report mine;
-  mine.data_failed = !data_status_.ok();
+  if (result.step < setup_.config.steps()) {
+    data_status_ = trainer_->ReadBatch();
+    mine.compares_data = trainer_->MustCompareData();
+  }
   mine.measures = ranks_.is_first() && IsFasterThanItsLimit(result);
   if (ranks_.size() > 1 && ranks_.is_first()) output_status_ = OutputStatus();
   mine.output_failed = !output_status_.ok();
-  ASSIGN_OR_RETURN(const StopRequest::Report agreed, stop_.Agree(mine));
+  ASSIGN_OR_RETURN(const StopRequest::Report agreed,
+                   AgreeOnData(mine, *trainer_, ranks_, stop_, &data_status_));
   data_failed_ = agreed.data_failed;
   output_failed_ = agreed.output_failed;
   if (!agreed.measures) return absl::OkStatus();
@@ -236,7 +240,9 @@ absl::Status TrainLoop::MeasureAgain(const StepResult& result, Progress& progres
 absl::StatusOr<EvaluationResult> TrainLoop::Evaluate() {
   return trainer_->Evaluate([this](const absl::Status& read) -> absl::StatusOr<bool> {
     data_status_ = read;
-    ASSIGN_OR_RETURN(const StopRequest::Report agreed, stop_.Agree({.data_failed = !read.ok()}));
+    ASSIGN_OR_RETURN(const StopRequest::Report agreed,
+                     AgreeOnData({.compares_data = trainer_->MustCompareData()}, *trainer_, ranks_,
+                                 stop_, &data_status_));
     data_failed_ = agreed.data_failed;
     return stop_.signal() != 0 || data_failed_;
   });
@@ -293,11 +299,10 @@ absl::Status TrainLoop::AfterStep(const StepResult& result, Progress& progress,
 absl::Status TrainLoop::DataError() {
   const absl::Status agreed = ranks_.Agree(data_status_);
   const bool changed = absl::IsFailedPrecondition(agreed);
-  const absl::Status error(
-      agreed.code(),
+  return WithMessage(
+      agreed,
       absl::StrCat(agreed.message(), "; ", LastCheckpoint(),
                    changed ? ": resume with the former data, or with --allow_changed_data" : ""));
-  return IsAgreed(agreed) ? Agreed(error) : error;
 }
 
 absl::Status TrainLoop::RunSteps(Progress& progress, MetricsLog* metrics) {
@@ -358,7 +363,10 @@ absl::Status TrainLoop::PrintMemory() {
 
 absl::StatusOr<int> TrainLoop::Run() {
   const int64_t steps = setup_.config.steps();
-  if (trainer_->step() < steps) RETURN_IF_ERROR(ranks_.Agree(trainer_->ReadBatch()));
+  if (trainer_->step() < steps) {
+    const absl::Status read = trainer_->ReadBatch();
+    RETURN_IF_ERROR(ranks_.Agree(read.ok() ? trainer_->CompareData() : read));
+  }
   const double begin = Now();
   std::unique_ptr<MetricsLog> metrics;  // null on other ranks than rank 0
   if (ranks_.is_first()) {

@@ -27,6 +27,7 @@
 #include "core/train/ranks/ranks.h"
 #include "core/train/trainer.h"
 #include "google/protobuf/text_format.h"
+#include "tools/train/agree_on_data.h"
 #include "tools/train/flags/flags.h"
 #include "tools/train/flags/help.h"
 #include "tools/train/flags/shell_word.h"
@@ -217,7 +218,11 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   }
   RETURN_IF_ERROR(CheckMemoryOfHosts(setup));
   LoopOptions options;
-  ASSIGN_OR_RETURN(options.run_folder, OpenFolder(line, start, &setup, &folder));
+  absl::StatusOr<std::string> opened = OpenFolder(line, start, &setup, &folder);
+  // Some of them may say what was renamed.
+  if (!opened.ok()) PrintNotes(setup.notes);
+  RETURN_IF_ERROR(opened.status());
+  options.run_folder = *std::move(opened);
   options.trace = UserPath(line.trace);
   options.command = absl::StrCat(ProgramCommand(argv0, *setup.definition), job.LaunchFlags(),
                                  line.repeated_flags);
@@ -251,9 +256,11 @@ absl::StatusOr<int> UseModel(const CommandLine& line, Setup setup) {
     } else {
       ASSIGN_OR_RETURN(const EvaluationResult result,
                        trainer.Evaluate([&](const absl::Status& read) -> absl::StatusOr<bool> {
+                         absl::Status data = read;
                          ASSIGN_OR_RETURN(const StopRequest::Report agreed,
-                                          stop.Agree({.data_failed = !read.ok()}));
-                         if (agreed.data_failed) RETURN_IF_ERROR(ranks.Agree(read));
+                                          AgreeOnData({.compares_data = trainer.MustCompareData()},
+                                                      trainer, ranks, stop, &data));
+                         if (agreed.data_failed) RETURN_IF_ERROR(ranks.Agree(data));
                          return stop.signal() != 0;
                        }));
       if (result.complete) {

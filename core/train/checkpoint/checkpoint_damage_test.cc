@@ -1,5 +1,6 @@
 // Damaged checkpoints, and folders that are no checkpoints.
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -196,6 +197,45 @@ TEST(CheckpointDamageTest, ADamagedOneTakesNoPlaceAmongThoseThatAreKept) {
   ASSERT_TRUE(SaveForTest(run, 50, 3).ok());
   EXPECT_THAT(Names(run), ElementsAre("damaged-step_00000020", "damaged-step_00000040",
                                       "step_00000010", "step_00000030", "step_00000050"));
+}
+
+// A file that cannot be opened now, for any user: its name leads to itself.
+void MakeUnreadable(const std::string& path) {
+  ASSERT_TRUE(RemoveTree(path).ok());
+  std::filesystem::create_symlink(std::filesystem::path(path).filename(), path);
+}
+
+// Regression: it was renamed as a damaged one.
+TEST(CheckpointDamageTest, OneThatCannotBeReadNowKeepsItsName) {
+  const std::string run = NewFolder("run");
+  for (int64_t step : {10, 20, 30}) ASSERT_TRUE(SaveForTest(run, step).ok());
+  const std::string folder = run + "/checkpoints/";
+  MakeUnreadable(folder + "step_00000030/manifest.json");
+  MakeUnreadable(folder + "step_00000020/parameters.safetensors");
+  auto opened = OpenCheckpoint(run);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(opened->checkpoint->step(), 10);
+  EXPECT_THAT(opened->skipped, SizeIs(2));
+  EXPECT_THAT(opened->damaged, SizeIs(0));
+  const auto lines = SetAsideDamaged(run, opened->damaged);
+  ASSERT_TRUE(lines.ok()) << lines.status();
+  EXPECT_THAT(*lines, SizeIs(0));
+  for (const char* name : {"step_00000020", "step_00000030"}) {
+    EXPECT_FALSE(LooksComplete(folder + name));
+    EXPECT_FALSE(IsDamage(CheckComplete(folder + name))) << CheckComplete(folder + name);
+  }
+}
+
+// Regression: the second damaged checkpoint of a step replaced the first.
+TEST(CheckpointDamageTest, DamagedOnesOfTheSameStepAreAllThere) {
+  const std::string run = NewFolder("run");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(SaveForTest(run, 10).ok());
+    ASSERT_TRUE(RemoveTree(run + "/checkpoints/step_00000010/manifest.json").ok());
+    ASSERT_TRUE(SetAsideDamaged(run, {}).ok());
+  }
+  EXPECT_THAT(Names(run), ElementsAre("damaged-step_00000010", "damaged-step_00000010-2",
+                                      "damaged-step_00000010-3"));
 }
 
 TEST(CheckpointDamageTest, DoesNotPassOverANewerVersion) {

@@ -34,6 +34,11 @@ std::string StateFileName(absl::string_view role, int rank, int ranks) {
 
 std::string StepFolderName(int64_t step) { return absl::StrFormat("step_%08d", step); }
 
+std::string WithPrefix(absl::string_view prefix, absl::string_view folder) {
+  const size_t name = folder.rfind('/') + 1;
+  return absl::StrCat(folder.substr(0, name), prefix, folder.substr(name));
+}
+
 int64_t StepOfFolder(absl::string_view folder) {
   while (absl::ConsumeSuffix(&folder, "/")) {
   }

@@ -40,6 +40,9 @@ std::string StateFileName(absl::string_view role, int rank, int ranks);
 // "step_00000120", with more than eight digits if the step needs them.
 std::string StepFolderName(int64_t step);
 
+// Returns the path of a checkpoint's folder with a prefix before its name.
+std::string WithPrefix(absl::string_view prefix, absl::string_view folder);
+
 // Returns the step in the name of a checkpoint's folder (also if it was moved aside to be
 // replaced), or -1 if the folder has another kind of name.
 int64_t StepOfFolder(absl::string_view folder);

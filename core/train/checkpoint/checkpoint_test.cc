@@ -7,6 +7,7 @@
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/remains.h"
 #include "core/train/checkpoint/save_checkpoint.h"
 #include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
@@ -206,6 +207,26 @@ TEST(CheckpointTest, CleansUpAfterKilledSaves) {
   ASSERT_TRUE(SaveForTest(run, 50, 0).ok());
   EXPECT_THAT(Names(run), SizeIs(4));
   EXPECT_EQ(Difference(**Checkpoint::Open(folder + "step_00000020")), "");
+}
+
+// Regression: only the next save removed them, which did not begin if they filled the disk.
+TEST(CheckpointTest, RemainsAreRemovedWithoutASave) {
+  const std::string run = NewFolder("run");
+  const std::string folder = run + "/checkpoints/";
+  EXPECT_TRUE(RemoveRemains(run + "/checkpoints").ok()) << "there is no folder yet";
+  for (int64_t step : {10, 20, 30}) ASSERT_TRUE(SaveForTest(run, step).ok());
+  ASSERT_TRUE(MakeFolders(folder + ".tmp-step_00000040-0123abcd/deep").ok());
+  // One was being replaced, one was replaced, and the replacement of one is damaged.
+  ASSERT_TRUE(RenameFolder(folder + "step_00000010", folder + ".old-step_00000010").ok());
+  ASSERT_TRUE(MakeFolders(folder + ".old-step_00000020").ok());
+  ASSERT_TRUE(RenameFolder(folder + "step_00000030", folder + ".old-step_00000030").ok());
+  ASSERT_TRUE(MakeFolders(folder + "step_00000030").ok());
+  const auto left = RemoveRemains(run + "/checkpoints");
+  ASSERT_TRUE(left.ok()) << left.status();
+  EXPECT_THAT(*left, SizeIs(0));
+  EXPECT_THAT(Names(run),
+              ElementsAre(".old-step_00000030", "step_00000010", "step_00000020", "step_00000030"));
+  EXPECT_EQ(Difference(*OpenCheckpoint(run)->checkpoint), "");
 }
 
 TEST(CheckpointTest, RefusesWhatItCannotSave) {

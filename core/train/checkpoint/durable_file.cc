@@ -63,7 +63,8 @@ absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(const std::string& 
   FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open ", path));
   struct stat info;
-  if (fstat(fd.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+  if (fstat(fd.get(), &info) != 0) return SystemError(errno, absl::StrCat("cannot open ", path));
+  if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
   }
   return std::unique_ptr<FileReader>(new FileReader(path, std::move(fd), info.st_size));

@@ -20,15 +20,17 @@ constexpr int64_t kVerifyBytes = int64_t{4} << 20;  // read at once
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kManifestFile);
-  if (!Exists(path)) {
+  const absl::StatusOr<std::unique_ptr<FileReader>> file = FileReader::Open(path);
+  // FailedPrecondition: `folder` is a file.
+  if (absl::IsNotFound(file.status()) || absl::IsFailedPrecondition(file.status())) {
     return absl::InvalidArgumentError(
         absl::StrCat("this is no checkpoint, which would have a ", kManifestFile,
                      ", and no run, which would have a folder checkpoints"));
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<FileReader> file, FileReader::Open(path));
+  RETURN_IF_ERROR(file.status());
   // Reads one byte more than the bound, which is enough for ParseManifest to reject the text.
   ASSIGN_OR_RETURN(const std::string text,
-                   file->ReadStart(std::min(file->bytes(), kMaxTextBytes + 1)));
+                   (*file)->ReadStart(std::min((*file)->bytes(), kMaxTextBytes + 1)));
   ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
   const int64_t step = StepOfFolder(folder);
   if (step >= 0 && manifest.step != step) {
@@ -176,13 +178,19 @@ absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& sha
                                           ShardToString(shard)));
 }
 
-bool LooksComplete(absl::string_view folder) {
+absl::Status CheckComplete(absl::string_view folder) {
   const std::string path(folder);
   const absl::StatusOr<Manifest> manifest = ReadManifest(path);
-  if (absl::IsUnimplemented(manifest.status())) return true;
-  if (!manifest.ok()) return false;
-  return std::all_of(manifest->files.begin(), manifest->files.end(),
-                     [&](const Manifest::File& file) { return OpenFile(path, file).ok(); });
+  if (absl::IsUnimplemented(manifest.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(manifest.status());
+  for (const Manifest::File& file : manifest->files) {
+    RETURN_IF_ERROR(OpenFile(path, file).status());
+  }
+  return absl::OkStatus();
+}
+
+bool IsDamage(const absl::Status& error) {
+  return absl::IsDataLoss(error) || absl::IsInvalidArgument(error);
 }
 
 absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
@@ -203,10 +211,7 @@ absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
     }
     if (absl::IsUnimplemented(checkpoint.status())) return checkpoint.status();
     opened.skipped.emplace_back(checkpoint.status().message());
-    // Another error, such as a lack of permission, may pass.
-    if (absl::IsDataLoss(checkpoint.status()) || absl::IsInvalidArgument(checkpoint.status())) {
-      opened.damaged.push_back(candidate.folder);
-    }
+    if (IsDamage(checkpoint.status())) opened.damaged.push_back(candidate.folder);
   }
   if (found.empty()) {
     return absl::NotFoundError(absl::StrCat(checkpoints, ": there is no checkpoint in it yet"));

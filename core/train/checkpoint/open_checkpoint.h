@@ -93,9 +93,15 @@ struct OpenedCheckpoint {
 absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
                                                 const OpenOptions& options = {});
 
-// Returns whether a folder has a valid manifest (or one of a newer Tessera) and all files have the
-// sizes that it lists. Does not compare checksums of files.
-bool LooksComplete(absl::string_view folder);
+// Returns OK if a folder has a valid manifest (or one of a newer Tessera) and all files have the
+// sizes that it lists. Does not compare checksums of files. Otherwise returns the error: that of
+// damage (IsDamage), or another one if the checkpoint cannot be read now.
+absl::Status CheckComplete(absl::string_view folder);
+inline bool LooksComplete(absl::string_view folder) { return CheckComplete(folder).ok(); }
+
+// Returns whether an error of opening a checkpoint's folder means that it is damaged. Another
+// error, such as a lack of permission, may pass.
+bool IsDamage(const absl::Status& error);
 
 }  // namespace tessera
 

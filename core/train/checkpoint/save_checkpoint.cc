@@ -5,15 +5,14 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/join_reports.h"
 #include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/remains.h"
 #include "core/train/checkpoint/state_files.h"
 
 namespace tessera {
@@ -98,8 +97,8 @@ CheckpointSave::CheckpointSave(std::string folder, CheckpointContents contents,
       options_(options),
       folder_(std::move(folder)),
       final_(absl::StrCat(folder_, "/", StepFolderName(contents_.step))),
-      temporary_(absl::StrCat(InFolder(kTemporaryPrefix, final_), NewSuffix())),
-      replaced_(InFolder(kReplacedPrefix, final_)) {}
+      temporary_(absl::StrCat(WithPrefix(kTemporaryPrefix, final_), NewSuffix())),
+      replaced_(WithPrefix(kReplacedPrefix, final_)) {}
 
 absl::StatusOr<std::unique_ptr<CheckpointSave>> CheckpointSave::Begin(absl::string_view run_folder,
                                                                       CheckpointContents contents,
@@ -126,7 +125,7 @@ absl::Status CheckpointSave::Prepare() {
   BeforeChange("make folders");
   RETURN_IF_ERROR(MakeFolders(folder_));
   ASSIGN_OR_RETURN(lock_, FolderLock::Take(folder_));
-  RETURN_IF_ERROR(CleanUp());
+  ASSIGN_OR_RETURN(saved_.warnings, RemoveRemains(folder_, options_));
   BeforeChange("make the temporary folder");
   const absl::Status made = MakeFolders(temporary_);
   return made.ok() ? made : NothingIsLost(made);
@@ -143,35 +142,12 @@ absl::StatusOr<SavedCheckpoint> CheckpointSave::Finish(absl::Span<const ShardRep
   return std::move(saved_);
 }
 
-// Returns the path of a checkpoint's folder with a prefix before its name.
-std::string CheckpointSave::InFolder(absl::string_view prefix, absl::string_view path) const {
-  return absl::StrCat(folder_, "/", prefix, path.substr(folder_.size() + 1));
-}
-
 void CheckpointSave::BeforeChange(absl::string_view what) const {
   if (options_.before_change) options_.before_change(what);
 }
 
 void CheckpointSave::WarnIfError(const absl::Status& status) {
   if (!status.ok()) saved_.warnings.emplace_back(status.message());
-}
-
-// Removes the remains of killed saves, and restores a checkpoint that one of them was replacing.
-absl::Status CheckpointSave::CleanUp() {
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(folder_));
-  for (const std::string& name : names) {
-    const std::string path = absl::StrCat(folder_, "/", name);
-    absl::string_view replaced = name;
-    if (absl::StartsWith(name, kTemporaryPrefix)) {
-      BeforeChange(absl::StrCat("remove ", name));
-      WarnIfError(RemoveTree(path));
-    } else if (absl::ConsumePrefix(&replaced, kReplacedPrefix)) {
-      BeforeChange(absl::StrCat("settle ", name));
-      const std::string original = absl::StrCat(folder_, "/", replaced);
-      RETURN_IF_ERROR(Exists(original) ? Discard(path) : RenameFolder(path, original));
-    }
-  }
-  return absl::OkStatus();
 }
 
 absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> reports) {
@@ -209,16 +185,6 @@ absl::StatusOr<Manifest::File> CheckpointSave::WriteText(absl::string_view name,
                           [&](const Append& append) { return append(text); });
 }
 
-// Renames the folder before removing it: a checkpoint that is half removed must not have a
-// checkpoint's name.
-absl::Status CheckpointSave::Discard(const std::string& path) const {
-  const std::string temporary = InFolder(kTemporaryPrefix, path);
-  BeforeChange("rename an old checkpoint");
-  RETURN_IF_ERROR(RenameFolder(path, temporary));
-  BeforeChange("remove an old checkpoint");
-  return RemoveTree(temporary);
-}
-
 // Removes the replaced checkpoint. Call it only after the new one is on the disk.
 void CheckpointSave::RemoveReplaced() {
   for (const std::string& path : {temporary_, replaced_}) {
@@ -238,7 +204,7 @@ void CheckpointSave::Prune() {
   for (const FoundCheckpoint& old : *found) {
     if (old.folder == final_) continue;
     if (kept >= options_.keep) {
-      WarnIfError(Discard(old.folder));
+      WarnIfError(DiscardCheckpoint(old.folder, options_));
     } else if (checked++ >= kCheckedToKeep || LooksComplete(old.folder)) {
       ++kept;
     }

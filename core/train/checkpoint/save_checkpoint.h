@@ -4,7 +4,7 @@
 // are synced to the disk; the folder is renamed; its parent is synced. So after a crash, a kill or
 // a full disk at any moment, every checkpoint that has a checkpoint's name is complete, and earlier
 // ones are unchanged. Only then are old checkpoints removed. The next save removes the remains of a
-// killed one.
+// killed one (remains.h).
 //
 // A run of one process calls SaveCheckpoint. The ranks of a job save together, in this order, and
 // may send the messages between them by any means:
@@ -97,13 +97,10 @@ class CheckpointSave {
   CheckpointSave(std::string folder, CheckpointContents contents, const SaveOptions& options);
 
   absl::Status Prepare();
-  absl::Status CleanUp();
   absl::Status WriteAndRename(absl::Span<const ShardReport> reports);
   absl::StatusOr<Manifest::File> WriteText(absl::string_view name, absl::string_view text);
-  absl::Status Discard(const std::string& path) const;
   void RemoveReplaced();
   void Prune();
-  std::string InFolder(absl::string_view prefix, absl::string_view path) const;
   void BeforeChange(absl::string_view what) const;
   void WarnIfError(const absl::Status& status);
 

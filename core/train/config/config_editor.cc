@@ -234,8 +234,9 @@ ConfigEditor::ConfigEditor(RunConfig defaults, const Message& default_model)
 }
 
 absl::Status ConfigEditor::MergeText(absl::string_view text, absl::string_view source) {
-  text = SkipByteOrderMark(text);
+  // A text that exceeds the bounds may be cut off, so its byte order mark counts too.
   RETURN_IF_ERROR(CheckConfigBounds(text, source));
+  text = SkipByteOrderMark(text);
   if (!IsUtf8(text)) return absl::InvalidArgumentError(absl::StrCat(source, ": is not UTF-8 text"));
   RunConfig parsed;
   TextFormat::Parser parser;

@@ -46,9 +46,21 @@ class Dataset {
   // follows it. Returns InvalidArgument for a shape that the dataset does not have, ranges outside
   // of it or spans of another size, and OutOfRange for rows that do not exist (training has every
   // row, evaluation those of EvaluationBatches).
+  //
+  // Does not see all changes of the data: if MustCompare() returns true afterwards, what was read
+  // may be used only if Compare() returns OK.
   virtual absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
                             IndexRange columns, absl::Span<int32_t> tokens,
                             absl::Span<int32_t> targets) const = 0;
+
+  // Returns whether the data may have changed since they were opened or last compared. Takes no
+  // time worth mentioning.
+  virtual bool MustCompare() const { return false; }
+
+  // Compares the data with what they were when they were opened, unless MustCompare() returns
+  // false. FailedPrecondition if they have changed. May read all of the data, which takes minutes
+  // if they are large: ranks should not wait for it with the time-out of a step.
+  virtual absl::Status Compare() const { return absl::OkStatus(); }
 
   // Returns the number of rows of `sequence` tokens after which training has taken the data once;
   // 0 if the data has no end.

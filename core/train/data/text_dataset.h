@@ -53,13 +53,18 @@ class TextDataset : public Dataset {
   std::string Fingerprint() const override;
 
   // shape.sequence must be the sequence that the file was opened with. Returns FailedPrecondition
-  // if the file's contents have changed: they are compared again if the file's time of change or
-  // its size has changed. Bytes that are appended are not read and change nothing: a file that has
-  // become longer is compared by samples, because all of a growing file would be read again and
-  // again.
+  // if the file ends before the rows.
   absl::Status Read(DataSplit split, int64_t first_row, BatchShape shape, IndexRange rows,
                     IndexRange columns, absl::Span<int32_t> tokens,
                     absl::Span<int32_t> targets) const override;
+
+  // Returns whether the file's time of change or its size has changed.
+  bool MustCompare() const override;
+
+  // Compares the file's contents. Bytes that are appended are not read and change nothing: a file
+  // that has become longer is compared by samples, because all of a growing file would be read
+  // again and again.
+  absl::Status Compare() const override;
 
   int64_t RowsPerEpoch(int64_t sequence) const override;
 
@@ -74,8 +79,6 @@ class TextDataset : public Dataset {
  private:
   TextDataset(std::unique_ptr<MappedFile> file, std::string checksum, std::string sample,
               int64_t sequence, uint64_t seed);
-
-  absl::Status CheckUnchanged() const;
 
   // Return the offset in the file of a row's window, or -1 after the last window of evaluation.
   // Rows are numbered over all batches.

@@ -222,8 +222,9 @@ absl::Status ReadStatus(const Dataset& dataset, DataSplit split, int64_t first_r
                         BatchShape shape, IndexRange rows, IndexRange columns, size_t tokens,
                         size_t targets) {
   std::vector<int32_t> token(tokens), target(targets);
-  return dataset.Read(split, first_row, shape, rows, columns, absl::MakeSpan(token),
-                      absl::MakeSpan(target));
+  const absl::Status read = dataset.Read(split, first_row, shape, rows, columns,
+                                         absl::MakeSpan(token), absl::MakeSpan(target));
+  return read.ok() ? dataset.Compare() : read;
 }
 
 TEST(TextDatasetTest, RefusesWrongReads) {
@@ -287,6 +288,36 @@ TEST(TextDatasetTest, DetectsAFileRewrittenAtTheSameSize) {
   EXPECT_THAT(std::string(read().message()), HasSubstr("the file was changed while it was in use"));
   write(text);
   EXPECT_TRUE(read().ok());
+}
+
+// Regression: a read of a large file that was touched took longer than other ranks wait for it.
+TEST(TextDatasetTest, AReadDoesNotCompareTheFile) {
+  std::string text = MixedText(100000);
+  const std::string path = WriteText("touched.txt", text);
+  auto dataset = TextDataset::Open(path, 16, 1);
+  ASSERT_TRUE(dataset.ok());
+  int64_t seconds = 1'000'000'000;
+  const auto touch = [&] {
+    const timeval times[2] = {{++seconds, 0}, {seconds, 0}};
+    ASSERT_EQ(utimes(path.c_str(), times), 0);
+  };
+  EXPECT_FALSE((*dataset)->MustCompare());
+  touch();
+  ReadBatch(**dataset, DataSplit::kTrain, 0, {2, 16});
+  EXPECT_TRUE((*dataset)->MustCompare()) << "the read has not compared it";
+  EXPECT_TRUE((*dataset)->Compare().ok());
+  EXPECT_FALSE((*dataset)->MustCompare());
+
+  text[99999] ^= 1;
+  std::fstream(path, std::ios::binary | std::ios::in | std::ios::out) << text;
+  touch();
+  ReadBatch(**dataset, DataSplit::kTrain, 0, {2, 16});
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE((*dataset)->MustCompare());
+    EXPECT_EQ((*dataset)->Compare().code(), absl::StatusCode::kFailedPrecondition);
+  }
+  ASSERT_EQ(truncate(path.c_str(), 99999), 0);
+  EXPECT_TRUE((*dataset)->MustCompare());
 }
 
 // Regression: text that was appended ended the run.

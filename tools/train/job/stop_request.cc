@@ -16,7 +16,12 @@ constexpr int64_t kRanks = int64_t{1} << 32;
 
 absl::StatusOr<StopRequest::Report> StopRequest::Agree(const Report& mine) {
   if (ranks_.size() == 1) return mine;
-  int64_t values[] = {Interrupted() * kRanks + ranks_.rank(), mine.data_failed ? 1 : 0, 0, 0, -1};
+  int64_t values[] = {Interrupted() * kRanks + ranks_.rank(),
+                      mine.data_failed ? 1 : 0,
+                      0,
+                      0,
+                      -1,
+                      mine.compares_data ? 1 : 0};
   if (ranks_.is_first()) {
     values[2] = mine.measures ? 1 : 0;
     values[3] = mine.output_failed ? 1 : 0;
@@ -30,7 +35,8 @@ absl::StatusOr<StopRequest::Report> StopRequest::Agree(const Report& mine) {
                   sigabbrev_np(signal), kStopsAtOnce);
   }
   agreed_ = signal;
-  return Report{values[2] != 0, values[3] != 0, static_cast<int32_t>(values[4]), values[1] != 0};
+  return Report{values[2] != 0, values[3] != 0, static_cast<int32_t>(values[4]), values[1] != 0,
+                values[5] != 0};
 }
 
 int StopRequest::signal() const { return ranks_.size() == 1 ? Interrupted() : agreed_; }

@@ -23,7 +23,8 @@ class StopRequest {
     bool output_failed = false;  // its output cannot be written any more
     int32_t token = 0;           // the token that it has drawn
     // Of any rank.
-    bool data_failed = false;  // it cannot read the data of the next step or batch
+    bool data_failed = false;    // it cannot read the data of the next step or batch
+    bool compares_data = false;  // its data must be compared with what they were
   };
 
   // Collective: call it after a step, a batch of an evaluation or a token. Returns what the ranks

@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "core/cost/step_cost.h"
 #include "core/status/status_macros.h"
+#include "core/status/with_message.h"
 #include "core/text/human_units.h"
 #include "core/train/ranks/compile_ranks.h"
 #include "core/train/ranks/memory_limit.h"
 #include "tools/train/flags/run_config.h"
+#include "tools/train/setup/division_note.h"
 #include "tools/train/setup/run_plan.h"
 #include "tools/train/setup/run_strategy.h"
 
@@ -63,13 +63,8 @@ absl::Status NamingPlugin(const std::string& plugin, const absl::Status& status)
   const bool is_of_plan = absl::IsInvalidArgument(status) || absl::IsInternal(status) ||
                           absl::IsNotFound(status) || absl::IsUnimplemented(status);
   if (plugin.empty() || !is_of_plan) return status;
-  absl::Status named(status.code(), absl::StrCat("strategy ", plugin,
-                                                 ": its Plan cannot be run: ", status.message()));
-  // A payload says whether all ranks have the error.
-  status.ForEachPayload([&named](absl::string_view url, const absl::Cord& payload) {
-    named.SetPayload(url, payload);
-  });
-  return named;
+  return WithMessage(
+      status, absl::StrCat("strategy ", plugin, ": its Plan cannot be run: ", status.message()));
 }
 
 // Returns the run as a strategy needs it; `graphs` must outlive it.
@@ -244,6 +239,8 @@ absl::Status CompileSetup(const CommandLine& line, Setup* setup) {
   RETURN_IF_ERROR(NamingPlugin(planned.plugin, compiled.status()));
   setup->compiled = *std::move(compiled);
   setup->plugin = planned.plugin;
+  std::string note = DivisionNote(planned.graphs, setup->compiled, setup->config);
+  if (!note.empty()) setup->notes.push_back(std::move(note));
   if (line.dump.count("graph") > 0) {
     ASSIGN_OR_RETURN(setup->dumped_graphs,
                      RewriteRun(planned.graphs, planned.plan, setup->ranks.size));

@@ -13,7 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/remains.h"
 #include "core/train/checkpoint/set_aside.h"
 #include "core/train/ranks/ranks.h"
 #include "core/train/state/state_transfer.h"
@@ -22,13 +24,19 @@
 namespace tessera {
 namespace {
 
-// Refuses to resume from a checkpoint in a folder that has newer ones.
-absl::Status CheckNewest(const RunFolder& folder, const Checkpoint& checkpoint) {
+// Refuses to resume from a checkpoint in a folder that has newer ones. Adds newer ones that are
+// damaged to those of the setup.
+absl::Status CheckNewest(const RunFolder& folder, Setup* setup) {
   const auto newest = OpenCheckpoint(folder.path());
-  if (!newest.ok() || newest->checkpoint->step() <= checkpoint.step()) return absl::OkStatus();
-  return absl::AlreadyExistsError(
-      absl::StrCat(folder.path(), " holds a newer checkpoint, of step ", newest->checkpoint->step(),
-                   ": choose another --out, or none for a new run folder"));
+  if (!newest.ok()) return absl::OkStatus();
+  const int64_t step = newest->checkpoint->step();
+  if (step > setup->checkpoint->step()) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(folder.path(), " holds a newer checkpoint, of step ", step,
+                     ": choose another --out, or none for a new run folder"));
+  }
+  setup->damaged.insert(setup->damaged.end(), newest->damaged.begin(), newest->damaged.end());
+  return absl::OkStatus();
 }
 
 // Renames the damaged checkpoints of the run that goes on in this folder, and says so.
@@ -47,8 +55,12 @@ absl::Status CheckWritable(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Checks that the disk has room for a checkpoint, and adds a note if it has none for all.
+// Checks that the disk has room for a checkpoint, without what killed saves have left there, and
+// adds a note if it has none for all.
 absl::Status CheckRoom(const RunFolder& folder, Setup* setup) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> left,
+                   RemoveRemains(CheckpointsFolder(folder.path())));
+  setup->notes.insert(setup->notes.end(), left.begin(), left.end());
   const int64_t done = setup->checkpoint == nullptr ? 0 : setup->checkpoint->step();
   ASSIGN_OR_RETURN(const std::string note, CheckDiskSpace(folder.path(), setup->config, done,
                                                           SavedBytes(StatesOf(setup->compiled))));
@@ -117,7 +129,7 @@ absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const StartOfJob
   ASSIGN_OR_RETURN(const std::string path, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
     if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
     if (*folder != nullptr) {
-      RETURN_IF_ERROR(CheckNewest(**folder, *setup->checkpoint));
+      RETURN_IF_ERROR(CheckNewest(**folder, setup));
       RETURN_IF_ERROR(SetAside(**folder, setup));
     } else {
       ASSIGN_OR_RETURN(*folder, OpenNewFolder(line, *setup, start));

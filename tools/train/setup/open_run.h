@@ -23,8 +23,8 @@ absl::StatusOr<std::unique_ptr<RunFolder>> OpenNewFolder(const CommandLine& line
 
 // Opens the folder of a training run on rank 0, unless `folder` is that of the resumed run already,
 // and checks that all ranks see it and that its disk has room for a checkpoint. Renames the damaged
-// checkpoints of a resumed run. Adds notes to the setup. Returns the folder's path. Collective;
-// errors are agreed ones.
+// checkpoints of a resumed run, and removes the remains of killed saves. Adds notes to the setup,
+// also if it fails. Returns the folder's path. Collective; errors are agreed ones.
 absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const StartOfJob& start,
                                        Setup* setup, std::unique_ptr<RunFolder>* folder);
 

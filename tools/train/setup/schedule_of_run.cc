@@ -36,11 +36,18 @@ std::vector<std::string> ScheduleNotes(const RunConfig& config, const RunConfig*
                         "--set=optimizer.decay_steps=%d lets it decay until the end",
                         end, config.steps(), optimizer.min_lr(), config.steps()));
   }
-  if (saved != nullptr && DecaySteps(*saved, nullptr) != end && step < config.steps()) {
+  if (saved == nullptr || step >= config.steps()) return notes;
+  const int64_t saved_end = DecaySteps(*saved, nullptr);
+  if (!Decays(*saved) || saved_end != end) {
+    // Steps count from 1.
+    const std::string former =
+        step == 0 ? ""
+                  : absl::StrFormat(", after %.2e",
+                                    LearningRate(saved->optimizer(), step, saved->steps()));
     notes.push_back(absl::StrFormat(
-        "the learning rate decays until step %d now, not %d: it is %.2e at step %d, after %.2e",
-        end, DecaySteps(*saved, nullptr), rate(step + 1), step + 1,
-        LearningRate(saved->optimizer(), step, saved->steps())));
+        "the learning rate decays until step %d now, %s: it is %.2e at step %d%s", end,
+        Decays(*saved) ? absl::StrFormat("not %d", saved_end) : "and did not decay before",
+        rate(step + 1), step + 1, former));
   }
   return notes;
 }

@@ -7,6 +7,7 @@ namespace tessera {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -44,11 +45,24 @@ TEST(ScheduleOfRunTest, NotesSayWhatTheRateIs) {
   EXPECT_THAT(ScheduleNotes(Config(300, 300), &saved, 100),
               ElementsAre("the learning rate decays until step 300 now, not 100: it is 7.71e-04 at "
                           "step 101, after 1.00e-04"));
+  EXPECT_THAT(ScheduleNotes(Config(300, 300), &saved, 0),
+              ElementsAre(EndsWith("now, not 100: it is 1.00e-03 at step 1")));
   RunConfig slow = Config(100, 100);
   slow.mutable_optimizer()->set_warmup_steps(400);
   EXPECT_THAT(ScheduleNotes(slow, nullptr, 0),
               ElementsAre(HasSubstr("the warm-up of 400 steps is longer than the run of 100: the "
                                     "learning rate reaches 2.50e-04, not 1.00e-03")));
+}
+
+// Regression: the note said that a constant rate had decayed until step 0.
+TEST(ScheduleOfRunTest, AConstantRateHasNotDecayedBefore) {
+  for (const int64_t decay_steps : {0, 300}) {
+    RunConfig constant = Config(100, decay_steps);
+    constant.mutable_optimizer()->set_schedule("constant");
+    EXPECT_THAT(ScheduleNotes(Config(300, 300), &constant, 100),
+                ElementsAre("the learning rate decays until step 300 now, and did not decay "
+                            "before: it is 7.71e-04 at step 101, after 1.00e-03"));
+  }
 }
 
 }  // namespace

@@ -167,8 +167,9 @@ absl::Status BuildConfig(const CommandLine& line, Setup* setup) {
   }
   RETURN_IF_ERROR(AdaptMinimum(before, &config, setup));
   if (setup->plan.has_value()) RETURN_IF_ERROR(SetFromPlan(line, *setup->plan, &config));
-  RETURN_IF_ERROR(SetSchedule(before, line.mode, &config, setup));
+  // The length of the decay that SetSchedule sets is no change of the user's.
   if (setup->checkpoint != nullptr) NoteChanges(ChangesBetween(before, config), line.mode, setup);
+  RETURN_IF_ERROR(SetSchedule(before, line.mode, &config, setup));
   setup->config = config.config();
   setup->facts = FactsOf(config, line, *setup->definition);
   setup->config_text = absl::StrCat(kConfigTitle, config.ToText());
