@@ -37,9 +37,9 @@ class FakePart : public Communicator, public CompletionSource {
   }
 
   // What the test decides.
-  bool ends_at_once = false;                       // every operation
-  std::chrono::milliseconds abort_takes{0};        // another thread is at work meanwhile
-  std::atomic<bool> is_held = false;               // Wait does not return
+  bool ends_at_once = false;                 // every operation
+  std::chrono::milliseconds abort_takes{0};  // another thread is at work meanwhile
+  std::atomic<bool> is_held = false;         // Wait does not return
   void Fail() { failed_ = true; }
   // What it can see.
   bool has_failed() const { return failed_; }
@@ -123,8 +123,8 @@ class PartsTest : public testing::Test {
 // that thread wrote into buffers which the caller had freed.
 TEST_F(PartsTest, APartThatIsStillAtWorkIsWaitedFor) {
   local_->abort_takes = std::chrono::milliseconds(300);
-  const Ticket ticket =
-      group_->AllReduce(data_.data(), data_.data(), static_cast<int64_t>(data_.size()), DType::kF32);
+  const Ticket ticket = group_->AllReduce(data_.data(), data_.data(),
+                                          static_cast<int64_t>(data_.size()), DType::kF32);
   all_->Fail();
   EXPECT_FALSE(group_->Wait(ticket).ok());
   EXPECT_TRUE(local_->has_failed());
@@ -135,8 +135,8 @@ TEST_F(PartsTest, APartThatIsStillAtWorkIsWaitedFor) {
 TEST_F(PartsTest, ACollectiveEndsWhenTheThreadThatRunsItHasEnded) {
   local_->ends_at_once = true;
   local_->is_held = true;
-  const Ticket collective =
-      group_->AllReduce(data_.data(), data_.data(), static_cast<int64_t>(data_.size()), DType::kF32);
+  const Ticket collective = group_->AllReduce(data_.data(), data_.data(),
+                                              static_cast<int64_t>(data_.size()), DType::kF32);
   WaitFor([&] { return local_->is_in_wait(); });
   const Ticket message = group_->Send(data_.data(), 1, DType::kF32, 1);
   local_pairs_->Fail();

@@ -27,8 +27,8 @@ struct WorkDivision {
 };
 
 // Returns the division of the step that `program` runs. `recorded` is its Graph, and of
-// `rewritten`, the same as the Plan has rewritten it, only the inputs are read. `part` is that of the
-// completed Plan.
+// `rewritten`, the same as the Plan has rewritten it, only the inputs are read. `part` is that of
+// the completed Plan.
 WorkDivision DivisionOf(const Graph& recorded, const Graph& rewritten, const PlanPart& part,
                         const Program& program);
 

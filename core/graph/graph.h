@@ -252,8 +252,8 @@ class Graph {
   void SetAttribute(OpId op, absl::string_view name, AttributeValue value) {
     ops_[op].attributes.Set(name, std::move(value));
   }
-  // Makes room for as many ops and values in total, so that a Graph of many is never in memory twice
-  // while it grows.
+  // Makes room for as many ops and values in total, so that a Graph of many is never in memory
+  // twice while it grows.
   void Reserve(size_t ops, size_t values);
   // Frees what finds ops and values by their paths, which is much of a large Graph's memory. From
   // then on none may be found by its path, or added.

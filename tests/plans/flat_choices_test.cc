@@ -219,9 +219,10 @@ TrainingRun ScaledTraining(const GptSizes& sizes) {
 // group.
 TEST(FlatChoicesTest, AScalarThatIsComputedFromAMemberIsNone) {
   ExpectSame(ScaledTraining({.clip_norm = 0.1}),
-             OnFour(absl::StrCat(kSplitBatch, "group { path: '*' layout: 'a: flat, b: flat' } "
-                                              "operator { path: 'update.sum_squares*' signature: "
-                                              "'a: B' }")),
+             OnFour(absl::StrCat(kSplitBatch,
+                                 "group { path: '*' layout: 'a: flat, b: flat' } "
+                                 "operator { path: 'update.sum_squares*' signature: "
+                                 "'a: B' }")),
              {4});
 }
 

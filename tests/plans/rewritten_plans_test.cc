@@ -269,7 +269,8 @@ TEST(RewrittenGraphTest, DataParallelMicroBatchesReadTheirOwnRows) {
     const Value& value = graph.value(input.value);
     absl::StrAppend(&inputs, value.path, " ", TypeToString(value.type), " of ", input.origin);
     if (value.region != nullptr) {
-      absl::StrAppend(&inputs, " from row ", value.region->start[0], " of ", value.region->global[0]);
+      absl::StrAppend(&inputs, " from row ", value.region->start[0], " of ",
+                      value.region->global[0]);
     }
     absl::StrAppend(&inputs, "\n");
   }

@@ -89,11 +89,11 @@ TEST(DiskSpaceTest, TheRemainsOfAKilledSaveTakeNoRoom) {
 TEST(DiskSpaceTest, ARunThatIsRefusedSaysWhatItHasRenamed) {
   if (!MayMount()) GTEST_SKIP() << "a small file system can only be mounted by root";
   const std::string disk = NewFolder();
-  const Result result = ShellWithDisk(
-      "200k", disk,
-      Training(disk, {"--steps=8"}) + " && rm " + disk +
-          "/run/checkpoints/step_00000008/manifest.json && " + Fill(disk + "/other") + " && " +
-          Resuming(disk, "--steps=12"));
+  const Result result =
+      ShellWithDisk("200k", disk,
+                    Training(disk, {"--steps=8"}) + " && rm " + disk +
+                        "/run/checkpoints/step_00000008/manifest.json && " + Fill(disk + "/other") +
+                        " && " + Resuming(disk, "--steps=12"));
   ExpectOneError(result, "/run has ");
   EXPECT_THAT(result.out, HasSubstr("note: the damaged checkpoint step_00000008 is now called "));
 }

@@ -92,10 +92,9 @@ class Fuser {
     const auto is_there = [&](int32_t id) {
       return written_[program_.values[id].buffer] < static_cast<int32_t>(i);
     };
-    const bool can_run = absl::c_all_of(next.after, is_there) &&
-                         absl::c_all_of(next.inputs, [&](int32_t id) {
-                           return id == output || is_there(id);
-                         });
+    const bool can_run =
+        absl::c_all_of(next.after, is_there) &&
+        absl::c_all_of(next.inputs, [&](int32_t id) { return id == output || is_there(id); });
     return can_run ? reader : kNone;
   }
 

@@ -16,8 +16,8 @@
 namespace tessera {
 
 // Returns why the ranks of a run divide the work of a step so badly that a quarter of them or more
-// bring nothing, and the remedy; "" if they do not, or if the run does not train. `recorded` are the
-// Graphs that were compiled.
+// bring nothing, and the remedy; "" if they do not, or if the run does not train. `recorded` are
+// the Graphs that were compiled.
 std::string DivisionNote(absl::Span<const Graph> recorded, const CompiledRun& run,
                          const RunConfig& config);
 
