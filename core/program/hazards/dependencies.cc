@@ -13,9 +13,11 @@ namespace {
 // Pairs of an instruction and one that must run before it.
 using Edges = std::vector<std::pair<int32_t, int32_t>>;
 
-// Returns whether the spans of two ranges of one buffer, from first to last byte, overlap.
-bool SpansOverlap(const StridedRange& a, const StridedRange& b) {
-  return a.begin() < b.end() && b.begin() < a.end();
+// Returns whether two ranges of one buffer have a byte in common. The columns of a matrix do not,
+// although each lies between the bytes of the others.
+bool Overlap(const StridedRange& a, const StridedRange& b) {
+  if (a.begin() >= b.end() || b.begin() >= a.end()) return false;
+  return (a.contiguous() && b.contiguous()) || StridedRange::Common(a, b) > 0;
 }
 
 // Returns by buffer whether it holds several tensors.
@@ -116,7 +118,7 @@ IndexLists Predecessors(const Program& program) {
       for (int32_t part : written[program.TensorOf(id)]) {
         // A value without elements has no bytes, but its tensor must have been made.
         const bool empty = NumElements(value.type.shape) == 0;
-        if (empty || SpansOverlap(bytes_of.Of(part), bytes_of.Of(id))) {
+        if (empty || Overlap(bytes_of.Of(part), bytes_of.Of(id))) {
           edges.emplace_back(i, producer[part]);
         }
       }

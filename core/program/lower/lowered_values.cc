@@ -14,6 +14,16 @@
 
 namespace tessera {
 
+namespace {
+
+// Returns whether two values are the same elements of recorded tensors, and not all of them.
+bool IsSameRegion(const SharedRegion& a, const SharedRegion& b) {
+  if (a == nullptr || b == nullptr) return false;
+  return a == b || (a->start == b->start && a->global == b->global);
+}
+
+}  // namespace
+
 LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const FlatStorage& storage,
                              const std::vector<bool>& needed, RedistributionFinder* finder,
                              const KernelCatalogue& catalogue, ProgramBuilder* builder)
@@ -40,8 +50,16 @@ LoweredValues::LoweredValues(const Graph& graph, ValueLayouts layouts, const Fla
     const ValueId parameter = graph.values()[id].complete_gradient_of;
     if (parameter != kNone && is_part_[parameter]) is_part_[id] = true;
   }
-  for (const Op& op : graph.ops()) {  // a slice of a parameter in fewer bits
-    if (IsParameterCast(graph, op)) is_part_[op.outputs[0]] = is_part_[op.inputs[0]];
+  for (const Op& op : graph.ops()) {
+    if (IsParameterCast(graph, op)) {  // a slice of a parameter in fewer bits
+      is_part_[op.outputs[0]] = is_part_[op.inputs[0]];
+    } else if (op.phase == Phase::kBackward && op.slice == kNone) {
+      // Such as the gradient of a slice in more bits, and its sum over micro-batches.
+      const ValueId input = op.inputs.empty() ? kNone : op.inputs[0];
+      const bool same = input != kNone && is_part_[input] &&
+                        IsSameRegion(graph.value(input).region, graph.value(op.outputs[0]).region);
+      if (same) is_part_[op.outputs[0]] = true;
+    }
   }
   for (const GraphOutput& output : graph.outputs()) results_.insert(output.value);
   for (const State& state : graph.states()) {

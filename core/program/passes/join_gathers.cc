@@ -73,6 +73,7 @@ class GatherJoiner {
       const Instruction &a = At(known, skipped + i), &b = At(k, i);
       if (a.kind != InstructionKind::kCollective || a.kind != b.kind) return kNone;
       if (a.collective != b.collective) return kNone;
+      if (i > 0 && !LieAlike(a.inputs[0], b.inputs[0])) return kNone;
       const ProgramValue& from = program_.values[a.outputs[0]];
       const ProgramValue& to = program_.values[b.outputs[0]];
       if (from.within != kNone || to.within != kNone || from.type != to.type ||
@@ -81,6 +82,16 @@ class GatherJoiner {
       }
     }
     return static_cast<int>(known);
+  }
+
+  // Returns whether two values are the same part of their tensors.
+  bool LieAlike(int32_t a, int32_t b) const {
+    const auto offset = [this](int32_t id) {
+      return program_.values[id].offset - program_.values[program_.TensorOf(id)].offset;
+    };
+    const ProgramValue &first = program_.values[a], &second = program_.values[b];
+    return offset(a) == offset(b) && first.type == second.type && first.strides == second.strides &&
+           first.part == second.part && first.flat == second.flat;
   }
 
   void Join(size_t k, size_t known) {
