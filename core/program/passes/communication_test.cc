@@ -138,6 +138,28 @@ TEST_F(BucketTest, ABucketEndsBeforeAMemberIsRead) {
             "add_2 = add(add_1, gradients.bucket.1.all_reduce[12])\n");
 }
 
+// Regression: the results became members of the next bucket too, and were never written there.
+TEST_F(BucketTest, ResultsThatAreReducedAgainStayInTheirBucket) {
+  TestProgram made = Made();
+  int32_t position = 8;
+  for (const char* path : {"sqrt.reduced", "negate.reduced"}) {
+    Communicate(made, CollectiveOperation::kAllReduce, path, kElements, kGradientStream, position);
+    ++position;
+  }
+  BucketGradients({.cap_bytes = 1000, .first_bytes = 1000}, made.program);
+  EXPECT_EQ(Lines(made.program),
+            "gradients.bucket.0[0] = exp(x)\n"
+            "gradients.bucket.0[12] = square(x)\n"
+            "gradients.bucket.0[24] = negate(x)\n"
+            "gradients.bucket.0[36] = sqrt(x)\n"
+            "gradients.bucket.0.all_reduce = all-reduce(gradients.bucket.0)\n"
+            "sqrt.reduced.reduced = all-reduce(gradients.bucket.0.all_reduce[36])\n"
+            "negate.reduced.reduced = all-reduce(gradients.bucket.0.all_reduce[24])\n"
+            "add = add(gradients.bucket.0.all_reduce[0], gradients.bucket.0.all_reduce[12])\n"
+            "add_1 = add(add, negate.reduced.reduced)\n"
+            "add_2 = add(add_1, sqrt.reduced.reduced)\n");
+}
+
 TEST_F(BucketTest, ResultsOfTheStepKeepTheirBuffers) {
   Tensor x = graph_.Input("x", F64({kElements}));
   Tensor a = Exp(x);
