@@ -46,7 +46,7 @@ class Buckets {
       return false;
     }
     return CanMove(instruction.inputs[0]) && CanMove(instruction.outputs[0]) &&
-           program_.TensorOf(instruction.inputs[0]) != program_.TensorOf(instruction.outputs[0]);
+           instruction.inputs[0] != instruction.outputs[0];
   }
 
   bool CanMove(int32_t id) const {
@@ -73,8 +73,7 @@ class Buckets {
   }
 
   // Finds the values within each tensor, the tensors that instructions write, the buffers that must
-  // stay because of inputs, states, outputs and other tensors, and the first readers of all
-  // tensors.
+  // stay because of inputs, states and outputs, and the first readers of all tensors.
   void FindTensors() {
     const size_t values = program_.values.size();
     removed_.assign(program_.instructions.size(), false);
@@ -82,15 +81,8 @@ class Buckets {
     written_.assign(values, false);
     first_reader_.assign(values, std::numeric_limits<int32_t>::max());
     within_.resize(values);
-    std::vector<int32_t> tensor_in(program_.buffers.size(), kNone);
     for (size_t id = 0; id < values; ++id) {
-      const int32_t tensor = program_.TensorOf(static_cast<int32_t>(id));
-      within_[tensor].push_back(static_cast<int32_t>(id));
-      const int32_t buffer = program_.values[id].buffer;
-      if (buffer == kNone) continue;
-      if (tensor_in[buffer] == kNone) tensor_in[buffer] = tensor;
-      // Tensors that take over each other's bytes cannot move apart.
-      if (tensor_in[buffer] != tensor) fixed_[buffer] = true;
+      within_[program_.TensorOf(static_cast<int32_t>(id))].push_back(static_cast<int32_t>(id));
     }
     const auto fix = [this](int32_t id) {
       if (id != kNone) fixed_[program_.values[id].buffer] = true;
