@@ -50,10 +50,24 @@ const T& Get(const Attributes& attributes, absl::string_view name) {
   return std::get<T>(*value);
 }
 
+// Sets an entry of sorted entries.
+void Put(absl::string_view name, AttributeValue value, Attributes::Entries& entries) {
+  const auto it = std::lower_bound(entries.begin(), entries.end(), name, NameLess);
+  if (it != entries.end() && it->first == name) {
+    it->second = std::move(value);
+  } else {
+    entries.emplace(it, std::string(name.data(), name.size()), std::move(value));
+  }
+}
+
 }  // namespace
 
 Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> entries) {
-  for (const auto& [name, value] : entries) Set(name, value);
+  if (entries.size() == 0) return;
+  auto all = std::make_shared<Entries>();
+  all->reserve(entries.size());
+  for (const auto& [name, value] : entries) Put(name, value, *all);
+  entries_ = std::move(all);
 }
 
 const Attributes::Entries& Attributes::entries() const {
@@ -63,12 +77,7 @@ const Attributes::Entries& Attributes::entries() const {
 
 void Attributes::Set(absl::string_view name, AttributeValue value) {
   auto changed = std::make_shared<Entries>(entries());
-  auto it = std::lower_bound(changed->begin(), changed->end(), name, NameLess);
-  if (it != changed->end() && it->first == name) {
-    it->second = std::move(value);
-  } else {
-    changed->emplace(it, std::string(name.data(), name.size()), std::move(value));
-  }
+  Put(name, std::move(value), *changed);
   entries_ = std::move(changed);
 }
 
