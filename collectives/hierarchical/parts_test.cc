@@ -36,12 +36,12 @@ class FakePart : public Communicator, public CompletionSource {
     if (aborting_.joinable()) aborting_.join();
   }
 
-  // What the test decides.
+  // The test decides these.
   bool ends_at_once = false;                 // every operation
   std::chrono::milliseconds abort_takes{0};  // another thread is at work meanwhile
   std::atomic<bool> is_held = false;         // Wait does not return
   void Fail() { failed_ = true; }
-  // What it can see.
+  // It can see these.
   bool has_failed() const { return failed_; }
   bool is_in_wait() const { return in_wait_; }
 

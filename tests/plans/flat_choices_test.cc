@@ -206,7 +206,6 @@ class ScaledModel final : public Model {
   static constexpr int64_t kVocabulary = 23;
 };
 
-// Regression: with clipping, the sum of squares of a gradient [] counted as elementwise.
 // Returns the training of a model that has a parameter without dimensions.
 TrainingRun ScaledTraining(const GptSizes& sizes) {
   TrainingRun run = RecordTraining(std::make_shared<ScaledModel>(), SmallGpt(sizes).config);
@@ -226,6 +225,7 @@ TEST(FlatChoicesTest, AScalarThatIsComputedFromAMemberIsNone) {
              {4});
 }
 
+// Regression: with clipping, the sum of squares of a gradient [] counted as elementwise.
 TEST(FlatChoicesTest, MembersWithoutDimensions) {
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (const double clip_norm : {0.0, 0.1}) {

@@ -39,7 +39,7 @@ class GatherJoiner {
   }
 
  private:
-  // What an instruction of a gather reads: the value, and how often its buffer was written before.
+  // The value that an instruction of a gather reads, and how often its buffer was written before.
   using Key = std::pair<int32_t, int32_t>;
 
   void CountWrites() {

@@ -18,11 +18,11 @@ class StopRequest {
 
   // Information that ranks pass to each other.
   struct Report {
-    // Of rank 0.
+    // Rank 0 says these.
     bool measures = false;       // it measures the machine now, and the others with it
     bool output_failed = false;  // its output cannot be written any more
     int32_t token = 0;           // the token that it has drawn
-    // Of any rank.
+    // Any rank says these.
     bool data_failed = false;    // it cannot read the data of the next step or batch
     bool compares_data = false;  // its data must be compared with what they were
   };
