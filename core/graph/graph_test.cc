@@ -20,6 +20,13 @@ const TensorType& Four() {
   return *type;
 }
 
+Value FourNamed(const std::string& path) {
+  Value value;
+  value.path = path;
+  value.type = Four();
+  return value;
+}
+
 std::string PathOf(Tensor tensor) { return tensor.graph()->value(tensor.id()).path; }
 
 // --- Recording -----------------------------------------------------------------------------------
@@ -89,7 +96,7 @@ TEST(GraphTest, PathsOfOperatorsWithNamedOutputsAreUnique) {
   to.AppendInput(graph.value(x.id()), kNone, "x");
   for (const char* output : {"a", "b"}) {
     const Op& op = graph.op(0);
-    to.AppendOp(op, {Value{output, Four(), Role::kActivation}});
+    to.AppendOp(op, {FourNamed(output)});
   }
   EXPECT_EQ(to.op(0).path, "halve");
   EXPECT_EQ(to.op(1).path, "halve_1");
@@ -288,7 +295,7 @@ TEST(GraphRewritingTest, AppendsWithoutCallingTheShapeRule) {
   const ValueId w = to.AppendState(*from.FindState("w"));
   Op op = from.op(0);
   op.inputs = {w};
-  const OpId id = to.AppendOp(op, {Value{"y", Four(), Role::kActivation}});
+  const OpId id = to.AppendOp(op, {FourNamed("y")});
   EXPECT_EQ(to.FindValue("y"), to.op(id).outputs[0]);
   EXPECT_EQ(to.inputs()[0].value, x);
   EXPECT_EQ(to.FindState("w")->input, w);

@@ -122,7 +122,7 @@ class Checker {
       return absl::OkStatus();
     }
     if (!planned.ok()) return Failed(ranks, "planning", planned.status());
-    if (!*suits) first_ = {ranks, *planned};
+    if (later_.ranks <= 1) later_ = {ranks, *planned};
     *suits = true;
     const absl::Status same = planner_.CheckSame(*planned, ranks, *run_.backend(), 1,
                                                  ", when RANK and the like say that it is rank 1");
@@ -214,12 +214,12 @@ class Checker {
                                        " were planned and used"));
   }
 
-  // Checks that the first request that suits the options has the same Plan in an even and in an odd
-  // second, one of which is of the other parity than that of the first Plan. Planning that begins
-  // in one second and ends in another shows neither, and is repeated a few times.
+  // Checks that a request that suits the options has the same Plan in an even and in an odd second,
+  // one of which is of the other parity than that of its first Plan. Planning that begins in one
+  // second and ends in another shows neither, and is repeated a few times.
   absl::Status CheckLater() {
-    if (first_.ranks == 0) return absl::OkStatus();
-    Say(first_.ranks, "the same Plan a second later");
+    if (later_.ranks == 0) return absl::OkStatus();
+    Say(later_.ranks, "the same Plan a second later");
     run_.backend = [] { return MakeReferenceBackend(); };
     bool seen[2] = {false, false};
     int64_t second = 0;
@@ -228,9 +228,9 @@ class Checker {
       const int64_t next = absl::ToUnixSeconds(absl::Now()) + 1;
       second = attempt > 0 && next % 2 == second % 2 ? next + 1 : next;
       absl::SleepFor(absl::FromUnixSeconds(second) + kClockTick - absl::Now());
-      const absl::Status same = planner_.CheckSame(first_.planned, first_.ranks, *run_.backend(), 0,
+      const absl::Status same = planner_.CheckSame(later_.planned, later_.ranks, *run_.backend(), 0,
                                                    ", when the clock shows a later second");
-      if (!same.ok()) return Failed(first_.ranks, "planning again", same);
+      if (!same.ok()) return Failed(later_.ranks, "planning again", same);
       if (absl::ToUnixSeconds(absl::Now()) == second) seen[second % 2] = true;
     }
     return absl::OkStatus();
@@ -264,11 +264,13 @@ class Checker {
   const Plugin& plugin_;
   const StrategyChecks& checks_;
   const std::string model_;
-  // The first request that suits the options; ranks is 0 if there is none.
+  // The request that is planned again in later seconds: the first of several ranks that suits the
+  // options (one rank alone needs no collectives that could differ), or of one; ranks is 0 if none
+  // does.
   struct {
     int ranks = 0;
     Planned planned;
-  } first_;
+  } later_;
   absl::Status refusal_;  // of a request that does not suit the options
   TrainingRun run_;
   StrategyPlanner planner_;

@@ -112,7 +112,7 @@ TEST_F(ChangedDataTest, ChangedWhileARunReadsItItEndsTheRunAfterASave) {
     const Result result = running.Wait();
     EXPECT_EQ(result.code, 1) << result.signal;
     EXPECT_THAT(result.err, HasSubstr("data.txt: the file was changed while it was in use"));
-    last = static_cast<int>(Metrics(run_).size());
+    last = Metrics(run_).size();
     EXPECT_THAT(result.err, HasSubstr("the last checkpoint is of step " + std::to_string(last) +
                                       ", " + run_ + "/checkpoints/" + Checkpoints(run_)[0] +
                                       ": resume with the former data"));

@@ -18,7 +18,7 @@ namespace tessera::comm {
 // core that changes its speed from round to round hardly changes them. Times are in seconds, those
 // of the slowest rank.
 struct OverlapRow {
-  std::string name;  // of the operation
+  std::string name = {};  // of the operation
   int64_t bytes = 0;
   double alone = 0;        // the operation, started and waited for
   double computation = 0;  // about as long, on one thread of each rank
