@@ -18,6 +18,7 @@ readonly BUILD_PACKAGES=(
   "/usr/include/xxhash.h libxxhash-dev"
   "/usr/include/utf8.h libutfcpp-dev"
   "/usr/include/openssl/opensslv.h libssl-dev"
+  "/usr/include/gperftools/tcmalloc.h libgoogle-perftools-dev"
 )
 # Debian's own Bazel, used if there is no other, and the rules that it would otherwise download.
 readonly BAZEL_PACKAGES=(

@@ -39,6 +39,13 @@ def tessera_repositories(root = ""):
     simple_system_library("xxhash", "xxhash", "libxxhash-dev", "xxhash.h", ["-lxxhash"])
     simple_system_library("utfcpp", "utfcpp", "libutfcpp-dev", "utf8.h")
     simple_system_library("openssl", "crypto", "libssl-dev", "openssl/opensslv.h", ["-lcrypto"])
+    simple_system_library(
+        "tcmalloc",
+        "tcmalloc_minimal",
+        "libgoogle-perftools-dev",
+        "gperftools/tcmalloc.h",
+        ["-ltcmalloc_minimal"],
+    )
     simple_system_library("gloo", "gloo", "libgloo-dev", "gloo/config.h", ["-lgloo"])
     simple_system_library("openmpi", "openmpi", "libopenmpi-dev", "mpi/mpi.h", ["-lmpi"])
     native.local_repository(name = "openmp", path = root + "third_party/openmp")

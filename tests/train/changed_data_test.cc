@@ -99,7 +99,7 @@ TEST_F(ChangedDataTest, ACheckpointWithoutAFingerprintIsResumedWithANote) {
 // Regression: the steps since the last checkpoint were lost.
 TEST_F(ChangedDataTest, ChangedWhileARunReadsItItEndsTheRunAfterASave) {
   const std::string text = ReadFile(data_);
-  int last = 20;
+  size_t last = 20;
   for (const bool truncates : {false, true}) {
     RunningProgram running(GptProgram(), {"--resume=" + run_, "--steps=1000000"});
     ASSERT_TRUE(running.WaitFor([&] { return Metrics(run_).size() > last + 5; })) << running.Err();

@@ -295,7 +295,9 @@ TEST(CheckpointTest, SaysSoIfTheNewCheckpointMayNotBeOnTheDisk) {
   const std::string folder = run + "/checkpoints", away = run + "/away";
   SaveOptions options = OptionsForTest(1);
   options.before_change = [&](absl::string_view what) {
-    if (what == "sync the folder of checkpoints") ASSERT_TRUE(RenameFolder(folder, away).ok());
+    if (what == "sync the folder of checkpoints") {
+      ASSERT_TRUE(RenameFolder(folder, away).ok());
+    }
   };
   CheckpointContents contents = ContentsForTest(1);
   contents.config = "the new one";
