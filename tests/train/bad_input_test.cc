@@ -248,6 +248,17 @@ TEST(BadInputTest, APresetAboveTheLimitNamesTheSmallestOne) {
   EXPECT_THAT(result.out, HasSubstr("parameters"));
 }
 
+// Regression: the program was aborted with a message about an exception.
+TEST(BadInputTest, APlanThatNeedsMoreMemoryThanTheProcessMayHave) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers map more than any limit";
+#endif
+  ExpectOneLine(Shell("ulimit -v 500000; exec " + GptProgram() +
+                      " --preset=124m --data=synthetic --batch=1024 --micro_batches=1024"
+                      " --plan_only"),
+                "gives this process no more memory");
+}
+
 TEST(BadInputTest, ALossThatIsNotFiniteEndsTheRun) {
   const std::string folder = NewFolder();
   const Result result =

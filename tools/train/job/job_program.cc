@@ -1,11 +1,13 @@
 #include "tools/train/job/job_program.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +42,15 @@ void Print(absl::string_view kind, absl::string_view message) {
 }
 void PrintError(absl::string_view message) { Print("error", message); }
 void PrintNote(absl::string_view message) { Print("note", message); }
+
+// Ends a process for which `new` finds no memory. It must not need any itself.
+[[noreturn]] void EndWithoutMemory() {
+  constexpr absl::string_view kError =
+      "error: the system gives this process no more memory: a limit (`ulimit -v` shows it) or the "
+      "machine is too small for this run\n";
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kError.data(), kError.size());
+  _exit(1);
+}
 
 absl::StatusOr<int> StartRanks(const std::string& program, comm::LaunchCommandLine launch) {
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
@@ -137,6 +148,7 @@ absl::StatusOr<int> RunInJob(const comm::WorldOptions& options, int threads,
 
 int JobMain(int argc, char** argv, const JobProgram& program) {
   if (std::string(argv[0]) == comm::kReaperName) return comm::ReaperMain(argc, argv);
+  std::set_new_handler(EndWithoutMemory);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const absl::StatusOr<std::string> argv0 = EnterUserFolder(argv[0]);
   absl::StatusOr<int> code;
