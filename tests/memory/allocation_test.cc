@@ -17,9 +17,10 @@
 #include "tools/backends/backends.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TESSERA_OWN_MALLOC 0
+#define TESSERA_TCMALLOC 0
 #else
-#define TESSERA_OWN_MALLOC 1
+#define TESSERA_TCMALLOC 1
+#include "gperftools/malloc_hook_c.h"
 #endif
 
 namespace {
@@ -32,7 +33,8 @@ thread_local bool inside = false;
 // The libraries that may allocate while they run a primitive or start a parallel region.
 constexpr const char* kLibraries[] = {"libdnnl", "libgomp"};
 
-[[maybe_unused]] void Count() {
+// tcmalloc calls it for each allocation, whether by malloc, by new or by one of their kin.
+[[maybe_unused]] void Count(const void*, size_t) {
   if (!counting.load(std::memory_order_relaxed) || inside) return;
   inside = true;
   allocations.fetch_add(1);
@@ -55,48 +57,27 @@ constexpr const char* kLibraries[] = {"libdnnl", "libgomp"};
 
 }  // namespace
 
-#if TESSERA_OWN_MALLOC
-extern "C" {
-// NOLINTBEGIN(bugprone-reserved-identifier): the C library's own names.
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* old, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-// NOLINTEND(bugprone-reserved-identifier)
-
-void* malloc(size_t size) {
-  Count();
-  return __libc_malloc(size);
-}
-void* calloc(size_t count, size_t size) {
-  Count();
-  return __libc_calloc(count, size);
-}
-void* realloc(void* old, size_t size) {
-  Count();
-  return __libc_realloc(old, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  Count();
-  return __libc_memalign(alignment, size);
-}
-void* memalign(size_t alignment, size_t size) {
-  Count();
-  return __libc_memalign(alignment, size);
-}
-int posix_memalign(void** out, size_t alignment, size_t size) {
-  Count();
-  *out = __libc_memalign(alignment, size);
-  return *out == nullptr ? 12 : 0;
-}
-}
-#endif
-
 namespace tessera {
 namespace {
 
-TEST(Allocation, AStepAllocatesNothing) {
-  if (!TESSERA_OWN_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
+// Counts the allocations of a test.
+class Allocation : public testing::Test {
+ protected:
+  void SetUp() override {
+#if TESSERA_TCMALLOC
+    ASSERT_TRUE(MallocHook_AddNewHook(Count));
+#else
+    GTEST_SKIP() << "the sanitizer has a malloc of its own";
+#endif
+  }
+  void TearDown() override {
+#if TESSERA_TCMALLOC
+    MallocHook_RemoveNewHook(Count);
+#endif
+  }
+};
+
+TEST_F(Allocation, AStepAllocatesNothing) {
   // The first backtrace loads a library.
   void* frame;
   backtrace(&frame, 1);
@@ -156,14 +137,18 @@ TEST(Allocation, AStepAllocatesNothing) {
   }
 }
 
-TEST(Allocation, TheCounterCounts) {
-  if (!TESSERA_OWN_MALLOC) GTEST_SKIP() << "the sanitizer has a malloc of its own";
+// Regression: what `new` allocates was not counted if it is not malloc that `new` calls.
+TEST_F(Allocation, TheCounterCounts) {
   allocations = library_allocations = 0;
   counting = true;
   void* volatile memory = std::malloc(100);
+  std::string* volatile object = new std::string(100, 'a');
+  void* volatile aligned = std::aligned_alloc(64, 128);
   counting = false;
   std::free(memory);
-  EXPECT_EQ(allocations, 1);
+  delete object;
+  std::free(aligned);
+  EXPECT_EQ(allocations, 4);
   EXPECT_EQ(library_allocations, 0);
 }
 
