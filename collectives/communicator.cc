@@ -180,7 +180,8 @@ void Communicator::Abort(const absl::Status& why) {
 Exchange Communicator::SplitExchange() { return ExchangeOver(this); }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_view name,
-                                                                  absl::Span<const int> colors) {
+                                                                  absl::Span<const int> colors,
+                                                                  Contents contents) {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    SplitExchange()("split", SplitText(name, colors)));
   if (static_cast<int>(colors.size()) != size_) {
@@ -201,7 +202,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Communicator::Split(absl::string_v
                        " requests ", texts[r].substr(0, kQuotedBytes)));
     }
   }
-  return MakeGroup(name, colors);
+  return MakeGroup(name, colors, contents);
 }
 
 size_t WaitAny(absl::Span<const PendingOperation> operations) {

@@ -100,6 +100,14 @@ struct OperationCount {
 };
 using Traffic = std::array<OperationCount, kOperations>;  // by Operation
 
+// The contents of a group's buffers. If digests cover only control between hosts
+// (collectives/net/integrity.h), they cover the buffers of a group of control, and not those of one
+// of tensors. Only the backends tcp and hierarchical make this difference.
+enum class Contents {
+  kTensors,
+  kControl,  // values on which ranks agree, such as requests, Plans and errors
+};
+
 // Interface that is notified when an operation may have ended. Any thread may call Notify.
 class CompletionWatcher {
  public:
@@ -166,9 +174,10 @@ class Communicator {
   // Returns the group of the ranks that have this rank's color, in the order of their ranks here;
   // null if this rank's color is negative. Collective: all ranks pass the same `colors` (one per
   // rank), and ranks of one color pass the same name. If they do not, all get an error, and this
-  // group stays usable.
+  // group stays usable. A group that is split from one of control is one of control too.
   absl::StatusOr<std::unique_ptr<Communicator>> Split(absl::string_view name,
-                                                      absl::Span<const int> colors);
+                                                      absl::Span<const int> colors,
+                                                      Contents contents = Contents::kTensors);
 
   // Returns the exchange by which Split compares the arguments of the ranks. By default it uses
   // operations of this group; a backend whose buffers are not CPU memory overrides it.
@@ -195,7 +204,8 @@ class Communicator {
   // Does the work of Split after the check: `colors` has one color per rank and is the same on all
   // ranks.
   virtual absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                                  absl::Span<const int> colors) = 0;
+                                                                  absl::Span<const int> colors,
+                                                                  Contents contents) = 0;
   double grace_period() const { return grace_period_; }
   // Counts bytes that this rank sends to others.
   void CountSent(Operation operation, int64_t bytes) {

@@ -87,7 +87,8 @@ absl::StatusOr<std::unique_ptr<ConnectedWorld>> ConnectedWorld::Connect(
   ASSIGN_OR_RETURN(world->environment_, ReadRankEnvironment(options.rendezvous));
   world->timeout_ = std::chrono::milliseconds(static_cast<int64_t>(options.timeout_seconds * 1e3));
   if (world->size() > 1) {
-    ASSIGN_OR_RETURN(world->rendezvous_, Rendezvous::Join(world->environment_, world->timeout_));
+    ASSIGN_OR_RETURN(world->rendezvous_,
+                     Rendezvous::Join(world->environment_, world->timeout_, options.interface));
   }
   const absl::Status status = world->Communicate(options);
   if (status.ok()) return world;
@@ -118,12 +119,12 @@ absl::Status ConnectedWorld::Communicate(const WorldOptions& options) {
   if (cpu_backend != kShm) {
     std::vector<int> ranks(size());
     std::iota(ranks.begin(), ranks.end(), 0);
-    ASSIGN_OR_RETURN(
-        network_,
-        tcp::Network::Create(rank(), size(), ExchangeAmong("network", ranks),
-                             {.timeout_seconds = options.timeout_seconds,
-                              .interface = options.interface,
-                              .secret = rendezvous_ == nullptr ? "" : rendezvous_->secret()}));
+    ASSIGN_OR_RETURN(network_, tcp::Network::Create(
+                                   rank(), size(), ExchangeAmong("network", ranks),
+                                   {.timeout_seconds = options.timeout_seconds,
+                                    .interface = options.interface,
+                                    .secret = rendezvous_ == nullptr ? "" : rendezvous_->secret(),
+                                    .integrity = options.integrity}));
     ASSIGN_OR_RETURN(all, network_->World());
   }
   if (cpu_backend == kHierarchical) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/nccl/device.h"
+#include "collectives/net/integrity.h"
 #include "collectives/rendezvous/environment.h"
 #include "collectives/rendezvous/rendezvous.h"
 #include "collectives/shm/host.h"
@@ -28,7 +30,9 @@ struct WorldOptions {
   // "shm", "tcp", "hierarchical" or "nccl". Empty: one of the first three, chosen by the hosts of
   // the ranks. With "nccl" buffers are GPU memory, and local rank r uses GPU r of its host.
   std::string backend = "";
-  std::string interface = "";  // for tcp: NetworkOptions::interface
+  // Of this rank's host, for tcp (NetworkOptions::interface) and, on rank 0, for the rendezvous.
+  std::string interface = "";
+  std::optional<Integrity> integrity = std::nullopt;  // for tcp: NetworkOptions::integrity
   // Overrides the host of each rank, by any name. Empty: the real hosts.
   std::vector<std::string> hosts = {};
   double timeout_seconds = 60;  // the longest wait for another rank

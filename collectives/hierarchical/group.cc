@@ -194,7 +194,8 @@ Traffic Group::traffic() const {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
-                                                               absl::Span<const int> colors) {
+                                                               absl::Span<const int> colors,
+                                                               Contents contents) {
   const int color = colors[rank()];
   std::vector<int> local_colors, host_of;
   for (int r : host_ranks()) local_colors.push_back(colors[r]);
@@ -202,8 +203,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     if (colors[r] == color) host_of.push_back(placement_.places[r].host);
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
-                   parts_.local->Split(LocalName(name, host_of), local_colors));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, parts_.all->Split(name, colors));
+                   parts_.local->Split(LocalName(name, host_of), local_colors, contents));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> all, parts_.all->Split(name, colors, contents));
   std::unique_ptr<Communicator> group;
   if (color >= 0) {
     ASSIGN_OR_RETURN(group, hierarchical::MakeGroup(name, host_of, std::move(local), std::move(all),
@@ -241,7 +242,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
   const std::vector<int> locally_together(local->size(), 0);
   Parts parts;
   ASSIGN_OR_RETURN(parts.rail, all->Split(rail, rails));
-  ASSIGN_OR_RETURN(parts.rail_requests, all->Split(rail, rails));
+  ASSIGN_OR_RETURN(parts.rail_requests, all->Split(rail, rails, Contents::kControl));
   ASSIGN_OR_RETURN(parts.pairs, all->Split(name, together));
   ASSIGN_OR_RETURN(parts.local_requests, local->Split(local->name(), locally_together));
   ASSIGN_OR_RETURN(parts.local_pairs, local->Split(local->name(), locally_together));

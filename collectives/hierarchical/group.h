@@ -75,7 +75,8 @@ class Group : private OwnEngine, public QueuedGroup {
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override;
+                                                          absl::Span<const int> colors,
+                                                          Contents contents) override;
   // Runs an operation from its start to its end, without the mutex.
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsWorkedOn() const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return is_running_; }

@@ -80,7 +80,8 @@ class FakePart : public Communicator, public CompletionSource {
     return {0, issued_++};
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view /*name*/,
-                                                          absl::Span<const int>) override {
+                                                          absl::Span<const int>,
+                                                          Contents) override {
     return absl::UnimplementedError("");
   }
 

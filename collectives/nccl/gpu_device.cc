@@ -76,8 +76,9 @@ absl::StatusOr<std::unique_ptr<Communicator>> GpuDevice::World() {
   }
   world_was_made_ = true;
   const int size = control_->size();
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> control,
-                   control_->Split(control_->name(), std::vector<int>(size, 0)));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Communicator> control,
+      control_->Split(control_->name(), std::vector<int>(size, 0), Contents::kControl));
   Comm comm;
   if (size > 1) {
     ncclUniqueId id = {};

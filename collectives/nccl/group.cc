@@ -166,14 +166,16 @@ absl::Status Group::LetWait(CUstream_st* stream, Ticket ticket) {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
-                                                               absl::Span<const int> colors) {
+                                                               absl::Span<const int> colors,
+                                                               Contents /*contents*/) {
   // NCCL splits a communicator only if it has no operation in flight.
   {
     const MutexLock lock(&mutex_);
     if (!is_ok()) return status();
   }
   if (Issued(0) > 0) RETURN_IF_ERROR(Wait({0, Issued(0) - 1}));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host_group, host_group_->Split(name, colors));
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host_group,
+                   host_group_->Split(name, colors, Contents::kControl));
   std::unique_ptr<Communicator> control;
   if (host_group != nullptr) {
     ASSIGN_OR_RETURN(control, host_group->Split(name, std::vector<int>(host_group->size(), 0)));

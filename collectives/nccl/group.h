@@ -51,7 +51,8 @@ class Group : public QueuedGroup, public StreamOrder {
  protected:
   Ticket Start(const Request& request, const absl::Status& status) override;
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override;
+                                                          absl::Span<const int> colors,
+                                                          Contents /*contents*/) override;
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool RunsAlone() const override { return false; }
   void CheckChannel(int channel, Time now) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -88,8 +88,9 @@ class MirroredGroup : public Communicator {
   }
 
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override {
-    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group, group_->Split(name, colors));
+                                                          absl::Span<const int> colors,
+                                                          Contents contents) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group, group_->Split(name, colors, contents));
     if (group == nullptr) return nullptr;
     return std::make_unique<MirroredGroup>(std::move(group), ring_);
   }

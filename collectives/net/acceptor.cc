@@ -21,14 +21,21 @@ constexpr milliseconds kSystemPause{100};
 
 }  // namespace
 
+void Acceptor::Close() {
+  listeners_.clear();
+  pending_.clear();
+}
+
 Deadline Acceptor::AppendEvents(std::vector<pollfd>* events) {
   const Deadline now = Clock::now();
   const bool may_accept = accept_from_ <= now;
-  events->push_back({may_accept ? listener_.get() : -1, POLLIN, 0});
+  for (const FileDescriptor& listener : listeners_) {
+    events->push_back({may_accept ? listener.get() : -1, POLLIN, 0});
+  }
   for (const Pending& pending : pending_) {
     events->push_back({pending.handshake.fd(), POLLIN, 0});
   }
-  Deadline next = may_accept ? Deadline::max() : accept_from_;
+  Deadline next = may_accept || listeners_.empty() ? Deadline::max() : accept_from_;
   if (!pending_.empty()) {
     next = std::min(next, pending_.front().accepted_at + kHandshakeTimeout);
   }
@@ -37,11 +44,13 @@ Deadline Acceptor::AppendEvents(std::vector<pollfd>* events) {
 
 std::vector<Acceptor::Connection> Acceptor::Advance(absl::Span<const pollfd> events) {
   std::vector<Connection> admitted;
-  size_t index = 1;
+  size_t index = listeners_.size();
   pending_.remove_if([&](Pending& pending) {
     return events[index++].revents != 0 && AdvanceHandshake(pending.handshake, &admitted);
   });
-  if (events[0].revents != 0) Accept();
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    if (events[i].revents != 0) Accept(listeners_[i]);
+  }
   DropOverdue();
   return admitted;
 }
@@ -51,17 +60,17 @@ bool Acceptor::AdvanceHandshake(AcceptorHandshake& handshake, std::vector<Connec
   if (claim.ok() && !claim->has_value()) return false;
   const absl::Status status = claim.ok() ? admit_(**claim) : claim.status();
   if (status.ok()) {
-    admitted->push_back({(*claim)->rank, handshake.Welcome()});
+    admitted->push_back({(*claim)->rank, handshake.Welcome(), handshake.keys()});
   } else if (!absl::IsUnauthenticated(status)) {
     handshake.Refuse(status);
   }
   return true;
 }
 
-void Acceptor::Accept() {
+void Acceptor::Accept(const FileDescriptor& listener) {
   for (int i = 0; i < kAcceptsAtOnce; ++i) {
     if (!MakeRoom()) return;
-    absl::StatusOr<FileDescriptor> socket = AcceptFrom(listener_);
+    absl::StatusOr<FileDescriptor> socket = AcceptFrom(listener);
     if (!socket.ok()) {
       if (!pending_.empty()) pending_.pop_front();
       accept_from_ = Clock::now() + kSystemPause;

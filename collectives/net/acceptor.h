@@ -1,4 +1,4 @@
-// A listening socket on which only ranks that prove that they know the secret are admitted.
+// Listening sockets on which only ranks that prove that they know the secret are admitted.
 //
 // A connection that does not prove it is dropped. It costs a few hundred bytes of memory and never
 // takes the room that a rank needs. The class does not wait: its owner calls poll(2).
@@ -32,13 +32,18 @@ class Acceptor {
   struct Connection {
     int rank = 0;
     FileDescriptor socket;
+    SessionKeys keys;
   };
   // Called for a connection that has proved that it knows the secret. An error is sent to the other
   // end, and the connection is dropped.
   using Admit = std::function<absl::Status(const RankClaim& claim)>;
 
-  Acceptor(FileDescriptor listener, HandshakeKey key, Admit admit)
-      : listener_(std::move(listener)), key_(std::move(key)), admit_(std::move(admit)) {}
+  Acceptor(std::vector<FileDescriptor> listeners, HandshakeKey key, Admit admit)
+      : listeners_(std::move(listeners)), key_(std::move(key)), admit_(std::move(admit)) {}
+
+  // Closes the listening sockets, and all connections that have not been admitted. Not between
+  // AppendEvents and Advance.
+  void Close();
 
   // Appends the events that poll(2) should watch. Returns the latest time at which Advance must be
   // called.
@@ -58,12 +63,12 @@ class Acceptor {
 
   // Returns true when the handshake has ended.
   bool AdvanceHandshake(AcceptorHandshake& handshake, std::vector<Connection>* admitted);
-  void Accept();
+  void Accept(const FileDescriptor& listener);
   // Returns false if a connection cannot be accepted yet.
   bool MakeRoom();
   void DropOverdue();
 
-  const FileDescriptor listener_;
+  std::vector<FileDescriptor> listeners_;
   const HandshakeKey key_;
   const Admit admit_;
   std::list<Pending> pending_;  // in the order in which they were accepted

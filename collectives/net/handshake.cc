@@ -176,6 +176,7 @@ absl::StatusOr<std::optional<RankClaim>> AcceptorHandshake::Advance(const Handsh
         "same for all ranks");
   }
   own_proof_ = AcceptorProof(input);
+  keys_ = {.send = AcceptorKey(input), .receive = ConnectorKey(input)};
   return RankClaim{hello.rank, hello.size};
 }
 
@@ -186,7 +187,7 @@ FileDescriptor AcceptorHandshake::Welcome() {
 }
 
 void AcceptorHandshake::Refuse(const absl::Status& why) {
-  SendAll(fd(), MakeWelcome(why, "")).IgnoreError();
+  SendAll(fd(), MakeWelcome(why, own_proof_)).IgnoreError();
   socket_.Close();
 }
 
@@ -217,6 +218,7 @@ absl::Status ConnectorHandshake::SendHello(const FileDescriptor& socket) {
   const ProofInput input = {key_.secret, key_.job,    key_.service, acceptor_nonce,
                             nonce,       claim_.rank, claim_.size};
   expected_proof_ = AcceptorProof(input);
+  keys_ = {.send = ConnectorKey(input), .receive = AcceptorKey(input)};
   received_.clear();
   sent_hello_ = true;
   return SendAll(socket.get(), MakeHello(kProtocolVersion, claim_, nonce, ConnectorProof(input)));
@@ -227,8 +229,9 @@ absl::StatusOr<bool> ConnectorHandshake::ReadWelcome(const FileDescriptor& socke
                    ReceiveUpTo(socket.get(), sizeof(WelcomeMessage), &received_));
   if (!complete) return false;
   const auto welcome = FromBytes<WelcomeMessage>(received_);
+  const bool is_proved = SameProof(TextOf(welcome.proof), expected_proof_);
   if (welcome.code == 0) {
-    if (SameProof(TextOf(welcome.proof), expected_proof_)) return true;
+    if (is_proved) return true;
     return absl::PermissionDeniedError(
         absl::StrCat("the program at ", address_, " does not know this job's secret"));
   }
@@ -236,17 +239,20 @@ absl::StatusOr<bool> ConnectorHandshake::ReadWelcome(const FileDescriptor& socke
   ASSIGN_OR_RETURN(const bool has_text,
                    ReceiveUpTo(socket.get(), sizeof(WelcomeMessage) + text_bytes, &received_));
   if (!has_text) return false;
-  // The sender is not authenticated: its text must not reach a terminal unescaped.
+  // Whoever sent it: the text must not reach a terminal unescaped.
   const std::string text = absl::Utf8SafeCHexEscape(received_.substr(sizeof(WelcomeMessage)));
-  return absl::Status(static_cast<absl::StatusCode>(welcome.code), text);
+  if (is_proved) return absl::Status(static_cast<absl::StatusCode>(welcome.code), text);
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the program at ", address_,
+      ", which does not prove that it knows this job's secret, refuses this rank: ", text));
 }
 
-absl::Status ProveIdentity(const FileDescriptor& socket, HandshakeKey key, RankClaim claim,
-                           std::string address, Deadline deadline) {
+absl::StatusOr<SessionKeys> ProveIdentity(const FileDescriptor& socket, HandshakeKey key,
+                                          RankClaim claim, std::string address, Deadline deadline) {
   ConnectorHandshake handshake(std::move(key), claim, std::move(address));
   while (true) {
     ASSIGN_OR_RETURN(const bool done, handshake.Advance(socket));
-    if (done) return absl::OkStatus();
+    if (done) return handshake.keys();
     RETURN_IF_ERROR(WaitForEvents(socket.get(), POLLIN, deadline));
   }
 }

@@ -1,9 +1,11 @@
 // The handshake by which both ends of a new connection prove that they know the job's secret
-// (proof.h). Its messages have fixed sizes:
+// (proof.h), and agree on keys for the digests of the frames that follow (frame_digest.h). Its
+// messages have fixed sizes:
 //
 //   acceptor -> connector   Challenge: version, nonce
 //   connector -> acceptor   Hello: version, rank, number of ranks, nonce, proof
-//   acceptor -> connector   Welcome: proof; or the error for which it refuses the rank
+//   acceptor -> connector   Welcome: proof; or the error for which it refuses the rank, with the
+//                           proof if the connector's was valid
 //
 // Neither end reads a byte beyond them, so the socket can be handed on to any protocol afterwards.
 // Nothing here blocks, except ProveIdentity.
@@ -25,7 +27,7 @@
 namespace tessera::comm {
 
 // The version of the protocols on connections. Ranks of another version are refused by name.
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 
 // The services that connections are made for. A proof for one service is not valid for another.
 inline constexpr char kRendezvousService[] = "rendezvous";
@@ -44,6 +46,12 @@ struct RankClaim {
   int size = 0;
 };
 
+// The keys of one end of a connection.
+struct SessionKeys {
+  std::string send;     // for the digests of what this end sends
+  std::string receive;  // for those of what the other end sends
+};
+
 // The end that accepted the connection.
 class AcceptorHandshake {
  public:
@@ -57,6 +65,9 @@ class AcceptorHandshake {
   // should send any other error to the other end with Refuse.
   absl::StatusOr<std::optional<RankClaim>> Advance(const HandshakeKey& key);
 
+  // Once Advance has returned a claim.
+  const SessionKeys& keys() const { return keys_; }
+
   // End the handshake, once Advance has returned a claim or an error.
   FileDescriptor Welcome();
   void Refuse(const absl::Status& why);
@@ -64,8 +75,9 @@ class AcceptorHandshake {
  private:
   FileDescriptor socket_;
   const std::string nonce_;
-  std::string hello_;  // the bytes that have arrived
-  std::string own_proof_;
+  std::string hello_;      // the bytes that have arrived
+  std::string own_proof_;  // once the other end has proved that it knows the secret
+  SessionKeys keys_;
 };
 
 // The end that made the connection.
@@ -76,8 +88,12 @@ class ConnectorHandshake {
 
   // Continues as far as `socket` allows without waiting. Returns true once both ends have proved
   // that they know the secret. Errors: the acceptor's error if it refused; PermissionDenied if it
-  // does not know the secret; Unavailable if it is not Tessera or closed the connection.
+  // does not know the secret, or does not prove that it does when it refuses; Unavailable if it is
+  // not Tessera or closed the connection.
   absl::StatusOr<bool> Advance(const FileDescriptor& socket);
+
+  // Once Advance has returned true.
+  const SessionKeys& keys() const { return keys_; }
 
  private:
   absl::Status SendHello(const FileDescriptor& socket);
@@ -89,11 +105,13 @@ class ConnectorHandshake {
   bool sent_hello_ = false;
   std::string received_;  // of the challenge, then of the welcome
   std::string expected_proof_;
+  SessionKeys keys_;
 };
 
-// Waits until the connector's part of the handshake is complete; DeadlineExceeded after `deadline`.
-absl::Status ProveIdentity(const FileDescriptor& socket, HandshakeKey key, RankClaim claim,
-                           std::string address, Deadline deadline);
+// Waits until the connector's part of the handshake is complete, and returns the keys;
+// DeadlineExceeded after `deadline`.
+absl::StatusOr<SessionKeys> ProveIdentity(const FileDescriptor& socket, HandshakeKey key,
+                                          RankClaim claim, std::string address, Deadline deadline);
 
 // The messages, for tests.
 std::string MakeChallenge(int version, absl::string_view nonce);

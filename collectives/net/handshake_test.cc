@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 namespace tessera::comm {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const HandshakeKey kKey = {kTcpService, "job", "the secret"};
@@ -102,6 +104,24 @@ TEST_F(HandshakeTest, BothEndsKnowTheSecret) {
   EXPECT_EQ(claim_->size, 4);
 }
 
+TEST_F(HandshakeTest, BothEndsHaveTheSameKeys) {
+  std::set<std::string> seen;
+  for (int connection = 0; connection < 3; ++connection) {
+    Reset();
+    Run(kKey);
+    ASSERT_TRUE(is_done_ && claim_.has_value());
+    const SessionKeys accepted = acceptor_->keys(), connected = connector_->keys();
+    EXPECT_EQ(accepted.send, connected.receive);
+    EXPECT_EQ(accepted.receive, connected.send);
+    for (const std::string& key : {accepted.send, accepted.receive}) {
+      EXPECT_EQ(key.size(), kSessionKeyBytes);
+      EXPECT_FALSE(absl::StrContains(wire_, key));
+      seen.insert(key);
+    }
+  }
+  EXPECT_EQ(seen.size(), 6);
+}
+
 // Regression: connections of tcp sent the secret in clear text.
 TEST_F(HandshakeTest, TheSecretIsNotSent) {
   Run(kKey);
@@ -126,34 +146,61 @@ TEST_F(HandshakeTest, AnotherSecretJobOrServiceIsRefused) {
     Run(other);
     EXPECT_FALSE(claim_.has_value());
     EXPECT_EQ(connector_error_.code(), absl::StatusCode::kPermissionDenied);
-    EXPECT_THAT(connector_error_.message(), HasSubstr("TESSERA_SECRET"));
+    EXPECT_THAT(connector_error_.message(),
+                AllOf(HasSubstr("node1:1, which does not prove that it knows this job's secret"),
+                      HasSubstr("TESSERA_SECRET")));
   }
 }
 
+// Regression: any program that listened at rank 0's address could end a rank, and the error did not
+// say who had sent it.
+TEST_F(HandshakeTest, ARefusalWithoutAProofNamesItsSender) {
+  connector_.emplace(kKey, kClaim, "node1:1");
+  const std::string bytes = MakeChallenge(kProtocolVersion, std::string(kNonceBytes, 'n')) +
+                            MakeWelcome(absl::AlreadyExistsError("rank 1 is connected"), "");
+  ASSERT_EQ(send(connector_wire_.get(), bytes.data(), bytes.size(), 0), bytes.size());
+  while (connector_error_.ok()) AdvanceConnector();
+  EXPECT_EQ(connector_error_.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(connector_error_.message(),
+            "the program at node1:1, which does not prove that it knows this job's secret, refuses "
+            "this rank: rank 1 is connected");
+}
+
 TEST(AcceptorTest, AdmitsRanksAndTellsOthersWhyNot) {
-  FileDescriptor listener = *ListenOn(Reach::kLoopback, 0);
-  const int port = *PortOf(listener);
-  Acceptor acceptor(std::move(listener), kKey, [](const RankClaim& claim) {
+  std::vector<FileDescriptor> listeners;
+  listeners.push_back(*ListenOn(Reach::kLoopback, 0));
+  listeners.push_back(*ListenOn(Reach::kLoopback, 0));
+  const std::vector<int> ports = {*PortOf(listeners[0]), *PortOf(listeners[1])};
+  Acceptor acceptor(std::move(listeners), kKey, [](const RankClaim& claim) {
     return claim.rank == 1 ? absl::OkStatus() : absl::AlreadyExistsError("\x1b[31m not you");
   });
-  const auto connect = [&](int rank) {
+  const auto connect = [&](int rank, int port) {
     const FileDescriptor socket = *ConnectTo("127.0.0.1", port, Soon());
     ConnectorHandshake handshake(kKey, {rank, 4}, "there");
+    SessionKeys keys;
     while (true) {
       std::vector<pollfd> events;
       acceptor.AppendEvents(&events);
       poll(events.data(), events.size(), 10);
       for (const Acceptor::Connection& connection : acceptor.Advance(events)) {
         EXPECT_EQ(connection.rank, rank);
+        keys = connection.keys;
       }
       const absl::StatusOr<bool> done = handshake.Advance(socket);
+      if (done.ok() && *done) {
+        EXPECT_EQ(keys.send, handshake.keys().receive);
+      }
       if (!done.ok() || *done) return done.status();
     }
   };
-  EXPECT_TRUE(connect(1).ok());
-  const absl::Status refused = connect(2);
-  EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(refused.message(), "\\x1b[31m not you");  // nothing that a terminal would act on
+  for (const int port : ports) {
+    EXPECT_TRUE(connect(1, port).ok());
+    const absl::Status refused = connect(2, port);
+    EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_EQ(refused.message(), "\\x1b[31m not you");  // nothing that a terminal would act on
+  }
+  acceptor.Close();
+  for (const int port : ports) EXPECT_FALSE(ConnectTo("127.0.0.1", port, Soon()).ok());
 }
 
 }  // namespace

@@ -32,9 +32,10 @@ std::string Hmac(absl::string_view key, absl::string_view text) {
   return std::string(reinterpret_cast<const char*>(digest), bytes);
 }
 
-std::string Proof(absl::string_view role, const ProofInput& input) {
+// Returns 32 bytes for one use, which nobody can compute who does not know the secret.
+std::string Derive(absl::string_view use, const ProofInput& input) {
   return Hmac(Join({input.secret, input.job}),
-              Join({"tessera", input.service, role, input.acceptor_nonce, input.connector_nonce,
+              Join({"tessera", input.service, use, input.acceptor_nonce, input.connector_nonce,
                     absl::StrCat(input.rank), absl::StrCat(input.size)}));
 }
 
@@ -56,9 +57,17 @@ std::string DigestOf(absl::string_view text) {
   return absl::BytesToHexString(Hmac("tessera", text).substr(0, 16));
 }
 
-std::string ConnectorProof(const ProofInput& input) { return Proof("connector", input); }
+std::string ConnectorProof(const ProofInput& input) { return Derive("connector", input); }
 
-std::string AcceptorProof(const ProofInput& input) { return Proof("acceptor", input); }
+std::string AcceptorProof(const ProofInput& input) { return Derive("acceptor", input); }
+
+std::string AcceptorKey(const ProofInput& input) {
+  return Derive("session key acceptor->connector", input).substr(0, kSessionKeyBytes);
+}
+
+std::string ConnectorKey(const ProofInput& input) {
+  return Derive("session key connector->acceptor", input).substr(0, kSessionKeyBytes);
+}
 
 bool SameProof(absl::string_view a, absl::string_view b) {
   return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;

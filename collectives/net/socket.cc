@@ -124,6 +124,15 @@ absl::StatusOr<int> PortOf(const FileDescriptor& socket) {
   return address.port();
 }
 
+absl::StatusOr<SocketAddress> PeerAddressOf(const FileDescriptor& socket) {
+  sockaddr_storage address = {};
+  socklen_t bytes = sizeof(address);
+  if (getpeername(socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) {
+    return absl::ErrnoToStatus(errno, "a socket is not connected");
+  }
+  return SocketAddress(reinterpret_cast<const sockaddr*>(&address));
+}
+
 absl::StatusOr<FileDescriptor> AcceptFrom(const FileDescriptor& listener) {
   FileDescriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.is_open()) {

@@ -38,6 +38,8 @@ absl::StatusOr<FileDescriptor> AdoptListener(int fd);
 // Return the address and the port that a socket is bound to.
 absl::StatusOr<SocketAddress> AddressOf(const FileDescriptor& socket);
 absl::StatusOr<int> PortOf(const FileDescriptor& socket);
+// Returns the address of the other end of a connection.
+absl::StatusOr<SocketAddress> PeerAddressOf(const FileDescriptor& socket);
 
 // Returns the next connection, or a closed descriptor if none is waiting. Returns an error if the
 // system has no descriptor or memory for one.

@@ -66,6 +66,10 @@ bool IsLocalhost(absl::string_view host) {
   return absl::EqualsIgnoreCase(host, "localhost") || absl::EndsWithIgnoreCase(host, ".localhost");
 }
 
+bool IsLoopback(absl::string_view host) {
+  return IsLocalhost(host) || host == "::1" || absl::StartsWith(host, "127.");
+}
+
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port) {
   if (IsLocalhost(host)) {
     // Without /etc/hosts, as in some containers, the system would ask a name server, and wait.

@@ -48,6 +48,9 @@ std::string FormatAddress(absl::string_view host, int port);
 // the loopback interface by RFC 6761, and need no name service.
 bool IsLocalhost(absl::string_view host);
 
+// Returns whether a name or an address in digits is this host's loopback interface.
+bool IsLoopback(absl::string_view host);
+
 // Returns the addresses of a host, given by name or in digits. NotFound if it has none.
 absl::StatusOr<std::vector<SocketAddress>> ResolveHost(const std::string& host, int port);
 

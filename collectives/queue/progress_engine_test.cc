@@ -105,8 +105,9 @@ class SteppedGroup : public QueuedGroup {
     return Departure{"died", ""};
   }
   void OnFailure(const absl::Status& /*why*/, bool /*is_first*/) override {}
-  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(
-      absl::string_view /*name*/, absl::Span<const int> /*colors*/) override {
+  absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view /*name*/,
+                                                          absl::Span<const int> /*colors*/,
+                                                          Contents /*contents*/) override {
     return absl::UnimplementedError("a test does not split it");
   }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "collectives/net/proof.h"
 #include "collectives/net/socket_address.h"
 #include "collectives/rendezvous/slurm.h"
 #include "core/status/status_macros.h"
@@ -21,10 +22,6 @@ constexpr int kMaxPort = 65535;
 // which may be a port itself: the next job may use the next number as its port.
 int PortThatFollows(int64_t number) {
   return static_cast<int>(16384 + (static_cast<uint64_t>(number) + 1013) % 16384);
-}
-
-bool IsLoopback(absl::string_view host) {
-  return IsLocalhost(host) || host == "::1" || absl::StartsWith(host, "127.");
 }
 
 class Variables {
@@ -246,13 +243,26 @@ absl::Status NoAddress(const RankEnvironment& environment) {
                    "MASTER_ADDR and MASTER_PORT"));
 }
 
+// Refuses a secret that is easy to guess. A job without a secret has one made for it, or is checked
+// below.
+absl::Status CheckSecret(absl::string_view secret) {
+  if (secret.empty() || static_cast<int64_t>(secret.size()) >= kMinSecretCharacters) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "TESSERA_SECRET has ", secret.size(), secret.size() == 1 ? " character" : " characters",
+      ", and whoever records a connection can guess it: set it to ", kMinSecretCharacters,
+      " random ones or more, the same on every rank, for example of `openssl rand -hex 16`"));
+}
+
 // Checks a job over several hosts that has no secret.
 absl::Status CheckNoSecret(const Variables& variables, RankEnvironment* environment) {
   const std::string risk = absl::StrCat(
       "TESSERA_SECRET is not set, and anyone who reaches ",
       FormatAddress(environment->master_host, environment->master_port), " could join this job");
   if (variables.Text("TESSERA_ALLOW_NO_SECRET") == "1") {
-    environment->note = risk;
+    environment->note =
+        absl::StrCat(risk, "; without a secret, digests (--integrity) show accidents only");
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
@@ -268,6 +278,9 @@ absl::Status ChooseAddress(const Variables& variables, absl::string_view rendezv
   environment->secret = variables.Text("TESSERA_SECRET");
   environment->one_host = environment->local_size == environment->size || IsLoopback(address.host);
   const bool has_secret = !environment->secret.empty();
+  if (environment->size > 1) {
+    RETURN_IF_ERROR(CheckSecret(environment->secret));
+  }
   if (environment->size == 1) environment->master_port = 0;  // no other rank has to find it
   if (environment->one_host) {
     environment->master_host = "127.0.0.1";

@@ -15,8 +15,9 @@
 // If all ranks are on one host, only the loopback address is used, whatever the variables say, and
 // no address is needed.
 //
-// TESSERA_SECRET is the secret that a rank must know to join; tools/launch makes it. If it is not
-// set and all ranks are on one host, rank 0 makes one and hands it to processes of the same user
+// TESSERA_SECRET is the secret that a rank must know to join; tools/launch makes it. One of the
+// user's own must have at least kMinSecretCharacters (collectives/net/proof.h). If it is not set
+// and all ranks are on one host, rank 0 makes one and hands it to processes of the same user
 // (local_discovery.h). A job over several hosts without TESSERA_SECRET is refused, unless
 // TESSERA_ALLOW_NO_SECRET=1: anyone who reaches rank 0 could join it.
 #ifndef TESSERA_COLLECTIVES_RENDEZVOUS_ENVIRONMENT_H_

@@ -11,8 +11,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 using Variables = std::map<std::string, std::string>;
+
+constexpr char kSecret[] = "0123456789abcdef";  // as short as is accepted
 
 absl::StatusOr<RankEnvironment> Read(const Variables& variables,
                                      const std::string& rendezvous = "") {
@@ -66,7 +69,7 @@ TEST(EnvironmentTest, NoLauncher) {
 const Variables kLaunch = {{"TESSERA_LAUNCH", "1"},   {"RANK", "1"},
                            {"WORLD_SIZE", "4"},       {"LOCAL_RANK", "1"},
                            {"LOCAL_WORLD_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"},
-                           {"MASTER_PORT", "12345"},  {"TESSERA_SECRET", "0123456789abcdef"}};
+                           {"MASTER_PORT", "12345"},  {"TESSERA_SECRET", kSecret}};
 
 TEST(EnvironmentTest, OurLauncher) {
   const RankEnvironment environment = Good(kLaunch);
@@ -75,7 +78,7 @@ TEST(EnvironmentTest, OurLauncher) {
   EXPECT_TRUE(environment.one_host);
   EXPECT_EQ(environment.master_host, "127.0.0.1");
   EXPECT_EQ(environment.master_port, 12345);
-  EXPECT_EQ(environment.secret, "0123456789abcdef");
+  EXPECT_EQ(environment.secret, kSecret);
   EXPECT_FALSE(environment.discovers_locally);
   EXPECT_EQ(environment.listen_fd, -1);
   EXPECT_EQ(environment.note, "");
@@ -89,7 +92,7 @@ const Variables kTorchrun = {{"RANK", "9"},
                              {"GROUP_RANK", "1"},
                              {"MASTER_ADDR", "node1"},
                              {"MASTER_PORT", "29500"},
-                             {"TESSERA_SECRET", "s"},
+                             {"TESSERA_SECRET", kSecret},
                              {"TORCHELASTIC_RUN_ID", "none"},
                              {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 
@@ -98,7 +101,7 @@ const Variables kSlurm = {{"SLURM_PROCID", "5"},
                           {"SLURM_LOCALID", "1"},
                           {"SLURM_NODEID", "1"},
                           {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
-                          {"TESSERA_SECRET", "s"},
+                          {"TESSERA_SECRET", kSecret},
                           {"SLURM_JOB_ID", "1234"},
                           {"SLURM_STEP_ID", "0"},
                           {"SLURM_STEP_NODELIST", "gpu[01-02]"},
@@ -123,8 +126,23 @@ TEST(EnvironmentTest, AJobOverSeveralHostsWithoutASecretIsRefusedUnlessAllowed) 
                 HasSubstr("TESSERA_SECRET is not set"));
     const RankEnvironment allowed = Good(With(no_secret, {{"TESSERA_ALLOW_NO_SECRET", "1"}}));
     EXPECT_EQ(allowed.secret, "");
-    EXPECT_THAT(allowed.note, HasSubstr("anyone who reaches"));
+    EXPECT_THAT(allowed.note, AllOf(HasSubstr("anyone who reaches"), HasSubstr("accidents only")));
   }
+}
+
+// Regression: a secret of any length was taken, and one of 8 characters can be guessed from one
+// recorded connection.
+TEST(EnvironmentTest, AShortSecretIsRefused) {
+  for (const Variables& job : {kLaunch, kTorchrun, kSlurm}) {
+    for (const char* secret : {"x!", "emulated", "0123456789abcde"}) {
+      EXPECT_THAT(Error(With(job, {{"TESSERA_SECRET", secret}})),
+                  AllOf(HasSubstr("TESSERA_SECRET has "), HasSubstr("16 random ones or more"),
+                        HasSubstr("openssl rand -hex 16"), Not(HasSubstr(secret))));
+    }
+    Good(With(job, {{"TESSERA_SECRET", kSecret}}));
+  }
+  // One rank has nobody to prove it to.
+  Good({{"RANK", "0"}, {"WORLD_SIZE", "1"}, {"TESSERA_SECRET", "s"}});
 }
 
 TEST(EnvironmentTest, UnderTorchrunAnotherPortFollowsFromTheAgents) {
@@ -149,13 +167,13 @@ TEST(EnvironmentTest, TorchrunOnOneHostDiscoversLocally) {
   EXPECT_EQ(environment.master_host, "127.0.0.1");
   EXPECT_TRUE(environment.discovers_locally);
   EXPECT_NE(environment.job, Good(With(one_host, {{"MASTER_PORT", "29501"}})).job);
-  EXPECT_FALSE(Good(With(one_host, {{"TESSERA_SECRET", "s"}})).discovers_locally);
+  EXPECT_FALSE(Good(With(one_host, {{"TESSERA_SECRET", kSecret}})).discovers_locally);
 }
 
 TEST(EnvironmentTest, ByHand) {
   const Variables by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "4000"}};
   const RankEnvironment far =
-      Good(With(by_hand, {{"MASTER_ADDR", "10.0.0.1"}, {"TESSERA_SECRET", "s"}}));
+      Good(With(by_hand, {{"MASTER_ADDR", "10.0.0.1"}, {"TESSERA_SECRET", kSecret}}));
   ExpectRank(far, 1, 2, 0, 1);
   EXPECT_FALSE(far.one_host);
   EXPECT_EQ(far.master_port, 4000);
@@ -165,7 +183,7 @@ TEST(EnvironmentTest, ByHand) {
     EXPECT_TRUE(near.one_host);
     EXPECT_TRUE(near.discovers_locally);
   }
-  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TESSERA_SECRET", "s"}};
+  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TESSERA_SECRET", kSecret}};
   const RankEnvironment flag = Good(ranks, "node1:4000");
   EXPECT_EQ(flag.master_host, "node1");
   EXPECT_EQ(flag.master_port, 4000);
@@ -212,7 +230,7 @@ TEST(EnvironmentTest, ErrorsNameVariableAndValue) {
 }
 
 TEST(EnvironmentTest, TheFlag) {
-  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TESSERA_SECRET", "s"}};
+  const Variables ranks = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TESSERA_SECRET", kSecret}};
   for (const char* flag : {"node1", ":4000", "node1:", "node1:0", "node1:65536", "node1:x",
                            "fe80::1:4000", "[]:4000", "node1:4000x"}) {
     EXPECT_THAT(Error(ranks, flag), AllOf(HasSubstr("--rendezvous"), HasSubstr(flag)));
@@ -311,13 +329,15 @@ TEST(EnvironmentTest, OpenMpiOnOneHost) {
   EXPECT_THAT(Good(With(kOpenMpi, {{"PMIX_NAMESPACE", ""}, {"OMPI_MCA_ess_base_jobid", "7"}})).job,
               HasSubstr("7"));
   // A secret alone does not determine the port.
-  EXPECT_TRUE(Good(With(kOpenMpi, {{"TESSERA_SECRET", "s"}})).discovers_locally);
-  EXPECT_FALSE(Good(With(kOpenMpi, {{"TESSERA_SECRET", "s"}}), "localhost:4000").discovers_locally);
+  EXPECT_TRUE(Good(With(kOpenMpi, {{"TESSERA_SECRET", kSecret}})).discovers_locally);
+  EXPECT_FALSE(
+      Good(With(kOpenMpi, {{"TESSERA_SECRET", kSecret}}), "localhost:4000").discovers_locally);
   EXPECT_THAT(Error(With(kOpenMpi, {{"PMIX_NAMESPACE", ""}})), HasSubstr("PMIX_NAMESPACE"));
 }
 
 TEST(EnvironmentTest, OpenMpiAcrossHosts) {
-  const Variables hosts = With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}, {"TESSERA_SECRET", "s"}});
+  const Variables hosts =
+      With(kOpenMpi, {{"OMPI_COMM_WORLD_SIZE", "4"}, {"TESSERA_SECRET", kSecret}});
   EXPECT_THAT(Error(hosts), AllOf(HasSubstr("rank 1 of 4, started by open mpi"),
                                   HasSubstr("--rendezvous=HOST:PORT")));
   EXPECT_EQ(Good(hosts, "node1:4000").master_host, "node1");

@@ -19,6 +19,11 @@ constexpr int64_t kReceiveBytes = 64 << 10;
 
 }  // namespace
 
+std::string FramedConnection::peer_address() const {
+  const absl::StatusOr<SocketAddress> address = PeerAddressOf(socket_);
+  return address.ok() ? address->text() : "?";
+}
+
 absl::Status FramedConnection::Receive() {
   std::array<char, kReceiveBytes> bytes;
   const ssize_t got = recv(fd(), bytes.data(), bytes.size(), /*flags=*/0);
@@ -36,6 +41,9 @@ absl::StatusOr<bool> FramedConnection::Next(google::protobuf::Message* message) 
   std::string bytes;
   ASSIGN_OR_RETURN(const bool there, reader_.Next(&bytes));
   if (!there) return false;
+  if (!receiver_.Open(read_messages_++, &bytes)) {
+    return absl::DataLossError("changed on the way (wrong digest)");
+  }
   RETURN_IF_ERROR(CheckFieldCount(bytes, *message->GetDescriptor(), kMaxMessageFields));
   if (message->ParseFromString(bytes)) return true;
   return absl::InvalidArgumentError("the bytes are not a message of the rendezvous");
@@ -44,7 +52,9 @@ absl::StatusOr<bool> FramedConnection::Next(google::protobuf::Message* message) 
 void FramedConnection::Queue(const google::protobuf::Message& message) {
   output_.erase(0, sent_);
   sent_ = 0;
-  output_ += MakeFrame(message.SerializeAsString());
+  std::string bytes = message.SerializeAsString();
+  sender_.Seal(queued_messages_++, &bytes);
+  output_ += MakeFrame(bytes);
 }
 
 absl::Status FramedConnection::Flush() {

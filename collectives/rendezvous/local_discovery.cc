@@ -9,11 +9,13 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "collectives/net/owners.h"
 #include "collectives/net/proof.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
@@ -47,11 +49,41 @@ absl::StatusOr<FileDescriptor> UnixSocket() {
   return socket;
 }
 
-bool PeerIsSameUser(const FileDescriptor& socket) {
+// Returns the user at the other end of a connection: of the process that called connect, or listen.
+std::optional<uid_t> UserOfPeer(const FileDescriptor& socket) {
   ucred peer = {};
   socklen_t bytes = sizeof(peer);
-  return getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0 &&
-         peer.uid == getuid();
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) return std::nullopt;
+  return peer.uid;
+}
+
+bool Connects(const FileDescriptor& socket, const SocketName& name) {
+  return connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) == 0;
+}
+
+// The error if the name of a job belongs to another user, who can keep ranks from finding each
+// other there, but not learn anything.
+absl::Status HeldByAnotherUser(absl::string_view job, absl::string_view holder) {
+  return absl::PermissionDeniedError(
+      absl::StrCat(holder, " holds the name under which ranks of the job '", job,
+                   "' find each other on this host: set TESSERA_SECRET, and give ",
+                   "--rendezvous=127.0.0.1:PORT with a free port, to every rank"));
+}
+
+// Returns the error for a name that is bound already.
+absl::Status NameInUse(absl::string_view job, const SocketName& name) {
+  ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
+  if (Connects(socket, name)) {
+    const std::optional<uid_t> user = UserOfPeer(socket);
+    if (user.has_value() && *user != getuid()) return HeldByAnotherUser(job, FormatUser(*user));
+  } else if (errno == ECONNREFUSED) {
+    // Without a listener the system does not say who has bound the name.
+    return HeldByAnotherUser(job, "a program that does not listen");
+  }
+  return absl::AlreadyExistsError(absl::StrCat("a rank 0 of the job '", job,
+                                               "' is running on this host: wait until its ranks "
+                                               "have joined, or set TESSERA_SECRET and "
+                                               "MASTER_PORT"));
 }
 
 // Returns everything that the other side sends until it closes.
@@ -77,11 +109,7 @@ absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job) {
   ASSIGN_OR_RETURN(FileDescriptor socket, UnixSocket());
   if (bind(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0 ||
       listen(socket.get(), kBacklog) != 0) {
-    if (errno == EADDRINUSE) {
-      return absl::AlreadyExistsError(absl::StrCat("a rank 0 of the job '", job,
-                                                   "' is running on this host: wait until it has "
-                                                   "ended, or set TESSERA_SECRET and MASTER_PORT"));
-    }
+    if (errno == EADDRINUSE) return NameInUse(job, name);
     return absl::ErrnoToStatus(errno, "cannot open a local socket");
   }
   return socket;
@@ -93,7 +121,7 @@ void AnswerLocalRanks(const FileDescriptor& discovery, int port, absl::string_vi
     const FileDescriptor peer(
         accept4(discovery.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!peer.is_open()) return;
-    if (!PeerIsSameUser(peer)) continue;
+    if (UserOfPeer(peer) != getuid()) continue;
     // So few bytes always fit into the socket's buffer. An error means that the peer is gone.
     (void)!send(peer.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   }
@@ -102,13 +130,12 @@ void AnswerLocalRanks(const FileDescriptor& discovery, int port, absl::string_vi
 absl::StatusOr<StoreAddress> DiscoverRankZero(absl::string_view job, Deadline deadline) {
   const SocketName name = NameOf(job);
   ASSIGN_OR_RETURN(const FileDescriptor socket, UnixSocket());
-  if (connect(socket.get(), reinterpret_cast<const sockaddr*>(&name.address), name.bytes) != 0) {
+  if (!Connects(socket, name)) {
     return absl::UnavailableError(
         absl::StrCat("rank 0 of the job '", job, "' is not on this host"));
   }
-  if (!PeerIsSameUser(socket)) {
-    return absl::PermissionDeniedError(
-        absl::StrCat("another user has the name of the job '", job, "' on this host"));
+  if (const std::optional<uid_t> user = UserOfPeer(socket); user != getuid()) {
+    return HeldByAnotherUser(job, user.has_value() ? FormatUser(*user) : "another user");
   }
   ASSIGN_OR_RETURN(const std::string answer, ReadAnswer(socket, deadline));
   const std::pair<std::string, std::string> halves =

@@ -24,7 +24,9 @@ struct StoreAddress {
   std::string secret;
 };
 
-// A listening socket for rank 0. AlreadyExists if there is one with this job's name.
+// A listening socket for rank 0. AlreadyExists if there is one with this job's name. The name
+// contains the user's id, so that jobs of different users do not meet; PermissionDenied, which
+// names the user, if another one has bound it nevertheless.
 absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job);
 
 // Sends port and secret to processes of this user that are connecting, a bounded number of them in

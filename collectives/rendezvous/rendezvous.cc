@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "collectives/net/interfaces.h"
 #include "collectives/net/proof.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/limits.h"
@@ -24,31 +25,84 @@ constexpr milliseconds kErrorDelivery{300};
 constexpr milliseconds kLauncherCloses{2000};
 constexpr size_t kMaxRanksNamed = 16;
 
-// Returns rank 0's listening socket. Under tools/launch the port is bound already. If a program
+using Listeners = std::vector<FileDescriptor>;
+
+Listeners Only(FileDescriptor listener) {
+  Listeners listeners;
+  listeners.push_back(std::move(listener));
+  return listeners;
+}
+
+// Returns the addresses of rank 0's host, in digits, at which it listens if it may use only one
+// interface; none if there is no such interface, which all ranks report when they connect.
+std::vector<std::string> AddressesToListenAt(const std::string& interface,
+                                             const std::string& master_host) {
+  const absl::StatusOr<SocketAddress> address = AddressOfInterface(interface);
+  if (!address.ok()) return {};
+  std::vector<std::string> hosts = {address->host()};
+  const auto add = [&hosts](const std::string& host) {
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  };
+  add("127.0.0.1");
+  // Other ranks connect to this name. On its own host it may be another loopback address, as
+  // 127.0.1.1 is on Debian.
+  const std::vector<std::string> own = OwnAddresses();
+  for (const SocketAddress& each :
+       ResolveHost(master_host, 0).value_or(std::vector<SocketAddress>())) {
+    const std::string host = each.host();
+    const bool is_own = IsLoopback(host) || std::find(own.begin(), own.end(), host) != own.end();
+    if (is_own) add(host);
+  }
+  return hosts;
+}
+
+absl::StatusOr<Listeners> ListenAtPort(const RankEnvironment& environment,
+                                       const std::string& interface, int port) {
+  std::vector<std::string> hosts;
+  if (!environment.one_host && !interface.empty()) {
+    hosts = AddressesToListenAt(interface, environment.master_host);
+  }
+  if (hosts.empty()) {
+    ASSIGN_OR_RETURN(FileDescriptor listener,
+                     ListenOn(environment.one_host ? Reach::kLoopback : Reach::kAnyHost, port));
+    return Only(std::move(listener));
+  }
+  Listeners listeners;
+  for (const std::string& host : hosts) {
+    ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::Parse(host, port));
+    ASSIGN_OR_RETURN(FileDescriptor listener, ListenAt(address));
+    listeners.push_back(std::move(listener));
+  }
+  return listeners;
+}
+
+// Returns rank 0's listening sockets. Under tools/launch the port is bound already. If a program
 // between the launcher and this process has closed the descriptor, the port is free as soon as the
 // launcher has closed its own.
-absl::StatusOr<FileDescriptor> Listen(const RankEnvironment& environment) {
+absl::StatusOr<Listeners> Listen(const RankEnvironment& environment, const std::string& interface) {
   if (environment.listen_fd >= 0) {
     absl::StatusOr<FileDescriptor> listener = AdoptListener(environment.listen_fd);
-    if (listener.ok() || !absl::IsNotFound(listener.status())) return listener;
+    if (listener.ok()) return Only(*std::move(listener));
+    if (!absl::IsNotFound(listener.status())) return listener.status();
   }
-  const Reach reach = environment.one_host ? Reach::kLoopback : Reach::kAnyHost;
-  absl::StatusOr<FileDescriptor> listener = ListenOn(reach, environment.master_port);
+  const auto listen = [&](int port) { return ListenAtPort(environment, interface, port); };
+  absl::StatusOr<Listeners> listeners = listen(environment.master_port);
   const auto deadline = std::chrono::steady_clock::now() + kLauncherCloses;
-  while (environment.listen_fd >= 0 && absl::IsAlreadyExists(listener.status()) &&
+  while (environment.listen_fd >= 0 && absl::IsAlreadyExists(listeners.status()) &&
          std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(milliseconds(10));
-    listener = ListenOn(reach, environment.master_port);
+    listeners = listen(environment.master_port);
   }
-  if (!absl::IsAlreadyExists(listener.status())) return listener;
-  if (environment.discovers_locally) return ListenOn(reach, 0);
+  if (!absl::IsAlreadyExists(listeners.status())) return listeners;
+  if (environment.discovers_locally) return listen(0);
   return absl::AlreadyExistsError(
-      absl::StrCat("rank 0 cannot listen: ", listener.status().message(),
+      absl::StrCat("rank 0 cannot listen: ", listeners.status().message(),
                    " by another program; choose another port by --rendezvous=HOST:PORT or "
                    "MASTER_PORT, on every rank"));
 }
 
 absl::StatusOr<std::unique_ptr<StoreServer>> StartServer(const RankEnvironment& environment,
+                                                         const std::string& interface,
                                                          const std::string& secret) {
   StoreServerOptions options;
   options.size = environment.size;
@@ -57,7 +111,7 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StartServer(const RankEnvironment& 
   if (environment.discovers_locally) {
     ASSIGN_OR_RETURN(options.local_discovery, OpenLocalDiscovery(environment.job));
   }
-  ASSIGN_OR_RETURN(options.listener, Listen(environment));
+  ASSIGN_OR_RETURN(options.listeners, Listen(environment, interface));
   return StoreServer::Start(std::move(options));
 }
 
@@ -75,13 +129,14 @@ std::string FormatRanks(absl::Span<const int> ranks) {
 }
 
 absl::StatusOr<std::unique_ptr<Rendezvous>> Rendezvous::Join(const RankEnvironment& environment,
-                                                             milliseconds timeout) {
+                                                             milliseconds timeout,
+                                                             const std::string& interface) {
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Rendezvous> rendezvous(new Rendezvous(environment.rank));
   StoreAddress address = {environment.master_host, environment.master_port, environment.secret};
   if (environment.rank == 0) {
     if (environment.one_host && address.secret.empty()) address.secret = RandomSecret();
-    ASSIGN_OR_RETURN(rendezvous->server_, StartServer(environment, address.secret));
+    ASSIGN_OR_RETURN(rendezvous->server_, StartServer(environment, interface, address.secret));
     address.host = "127.0.0.1";
     address.port = rendezvous->server_->port();
   }

@@ -29,8 +29,14 @@ class Rendezvous {
   //
   // Unavailable if a rank that had joined is lost meanwhile; AlreadyExists if rank 0's port is in
   // use and cannot be another; other errors as in StoreClient::Connect.
+  //
+  // Rank 0 listens until all ranks have joined: at loopback if all are on its host, otherwise at
+  // all of its addresses. If `interface` (an address of this host, or the name of an interface) is
+  // not empty, it listens only there, at loopback, and at those of its addresses to which
+  // environment.master_host resolves.
   static absl::StatusOr<std::unique_ptr<Rendezvous>> Join(
-      const RankEnvironment& environment, std::chrono::milliseconds timeout = kRendezvousTimeout);
+      const RankEnvironment& environment, std::chrono::milliseconds timeout = kRendezvousTimeout,
+      const std::string& interface = "");
 
   // If Leave was not called, the other ranks see this rank as lost.
   ~Rendezvous() = default;

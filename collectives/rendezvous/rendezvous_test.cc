@@ -50,9 +50,10 @@ RankEnvironment LocalJob(const std::string& job, int rank, int size) {
   return environment;
 }
 
-void ExpectAllJoin(int size, const std::function<RankEnvironment(int)>& environment) {
+void ExpectAllJoin(int size, const std::function<RankEnvironment(int)>& environment,
+                   const std::string& interface = "") {
   ForEachRank(size, [&](int rank) {
-    const auto rendezvous = Rendezvous::Join(environment(rank), kLong);
+    const auto rendezvous = Rendezvous::Join(environment(rank), kLong, interface);
     ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
     // All have joined, so each is connected or has left, and none is lost.
     for (int other = 0; other < size; ++other) {
@@ -106,6 +107,50 @@ TEST(RendezvousTest, AcrossHosts) {
     environment.master_host = "localhost";
     return environment;
   });
+}
+
+// Returns a port that is free on all addresses.
+int FreePort() { return *PortOf(*ListenOn(Reach::kAnyHost, 0)); }
+
+// Regression: rank 0 listened on all addresses, even with --interface.
+TEST(RendezvousTest, RankZeroListensOnItsInterfaceOnly) {
+  const int port = FreePort();
+  const auto environment = [port](int rank) {
+    RankEnvironment environment = Launched(rank, 2, port);
+    environment.one_host = false;
+    environment.master_host = "127.0.0.3";
+    return environment;
+  };
+  const auto connects = [port](const char* host) {
+    return ConnectTo(host, port, std::chrono::steady_clock::now() + kLong).ok();
+  };
+  std::thread rank_0([&] {
+    const auto rendezvous = Rendezvous::Join(environment(0), kLong, "127.0.0.2");
+    ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+    EXPECT_TRUE((*rendezvous)->Leave().ok());
+  });
+  while (!connects("127.0.0.2")) std::this_thread::sleep_for(milliseconds(1));
+  while (!connects("127.0.0.3")) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_TRUE(connects("127.0.0.1"));
+  EXPECT_FALSE(connects("127.0.0.4"));
+  const auto rendezvous = Rendezvous::Join(environment(1), kLong);
+  ASSERT_TRUE(rendezvous.ok()) << rendezvous.status();
+  EXPECT_FALSE(connects("127.0.0.2"));  // all ranks have joined
+  EXPECT_TRUE((*rendezvous)->Leave().ok());
+  rank_0.join();
+}
+
+TEST(RendezvousTest, AnInterfaceThatIsNotThereIsReportedLater) {
+  const int port = FreePort();
+  ExpectAllJoin(
+      2,
+      [port](int rank) {
+        RankEnvironment environment = Launched(rank, 2, port);
+        environment.one_host = false;
+        environment.master_host = "localhost";
+        return environment;
+      },
+      "no-such-interface");
 }
 
 TEST(RendezvousTest, APortInUse) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "collectives/net/handshake.h"
+#include "collectives/net/owners.h"
 #include "collectives/rendezvous/key_value_store.h"
 #include "collectives/rendezvous/limits.h"
 #include "core/status/status_macros.h"
@@ -19,6 +20,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kAnswerTimeout{30};
 // The same for reporting an error. It is short, because rank 0 may be what has failed.
 constexpr std::chrono::milliseconds kErrorAnswerTimeout{300};
+// The longest attempt to connect: a program that does not answer must not take all of the time,
+// since rank 0 may listen there later.
+constexpr std::chrono::seconds kAttemptTimeout{10};
 constexpr std::chrono::milliseconds kFirstDelay{5};
 constexpr std::chrono::milliseconds kLongestDelay{250};
 
@@ -28,6 +32,17 @@ bool IsFinal(const absl::Status& status) {
          absl::IsAlreadyExists(status) || absl::IsFailedPrecondition(status);
 }
 
+// Adds who listens at `listener`, which may be no address, to an error of a program that did not
+// prove that it knows the secret.
+absl::Status WithListener(const absl::Status& status, const SocketAddress& listener) {
+  if (listener.port() == 0 || absl::IsInvalidArgument(status) || absl::IsAlreadyExists(status)) {
+    return status;
+  }
+  const std::string owner = FormatListener(listener);
+  if (owner.empty()) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), " (", owner, ")"));
+}
+
 absl::Status StatusOf(const StoreResponse& response) {
   return absl::Status(static_cast<absl::StatusCode>(response.code()), response.error());
 }
@@ -35,17 +50,20 @@ absl::Status StatusOf(const StoreResponse& response) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::TryToConnect(
-    const StoreClientOptions& options, Deadline deadline) {
+    const StoreClientOptions& options, Deadline deadline, SocketAddress* listener) {
   ASSIGN_OR_RETURN(const StoreAddress store, options.find_store(deadline));
   const std::string address = FormatAddress(store.host, store.port);
   ASSIGN_OR_RETURN(FileDescriptor socket, ConnectTo(store.host, store.port, deadline));
+  *listener = PeerAddressOf(socket).value_or(SocketAddress());
   LimitUnacknowledged(socket);
-  const absl::Status status = ProveIdentity(socket, {kRendezvousService, options.job, store.secret},
-                                            {options.rank, options.size}, address, deadline);
-  if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(address, ": ", status.message()));
+  const absl::StatusOr<SessionKeys> keys =
+      ProveIdentity(socket, {kRendezvousService, options.job, store.secret},
+                    {options.rank, options.size}, address, deadline);
+  if (!keys.ok()) {
+    return absl::Status(keys.status().code(), absl::StrCat(address, ": ", keys.status().message()));
   }
-  return std::unique_ptr<StoreClient>(new StoreClient(address, store.secret, std::move(socket)));
+  return std::unique_ptr<StoreClient>(
+      new StoreClient(address, store.secret, std::move(socket), *keys));
 }
 
 absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
@@ -53,15 +71,18 @@ absl::StatusOr<std::unique_ptr<StoreClient>> StoreClient::Connect(
   const Deadline deadline = Clock::now() + timeout;
   std::chrono::milliseconds delay = kFirstDelay;
   absl::Status reason;
+  SocketAddress listener;  // of the last attempt that was accepted
   while (true) {
-    absl::StatusOr<std::unique_ptr<StoreClient>> client = TryToConnect(options, deadline);
-    if (client.ok() || IsFinal(client.status())) return client;
+    absl::StatusOr<std::unique_ptr<StoreClient>> client =
+        TryToConnect(options, std::min(deadline, Clock::now() + kAttemptTimeout), &listener);
+    if (client.ok()) return client;
+    if (IsFinal(client.status())) return WithListener(client.status(), listener);
     // The deadline may have ended the last attempt before its answer.
     if (reason.ok() || !absl::IsDeadlineExceeded(client.status())) reason = client.status();
     if (Clock::now() + delay >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("rank ", options.rank, " of ", options.size, " did not reach rank 0 within ",
-                       FormatTimeout(timeout), ": ", reason.message()));
+                       FormatTimeout(timeout), ": ", WithListener(reason, listener).message()));
     }
     std::this_thread::sleep_for(delay);
     delay = std::min(2 * delay, kLongestDelay);
@@ -76,6 +97,9 @@ absl::Status StoreClient::Call(const StoreRequest& request, std::chrono::millise
   if (absl::IsDeadlineExceeded(status)) {
     broken_ =
         absl::UnavailableError(absl::StrCat("rank 0's store at ", address_, " sends no answer"));
+  } else if (absl::IsDataLoss(status)) {
+    broken_ = absl::DataLossError(
+        absl::StrCat("the answer of rank 0's store at ", address_, " was ", status.message()));
   } else if (!status.ok()) {
     broken_ = absl::UnavailableError(
         absl::StrCat("rank 0, or its store at ", address_, ", is gone: ", status.message()));

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "collectives/net/handshake.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/framed_connection.h"
 #include "collectives/rendezvous/local_discovery.h"
@@ -37,7 +38,8 @@ class StoreClient {
   // Tries to connect until it succeeds or the time has passed: DeadlineExceeded, with the error of
   // the last attempt. Returns at once with PermissionDenied if rank 0 has another secret,
   // InvalidArgument for another number of ranks, AlreadyExists if this rank is connected already,
-  // FailedPrecondition for another version.
+  // FailedPrecondition for another version. If a program of this host listens there that does not
+  // prove that it is rank 0, the error names its process and user.
   static absl::StatusOr<std::unique_ptr<StoreClient>> Connect(const StoreClientOptions& options,
                                                               std::chrono::milliseconds timeout);
   StoreClient(const StoreClient&) = delete;
@@ -67,11 +69,15 @@ class StoreClient {
   absl::Status Leave(const absl::Status& why);
 
  private:
-  StoreClient(std::string address, std::string secret, FileDescriptor socket)
-      : address_(std::move(address)), secret_(std::move(secret)), connection_(std::move(socket)) {}
+  StoreClient(std::string address, std::string secret, FileDescriptor socket,
+              const SessionKeys& keys)
+      : address_(std::move(address)),
+        secret_(std::move(secret)),
+        connection_(std::move(socket), keys) {}
 
+  // Sets *listener to the address at which a program has accepted the connection.
   static absl::StatusOr<std::unique_ptr<StoreClient>> TryToConnect(
-      const StoreClientOptions& options, Deadline deadline);
+      const StoreClientOptions& options, Deadline deadline, SocketAddress* listener);
 
   // Sends a request and waits for its answer. Returns the error that the answer has.
   absl::Status Call(const StoreRequest& request, std::chrono::milliseconds timeout,

@@ -29,7 +29,8 @@ absl::StatusOr<std::unique_ptr<StoreServer>> StoreServer::Start(StoreServerOptio
   if (options.size < 1) {
     return absl::InvalidArgumentError(absl::StrCat("a job of ", options.size, " ranks"));
   }
-  ASSIGN_OR_RETURN(const int port, PortOf(options.listener));
+  if (options.listeners.empty()) return absl::InvalidArgumentError("a store without a listener");
+  ASSIGN_OR_RETURN(const int port, PortOf(options.listeners.front()));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.is_open()) return absl::ErrnoToStatus(errno, "cannot make an eventfd");
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(options), port, std::move(wake)));
@@ -41,7 +42,7 @@ StoreServer::StoreServer(StoreServerOptions options, int port, FileDescriptor wa
       secret_(options.secret),
       local_discovery_(std::move(options.local_discovery)),
       wake_(std::move(wake)),
-      acceptor_(std::move(options.listener), {kRendezvousService, options.job, options.secret},
+      acceptor_(std::move(options.listeners), {kRendezvousService, options.job, options.secret},
                 [this](const RankClaim& claim) { return Admit(claim); }),
       connections_(size_),
       states_(size_, RankState::kAbsent),
@@ -98,8 +99,17 @@ void StoreServer::Poll() {
        acceptor_.Advance(absl::MakeConstSpan(events).subspan(first_of_acceptor))) {
     LimitUnacknowledged(connection.socket);
     connections_[connection.rank] =
-        std::make_unique<FramedConnection>(std::move(connection.socket));
+        std::make_unique<FramedConnection>(std::move(connection.socket), connection.keys);
   }
+  StopListeningIfComplete();
+}
+
+void StoreServer::StopListeningIfComplete() {
+  const bool is_complete = std::none_of(
+      states_.begin(), states_.end(), [](RankState state) { return state == RankState::kAbsent; });
+  if (!is_complete) return;
+  acceptor_.Close();
+  local_discovery_.Close();
 }
 
 absl::Status StoreServer::Admit(const RankClaim& claim) {
@@ -123,14 +133,24 @@ void StoreServer::ReadFrom(int rank) {
   while (true) {
     StoreRequest request;
     const absl::StatusOr<bool> has_request = connections_[rank]->Next(&request);
-    if (!has_request.ok()) {
-      Drop(rank, absl::StrCat("it sent a malformed message: ", has_request.status().message()));
-      return;
-    }
+    if (!has_request.ok()) return DropForMessage(rank, has_request.status());
     if (!*has_request) break;
     HandleRequest(rank, request);
   }
   if (!received.ok()) Drop(rank, kWasClosed);
+}
+
+void StoreServer::DropForMessage(int rank, const absl::Status& why) {
+  FramedConnection& connection = *connections_[rank];
+  if (!absl::IsDataLoss(why)) {
+    return Drop(rank, absl::StrCat("it sent a malformed message: ", why.message()));
+  }
+  const std::string fault =
+      absl::StrCat("message from ", connection.peer_address(), " to rank 0 was ", why.message());
+  // The rank itself has done nothing wrong, and should report the cause too.
+  connection.Queue(ResponseOf(absl::DataLossError(absl::StrCat("rank ", rank, "'s ", fault))));
+  connection.Flush().IgnoreError();
+  Drop(rank, absl::StrCat("its ", fault));
 }
 
 void StoreServer::HandleRequest(int rank, const StoreRequest& request) {

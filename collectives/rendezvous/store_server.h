@@ -1,7 +1,8 @@
 // The job's key-value store, which rank 0 runs for all ranks, itself included. Ranks use it to find
 // each other, exchange small values and notice when one of them is gone.
 //
-// Only ranks that prove that they know the secret are admitted (collectives/net/acceptor.h).
+// Only ranks that prove that they know the secret are admitted (collectives/net/acceptor.h). Once
+// all ranks have been, the store no longer listens: a rank connects once.
 //
 // A rank is lost if its connection ends before it has left, or if it leaves with an error. Then
 // every present and later wait for missing values ends with that error. A lost rank cannot come
@@ -31,7 +32,7 @@ struct StoreServerOptions {
   int size = 1;  // ranks of the job
   std::string job;
   std::string secret;
-  FileDescriptor listener;
+  std::vector<FileDescriptor> listeners;  // at least one; all have the same port
   // If it is open, processes of the same user receive port and secret from it (local_discovery.h).
   FileDescriptor local_discovery;
 };
@@ -62,7 +63,10 @@ class StoreServer {
   // Waits for events and handles them.
   void Poll();
   absl::Status Admit(const RankClaim& claim);
+  void StopListeningIfComplete();
   void ReadFrom(int rank);
+  // Drops a rank because of a message that is malformed, or was changed on the way.
+  void DropForMessage(int rank, const absl::Status& why);
   void HandleRequest(int rank, const StoreRequest& request);
   void SetState(int rank, RankState state);
   // Marks a rank as lost, and ends the waits of the others.
@@ -74,7 +78,7 @@ class StoreServer {
   const int size_;
   const int port_;
   const std::string secret_;
-  const FileDescriptor local_discovery_;
+  FileDescriptor local_discovery_;  // closed once all ranks have joined
   const FileDescriptor wake_;
   std::atomic<bool> stopping_{false};
 

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "collectives/rendezvous/limits.h"
 #include "collectives/rendezvous/store_client.h"
 #include "collectives/rendezvous/store_server.h"
+#include "collectives/testing/relay.h"
 
 namespace tessera::comm {
 namespace {
@@ -33,7 +35,7 @@ std::unique_ptr<StoreServer> Serve(int size, const std::string& secret = "secret
   options.size = size;
   options.job = "job";
   options.secret = secret;
-  options.listener = *ListenOn(Reach::kLoopback, 0);
+  options.listeners.push_back(*ListenOn(Reach::kLoopback, 0));
   auto server = StoreServer::Start(std::move(options));
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
@@ -215,6 +217,43 @@ TEST(StoreTest, AClientWhoseStoreDidNotAnswerIsNotUsedAgain) {
   EXPECT_EQ(client->Set("key", "value"), left);
 }
 
+// Returns the client of rank 1, which connects past a relay that changes `text`.
+std::unique_ptr<StoreClient> ConnectPast(std::list<Relay>* relays, int port, const char* text) {
+  std::vector<RelayPort> ports;
+  ports.push_back({*ListenOn(Reach::kLoopback, 0), [port] {
+                     return ConnectTo("127.0.0.1", port, std::chrono::steady_clock::now() + kLong);
+                   }});
+  const int relays_port = *PortOf(ports[0].listener);
+  relays->emplace_back(std::move(ports), text);
+  return Connect(relays_port, 1, 2);
+}
+
+// Regression: a relay between a rank and the store could change what they exchange, unseen.
+TEST(StoreTest, AChangeOnTheWayIsFound) {
+  constexpr char kText[] = "10.0.0.2 port 40123";
+  for (const bool rank_1_sends : {true, false}) {
+    const auto server = Serve(2);
+    std::list<Relay> relays;
+    const auto rank_0 = Connect(server->port(), 0, 2);
+    const auto rank_1 = ConnectPast(&relays, server->port(), kText);
+    ASSERT_TRUE(rank_1->Set("key", "another text").ok());
+    EXPECT_EQ(*rank_1->Wait("key", kLong), "another text");
+    const absl::Status sent = (rank_1_sends ? rank_1 : rank_0)->Set("address", kText);
+    const absl::Status received = rank_1_sends ? sent : rank_1->Wait("address", kLong).status();
+    EXPECT_EQ(received.code(), absl::StatusCode::kDataLoss);
+    EXPECT_THAT(received.message(),
+                AllOf(HasSubstr(rank_1_sends ? "rank 1's message from 127.0.0.1:"
+                                             : "the answer of rank 0's store at 127.0.0.1:"),
+                      HasSubstr("was changed on the way (wrong digest)")));
+    EXPECT_EQ(relays.front().changes(), 1);
+    if (rank_1_sends) {
+      EXPECT_THAT(rank_0->Wait("address", kLong).status().message(),
+                  AllOf(HasSubstr("rank 1 was lost: its message from 127.0.0.1:"),
+                        HasSubstr("was changed on the way (wrong digest)")));
+    }
+  }
+}
+
 TEST(StoreTest, RefusesAtOnceWithTheReason) {
   const auto server = Serve(2);
   const int port = server->port();
@@ -258,7 +297,7 @@ TEST(StoreTest, ConnectsWhenTheServerStartsLater) {
     StoreServerOptions options;
     options.job = "job";
     options.secret = "secret";
-    options.listener = *ListenOn(Reach::kLoopback, port);
+    options.listeners.push_back(*ListenOn(Reach::kLoopback, port));
     server = *StoreServer::Start(std::move(options));
   });
   EXPECT_TRUE(StoreClient::Connect(ClientOptions(port, 0, 1), kLong).ok());

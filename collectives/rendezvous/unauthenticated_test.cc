@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -14,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "collectives/net/acceptor.h"
+#include "collectives/net/frame_digest.h"
 #include "collectives/net/handshake.h"
+#include "collectives/net/owners.h"
 #include "collectives/net/proof.h"
 #include "collectives/net/socket.h"
 #include "collectives/rendezvous/frame_reader.h"
@@ -29,6 +33,8 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 constexpr seconds kLong{30};
@@ -41,7 +47,7 @@ class UnauthenticatedTest : public ::testing::Test {
     StoreServerOptions options;
     options.size = 2;
     options.secret = "secret";
-    options.listener = *ListenOn(Reach::kLoopback, 0);
+    options.listeners.push_back(*ListenOn(Reach::kLoopback, 0));
     server_ = *StoreServer::Start(std::move(options));
     rank_0_ = *Connect(0);
   }
@@ -72,17 +78,30 @@ class UnauthenticatedTest : public ::testing::Test {
     connector.nonce = NonceOfChallenge(Read(connector.socket, kChallengeBytes));
     return connector;
   }
+  static ProofInput ProofOfRank1(const std::string& nonce, const std::string& own_nonce) {
+    return {"secret", "", kRendezvousService, nonce, own_nonce, 1, 2};
+  }
   static std::string HelloFor(const std::string& nonce, int version = kProtocolVersion) {
     const std::string own_nonce = RandomBytes(kNonceBytes);
-    return MakeHello(version, {1, 2}, own_nonce,
-                     ConnectorProof({"secret", "", kRendezvousService, nonce, own_nonce, 1, 2}));
+    return MakeHello(version, {1, 2}, own_nonce, ConnectorProof(ProofOfRank1(nonce, own_nonce)));
   }
-  // Returns the connection of a rank of the job that sends arbitrary bytes as requests.
-  FileDescriptor Member() {
+  // The connection of a rank of the job that sends arbitrary bytes as requests.
+  struct Rank {
+    // The frame of a message, with the digest that belongs to the `number`-th frame.
+    std::string Frame(std::string message, uint64_t number = 0) {
+      digest.Seal(number, &message);
+      return MakeFrame(message);
+    }
+    FileDescriptor socket;
+    FrameDigest digest;  // of what it sends
+  };
+  Rank Member() {
     Connector connector = TakeChallenge();
-    Write(connector.socket, HelloFor(connector.nonce));
+    const std::string own_nonce = RandomBytes(kNonceBytes);
+    const ProofInput input = ProofOfRank1(connector.nonce, own_nonce);
+    Write(connector.socket, MakeHello(kProtocolVersion, {1, 2}, own_nonce, ConnectorProof(input)));
     EXPECT_EQ(Read(connector.socket, kWelcomeBytes)[0], 0);
-    return std::move(connector.socket);
+    return {std::move(connector.socket), FrameDigest(ConnectorKey(input))};
   }
   // Reads the next `bytes` bytes; fewer if the other side closes.
   static std::string Read(const FileDescriptor& socket, int64_t bytes) {
@@ -187,44 +206,92 @@ TEST_F(UnauthenticatedTest, HalfOpenConnectionsMakeRoom) {
 }
 
 TEST_F(UnauthenticatedTest, AMemberThatSendsGarbageIsLost) {
-  const FileDescriptor member = Member();
-  Write(member, MakeFrame("no message"));
+  Rank member = Member();
+  Write(member.socket, member.Frame("no message"));
   const auto value = rank_0_->Wait("never", kLong);
   EXPECT_THAT(value.status().message(), HasSubstr("rank 1 was lost: it sent a malformed message"));
 }
 
+// Regression: a relay between a rank and the store could change, repeat or add requests.
+TEST_F(UnauthenticatedTest, ARequestThatWasChangedOnTheWayIsFound) {
+  StoreRequest request;
+  request.mutable_set()->set_key("key");
+  request.mutable_set()->set_value("value");
+  Rank member = Member();
+  std::string frame = member.Frame(request.SerializeAsString());
+  frame[frame.find("value")] = 'V';
+  Write(member.socket, frame);
+  EXPECT_THAT(rank_0_->Wait("key", kLong).status().message(),
+              AllOf(HasSubstr("rank 1 was lost: its message from 127.0.0.1:"),
+                    HasSubstr("to rank 0 was changed on the way (wrong digest)")));
+  // The rank learns it too.
+  EXPECT_THAT(Read(member.socket, 200), HasSubstr("rank 1's message from 127.0.0.1:"));
+}
+
+TEST_F(UnauthenticatedTest, ARequestIsNotTakenTwice) {
+  StoreRequest request;
+  request.mutable_set()->set_key("key");
+  Rank member = Member();
+  const std::string frame = member.Frame(request.SerializeAsString());
+  Write(member.socket, frame);
+  EXPECT_TRUE(rank_0_->Wait("key", kLong).ok());
+  Write(member.socket, frame);
+  EXPECT_THAT(rank_0_->Wait("never", kLong).status().message(),
+              HasSubstr("changed on the way (wrong digest)"));
+}
+
+TEST_F(UnauthenticatedTest, ARequestWithoutADigestIsNotTaken) {
+  StoreRequest request;
+  request.mutable_set()->set_key("key");
+  Rank member = Member();
+  Write(member.socket, MakeFrame(request.SerializeAsString()));
+  EXPECT_THAT(rank_0_->Wait("key", kLong).status().message(), HasSubstr("wrong digest"));
+}
+
+// Regression: the store listened until the job ended.
+TEST_F(UnauthenticatedTest, NobodyCanConnectOnceAllRanksHaveJoined) {
+  const int port = server_->port();
+  EXPECT_TRUE(ConnectTo("127.0.0.1", port, In(kLong)).ok());
+  const auto rank_1 = Connect(1);
+  ASSERT_TRUE(rank_1.ok()) << rank_1.status();
+  ASSERT_TRUE((*rank_1)->Set("key", "value").ok());
+  EXPECT_FALSE(ConnectTo("127.0.0.1", port, In(kLong)).ok());
+  EXPECT_EQ(*rank_0_->Wait("key", kLong), "value");
+}
+
 TEST_F(UnauthenticatedTest, AnAnnouncedLengthAllocatesNothing) {
-  const FileDescriptor member = Member();
-  Write(member, std::string("\xff\xff\xff\xff", 4));
-  EXPECT_TRUE(IsDropped(member, kLong));
+  const Rank member = Member();
+  Write(member.socket, std::string("\xff\xff\xff\xff", 4));
+  EXPECT_TRUE(IsDropped(member.socket, kLong));
 }
 
 // A message of 16 MiB whose 8 million keys are empty took rank 0 400 MiB to parse.
 TEST_F(UnauthenticatedTest, AMessageOfMillionsOfFieldsIsRefusedUnparsed) {
-  const FileDescriptor member = Member();
+  Rank member = Member();
   std::string wait;
   while (wait.size() + 16 < static_cast<size_t>(kMaxMessageBytes)) wait.append("\x0a\0", 2);
   std::string request = "\x1a";  // the field of a wait
   for (size_t length = wait.size(); length > 0; length >>= 7) {
     request.push_back(static_cast<char>((length & 0x7f) | (length > 0x7f ? 0x80 : 0)));
   }
-  const std::string frame = MakeFrame(request + wait);
+  const std::string frame = member.Frame(request + wait);
   rusage before = {}, after = {};
   getrusage(RUSAGE_SELF, &before);
   for (size_t sent = 0; sent < frame.size();) {
-    const ssize_t put = send(member.get(), &frame[sent], frame.size() - sent, MSG_NOSIGNAL);
+    const ssize_t put = send(member.socket.get(), &frame[sent], frame.size() - sent, MSG_NOSIGNAL);
     if (put > 0) sent += put;
     if (put < 0 && errno != EAGAIN) break;
-    if (put < 0) (void)WaitForEvents(member.get(), POLLOUT, In(kLong));
+    if (put < 0) (void)WaitForEvents(member.socket.get(), POLLOUT, In(kLong));
   }
-  EXPECT_TRUE(IsDropped(member, kLong));
+  EXPECT_TRUE(IsDropped(member.socket, kLong));
   getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 100 << 10);  // KiB
 }
 
 // A rank that connects to another program.
 TEST(FalseStoreTest, IsRecognised) {
-  // `sent` is the answer to the first `answers` connections; later ones get none.
+  // Returns the error of a rank. `sent` is the answer to the first `answers` connections; later
+  // ones get none.
   const auto run = [](const std::string& sent, bool closes, size_t answers = SIZE_MAX) {
     const auto listener = *ListenOn(Reach::kLoopback, 0);
     const int port = *PortOf(listener);
@@ -244,9 +311,16 @@ TEST(FalseStoreTest, IsRecognised) {
     StoreClientOptions options;
     options.find_store = [port](Deadline) { return StoreAddress{"127.0.0.1", port, "secret"}; };
     const auto client = StoreClient::Connect(options, milliseconds(500));
+    const std::string message(client.status().message());
+    // Regression: the error did not say whose program it was.
+    EXPECT_THAT(message, AllOf(HasSubstr(absl::StrCat("127.0.0.1:", port)),
+                               HasSubstr(absl::StrCat(" (process ", getpid(), " (")),
+                               HasSubstr(absl::StrCat(" of ", FormatUser(getuid()))),
+                               EndsWith(" listens there)")));
+    EXPECT_EQ(message.find('\n'), std::string::npos);
     done = true;
     other.join();
-    return std::string(client.status().message());
+    return message;
   };
   EXPECT_THAT(run("HTTP/1.1 400 Bad Request\r\n\r\n", true), HasSubstr("is not Tessera"));
   EXPECT_THAT(run("", true), HasSubstr("closed"));
@@ -259,6 +333,11 @@ TEST(FalseStoreTest, IsRecognised) {
                       MakeWelcome(absl::OkStatus(), std::string(kProofBytes, 'x')),
                   false),
               HasSubstr("does not know this job's secret"));
+  EXPECT_THAT(run(MakeChallenge(kProtocolVersion, RandomBytes(kNonceBytes)) +
+                      MakeWelcome(absl::AlreadyExistsError("rank 0 is connected already"), ""),
+                  false),
+              HasSubstr("which does not prove that it knows this job's secret, refuses this rank: "
+                        "rank 0 is connected already"));
   EXPECT_THAT(run(MakeChallenge(99, RandomBytes(kNonceBytes)), false), HasSubstr("version 99"));
 }
 

@@ -312,7 +312,8 @@ absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
-                                                               absl::Span<const int> colors) {
+                                                               absl::Span<const int> colors,
+                                                               Contents /*contents*/) {
   SplitMembers members = MembersOf(colors, rank());
   ASSIGN_OR_RETURN(SharedMemory::Segments all,
                    SharedMemory::Share(Member::Bytes(static_cast<int>(members.ranks.size())),

@@ -85,7 +85,8 @@ class Group : public QueuedGroup {
 
  protected:
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override;
+                                                          absl::Span<const int> colors,
+                                                          Contents /*contents*/) override;
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSmall(const Request& request) const override;
   bool IsPosted(int channel) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

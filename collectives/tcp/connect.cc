@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -28,19 +29,39 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kRetryAfter = std::chrono::milliseconds(50);
 
-// A host as its ranks describe it to the others: HostIdentity, and the addresses of its interfaces.
+// A host as its ranks describe it to the others: HostIdentity, the addresses of its interfaces, and
+// the rank's option for digests.
 struct HostDescription {
   std::string identity;
   std::vector<std::string> addresses;
+  std::string integrity;
 };
 
 std::string Serialize(const HostDescription& host) {
-  return absl::StrCat(host.identity, "\n", absl::StrJoin(host.addresses, " "));
+  return absl::StrCat(host.identity, "\n", absl::StrJoin(host.addresses, " "), "\n",
+                      host.integrity);
 }
 
 HostDescription ParseHost(absl::string_view text) {
-  const std::pair<std::string, std::string> lines = absl::StrSplit(text, absl::MaxSplits('\n', 1));
-  return {lines.first, absl::StrSplit(lines.second, ' ', absl::SkipEmpty())};
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  lines.resize(3);
+  return {lines[0], absl::StrSplit(lines[1], ' ', absl::SkipEmpty()), lines[2]};
+}
+
+std::string DescribeIntegrity(const std::optional<Integrity>& integrity) {
+  return integrity.has_value() ? absl::StrCat("--integrity=", IntegrityName(*integrity))
+                               : "no --integrity";
+}
+
+// Returns an error if the ranks have different options for digests; the same one on all ranks.
+absl::Status CompareIntegrity(const std::vector<HostDescription>& hosts) {
+  for (size_t rank = 1; rank < hosts.size(); ++rank) {
+    if (hosts[rank].integrity == hosts[0].integrity) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank 0 has ", absl::CHexEscape(hosts[0].integrity), ", and rank ", rank, " has ",
+        absl::CHexEscape(hosts[rank].integrity), ": give all ranks the same"));
+  }
+  return absl::OkStatus();
 }
 
 // Returns the address at which this rank listens.
@@ -79,6 +100,7 @@ class Connector {
     std::string last_error;  // of the last attempt to connect
     Clock::time_point retry_at;
     bool is_connected = false;
+    bool is_on_this_host = false;
   };
   // A connection that this rank is making.
   struct Attempt {
@@ -92,7 +114,7 @@ class Connector {
   absl::Status Admit(const RankClaim& claim) const;
   bool AreAllConnected() const;
   void StartAttempts();
-  void SetConnected(int rank, FileDescriptor socket);
+  void SetConnected(int rank, FileDescriptor socket, const SessionKeys& keys);
   void SetFailed(int rank, const absl::Status& why);
   // Waits for events, and handles them.
   void Poll();
@@ -113,16 +135,23 @@ absl::Status Connector::Listen(const SocketAddress& local) {
   local_ = local;
   ASSIGN_OR_RETURN(FileDescriptor listener, ListenAt(local));
   ASSIGN_OR_RETURN(remotes_[rank_].address, AddressOf(listener));
-  acceptor_.emplace(std::move(listener), HandshakeKey{kTcpService, token_, options_.secret},
+  std::vector<FileDescriptor> listeners;
+  listeners.push_back(std::move(listener));
+  acceptor_.emplace(std::move(listeners), HandshakeKey{kTcpService, token_, options_.secret},
                     [this](const RankClaim& claim) { return Admit(claim); });
   return absl::OkStatus();
 }
 
 absl::Status Connector::ExchangeAddresses(const Exchange& exchange) {
   ASSIGN_OR_RETURN(const std::vector<std::string> host_texts,
-                   exchange("tcp/host", Serialize({HostIdentity(), OwnAddresses()})));
+                   exchange("tcp/host", Serialize({HostIdentity(), OwnAddresses(),
+                                                   DescribeIntegrity(options_.integrity)})));
   std::vector<HostDescription> hosts;
   for (const std::string& text : host_texts) hosts.push_back(ParseHost(text));
+  RETURN_IF_ERROR(CompareIntegrity(hosts));
+  for (size_t rank = 0; rank < hosts.size(); ++rank) {
+    remotes_[rank].is_on_this_host = hosts[rank].identity == hosts[rank_].identity;
+  }
   const absl::StatusOr<SocketAddress> local = ChooseAddress(rank_, hosts, options_.interface);
   const absl::Status status = local.ok() ? Listen(*local) : local.status();
   const SocketAddress& own = remotes_[rank_].address;
@@ -186,9 +215,12 @@ void Connector::StartAttempts() {
   }
 }
 
-void Connector::SetConnected(int rank, FileDescriptor socket) {
-  remotes_[rank].peer.socket = std::move(socket);
-  remotes_[rank].is_connected = true;
+void Connector::SetConnected(int rank, FileDescriptor socket, const SessionKeys& keys) {
+  Remote& remote = remotes_[rank];
+  const Integrity by_default = remote.is_on_this_host ? Integrity::kNone : Integrity::kControl;
+  remote.peer.socket = std::move(socket);
+  remote.peer.security = {options_.integrity.value_or(by_default), keys};
+  remote.is_connected = true;
 }
 
 void Connector::SetFailed(int rank, const absl::Status& why) {
@@ -213,7 +245,7 @@ bool Connector::Advance(Attempt& attempt) {
     SetFailed(attempt.to, done.status());
     return true;
   }
-  if (*done) SetConnected(attempt.to, std::move(attempt.socket));
+  if (*done) SetConnected(attempt.to, std::move(attempt.socket), attempt.handshake->keys());
   return *done;
 }
 
@@ -234,7 +266,7 @@ void Connector::Poll() {
   }
   for (Acceptor::Connection& connection :
        acceptor_->Advance(absl::MakeConstSpan(events).subspan(0, acceptor_events))) {
-    SetConnected(connection.rank, std::move(connection.socket));
+    SetConnected(connection.rank, std::move(connection.socket), connection.keys);
   }
 }
 

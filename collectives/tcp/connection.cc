@@ -22,18 +22,54 @@ constexpr int kMessages = 8;
 
 }  // namespace
 
-Connection::Connection(FileDescriptor socket, int peer, Receiver* receiver)
-    : socket_(std::move(socket)), peer_(peer), receiver_(receiver), input_(kInputBytes) {}
+Connection::Connection(FileDescriptor socket, int peer, Receiver* receiver,
+                       const ConnectionSecurity& security)
+    : socket_(std::move(socket)),
+      peer_(peer),
+      receiver_(receiver),
+      integrity_(security.integrity),
+      input_(kInputBytes) {
+  if (integrity_ == Integrity::kNone) return;
+  output_digest_.emplace(security.keys.send);
+  input_digest_.emplace(security.keys.receive);
+}
 
 void Connection::Close(std::string why) {
   is_closed_ = true;
   why_closed_ = std::move(why);
+  output_broken_ = true;
   output_.clear();
+}
+
+void Connection::SetDigest(Outgoing& message, uint64_t number) {
+  Header& header = message.header;
+  // Without bytes that follow, the receiver can check the header before it looks into it.
+  const bool covers_data =
+      header.bytes > 0 && (integrity_ == Integrity::kAll || header.coverage != 0 ||
+                           header.bytes <= kAlwaysCoveredBytes);
+  header.coverage = covers_data ? CoverageOf(header.bytes) : 0;
+  header.digest = 0;
+  output_digest_->Begin(number);
+  output_digest_->Add(&header, sizeof(header));
+  if (covers_data) output_digest_->Add(message.data, header.bytes);
+  header.digest = output_digest_->End();
+  message.has_digest = true;
+}
+
+void Connection::CloseChanged() {
+  is_closed_ = was_changed_ = true;
+  why_closed_ = "wrong digest";
+}
+
+bool Connection::CheckDigest() {
+  if (input_digest_->End() == digest_) return true;
+  CloseChanged();
+  return false;
 }
 
 void Connection::Send(const Header& header, const char* data, int* pending) {
   if (pending != nullptr) ++*pending;
-  if (is_closed_ || output_broken_) return;
+  if (output_broken_) return;
   const bool at_once = output_.empty();
   Outgoing& message = output_.emplace_back();
   message.header = header;
@@ -56,8 +92,10 @@ void Connection::Flush() {
 bool Connection::Write() {
   iovec parts[2 * kMessages];
   size_t count = 0;
-  for (const Outgoing& message : output_) {
+  for (Outgoing& message : output_) {
     if (count == 2 * kMessages) break;
+    // Not earlier: Drop may remove messages before this one, and so change its number.
+    if (output_digest_.has_value() && !message.has_digest) SetDigest(message, written_ + count / 2);
     const char* const header = reinterpret_cast<const char*>(&message.header + 1);
     parts[count++] = {const_cast<char*>(header - message.header_bytes),
                       static_cast<size_t>(message.header_bytes)};
@@ -94,15 +132,35 @@ void Connection::Written(int64_t bytes) {
     if (message.header_bytes > 0 || message.bytes > 0) return;
     if (message.pending != nullptr) --*message.pending;
     output_.pop_front();
+    ++written_;
   }
 }
 
 void Connection::Begin() {
   address_ = nullptr;
   missing_ = header_.bytes;
-  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(peer_, header_, &address_)) {
-    Close("sent a malformed message");
+  if (input_digest_.has_value()) {
+    digest_ = std::exchange(header_.digest, 0);
+    input_digest_->Begin(received_++);
+    input_digest_->Add(&header_, sizeof(header_));
+    if (header_.coverage == 0 && !CheckDigest()) return;
+    if (header_.coverage != 0 && header_.coverage != CoverageOf(missing_)) return CloseChanged();
   }
+  if (missing_ < 0 || missing_ > kPieceBytes || !receiver_->Place(peer_, header_, &address_)) {
+    const bool is_checked = !input_digest_.has_value() || header_.coverage == 0;
+    Close(is_checked ? "sent a malformed message"
+                     : "sent a malformed message, or its bytes were changed on the way");
+  } else if (missing_ == 0) {
+    Received(nullptr, 0);
+  }
+}
+
+void Connection::Received(const char* data, int64_t bytes) {
+  const bool has_open_digest = input_digest_.has_value() && header_.coverage != 0;
+  if (has_open_digest) input_digest_->Add(data, bytes);
+  missing_ -= bytes;
+  if (missing_ > 0 || (has_open_digest && !CheckDigest())) return;
+  receiver_->Arrived(peer_, header_);
 }
 
 void Connection::Parse(const char* data, int64_t bytes) {
@@ -116,7 +174,6 @@ void Connection::Parse(const char* data, int64_t bytes) {
       if (header_bytes_ < static_cast<int64_t>(sizeof(Header))) return;
       header_bytes_ = 0;
       Begin();
-      if (missing_ == 0 && !is_closed_) receiver_->Arrived(peer_, header_);
       continue;
     }
     const int64_t now = std::min(bytes, missing_);
@@ -124,10 +181,9 @@ void Connection::Parse(const char* data, int64_t bytes) {
       std::memcpy(address_, data, now);
       address_ += now;
     }
+    Received(data, now);
     data += now;
     bytes -= now;
-    missing_ -= now;
-    if (missing_ == 0) receiver_->Arrived(peer_, header_);
   }
 }
 
@@ -140,7 +196,20 @@ void Connection::SetLowWater(int64_t bytes) {
   setsockopt(socket_.get(), SOL_SOCKET, SO_RCVLOWAT, &value, sizeof(value));
 }
 
+// Closing a socket with unread bytes may lose what was sent last, which is the reason of the
+// failure.
+void Connection::Discard() {
+  ssize_t got = 0;
+  do {
+    got = recv(socket_.get(), input_.data(), kInputBytes, MSG_DONTWAIT);
+  } while (got > 0 || (got < 0 && errno == EINTR));
+  if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
+  output_broken_ = true;  // the peer is gone
+  output_.clear();
+}
+
 bool Connection::Read() {
+  if (was_changed_ && is_open_for_output()) Discard();
   SetLowWater(1);
   int64_t total = 0;
   while (!is_closed_ && total < kReadBytes) {
@@ -159,9 +228,9 @@ bool Connection::Read() {
     total += got;
     const int64_t placed = std::min<int64_t>(got, direct);
     if (placed > 0) {
+      const char* const data = address_;
       address_ += placed;
-      missing_ -= placed;
-      if (missing_ == 0) receiver_->Arrived(peer_, header_);
+      Received(data, placed);
     }
     Parse(input_.data(), got - placed);
     // Stops after a read of buffered messages only: a request among them lets this rank send, and
@@ -173,9 +242,12 @@ bool Connection::Read() {
 }
 
 void Connection::Drop(uint64_t group) {
+  bool renumber = false;
   for (auto message = output_.begin(); message != output_.end();) {
     const bool begun = message->header_bytes < static_cast<int64_t>(sizeof(Header));
     if (message->header.group != group || message->pending == nullptr) {
+      // A digest for the old number has not been sent, so the number may be used again.
+      message->has_digest = message->has_digest && !renumber;
       ++message;
     } else if (begun) {
       // The header has been sent, so the peer expects all of the data.
@@ -185,6 +257,7 @@ void Connection::Drop(uint64_t group) {
       ++message;
     } else {
       message = output_.erase(message);
+      renumber = true;
     }
   }
   if (missing_ > 0 && header_.group == group) address_ = nullptr;

@@ -1,15 +1,24 @@
 // A connection to a peer. It writes messages in the order of the calls of Send and passes incoming
 // ones to a receiver. Nothing here blocks.
 //
+// With Integrity::kControl a message's digest covers its header, and the bytes that follow if
+// Header::coverage is not 0 in Send or if there are few; with kAll it covers all messages
+// completely. The header itself says what the digest covers, so only the sender decides. A message
+// with a wrong digest does not reach Receiver::Arrived and closes the connection.
+//
 // Thread safety: none.
 #ifndef TESSERA_COLLECTIVES_TCP_CONNECTION_H_
 #define TESSERA_COLLECTIVES_TCP_CONNECTION_H_
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "collectives/net/frame_digest.h"
+#include "collectives/net/handshake.h"
+#include "collectives/net/integrity.h"
 #include "collectives/tcp/message.h"
 #include "core/posix/file_descriptor.h"
 
@@ -20,23 +29,35 @@ class Receiver {
  public:
   virtual ~Receiver() = default;
   // Sets *address to the memory for the bytes that follow the header, or leaves it null to discard
-  // them. Returns false if the header is invalid.
+  // them. Returns false if the header is invalid. If the digest covers these bytes, it is checked
+  // later: the header may still turn out to have been changed on the way.
   virtual bool Place(int from, const Header& header, char** address) = 0;
   // Called when the complete message has arrived.
   virtual void Arrived(int from, const Header& header) = 0;
 };
 
+// The same choice of digests at both ends. Without digests the keys may be empty.
+struct ConnectionSecurity {
+  Integrity integrity = Integrity::kNone;
+  SessionKeys keys = {};
+};
+
 class Connection {
  public:
   // The socket to the rank `peer` is non-blocking. `receiver` outlives the connection.
-  Connection(FileDescriptor socket, int peer, Receiver* receiver);
+  Connection(FileDescriptor socket, int peer, Receiver* receiver,
+             const ConnectionSecurity& security = {});
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
   int socket() const { return socket_.get(); }
   // Return whether and why the connection is closed. Nothing more arrives on it, and anything sent
-  // is lost.
+  // is lost, except after a wrong digest (was_changed): what this rank sends still arrives, if the
+  // socket accepts it at once, so that the peer learns the reason.
   bool is_closed() const { return is_closed_; }
+  bool was_changed() const { return was_changed_; }
+  // Returns whether bytes can still be sent.
+  bool is_open_for_output() const { return !output_broken_; }
   const std::string& why_closed() const { return why_closed_; }
   bool has_output() const { return !output_.empty(); }
   int64_t bytes_written() const { return bytes_written_; }  // without headers
@@ -47,7 +68,7 @@ class Connection {
   void Send(const Header& header, const char* data, int* pending);
   void Flush();
   // Reads the bytes that have arrived, or only some if there are many. Returns whether there were
-  // any.
+  // any. After a wrong digest they are discarded.
   bool Read();
   // Until the next Read, the socket is reported as readable only when the incoming message is
   // complete, because each wake-up takes cycles from the computation.
@@ -65,6 +86,7 @@ class Connection {
     const char* data = nullptr;             // still to be written
     int64_t bytes = 0;                      // of data
     int64_t header_bytes = sizeof(Header);  // of the header, to be written
+    bool has_digest = false;
     int* pending = nullptr;
     std::vector<char> copy;
   };
@@ -74,26 +96,41 @@ class Connection {
   // Calls writev once. Returns false if the socket accepts no more.
   bool Write();
   void Written(int64_t bytes);
+  // Sets the digest of a message of which nothing has been written.
+  void SetDigest(Outgoing& message, uint64_t number);
   void Close(std::string why);
+  // Ends the digest of the incoming message; closes the connection and returns false if it is
+  // wrong.
+  bool CheckDigest();
+  void CloseChanged();
+  void Discard();
   // Parses incoming bytes. Those that are not part of a large message are first read into input_.
   void Parse(const char* data, int64_t bytes);
   void Begin();
+  // Called for the next bytes that follow the incoming header, once they are at their address.
+  void Received(const char* data, int64_t bytes);
   void SetLowWater(int64_t bytes);
 
   const FileDescriptor socket_;
   const int peer_;
   Receiver* const receiver_;
+  const Integrity integrity_;
+  std::optional<FrameDigest> output_digest_, input_digest_;  // if there are digests
   bool is_closed_ = false;
+  bool was_changed_ = false;
   std::string why_closed_;
   int64_t bytes_written_ = 0;
 
   std::deque<Outgoing> output_;
+  uint64_t written_ = 0;  // messages; the number of the first one of output_
   bool output_broken_ = false;
 
   Header header_;             // of the incoming message
   int64_t header_bytes_ = 0;  // bytes of it that have arrived
   char* address_ = nullptr;   // for the bytes that follow it
   int64_t missing_ = 0;       // bytes that have not arrived
+  uint64_t received_ = 0;     // messages; the number of the incoming one
+  uint64_t digest_ = 0;       // that the incoming message should have
   int64_t low_water_ = 1;     // bytes from which the socket is readable
   std::vector<char> input_;
 };

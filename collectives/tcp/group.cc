@@ -10,11 +10,12 @@
 namespace tessera::comm::tcp {
 
 Group::Group(Network* network, ProgressEngine* engine, std::string name, int rank,
-             std::vector<int> ranks, uint64_t id, double timeout_seconds)
+             std::vector<int> ranks, uint64_t id, double timeout_seconds, Contents contents)
     : QueuedGroup(engine, std::move(name), rank, static_cast<int>(ranks.size()), timeout_seconds),
       network_(network),
       ranks_(std::move(ranks)),
       id_(id),
+      contents_(contents),
       first_(1 + 2 * ranks_.size()),
       messages_(1 + 2 * ranks_.size()),
       flows_(ranks_.size()),
@@ -135,7 +136,8 @@ bool Group::PairAgrees(const Request& request, int peer, const Header& theirs) {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view name,
-                                                               absl::Span<const int> colors) {
+                                                               absl::Span<const int> colors,
+                                                               Contents contents) {
   const SplitMembers members = MembersOf(colors, rank());
   uint64_t id = 0;
   {
@@ -156,7 +158,8 @@ absl::StatusOr<std::unique_ptr<Communicator>> Group::MakeGroup(absl::string_view
     std::vector<int> ranks;
     for (int r : members.ranks) ranks.push_back(ranks_[r]);
     group = std::make_unique<Group>(network_, engine_, std::string(name), members.position,
-                                    std::move(ranks), id, timeout_seconds());
+                                    std::move(ranks), id, timeout_seconds(),
+                                    contents_ == Contents::kControl ? contents_ : contents);
   }
   // No rank may send to the group before all have it.
   RETURN_IF_ERROR(Wait(Barrier()));

@@ -30,12 +30,13 @@ class Group : public QueuedGroup, private Receiver {
  public:
   // `ranks` are the members' ranks in the network; `id` is unique in the job.
   Group(Network* network, ProgressEngine* engine, std::string name, int rank,
-        std::vector<int> ranks, uint64_t id, double timeout_seconds);
+        std::vector<int> ranks, uint64_t id, double timeout_seconds, Contents contents);
   ~Group() override;
 
  protected:
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override;
+                                                          absl::Span<const int> colors,
+                                                          Contents contents) override;
   bool AdvanceFirst(int channel) override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsSmall(const Request& request) const override;
   bool IsPosted(int channel) const override ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -140,6 +141,7 @@ class Group : public QueuedGroup, private Receiver {
   Network* const network_;
   const std::vector<int> ranks_;
   const uint64_t id_;
+  const Contents contents_;
   std::vector<FirstOperation> first_ ABSL_GUARDED_BY(mutex_);  // by channel
   std::vector<Messages> messages_ ABSL_GUARDED_BY(mutex_);     // by channel
   std::vector<PeerFlows> flows_ ABSL_GUARDED_BY(mutex_);       // by rank

@@ -150,8 +150,10 @@ void Group::OnFailure(const absl::Status& why, bool is_first) {
   EndFlows();
   if (!is_first) return;
   const std::string text(why.message().substr(0, kEagerBytes));
-  const Header header = {
-      .kind = Kind::kFailed, .bytes = static_cast<int32_t>(text.size()), .group = id_};
+  const Header header = {.kind = Kind::kFailed,
+                         .coverage = 1,
+                         .bytes = static_cast<int32_t>(text.size()),
+                         .group = id_};
   for (int r = 0; r < size(); ++r) {
     if (r != rank()) network_->Send(ranks_[r], header, text.data(), nullptr);
   }
@@ -161,6 +163,9 @@ absl::optional<QueuedGroup::Departure> Group::DepartureOf(int rank) const {
   const int peer = ranks_[rank];
   if (!network_->IsClosed(peer)) return absl::nullopt;
   if (network_->HasLeft(peer)) return Departure{"has left", ""};
+  if (network_->WasChanged(peer)) {
+    return Departure{"sent bytes that were changed on the way", network_->WhyClosed(peer)};
+  }
   return Departure{"died", network_->WhyClosed(peer)};
 }
 

@@ -45,6 +45,7 @@ void Group::Post(int channel, Lane lane, int to, const char* data, int64_t bytes
   const Request& request = First(channel);
   const Header header = {.kind = Kind::kRequest,
                          .lane = lane,
+                         .coverage = contents_ == Contents::kControl,
                          .bytes = static_cast<int32_t>(bytes),
                          .group = id_,
                          .number = Done(channel),
@@ -274,6 +275,7 @@ bool Group::SendPieces(int channel, Lane lane, int stage, int to, Outflow& out) 
     const Header header = {.kind = Kind::kData,
                            .lane = lane,
                            .stage = static_cast<uint8_t>(stage),
+                           .coverage = contents_ == Contents::kControl,
                            .bytes = static_cast<int32_t>(now),
                            .group = id_,
                            .number = Done(channel),

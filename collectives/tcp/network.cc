@@ -66,7 +66,8 @@ absl::Status Network::Open(std::vector<Peer> peers) {
   for (int r = 0; r < static_cast<int>(peers.size()); ++r) {
     if (r == rank_) continue;
     RETURN_IF_ERROR(AddToPoll(poll_.get(), peers[r].socket.get(), r));
-    connections_[r] = std::make_unique<PeerConnection>(std::move(peers[r].socket), r, this);
+    connections_[r] =
+        std::make_unique<PeerConnection>(std::move(peers[r].socket), r, this, peers[r].security);
   }
   peers_ = std::move(peers);
   engine_ = std::make_unique<ProgressEngine>(
@@ -88,7 +89,7 @@ absl::StatusOr<std::unique_ptr<Communicator>> Network::World() {
   std::vector<int> ranks(peers_.size());
   std::iota(ranks.begin(), ranks.end(), 0);
   return std::make_unique<Group>(this, engine_.get(), "world", rank_, std::move(ranks), 0,
-                                 options_.timeout_seconds);
+                                 options_.timeout_seconds, Contents::kTensors);
 }
 
 void Network::Leave() {
@@ -102,11 +103,11 @@ void Network::Leave() {
   const auto is_sent = [](const std::unique_ptr<PeerConnection>& peer) {
     if (peer == nullptr) return true;
     Connection& connection = peer->connection;
-    if (connection.is_closed()) return true;
+    const auto is_over = [&] { return connection.is_closed() && !connection.is_open_for_output(); };
+    if (is_over()) return true;
     if (connection.has_output()) connection.Flush();
     connection.Read();  // notices a peer that has gone
-    return connection.is_closed() ||
-           (!connection.has_output() && connection.UnacknowledgedBytes() == 0);
+    return is_over() || (!connection.has_output() && connection.UnacknowledgedBytes() == 0);
   };
   while (!std::all_of(connections_.begin(), connections_.end(), is_sent) &&
          Clock::now() < deadline) {
@@ -190,7 +191,7 @@ bool Network::Take() {
 
 bool Network::NeedsThread() const {
   return std::any_of(connections_.begin(), connections_.end(), [](const auto& peer) {
-    return peer != nullptr && peer->connection.has_output();
+    return peer != nullptr && !peer->connection.is_closed() && peer->connection.has_output();
   });
 }
 

@@ -72,6 +72,8 @@ class Network : public EventSource, public Receiver {
   const std::string& WhyClosed(int rank) const {
     return connections_[rank]->connection.why_closed();
   }
+  // Returns whether the connection was closed because bytes of the peer were changed on the way.
+  bool WasChanged(int rank) const { return connections_[rank]->connection.was_changed(); }
 
   std::unique_ptr<char[]> TakeScratch();
   void ReturnScratch(std::unique_ptr<char[]> scratch);
@@ -84,8 +86,9 @@ class Network : public EventSource, public Receiver {
 
  private:
   struct PeerConnection {
-    PeerConnection(FileDescriptor socket, int peer, Receiver* receiver)
-        : connection(std::move(socket), peer, receiver) {}
+    PeerConnection(FileDescriptor socket, int peer, Receiver* receiver,
+                   const ConnectionSecurity& security)
+        : connection(std::move(socket), peer, receiver, security) {}
     Connection connection;
     bool has_left = false;       // reported by kBye
     bool awaits_output = false;  // polled for writability

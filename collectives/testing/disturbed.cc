@@ -37,8 +37,9 @@ class Disturbed : public Communicator {
     return kFailureTicket;
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override {
-    return group_->Split(name, colors);
+                                                          absl::Span<const int> colors,
+                                                          Contents contents) override {
+    return group_->Split(name, colors, contents);
   }
 
   // Runs before an operation is issued; an error ends the group.
@@ -82,8 +83,10 @@ class PermutedGroup : public Disturbed {
     return absl::OkStatus();
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override {
-    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group, Disturbed::MakeGroup(name, colors));
+                                                          absl::Span<const int> colors,
+                                                          Contents contents) override {
+    ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group,
+                     Disturbed::MakeGroup(name, colors, contents));
     return group == nullptr ? nullptr : WithPermutedTiming(std::move(group), seed_);
   }
 

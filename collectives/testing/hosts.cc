@@ -26,7 +26,8 @@ Exchange ExchangeAmong(const Exchange& all, std::vector<int> ranks) {
 }  // namespace
 
 absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
-                                          const Exchange& exchange, double timeout_seconds) {
+                                          const Exchange& exchange, double timeout_seconds,
+                                          std::optional<Integrity> integrity) {
   const RankPlacement placement = PlaceRanks(host_of);
   const RankPlacement::Place place = placement.places[rank];
   const std::vector<int>& ranks = placement.hosts[place.host];
@@ -35,8 +36,9 @@ absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host
       self.host,
       shm::Host::Create(place.local, static_cast<int>(ranks.size()), ExchangeAmong(exchange, ranks),
                         {.timeout_seconds = timeout_seconds, .memory = {.job_ranks = ranks}}));
-  ASSIGN_OR_RETURN(self.network, tcp::Network::Create(rank, placement.size(), exchange,
-                                                      {.timeout_seconds = timeout_seconds}));
+  ASSIGN_OR_RETURN(self.network, tcp::Network::Create(
+                                     rank, placement.size(), exchange,
+                                     {.timeout_seconds = timeout_seconds, .integrity = integrity}));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> local,
                    self.host->World(hierarchical::LocalName("world", host_of)));
   ASSIGN_OR_RETURN(self.host_group,

@@ -3,11 +3,13 @@
 #define TESSERA_COLLECTIVES_TESTING_HOSTS_H_
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
+#include "collectives/net/integrity.h"
 #include "collectives/shm/host.h"
 #include "collectives/tcp/network.h"
 
@@ -20,9 +22,11 @@ struct HostedRank {
   std::unique_ptr<Communicator> world;       // of collectives/hierarchical
 };
 
-// Makes the groups of a rank. Collective. host_of[r] is the host of rank r.
+// Makes the groups of a rank. Collective. host_of[r] is the host of rank r. `integrity` is
+// NetworkOptions::integrity.
 absl::StatusOr<HostedRank> MakeHostedRank(int rank, const std::vector<int>& host_of,
-                                          const Exchange& exchange, double timeout_seconds = 60);
+                                          const Exchange& exchange, double timeout_seconds = 60,
+                                          std::optional<Integrity> integrity = std::nullopt);
 
 }  // namespace tessera::comm
 

@@ -193,8 +193,9 @@ class LateGroup : public Communicator {
     return group_.Issue(request);
   }
   absl::StatusOr<std::unique_ptr<Communicator>> MakeGroup(absl::string_view name,
-                                                          absl::Span<const int> colors) override {
-    return group_.Split(name, colors);
+                                                          absl::Span<const int> colors,
+                                                          Contents contents) override {
+    return group_.Split(name, colors, contents);
   }
 
  private:

@@ -44,10 +44,10 @@ Listening ParseListening(absl::string_view text) {
 std::string NoListening() { return "127.0.0.1 1 token 4711 node7"; }
 
 void ProveRank(const FileDescriptor& socket, const Listening& listening, int rank, int size) {
-  const absl::Status status =
+  const auto keys =
       ProveIdentity(socket, {kTcpService, listening.token, ""}, {rank, size}, "rank 0",
                     std::chrono::steady_clock::now() + std::chrono::seconds(10));
-  TESSERA_CHECK(status.ok()) << status;
+  TESSERA_CHECK(keys.ok()) << keys.status();
 }
 
 std::string HelloFor(absl::string_view acceptor_nonce, const Listening& listening, int rank,

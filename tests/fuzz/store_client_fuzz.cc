@@ -33,7 +33,7 @@ constexpr int kRank = 1, kSize = 2;
 // The step, during or after the handshake, at which the store sends the fuzzer's bytes.
 enum class Step { kInsteadOfChallenge, kInsteadOfWelcome, kBehindWelcome, kInAnswer };
 
-void BeStore(const tessera::FileDescriptor& listener, Step step, const std::string& anything) {
+void BeStore(const tessera::FileDescriptor& listener, Step step, const Stream& anything) {
   pollfd event = {listener.get(), POLLIN, 0};
   poll(&event, 1, /*timeout=*/-1);
   auto socket = AcceptFrom(listener);
@@ -41,16 +41,16 @@ void BeStore(const tessera::FileDescriptor& listener, Step step, const std::stri
   const auto write = [&](absl::string_view bytes) {
     (void)!send(socket->get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   };
-  if (step == Step::kInsteadOfChallenge) return write(anything);
+  if (step == Step::kInsteadOfChallenge) return Frames(*std::move(socket)).Write(anything);
   const std::string nonce(kNonceBytes, 'n');
   write(MakeChallenge(kProtocolVersion, nonce));
   const std::string hello = ReceiveBytes(*socket, kHelloBytes);
   if (static_cast<int64_t>(hello.size()) != kHelloBytes) return;
-  if (step == Step::kInsteadOfWelcome) return write(anything);
-  const std::string proof =
-      AcceptorProof({kSecret, "", kRendezvousService, nonce, NonceOfHello(hello), kRank, kSize});
-  write(MakeWelcome(absl::OkStatus(), proof));
-  Frames rank(*std::move(socket));
+  if (step == Step::kInsteadOfWelcome) return Frames(*std::move(socket)).Write(anything);
+  const std::string connector_nonce = NonceOfHello(hello);
+  const ProofInput input = {kSecret, "", kRendezvousService, nonce, connector_nonce, kRank, kSize};
+  write(MakeWelcome(absl::OkStatus(), AcceptorProof(input)));
+  Frames rank(*std::move(socket), {AcceptorKey(input), ConnectorKey(input)});
   StoreRequest request;
   if (step == Step::kInAnswer && !rank.Read(&request)) return;
   rank.Write(anything);
@@ -82,7 +82,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input(data, size);
   const Step step = static_cast<Step>(input.Take<uint8_t>() % 4);
   const auto what = input.Take<uint8_t>();
-  const std::string anything = TakeStream(input);
+  const Stream anything = TakeStream(input);
   std::thread store([&] { BeStore(listener, step, anything); });
 
   StoreClientOptions options;

@@ -30,7 +30,7 @@ std::unique_ptr<StoreServer> NewServer() {
   StoreServerOptions options;
   options.size = kSize;
   options.secret = kSecret;
-  options.listener = *ListenOn(Reach::kLoopback, 0);
+  options.listeners.push_back(*ListenOn(Reach::kLoopback, 0));
   return *StoreServer::Start(std::move(options));
 }
 
@@ -48,12 +48,11 @@ struct Caller {
 // Sends a hello with a valid proof whose other fields may be wrong. Returns the connection after
 // the welcome, if there is one.
 Frames Greet(Caller caller, int rank, int size, int version) {
-  const std::string proof =
-      ConnectorProof({kSecret, "", kRendezvousService, caller.nonce, kNonce, rank, size});
-  const std::string hello = MakeHello(version, {rank, size}, kNonce, proof);
+  const ProofInput input = {kSecret, "", kRendezvousService, caller.nonce, kNonce, rank, size};
+  const std::string hello = MakeHello(version, {rank, size}, kNonce, ConnectorProof(input));
   TESSERA_CHECK(send(caller.socket.get(), hello.data(), hello.size(), MSG_NOSIGNAL) > 0) << "send";
   (void)ReceiveBytes(caller.socket, kWelcomeBytes);
-  return Frames(std::move(caller.socket));
+  return Frames(std::move(caller.socket), {ConnectorKey(input), AcceptorKey(input)});
 }
 
 }  // namespace

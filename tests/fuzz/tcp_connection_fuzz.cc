@@ -1,8 +1,9 @@
 // Checks that a connection delivers messages as they were sent, in whatever pieces they arrive, up
-// to the first malformed one.
+// to the first malformed one, and with digests up to the first one that was changed on the way.
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -10,8 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "collectives/net/frame_digest.h"
+#include "collectives/net/integrity.h"
+#include "collectives/net/proof.h"
 #include "collectives/tcp/connection.h"
 #include "core/status/check.h"
 #include "tests/fuzz/input.h"
@@ -41,13 +46,30 @@ absl::string_view Payload(size_t number, int32_t bytes) {
   return absl::string_view(all).substr(number * 17 % 256, bytes);
 }
 
+const std::string& Key() {
+  static const std::string& key = *new std::string(kSessionKeyBytes, 'k');
+  return key;
+}
+
+// Sets the digest of a header that precedes this payload.
+void SetDigest(FrameDigest& digest, uint64_t number, absl::string_view payload, Header* header) {
+  digest.Begin(number);
+  digest.Add(header, sizeof(*header));
+  if (header->coverage != 0) digest.Add(payload.data(), static_cast<int64_t>(payload.size()));
+  header->digest = digest.End();
+}
+
 class Expecting : public Receiver {
  public:
-  explicit Expecting(std::vector<Header> expected) : expected_(std::move(expected)) {}
+  // The message `changed` may arrive with other bytes, as far as its header goes.
+  Expecting(std::vector<Header> expected, size_t changed)
+      : expected_(std::move(expected)), changed_(changed) {}
 
   bool Place(int /*from*/, const Header& header, char** place) override {
     TESSERA_CHECK(place_.empty() && arrived_ < expected_.size()) << arrived_;
-    TESSERA_CHECK(std::memcmp(&header, &expected_[arrived_], sizeof(header)) == 0) << arrived_;
+    TESSERA_CHECK(arrived_ == changed_ ||
+                  std::memcmp(&header, &expected_[arrived_], sizeof(header)) == 0)
+        << arrived_;
     TESSERA_CHECK(header.bytes >= 0 && header.bytes <= kPieceBytes) << header.bytes;
     if (AnswerTo(header) == Answer::kTaken) {
       place_.resize(header.bytes);
@@ -57,6 +79,7 @@ class Expecting : public Receiver {
     return AnswerTo(header) != Answer::kRefused;
   }
   void Arrived(int /*from*/, const Header& header) override {
+    TESSERA_CHECK(arrived_ != changed_) << "a message that was changed on the way";
     if (AnswerTo(header) == Answer::kTaken) {
       const absl::string_view payload = Payload(arrived_, header.bytes);
       TESSERA_CHECK(absl::string_view(place_.data(), place_.size()) == payload) << arrived_;
@@ -69,6 +92,7 @@ class Expecting : public Receiver {
 
  private:
   const std::vector<Header> expected_;
+  const size_t changed_;
   size_t arrived_ = 0;
   std::vector<char> place_;
 };
@@ -81,27 +105,47 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tessera::comm::tcp;  // NOLINT(google-build-using-namespace)
   Input input(data, size);
   Pieces pieces(input.Take<uint8_t>());
-  const bool ends_early = input.Take<uint8_t>() % 2 == 1;
+  const auto options = input.Take<uint8_t>();
+  const bool ends_early = options % 2 == 1;
+  const bool has_digests = options / 2 % 2 == 1;
+  // The byte that is changed on the way, if there are digests.
+  const size_t changed_byte =
+      has_digests && options / 4 % 2 == 1 ? input.Take<uint16_t>() : SIZE_MAX;
+  FrameDigest digest(Key());
   std::string stream;
   std::vector<Header> headers;
-  size_t messages = 0;
+  size_t messages = 0, changed = SIZE_MAX;
   while (!input.empty() && messages == headers.size() && stream.size() < kPieceBytes) {
-    const Header header = headers.emplace_back(input.TakeFirst<Header>(offsetof(Header, padding)));
+    Header header = input.TakeFirst<Header>(offsetof(Header, digest));
+    if (has_digests && header.coverage != 0) header.coverage = CoverageOf(header.bytes);
+    headers.push_back(header);
+    const bool is_message = IsMessage(header);
+    const absl::string_view payload = is_message ? Payload(messages, header.bytes) : "";
+    if (has_digests) SetDigest(digest, messages, payload, &header);
+    const size_t begin = stream.size();
     stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
-    if (!IsMessage(header)) break;
-    absl::StrAppend(&stream, Payload(messages++, header.bytes));
+    absl::StrAppend(&stream, payload);
+    const size_t covered_end = begin + sizeof(header) + (header.coverage != 0 ? payload.size() : 0);
+    if (changed_byte >= begin && changed_byte < covered_end) changed = messages;
+    if (is_message) ++messages;
   }
   const bool is_refused = messages < headers.size();
   if (ends_early && !is_refused && !stream.empty()) {
     stream.pop_back();
     --messages;
   }
+  if (changed != SIZE_MAX && changed_byte < stream.size()) {
+    stream[changed_byte] = static_cast<char>(stream[changed_byte] ^ 1 << changed_byte % 8);
+    messages = std::min(messages, changed);
+  }
 
   int sockets[2];
   TESSERA_CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets) == 0) << errno;
-  Expecting receiver(headers);
+  Expecting receiver(headers, changed);
   {
-    Connection connection(tessera::FileDescriptor(sockets[0]), /*peer=*/0, &receiver);
+    Connection connection(tessera::FileDescriptor(sockets[0]), /*peer=*/0, &receiver,
+                          {.integrity = has_digests ? Integrity::kControl : Integrity::kNone,
+                           .keys = {Key(), Key()}});
     for (size_t begin = 0; begin < stream.size() && !connection.is_closed();) {
       const ssize_t sent =
           send(sockets[1], stream.data() + begin, pieces.Next(stream.size() - begin), MSG_NOSIGNAL);
@@ -112,8 +156,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     close(sockets[1]);
     while (!connection.is_closed()) connection.Read();
     TESSERA_CHECK(receiver.arrived() == messages) << receiver.arrived() << " of " << messages;
-    TESSERA_CHECK((connection.why_closed() == "sent a malformed message") == is_refused)
-        << connection.why_closed();
+    const bool was_refused = absl::StartsWith(connection.why_closed(), "sent a malformed message");
+    TESSERA_CHECK(changed != SIZE_MAX || was_refused == is_refused) << connection.why_closed();
   }
   return 0;
 }

@@ -178,7 +178,7 @@ class Job {
         header.bytes = 9;
         break;
       case 4:
-        header = input.TakeFirst<Header>(offsetof(Header, padding));
+        header = input.TakeFirst<Header>(offsetof(Header, digest));
         break;
       default:
         header = Next(rank, Lane::kCollective);

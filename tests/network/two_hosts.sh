@@ -1,6 +1,9 @@
 # Two emulated hosts: network namespaces, joined by a link of 1 Gbit/s. To be sourced; needs root.
 PATH=$PATH:/usr/sbin:/sbin
 
+# The secret of their jobs.
+emulated_secret=of-emulated-hosts
+
 # two_hosts: makes them, a and b; they go when the shell ends.
 two_hosts() {
   host_a=tessera-a-$$ host_b=tessera-b-$$
@@ -19,6 +22,29 @@ two_hosts() {
   done
   ip -n "$host_a" address add 10.77.0.1/24 dev link0
   ip -n "$host_b" address add 10.77.0.2/24 dev link0
+}
+
+# relayed_hosts: makes two hosts, a (10.77.0.1) and b (10.77.0.2), without a link. Each has one to a
+# namespace of its own, relay_a or relay_b, which has the other host's address: a program that enters
+# both is a relay between them (relay.cc). Listening sockets of a for which it does not name a port
+# have one of relayed_ports.
+relayed_hosts() {
+  host_a=tessera-a-$$ host_b=tessera-b-$$ relay_a=tessera-ra-$$ relay_b=tessera-rb-$$
+  relayed_ports=40000-40063
+  local host
+  trap 'for host in "$host_a" "$host_b" "$relay_a" "$relay_b"; do ip netns del "$host" 2>/dev/null; done' EXIT
+  for host in "$host_a" "$host_b" "$relay_a" "$relay_b"; do ip netns add "$host" || return 1; done
+  ip link add link0 netns "$host_a" type veth peer name link0 netns "$relay_a" || return 1
+  ip link add link0 netns "$host_b" type veth peer name link0 netns "$relay_b" || return 1
+  for host in "$host_a" "$host_b" "$relay_a" "$relay_b"; do
+    ip -n "$host" link set lo up
+    ip -n "$host" link set link0 up
+  done
+  ip -n "$host_a" address add 10.77.0.1/24 dev link0
+  ip -n "$relay_a" address add 10.77.0.2/24 dev link0
+  ip -n "$host_b" address add 10.77.0.2/24 dev link0
+  ip -n "$relay_b" address add 10.77.0.1/24 dev link0
+  ip netns exec "$host_a" sh -c "echo '${relayed_ports/-/ }' >/proc/sys/net/ipv4/ip_local_port_range"
 }
 
 # need_two_hosts: the same for a benchmark, which ends with a line on what the machine lacks.
@@ -53,7 +79,7 @@ on_two_hosts() {
     host=$host_a cores=$cores_a
     if ((rank >= ranks)); then host=$host_b cores=$cores_b; fi
     ip netns exec "$host" taskset -c "$cores" env RANK=$rank WORLD_SIZE=$((2 * ranks)) LOCAL_RANK=$((rank % ranks)) \
-      LOCAL_WORLD_SIZE="$ranks" MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TESSERA_SECRET=emulated \
+      LOCAL_WORLD_SIZE="$ranks" MASTER_ADDR=10.77.0.1 MASTER_PORT=29500 TESSERA_SECRET="$emulated_secret" \
       OMP_NUM_THREADS=1 "$@" >"$folder/out$rank" 2>"$folder/err$rank" &
     pids+=($!)
   done

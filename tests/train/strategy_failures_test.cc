@@ -188,7 +188,7 @@ RunOptions RankByHand(int rank, const std::string& port) {
                          {"WORLD_SIZE", "2"},
                          {"MASTER_ADDR", "127.0.0.1"},
                          {"MASTER_PORT", port},
-                         {"TESSERA_SECRET", "of this test"}};
+                         {"TESSERA_SECRET", "the secret of this test"}};
   return options;
 }
 

@@ -46,6 +46,19 @@ for private in "" --noshared --backend=tcp; do
   done
 done
 
+# Digests, whose cost this program measures.
+for integrity in control all none; do
+  for backend in "--backend=tcp" "--hosts=a,a,b,b"; do
+    "$launch" --nproc=4 "$bench" -b 64 -e 1M -f 128 -n 1 -w 0 --integrity=$integrity $backend >out 2>err ||
+      fail "--integrity=$integrity $backend"
+  done
+done
+# shellcheck disable=SC2016  # the rank expands it
+"$launch" --nproc=2 sh -c 'exec "$0" -e 64 --backend=tcp $([ "$RANK" = 0 ] || echo --integrity=all)' "$bench" \
+  >out 2>err && fail "ranks have different --integrity"
+grep -q 'error: rank 0 has no --integrity, and rank 1 has --integrity=all: give all ranks the same$' err ||
+  fail "no line names the ranks with different --integrity"
+
 for hosts in a,a,b,b a,b,b,a; do
   "$launch" --nproc=4 "$bench" -b 64 -e 64K -f 32 -n 1 -w 0 --hosts=$hosts >out 2>err ||
     fail "--hosts=$hosts"
@@ -88,7 +101,7 @@ done
 set +m
 
 # One line each, from the first rank that fails.
-for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x"; do
+for bad in "-b 0" "-e 4X" "-f 1" "-n 0" "-d f8" "-o mean" "-r 2" "--operations=alltoall" "--backend=none" "--integrity=some" "--backend=hierarchical" "--hosts=a" "--fault=2:1:fail" "--fault=1:0:1" "--fault=1:1:late" "--json=/nonexistent/x"; do
   # shellcheck disable=SC2086  # a flag and its value
   "$launch" --nproc=2 "$bench" -e 8 $bad >out 2>err && fail "$bad was taken"
   grep -qE '^\[[01]\] error: ' err || fail "$bad: no line names the cause"

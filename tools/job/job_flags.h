@@ -10,7 +10,8 @@
 
 namespace tessera {
 
-// --backend, --hosts, --interface, --rendezvous and --timeout, for a group of a program's flags.
+// --backend, --hosts, --interface, --integrity, --rendezvous and --timeout, for a group of a
+// program's flags.
 std::vector<FlagEntry> JobFlags();
 
 // Returns how the ranks of this job communicate, as the parsed flags say. InvalidArgument names a

@@ -124,8 +124,8 @@ Signals and output
   The exit code is that of the rank that failed first; if a signal killed it, 128 plus the number of
   the signal.
 
-Across machines, use torchrun, srun or mpirun, with TESSERA_SECRET set to the same random text on
-every rank.
+Across machines, use torchrun, srun or mpirun, with TESSERA_SECRET set to the same random text of 16
+characters or more on every rank, for example of `openssl rand -hex 16`.
 )";
   return text + FlagsHelp(Groups(), {{"nproc", {"", ""}}});  // has no default
 }

@@ -34,9 +34,9 @@ absl::StatusOr<std::unique_ptr<Ranks>> Ranks::Create(comm::World* world) {
   ranks->world_ = world;
   const std::vector<int> together(world->size(), 0);
   comm::Communicator& all = world->cpu_communicator();
-  ASSIGN_OR_RETURN(ranks->agreement_, all.Split("agreement", together));
+  ASSIGN_OR_RETURN(ranks->agreement_, all.Split("agreement", together, comm::Contents::kControl));
   ranks->agreement_->set_grace_period(std::numeric_limits<double>::infinity());
-  ASSIGN_OR_RETURN(ranks->steps_, all.Split("steps", together));
+  ASSIGN_OR_RETURN(ranks->steps_, all.Split("steps", together, comm::Contents::kControl));
   return ranks;
 }
 

@@ -185,7 +185,8 @@ absl::StatusOr<int> ReadRanks(const std::vector<GivenFlag>& given) {
 }
 
 // The flags of a training run that its checkpoints do not hold.
-constexpr absl::string_view kRepeated[] = {"backend", "hosts", "interface", "timeout", "log_every"};
+constexpr absl::string_view kRepeated[] = {"backend",   "hosts",   "interface",
+                                           "integrity", "timeout", "log_every"};
 
 // Reads the flags of ranks. `given` are all flags of the command line.
 absl::Status ReadRankFlags(const std::vector<GivenFlag>& given, CommandLine* line) {

@@ -1,0 +1,53 @@
+#!/bin/bash
+# The cost of digests between two emulated hosts of one rank each, which a link of 1 Gbit/s joins: how
+# long an all-reduce in place takes with each --integrity, in alternating rounds. Prints medians: the
+# time without digests, and the ratios of the others to it.
+#   integrity_bench [ROUNDS]
+set -euo pipefail
+source tests/network/two_hosts.sh
+bench=$PWD/tools/comm_bench/comm_bench
+rounds=${1:-15}
+need_two_hosts
+times=$(mktemp)
+
+# measure ROUND INTEGRITY FLAG...: appends lines of a round, an option, bytes and microseconds.
+measure() {
+  on_two_hosts 1 "$bench" --operations=all-reduce --nocheck --integrity="$2" "${@:3}" |
+    awk -v round="$1" -v integrity="$2" '$1 == "all-reduce" { print round, integrity, $2, $11 }' >>"$times"
+}
+
+options=(none control all)
+for ((round = 0; round < rounds; ++round)); do
+  for ((i = 0; i < 3; ++i)); do
+    option=${options[(round + i) % 3]}
+    measure "$round" "$option" -b 8 -e 32K -f 8 -n 2000 -w 200
+    measure "$round" "$option" -b 256K -e 16M -f 8 -n 5 -w 1
+  done
+done
+
+echo "# all-reduce between two hosts, $rounds rounds, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+awk -v rounds="$rounds" '
+  function median(values, count,   i, j, value) {
+    for (i = 1; i < count; ++i) {
+      value = values[i]
+      for (j = i; j > 0 && values[j - 1] > value; --j) values[j] = values[j - 1]
+      values[j] = value
+    }
+    return count % 2 ? values[(count - 1) / 2] : (values[count / 2 - 1] + values[count / 2]) / 2
+  }
+  !($3 in seen) { seen[$3] = 1; sizes[size_count++] = $3 }
+  { time[$1, $2, $3] = $4 }
+  END {
+    printf "%12s %14s %10s %10s\n", "bytes", "none (us)", "control", "all"
+    for (s = 0; s < size_count; ++s) {
+      size = sizes[s]
+      for (r = 0; r < rounds; ++r) {
+        none[r] = time[r, "none", size]
+        control[r] = time[r, "control", size] / none[r]
+        all[r] = time[r, "all", size] / none[r]
+      }
+      printf "%12d %14.1f %10.3f %10.3f\n", size, median(none, rounds), median(control, rounds),
+        median(all, rounds)
+    }
+  }' "$times"
+rm "$times"
