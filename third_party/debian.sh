@@ -19,6 +19,7 @@ readonly BUILD_PACKAGES=(
   "/usr/include/utf8.h libutfcpp-dev"
   "/usr/include/openssl/opensslv.h libssl-dev"
   "/usr/include/gperftools/tcmalloc.h libgoogle-perftools-dev"
+  "/usr/include/libelf.h libelf-dev"
 )
 # Debian's own Bazel, used if there is no other, and the rules that it would otherwise download.
 readonly BAZEL_PACKAGES=(

@@ -3,16 +3,21 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <system_error>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "core/posix/file_descriptor.h"
+#include "core/posix/folder.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -22,39 +27,47 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kFlops[] = "flops_per_second";
 constexpr char kBytes[] = "bytes_per_second";
-constexpr uintmax_t kMaxFileBytes = 1 << 20;  // thousands of machines
+constexpr size_t kMaxFileBytes = 1 << 20;  // thousands of machines
 
 // {"cpu: AMD EPYC, AVX3, 2 threads": {"flops_per_second": 2.2e11, "bytes_per_second": 3.8e10}}
-Json ReadAll(const std::string& path) {
-  std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  if (error || size > kMaxFileBytes) return Json::object();
-  std::ifstream file(path, std::ios::binary);
-  const std::string text(std::istreambuf_iterator<char>(file), {});
+Json ReadAll(const Folder& folder, const std::string& name) {
+  const absl::StatusOr<std::string> text = folder.ReadStart(name, kMaxFileBytes + 1);
+  if (!text.ok() || text->size() > kMaxFileBytes) return Json::object();
   // A copy or a dump of values that are nested deeply would recurse as deeply.
   constexpr int kMaxDepth = 2;
   const auto is_flat = [](int depth, Json::parse_event_t /*event*/, const Json& /*value*/) {
     return depth <= kMaxDepth;
   };
-  Json json = Json::parse(text, is_flat, /*allow_exceptions=*/false);
+  Json json = Json::parse(*text, is_flat, /*allow_exceptions=*/false);
   if (!json.is_object()) json = Json::object();
   return json;
 }
 
-double Better(double measured, const Json& kept, const char* name) {
+double Better(double measured, const Json& kept, const char* name, double highest) {
   if (!kept.is_object() || !kept.contains(name) || !kept[name].is_number()) return measured;
   const double rate = kept[name];
-  return std::isfinite(rate) ? std::max(measured, rate) : measured;
+  return rate > 0 && rate <= highest ? std::max(measured, rate) : measured;
 }
 
-void WriteAll(const std::string& path, const Json& all) {
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  const std::string temporary = absl::StrCat(path, ".", getpid());
-  std::ofstream file(temporary, std::ios::binary);
-  file << all.dump(2) << "\n";
-  file.close();
-  if (!file || std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
+absl::Status WriteText(int fd, absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t count = write(fd, text.data(), text.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return absl::ErrnoToStatus(errno, "cannot write");
+    text.remove_prefix(static_cast<size_t>(count));
+  }
+  return absl::OkStatus();
+}
+
+// Replaces the file by a new one, whose first name nobody can foresee.
+absl::Status WriteAll(const Folder& folder, const std::string& name, const Json& all) {
+  const std::string temporary = absl::StrFormat("%s.%08x", name, std::random_device()());
+  ASSIGN_OR_RETURN(FileDescriptor file, folder.CreateFile(temporary));
+  absl::Status status = WriteText(file.get(), all.dump(2) + "\n");
+  if (close(file.Release()) != 0) status.Update(absl::ErrnoToStatus(errno, "cannot write"));
+  if (status.ok()) status = folder.Rename(temporary, name);
+  if (!status.ok()) folder.RemoveFile(temporary).IgnoreError();
+  return status;
 }
 
 }  // namespace
@@ -77,14 +90,21 @@ std::string MachineName(const Backend& backend) {
 MachineRates KeepBestRates(const std::string& path, const std::string& machine,
                            const MachineRates& measured) {
   if (path.empty()) return measured;
-  Json all = ReadAll(path);
+  const fs::path file(path);
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  const absl::StatusOr<Folder> folder = Folder::Open(file.parent_path().string());
+  if (!folder.ok()) return measured;
+  const std::string name = file.filename().string();
+  Json all = ReadAll(*folder, name);
   Json& kept = all[machine];
-  const MachineRates best = {Better(measured.flops_per_second, kept, kFlops),
-                             Better(measured.bytes_per_second, kept, kBytes)};
+  const MachineRates best = {
+      Better(measured.flops_per_second, kept, kFlops, kHighestFlopsPerSecond),
+      Better(measured.bytes_per_second, kept, kBytes, kHighestBytesPerSecond)};
   const Json entry = {{kFlops, best.flops_per_second}, {kBytes, best.bytes_per_second}};
   if (entry != kept) {
     kept = entry;
-    WriteAll(path, all);
+    WriteAll(*folder, name, all).IgnoreError();
   }
   return best;
 }

@@ -18,8 +18,16 @@ std::string BestRatesPath();
 // Returns the name of a machine in the file: "cpu: AMD EPYC, AVX3, 2 threads".
 std::string MachineName(const Backend& backend);
 
+// The highest rates that are taken from a file. No machine comes near: a rack of 72 of the fastest
+// processors reaches 1e18 FLOP/s and 6e14 bytes/s. A higher rate is a damaged or forged one, by
+// which every share of a limit would be 0.
+inline constexpr double kHighestFlopsPerSecond = 1e20;
+inline constexpr double kHighestBytesPerSecond = 1e17;
+
 // Returns for each rate the higher of `measured` and the file's rate of `machine`, and writes the
-// file if `measured` is higher. A file that cannot be read or written is ignored.
+// file if `measured` is higher. A rate of the file that is not above 0, or above the highest, is
+// ignored and replaced. A file that cannot be read or written is ignored, and so is one that is not
+// a regular file. What is written is a new file, which replaces the former one.
 MachineRates KeepBestRates(const std::string& path, const std::string& machine,
                            const MachineRates& measured);
 

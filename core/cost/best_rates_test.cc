@@ -1,11 +1,14 @@
 #include "core/cost/best_rates.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "core/posix/testing/obstacles.h"
 
 namespace tessera {
 namespace {
@@ -50,6 +53,39 @@ TEST(BestRatesTest, AFileThatIsNoneIsReplaced) {
   // No file can be written here.
   EXPECT_EQ(KeepBestRates("/proc/none/machine.json", "a", {5, 6}).flops_per_second, 5);
   EXPECT_EQ(KeepBestRates("", "a", {5, 6}).flops_per_second, 5);
+}
+
+// Regression: 1e308 was taken, and every run afterwards reached 0 % of it.
+TEST(BestRatesTest, RatesThatNoMachineReachesAreReplaced) {
+  const std::string path = NewPath();
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+  for (const char* rate : {"1e308", "1e309", "1.1e20", "-1", "0", "-1e308", "true", "\"7\""}) {
+    SCOPED_TRACE(rate);
+    std::ofstream(path) << "{\"a\": {\"flops_per_second\": " << rate
+                        << ", \"bytes_per_second\": " << rate << "}}";
+    const MachineRates best = KeepBestRates(path, "a", {5, 6});
+    EXPECT_EQ(best.flops_per_second, 5);
+    EXPECT_EQ(best.bytes_per_second, 6);
+    EXPECT_EQ(KeepBestRates(path, "a", {1, 1}).flops_per_second, 5) << "it was replaced";
+  }
+  std::ofstream(path) << "{\"a\": {\"flops_per_second\": 1e20, \"bytes_per_second\": 1e17}}";
+  EXPECT_EQ(KeepBestRates(path, "a", {5, 6}).flops_per_second, 1e20);
+  EXPECT_EQ(KeepBestRates(path, "a", {5, 6}).bytes_per_second, 1e17);
+}
+
+// Regression: a FIFO was waited for, and a link with the name of the temporary file was followed.
+TEST(BestRatesTest, WhatSomeoneHasPreparedIsNotWrittenThrough) {
+  const std::string path = NewPath(), victim = NewPath() + ".victim";
+  MakeVictim(victim);
+  const std::string before = Snapshot(victim);
+  for (const Obstacle obstacle : AllObstacles()) {
+    if (obstacle == Obstacle::kSocket) continue;  // its path may be too long
+    SCOPED_TRACE(NameOf(obstacle));
+    Put(obstacle, path, victim);
+    Put(Obstacle::kLink, path + "." + std::to_string(getpid()), victim);
+    EXPECT_EQ(KeepBestRates(path, "a", {5, 6}).flops_per_second, 5);
+    EXPECT_EQ(Snapshot(victim), before);
+  }
 }
 
 TEST(BestRatesTest, TheFileIsInTheCacheFolder) {

@@ -25,6 +25,10 @@ absl::Status CheckPasses(const PlanPart& part) {
                                                      Quote(part.graph()), " lists pass ",
                                                      Quote(choice.name()), what));
     };
+    if (!choice.plugin().empty()) {
+      return error(absl::StrCat(" of the strategy plugin ", Quote(choice.plugin()),
+                                "; a stage lists the passes of plugins"));
+    }
     if (IsStagePass(choice.name())) {
       return error(absl::StrCat(", which the stage lists: stages { pass { name: \"", choice.name(),
                                 "\" } }"));

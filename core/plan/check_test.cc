@@ -50,6 +50,9 @@ TEST(CheckPlanFormTest, RefusesInOneLineWhatCannotBeFollowed) {
       {[](Plan&, PlanPart& part) { part.mutable_passes(0)->add_options()->set_key("depth"); },
        "the Plan's part for graph 'train' lists pass 'order' with option 'depth'; it has no "
        "options"},
+      {[](Plan&, PlanPart& part) { part.mutable_passes(0)->set_plugin("helper"); },
+       "the Plan's part for graph 'train' lists pass 'order' of the strategy plugin 'helper'; a "
+       "stage lists the passes of plugins"},
   };
   for (const auto& [damage, message] : cases) {
     Plan plan = Complete();

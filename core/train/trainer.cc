@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/train/programs.h"
+#include "core/train/run_identity.h"
 #include "core/train/schedule.h"
 #include "google/protobuf/text_format.h"
 
@@ -49,6 +50,7 @@ absl::Status Trainer::Initialise() {
   RETURN_IF_ERROR(engine_->SetScalarIfRead(kInitialise, "seed", AsSigned(config_.seed())));
   step_ = 0;
   rows_ = 0;
+  run_.reset();
   return engine_->Run(kInitialise);
 }
 
@@ -62,6 +64,7 @@ absl::StatusOr<std::vector<std::string>> Trainer::Load(const Checkpoint& checkpo
     notes->push_back("the checkpoint has no loss scale: it begins at its first value");
   step_ = checkpoint.step();
   rows_ = row;
+  run_ = checkpoint.run();
   return notes;
 }
 
@@ -159,6 +162,7 @@ absl::StatusOr<SaveRequest> Trainer::RequestToSave(const std::string& run_folder
   request.position = {rows_, config_.sequence()};
   request.state_version = model_->state_version();
   request.data = dataset_->Fingerprint();
+  request.run = run_.has_value() ? *run_ : RunIdentity(config_, request.data);
   request.config = config_text;
   request.keep = config_.keep_checkpoints();
   if (google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {

@@ -58,8 +58,8 @@ class Trainer {
   // Initialises every state.
   absl::Status Initialise();
 
-  // Continues from a checkpoint, and at this row of the data. Returns notes for the user, which may
-  // be empty. Errors are agreed ones (ranks.h).
+  // Continues the run of a checkpoint (run_identity.h), and at this row of the data. Returns notes
+  // for the user, which may be empty. Errors are agreed ones (ranks.h).
   absl::StatusOr<std::vector<std::string>> Load(const Checkpoint& checkpoint, Extra extra,
                                                 int64_t row);
 
@@ -113,6 +113,7 @@ class Trainer {
   BatchInputs batch_inputs_;
   int64_t step_ = 0;
   int64_t rows_ = 0;
+  std::optional<std::string> run_;      // the identity that the checkpoint states, if it was loaded
   std::vector<BatchInput> batch_;       // that the next step takes, if it was read
   std::optional<int64_t> batch_row_;    // its first row
   double read_seconds_ = 0;             // that it took

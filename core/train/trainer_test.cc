@@ -187,6 +187,17 @@ TEST(TrainerTest, ALoadedRunContinuesBitForBit) {
   EXPECT_EQ(second.trainer->step(), 3);
   EXPECT_EQ(Steps(*second.trainer, 3), std::vector<double>(losses.begin() + 3, losses.end()));
   EXPECT_EQ(StateOf(*second.engine), StateOf(*uninterrupted.engine));
+
+  // The run has an identity, which a change of its configuration does not change.
+  RunConfig changed = Config();
+  changed.set_seed(Config().seed() + 1);
+  TestRun third{BigramModel(), changed};
+  ASSERT_TRUE(third.trainer->Load(*opened->checkpoint, Extra::kRefuse, 0).ok());
+  Steps(*third.trainer, 1);
+  ASSERT_TRUE(third.trainer->Save(folder + "_changed", "").ok());
+  const std::string identity = opened->checkpoint->run();
+  EXPECT_EQ(identity.size(), 32);
+  EXPECT_EQ(OpenCheckpoint(folder + "_changed")->checkpoint->run(), identity);
 }
 
 TEST(TrainerTest, ACheckpointOfAnotherModelIsRefused) {

@@ -1,4 +1,4 @@
-/* The interface of strategy plugins, version 1.1.
+/* The interface of strategy plugins, version 1.2.
  *
  * A strategy decides how a model is distributed over ranks: from the run's Graphs it makes a Plan
  * (core/proto/plan.proto). A plugin is a dynamic library that exports one symbol,
@@ -29,6 +29,12 @@
  * Compatibility. Every struct begins with its size, as the side that made it knows it. Members are
  * only ever appended within a major version (`since`), and a member that lies beyond the size is
  * absent. The host refuses a plugin of another major version.
+ *
+ * Loading. Loading a library runs its code, so the host examines the file before: it must export
+ * `tessera_strategy`, and have the note below. Neither the file nor a folder above it may belong to
+ * another user, or be one that others can write. A Plan names plugins, by name and version, and
+ * never a path. The options of a pass come from a Plan too, which may be of someone else: a plugin
+ * must not open, or load, what such an option names.
  */
 #ifndef TESSERA_STRATEGIES_API_STRATEGY_H_
 #define TESSERA_STRATEGIES_API_STRATEGY_H_
@@ -41,7 +47,7 @@ extern "C" {
 #endif
 
 #define TESSERA_STRATEGY_MAJOR 1
-#define TESSERA_STRATEGY_MINOR 1
+#define TESSERA_STRATEGY_MINOR 2
 
 /* The name of the one symbol that a plugin exports. */
 #define TESSERA_STRATEGY_SYMBOL "tessera_strategy"
@@ -181,6 +187,39 @@ typedef const TesseraStrategy* (*TesseraStrategyEntry)(void);
 #endif
 #define TESSERA_OFFSET(type, member, offset) \
   TESSERA_STATIC_ASSERT(sizeof(void*) != 8 || offsetof(type, member) == (offset), type##_##member)
+
+/* since 1.2. The note of a plugin, in the ELF section ".note.tessera.strategy": by it the host
+ * knows a plugin and its version without running its code. This header puts one into each C or C++
+ * source that includes it, and a library may have several; a plugin in another language brings one
+ * of its own. Tools such as strip keep it. */
+#define TESSERA_STRATEGY_NOTE_SECTION ".note.tessera.strategy"
+#define TESSERA_STRATEGY_NOTE_NAME "Tessera"
+#define TESSERA_STRATEGY_NOTE_TYPE 1
+
+typedef struct TesseraStrategyNote {
+  uint32_t name_size;  /* of `name`, with its zero byte */
+  uint32_t value_size; /* of `major` and `minor` together */
+  uint32_t type;
+  char name[8];
+  int32_t major; /* of the interface that the plugin was built with */
+  int32_t minor;
+} TesseraStrategyNote;
+
+#if defined(__clang__) /* its AddressSanitizer would put bytes behind the note */
+#define TESSERA_IN_NOTE_SECTION \
+  __attribute__((used, aligned(4), section(TESSERA_STRATEGY_NOTE_SECTION), no_sanitize("address")))
+#else
+#define TESSERA_IN_NOTE_SECTION \
+  __attribute__((used, aligned(4), section(TESSERA_STRATEGY_NOTE_SECTION)))
+#endif
+#if defined(__ELF__)
+static const TesseraStrategyNote kTesseraStrategyNote TESSERA_IN_NOTE_SECTION = {
+    sizeof(TESSERA_STRATEGY_NOTE_NAME), 2 * sizeof(int32_t),    TESSERA_STRATEGY_NOTE_TYPE,
+    TESSERA_STRATEGY_NOTE_NAME,         TESSERA_STRATEGY_MAJOR, TESSERA_STRATEGY_MINOR};
+#endif
+
+TESSERA_STATIC_ASSERT(sizeof(TesseraStrategyNote) == 28, TesseraStrategyNote);
+TESSERA_STATIC_ASSERT(sizeof(TESSERA_STRATEGY_NOTE_NAME) == 8, TesseraStrategyNote_name);
 
 TESSERA_OFFSET(TesseraSink, put, 16);
 TESSERA_OFFSET(TesseraHost, major, 8);

@@ -257,10 +257,10 @@ absl::StatusOr<bool> Check(const Plugin& plugin, const CheckedSet& set, Strategy
   return status.ok();
 }
 
-absl::Status Run(const std::vector<std::string>& arguments, const std::string& argv0) {
+absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const CommandLine line, Parse(arguments));
-  ASSIGN_OR_RETURN(const std::string path, FindPlugin(line.strategy, argv0));
-  ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(path));
+  ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(line.strategy));
+  ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
   ASSIGN_OR_RETURN(const std::vector<CheckedSet> sets, SetsToCheck(plugin, line));
   size_t passed = 0;
   for (const CheckedSet& set : sets) {
@@ -279,9 +279,9 @@ absl::Status Run(const std::vector<std::string>& arguments, const std::string& a
 
 int main(int argc, char** argv) {
   tessera::LetWritesFail();
-  const absl::StatusOr<std::string> argv0 = tessera::EnterUserFolder(argv[0]);
-  if (!argv0.ok()) {
-    absl::FPrintF(stderr, "error: %s\n", std::string(argv0.status().message()));
+  const absl::Status entered = tessera::EnterUserFolder(argv[0]).status();
+  if (!entered.ok()) {
+    absl::FPrintF(stderr, "error: %s\n", std::string(entered.message()));
     return 1;
   }
   const std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -290,7 +290,7 @@ int main(int argc, char** argv) {
         tessera::kHelp, {{"$models", absl::StrJoin(tessera::ConformanceModels(), ", ")}});
     return 0;
   }
-  const absl::Status status = tessera::Run(arguments, *argv0);
+  const absl::Status status = tessera::Run(arguments);
   if (status.ok()) return 0;
   absl::FPrintF(stderr, "error: %s\n", std::string(status.message()));
   return 1;

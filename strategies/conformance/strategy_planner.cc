@@ -105,7 +105,7 @@ bool StrategyPlanner::Refuses(int ranks, const Backend& backend) const {
 }
 
 std::unique_ptr<PluginPasses> StrategyPlanner::MakePasses(const KernelCatalogue& catalogue) const {
-  auto passes = std::make_unique<LoadedPasses>("", &catalogue, Context(catalogue, 1));
+  auto passes = std::make_unique<LoadedPasses>(&catalogue, Context(catalogue, 1));
   passes->Add(plugin_);
   return passes;
 }

@@ -211,7 +211,7 @@ TEST_F(PlanWithTest, AFunctionThatEndsItsProcessIsAnErrorThatNamesIt) {
   EXPECT_EQ(Error("late_thread"), "");
   const auto plugin = Plugin::Load("strategies/conformance/testing/faulty.so");
   ASSERT_TRUE(plugin.ok()) << plugin.status();
-  LoadedPasses passes("", backend_.get(), context_, options_);
+  LoadedPasses passes(backend_.get(), context_, options_);
   passes.Add(*plugin);
   PassChoice pass;
   pass.set_name("abort_in_pass");
@@ -351,7 +351,7 @@ TEST_F(PlanWithTest, APassThatDoesNotEndIsEnded) {
   ASSERT_TRUE(plugin.ok()) << plugin.status();
   const auto run = [&](const std::string& name, std::chrono::milliseconds limit) {
     options_.limit = limit;
-    LoadedPasses passes("", backend_.get(), context_, options_);
+    LoadedPasses passes(backend_.get(), context_, options_);
     passes.Add(*plugin);
     PassChoice pass;
     pass.set_name(name);

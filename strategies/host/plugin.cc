@@ -16,7 +16,10 @@
 #include "absl/strings/str_replace.h"
 #include "core/posix/child_process.h"
 #include "core/status/status_macros.h"
+#include "core/text/plain_name.h"
+#include "strategies/host/inspect_plugin.h"
 #include "strategies/host/option_values.h"
+#include "strategies/host/plugin_errors.h"
 
 namespace tessera {
 namespace {
@@ -25,7 +28,7 @@ namespace {
 constexpr size_t kMaxTextBytes = 4096;
 constexpr size_t kMaxListed = 1000;
 
-// What a trial of loading a plugin reports.
+// The reports of a process that tries to load a plugin.
 constexpr char kLoads = 'l', kFails = 'f';
 constexpr std::chrono::seconds kLoadingLimit{60};
 
@@ -35,34 +38,24 @@ constexpr size_t kFirstVersionSize =
 constexpr size_t kFirstVersionOptionSize = offsetof(TesseraOption, help) + sizeof(const char*);
 static_assert(sizeof(TesseraOption) == offsetof(TesseraOption, maximum) + sizeof(const char*));
 
-bool IsName(absl::string_view text) {
-  return !text.empty() && absl::ascii_islower(text[0]) &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
-         });
-}
-
-absl::Status Malformed(const std::string& path, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("strategy plugin ", path, ": ", what));
-}
-
 // Reads a text of the plugin: one line of printable characters.
 absl::StatusOr<std::string> TextOf(const char* text, absl::string_view what,
                                    const std::string& path) {
-  if (text == nullptr) return Malformed(path, absl::StrCat("its ", what, " is null"));
+  if (text == nullptr) return MalformedPlugin(path, absl::StrCat("its ", what, " is null"));
   const size_t size = strnlen(text, kMaxTextBytes + 1);
   const absl::string_view view(text, size);
   const bool printable = std::none_of(view.begin(), view.end(), absl::ascii_iscntrl);
   if (size <= kMaxTextBytes && printable) return std::string(view);
-  return Malformed(path, absl::StrCat("its ", what, " is not one line of at most ", kMaxTextBytes,
-                                      " characters"));
+  return MalformedPlugin(path, absl::StrCat("its ", what, " is not one line of at most ",
+                                            kMaxTextBytes, " characters"));
 }
 
 absl::StatusOr<std::string> NameOf(const char* text, absl::string_view what,
                                    const std::string& path) {
   absl::StatusOr<std::string> name = TextOf(text, what, path);
-  if (!name.ok() || IsName(*name)) return name;
-  return Malformed(path, absl::StrCat("its ", what, " is '", *name,
+  if (!name.ok() || IsPlainName(*name)) return name;
+  return MalformedPlugin(path,
+                         absl::StrCat("its ", what, " is '", *name,
                                       "': names have lower case letters, digits and underscores"));
 }
 
@@ -74,7 +67,8 @@ absl::StatusOr<std::string> BoundOf(const char* text, absl::string_view what,
 
 absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::string& path) {
   if (option == nullptr || option->struct_size < kFirstVersionOptionSize) {
-    return Malformed(path, "an option is null or smaller than version 1.0 of the interface has it");
+    return MalformedPlugin(path,
+                           "an option is null or smaller than version 1.0 of the interface has it");
   }
   PluginOption read;
   ASSIGN_OR_RETURN(read.name, NameOf(option->name, "option's name", path));
@@ -86,7 +80,7 @@ absl::StatusOr<PluginOption> OptionOf(const TesseraOption* option, const std::st
     ASSIGN_OR_RETURN(read.maximum, BoundOf(option->maximum, "option's maximum", path));
   }
   const absl::Status fits = CheckOptionType(read);
-  if (!fits.ok()) return Malformed(path, fits.message());
+  if (!fits.ok()) return MalformedPlugin(path, fits.message());
   return read;
 }
 
@@ -94,13 +88,11 @@ absl::Status CheckVersion(const TesseraStrategy& table, const std::string& path)
   // The version comes first in every major version, so it can be read before anything else.
   if (table.struct_size >= offsetof(TesseraStrategy, state) &&
       table.major != TESSERA_STRATEGY_MAJOR) {
-    return Malformed(path, absl::StrCat("it was built for version ", table.major, ".", table.minor,
-                                        " of the strategy interface, and this is version ",
-                                        TESSERA_STRATEGY_MAJOR, ".", TESSERA_STRATEGY_MINOR,
-                                        ": build it with this version's strategy.h"));
+    return PluginOfOtherVersion(path, table.major, table.minor);
   }
   if (table.struct_size < kFirstVersionSize) {
-    return Malformed(path, absl::StrCat("its table has ", table.struct_size,
+    return MalformedPlugin(path,
+                           absl::StrCat("its table has ", table.struct_size,
                                         " bytes, and that of version 1.0 has ", kFirstVersionSize));
   }
   return absl::OkStatus();
@@ -114,7 +106,7 @@ std::string LoaderError() {
 }  // namespace
 
 absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std::string& path) {
-  if (table == nullptr) return Malformed(path, "tessera_strategy returned null");
+  if (table == nullptr) return MalformedPlugin(path, "tessera_strategy returned null");
   RETURN_IF_ERROR(CheckVersion(*table, path));
   Plugin plugin;
   plugin.path_ = path;
@@ -122,21 +114,22 @@ absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std
   ASSIGN_OR_RETURN(plugin.name_, NameOf(table->name, "name", path));
   ASSIGN_OR_RETURN(plugin.version_, TextOf(table->version, "version", path));
   ASSIGN_OR_RETURN(plugin.summary_, TextOf(table->summary, "summary", path));
-  if (table->plan == nullptr) return Malformed(path, "it has no function `plan`");
+  if (table->plan == nullptr) return MalformedPlugin(path, "it has no function `plan`");
   if (table->pass_count > 0 && table->run_pass == nullptr) {
-    return Malformed(path, "it has passes, and no function `run_pass`");
+    return MalformedPlugin(path, "it has passes, and no function `run_pass`");
   }
   if (table->option_count > kMaxListed || table->pass_count > kMaxListed ||
       (table->option_count > 0 && table->options == nullptr) ||
       (table->pass_count > 0 && table->pass_names == nullptr)) {
-    return Malformed(path, absl::StrCat("it lists options or passes that are null, or more than ",
-                                        kMaxListed, " of them"));
+    return MalformedPlugin(
+        path, absl::StrCat("it lists options or passes that are null, or more than ", kMaxListed,
+                           " of them"));
   }
   for (size_t i = 0; i < table->option_count; ++i) {
     ASSIGN_OR_RETURN(PluginOption option, OptionOf(table->options[i], path));
     for (const PluginOption& other : plugin.options_) {
       if (other.name == option.name) {
-        return Malformed(path, absl::StrCat("it declares option '", option.name, "' twice"));
+        return MalformedPlugin(path, absl::StrCat("it declares option '", option.name, "' twice"));
       }
     }
     plugin.options_.push_back(std::move(option));
@@ -148,34 +141,39 @@ absl::StatusOr<Plugin> Plugin::FromTable(const TesseraStrategy* table, const std
   return plugin;
 }
 
-absl::StatusOr<Plugin> Plugin::LoadHere(const std::string& path) {
+absl::StatusOr<Plugin> Plugin::LoadHere(const std::string& path, const std::string& real_path) {
   dlerror();
   // RTLD_LOCAL: other plugins cannot see the symbols of this one.
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen(real_path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot load the strategy plugin ", path, ": ", LoaderError()));
   }
   void* const symbol = dlsym(library, TESSERA_STRATEGY_SYMBOL);
   if (symbol == nullptr) {
-    return Malformed(path, absl::StrCat("it does not export `", TESSERA_STRATEGY_SYMBOL,
+    return MalformedPlugin(path,
+                           absl::StrCat("it does not export `", TESSERA_STRATEGY_SYMBOL,
                                         "`: strategies/api/strategy.h says what a plugin has"));
   }
   const TesseraStrategy* table = nullptr;
   try {
     table = reinterpret_cast<TesseraStrategyEntry>(symbol)();
   } catch (const std::exception& error) {
-    return Malformed(path, absl::StrCat("tessera_strategy threw an exception: ", error.what()));
+    return MalformedPlugin(path,
+                           absl::StrCat("tessera_strategy threw an exception: ", error.what()));
   } catch (...) {
-    return Malformed(path, "tessera_strategy threw an exception");
+    return MalformedPlugin(path, "tessera_strategy threw an exception");
   }
-  return FromTable(table, path);
+  absl::StatusOr<Plugin> plugin = FromTable(table, path);
+  if (plugin.ok()) plugin->real_path_ = real_path;
+  return plugin;
 }
 
 absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string real_path, InspectPlugin(path));
   const absl::StatusOr<std::unique_ptr<ChildProcess>> trial =
-      ChildProcess::Start([&path](ChildProcess::Parent& parent) {
-        parent.Send(LoadHere(path).ok() ? kLoads : kFails, "");
+      ChildProcess::Start([&](ChildProcess::Parent& parent) {
+        parent.Send(LoadHere(path, real_path).ok() ? kLoads : kFails, "");
       });
   if (!trial.ok()) {
     return absl::UnavailableError(
@@ -186,12 +184,17 @@ absl::StatusOr<Plugin> Plugin::Load(const std::string& path) {
     case ChildProcess::Event::kMessage:
       break;  // an error is found again
     case ChildProcess::Event::kEnd:
-      return Malformed(path, absl::StrCat("loading it ends the process: ", (*trial)->End()));
+      return MalformedPlugin(path, absl::StrCat("loading it ends the process: ", (*trial)->End()));
     case ChildProcess::Event::kTimeOut:
-      return Malformed(path,
-                       absl::StrCat("loading it takes longer than ", kLoadingLimit.count(), " s"));
+      return MalformedPlugin(
+          path, absl::StrCat("loading it takes longer than ", kLoadingLimit.count(), " s"));
   }
-  return LoadHere(path);
+  return LoadHere(path, real_path);
+}
+
+std::string OriginOf(const Plugin& plugin) {
+  return absl::StrCat("strategy ", plugin.name(), " ", plugin.version(), " is loaded from ",
+                      plugin.real_path());
 }
 
 }  // namespace tessera

@@ -21,15 +21,17 @@ struct PluginOption {
 // Thread safety: immutable after construction. Plugins are never unloaded.
 class Plugin {
  public:
-  // Loads the library at `path`. InvalidArgument or NotFound, in one line, if the file does not
-  // exist, is no library, lacks the symbol, was built for another major version of the interface,
-  // or describes itself in a malformed way. It is first loaded in another process, so a plugin that
-  // ends the process that loads it is an error too. Unavailable if no process can be started.
+  // Loads the library at `path`, after an examination of the file (inspect_plugin.h), whose errors
+  // it returns. InvalidArgument, in one line, also if the library describes itself in a malformed
+  // way. It is first loaded in another process, so a plugin that ends the process that loads it is
+  // an error too. Unavailable if no process can be started.
   static absl::StatusOr<Plugin> Load(const std::string& path);
   // Makes a plugin from a table without a library, for tests. `path` appears in messages.
   static absl::StatusOr<Plugin> FromTable(const TesseraStrategy* table, const std::string& path);
 
   const std::string& path() const { return path_; }
+  // The file that was loaded: `path`, absolute and without links. "" for a table.
+  const std::string& real_path() const { return real_path_; }
   const std::string& name() const { return name_; }
   const std::string& version() const { return version_; }
   const std::string& summary() const { return summary_; }
@@ -39,13 +41,17 @@ class Plugin {
 
  private:
   Plugin() = default;
-  static absl::StatusOr<Plugin> LoadHere(const std::string& path);
+  static absl::StatusOr<Plugin> LoadHere(const std::string& path, const std::string& real_path);
 
-  std::string path_, name_, version_, summary_;
+  std::string path_, real_path_, name_, version_, summary_;
   std::vector<PluginOption> options_;
   std::vector<std::string> passes_;
   const TesseraStrategy* table_ = nullptr;
 };
+
+// Returns the line that tells the user from where a library was loaded: "strategy mine 1.0 is
+// loaded from /home/ada/mine.so".
+std::string OriginOf(const Plugin& plugin);
 
 }  // namespace tessera
 

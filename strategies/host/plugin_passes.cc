@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/program/proto/program_proto.h"
 #include "core/status/status_macros.h"
+#include "core/text/quote.h"
 #include "strategies/host/find_plugin.h"
 #include "strategies/host/limited_call.h"
 
@@ -15,8 +16,14 @@ namespace tessera {
 absl::StatusOr<const Plugin*> LoadedPasses::Find(const std::string& name) {
   const auto found = plugins_.find(name);
   if (found != plugins_.end()) return &found->second;
-  ASSIGN_OR_RETURN(const std::string path, FindPlugin(name, argv0_));
-  ASSIGN_OR_RETURN(Plugin plugin, Plugin::Load(path));
+  ASSIGN_OR_RETURN(const PluginFile file, FindPluginOfPlan(name));
+  ASSIGN_OR_RETURN(Plugin plugin, Plugin::Load(file.path));
+  if (plugin.name() != name) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the Plan needs a pass of the strategy plugin '", name, "', and ", file.path,
+                     " is the plugin '", plugin.name(), "'"));
+  }
+  if (note_ && !file.comes_with_program) note_(OriginOf(plugin));
   return &plugins_.emplace(name, std::move(plugin)).first->second;
 }
 
@@ -24,9 +31,9 @@ absl::StatusOr<Program> LoadedPasses::Run(const PassChoice& pass, const Program&
   ASSIGN_OR_RETURN(const Plugin* const plugin, Find(pass.plugin()));
   if (plugin->version() != pass.plugin_version()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the Plan was made with version ", pass.plugin_version(), " of strategy ",
-                     pass.plugin(), ", whose pass '", pass.name(), "' it needs; ", plugin->path(),
-                     " is version ", plugin->version()));
+        absl::StrCat("the Plan was made with version ", Quote(pass.plugin_version()),
+                     " of strategy ", pass.plugin(), ", whose pass '", pass.name(), "' it needs; ",
+                     plugin->path(), " is version ", plugin->version()));
   }
   if (!absl::c_linear_search(plugin->passes(), pass.name())) {
     return absl::FailedPreconditionError(absl::StrCat("the Plan needs pass '", pass.name(),

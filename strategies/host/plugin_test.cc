@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -54,12 +55,29 @@ TEST(PluginTest, APluginThatEndsTheProcessThatLoadsIt) {
 TEST(PluginTest, AProcessThatCannotBeStarted) {
   absl::Status status;
   {
-    const NoNewFiles no_new_files;
+    const NoNewFiles one_more(1);  // the library, while it is examined
     status = Plugin::Load(kFaulty).status();
   }
   EXPECT_EQ(status,
             absl::UnavailableError("strategy plugin strategies/conformance/testing/faulty.so: "
                                    "cannot start a process: pipe: Too many open files"));
+  {
+    const NoNewFiles no_new_files;
+    status = Plugin::Load(kFaulty).status();
+  }
+  EXPECT_EQ(status, absl::UnavailableError("cannot load the strategy plugin strategies/conformance/"
+                                           "testing/faulty.so: Too many open files"));
+}
+
+TEST(PluginTest, TheOriginIsTheFileItself) {
+  const std::string link = testing::TempDir() + "/link_to_faulty.so";
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink(std::filesystem::absolute(kFaulty), link);
+  const auto plugin = Plugin::Load(link);
+  ASSERT_TRUE(plugin.ok()) << plugin.status();
+  EXPECT_EQ(plugin->path(), link);
+  EXPECT_EQ(OriginOf(*plugin),
+            "strategy faulty 1.0 is loaded from " + std::filesystem::canonical(kFaulty).string());
 }
 
 int32_t NoPlan(const TesseraStrategy*, const TesseraHost*, const char*, size_t,
@@ -90,7 +108,7 @@ TEST(PluginTest, TablesThatAreMalformed) {
   EXPECT_TRUE(Plugin::FromTable(&table, "x.so").ok());
   table.major = 2;
   EXPECT_THAT(TableError(table), HasSubstr("built for version 2.0 of the strategy interface, and "
-                                           "this is version 1.1"));
+                                           "this is version 1.2"));
   table = Table();
   table.struct_size = 40;
   EXPECT_THAT(TableError(table), HasSubstr("its table has 40 bytes"));
@@ -221,16 +239,52 @@ TEST(PluginTest, SizesHaveRangesToo) {
 }
 
 TEST(FindPluginTest, NamesAndPaths) {
-  const auto found = FindPlugin(kFaulty, "");
+  const auto found = FindPlugin(kFaulty);
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(*found, kFaulty);
-  EXPECT_THAT(FindPlugin("./no.so", "").status().message(),
+  EXPECT_EQ(found->path, kFaulty);
+  EXPECT_FALSE(found->comes_with_program);
+  EXPECT_THAT(FindPlugin("./no.so").status().message(),
               HasSubstr("there is no strategy plugin ./no.so"));
-  EXPECT_THAT(FindPlugin("dpp", "").status().message(), HasSubstr("did you mean 'ddp'?"));
+  EXPECT_THAT(FindPlugin("dpp").status().message(), HasSubstr("did you mean 'ddp'?"));
   setenv("TESSERA_STRATEGY_PATH", "/nowhere:strategies/conformance/testing", 1);
-  const auto by_name = FindPlugin("faulty", "");
-  EXPECT_TRUE(by_name.ok()) << by_name.status();
+  for (const auto& by_name : {FindPlugin("faulty"), FindPluginOfPlan("faulty")}) {
+    ASSERT_TRUE(by_name.ok()) << by_name.status();
+    EXPECT_EQ(by_name->path, "strategies/conformance/testing/faulty.so");
+    EXPECT_FALSE(by_name->comes_with_program);
+  }
   unsetenv("TESSERA_STRATEGY_PATH");
+}
+
+// Regression: a Plan could name any file.
+TEST(FindPluginTest, APlanNamesNoPaths) {
+  setenv("TESSERA_STRATEGY_PATH", "strategies/conformance/testing", 1);
+  for (const std::string& name :
+       {std::string(kFaulty), "./" + std::string(kFaulty), std::string("faulty.so"),
+        std::string("../testing/faulty"), std::filesystem::absolute(kFaulty).string(),
+        std::string("Faulty"), std::string(".."), std::string()}) {
+    const absl::Status status = FindPluginOfPlan(name).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << name << ": " << status;
+    EXPECT_THAT(status.message(), HasSubstr("never by a path"));
+  }
+  unsetenv("TESSERA_STRATEGY_PATH");
+  const absl::Status status = FindPluginOfPlan("faulty").status();
+  EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  EXPECT_THAT(status.message(), HasSubstr("name its folder in TESSERA_STRATEGY_PATH"));
+}
+
+// Regression: the working directory supplied the plugins of a program that was found in $PATH.
+TEST(FindPluginTest, TheWorkingDirectoryHasNoPlugins) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  const std::filesystem::path folder = testing::TempDir() + "/working_directory";
+  for (const char* program : {"train.runfiles", "plugin_test.runfiles"}) {
+    const std::filesystem::path plugins = folder / program / "tessera/strategies/no_plugin";
+    std::filesystem::create_directories(plugins);
+    std::ofstream(plugins / "no_plugin.so") << "text";
+  }
+  std::filesystem::current_path(folder);
+  EXPECT_TRUE(absl::IsNotFound(FindPlugin("no_plugin").status()));
+  EXPECT_TRUE(absl::IsNotFound(FindPluginOfPlan("no_plugin").status()));
+  std::filesystem::current_path(before);
 }
 
 }  // namespace

@@ -73,12 +73,11 @@ class PeakSampler {
 };
 
 // Trains, and returns the peak of this rank.
-absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, const std::string& argv0,
-                                       Job& job) {
+absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, Job& job) {
   RunRanks ranks = {&job.ranks(), job.ranks().size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(ranks.site, SiteOfJob(job.backend(), job.hosts()));
   PeakSampler sampler;
-  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, GptDefinition(), argv0, ranks));
+  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, GptDefinition(), ranks));
   const TimedRun run = {setup.config, setup.model.get(), setup.dataset.get()};
   ASSIGN_OR_RETURN(
       const std::unique_ptr<StepTimer> timer,
@@ -89,11 +88,11 @@ absl::StatusOr<int64_t> TrainAndSample(const CommandLine& line, const std::strin
   return sampler.Stop();
 }
 
-absl::StatusOr<int> RunRank(const CommandLine& line, const std::string& argv0, Job& job) {
+absl::StatusOr<int> RunRank(const CommandLine& line, Job& job) {
   RETURN_IF_ERROR(job.ranks().Barrier());
   ASSIGN_OR_RETURN(const int64_t before, ProportionalBytes());
   RETURN_IF_ERROR(job.ranks().Barrier());
-  ASSIGN_OR_RETURN(const int64_t peak, TrainAndSample(line, argv0, job));
+  ASSIGN_OR_RETURN(const int64_t peak, TrainAndSample(line, job));
   ASSIGN_OR_RETURN(const std::vector<std::string> all,
                    job.ranks().Gather(absl::StrCat(peak - before)));
   int64_t sum = 0;
@@ -112,9 +111,9 @@ std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::stri
   return std::move(line->launch);
 }
 
-absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments) {
+absl::StatusOr<int> Run(const std::string& /*name*/, const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const CommandLine line, ParseCommandLine(arguments, GptDefinition()));
-  return RunInJob(line.job, /*threads=*/0, [&](Job& job) { return RunRank(line, argv0, job); });
+  return RunInJob(line.job, /*threads=*/0, [&](Job& job) { return RunRank(line, job); });
 }
 
 }  // namespace

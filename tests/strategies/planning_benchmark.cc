@@ -40,7 +40,7 @@ struct Sizes {
   int batch, sequence, ranks;
 };
 
-absl::Status Run(const Sizes& sizes, const std::string& strategy, const std::string& argv0) {
+absl::Status Run(const Sizes& sizes, const std::string& strategy) {
   GptConfig model_config;
   if (!google::protobuf::TextFormat::ParseFromString(sizes.model, &model_config)) {
     return absl::InternalError("a model is malformed");
@@ -56,8 +56,8 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy, const std::str
   const auto context = std::make_shared<const PlanningContext>(
       graphs,
       PlanningFor{backend.get(), sizes.ranks, cluster, SiteOnCluster(cluster, sizes.ranks)});
-  ASSIGN_OR_RETURN(const std::string path, FindPlugin(strategy, argv0));
-  ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(path));
+  ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(strategy));
+  ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
   ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, {}));
   strategy::PlanRequest request;
   request.set_ranks(sizes.ranks);
@@ -95,7 +95,7 @@ absl::Status Run(const Sizes& sizes, const std::string& strategy, const std::str
 }  // namespace
 }  // namespace tessera
 
-int main(int, char** argv) {
+int main() {
   std::printf("model        strategy  ranks  plan and estimate  one more candidate\n");
   const tessera::Sizes all[] = {
       {"GPT-2 124M", "layers: 12 channels: 768 heads: 12 vocabulary: 50257 context: 1024", 32, 1024,
@@ -104,7 +104,7 @@ int main(int, char** argv) {
        2048, 64}};
   for (const tessera::Sizes& sizes : all) {
     for (const char* strategy : {"ddp", "fsdp"}) {
-      const absl::Status status = tessera::Run(sizes, strategy, argv[0]);
+      const absl::Status status = tessera::Run(sizes, strategy);
       if (status.ok()) continue;
       absl::FPrintF(stderr, "error: %s\n", std::string(status.message()));
       return 1;

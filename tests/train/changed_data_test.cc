@@ -93,7 +93,8 @@ TEST_F(ChangedDataTest, ACheckpointWithoutAFingerprintIsResumedWithANote) {
   const Result result = Resume();
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: the checkpoint is of an older version and holds no "
-                                    "fingerprint of its data"));
+                                    "fingerprint of its data: whether it was trained on " +
+                                    data_ + ", which is read now, is not known\n"));
 }
 
 // Regression: the steps since the last checkpoint were lost.

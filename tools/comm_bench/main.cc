@@ -1,6 +1,5 @@
 // Times every operation of a communicator among the ranks of a job; prints nccl-tests' table.
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "collectives/connected_world.h"
+#include "core/posix/output_file.h"
 #include "core/posix/signals.h"
 #include "core/posix/stdout_status.h"
 #include "core/posix/user_folder.h"
@@ -201,13 +201,7 @@ class Report {
       json_["network_bytes"] = network_bytes;
     }
     if (world_.rank() == 0 && !path.empty()) {
-      std::FILE* const file = std::fopen(path.c_str(), "w");
-      if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-      const std::string text = json_.dump(1) + "\n";
-      const bool written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-      if (std::fclose(file) != 0 || !written) {
-        return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-      }
+      RETURN_IF_ERROR(WriteOutputFile(path, json_.dump(1) + "\n"));
     }
     if (wrong_ == 0) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(wrong_, " elements are wrong"));

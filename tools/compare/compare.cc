@@ -1,8 +1,8 @@
 #include "tools/compare/compare.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "core/posix/output_file.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
+#include "core/status/with_message.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "core/text/text_stream.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/compare_ranks.h"
 #include "tools/compare/comparison.h"
@@ -80,26 +83,15 @@ std::string Title(const Comparison& comparison) {
                       comparison.ranks.empty() ? "" : " each");
 }
 
-// Writes a text to a file, or appends it.
-absl::Status WriteText(const std::string& text, const std::string& path, const char* mode) {
-  std::FILE* const file = std::fopen(path.c_str(), mode);
-  bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  int error = errno;
-  if (file != nullptr && std::fclose(file) != 0) {
-    written = false;
-    error = errno;
-  }
-  return written ? absl::OkStatus()
-                 : absl::ErrnoToStatus(error, absl::StrCat("--json: cannot write ", path));
-}
-
-// Writes the file of --json on rank 0; all ranks return its error.
-absl::Status WriteJson(const CompareCommandLine& line, const std::string& text, const char* mode,
-                       Ranks& ranks) {
+// Calls a function of core/posix/output_file.h for the file of --json, if there is one, on rank 0;
+// all ranks return its error.
+absl::Status UseJsonFile(const CompareCommandLine& line, Ranks& ranks,
+                         const std::function<absl::Status(const std::string& path)>& use) {
   if (line.json.empty()) return absl::OkStatus();
   return ranks
       .FromFirst([&]() -> absl::StatusOr<std::string> {
-        RETURN_IF_ERROR(WriteText(text, UserPath(line.json), mode));
+        const absl::Status status = use(UserPath(line.json));
+        RETURN_IF_ERROR(WithMessage(status, absl::StrCat("--json: ", status.message())));
         return "";
       })
       .status();
@@ -115,8 +107,10 @@ absl::Status Show(const CompareCommandLine& line, const Comparison& comparison, 
                       : "stopped before a round has ended");
     if (!any_ran) return absl::OkStatus();
   }
-  if (any_ran) absl::FPrintF(Output(), "\n%s", ComparisonTable(comparison));
-  return WriteJson(line, ComparisonJson(comparison), "w", ranks);
+  if (any_ran) PrintText(absl::StrCat("\n", ComparisonTable(comparison)));
+  return UseJsonFile(line, ranks, [&](const std::string& path) {
+    return WriteOutputFile(path, ComparisonJson(comparison));
+  });
 }
 
 // Reports the faults, and returns the exit code. Only rank 0 has one for a fault: the launcher
@@ -131,7 +125,7 @@ int ReportFaults(const Comparison& comparison, bool is_first) {
       fault = std::string(each.same_collectives.message());
     }
     if (fault.empty()) continue;
-    absl::FPrintF(stderr, "error: %s\n", absl::StrReplaceAll(fault, {{"\n", " "}}));
+    absl::FPrintF(stderr, "error: %s\n", Printable(absl::StrReplaceAll(fault, {{"\n", " "}})));
     const bool differs = each.outcome == Outcome::kDiffers;
     code = std::max(code, differs ? kTrainingDiffers : kSomeDidNotRun);
   }
@@ -156,16 +150,15 @@ absl::Status RunStrategies(const CompareCommandLine& line, const Strategies& str
 
 }  // namespace
 
-absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::string& argv0,
-                                  Job& job) {
+absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job) {
   Ranks& ranks = job.ranks();
   if (!ranks.is_first()) DiscardOutput();
   PrintNotes(job.notes());
   RETURN_IF_ERROR(CompareFlagsOfRanks(line, ranks));
-  RETURN_IF_ERROR(WriteJson(line, "", "a", ranks));  // checks now that the file can be written
+  RETURN_IF_ERROR(UseJsonFile(line, ranks, CheckOutputFile));
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
-  ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, argv0, run_ranks));
+  ASSIGN_OR_RETURN(const Strategies strategies, ConfigureAll(line, run_ranks));
   ASSIGN_OR_RETURN(Comparison comparison, Describe(line, strategies.front()->setup(), job));
   PrintLine(Title(comparison));
   RETURN_IF_ERROR(CompileAll(strategies, run_ranks));

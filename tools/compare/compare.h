@@ -14,8 +14,7 @@ namespace tessera {
 // also writes the file of --json. Returns the exit code: 128 + the signal that has stopped it; on
 // rank 0, else 3 if a strategy trains differently, 2 if one did not run or if its communication
 // differs from the estimate; else 0.
-absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, const std::string& argv0,
-                                  Job& job);
+absl::StatusOr<int> CompareOnRank(const CompareCommandLine& line, Job& job);
 
 }  // namespace tessera
 

@@ -24,7 +24,7 @@ std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::stri
   return std::move(line->launch);
 }
 
-absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments) {
+absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>& arguments) {
   const absl::StatusOr<CompareCommandLine> line = ParseCompareCommandLine(arguments);
   if (!line.ok()) {
     LetFirstRankReport();
@@ -33,12 +33,11 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
   if (line->help) {
     // `bazel run` sets the variable.
     const bool bazel = std::getenv("BUILD_WORKING_DIRECTORY") != nullptr;
-    absl::PrintF("%s", CompareHelp(bazel ? "./bazelw run //tools/compare --" : ShellWord(argv0)));
+    absl::PrintF("%s", CompareHelp(bazel ? "./bazelw run //tools/compare --" : ShellWord(name)));
     return 0;
   }
   const int threads = RanksAreThreads(line->train) ? line->launch.nproc : 0;
-  return RunInJob(line->train.job, threads,
-                  [&](Job& job) { return CompareOnRank(*line, argv0, job); });
+  return RunInJob(line->train.job, threads, [&](Job& job) { return CompareOnRank(*line, job); });
 }
 
 }  // namespace

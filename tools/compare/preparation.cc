@@ -71,17 +71,16 @@ std::string LossesOf(const CheckedTraining& training) {
 
 }  // namespace
 
-absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const std::string& argv0,
-                                        const RunRanks& ranks) {
+absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const RunRanks& ranks) {
   Strategies strategies;
   for (const StrategyEntry& entry : line.strategies) {
     CommandLine train = line.train;
-    RETURN_IF_ERROR(ranks.ranks->Agree(SetStrategy(entry, argv0, &train)));
+    RETURN_IF_ERROR(ranks.ranks->Agree(SetStrategy(entry, &train)));
     if (!train.strategy.empty()) {
       RETURN_IF_ERROR(
-          NamedStatus(entry.label, CheckStrategyFlags(train.strategy, train, argv0, *ranks.ranks)));
+          NamedStatus(entry.label, CheckStrategyFlags(train.strategy, train, *ranks.ranks)));
     }
-    absl::StatusOr<Setup> setup = ConfigureRun(train, *line.model, argv0, ranks);
+    absl::StatusOr<Setup> setup = ConfigureRun(train, *line.model, ranks);
     if (!setup.ok()) return NamedStatus(entry.label, setup.status());
     strategies.push_back(
         std::make_unique<ComparedStrategy>(entry.label, std::move(train), *std::move(setup)));

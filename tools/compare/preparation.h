@@ -21,8 +21,7 @@ using Strategies = std::vector<std::unique_ptr<ComparedStrategy>>;
 
 // Configures a training run for each strategy. Returns an error of the command line or its files, a
 // strategy that cannot be found, or an option that it does not have.
-absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const std::string& argv0,
-                                        const RunRanks& ranks);
+absl::StatusOr<Strategies> ConfigureAll(const CompareCommandLine& line, const RunRanks& ranks);
 
 // Plans and compiles the strategies. Excludes those that fail, or that fit neither the memory limit
 // nor the memory of a host.

@@ -1,9 +1,6 @@
 #include "tools/compare/strategy_entry.h"
 
-#include <filesystem>
-#include <memory>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -12,15 +9,14 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "core/posix/program_files.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
+#include "core/text/plain_name.h"
 #include "strategies/host/find_plugin.h"
-#include "tools/cpp/runfiles/runfiles.h"
 
 namespace tessera {
 namespace {
-
-using ::bazel::tools::cpp::runfiles::Runfiles;
 
 constexpr char kPlanEnding[] = ".textproto";
 
@@ -57,20 +53,10 @@ absl::StatusOr<StrategyEntry> ParseEntry(const std::string& text) {
   return entry;
 }
 
-// Returns the file of a Plan of docs/plans among the runfiles, "" if there is none.
-std::string FindOwnPlan(const std::string& name, const std::string& argv0) {
-  const std::string runfile = absl::StrCat("tessera/docs/plans/", name, kPlanEnding);
-  std::vector<std::string> candidates;
-  std::string error;
-  std::error_code code;
-  const std::unique_ptr<Runfiles> runfiles(Runfiles::Create(argv0, &error));
-  if (runfiles != nullptr) candidates.push_back(runfiles->Rlocation(runfile));
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", code);
-  candidates.push_back(absl::StrCat(program.string(), ".runfiles/", runfile));
-  for (const std::string& candidate : candidates) {
-    if (std::filesystem::is_regular_file(candidate, code)) return candidate;
-  }
-  return "";
+// Returns the file of a Plan of docs/plans, which comes with the program; "" if there is none.
+std::string FindOwnPlan(const std::string& name) {
+  if (!IsPlainName(name)) return "";  // a path
+  return FindProgramFile(absl::StrCat("tessera/docs/plans/", name, kPlanEnding)).value_or("");
 }
 
 }  // namespace
@@ -89,10 +75,10 @@ absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std:
   return absl::InvalidArgumentError("--strategies is empty: name one or more, such as ddp,fsdp");
 }
 
-absl::Status SetStrategy(const StrategyEntry& entry, const std::string& argv0, CommandLine* line) {
+absl::Status SetStrategy(const StrategyEntry& entry, CommandLine* line) {
   const bool is_own_strategy = absl::c_linear_search(OwnStrategies(), entry.name);
   std::string plan = absl::EndsWith(entry.name, kPlanEnding) ? entry.name : "";
-  if (plan.empty() && !is_own_strategy) plan = FindOwnPlan(entry.name, argv0);
+  if (plan.empty() && !is_own_strategy) plan = FindOwnPlan(entry.name);
   if (plan.empty()) {
     line->strategy = entry.name;
     line->strategy_options = entry.options;

@@ -25,9 +25,8 @@ absl::StatusOr<std::vector<StrategyEntry>> ParseStrategies(absl::Span<const std:
 
 // Sets the flags of a training run (--strategy, --strategy_options, --plan) with which an entry
 // makes the Plan: NAME.textproto is a Plan's file, NAME one of docs/plans, which come with the
-// program `argv0`, and all else is for the loader of strategies. InvalidArgument for a Plan with
-// options.
-absl::Status SetStrategy(const StrategyEntry& entry, const std::string& argv0, CommandLine* line);
+// program, and all else is for the loader of strategies. InvalidArgument for a Plan with options.
+absl::Status SetStrategy(const StrategyEntry& entry, CommandLine* line);
 
 // Returns the status with "LABEL: " before its message (WithMessage).
 absl::Status NamedStatus(const std::string& label, const absl::Status& status);

@@ -58,16 +58,16 @@ TEST(StrategyEntryTest, FaultsAreNamed) {
 
 TEST(StrategyEntryTest, APlanHasNoOptions) {
   CommandLine line;
-  EXPECT_TRUE(SetStrategy(Parse("a/b.textproto"), "", &line).ok());
+  EXPECT_TRUE(SetStrategy(Parse("a/b.textproto"), &line).ok());
   EXPECT_EQ(line.plan, "a/b.textproto");
   EXPECT_EQ(line.strategy, "");
-  EXPECT_THAT(SetStrategy(Parse("a/b.textproto:x=1"), "", &line).message(),
+  EXPECT_THAT(SetStrategy(Parse("a/b.textproto:x=1"), &line).message(),
               HasSubstr("is a Plan, which has no options"));
 }
 
 TEST(StrategyEntryTest, AStrategyTakesItsOptions) {
   CommandLine line;
-  EXPECT_TRUE(SetStrategy(Parse("fsdp:reshard=no"), "", &line).ok());
+  EXPECT_TRUE(SetStrategy(Parse("fsdp:reshard=no"), &line).ok());
   EXPECT_EQ(line.strategy, "fsdp");
   EXPECT_THAT(line.strategy_options, ElementsAre("reshard=no"));
   EXPECT_EQ(line.plan, "");

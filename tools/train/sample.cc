@@ -9,10 +9,10 @@
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
+#include "core/text/text_stream.h"
 #include "core/train/sampling.h"
 #include "tools/train/job/standard_output.h"
 #include "tools/train/setup/data_source.h"
-#include "tools/train/text_stream.h"
 
 namespace tessera {
 namespace {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "core/cost/limits.h"
 #include "core/cost/step_cost.h"
+#include "core/posix/output_file.h"
 #include "core/status/status_macros.h"
 #include "core/status/with_message.h"
 #include "core/text/counted.h"
@@ -20,7 +21,6 @@
 #include "core/train/programs.h"
 #include "tools/train/agree_on_data.h"
 #include "tools/train/flags/shell_word.h"
-#include "tools/train/folder/run_folder.h"
 #include "tools/train/job/standard_output.h"
 #include "tools/train/report/cost_report.h"
 #include "tools/train/report/process_memory.h"
@@ -108,7 +108,8 @@ absl::Status TrainLoop::Save(Progress* progress) {
   saved_folder_ = saved->folder;
   saved_here_ = true;
   for (const std::string& warning : saved->warnings) {
-    progress->Line(absl::StrCat("note: ", warning));
+    // Some come after each save.
+    if (warned_.insert(warning).second) progress->Line(absl::StrCat("note: ", warning));
   }
   progress->Line(absl::StrFormat("step %d: saved %s (%s, %s)", saved_step_, saved->folder,
                                  FormatBytes(saved->bytes), FormatSeconds(Now() - begin)));
@@ -136,7 +137,7 @@ absl::Status TrainLoop::TraceStep(const StepResult& result, int64_t zero_ns, Pro
   const TracedRank rank = {ranks_.rank(), ranks_.size(), alone ? times.begin_ns : zero_ns};
   ASSIGN_OR_RETURN(const std::vector<std::string> events,
                    ranks_.Gather(TraceEvents(executor.program(), times, rank)));
-  if (ranks_.is_first()) RETURN_IF_ERROR(WriteTrace(JoinTraces(events), options_.trace));
+  if (ranks_.is_first()) RETURN_IF_ERROR(WriteOutputFile(options_.trace, JoinTraces(events)));
   progress.Line(absl::StrFormat(
       "step %d: traced to %s (%.2f%% of the step outside of kernels); open it in ui.perfetto.dev",
       result.step, options_.trace, 100 * ShareOutsideKernels(executor.program(), times)));
@@ -332,7 +333,7 @@ absl::Status TrainLoop::PrintCost(absl::Status* same) {
   }
   const StepCost all = MergeRanks(sums);
   const int64_t steps = measured_.steps();
-  absl::FPrintF(Output(), "%s", CostTable(setup_.estimated, PerStep(all, steps), steps));
+  PrintText(CostTable(setup_.estimated, PerStep(all, steps), steps));
   // All ranks have the sums of all.
   *same = CompareCollectives(setup_.estimated, all, steps);
   if (same->ok()) return absl::OkStatus();
@@ -357,7 +358,7 @@ absl::Status TrainLoop::PrintMemory() {
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> lines, ranks_.Gather(mine));
   const std::string rank = lines.size() == 1 ? "" : absl::StrCat("rank ", largest, ": ");
-  absl::FPrintF(Output(), "%s%s\n", rank, lines[largest]);
+  PrintText(absl::StrCat(rank, lines[largest], "\n"));
   return absl::OkStatus();
 }
 
@@ -370,7 +371,8 @@ absl::StatusOr<int> TrainLoop::Run() {
   const double begin = Now();
   std::unique_ptr<MetricsLog> metrics;  // null on other ranks than rank 0
   if (ranks_.is_first()) {
-    ASSIGN_OR_RETURN(metrics, MetricsLog::Open(MetricsPath(options_.run_folder), trainer_->step()));
+    ASSIGN_OR_RETURN(metrics,
+                     MetricsLog::Open(options_.folder->folder(), kMetricsName, trainer_->step()));
     for (const auto& [step, loss] : metrics->earlier_evaluations()) {
       summary_.AddEvaluation(step, loss);
     }
@@ -385,7 +387,7 @@ absl::StatusOr<int> TrainLoop::Run() {
     RETURN_IF_ERROR(RunSteps(progress, metrics.get()));
   }
   if (first_step_ <= trainer_->step()) {
-    absl::FPrintF(Output(), "%s", summary_.Text(Now() - begin));
+    PrintText(summary_.Text(Now() - begin));
   }
   if (trainer_->step() < steps) {
     PrintLine(absl::StrFormat("stopped after step %d of %d; go on with\n  %s", trainer_->step(),

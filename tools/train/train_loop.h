@@ -4,6 +4,7 @@
 #define TESSERA_TOOLS_TRAIN_TRAIN_LOOP_H_
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "core/train/record/metrics.h"
 #include "core/train/record/progress.h"
 #include "core/train/trainer.h"
+#include "tools/train/folder/run_folder.h"
 #include "tools/train/job/stop_request.h"
 #include "tools/train/report/run_summary.h"
 #include "tools/train/setup/setup.h"
@@ -22,9 +24,10 @@ namespace tessera {
 
 struct LoopOptions {
   std::string run_folder;
-  std::string trace;      // a file, or ""
-  std::string command;    // the command that starts this program, as a shell reads it
-  int64_t log_every = 0;  // steps between step lines; 0: a few lines a second
+  const RunFolder* folder = nullptr;  // the same on rank 0, open
+  std::string trace;                  // a file, or ""
+  std::string command;                // the command that starts this program, as a shell reads it
+  int64_t log_every = 0;              // steps between step lines; 0: a few lines a second
   // The checkpoint from which the run resumes; -1 and "" for a new run.
   int64_t start_step = -1;
   std::string start_folder;
@@ -84,6 +87,7 @@ class TrainLoop {
   int64_t saved_step_ = -1;          // the newest checkpoint of this run; -1 if there is none
   std::string saved_folder_;         // the folder of that checkpoint
   bool saved_here_ = false;          // whether it is in folder_
+  std::set<std::string> warned_;     // of saves, and printed
   double seconds_of_batch_ = 0;      // of an evaluation, the last or an estimated one; 0: not known
   bool evaluation_stopped_ = false;  // whether the newest evaluation was interrupted
   RunSummary summary_;

@@ -56,10 +56,10 @@ void PrintNotes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) PrintLine(absl::StrCat("note: ", note));
 }
 
-// Returns the command that starts this program as the user did, as a shell reads it. `bazel run`
-// sets the variable.
-std::string ProgramCommand(const std::string& argv0, const ModelDefinition& definition) {
-  if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return ShellWord(argv0);
+// Returns the command that starts this program as the user did, by this name, as a shell reads it.
+// `bazel run` sets the variable.
+std::string ProgramCommand(const std::string& name, const ModelDefinition& definition) {
+  if (std::getenv("BUILD_WORKING_DIRECTORY") == nullptr) return ShellWord(name);
   return absl::StrCat("./bazelw run //models/", definition.name, ":train --");
 }
 
@@ -208,7 +208,7 @@ std::string CostReport(const Setup& setup) {
 }
 
 // `folder` is the folder of the resumed run, nullptr for a new run and on other ranks than rank 0.
-absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job& job,
+absl::StatusOr<int> Train(const CommandLine& line, const std::string& name, Job& job,
                           const StartOfJob& start, Setup setup, std::unique_ptr<RunFolder> folder) {
   if (setup.checkpoint != nullptr && setup.checkpoint->step() >= setup.config.steps()) {
     PrintNotes(setup.notes);
@@ -223,9 +223,10 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
   if (!opened.ok()) PrintNotes(setup.notes);
   RETURN_IF_ERROR(opened.status());
   options.run_folder = *std::move(opened);
+  options.folder = folder.get();
   options.trace = UserPath(line.trace);
-  options.command = absl::StrCat(ProgramCommand(argv0, *setup.definition), job.LaunchFlags(),
-                                 line.repeated_flags);
+  options.command =
+      absl::StrCat(ProgramCommand(name, *setup.definition), job.LaunchFlags(), line.repeated_flags);
   options.log_every = line.log_every;
   PrintLine(absl::StrCat("run folder: ", options.run_folder));
   PrintLine(ModelLine(setup.definition->name, setup.config, setup.compiled, job.Description()));
@@ -234,10 +235,8 @@ absl::StatusOr<int> Train(const CommandLine& line, const std::string& argv0, Job
     RETURN_IF_ERROR(WriteDumps(line.dump, setup, folder.get()));
   }
   ASSIGN_OR_RETURN(const MachineRates rates, MeasureAndReport(setup));
-  absl::FPrintF(Output(), "%s", MemoryTable(setup.compiled, setup.ranks.size));
-  if (setup.ranks.size > 1) {
-    absl::FPrintF(Output(), "%s", CostReport(setup));
-  }
+  PrintText(MemoryTable(setup.compiled, setup.ranks.size));
+  if (setup.ranks.size > 1) PrintText(CostReport(setup));
   return OnEngine(setup, [&](Engine& engine, Trainer& trainer) {
     return TrainSteps(line, setup, rates, options, folder.get(), engine, trainer);
   });
@@ -278,19 +277,17 @@ std::string OriginOfRates(const CommandLine& line) {
   return kept.empty() ? "measured now" : absl::StrCat("the best of this machine so far, ", kept);
 }
 
-absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition,
-                             const std::string& argv0, int size) {
+absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& definition, int size) {
   Ranks alone;
   RunRanks ranks = {.ranks = &alone, .size = size};
   ASSIGN_OR_RETURN(ranks.of_host, PlannedRanksOfHost(line, size));
   ranks.cores = std::max(1, AvailableCores() / ranks.of_host);
-  ASSIGN_OR_RETURN(const Setup setup, PrepareRun(line, definition, argv0, ranks));
+  ASSIGN_OR_RETURN(const Setup setup, PrepareRun(line, definition, ranks));
   PrintNotes(setup.notes);
-  absl::PrintF("%s",
-               PlanReport(definition.name, setup.config, setup.compiled, size, AvailableMemory()));
+  PrintText(PlanReport(definition.name, setup.config, setup.compiled, size, AvailableMemory()));
   if (line.mode == Mode::kTrain) {
-    absl::PrintF("\n%s%s", CostReport(setup),
-                 ClusterRatesLine(setup.cluster, setup.site, OriginOfRates(line)));
+    PrintText(absl::StrCat("\n", CostReport(setup),
+                           ClusterRatesLine(setup.cluster, setup.site, OriginOfRates(line))));
   }
   if (!line.dump.empty()) {
     ASSIGN_OR_RETURN(std::unique_ptr<RunFolder> folder, OpenResumedFolder(line));
@@ -305,7 +302,7 @@ absl::StatusOr<int> ShowPlan(const CommandLine& line, const ModelDefinition& def
 }
 
 // Runs the command line on this rank of the job.
-absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
+absl::StatusOr<int> RunRank(CommandLine line, const std::string& name,
                             const ModelDefinition& definition, Job& job) {
   Ranks& ranks = job.ranks();
   if (!ranks.is_first()) DiscardOutput();
@@ -332,14 +329,14 @@ absl::StatusOr<int> RunRank(CommandLine line, const std::string& argv0,
   }
   RunRanks run_ranks = {&ranks, ranks.size(), job.ranks_of_host(), job.cores(), {}};
   ASSIGN_OR_RETURN(run_ranks.site, SiteOfJob(job.backend(), job.hosts()));
-  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, argv0, run_ranks));
+  ASSIGN_OR_RETURN(Setup setup, PrepareRun(line, definition, run_ranks));
   RETURN_IF_ERROR(CheckMemoryLimit(setup, line));
   StopOnInterrupts(/*one_rank=*/ranks.size() == 1);
-  return train ? Train(line, argv0, job, start, std::move(setup), std::move(folder))
+  return train ? Train(line, name, job, start, std::move(setup), std::move(folder))
                : UseModel(line, std::move(setup));
 }
 
-absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>& arguments,
+absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>& arguments,
                         const ModelDefinition& definition) {
   const absl::StatusOr<CommandLine> parsed = ParseCommandLine(arguments, definition);
   if (!parsed.ok()) {
@@ -348,12 +345,12 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
   }
   const CommandLine& line = *parsed;
   if (line.help && !line.strategy.empty()) {
-    ASSIGN_OR_RETURN(const std::string help, StrategyHelp(line.strategy, argv0));
-    absl::PrintF("%s", help);
+    ASSIGN_OR_RETURN(const std::string help, StrategyHelp(line.strategy));
+    PrintText(help);
     return 0;
   }
   if (line.help) {
-    absl::PrintF("%s", HelpText(ProgramCommand(argv0, definition), definition));
+    absl::PrintF("%s", HelpText(ProgramCommand(name, definition), definition));
     return 0;
   }
   if (line.print_config) {
@@ -362,11 +359,11 @@ absl::StatusOr<int> Run(const std::string& argv0, const std::vector<std::string>
     return 0;
   }
   if (line.plan_only) {
-    return ShowPlan(line, definition, argv0, std::max({1, line.ranks, line.launch.nproc}));
+    return ShowPlan(line, definition, std::max({1, line.ranks, line.launch.nproc}));
   }
   const int threads = RanksAreThreads(line) ? line.launch.nproc : 0;
   return RunInJob(line.job, threads,
-                  [&](Job& job) { return RunRank(line, argv0, definition, job); });
+                  [&](Job& job) { return RunRank(line, name, definition, job); });
 }
 
 std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
@@ -386,8 +383,8 @@ int TrainMain(int argc, char** argv, const ModelDefinition& definition) {
   return JobMain(
       argc, argv,
       {.launch = [&](const auto& arguments) { return RanksToLaunch(arguments, definition); },
-       .run = [&](const auto& argv0,
-                  const auto& arguments) { return Run(argv0, arguments, definition); }});
+       .run = [&](const auto& name,
+                  const auto& arguments) { return Run(name, arguments, definition); }});
 }
 
 }  // namespace tessera

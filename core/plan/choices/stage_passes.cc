@@ -13,6 +13,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
 #include "core/text/nearest_name.h"
+#include "core/text/plain_name.h"
 #include "core/text/quote.h"
 
 namespace tessera {
@@ -128,6 +129,21 @@ absl::Status Unknown(const std::string& name) {
                                                  DidYouMean(name, names)));
 }
 
+// Checks how a pass of a plugin is named. A Plan may be of someone else: it chooses among the
+// plugins that are installed, and says nothing about where a library is.
+absl::Status CheckNames(const PassChoice& choice) {
+  const auto error = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(absl::StrCat("the Plan's stage lists pass ",
+                                                   Quote(choice.name()), " of the strategy plugin ",
+                                                   Quote(choice.plugin()), ": ", what));
+  };
+  if (!IsPlainName(choice.plugin())) {
+    return error("a Plan names a plugin by its name and version, never by a path");
+  }
+  if (IsPlainName(choice.name())) return absl::OkStatus();
+  return error("a pass is named by lower case letters, digits and underscores");
+}
+
 }  // namespace
 
 absl::Span<const StagePassHelp> StagePassesWithHelp() { return kHelp; }
@@ -152,6 +168,7 @@ absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage) {
   absl::flat_hash_set<absl::string_view> listed;
   for (const PassChoice& choice : stage.pass()) {
     if (!choice.plugin().empty()) {
+      RETURN_IF_ERROR(CheckNames(choice));
       passes.of_plugins.push_back(choice);
       continue;
     }

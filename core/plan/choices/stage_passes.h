@@ -42,8 +42,8 @@ struct StagePasses {
 };
 
 // Reads the passes of a stage. InvalidArgument, in one line, names the fault and the remedy: a pass
-// that does not exist, is listed twice or belongs to a part, an option that a pass does not have,
-// or a value that does not fit.
+// that does not exist, is listed twice or belongs to a part, an option that a pass does not have, a
+// value that does not fit, or a plugin that is not named by a plain name (core/text/plain_name.h).
 absl::StatusOr<StagePasses> ReadStagePasses(const Stage& stage);
 
 // Fills in the options that the stage's passes leave out. ReadStagePasses must have accepted the

@@ -130,6 +130,47 @@ TEST(StagePassesTest, RefusesInOneLineWhatDoesNotFit) {
   }
 }
 
+Stage WithPassOfPlugin(const std::string& plugin, const std::string& pass) {
+  Stage stage;
+  stage.add_mesh()->set_name("data");
+  PassChoice& choice = *stage.add_pass();
+  choice.set_plugin(plugin);
+  choice.set_plugin_version("1.0");
+  choice.set_name(pass);
+  return stage;
+}
+
+// Regression: a path was loaded, also one below the working directory.
+TEST(StagePassesTest, APluginIsNamedByItsNameAlone) {
+  EXPECT_TRUE(ReadStagePasses(WithPassOfPlugin("just_enough2", "reorder")).ok());
+  EXPECT_EQ(
+      ReadStagePasses(WithPassOfPlugin("./helper.so", "run")).status().message(),
+      "the Plan's stage lists pass 'run' of the strategy plugin './helper.so': a Plan names a "
+      "plugin by its name and version, never by a path");
+  const std::string long_name(1 << 20, 'a');
+  for (const std::string& plugin :
+       {std::string("helper.so"), std::string("/tmp/helper.so"), std::string("../helper"),
+        std::string("a/b"), std::string("."), std::string(".."), std::string("~/helper"),
+        std::string("Helper"), std::string(" helper"), std::string("helper\n"),
+        std::string("$HOME"), std::string("helper\0", 7), std::string("\0", 1),
+        std::string("\xff\xfe"), long_name}) {
+    Plan plan;
+    *plan.add_stages() = WithPassOfPlugin(plugin, "run");
+    const absl::Status status = CheckPlanForm(plan);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << plugin;
+    EXPECT_LT(status.message().size(), 400);
+    EXPECT_EQ(status.message().find('\n'), absl::string_view::npos);
+  }
+}
+
+TEST(StagePassesTest, APassOfAPluginHasAPlainName) {
+  for (const std::string& pass : {std::string(), std::string("../x"), std::string("two\nlines")}) {
+    EXPECT_EQ(ReadStagePasses(WithPassOfPlugin("helper", pass)).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << pass;
+  }
+}
+
 TEST(StagePassesTest, OneProcessMayOffload) {
   const absl::Status status = CheckPlanForm(ParsePlan("stages { pass { name: 'offload' } }"));
   EXPECT_TRUE(status.ok()) << status;

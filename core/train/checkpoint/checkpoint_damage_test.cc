@@ -111,7 +111,7 @@ TEST(CheckpointDamageTest, FindsWhatIsMissingOrCut) {
       WriteFile(path, original.substr(0, size));
       EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
                   HasSubstr(name == "manifest.json" ? "the manifest is damaged" : name));
-      EXPECT_FALSE(LooksComplete(saved->folder));
+      EXPECT_FALSE(CheckComplete(saved->folder).ok());
     }
     WriteFile(path, original + " ");
     EXPECT_FALSE(Checkpoint::Open(saved->folder).ok()) << name;
@@ -123,10 +123,10 @@ TEST(CheckpointDamageTest, FindsWhatIsMissingOrCut) {
       EXPECT_THAT(OpenError(saved->folder, absl::StatusCode::kDataLoss),
                   HasSubstr("the file " + name + " is missing"));
     }
-    EXPECT_FALSE(LooksComplete(saved->folder));
+    EXPECT_FALSE(CheckComplete(saved->folder).ok());
     WriteFile(path, original);
   }
-  EXPECT_TRUE(LooksComplete(saved->folder));
+  EXPECT_TRUE(CheckComplete(saved->folder).ok());
 }
 
 // Headers that contradict the manifest, with matching checksums.
@@ -190,7 +190,7 @@ TEST(CheckpointDamageTest, ADamagedOneTakesNoPlaceAmongThoseThatAreKept) {
   auto opened = OpenCheckpoint(run);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ(opened->checkpoint->step(), 30);
-  const auto lines = SetAsideDamaged(run, opened->damaged);
+  const auto lines = SetAsideDamaged(CheckpointsForTest(run), opened->damaged);
   ASSERT_TRUE(lines.ok()) << lines.status();
   EXPECT_THAT(*lines, ElementsAre(HasSubstr("the damaged checkpoint step_00000040 is now called "),
                                   HasSubstr("checkpoints/damaged-step_00000020")));
@@ -217,12 +217,13 @@ TEST(CheckpointDamageTest, OneThatCannotBeReadNowKeepsItsName) {
   EXPECT_EQ(opened->checkpoint->step(), 10);
   EXPECT_THAT(opened->skipped, SizeIs(2));
   EXPECT_THAT(opened->damaged, SizeIs(0));
-  const auto lines = SetAsideDamaged(run, opened->damaged);
+  const auto lines = SetAsideDamaged(CheckpointsForTest(run), opened->damaged);
   ASSERT_TRUE(lines.ok()) << lines.status();
   EXPECT_THAT(*lines, SizeIs(0));
   for (const char* name : {"step_00000020", "step_00000030"}) {
-    EXPECT_FALSE(LooksComplete(folder + name));
-    EXPECT_FALSE(IsDamage(CheckComplete(folder + name))) << CheckComplete(folder + name);
+    const absl::Status status = CheckComplete(folder + name);
+    EXPECT_FALSE(status.ok());
+    EXPECT_FALSE(IsDamage(status)) << status;
   }
 }
 
@@ -232,7 +233,7 @@ TEST(CheckpointDamageTest, DamagedOnesOfTheSameStepAreAllThere) {
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(SaveForTest(run, 10).ok());
     ASSERT_TRUE(RemoveTree(run + "/checkpoints/step_00000010/manifest.json").ok());
-    ASSERT_TRUE(SetAsideDamaged(run, {}).ok());
+    ASSERT_TRUE(SetAsideDamaged(CheckpointsForTest(run), {}).ok());
   }
   EXPECT_THAT(Names(run), ElementsAre("damaged-step_00000010", "damaged-step_00000010-2",
                                       "damaged-step_00000010-3"));

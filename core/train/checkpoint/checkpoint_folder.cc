@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
-#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/state_entry.h"
 
 namespace tessera {
@@ -34,11 +33,6 @@ std::string StateFileName(absl::string_view role, int rank, int ranks) {
 
 std::string StepFolderName(int64_t step) { return absl::StrFormat("step_%08d", step); }
 
-std::string WithPrefix(absl::string_view prefix, absl::string_view folder) {
-  const size_t name = folder.rfind('/') + 1;
-  return absl::StrCat(folder.substr(0, name), prefix, folder.substr(name));
-}
-
 int64_t StepOfFolder(absl::string_view folder) {
   while (absl::ConsumeSuffix(&folder, "/")) {
   }
@@ -49,21 +43,30 @@ int64_t StepOfFolder(absl::string_view folder) {
 }
 
 std::string CheckpointsFolder(absl::string_view run_folder) {
-  return absl::StrCat(run_folder, "/checkpoints");
+  return absl::StrCat(run_folder, "/", kCheckpointsName);
 }
 
-absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view checkpoints_folder) {
-  const std::string path(checkpoints_folder);
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFolder(path));
+absl::StatusOr<Folder> OpenTemporaryFolder(const std::string& path) {
+  return Folder::OpenBelow(path, /*names=*/2);
+}
+
+absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const Folder& checkpoints) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, checkpoints.List());
   std::vector<FoundCheckpoint> found;
   // Iterates from the last name to the first, so that "step_" comes before ".old-".
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     const int64_t step = StepOfFolder(*name);
-    if (step >= 0) found.push_back({step, absl::StrCat(checkpoints_folder, "/", *name)});
+    if (step >= 0) found.push_back({step, *name, checkpoints.PathOf(*name)});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& a, const auto& b) { return a.step > b.step; });
   return found;
+}
+
+absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(
+    const std::string& checkpoints_folder) {
+  ASSIGN_OR_RETURN(const Folder checkpoints, Folder::Open(checkpoints_folder));
+  return ListCheckpoints(checkpoints);
 }
 
 }  // namespace tessera

@@ -14,6 +14,9 @@
 //
 // A folder with the name of a checkpoint holds a complete one: it got its name after all its files
 // were on the disk.
+//
+// A run writes and removes only below its own folder: "checkpoints" and what lies in it are opened
+// without following links (core/posix/folder.h).
 #ifndef TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_
 #define TESSERA_CORE_TRAIN_CHECKPOINT_CHECKPOINT_FOLDER_H_
 
@@ -23,9 +26,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/posix/folder.h"
 
 namespace tessera {
 
+inline constexpr char kCheckpointsName[] = "checkpoints";
 inline constexpr char kManifestFile[] = "manifest.json";
 inline constexpr char kPlanFile[] = "plan.textproto";
 inline constexpr char kConfigFile[] = "config.textproto";
@@ -40,9 +45,6 @@ std::string StateFileName(absl::string_view role, int rank, int ranks);
 // "step_00000120", with more than eight digits if the step needs them.
 std::string StepFolderName(int64_t step);
 
-// Returns the path of a checkpoint's folder with a prefix before its name.
-std::string WithPrefix(absl::string_view prefix, absl::string_view folder);
-
 // Returns the step in the name of a checkpoint's folder (also if it was moved aside to be
 // replaced), or -1 if the folder has another kind of name.
 int64_t StepOfFolder(absl::string_view folder);
@@ -50,15 +52,20 @@ int64_t StepOfFolder(absl::string_view folder);
 // "<run>/checkpoints"
 std::string CheckpointsFolder(absl::string_view run_folder);
 
+// Opens the folder of a save in progress by its path, <run>/checkpoints/.tmp-..., on any rank.
+absl::StatusOr<Folder> OpenTemporaryFolder(const std::string& path);
+
 struct FoundCheckpoint {
   int64_t step = 0;
+  std::string name;
   std::string folder;  // its path
 };
 
 // Lists the checkpoints in a folder of checkpoints (not in a run's folder) by their names, newest
 // first, and opens none. A checkpoint that was being replaced comes after its replacement. Returns
 // an error if the folder cannot be listed.
-absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(absl::string_view checkpoints_folder);
+absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const Folder& checkpoints);
+absl::StatusOr<std::vector<FoundCheckpoint>> ListCheckpoints(const std::string& checkpoints_folder);
 
 }  // namespace tessera
 

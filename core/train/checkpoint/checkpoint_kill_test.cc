@@ -32,7 +32,8 @@ TEST(CheckpointKillTest, SurvivesAKillBeforeEveryChange) {
   const std::string before = NewFolder("before");
   // With remains of a killed save, and old checkpoints to prune.
   for (int64_t step : {10, 20}) ASSERT_TRUE(SaveForTest(before, step, 0).ok());
-  ASSERT_TRUE(MakeFolders(before + "/checkpoints/.tmp-step_00000025/a").ok());
+  ASSERT_TRUE(MakeFolders(before + "/checkpoints/.tmp-step_00000025").ok());
+  WriteFile(before + "/checkpoints/.tmp-step_00000025/optimizer.safetensors", "half of it");
   for (int keep : {1, 2}) {
     const int moments = DieAtEveryMoment(
         [&] { Copy(before, run); },

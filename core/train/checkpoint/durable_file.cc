@@ -1,17 +1,12 @@
 #include "core/train/checkpoint/durable_file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,12 +22,22 @@ absl::Status SystemError(int error, const std::string& message) {
   return absl::ErrnoToStatus(error, message);
 }
 
+// Syncs the name of a new folder. Follows links, as mkdir does.
+absl::Status SyncParent(const std::string& path) {
+  std::string parent = std::filesystem::path(path).parent_path();
+  if (parent.empty()) parent = ".";
+  const FileDescriptor fd(open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: a file system that cannot sync folders.
+  if (fd.is_open() && (fsync(fd.get()) == 0 || errno == EINVAL)) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("cannot bring the folder ", parent, " to the disk"));
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DurableWriter>> DurableWriter::Create(const std::string& path) {
-  FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot create ", path));
-  return std::unique_ptr<DurableWriter>(new DurableWriter(path, std::move(fd)));
+absl::StatusOr<std::unique_ptr<DurableWriter>> DurableWriter::Create(const Folder& folder,
+                                                                     const std::string& name) {
+  ASSIGN_OR_RETURN(FileDescriptor fd, folder.CreateFile(name));
+  return std::unique_ptr<DurableWriter>(new DurableWriter(folder.PathOf(name), std::move(fd)));
 }
 
 absl::Status DurableWriter::Write(absl::Span<const char> bytes) {
@@ -59,14 +64,12 @@ absl::Status DurableWriter::Finish() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(const std::string& path) {
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open ", path));
+absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(const Folder& folder,
+                                                             const std::string& name) {
+  ASSIGN_OR_RETURN(FileDescriptor fd, folder.OpenToRead(name));
+  const std::string path = folder.PathOf(name);
   struct stat info;
   if (fstat(fd.get(), &info) != 0) return SystemError(errno, absl::StrCat("cannot open ", path));
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a regular file"));
-  }
   return std::unique_ptr<FileReader>(new FileReader(path, std::move(fd), info.st_size));
 }
 
@@ -94,10 +97,7 @@ absl::StatusOr<std::string> FileReader::ReadStart(int64_t bytes) const {
 }
 
 absl::Status MakeFolders(const std::string& path) {
-  if (mkdir(path.c_str(), 0777) == 0) {
-    const std::string parent = std::filesystem::path(path).parent_path();
-    return SyncFolder(parent.empty() ? "." : parent);
-  }
+  if (mkdir(path.c_str(), 0777) == 0) return SyncParent(path);
   const int error = errno;
   struct stat info;
   if (error == EEXIST && stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
@@ -113,71 +113,22 @@ absl::Status MakeFolders(const std::string& path) {
   return SystemError(error, absl::StrCat("cannot make the folder ", path));
 }
 
-absl::Status SyncFolder(const std::string& path) {
-  const FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
-  // EINVAL: a file system that cannot sync folders.
-  if (fsync(fd.get()) == 0 || errno == EINVAL) return absl::OkStatus();
-  return SystemError(errno, absl::StrCat("cannot bring the folder ", path, " to the disk"));
-}
-
-absl::Status RenameFolder(const std::string& from, const std::string& to) {
-  if (rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
-  return SystemError(errno, absl::StrCat("cannot rename ", from, " to ", to));
-}
-
-absl::Status ReplaceFolder(const std::string& from, const std::string& to, const std::string& aside,
-                           bool may_exchange) {
+absl::Status ReplaceFolder(const Folder& folder, const std::string& from, const std::string& to,
+                           const std::string& aside, bool may_exchange) {
   if (may_exchange) {
-    if (renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) == 0) {
-      return absl::OkStatus();
-    }
-    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) {
-      return SystemError(errno, absl::StrCat("cannot exchange ", from, " with ", to));
-    }
+    const absl::Status exchanged = folder.Exchange(from, to);
+    if (!absl::IsUnimplemented(exchanged)) return exchanged;
   }
-  RETURN_IF_ERROR(RenameFolder(to, aside));
-  absl::Status status = RenameFolder(from, to);
+  RETURN_IF_ERROR(folder.Rename(to, aside));
+  absl::Status status = folder.Rename(from, to);
   // The first error is the one to report.
-  if (!status.ok()) RenameFolder(aside, to).IgnoreError();
+  if (!status.ok()) folder.Rename(aside, to).IgnoreError();
   return status;
-}
-
-absl::Status RemoveTree(const std::string& path) {
-  std::error_code error;
-  std::filesystem::remove_all(path, error);
-  if (!error) return absl::OkStatus();
-  return SystemError(error.value(), absl::StrCat("cannot remove ", path));
-}
-
-absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
-  DIR* const folder = opendir(path.c_str());
-  if (folder == nullptr) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
-  std::vector<std::string> names;
-  errno = 0;
-  while (const dirent* entry = readdir(folder)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  const int error = errno;
-  closedir(folder);
-  if (error != 0) return SystemError(error, absl::StrCat("cannot list the folder ", path));
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 bool Exists(const std::string& path) {
   struct stat info;
   return stat(path.c_str(), &info) == 0;
-}
-
-absl::StatusOr<std::unique_ptr<FolderLock>> FolderLock::Take(const std::string& path) {
-  FileDescriptor fd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.is_open()) return SystemError(errno, absl::StrCat("cannot open the folder ", path));
-  if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return absl::UnavailableError(absl::StrCat("another process is saving to ", path));
-  }
-  return std::unique_ptr<FolderLock>(new FolderLock(std::move(fd)));
 }
 
 }  // namespace tessera

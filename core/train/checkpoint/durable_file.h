@@ -10,12 +10,12 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "core/posix/file_descriptor.h"
+#include "core/posix/folder.h"
 
 namespace tessera {
 
@@ -23,12 +23,13 @@ namespace tessera {
 // be lost.
 class DurableWriter {
  public:
-  // Returns AlreadyExists if the file exists.
-  static absl::StatusOr<std::unique_ptr<DurableWriter>> Create(const std::string& path);
+  // Returns AlreadyExists if the folder has an entry of this name.
+  static absl::StatusOr<std::unique_ptr<DurableWriter>> Create(const Folder& folder,
+                                                               const std::string& name);
 
   absl::Status Write(absl::Span<const char> bytes);
   // Syncs everything that was written to the disk. The file's name is on the disk only after
-  // SyncFolder.
+  // Folder::Sync.
   absl::Status Finish();
 
  private:
@@ -42,8 +43,10 @@ class DurableWriter {
 // A file that stays readable after its name is removed.
 class FileReader {
  public:
-  // Returns InvalidArgument if the path is not a regular file.
-  static absl::StatusOr<std::unique_ptr<FileReader>> Open(const std::string& path);
+  // Returns InvalidArgument if the name is not that of a regular file. A link is followed if
+  // Folder::OpenToRead does that.
+  static absl::StatusOr<std::unique_ptr<FileReader>> Open(const Folder& folder,
+                                                          const std::string& name);
 
   const std::string& path() const { return path_; }
   int64_t bytes() const { return bytes_; }  // when it was opened
@@ -62,42 +65,18 @@ class FileReader {
   const int64_t bytes_;
 };
 
-// Makes a folder and its missing parents, and syncs the names of the new ones.
+// Makes a folder that the user names and its missing parents, and syncs the names of the new ones.
 absl::Status MakeFolders(const std::string& path);
-
-// Syncs new, renamed and removed names in a folder to the disk.
-absl::Status SyncFolder(const std::string& path);
-
-absl::Status RenameFolder(const std::string& from, const std::string& to);
 
 // Renames `from` to `to`, and leaves the former `to` under another name for the caller to remove.
 // If the file system can exchange two names (NFS cannot) and `may_exchange`, the former `to` is
 // then named `from`, and `to` exists at all times. Otherwise it is named `aside`, and a crash
 // between the two renames leaves `aside` and `from`, but no `to`.
-absl::Status ReplaceFolder(const std::string& from, const std::string& to, const std::string& aside,
-                           bool may_exchange = true);
+absl::Status ReplaceFolder(const Folder& folder, const std::string& from, const std::string& to,
+                           const std::string& aside, bool may_exchange = true);
 
-// Removes a file, or a folder and everything in it. Returns OK if nothing has this path.
-absl::Status RemoveTree(const std::string& path);
-
-// Returns the names in a folder without "." and "..", in alphabetical order.
-absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
-
+// Returns whether a path that the user names leads to anything.
 bool Exists(const std::string& path);
-
-// A lock that one process at a time can hold. The system releases it when the process ends, for
-// whatever reason.
-class FolderLock {
- public:
-  // Returns Unavailable if another process holds it. On a file system without locks, returns an
-  // object that locks nothing.
-  static absl::StatusOr<std::unique_ptr<FolderLock>> Take(const std::string& path);
-
- private:
-  explicit FolderLock(FileDescriptor fd) : fd_(std::move(fd)) {}
-
-  const FileDescriptor fd_;
-};
 
 }  // namespace tessera
 

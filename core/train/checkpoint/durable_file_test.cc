@@ -1,12 +1,11 @@
 #include "core/train/checkpoint/durable_file.h"
 
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <memory>
 #include <string>
 
+#include "core/posix/folder.h"
 #include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -18,16 +17,17 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(DurableFileTest, ReadsWhatWasWritten) {
-  const std::string path = NewFolder("durable") + "/file";
-  auto writer = DurableWriter::Create(path);
+  const Folder folder = OpenForTest(NewFolder("durable"));
+  auto writer = DurableWriter::Create(folder, "file");
   ASSERT_TRUE(writer.ok()) << writer.status();
   ASSERT_TRUE((*writer)->Write(std::string("hello, ")).ok());
   ASSERT_TRUE((*writer)->Write({}).ok());
   ASSERT_TRUE((*writer)->Write(std::string("world")).ok());
   ASSERT_TRUE((*writer)->Finish().ok());
-  EXPECT_EQ(DurableWriter::Create(path).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(DurableWriter::Create(folder, "file").status().code(),
+            absl::StatusCode::kAlreadyExists);
 
-  auto reader = FileReader::Open(path);
+  auto reader = FileReader::Open(folder, "file");
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ((*reader)->bytes(), 12);
   std::string bytes(5, ' ');
@@ -39,11 +39,13 @@ TEST(DurableFileTest, ReadsWhatWasWritten) {
 }
 
 TEST(DurableFileTest, OpensRegularFilesOnly) {
-  const std::string folder = NewFolder("durable");
-  EXPECT_EQ(FileReader::Open(folder).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(FileReader::Open(folder + "/none").status().code(), absl::StatusCode::kNotFound);
-  ASSERT_EQ(mkfifo((folder + "/pipe").c_str(), 0600), 0);
-  EXPECT_EQ(FileReader::Open(folder + "/pipe").status().code(), absl::StatusCode::kInvalidArgument);
+  const std::string path = NewFolder("durable");
+  const Folder folder = OpenForTest(path);
+  ASSERT_TRUE(MakeFolders(path + "/folder").ok());
+  EXPECT_EQ(FileReader::Open(folder, "folder").status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(FileReader::Open(folder, "none").status().code(), absl::StatusCode::kNotFound);
+  ASSERT_EQ(mkfifo((path + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(FileReader::Open(folder, "pipe").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(DurableFileTest, MakesFolders) {
@@ -58,10 +60,6 @@ TEST(DurableFileTest, MakesFolders) {
   EXPECT_FALSE(MakeFolders(folder + "/file/a").ok());
   EXPECT_FALSE(MakeFolders("/proc/none/a").ok()) << "where nothing can be made";
   EXPECT_THAT(*ListFolder(folder), ElementsAre("a", "d", "file"));
-  EXPECT_TRUE(RemoveTree(folder + "/a").ok());
-  EXPECT_TRUE(RemoveTree(folder + "/a").ok());
-  EXPECT_THAT(*ListFolder(folder), ElementsAre("d", "file"));
-  EXPECT_EQ(ListFolder(folder + "/a").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(DurableFileTest, ReplacesAFolder) {
@@ -72,7 +70,7 @@ TEST(DurableFileTest, ReplacesAFolder) {
       WriteFile(folder + name + "/file", name);
     }
     const absl::Status status =
-        ReplaceFolder(folder + "/new", folder + "/now", folder + "/aside", may_exchange);
+        ReplaceFolder(OpenForTest(folder), "new", "now", "aside", may_exchange);
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(ReadFile(folder + "/now/file"), "/new");
     const std::string old = Exists(folder + "/aside") ? "/aside" : "/new";
@@ -86,29 +84,9 @@ TEST(DurableFileTest, LeavesAFolderThatItCannotReplace) {
   for (bool may_exchange : {true, false}) {
     const std::string folder = NewFolder("durable");
     ASSERT_TRUE(MakeFolders(folder + "/now").ok());
-    EXPECT_FALSE(
-        ReplaceFolder(folder + "/none", folder + "/now", folder + "/aside", may_exchange).ok());
+    EXPECT_FALSE(ReplaceFolder(OpenForTest(folder), "none", "now", "aside", may_exchange).ok());
     EXPECT_THAT(*ListFolder(folder), ElementsAre("now"));
   }
-}
-
-TEST(DurableFileTest, LocksAFolderForOneProcess) {
-  const std::string folder = NewFolder("durable");
-  auto lock = FolderLock::Take(folder);
-  ASSERT_TRUE(lock.ok()) << lock.status();
-  EXPECT_EQ(FolderLock::Take(folder).status().code(), absl::StatusCode::kUnavailable);
-  lock->reset();
-  EXPECT_TRUE(FolderLock::Take(folder).ok());
-
-  // The system releases the lock of a process that has ended.
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    auto held = FolderLock::Take(folder);
-    kill(getpid(), SIGKILL);
-  }
-  ASSERT_EQ(waitpid(child, nullptr, 0), child);
-  EXPECT_TRUE(FolderLock::Take(folder).ok());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "core/train/checkpoint/join_reports.h"
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -11,17 +12,17 @@
 namespace tessera {
 namespace {
 
-absl::Status CheckVisible(const std::string& folder, const ShardReport::File& file) {
-  const auto seen = FileReader::Open(absl::StrCat(folder, "/", file.name()));
+absl::Status CheckVisible(const Folder& folder, const ShardReport::File& file) {
+  const auto seen = FileReader::Open(folder, file.name());
   if (seen.ok() && (*seen)->bytes() == file.bytes()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      "it wrote ", file.bytes(), " bytes to ", folder, "/", file.name(), ", and rank 0 sees ",
+      "it wrote ", file.bytes(), " bytes to ", folder.PathOf(file.name()), ", and rank 0 sees ",
       seen.ok() ? absl::StrCat((*seen)->bytes()) : "no such file",
       " there: all ranks must see the run's folder"));
 }
 
 absl::Status CheckReport(const ShardReport& report, int rank, const std::string& states_checksum,
-                         const std::string& folder) {
+                         const Folder& folder) {
   const auto code = static_cast<absl::StatusCode>(report.error_code());
   if (code != absl::StatusCode::kOk) return absl::Status(code, report.error());
   if (report.rank() != rank) {
@@ -62,7 +63,7 @@ absl::Status AddReport(const ShardReport& report, Manifest* manifest) {
 
 }  // namespace
 
-absl::Status JoinReports(absl::Span<const ShardReport> reports, const std::string& folder,
+absl::Status JoinReports(absl::Span<const ShardReport> reports, const Folder& folder,
                          Manifest* manifest) {
   const std::string checksum = StatesChecksum(manifest->state);
   manifest->shards.resize(manifest->state.size());

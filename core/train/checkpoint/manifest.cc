@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -196,6 +197,15 @@ absl::Status ParsePosition(const Json& json, int64_t version, Manifest* manifest
   return absl::DataLossError("\"sequence\" is 0, and a row has at least one token");
 }
 
+// Later checkpoints of a resumed run have the same identity, so it must be short.
+absl::Status CheckRun(const std::string& run) {
+  constexpr size_t kLongest = 64;
+  const bool plain = std::all_of(run.begin(), run.end(), absl::ascii_isalnum);
+  if (plain && run.size() <= kLongest) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("\"run\" is not of ", kLongest, " letters and digits at most"));
+}
+
 absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.step, CountMember(json, "step", kMaxSteps));
@@ -209,6 +219,10 @@ absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
   // Checkpoints of older versions have none.
   if (json.contains("data")) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
+  }
+  if (json.contains("run")) {
+    ASSIGN_OR_RETURN(manifest.run, StringMember(json, "run"));
+    RETURN_IF_ERROR(CheckRun(manifest.run));
   }
   RETURN_IF_ERROR(ParseFiles(json, &manifest));
   RETURN_IF_ERROR(StateParser(&manifest).Parse(json, version >= 2));
@@ -319,6 +333,7 @@ std::string ManifestToText(const Manifest& manifest) {
       ",\n  \"plan\": ", Quoted(manifest.plan_file),
       ",\n  \"config\": ", Quoted(manifest.config_file),
       manifest.data.empty() ? "" : absl::StrCat(",\n  \"data\": ", Quoted(manifest.data)),
+      manifest.run.empty() ? "" : absl::StrCat(",\n  \"run\": ", Quoted(manifest.run)),
       ",\n  \"files\": ", Lines(files), ",\n  \"state\": ", Lines(state), ",\n");
   return absl::StrCat(body, LastLine(ChecksumOfText(body)));
 }

@@ -10,6 +10,7 @@
 //     "plan": "plan.textproto",
 //     "config": "config.textproto",
 //     "data": "text of 4351234 bytes, XXH3-128 ...",
+//     "run": "0123456789abcdef0123456789abcdef",
 //     "files": [
 //       {"name": "parameters.safetensors", "bytes": 1234, "xxh3_128": "..."}, ...
 //     ],
@@ -31,6 +32,10 @@
 //
 // Versions 1 and 2 have "batches" instead of "rows" and "sequence": the global batches that
 // training had taken. Version 1 has no "shards".
+//
+// "run" identifies the run that saved the checkpoint (core/train/run_identity.h): a run removes its
+// own checkpoints only. It has at most 64 letters and digits. Checkpoints of older versions have
+// none.
 //
 // "state_version" is the version of the shapes of the model's states (Model::state_version);
 // without it, the version is 1.
@@ -90,6 +95,7 @@ struct Manifest {
   std::string plan_file;
   std::string config_file;
   std::string data;  // the fingerprint of the training data; "" if it is not known
+  std::string run;   // the identity of the run that saved it; "" if it is not known
   std::vector<File> files;
   std::vector<StateEntry> state;
   std::vector<std::vector<StateShard>> shards;  // of each entry of `state`

@@ -129,6 +129,23 @@ TEST(ManifestTest, HoldsTheFingerprintOfTheData) {
   EXPECT_EQ(ParseManifest(ManifestToText(ManifestForTest()))->data, "");
 }
 
+TEST(ManifestTest, HoldsTheIdentityOfTheRun) {
+  Manifest manifest = ManifestForTest();
+  manifest.run = "0123456789abcdef0123456789abcdef";
+  const std::string text = ManifestToText(manifest);
+  EXPECT_THAT(text, HasSubstr("\n  \"run\": \"0123456789abcdef0123456789abcdef\",\n"));
+  const auto parsed = ParseManifest(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->run, manifest.run);
+  for (const std::string& wrong : {std::string(65, 'a'), std::string("../run"), std::string(" ")}) {
+    manifest.run = wrong;
+    EXPECT_THAT(std::string(ParseManifest(ManifestToText(manifest)).status().message()),
+                HasSubstr("\"run\" is not of 64 letters and digits at most"));
+  }
+  // Older manifests have none.
+  EXPECT_EQ(ParseManifest(ManifestToText(ManifestForTest()))->run, "");
+}
+
 // Parsing in quadratic time would exceed the test's time limit.
 TEST(ManifestTest, ReadsManyStates) {
   Manifest manifest = ManifestForTest();

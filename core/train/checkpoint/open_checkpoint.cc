@@ -18,21 +18,27 @@ namespace {
 
 constexpr int64_t kVerifyBytes = int64_t{4} << 20;  // read at once
 
-absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
-  const std::string path = absl::StrCat(folder, "/", kManifestFile);
-  const absl::StatusOr<std::unique_ptr<FileReader>> file = FileReader::Open(path);
-  // FailedPrecondition: `folder` is a file.
-  if (absl::IsNotFound(file.status()) || absl::IsFailedPrecondition(file.status())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("this is no checkpoint, which would have a ", kManifestFile,
-                     ", and no run, which would have a folder checkpoints"));
-  }
+absl::Status NoCheckpoint() {
+  return absl::InvalidArgumentError(
+      absl::StrCat("this is no checkpoint, which would have a ", kManifestFile,
+                   ", and no run, which would have a folder ", kCheckpointsName));
+}
+
+absl::StatusOr<Folder> OpenCheckpointFolder(const std::string& path) {
+  absl::StatusOr<Folder> folder = Folder::Open(path);
+  if (absl::IsFailedPrecondition(folder.status())) return NoCheckpoint();  // it is a file
+  return folder;
+}
+
+absl::StatusOr<Manifest> ReadManifest(const Folder& folder) {
+  const absl::StatusOr<std::unique_ptr<FileReader>> file = FileReader::Open(folder, kManifestFile);
+  if (absl::IsNotFound(file.status())) return NoCheckpoint();
   RETURN_IF_ERROR(file.status());
   // Reads one byte more than the bound, which is enough for ParseManifest to reject the text.
   ASSIGN_OR_RETURN(const std::string text,
                    (*file)->ReadStart(std::min((*file)->bytes(), kMaxTextBytes + 1)));
   ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(text));
-  const int64_t step = StepOfFolder(folder);
+  const int64_t step = StepOfFolder(folder.path());
   if (step >= 0 && manifest.step != step) {
     return absl::DataLossError(absl::StrCat("the manifest is of step ", manifest.step,
                                             ", but the folder's name has step ", step));
@@ -40,10 +46,9 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
-absl::StatusOr<std::unique_ptr<FileReader>> OpenFile(const std::string& folder,
+absl::StatusOr<std::unique_ptr<FileReader>> OpenFile(const Folder& folder,
                                                      const Manifest::File& file) {
-  absl::StatusOr<std::unique_ptr<FileReader>> reader =
-      FileReader::Open(absl::StrCat(folder, "/", file.name));
+  absl::StatusOr<std::unique_ptr<FileReader>> reader = FileReader::Open(folder, file.name);
   if (!reader.ok()) {
     if (!absl::IsNotFound(reader.status())) return reader.status();
     return absl::DataLossError(absl::StrCat("the file ", file.name, " is missing"));
@@ -96,8 +101,9 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(absl::string_view f
 }
 
 absl::Status Checkpoint::Load(const OpenOptions& options) {
-  ASSIGN_OR_RETURN(manifest_, ReadManifest(folder_));
-  RETURN_IF_ERROR(OpenFiles(options));
+  ASSIGN_OR_RETURN(const Folder folder, OpenCheckpointFolder(folder_));
+  ASSIGN_OR_RETURN(manifest_, ReadManifest(folder));
+  RETURN_IF_ERROR(OpenFiles(folder, options));
   ASSIGN_OR_RETURN(offsets_, LocateShards(manifest_, files_));
   for (size_t i = 0; i < manifest_.state.size(); ++i) {
     state_of_path_[manifest_.state[i].path] = static_cast<int>(i);
@@ -107,10 +113,10 @@ absl::Status Checkpoint::Load(const OpenOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status Checkpoint::OpenFiles(const OpenOptions& options) {
+absl::Status Checkpoint::OpenFiles(const Folder& folder, const OpenOptions& options) {
   // Checks all sizes before any checksum, because that is cheap.
   for (const Manifest::File& file : manifest_.files) {
-    ASSIGN_OR_RETURN(std::unique_ptr<FileReader> reader, OpenFile(folder_, file));
+    ASSIGN_OR_RETURN(std::unique_ptr<FileReader> reader, OpenFile(folder, file));
     files_.push_back(std::move(reader));
   }
   for (size_t i = 0; options.verify_checksums && i < files_.size(); ++i) {
@@ -178,15 +184,24 @@ absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& sha
                                           ShardToString(shard)));
 }
 
-absl::Status CheckComplete(absl::string_view folder) {
-  const std::string path(folder);
-  const absl::StatusOr<Manifest> manifest = ReadManifest(path);
+absl::Status CheckComplete(const Folder& checkpoint) {
+  const absl::StatusOr<Manifest> manifest = ReadManifest(checkpoint);
   if (absl::IsUnimplemented(manifest.status())) return absl::OkStatus();
   RETURN_IF_ERROR(manifest.status());
   for (const Manifest::File& file : manifest->files) {
-    RETURN_IF_ERROR(OpenFile(path, file).status());
+    RETURN_IF_ERROR(OpenFile(checkpoint, file).status());
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckComplete(const std::string& checkpoint) {
+  ASSIGN_OR_RETURN(const Folder folder, OpenCheckpointFolder(checkpoint));
+  return CheckComplete(folder);
+}
+
+absl::StatusOr<std::string> RunThatSaved(const Folder& checkpoint) {
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(checkpoint));
+  return std::move(manifest.run);
 }
 
 bool IsDamage(const absl::Status& error) {

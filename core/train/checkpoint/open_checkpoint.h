@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/posix/folder.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/state_entry.h"
@@ -29,8 +30,9 @@ struct OpenOptions {
 class Checkpoint {
  public:
   // Opens a checkpoint's own folder. Returns NotFound if there is no such folder, InvalidArgument
-  // if it is no checkpoint, Unimplemented for an unknown version, and DataLoss if a file is
-  // missing, truncated or changed. The message names the folder, the file and the fault.
+  // if it is no checkpoint, Unimplemented for an unknown version, DataLoss if a file is missing,
+  // truncated or changed, and PermissionDenied if the folder or a file is a link of another user.
+  // The message names the folder, the file and the fault.
   static absl::StatusOr<std::unique_ptr<Checkpoint>> Open(absl::string_view folder,
                                                           const OpenOptions& options = {});
 
@@ -45,6 +47,9 @@ class Checkpoint {
   int64_t state_version() const { return manifest_.state_version; }
   // The fingerprint of the training data (dataset.h); "" in checkpoints of older versions.
   const std::string& data() const { return manifest_.data; }
+  // The identity of the run that saved it (core/train/run_identity.h); "" in checkpoints of older
+  // versions.
+  const std::string& run() const { return manifest_.run; }
   const std::string& plan() const { return plan_; }
   const std::string& config() const { return config_; }
   // The states, in the order in which they were saved.
@@ -64,7 +69,7 @@ class Checkpoint {
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
 
   absl::Status Load(const OpenOptions& options);
-  absl::Status OpenFiles(const OpenOptions& options);
+  absl::Status OpenFiles(const Folder& folder, const OpenOptions& options);
   absl::StatusOr<std::string> ReadText(const std::string& name) const;
   absl::StatusOr<int> IndexOf(absl::string_view path) const;
 
@@ -95,9 +100,14 @@ absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
 
 // Returns OK if a folder has a valid manifest (or one of a newer Tessera) and all files have the
 // sizes that it lists. Does not compare checksums of files. Otherwise returns the error: that of
-// damage (IsDamage), or another one if the checkpoint cannot be read now.
-absl::Status CheckComplete(absl::string_view folder);
-inline bool LooksComplete(absl::string_view folder) { return CheckComplete(folder).ok(); }
+// damage (IsDamage), or another one if the checkpoint cannot be read now. A path may lead there by
+// a link (Folder::Open).
+absl::Status CheckComplete(const Folder& checkpoint);
+absl::Status CheckComplete(const std::string& checkpoint);
+
+// Returns the identity of the run that has saved a checkpoint, as its manifest states it, or the
+// error of reading the manifest.
+absl::StatusOr<std::string> RunThatSaved(const Folder& checkpoint);
 
 // Returns whether an error of opening a checkpoint's folder means that it is damaged. Another
 // error, such as a lack of permission, may pass.

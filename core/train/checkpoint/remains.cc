@@ -2,10 +2,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
-#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 
 namespace tessera {
@@ -15,40 +15,80 @@ void BeforeChange(const WriteOptions& options, absl::string_view what) {
   if (options.before_change) options.before_change(what);
 }
 
+// Returns whether a save, or NFS when an open file was removed, makes files of this name.
+bool IsNameOfAFile(absl::string_view name) {
+  return name == kManifestFile || absl::EndsWith(name, ".safetensors") ||
+         absl::EndsWith(name, ".textproto") || absl::StartsWith(name, ".nfs");
+}
+
+// Returns the names of the files in a folder if there is nothing else in it.
+absl::StatusOr<std::vector<std::string>> FilesOfASave(const Folder& folder) {
+  ASSIGN_OR_RETURN(std::vector<std::string> names, folder.List());
+  for (const std::string& name : names) {
+    if (IsNameOfAFile(name) && !folder.OpenFolder(name).ok()) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot remove ", folder.path(), ": it holds ", name,
+                     ", which is no part of a checkpoint; move it away, or remove the folder"));
+  }
+  return names;
+}
+
+// Restores a checkpoint that was being replaced, or removes it if the replacement is complete.
+absl::Status SettleReplaced(const Folder& checkpoints, const std::string& name,
+                            const std::string& replacement, const WriteOptions& options) {
+  ASSIGN_OR_RETURN(const Folder old, checkpoints.OpenFolder(name));
+  if (checkpoints.Has(replacement)) {
+    const absl::StatusOr<Folder> by = checkpoints.OpenFolder(replacement);
+    // The old one may be that from which the run resumes.
+    if (!by.ok() || !CheckComplete(*by).ok()) return absl::OkStatus();
+    BeforeChange(options, absl::StrCat("settle ", name));
+    return DiscardCheckpoint(checkpoints, name, options);
+  }
+  const absl::Status complete = CheckComplete(old);
+  if (!complete.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        old.path(), " is not restored: ", complete.message(), "; move it away, or remove it"));
+  }
+  BeforeChange(options, absl::StrCat("settle ", name));
+  return checkpoints.Rename(name, replacement);
+}
+
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> RemoveRemains(const std::string& checkpoints_folder,
+absl::StatusOr<std::vector<std::string>> RemoveRemains(const Folder& checkpoints,
                                                        const WriteOptions& options) {
   std::vector<std::string> warnings;
-  const absl::StatusOr<std::vector<std::string>> names = ListFolder(checkpoints_folder);
-  if (absl::IsNotFound(names.status())) return warnings;
-  RETURN_IF_ERROR(names.status());
-  for (const std::string& name : *names) {
-    const std::string path = absl::StrCat(checkpoints_folder, "/", name);
-    absl::string_view replaced = name;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, checkpoints.List());
+  for (const std::string& name : names) {
+    absl::Status status;
+    absl::string_view replacement = name;
     if (absl::StartsWith(name, kTemporaryPrefix)) {
       BeforeChange(options, absl::StrCat("remove ", name));
-      const absl::Status removed = RemoveTree(path);
-      if (!removed.ok()) warnings.emplace_back(removed.message());
-    } else if (absl::ConsumePrefix(&replaced, kReplacedPrefix)) {
-      const std::string replacement = absl::StrCat(checkpoints_folder, "/", replaced);
-      const bool was_replaced = Exists(replacement);
-      // It may be the one from which the run resumes.
-      if (was_replaced && !LooksComplete(replacement)) continue;
-      BeforeChange(options, absl::StrCat("settle ", name));
-      RETURN_IF_ERROR(was_replaced ? DiscardCheckpoint(path, options)
-                                   : RenameFolder(path, replacement));
+      status = RemoveCheckpointFolder(checkpoints, name);
+    } else if (absl::ConsumePrefix(&replacement, kReplacedPrefix)) {
+      status = SettleReplaced(checkpoints, name, std::string(replacement), options);
     }
+    if (!status.ok()) warnings.emplace_back(status.message());
   }
   return warnings;
 }
 
-absl::Status DiscardCheckpoint(const std::string& folder, const WriteOptions& options) {
-  const std::string temporary = WithPrefix(kTemporaryPrefix, folder);
+absl::Status DiscardCheckpoint(const Folder& checkpoints, const std::string& name,
+                               const WriteOptions& options) {
+  ASSIGN_OR_RETURN(const Folder folder, checkpoints.OpenFolder(name));
+  RETURN_IF_ERROR(FilesOfASave(folder).status());
+  const std::string temporary = absl::StrCat(kTemporaryPrefix, name);
   BeforeChange(options, "rename an old checkpoint");
-  RETURN_IF_ERROR(RenameFolder(folder, temporary));
+  RETURN_IF_ERROR(checkpoints.Rename(name, temporary));
   BeforeChange(options, "remove an old checkpoint");
-  return RemoveTree(temporary);
+  return RemoveCheckpointFolder(checkpoints, temporary);
+}
+
+absl::Status RemoveCheckpointFolder(const Folder& checkpoints, const std::string& name) {
+  ASSIGN_OR_RETURN(const Folder folder, checkpoints.OpenFolder(name));
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOfASave(folder));
+  for (const std::string& file : files) RETURN_IF_ERROR(folder.RemoveFile(file));
+  return checkpoints.RemoveFolder(name);
 }
 
 }  // namespace tessera

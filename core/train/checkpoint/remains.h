@@ -7,21 +7,27 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
+#include "core/posix/folder.h"
 #include "core/train/checkpoint/write_shards.h"
 
 namespace tessera {
 
-// Removes the remains of killed saves from a folder of checkpoints, and restores a checkpoint that
-// one of them was replacing. One whose replacement is damaged or cannot be read now is left as it
-// is. If there is no such folder, there are no remains. Returns one line for each that cannot be
-// removed. No other process may save there.
-absl::StatusOr<std::vector<std::string>> RemoveRemains(const std::string& checkpoints_folder,
+// Removes the remains of killed saves from a folder of checkpoints, and restores a complete
+// checkpoint that one of them was replacing. One whose replacement is damaged or cannot be read now
+// is left as it is. Returns one line for each that cannot be removed or restored. No other process
+// may save there.
+absl::StatusOr<std::vector<std::string>> RemoveRemains(const Folder& checkpoints,
                                                        const WriteOptions& options = {});
 
 // Removes a checkpoint. Renames its folder before: a checkpoint that is half removed must not have
-// a checkpoint's name.
-absl::Status DiscardCheckpoint(const std::string& folder, const WriteOptions& options = {});
+// a checkpoint's name. Returns the errors of RemoveCheckpointFolder.
+absl::Status DiscardCheckpoint(const Folder& checkpoints, const std::string& name,
+                               const WriteOptions& options = {});
+
+// Removes a folder with what a save writes in it. FailedPrecondition names an entry that no save
+// has made, such as another folder, and InvalidArgument a link or file of this name; then nothing
+// is removed.
+absl::Status RemoveCheckpointFolder(const Folder& checkpoints, const std::string& name);
 
 }  // namespace tessera
 

@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
-#include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checksum.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/join_reports.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/remains.h"
@@ -32,6 +32,7 @@ Manifest MakeManifest(const CheckpointContents& contents) {
   manifest.plan_file = kPlanFile;
   manifest.config_file = kConfigFile;
   manifest.data = contents.data;
+  manifest.run = contents.run;
   manifest.state = contents.state;
   return manifest;
 }
@@ -91,14 +92,12 @@ absl::Status CheckContents(const CheckpointContents& contents) {
   return CheckTextLength(kManifestFile, ManifestToText(manifest).size());
 }
 
-CheckpointSave::CheckpointSave(std::string folder, CheckpointContents contents,
-                               const SaveOptions& options)
+CheckpointSave::CheckpointSave(CheckpointContents contents, const SaveOptions& options)
     : contents_(std::move(contents)),
       options_(options),
-      folder_(std::move(folder)),
-      final_(absl::StrCat(folder_, "/", StepFolderName(contents_.step))),
-      temporary_(absl::StrCat(WithPrefix(kTemporaryPrefix, final_), NewSuffix())),
-      replaced_(WithPrefix(kReplacedPrefix, final_)) {}
+      final_name_(StepFolderName(contents_.step)),
+      temporary_name_(absl::StrCat(kTemporaryPrefix, final_name_, NewSuffix())),
+      replaced_name_(absl::StrCat(kReplacedPrefix, final_name_)) {}
 
 absl::StatusOr<std::unique_ptr<CheckpointSave>> CheckpointSave::Begin(absl::string_view run_folder,
                                                                       CheckpointContents contents,
@@ -109,34 +108,49 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> CheckpointSave::Begin(absl::stri
   const int64_t step = contents.step;
   absl::Status status = CheckContents(contents);
   if (!status.ok()) return CannotSave(step, status);
-  std::unique_ptr<CheckpointSave> save(
-      new CheckpointSave(CheckpointsFolder(run_folder), std::move(contents), options));
-  status = save->Prepare();
+  std::unique_ptr<CheckpointSave> save(new CheckpointSave(std::move(contents), options));
+  status = save->Prepare(std::string(run_folder));
   if (!status.ok()) return CannotSave(step, status);
   return save;
 }
 
 CheckpointSave::~CheckpointSave() {
   // If this fails, the next save removes the folder.
-  if (lock_ != nullptr && !renamed_) RemoveTree(temporary_).IgnoreError();
+  if (lock_.is_open() && !renamed_) {
+    RemoveCheckpointFolder(*checkpoints_, temporary_name_).IgnoreError();
+  }
 }
 
-absl::Status CheckpointSave::Prepare() {
+absl::Status CheckpointSave::Prepare(const std::string& run_folder) {
   BeforeChange("make folders");
-  RETURN_IF_ERROR(MakeFolders(folder_));
-  ASSIGN_OR_RETURN(lock_, FolderLock::Take(folder_));
-  ASSIGN_OR_RETURN(saved_.warnings, RemoveRemains(folder_, options_));
+  RETURN_IF_ERROR(MakeFolders(run_folder));
+  ASSIGN_OR_RETURN(const Folder run, Folder::Open(run_folder));
+  RETURN_IF_ERROR(run.CheckOwner());
+  ASSIGN_OR_RETURN(Folder checkpoints, run.MakeFolder(kCheckpointsName));
+  checkpoints_.emplace(std::move(checkpoints));
+  absl::StatusOr<FileDescriptor> lock = checkpoints_->Lock();
+  if (absl::IsUnavailable(lock.status())) {
+    return absl::UnavailableError(
+        absl::StrCat("another process is saving to ", checkpoints_->path()));
+  }
+  RETURN_IF_ERROR(lock.status());
+  lock_ = *std::move(lock);
+  ASSIGN_OR_RETURN(saved_.warnings, RemoveRemains(*checkpoints_, options_));
   BeforeChange("make the temporary folder");
-  const absl::Status made = MakeFolders(temporary_);
-  return made.ok() ? made : NothingIsLost(made);
+  absl::StatusOr<Folder> made = checkpoints_->CreateFolder(temporary_name_);
+  if (!made.ok()) return NothingIsLost(made.status());
+  temporary_.emplace(*std::move(made));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SavedCheckpoint> CheckpointSave::Finish(absl::Span<const ShardReport> reports) {
   const absl::Status status = WriteAndRename(reports);
   if (!status.ok()) {
-    return CannotSave(contents_.step, renamed_ ? NotOnDisk(status, final_) : NothingIsLost(status));
+    return CannotSave(contents_.step, renamed_
+                                          ? NotOnDisk(status, checkpoints_->PathOf(final_name_))
+                                          : NothingIsLost(status));
   }
-  saved_.folder = final_;
+  saved_.folder = checkpoints_->PathOf(final_name_);
   RemoveReplaced();
   Prune();
   return std::move(saved_);
@@ -152,7 +166,7 @@ void CheckpointSave::WarnIfError(const absl::Status& status) {
 
 absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> reports) {
   Manifest manifest = MakeManifest(contents_);
-  RETURN_IF_ERROR(JoinReports(reports, temporary_, &manifest));
+  RETURN_IF_ERROR(JoinReports(reports, *temporary_, &manifest));
   for (const auto& [name, text] :
        {std::pair(kPlanFile, &contents_.plan), {kConfigFile, &contents_.config}}) {
     ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteText(name, *text));
@@ -166,46 +180,73 @@ absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> report
   saved_.bytes = manifest_file.bytes;
   for (const Manifest::File& file : manifest.files) saved_.bytes += file.bytes;
   BeforeChange("sync the temporary folder");
-  RETURN_IF_ERROR(SyncFolder(temporary_));
-  if (Exists(final_)) {
+  RETURN_IF_ERROR(temporary_->Sync());
+  if (checkpoints_->Has(final_name_)) {
+    RETURN_IF_ERROR(CheckOfThisRun(final_name_));
     BeforeChange("replace the checkpoint of this step");
-    RETURN_IF_ERROR(ReplaceFolder(temporary_, final_, replaced_));
+    RETURN_IF_ERROR(ReplaceFolder(*checkpoints_, temporary_name_, final_name_, replaced_name_));
   } else {
     BeforeChange("rename the temporary folder");
-    RETURN_IF_ERROR(RenameFolder(temporary_, final_));
+    RETURN_IF_ERROR(checkpoints_->Rename(temporary_name_, final_name_));
   }
   renamed_ = true;
   BeforeChange("sync the folder of checkpoints");
-  return SyncFolder(folder_);
+  return checkpoints_->Sync();
 }
 
-absl::StatusOr<Manifest::File> CheckpointSave::WriteText(absl::string_view name,
+absl::StatusOr<Manifest::File> CheckpointSave::WriteText(const std::string& name,
                                                          absl::string_view text) {
-  return WriteDurableFile(temporary_, name, options_,
+  return WriteDurableFile(*temporary_, name, options_,
                           [&](const Append& append) { return append(text); });
+}
+
+// Returns an error unless an entry is a checkpoint that this run has saved.
+absl::Status CheckpointSave::CheckOfThisRun(const std::string& name) const {
+  ASSIGN_OR_RETURN(const Folder folder, checkpoints_->OpenFolder(name));
+  const absl::StatusOr<std::string> run = RunThatSaved(folder);
+  if (run.ok() && *run == contents_.run) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder.path(), " was not saved by this run (",
+                   run.ok() ? "its manifest names another one" : run.status().message(),
+                   ") and is left as it is: move it away"));
 }
 
 // Removes the replaced checkpoint. Call it only after the new one is on the disk.
 void CheckpointSave::RemoveReplaced() {
-  for (const std::string& path : {temporary_, replaced_}) {
-    if (!Exists(path)) continue;
+  for (const std::string& name : {temporary_name_, replaced_name_}) {
+    if (!checkpoints_->Has(name)) continue;
     BeforeChange("remove what was replaced");
-    WarnIfError(RemoveTree(path));
+    WarnIfError(RemoveCheckpointFolder(*checkpoints_, name));
   }
+}
+
+// Returns whether an old checkpoint counts among those to keep. Nobody knows the run of one that a
+// newer Tessera has saved.
+bool CheckpointSave::IsKept(const FoundCheckpoint& old) const {
+  const absl::StatusOr<Folder> folder = checkpoints_->OpenFolder(old.name);
+  if (!folder.ok() || !CheckComplete(*folder).ok()) return false;
+  const absl::StatusOr<std::string> run = RunThatSaved(*folder);
+  return absl::IsUnimplemented(run.status()) || (run.ok() && *run == contents_.run);
+}
+
+void CheckpointSave::Discard(const FoundCheckpoint& old) {
+  absl::Status status = CheckOfThisRun(old.name);
+  if (status.ok()) status = DiscardCheckpoint(*checkpoints_, old.name, options_);
+  WarnIfError(status);
 }
 
 void CheckpointSave::Prune() {
   if (options_.keep <= 0) return;
-  const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(folder_);
+  const absl::StatusOr<std::vector<FoundCheckpoint>> found = ListCheckpoints(*checkpoints_);
   if (!found.ok()) return WarnIfError(found.status());
   if (static_cast<int64_t>(found->size()) <= options_.keep) return;
   int64_t kept = 1;  // the new one, whatever its step
   int checked = 0;
   for (const FoundCheckpoint& old : *found) {
-    if (old.folder == final_) continue;
+    if (old.name == final_name_) continue;
     if (kept >= options_.keep) {
-      WarnIfError(DiscardCheckpoint(old.folder, options_));
-    } else if (checked++ >= kCheckedToKeep || LooksComplete(old.folder)) {
+      Discard(old);
+    } else if (checked++ >= kCheckedToKeep || IsKept(old)) {
       ++kept;
     }
   }

@@ -3,8 +3,8 @@
 // All files are written to a temporary folder beside the checkpoints; each file and then the folder
 // are synced to the disk; the folder is renamed; its parent is synced. So after a crash, a kill or
 // a full disk at any moment, every checkpoint that has a checkpoint's name is complete, and earlier
-// ones are unchanged. Only then are old checkpoints removed. The next save removes the remains of a
-// killed one (remains.h).
+// ones are unchanged. Only then are old checkpoints removed, if the same run has saved them. The
+// next save removes the remains of a killed one (remains.h).
 //
 // A run of one process calls SaveCheckpoint. The ranks of a job save together, in this order, and
 // may send the messages between them by any means:
@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "core/train/checkpoint/durable_file.h"
+#include "core/posix/file_descriptor.h"
+#include "core/posix/folder.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/shard_report.pb.h"
 #include "core/train/checkpoint/state_entry.h"
@@ -41,6 +44,7 @@ struct CheckpointContents {
   int64_t sequence = 1;       // tokens of each
   int64_t state_version = 1;  // of the shapes of the model's states
   std::string data;           // the fingerprint of the training data, or ""
+  std::string run;            // the identity of the run, or "" (Manifest::run)
   std::vector<StateEntry> state;
   std::string plan;    // the completed Plan, in text form
   std::string config;  // the run's configuration, in text form
@@ -48,8 +52,9 @@ struct CheckpointContents {
 
 struct SaveOptions : WriteOptions {
   // The number of checkpoints that are kept: the new one, and the newest others. If some are to be
-  // removed, the newest eight count only if they look complete (LooksComplete). set_aside.h renames
-  // those that a resumed run found damaged. 0 keeps all. The disk must have room for one more.
+  // removed, the newest eight count only if they are complete (CheckComplete) and of this run.
+  // set_aside.h renames those that a resumed run found damaged. What another run has saved, or
+  // nobody knows, is left, with a warning. 0 keeps all. The disk must have room for one more.
   int64_t keep = 3;
 };
 
@@ -71,7 +76,8 @@ class CheckpointSave {
  public:
   // Makes missing folders, takes the lock of the run's checkpoints, removes the remains of killed
   // saves, and makes a new temporary folder. Returns InvalidArgument for contents that cannot be
-  // saved, and Unavailable if another process is saving to this run.
+  // saved or if the folder "checkpoints" of the run is a link, PermissionDenied if one of the two
+  // folders belongs to another user, and Unavailable if another process is saving to this run.
   static absl::StatusOr<std::unique_ptr<CheckpointSave>> Begin(absl::string_view run_folder,
                                                                CheckpointContents contents,
                                                                const SaveOptions& options);
@@ -81,36 +87,41 @@ class CheckpointSave {
   CheckpointSave(const CheckpointSave&) = delete;
   CheckpointSave& operator=(const CheckpointSave&) = delete;
 
-  // The temporary folder, in which all ranks write.
-  const std::string& folder() const { return temporary_; }
+  // The path of the temporary folder, in which all ranks write.
+  const std::string& folder() const { return temporary_->path(); }
 
   // Writes the texts and then the manifest, and renames the folder to <run_folder>/checkpoints/
-  // step_<step>; a checkpoint of the same step is replaced. reports[i] is that of rank i. Returns
-  // the first rank's error if there is one, InvalidArgument if the reports together do not hold
-  // each element of each state once, and FailedPrecondition if this rank does not see the file of
-  // another one. After an error, earlier checkpoints are unchanged, unless the message says that
-  // the new one is complete: then it has its name, and has replaced a checkpoint of the same step,
-  // but the system could not bring that to the disk. Call it once.
+  // step_<step>; a checkpoint of the same step and run is replaced. reports[i] is that of rank i.
+  // Returns the first rank's error if there is one, InvalidArgument if the reports together do not
+  // hold each element of each state once, and FailedPrecondition if this rank does not see the file
+  // of another one, or if something else has the name of the checkpoint. After an error, earlier
+  // checkpoints are unchanged, unless the message says that the new one is complete: then it has
+  // its name, and has replaced a checkpoint of the same step, but the system could not bring that
+  // to the disk. Call it once.
   absl::StatusOr<SavedCheckpoint> Finish(absl::Span<const ShardReport> reports);
 
  private:
-  CheckpointSave(std::string folder, CheckpointContents contents, const SaveOptions& options);
+  CheckpointSave(CheckpointContents contents, const SaveOptions& options);
 
-  absl::Status Prepare();
+  absl::Status Prepare(const std::string& run_folder);
   absl::Status WriteAndRename(absl::Span<const ShardReport> reports);
-  absl::StatusOr<Manifest::File> WriteText(absl::string_view name, absl::string_view text);
+  absl::StatusOr<Manifest::File> WriteText(const std::string& name, absl::string_view text);
+  absl::Status CheckOfThisRun(const std::string& name) const;
+  bool IsKept(const FoundCheckpoint& old) const;
   void RemoveReplaced();
   void Prune();
+  void Discard(const FoundCheckpoint& old);
   void BeforeChange(absl::string_view what) const;
   void WarnIfError(const absl::Status& status);
 
   const CheckpointContents contents_;
   const SaveOptions options_;
-  const std::string folder_;     // of all checkpoints
-  const std::string final_;      // of this one
-  const std::string temporary_;  // this one while it is written
-  const std::string replaced_;   // the former checkpoint of the same step
-  std::unique_ptr<FolderLock> lock_;
+  const std::string final_name_;             // of this checkpoint
+  const std::string temporary_name_;         // while it is written
+  const std::string replaced_name_;          // of the former checkpoint of the same step
+  std::optional<const Folder> checkpoints_;  // all of them; set by Prepare
+  std::optional<const Folder> temporary_;    // this one; set by Prepare
+  FileDescriptor lock_;
   bool renamed_ = false;
   SavedCheckpoint saved_;
 };

@@ -7,17 +7,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/posix/folder.h"
 
 namespace tessera {
 
 // Renames step_N to damaged-step_N (or, if that exists, damaged-step_N-2, -3, ...) for the
-// checkpoints of a run that are in `damaged` (OpenedCheckpoint), or that lack a file, or have one
-// of another size (CheckComplete). A checkpoint that merely cannot be read now keeps its name.
-// Nothing removes the renamed ones. Returns one line for each. No other process may use the run's
-// folder.
-absl::StatusOr<std::vector<std::string>> SetAsideDamaged(absl::string_view run_folder,
+// checkpoints that are in `damaged` (OpenedCheckpoint), or that lack a file, or have one of another
+// size (CheckComplete). A checkpoint that merely cannot be read now keeps its name. Nothing removes
+// the renamed ones. Returns one line for each. No other process may use the run's folder.
+absl::StatusOr<std::vector<std::string>> SetAsideDamaged(const Folder& checkpoints,
                                                          absl::Span<const std::string> damaged);
 
 }  // namespace tessera

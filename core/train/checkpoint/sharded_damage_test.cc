@@ -71,7 +71,7 @@ class ShardedDamageTest : public ::testing::Test {
 TEST_F(ShardedDamageTest, AFileThatIsMissing) {
   ASSERT_TRUE(RemoveTree(folder_ + "optimizer-rank00001.safetensors").ok());
   EXPECT_THAT(OpenError(folder_), HasSubstr("the file optimizer-rank00001.safetensors is missing"));
-  EXPECT_FALSE(LooksComplete(folder_));
+  EXPECT_FALSE(CheckComplete(folder_).ok());
 }
 
 TEST_F(ShardedDamageTest, AFileOfAnotherRank) {
@@ -178,7 +178,8 @@ class IncompleteSaveTest : public ::testing::Test {
 
 TEST_F(IncompleteSaveTest, ARankThatCouldNotWrite) {
   reports_[1] = WriteShardsForTest(save_->folder() + "/none", 2, 1, kRanks, {});
-  EXPECT_THAT(Error(absl::StatusCode::kNotFound), HasSubstr("step 2: rank 1: cannot create "));
+  EXPECT_THAT(Error(absl::StatusCode::kNotFound),
+              HasSubstr("step 2: rank 1: cannot open the folder "));
 }
 
 TEST_F(IncompleteSaveTest, ARankWithoutAReport) {

@@ -159,7 +159,9 @@ TEST(ShardedKillTest, SurvivesAKillOfAnyRankBeforeEveryChange) {
   for (int64_t step : {10, 20}) {
     ASSERT_TRUE(SaveShardedForTest(before, step, kRanks, OptionsForTest(0)).ok());
   }
-  ASSERT_TRUE(MakeFolders(before + "/checkpoints/.tmp-step_00000025-0123abcd/a").ok());
+  const std::string remains = before + "/checkpoints/.tmp-step_00000025-0123abcd";
+  ASSERT_TRUE(MakeFolders(remains).ok());
+  WriteFile(remains + "/optimizer-rank00001.safetensors", "half of it");
   int moments = 0;
   for (int victim = 0; victim < kRanks; ++victim) {
     for (int moment = 0;; ++moment) {

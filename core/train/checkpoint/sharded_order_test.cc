@@ -1,9 +1,10 @@
-// Checks the order in which a save syncs and renames files: this program's own fsync and rename
-// record each call before they forward it.
+// Checks the order in which a save syncs and renames files, and a sync that fails: this program's
+// own fsync and renameat record each call before they forward it.
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ namespace {
 using ::testing::ElementsAre;
 
 std::vector<std::string>* calls = nullptr;  // null: nothing is recorded
+std::string fails;                          // the call that fails, if it is recorded
 
 // Returns the last name of a path, without the number of a temporary folder.
 std::string NameOf(const std::string& path) {
@@ -31,8 +33,11 @@ std::string NameOf(const std::string& path) {
   return name;
 }
 
-void Note(const std::string& call) {
-  if (calls != nullptr) calls->push_back(call);
+// Records a call, and returns whether it fails.
+bool Note(const std::string& call) {
+  if (calls == nullptr) return false;
+  calls->push_back(call);
+  return call == fails;
 }
 
 }  // namespace
@@ -45,15 +50,20 @@ extern "C" int fsync(int fd) {
   struct stat info;
   if (length > 0 && fstat(fd, &info) == 0) {
     const std::string name = tessera::NameOf(std::string(path, length));
-    tessera::Note(S_ISDIR(info.st_mode) ? absl::StrCat("sync ", name)
-                                        : absl::StrCat("sync ", name, " of ", info.st_size));
+    const bool failed =
+        tessera::Note(S_ISDIR(info.st_mode) ? absl::StrCat("sync ", name)
+                                            : absl::StrCat("sync ", name, " of ", info.st_size));
+    if (failed) {
+      errno = EIO;
+      return -1;
+    }
   }
   return static_cast<int>(syscall(SYS_fsync, fd));
 }
 
-extern "C" int rename(const char* from, const char* to) noexcept {
+extern "C" int renameat(int from_folder, const char* from, int to_folder, const char* to) noexcept {
   tessera::Note(absl::StrCat("rename ", tessera::NameOf(from), " to ", tessera::NameOf(to)));
-  return static_cast<int>(syscall(SYS_rename, from, to));
+  return static_cast<int>(syscall(SYS_renameat2, from_folder, from, to_folder, to, 0));
 }
 
 namespace tessera {
@@ -81,6 +91,29 @@ TEST(ShardedOrderTest, TheManifestComesAfterAllFilesAndTheNameAfterTheManifest) 
                                  "rename .tmp-step_00000020 to step_00000020", "sync checkpoints",
                                  // The old one is removed only then.
                                  "rename step_00000010 to .tmp-step_00000010"));
+}
+
+// Regression: the error said that earlier checkpoints were as they had been, although that of the
+// same step had been replaced.
+TEST(ShardedOrderTest, SaysSoIfTheNewCheckpointMayNotBeOnTheDisk) {
+  const std::string run = NewFolder("run");
+  ASSERT_TRUE(SaveForTest(run, 1).ok());
+  std::vector<std::string> noted;
+  SaveOptions options = OptionsForTest(1);
+  options.before_change = [&](absl::string_view what) {
+    if (what != "sync the folder of checkpoints") return;
+    calls = &noted;
+    fails = "sync checkpoints";
+  };
+  CheckpointContents contents = ContentsForTest(1);
+  contents.config = "the new one";
+  const absl::Status status = SaveCheckpoint(run, contents, ReadStateForTest(1), options).status();
+  calls = nullptr;
+  fails.clear();
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::EndsWith(run + "/checkpoints/step_00000001 is complete, but a crash of "
+                                        "the system may undo it"));
+  EXPECT_EQ(OpenCheckpoint(run)->checkpoint->config(), "the new one");
 }
 
 // All files of a pruned checkpoint are removed, those of all ranks included.

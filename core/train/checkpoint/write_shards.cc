@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/state_files.h"
@@ -17,7 +18,7 @@ namespace {
 // Rounds down to a multiple of the largest element, 8 bytes.
 int64_t RoundToElements(int64_t chunk_bytes) { return std::max<int64_t>(chunk_bytes / 8 * 8, 8); }
 
-absl::StatusOr<Manifest::File> WriteStateFile(absl::string_view folder, const StateFile& file,
+absl::StatusOr<Manifest::File> WriteStateFile(const Folder& folder, const StateFile& file,
                                               const std::vector<StateEntry>& state,
                                               absl::Span<const OwnedShard> shards,
                                               const ReadState& read_state,
@@ -66,7 +67,7 @@ void AddFile(const StateFile& file, const Manifest::File& written,
 
 }  // namespace
 
-ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
+ShardReport WriteShards(const std::string& folder, int rank, int ranks,
                         const std::vector<StateEntry>& state, absl::Span<const OwnedShard> shards,
                         const ReadState& read_state, const WriteOptions& options) {
   ShardReport report;
@@ -75,9 +76,10 @@ ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
   const auto write = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(const std::vector<StateFile> files,
                      ArrangeStateFiles(state, shards, rank, ranks));
+    ASSIGN_OR_RETURN(const Folder opened, OpenTemporaryFolder(folder));
     for (const StateFile& file : files) {
       ASSIGN_OR_RETURN(const Manifest::File written,
-                       WriteStateFile(folder, file, state, shards, read_state, options));
+                       WriteStateFile(opened, file, state, shards, read_state, options));
       AddFile(file, written, shards, &report);
     }
     return absl::OkStatus();
@@ -99,17 +101,17 @@ std::string StatesChecksum(const std::vector<StateEntry>& state) {
 }
 
 absl::StatusOr<Manifest::File> WriteDurableFile(
-    absl::string_view folder, absl::string_view name, const WriteOptions& options,
+    const Folder& folder, const std::string& name, const WriteOptions& options,
     const std::function<absl::Status(const Append& append)>& write) {
   const auto before_change = [&](absl::string_view what) {
     if (options.before_change) options.before_change(absl::StrCat(what, " ", name));
   };
   before_change("create");
   ASSIGN_OR_RETURN(const std::unique_ptr<DurableWriter> writer,
-                   DurableWriter::Create(absl::StrCat(folder, "/", name)));
+                   DurableWriter::Create(folder, name));
   Checksum checksum;
   Manifest::File file;
-  file.name = absl::StrCat(name);
+  file.name = name;
   RETURN_IF_ERROR(write([&](absl::Span<const char> bytes) {
     before_change("write");
     checksum.Update(bytes);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/posix/folder.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/shard_report.pb.h"
 #include "core/train/checkpoint/state_entry.h"
@@ -30,12 +31,12 @@ struct WriteOptions {
   std::function<void(absl::string_view)> before_change;
 };
 
-// Writes `shards` to new files in `folder` (CheckpointSave::folder), and syncs their contents to
-// the disk. Each element of each state must be in a shard of exactly one rank: if several ranks
-// hold the same elements, the lowest writes them. `state` must be the same on all ranks, and
-// CheckStates must accept it. Returns a report for rank 0, which contains the error if there is
-// one. One thread at a time.
-ShardReport WriteShards(absl::string_view folder, int rank, int ranks,
+// Writes `shards` to new files in `folder` (CheckpointSave::folder, opened by OpenTemporaryFolder),
+// and syncs their contents to the disk. Each element of each state must be in a shard of exactly
+// one rank: if several ranks hold the same elements, the lowest writes them. `state` must be the
+// same on all ranks, and CheckStates must accept it. Returns a report for rank 0, which contains
+// the error if there is one. One thread at a time.
+ShardReport WriteShards(const std::string& folder, int rank, int ranks,
                         const std::vector<StateEntry>& state, absl::Span<const OwnedShard> shards,
                         const ReadState& read_state, const WriteOptions& options = {});
 
@@ -46,7 +47,7 @@ std::string StatesChecksum(const std::vector<StateEntry>& state);
 // disk. Returns its record in the manifest.
 using Append = std::function<absl::Status(absl::Span<const char> bytes)>;
 absl::StatusOr<Manifest::File> WriteDurableFile(
-    absl::string_view folder, absl::string_view name, const WriteOptions& options,
+    const Folder& folder, const std::string& name, const WriteOptions& options,
     const std::function<absl::Status(const Append& append)>& write);
 
 }  // namespace tessera

@@ -1,15 +1,14 @@
 #include "core/train/measure/trace.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "core/status/check.h"
 #include "core/train/measure/measured_steps.h"
 
@@ -212,20 +211,6 @@ double ShareOutsideKernels(const Program& program, const StepTimes& times) {
   const Overlap overlap = OverlapOf(program, ToTimeSpans(times.instructions, times.begin_ns));
   const double total = 1e-9 * static_cast<double>(times.end_ns - times.begin_ns);
   return total > 0 ? 1 - overlap.computation_seconds / total : 0;
-}
-
-absl::Status WriteTrace(absl::string_view json, const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "w");
-  bool written = file != nullptr && std::fwrite(json.data(), 1, json.size(), file) == json.size();
-  int error = errno;
-  if (file != nullptr && std::fclose(file) != 0) {
-    written = false;
-    error = errno;
-  }
-  if (!written) {
-    return absl::ErrnoToStatus(error, absl::StrCat("cannot write the trace ", path));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
-// Writes one step as a trace for chrome://tracing and Perfetto (ui.perfetto.dev). Each rank is a
-// process with a slice for the step. It contains slices for forward, backward and update, and these
-// contain a slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. Communication has
-// threads of its own. A counter shows the live bytes.
+// One step as a trace for chrome://tracing and Perfetto (ui.perfetto.dev). Each rank is a process
+// with a slice for the step. It contains slices for forward, backward and update, and these contain
+// a slice for each instruction with its shapes, FLOPs, bytes and GFLOP/s. Communication has threads
+// of its own. A counter shows the live bytes.
 //
 // The format is Chrome's trace events ("Trace Event Format", docs of the Catapult project).
 #ifndef TESSERA_CORE_TRAIN_MEASURE_TRACE_H_
@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/program/program.h"
 #include "core/runtime/executor.h"
@@ -45,9 +43,6 @@ std::string TraceToJson(const Program& program, const StepTimes& times);
 // Returns the share of the step in which nothing was computed, in [0, 1]: the rank waited for
 // communication, or did work that is not an instruction.
 double ShareOutsideKernels(const Program& program, const StepTimes& times);
-
-// Replaces the file by a trace's JSON text. Errors name it.
-absl::Status WriteTrace(absl::string_view json, const std::string& path);
 
 }  // namespace tessera
 

@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -169,18 +167,6 @@ TEST_F(TraceTest, EachRankIsAProcess) {
   }
   EXPECT_EQ(names, (std::vector<std::string>{"rank 0: tessera train", "rank 1: tessera train"}));
   EXPECT_EQ(begins, (std::vector<double>{900, 1900}));
-}
-
-TEST_F(TraceTest, IsWrittenToAFile) {
-  const std::vector<InstructionTime> ran(2);
-  const StepTimes times = {0, 0, ran};
-  const std::string path = ::testing::TempDir() + "/trace.json";
-  const std::string json = TraceToJson(program(), times);
-  ASSERT_TRUE(WriteTrace(json, path).ok());
-  std::ifstream file(path);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(file), {}), json);
-  const absl::Status status = WriteTrace(json, "/nowhere/trace.json");
-  EXPECT_NE(std::string(status.message()).find("/nowhere/trace.json"), std::string::npos);
 }
 
 }  // namespace

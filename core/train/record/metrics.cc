@@ -1,16 +1,19 @@
 #include "core/train/record/metrics.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "core/status/status_macros.h"
 
 namespace tessera {
 namespace {
@@ -22,21 +25,59 @@ absl::Status SystemError(absl::string_view what, const std::string& path) {
 
 using Evaluations = std::vector<std::pair<int64_t, double>>;  // step, eval_loss
 
+// Reads a file line by line.
+class LineReader {
+ public:
+  explicit LineReader(int fd) : fd_(fd) {}
+
+  // Returns the next line, without its end, until the next call. Returns nullopt if the rest of the
+  // file is no line of less than kBytes, or cannot be read.
+  std::optional<absl::string_view> Next() {
+    for (bool more = true; more; more = Fill()) {
+      const absl::string_view rest(buffer_.data() + begin_, end_ - begin_);
+      const size_t length = rest.find('\n');
+      if (length == absl::string_view::npos) continue;
+      begin_ += length + 1;
+      return rest.substr(0, length);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  // A line has about 300 bytes. The buffer bounds the memory for a damaged file without line ends.
+  static constexpr size_t kBytes = 4096;
+
+  // Returns whether there is more to read, and room for it.
+  bool Fill() {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+    ssize_t count = 0;
+    do {
+      count = read(fd_, buffer_.data() + end_, buffer_.size() - end_);
+    } while (count < 0 && errno == EINTR);
+    end_ += static_cast<size_t>(std::max<ssize_t>(count, 0));
+    return count > 0;
+  }
+
+  const int fd_;
+  std::array<char, kBytes> buffer_;
+  size_t begin_ = 0, end_ = 0;  // of what was read and not returned
+};
+
 // Returns how many bytes at the start of the file are complete lines of steps up to `last_step`,
 // and appends their evaluations.
-int64_t BytesToKeep(std::istream& file, int64_t last_step, Evaluations* evaluations) {
-  // A line has about 300 bytes. The buffer bounds the memory for a damaged file without line ends.
-  std::vector<char> buffer(4096);
+int64_t BytesToKeep(int fd, int64_t last_step, Evaluations* evaluations) {
+  LineReader lines(fd);
   int64_t kept = 0;
-  while (file.getline(buffer.data(), static_cast<std::streamsize>(buffer.size())) && !file.eof()) {
-    const absl::string_view line(buffer.data(), static_cast<size_t>(file.gcount()) - 1);
+  while (const std::optional<absl::string_view> line = lines.Next()) {
     const nlohmann::json entry =
-        nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
+        nlohmann::json::parse(line->begin(), line->end(), nullptr, /*allow_exceptions=*/false);
     if (!entry.is_object() || !entry.contains("step") || !entry["step"].is_number_integer() ||
         entry["step"].get<int64_t>() > last_step) {
       break;
     }
-    kept += static_cast<int64_t>(line.size()) + 1;
+    kept += static_cast<int64_t>(line->size()) + 1;
     const auto loss = entry.find("eval_loss");
     if (loss != entry.end() && loss->is_number()) {
       evaluations->emplace_back(entry["step"].get<int64_t>(), loss->get<double>());
@@ -47,16 +88,13 @@ int64_t BytesToKeep(std::istream& file, int64_t last_step, Evaluations* evaluati
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& path,
+absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const Folder& folder,
+                                                             const std::string& name,
                                                              int64_t last_step) {
-  int64_t kept = 0;
+  ASSIGN_OR_RETURN(FileDescriptor fd, folder.OpenToExtend(name));
+  const std::string path = folder.PathOf(name);
   Evaluations evaluations;
-  {
-    std::ifstream file(path, std::ios::binary);
-    if (file) kept = BytesToKeep(file, last_step, &evaluations);
-  }
-  FileDescriptor fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (!fd.is_open()) return SystemError("write", path);
+  const int64_t kept = BytesToKeep(fd.get(), last_step, &evaluations);
   if (ftruncate(fd.get(), kept) != 0) return SystemError("truncate", path);
   return std::unique_ptr<MetricsLog>(new MetricsLog(path, std::move(fd), std::move(evaluations)));
 }

@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/posix/file_descriptor.h"
+#include "core/posix/folder.h"
 
 namespace tessera {
 
@@ -45,9 +46,11 @@ struct StepMetrics {
 // Not thread-safe.
 class MetricsLog {
  public:
-  // Opens the file, or makes it, to append to it. First truncates it after the line of `last_step`,
-  // so that a resumed run has no lines of later steps and no incomplete line.
-  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
+  // Opens the file of a run's folder, or makes it, to append to it. First truncates it after the
+  // line of `last_step`, so that a resumed run has no lines of later steps and no incomplete line.
+  // Only a regular file of this user is truncated (Folder::OpenToExtend).
+  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const Folder& folder,
+                                                          const std::string& name,
                                                           int64_t last_step);
   // Returns the step and eval_loss of the evaluations up to `last_step` that the file held, in its
   // order.

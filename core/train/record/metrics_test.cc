@@ -9,10 +9,19 @@
 #include <sstream>
 #include <string>
 
+#include "core/posix/testing/obstacles.h"
+
 namespace tessera {
 namespace {
 
 std::string PathFor(const std::string& name) { return ::testing::TempDir() + "/" + name; }
+
+// Opens the file of PathFor.
+absl::StatusOr<std::unique_ptr<MetricsLog>> OpenLog(const std::string& name, int64_t last_step) {
+  const absl::StatusOr<Folder> folder = Folder::Open(::testing::TempDir());
+  EXPECT_TRUE(folder.ok()) << folder.status();
+  return MetricsLog::Open(*folder, name, last_step);
+}
 
 std::string Contents(const std::string& path) {
   std::ifstream file(path);
@@ -31,8 +40,8 @@ StepMetrics Step(int64_t step) {
 }
 
 TEST(MetricsTest, WritesOneObjectALine) {
-  const std::string path = PathFor("objects.jsonl");
-  auto log = MetricsLog::Open(path, 0);
+  const std::string name = "objects.jsonl", path = PathFor(name);
+  auto log = OpenLog(name, 0);
   ASSERT_TRUE(log.ok()) << log.status();
   StepMetrics second = Step(2);
   second.eval_loss = 2.5;
@@ -60,18 +69,18 @@ TEST(MetricsTest, WritesOneObjectALine) {
 }
 
 TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
-  const std::string path = PathFor("cut.jsonl");
+  const std::string name = "cut.jsonl", path = PathFor(name);
   {
-    auto log = MetricsLog::Open(path, 0);
+    auto log = OpenLog(name, 0);
     ASSERT_TRUE(log.ok());
     for (int step = 1; step <= 5; ++step) ASSERT_TRUE((*log)->Append(Step(step)).ok());
   }
   const std::string five_steps = Contents(path);
   std::ofstream(path, std::ios::app) << "{\"step\": 4, \"lo";  // an incomplete line
-  ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
+  ASSERT_TRUE(OpenLog(name, 9).ok());
   EXPECT_EQ(Contents(path), five_steps);
 
-  auto log = MetricsLog::Open(path, 3);
+  auto log = OpenLog(name, 3);
   ASSERT_TRUE(log.ok());
   EXPECT_EQ(Contents(path), five_steps.substr(0, five_steps.size() / 5 * 3));
   ASSERT_TRUE((*log)->Append(Step(4)).ok());
@@ -81,24 +90,24 @@ TEST(MetricsTest, IsCutBackToTheStepThatItGoesOnFrom) {
 
 // A power failure may leave a gigabyte of zeros, which must not be read into memory as one line.
 TEST(MetricsTest, TruncatesZerosAtTheEnd) {
-  const std::string path = PathFor("zeros.jsonl");
+  const std::string name = "zeros.jsonl", path = PathFor(name);
   {
-    auto log = MetricsLog::Open(path, 0);
+    auto log = OpenLog(name, 0);
     ASSERT_TRUE(log.ok());
     ASSERT_TRUE((*log)->Append(Step(1)).ok());
   }
   const std::string one_step = Contents(path);
   std::filesystem::resize_file(path, 1 << 30);
-  ASSERT_TRUE(MetricsLog::Open(path, 9).ok());
+  ASSERT_TRUE(OpenLog(name, 9).ok());
   EXPECT_EQ(Contents(path), one_step);
 }
 
 // Regression test: the summary of a resumed run ignored evaluations before the resume.
 TEST(MetricsTest, AResumedRunKnowsTheEvaluationsBeforeIt) {
-  const std::string path = ::testing::TempDir() + "/evaluations.jsonl";
-  std::filesystem::remove(path);
+  const std::string name = "evaluations.jsonl";
+  std::filesystem::remove(PathFor(name));
   {
-    const auto log = MetricsLog::Open(path, 0);
+    const auto log = OpenLog(name, 0);
     ASSERT_TRUE(log.ok()) << log.status();
     EXPECT_TRUE((*log)->earlier_evaluations().empty());
     for (int64_t step = 1; step <= 6; ++step) {
@@ -108,16 +117,28 @@ TEST(MetricsTest, AResumedRunKnowsTheEvaluationsBeforeIt) {
       ASSERT_TRUE((*log)->Append(metrics).ok());
     }
   }
-  const auto log = MetricsLog::Open(path, 4);
+  const auto log = OpenLog(name, 4);
   ASSERT_TRUE(log.ok()) << log.status();
   const std::vector<std::pair<int64_t, double>> expected = {{2, 0.5}, {4, 0.25}};
   EXPECT_EQ((*log)->earlier_evaluations(), expected);
 }
 
-TEST(MetricsTest, NamesAFileThatCannotBeWritten) {
-  const auto log = MetricsLog::Open("/nowhere/metrics.jsonl", 0);
-  ASSERT_FALSE(log.ok());
-  EXPECT_NE(std::string(log.status().message()).find("/nowhere/metrics.jsonl"), std::string::npos);
+// Regression: a link to another file truncated that file, and a FIFO was waited for.
+TEST(MetricsTest, NamesAnEntryThatIsNoFileOfARun) {
+  const std::string name = "prepared.jsonl", victim = PathFor("victim");
+  std::filesystem::remove_all(victim);
+  MakeVictim(victim);
+  const std::string before = Snapshot(victim);
+  for (const Obstacle obstacle : AllObstacles()) {
+    if (obstacle == Obstacle::kSocket) continue;  // its path may be too long
+    SCOPED_TRACE(NameOf(obstacle));
+    Put(obstacle, PathFor(name), victim);
+    const auto log = OpenLog(name, 0);
+    ASSERT_FALSE(log.ok());
+    EXPECT_NE(std::string(log.status().message()).find(name), std::string::npos) << log.status();
+    EXPECT_EQ(Snapshot(victim), before);
+    std::filesystem::remove_all(PathFor(name));
+  }
 }
 
 }  // namespace

@@ -120,7 +120,7 @@ std::vector<int32_t> BufferOf(const JobLayout& job, int state, int rank) {
   return std::vector<int32_t>(buffer.begin() + held.begin, buffer.begin() + held.end);
 }
 
-ShardReport WriteRank(const JobLayout& job, int rank, absl::string_view folder) {
+ShardReport WriteRank(const JobLayout& job, int rank, const std::string& folder) {
   std::vector<OwnedShard> shards;
   std::vector<StatePart> parts;
   std::vector<std::vector<int32_t>> buffers;

@@ -166,6 +166,7 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
   contents.sequence = request.position.sequence;
   contents.state_version = request.state_version;
   contents.data = request.data;
+  contents.run = request.run;
   contents.plan = request.plan;
   contents.config = request.config;
   contents.state = SavedStates(engine.states()).entries;
@@ -174,7 +175,7 @@ absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
   return CheckpointSave::Begin(request.run_folder, std::move(contents), options);
 }
 
-ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder) {
+ShardReport WriteStates(Engine& engine, int ranks, const std::string& folder) {
   const std::vector<StateInfo>& states = engine.states();
   const SavedStates saved(states);
   std::vector<OwnedShard> shards;

@@ -29,6 +29,7 @@ struct SaveRequest {
   DataPosition position;
   int64_t state_version = 1;  // the model's
   std::string data;           // the data's fingerprint
+  std::string run;            // the identity of the run (core/train/run_identity.h)
   std::string plan;           // the completed Plan, in text form
   std::string config;
   int64_t keep = 3;  // checkpoints that are kept
@@ -39,7 +40,7 @@ struct SaveRequest {
 // that the backend uses. `ranks` is the number of ranks of the job; the engine knows its own.
 absl::StatusOr<std::unique_ptr<CheckpointSave>> BeginSave(const Engine& engine,
                                                           const SaveRequest& request);
-ShardReport WriteStates(Engine& engine, int ranks, absl::string_view folder);
+ShardReport WriteStates(Engine& engine, int ranks, const std::string& folder);
 
 // Returns InvalidArgument if a run on this mesh with this Plan (in text form) could not save these
 // states, or could not read the checkpoint again. Call it before a run begins, so that the run does

@@ -1,4 +1,8 @@
 // A plugin that ends the process that loads it.
 #include <cstdlib>
 
-extern "C" __attribute__((visibility("default"))) const void* tessera_strategy() { std::abort(); }
+#include "strategies/api/strategy.h"
+
+extern "C" __attribute__((visibility("default"))) const TesseraStrategy* tessera_strategy() {
+  std::abort();
+}

@@ -2,17 +2,22 @@
 #ifndef TESSERA_STRATEGIES_HOST_TESTING_NO_NEW_FILES_H_
 #define TESSERA_STRATEGIES_HOST_TESTING_NO_NEW_FILES_H_
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 namespace tessera {
 
-// While it exists, the process can open no files. One at a time.
+// While it exists, the process can have no more open files than `more` beyond those that it has
+// now. One at a time.
 class NoNewFiles {
  public:
-  NoNewFiles() {
+  explicit NoNewFiles(int more = 0) {
+    const int next = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    close(next);
     getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit none = {0, before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &none);
+    const rlimit few = {static_cast<rlim_t>(next + more), before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &few);
   }
   ~NoNewFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
   NoNewFiles(const NoNewFiles&) = delete;

@@ -57,7 +57,7 @@ void Print(const std::vector<TrainedModel>& models, const TryOptions& options) {
 }
 
 // Returns whether no Plan failed.
-absl::StatusOr<bool> Run(const std::string& argv0, const std::vector<std::string>& arguments) {
+absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
   const std::vector<FlagGroup> groups = {{"Flags",
                                           {{"seed", "N"},
                                            {"first", "N"},
@@ -73,7 +73,7 @@ absl::StatusOr<bool> Run(const std::string& argv0, const std::vector<std::string
                 FlagsHelp(groups).c_str());
     return true;
   }
-  const std::vector<TrainedModel> models = TrainModelsAlone(argv0);
+  const std::vector<TrainedModel> models = TrainModelsAlone();
   TryOptions options;
   options.seed = absl::GetFlag(FLAGS_seed);
   options.first = absl::GetFlag(FLAGS_first);
@@ -99,10 +99,9 @@ absl::StatusOr<bool> Run(const std::string& argv0, const std::vector<std::string
 }  // namespace tessera
 
 int main(int argc, char** argv) {
-  const absl::StatusOr<std::string> argv0 = tessera::EnterUserFolder(argv[0]);
+  const absl::Status entered = tessera::EnterUserFolder(argv[0]).status();
   const absl::StatusOr<bool> good =
-      argv0.ok() ? tessera::Run(*argv0, std::vector<std::string>(argv + 1, argv + argc))
-                 : argv0.status();
+      entered.ok() ? tessera::Run(std::vector<std::string>(argv + 1, argv + argc)) : entered;
   std::fflush(stdout);
   if (good.ok()) return *good ? 0 : 1;
   std::fprintf(stderr, "error: %s\n", std::string(good.status().message()).c_str());

@@ -13,8 +13,7 @@ namespace tessera {
 namespace {
 
 const std::vector<TrainedModel>& Models() {
-  static const auto* const models =
-      new std::vector<TrainedModel>(TrainModelsAlone("tests/plans/random_plans_test"));
+  static const auto* const models = new std::vector<TrainedModel>(TrainModelsAlone());
   return *models;
 }
 

@@ -36,13 +36,12 @@ const std::vector<StrategyOptions>& AllOptions() {
 }  // namespace
 
 absl::StatusOr<std::vector<PlanCase>> StrategyPlans(const std::string& model,
-                                                    const TrainingRun& run,
-                                                    const std::string& argv0) {
+                                                    const TrainingRun& run) {
   std::vector<PlanCase> plans;
   const std::unique_ptr<Backend> backend = run.backend();
   for (const StrategyOptions& each : AllOptions()) {
-    ASSIGN_OR_RETURN(const std::string path, FindPlugin(each.strategy, argv0));
-    ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(path));
+    ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(each.strategy));
+    ASSIGN_OR_RETURN(const Plugin plugin, Plugin::Load(file.path));
     ASSIGN_OR_RETURN(OptionValues values, ReadOptions(plugin, each.options));
     const StrategyPlanner planner(&plugin, std::move(values), &run);
     ASSIGN_OR_RETURN(Planned planned, planner.PlanFor(kRanks, *backend));

@@ -11,11 +11,9 @@
 
 namespace tessera {
 
-// Returns the Plans of ddp and fsdp, each with several options, for this model. `argv0` is the
-// program's, to find the plugins.
+// Returns the Plans of ddp and fsdp, each with several options, for this model.
 absl::StatusOr<std::vector<PlanCase>> StrategyPlans(const std::string& model,
-                                                    const TrainingRun& run,
-                                                    const std::string& argv0);
+                                                    const TrainingRun& run);
 
 }  // namespace tessera
 

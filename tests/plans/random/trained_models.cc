@@ -64,7 +64,7 @@ GptSizes Odd() {
 
 }  // namespace
 
-std::vector<TrainedModel> TrainModelsAlone(const std::string& argv0) {
+std::vector<TrainedModel> TrainModelsAlone() {
   std::vector<TrainedModel> models;
   const auto add = [&models](const std::string& name, TrainingRun run) {
     run.steps = kSteps;
@@ -85,7 +85,7 @@ std::vector<TrainedModel> TrainModelsAlone(const std::string& argv0) {
   add("gpt_run", std::move(all_programs));
   for (TrainedModel& model : models) {
     if (model.name != "gpt_adamw" && model.name != "mlp") continue;
-    auto plans = StrategyPlans(model.name, model.run, argv0);
+    auto plans = StrategyPlans(model.name, model.run);
     TESSERA_CHECK(plans.ok()) << model.name << ": " << plans.status();
     model.of_strategies = *std::move(plans);
   }

@@ -22,9 +22,8 @@ struct TrainedModel {
 };
 
 // Trains all models as one process: GPT and MLP, with SGD and with AdamW and clipping, from the
-// simplest one on. The last one runs evaluation and generation too. `argv0` is
-// the program's, to find the plugins of strategies.
-std::vector<TrainedModel> TrainModelsAlone(const std::string& argv0);
+// simplest one on. The last one runs evaluation and generation too.
+std::vector<TrainedModel> TrainModelsAlone();
 
 // Returns nullptr if there is none of that name.
 const TrainedModel* FindModel(const std::vector<TrainedModel>& models, absl::string_view name);

@@ -1,12 +1,11 @@
 #include "tools/train/folder/own_run.h"
 
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "core/posix/folder.h"
 #include "core/posix/user_folder.h"
 
 namespace tessera {
@@ -23,13 +22,13 @@ bool NamesRun(const StartOfJob& start) {
   return !start.id.empty() && !absl::StartsWith(start.id, kTorchrun);
 }
 
-bool IsOwn(const std::string& folder, const StartOfJob& start) {
-  std::ifstream file(absl::StrCat(folder, "/", kJobFile), std::ios::binary);
+bool IsOwn(const std::string& path, const StartOfJob& start) {
+  const absl::StatusOr<Folder> folder = Folder::Open(path);
+  if (start.id.empty() || !folder.ok()) return false;
   const std::string own = absl::StrCat(start.id, "\n");
-  std::string text(own.size() + 1, '\0');  // one byte more shows that there are too many
-  file.read(&text[0], static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
-  return !start.id.empty() && text == own;
+  // One byte more shows that there are too many.
+  const absl::StatusOr<std::string> text = folder->ReadStart(kJobFile, own.size() + 1);
+  return text.ok() && *text == own;
 }
 
 }  // namespace

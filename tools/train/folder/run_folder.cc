@@ -2,19 +2,18 @@
 
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <system_error>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/durable_file.h"
 
 namespace tessera {
 namespace {
@@ -25,13 +24,43 @@ constexpr char kConfigName[] = "config.textproto";
 
 enum class Config { kNone, kOfARun, kForeign };
 
-// The owner of the config.textproto in a folder.
-Config ConfigIn(const std::string& path) {
-  std::ifstream file(absl::StrCat(path, "/", kConfigName), std::ios::binary);
-  if (!file) return Config::kNone;
-  std::string title(sizeof(kConfigTitle) - 1, '\0');
-  file.read(&title[0], static_cast<std::streamsize>(title.size()));
-  return title == kConfigTitle ? Config::kOfARun : Config::kForeign;
+// Returns who has written the config.textproto in a folder.
+Config ConfigIn(const Folder& folder) {
+  if (!folder.Has(kConfigName)) return Config::kNone;
+  const absl::StatusOr<std::string> title = folder.ReadStart(kConfigName, sizeof(kConfigTitle) - 1);
+  return title.ok() && *title == kConfigTitle ? Config::kOfARun : Config::kForeign;
+}
+
+// Checks the folder of checkpoints, if there is one, before a run does any work.
+absl::Status CheckCheckpointsFolder(const Folder& run) {
+  if (!run.Has(kCheckpointsName)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Folder checkpoints, run.OpenFolder(kCheckpointsName));
+  return checkpoints.CheckOwner();
+}
+
+absl::Status WriteDurably(const Folder& folder, const std::string& name, absl::string_view text) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<DurableWriter> writer,
+                   DurableWriter::Create(folder, name));
+  RETURN_IF_ERROR(writer->Write(absl::MakeConstSpan(text.data(), text.size())));
+  return writer->Finish();
+}
+
+// Replaces a file of this folder itself.
+absl::Status ReplaceFile(const Folder& folder, const std::string& name, absl::string_view text) {
+  const std::string temporary = absl::StrCat(name, ".tmp");
+  // A killed run may have left one.
+  if (folder.Has(temporary)) RETURN_IF_ERROR(folder.RemoveFile(temporary));
+  absl::Status status = WriteDurably(folder, temporary, text);
+  if (status.ok()) status = folder.Rename(temporary, name);
+  if (!status.ok()) folder.RemoveFile(temporary).IgnoreError();
+  return status;
+}
+
+absl::Status WriteBelow(const Folder& folder, const std::string& name, absl::string_view text) {
+  const size_t slash = name.find('/');
+  if (slash == std::string::npos) return ReplaceFile(folder, name, text);
+  ASSIGN_OR_RETURN(const Folder below, folder.MakeFolder(name.substr(0, slash)));
+  return WriteBelow(below, name.substr(slash + 1), text);
 }
 
 }  // namespace
@@ -66,11 +95,8 @@ bool HoldsCheckpoint(const std::string& path) {
 }
 
 bool HoldsRunWithoutCheckpoint(const std::string& path) {
-  return ConfigIn(path) == Config::kOfARun && !HoldsCheckpoint(path);
-}
-
-std::string MetricsPath(const std::string& run_folder) {
-  return absl::StrCat(run_folder, "/metrics.jsonl");
+  const absl::StatusOr<Folder> folder = Folder::Open(path);
+  return folder.ok() && ConfigIn(*folder) == Config::kOfARun && !HoldsCheckpoint(path);
 }
 
 bool SameFolder(const std::string& a, const std::string& b) {
@@ -86,7 +112,11 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& pa
   };
   absl::Status status = MakeFolders(path);
   if (!status.ok()) return unwritable(status);
-  absl::StatusOr<std::unique_ptr<FolderLock>> lock = FolderLock::Take(path);
+  absl::StatusOr<Folder> folder = Folder::Open(path);
+  if (!folder.ok()) return unwritable(folder.status());
+  RETURN_IF_ERROR(folder->CheckOwner());
+  RETURN_IF_ERROR(CheckCheckpointsFolder(*folder));
+  absl::StatusOr<FileDescriptor> lock = folder->Lock();
   if (absl::IsUnavailable(lock.status())) {
     return absl::UnavailableError(absl::StrCat("another process is training in ", path));
   }
@@ -96,32 +126,30 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& pa
     return absl::AlreadyExistsError(absl::StrCat(
         path, " already holds a run: choose another --out, or go on with --resume=", path));
   }
-  if (!resuming && ConfigIn(path) == Config::kForeign) {
+  if (!resuming && ConfigIn(*folder) == Config::kForeign) {
     return absl::AlreadyExistsError(absl::StrCat(path, " holds a ", kConfigName,
                                                  " that no run has written: choose another --out"));
   }
-  return std::unique_ptr<RunFolder>(new RunFolder(path, made, *std::move(lock)));
+  return std::unique_ptr<RunFolder>(new RunFolder(*std::move(folder), made, *std::move(lock)));
 }
 
 RunFolder::~RunFolder() {
   // Fails, as intended, if the folder is not empty.
-  if (made_) rmdir(path_.c_str());
+  if (made_) rmdir(path().c_str());
+}
+
+std::vector<std::string> RunFolder::Notes() const {
+  std::vector<std::string> notes = {folder_.OthersWhoCanWrite()};
+  const absl::StatusOr<Folder> checkpoints = folder_.OpenFolder(kCheckpointsName);
+  if (checkpoints.ok()) notes.push_back(checkpoints->OthersWhoCanWrite());
+  notes.erase(std::remove(notes.begin(), notes.end(), ""), notes.end());
+  return notes;
 }
 
 absl::Status RunFolder::WriteText(const std::string& name, absl::string_view text) {
-  const std::string path = absl::StrCat(path_, "/", name);
-  RETURN_IF_ERROR(MakeFolders(fs::path(path).parent_path().string()));
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  std::remove(temporary.c_str());
-  absl::StatusOr<std::unique_ptr<DurableWriter>> writer = DurableWriter::Create(temporary);
-  if (!writer.ok()) return writer.status();
-  absl::Status status = (*writer)->Write(absl::MakeConstSpan(text.data(), text.size()));
-  if (status.ok()) status = (*writer)->Finish();
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) {
-    status = absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  }
-  if (!status.ok()) std::remove(temporary.c_str());
-  return status;
+  return WriteBelow(folder_, name, text);
 }
+
+void RunFolder::Remove(const std::string& name) { folder_.RemoveFile(name).IgnoreError(); }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <thread>
@@ -15,9 +16,11 @@
 #include "absl/strings/str_replace.h"
 #include "collectives/fake/fake.h"
 #include "collectives/rendezvous/environment.h"
+#include "core/posix/program_files.h"
 #include "core/posix/signals.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
+#include "core/text/text_stream.h"
 #include "tools/launch/launcher.h"
 #include "tools/launch/reaper.h"
 #include "tools/train/job/interrupt.h"
@@ -36,9 +39,10 @@ constexpr std::chrono::milliseconds kFirstReports{2000};
 // error see that it is reported.
 constexpr std::chrono::milliseconds kReportHolds{100};
 
-// Print a message in one line, even if a library's message has several.
+// Print a message in one line, even if a library's message has several, and without the control
+// characters that names in files may have.
 void Print(absl::string_view kind, absl::string_view message) {
-  absl::FPrintF(stderr, "%s: %s\n", kind, absl::StrReplaceAll(message, {{"\n", " "}}));
+  absl::FPrintF(stderr, "%s: %s\n", kind, Printable(absl::StrReplaceAll(message, {{"\n", " "}})));
 }
 void PrintError(absl::string_view message) { Print("error", message); }
 void PrintNote(absl::string_view message) { Print("note", message); }
@@ -52,15 +56,32 @@ void PrintNote(absl::string_view message) { Print("note", message); }
   _exit(1);
 }
 
-absl::StatusOr<int> StartRanks(const std::string& program, comm::LaunchCommandLine launch) {
+// The variable in which the process that starts ranks passes them the name by which the user called
+// the program. They show it in commands for the user; they themselves are started by the program's
+// path, because a name may lead elsewhere.
+constexpr char kProgramNameVariable[] = "TESSERA_PROGRAM_NAME";
+
+absl::StatusOr<int> StartRanks(const std::string& name, comm::LaunchCommandLine launch) {
   ASSIGN_OR_RETURN(const comm::RankEnvironment environment, comm::ReadRankEnvironment(""));
   if (environment.size > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--nproc=", launch.nproc, " starts ranks, and this process is rank ", environment.rank,
         " of a job that ", environment.launcher, " has started: leave out --nproc"));
   }
-  launch.program = program;
+  launch.program = ProgramPath();
+  if (launch.program.empty()) {
+    return absl::UnavailableError(
+        "the system does not say which file this program is (/proc/self/exe), so no rank can be "
+        "started");
+  }
+  setenv(kProgramNameVariable, name.c_str(), /*overwrite=*/1);
   return comm::Launch(launch);
+}
+
+// Returns the name by which the user called the program.
+std::string NameForUser(const std::string& argv0) {
+  const char* const name = std::getenv(kProgramNameVariable);
+  return name != nullptr ? name : argv0;
 }
 
 // Waits so that the reporting rank ends first. Returns early if a signal arrives, which shows that
@@ -159,7 +180,7 @@ int JobMain(int argc, char** argv, const JobProgram& program) {
   } else {
     const std::unique_ptr<SignalThread> signals = TakeInterrupts();
     LetWritesFail();
-    code = program.run(*argv0, arguments);
+    code = program.run(NameForUser(*argv0), arguments);
     const absl::Status written = OutputStatus();
     if (code.ok() && !written.ok()) code = written;
   }

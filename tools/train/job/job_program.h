@@ -22,8 +22,10 @@ struct JobProgram {
   // or to report that they are wrong.
   std::function<std::optional<comm::LaunchCommandLine>(const std::vector<std::string>& arguments)>
       launch;
-  // Runs the program, and returns its exit code.
-  std::function<absl::StatusOr<int>(const std::string& argv0,
+  // Runs the program, and returns its exit code. `name` is that by which the user called it, for
+  // commands that are shown; files that come with the program are found without it
+  // (core/posix/program_files.h).
+  std::function<absl::StatusOr<int>(const std::string& name,
                                     const std::vector<std::string>& arguments)>
       run;
 };

@@ -5,8 +5,10 @@
 
 #include <cstdio>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "core/posix/stdout_status.h"
+#include "core/text/text_stream.h"
 
 namespace tessera {
 namespace {
@@ -22,8 +24,10 @@ void DiscardOutput() {
 
 std::FILE* Output() { return output == nullptr ? stdout : output; }
 
+void PrintText(absl::string_view text) { absl::FPrintF(Output(), "%s", Printable(text)); }
+
 void PrintLine(absl::string_view text) {
-  absl::FPrintF(Output(), "%s\n", text);
+  PrintText(absl::StrCat(text, "\n"));
   std::fflush(Output());
 }
 

@@ -15,7 +15,10 @@ void DiscardOutput();
 // Returns the stream of this thread's output.
 std::FILE* Output();
 
-// Prints a line at once.
+// Prints a text, without the control characters that names in files or texts of plugins may have
+// (core/text/text_stream.h).
+void PrintText(absl::string_view text);
+// Prints a line in the same way, at once.
 void PrintLine(absl::string_view text);
 
 // Returns whether the output goes to a terminal.

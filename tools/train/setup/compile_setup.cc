@@ -80,7 +80,7 @@ StrategyRun AskedOf(const Setup& setup, const RunConfig& config, const std::vect
 }
 
 // Records the Graphs and makes the Plan of the run: of --plan, of a strategy, or the default one.
-// Collective.
+// `notes` must outlive the result. Collective.
 absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
                                    const RunConfig& config, std::vector<std::string>* notes) {
   Ranks& ranks = *setup.ranks.ranks;
@@ -95,7 +95,7 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
     ASSIGN_OR_RETURN(planned.strategy, StrategyOfRun(line, setup.checkpoint.get(), size));
     if (!planned.strategy.empty()) {
       ASSIGN_OR_RETURN(PlanByStrategy made,
-                       PlanOfStrategy(planned.strategy, line, setup.argv0, run, ranks, notes));
+                       PlanOfStrategy(planned.strategy, line, run, ranks, notes));
       plan = std::move(made.plan);
       planned.plugin = std::move(made.strategy);
     }
@@ -103,7 +103,7 @@ absl::StatusOr<PlannedRun> PlanRun(const CommandLine& line, const Setup& setup,
         PlanOfRun(line, plan, setup.checkpoint.get(), config, planned.graphs, size, notes);
     RETURN_IF_ERROR(NamingPlugin(planned.plugin, completed.status()));
     planned.plan = *std::move(completed);
-    ASSIGN_OR_RETURN(planned.passes, PassesOfPlugins(planned.plan, line, setup.argv0, run));
+    ASSIGN_OR_RETURN(planned.passes, PassesOfPlugins(planned.plan, line, run, notes));
     return absl::OkStatus();
   };
   RETURN_IF_ERROR(ranks.Agree(make_plan()));
@@ -132,8 +132,7 @@ absl::StatusOr<StepCost> EstimateOf(const CommandLine& line, const Setup& setup,
   if (setup.site.size() == 0 || train == nullptr) return StepCost();
   if (!planned.strategy.empty()) {
     const StrategyRun run = AskedOf(setup, setup.config, planned.graphs, PartsOf(line.mode));
-    return EstimateOfStrategy(planned.strategy, line, setup.argv0, run, compiled,
-                              *setup.ranks.ranks);
+    return EstimateOfStrategy(planned.strategy, line, run, compiled, *setup.ranks.ranks);
   }
   StepCost cost = EstimateStep(*train, setup.cluster, setup.site);
   cost.set_peak_bytes(compiled.arena_bytes());
@@ -261,7 +260,7 @@ absl::StatusOr<CompiledRun> CompileByPlanOf(const CommandLine& line, const Setup
   }
   const StrategyRun run = AskedOf(setup, setup.config, graphs, PartsOf(line.mode));
   absl::StatusOr<std::unique_ptr<PluginPasses>> passes =
-      PassesOfPlugins(plan, line, setup.argv0, run);
+      PassesOfPlugins(plan, line, run, /*notes=*/nullptr);
   RETURN_IF_ERROR(setup.ranks.ranks->Agree(passes.status()));
   return CompileOnRanks(setup, graphs, plan, passes->get());
 }

@@ -21,12 +21,10 @@ inline constexpr char kSyntheticData[] = "synthetic";
 // A text is read by bytes: each is a token.
 inline constexpr int64_t kByteTokens = 256;
 
-// Opens config.data.file, an absolute path, or the corpus that comes with the program `argv0`,
-// which is among Bazel's runfiles or beside the program, and reads only its beginning. Returns null
-// for synthetic data. InvalidArgument if the data has tokens that a model of `vocabulary` tokens
-// does not know.
-absl::StatusOr<std::unique_ptr<MappedFile>> FindText(const RunConfig& config, int64_t vocabulary,
-                                                     const std::string& argv0);
+// Opens config.data.file, an absolute path, or the corpus that comes with the program, and reads
+// only its beginning. Returns null for synthetic data. InvalidArgument if the data has tokens that
+// a model of `vocabulary` tokens does not know.
+absl::StatusOr<std::unique_ptr<MappedFile>> FindText(const RunConfig& config, int64_t vocabulary);
 
 // Returns the dataset of a configuration: of `text`, which FindText has returned. One rank of each
 // host reads all of it. Collective.

@@ -2,15 +2,13 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "core/posix/folder.h"
+#include "core/posix/output_file.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
@@ -41,26 +39,27 @@ absl::Status CheckNewest(const RunFolder& folder, Setup* setup) {
 
 // Renames the damaged checkpoints of the run that goes on in this folder, and says so.
 absl::Status SetAside(const RunFolder& folder, Setup* setup) {
+  ASSIGN_OR_RETURN(const Folder checkpoints, folder.folder().OpenFolder(kCheckpointsName));
   ASSIGN_OR_RETURN(const std::vector<std::string> lines,
-                   SetAsideDamaged(folder.path(), setup->damaged));
+                   SetAsideDamaged(checkpoints, setup->damaged));
   setup->notes.insert(setup->notes.end(), lines.begin(), lines.end());
   return absl::OkStatus();
 }
 
-// Checks before a run begins that a file can be written. Makes the file if it does not exist.
-absl::Status CheckWritable(const std::string& path) {
-  std::FILE* const file = std::fopen(path.c_str(), "ab");
-  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot write ", path));
-  std::fclose(file);
+// Removes the remains of killed saves, and notes those that cannot be removed.
+absl::Status RemoveRemainsIn(const RunFolder& folder, Setup* setup) {
+  const absl::StatusOr<Folder> checkpoints = folder.folder().OpenFolder(kCheckpointsName);
+  if (absl::IsNotFound(checkpoints.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(checkpoints.status());
+  ASSIGN_OR_RETURN(const std::vector<std::string> left, RemoveRemains(*checkpoints));
+  setup->notes.insert(setup->notes.end(), left.begin(), left.end());
   return absl::OkStatus();
 }
 
 // Checks that the disk has room for a checkpoint, without what killed saves have left there, and
 // adds a note if it has none for all.
 absl::Status CheckRoom(const RunFolder& folder, Setup* setup) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> left,
-                   RemoveRemains(CheckpointsFolder(folder.path())));
-  setup->notes.insert(setup->notes.end(), left.begin(), left.end());
+  RETURN_IF_ERROR(RemoveRemainsIn(folder, setup));
   const int64_t done = setup->checkpoint == nullptr ? 0 : setup->checkpoint->step();
   ASSIGN_OR_RETURN(const std::string note, CheckDiskSpace(folder.path(), setup->config, done,
                                                           SavedBytes(StatesOf(setup->compiled))));
@@ -77,15 +76,16 @@ constexpr std::chrono::milliseconds kBetweenLooks{100};
 // Checks that all ranks see the folder that rank 0 has opened.
 absl::Status CheckSeenByAll(Ranks& ranks, const std::string& path, RunFolder* folder) {
   if (ranks.size() == 1) return absl::OkStatus();
-  const std::string file = absl::StrCat(path, "/", kSeenFile);
   ASSIGN_OR_RETURN(const std::string text, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
     const std::string mark = absl::StrCat(std::time(nullptr), " ", getpid());
     RETURN_IF_ERROR(folder->WriteText(kSeenFile, mark));
     return mark;
   }));
   const auto sees = [&] {
-    std::ifstream seen(file, std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(seen), {}) == text;
+    const absl::StatusOr<Folder> seen = Folder::Open(path);
+    if (!seen.ok()) return false;
+    const absl::StatusOr<std::string> mark = seen->ReadStart(kSeenFile, text.size() + 1);
+    return mark.ok() && *mark == text;
   };
   for (int look = 1; look < kLooks && !sees(); ++look) std::this_thread::sleep_for(kBetweenLooks);
   const absl::Status status =
@@ -95,7 +95,7 @@ absl::Status CheckSeenByAll(Ranks& ranks, const std::string& path, RunFolder* fo
                 "the run folder ", path, " of rank 0 is not seen here: all ranks need --out=DIR ",
                 "on a file system that they share"));
   const absl::Status agreed = ranks.Agree(status);
-  if (ranks.is_first()) std::remove(file.c_str());
+  if (ranks.is_first()) folder->Remove(kSeenFile);
   return agreed;
 }
 
@@ -127,13 +127,15 @@ absl::StatusOr<std::string> OpenFolder(const CommandLine& line, const StartOfJob
                                        Setup* setup, std::unique_ptr<RunFolder>* folder) {
   Ranks& ranks = *setup->ranks.ranks;
   ASSIGN_OR_RETURN(const std::string path, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    if (!line.trace.empty()) RETURN_IF_ERROR(CheckWritable(UserPath(line.trace)));
+    if (!line.trace.empty()) RETURN_IF_ERROR(CheckOutputFile(UserPath(line.trace)));
     if (*folder != nullptr) {
       RETURN_IF_ERROR(CheckNewest(**folder, setup));
       RETURN_IF_ERROR(SetAside(**folder, setup));
     } else {
       ASSIGN_OR_RETURN(*folder, OpenNewFolder(line, *setup, start));
     }
+    const std::vector<std::string> notes = (*folder)->Notes();
+    setup->notes.insert(setup->notes.end(), notes.begin(), notes.end());
     RETURN_IF_ERROR(CheckRoom(**folder, setup));
     return (*folder)->path();
   }));

@@ -29,9 +29,14 @@ using Clock = std::chrono::steady_clock;
 // The shortest time between lines of progress.
 constexpr std::chrono::seconds kBetweenLines{1};
 
-absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy, const std::string& argv0) {
-  ASSIGN_OR_RETURN(const std::string path, FindPlugin(strategy, argv0));
-  return Plugin::Load(path);
+// Loads the plugin of --strategy. Adds a note of where it is from, unless it comes with the
+// program; `notes` may be null.
+absl::StatusOr<Plugin> LoadStrategy(const std::string& strategy,
+                                    std::vector<std::string>* notes = nullptr) {
+  ASSIGN_OR_RETURN(const PluginFile file, FindPlugin(strategy));
+  ASSIGN_OR_RETURN(Plugin plugin, Plugin::Load(file.path));
+  if (notes != nullptr && !file.comes_with_program) notes->push_back(OriginOf(plugin));
+  return plugin;
 }
 
 strategy::PlanRequest RequestOf(const StrategyRun& run, const OptionValues& options,
@@ -88,8 +93,8 @@ struct Asked {
 };
 
 absl::StatusOr<Asked> Ask(const std::string& strategy, const CommandLine& line,
-                          const std::string& argv0, const StrategyRun& run) {
-  ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(strategy, argv0));
+                          const StrategyRun& run, std::vector<std::string>* notes = nullptr) {
+  ASSIGN_OR_RETURN(Plugin plugin, LoadStrategy(strategy, notes));
   ASSIGN_OR_RETURN(const OptionValues options, ReadOptions(plugin, line.strategy_options));
   const Plan settings = MakePlan(*run.config, *run.graphs);
   return Asked{
@@ -99,9 +104,8 @@ absl::StatusOr<Asked> Ask(const std::string& strategy, const CommandLine& line,
 }
 
 absl::StatusOr<PlanByStrategy> PlanHere(const std::string& strategy, const CommandLine& line,
-                                        const std::string& argv0, const StrategyRun& run,
-                                        std::vector<std::string>* notes) {
-  ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
+                                        const StrategyRun& run, std::vector<std::string>* notes) {
+  ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, run, notes));
   const std::string& name = asked.plugin.name();
   ASSIGN_OR_RETURN(StrategyPlan made, PlanWith(asked.plugin, asked.request, asked.context,
                                                CallOptions(line, run, name)));
@@ -114,10 +118,10 @@ absl::StatusOr<PlanByStrategy> PlanHere(const std::string& strategy, const Comma
 std::string DefaultStrategy() { return std::string(OwnStrategies().front()); }
 
 absl::StatusOr<PlanByStrategy> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
-                                              const std::string& argv0, const StrategyRun& run,
-                                              Ranks& ranks, std::vector<std::string>* notes) {
+                                              const StrategyRun& run, Ranks& ranks,
+                                              std::vector<std::string>* notes) {
   ASSIGN_OR_RETURN(const std::string sent, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const PlanByStrategy made, PlanHere(strategy, line, argv0, run, notes));
+    ASSIGN_OR_RETURN(const PlanByStrategy made, PlanHere(strategy, line, run, notes));
     return absl::StrCat(made.strategy, " ", made.plan.SerializeAsString());
   }));
   const std::pair<std::string, std::string> parts = absl::StrSplit(sent, absl::MaxSplits(' ', 1));
@@ -127,10 +131,10 @@ absl::StatusOr<PlanByStrategy> PlanOfStrategy(const std::string& strategy, const
 }
 
 absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const CommandLine& line,
-                                            const std::string& argv0, const StrategyRun& run,
-                                            const CompiledRun& compiled, Ranks& ranks) {
+                                            const StrategyRun& run, const CompiledRun& compiled,
+                                            Ranks& ranks) {
   ASSIGN_OR_RETURN(const std::string bytes, ranks.FromFirst([&]() -> absl::StatusOr<std::string> {
-    ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, argv0, run));
+    ASSIGN_OR_RETURN(const Asked asked, Ask(strategy, line, run));
     ASSIGN_OR_RETURN(const StepCost cost,
                      EstimateWith(asked.plugin, asked.request, compiled, asked.context,
                                   CallOptions(line, run, asked.plugin.name())));
@@ -148,37 +152,39 @@ absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const C
 
 absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
                                                               const CommandLine& line,
-                                                              const std::string& argv0,
-                                                              const StrategyRun& run) {
+                                                              const StrategyRun& run,
+                                                              std::vector<std::string>* notes) {
   const auto is_of_plugin = [](const PassChoice& pass) { return !pass.plugin().empty(); };
   if (plan.stages_size() == 0 || absl::c_none_of(plan.stages(0).pass(), is_of_plugin)) {
     return nullptr;
   }
   auto passes =
-      std::make_unique<LoadedPasses>(argv0, run.catalogue,
+      std::make_unique<LoadedPasses>(run.catalogue,
                                      std::make_shared<const PlanningContext>(
                                          *run.graphs, PlanningFor{run.catalogue, run.ranks, {}}),
-                                     LimitsOfCalls(line));
+                                     LimitsOfCalls(line), [notes](const std::string& origin) {
+                                       if (notes != nullptr) notes->push_back(origin);
+                                     });
   if (!line.strategy.empty()) {
-    ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(line.strategy, argv0));
+    ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(line.strategy));
     passes->Add(plugin);
   }
   return passes;
 }
 
 absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line,
-                                const std::string& argv0, Ranks& ranks) {
+                                Ranks& ranks) {
   return ranks
       .FromFirst([&]() -> absl::StatusOr<std::string> {
-        ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
+        ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy));
         RETURN_IF_ERROR(ReadOptions(plugin, line.strategy_options).status());
         return "";
       })
       .status();
 }
 
-absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0) {
-  ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy, argv0));
+absl::StatusOr<std::string> StrategyHelp(const std::string& strategy) {
+  ASSIGN_OR_RETURN(const Plugin plugin, LoadStrategy(strategy));
   return PluginHelp(plugin);
 }
 

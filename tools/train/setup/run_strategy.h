@@ -43,31 +43,33 @@ struct PlanByStrategy {
 };
 
 // Returns the Plan that the plugin of `strategy` makes with --strategy_options. Collective: rank 0
-// plans, and the others receive its Plan. Errors are agreed ones. Notes are rank 0's.
+// plans, and the others receive its Plan. Errors are agreed ones. Notes are rank 0's; one of them
+// says from where the plugin was loaded, unless it comes with the program.
 absl::StatusOr<PlanByStrategy> PlanOfStrategy(const std::string& strategy, const CommandLine& line,
-                                              const std::string& argv0, const StrategyRun& run,
-                                              Ranks& ranks, std::vector<std::string>* notes);
+                                              const StrategyRun& run, Ranks& ranks,
+                                              std::vector<std::string>* notes);
 
 // Returns the plugin's estimate of the cost of a training step of the compiled run. It is an error
 // if the estimated memory peak differs from the planned one. Collective, as above.
 absl::StatusOr<StepCost> EstimateOfStrategy(const std::string& strategy, const CommandLine& line,
-                                            const std::string& argv0, const StrategyRun& run,
-                                            const CompiledRun& compiled, Ranks& ranks);
+                                            const StrategyRun& run, const CompiledRun& compiled,
+                                            Ranks& ranks);
 
-// Returns the passes of plugins if the Plan lists any, else null. Searches the plugin that
-// --strategy names, and plugins that are found by name.
+// Returns the passes of plugins if the Plan lists any, else null: those of the plugin that
+// --strategy names, and of plugins that are found by the names in the Plan. When one of the latter
+// is loaded, `notes` receives a note of where it is from, unless it comes with the program; it may
+// be null, and must outlive the result.
 absl::StatusOr<std::unique_ptr<PluginPasses>> PassesOfPlugins(const Plan& plan,
                                                               const CommandLine& line,
-                                                              const std::string& argv0,
-                                                              const StrategyRun& run);
+                                                              const StrategyRun& run,
+                                                              std::vector<std::string>* notes);
 
 // Returns an error if there is no plugin of that name, or if it does not have an option of
 // --strategy_options or not the value. Collective: rank 0 loads the plugin. Errors are agreed ones.
-absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line,
-                                const std::string& argv0, Ranks& ranks);
+absl::Status CheckStrategyFlags(const std::string& strategy, const CommandLine& line, Ranks& ranks);
 
 // Returns the text that --help prints of a strategy: its summary and options.
-absl::StatusOr<std::string> StrategyHelp(const std::string& strategy, const std::string& argv0);
+absl::StatusOr<std::string> StrategyHelp(const std::string& strategy);
 
 }  // namespace tessera
 

@@ -198,9 +198,12 @@ absl::Status CheckData(const CommandLine& line, Setup* setup) {
   const std::string now = setup->dataset->Fingerprint();
   if (before == now) return absl::OkStatus();
   if (before.empty()) {
-    setup->notes.push_back(
-        "the checkpoint is of an older version and holds no fingerprint of its data: whether the "
-        "data has changed since is not known");
+    const std::string& file = setup->config.data().file();
+    setup->notes.push_back(absl::StrCat(
+        "the checkpoint is of an older version and holds no fingerprint of its data: whether it "
+        "was trained on ",
+        file.empty() ? "the text that comes with the program" : file,
+        ", which is read now, is not known"));
     return absl::OkStatus();
   }
   const std::string message = absl::StrCat(
@@ -281,14 +284,14 @@ int ThreadsOf(const Setup& setup) {
 
 // Does the part of the preparation that a rank does alone, before it records Graphs. Sets *text to
 // the data, unless they are not used or synthetic.
-absl::Status PrepareAlone(const CommandLine& line, const std::string& argv0, Setup* setup,
+absl::Status PrepareAlone(const CommandLine& line, Setup* setup,
                           std::unique_ptr<MappedFile>* text) {
   RETURN_IF_ERROR(BuildConfig(line, setup));
   const RunParts parts = PartsOf(line.mode);
   RETURN_IF_ERROR(CheckSample(line, parts, setup));
   ASSIGN_OR_RETURN(setup->backend, MakeBackend(setup->config.device(), ThreadsOf(*setup)));
   if (parts == RunParts::kGenerate) return absl::OkStatus();
-  ASSIGN_OR_RETURN(*text, FindText(setup->config, setup->model->vocabulary(), argv0));
+  ASSIGN_OR_RETURN(*text, FindText(setup->config, setup->model->vocabulary()));
   return absl::OkStatus();
 }
 
@@ -367,15 +370,14 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
 }
 
 absl::StatusOr<Setup> ConfigureRun(const CommandLine& line, const ModelDefinition& definition,
-                                   const std::string& argv0, const RunRanks& ranks) {
+                                   const RunRanks& ranks) {
   Setup setup;
   setup.definition = &definition;
-  setup.argv0 = argv0;
   setup.ranks = ranks;
   RETURN_IF_ERROR(ChooseCheckpoint(line, &setup));
   ASSIGN_OR_RETURN(setup.plan, ReadPlanFlag(line, *ranks.ranks));
   std::unique_ptr<MappedFile> text;
-  RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, argv0, &setup, &text)));
+  RETURN_IF_ERROR(ranks.ranks->Agree(PrepareAlone(line, &setup, &text)));
   RETURN_IF_ERROR(CompareSetups(setup));
   RETURN_IF_ERROR(OpenData(line, std::move(text), &setup));
   RETURN_IF_ERROR(FindCluster(line, &setup));
@@ -392,8 +394,8 @@ absl::Status PlanConfiguredRun(const CommandLine& line, Setup* setup) {
 }
 
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
-                                 const std::string& argv0, const RunRanks& ranks) {
-  ASSIGN_OR_RETURN(Setup setup, ConfigureRun(line, definition, argv0, ranks));
+                                 const RunRanks& ranks) {
+  ASSIGN_OR_RETURN(Setup setup, ConfigureRun(line, definition, ranks));
   RETURN_IF_ERROR(PlanConfiguredRun(line, &setup));
   return setup;
 }

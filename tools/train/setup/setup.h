@@ -39,7 +39,6 @@ struct RunRanks {
 
 struct Setup {
   const ModelDefinition* definition = nullptr;
-  std::string argv0;  // files that come with the program are beside it
   RunRanks ranks;
   RunConfig config;
   std::string config_text;                 // the effective configuration, as it is saved
@@ -68,17 +67,16 @@ absl::StatusOr<std::string> EffectiveConfig(const CommandLine& line,
                                             const ModelDefinition& definition);
 
 // With --resume, takes the newest complete checkpoint, and refuses one whose state has another
-// shape than the run's. The data that comes with the program is searched for beside `argv0`. Errors
-// name the user's input that does not fit. Collective over the ranks that run. If they differ in
-// anything, all return the same (agreed) error.
+// shape than the run's. Errors name the user's input that does not fit. Collective over the ranks
+// that run. If they differ in anything, all return the same (agreed) error.
 absl::StatusOr<Setup> PrepareRun(const CommandLine& line, const ModelDefinition& definition,
-                                 const std::string& argv0, const RunRanks& ranks);
+                                 const RunRanks& ranks);
 
 // The two halves of PrepareRun, for programs that have to know whether an error is one of the
 // command line and its files, or of the strategy or Plan that it names: the first one sets all but
 // `compiled` and `estimated`, the second one these.
 absl::StatusOr<Setup> ConfigureRun(const CommandLine& line, const ModelDefinition& definition,
-                                   const std::string& argv0, const RunRanks& ranks);
+                                   const RunRanks& ranks);
 absl::Status PlanConfiguredRun(const CommandLine& line, Setup* setup);
 
 // Checks the memory of a rank against config.memory_limit. ResourceExhausted names the smallest

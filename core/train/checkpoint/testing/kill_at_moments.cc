@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include "core/train/checkpoint/checkpoint_folder.h"
-#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/testing/test_state.h"
 #include "gtest/gtest.h"

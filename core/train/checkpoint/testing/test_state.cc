@@ -2,15 +2,18 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
+#include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/durable_file.h"
 #include "gtest/gtest.h"
 
@@ -93,7 +96,7 @@ std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int 
   return shards;
 }
 
-ShardReport WriteShardsForTest(absl::string_view folder, int64_t step, int rank, int ranks,
+ShardReport WriteShardsForTest(const std::string& folder, int64_t step, int rank, int ranks,
                                const WriteOptions& options) {
   const std::vector<StateEntry> state = ContentsForTest(step).state;
   const std::vector<OwnedShard> shards = ShardsForTest(state, rank, ranks);
@@ -155,6 +158,31 @@ std::string NewFolder(const std::string& name) {
   std::string path = absl::StrCat(::testing::TempDir(), "/tessera_", getpid(), "_", name);
   TESSERA_CHECK(RemoveTree(path).ok() && MakeFolders(path).ok()) << path;
   return path;
+}
+
+Folder OpenForTest(const std::string& path) {
+  absl::StatusOr<Folder> folder = Folder::Open(path);
+  TESSERA_CHECK(folder.ok()) << folder.status();
+  return *std::move(folder);
+}
+
+Folder CheckpointsForTest(const std::string& run) { return OpenForTest(CheckpointsFolder(run)); }
+
+absl::Status RemoveTree(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  return error ? absl::ErrnoToStatus(error.value(), path) : absl::OkStatus();
+}
+
+absl::Status RenameFolder(const std::string& from, const std::string& to) {
+  std::error_code error;
+  std::filesystem::rename(from, to, error);
+  return error ? absl::ErrnoToStatus(error.value(), from) : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
+  ASSIGN_OR_RETURN(const Folder folder, Folder::Open(path));
+  return folder.List();
 }
 
 std::string ReadFile(const std::string& path) {

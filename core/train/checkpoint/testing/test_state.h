@@ -6,7 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/posix/folder.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
 
@@ -25,7 +28,7 @@ ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
 std::vector<OwnedShard> ShardsForTest(const std::vector<StateEntry>& state, int rank, int ranks);
 
 // Writes the shards of one rank of the state of a step.
-ShardReport WriteShardsForTest(absl::string_view folder, int64_t step, int rank, int ranks,
+ShardReport WriteShardsForTest(const std::string& folder, int64_t step, int rank, int ranks,
                                const WriteOptions& options);
 
 // Options with chunks smaller than most tensors, so that a save consists of many changes.
@@ -44,6 +47,16 @@ std::string Difference(const Checkpoint& checkpoint);
 
 // An empty folder of this name in the test's own folder.
 std::string NewFolder(const std::string& name);
+
+// Opens a folder, or a run's folder of checkpoints, which must exist.
+Folder OpenForTest(const std::string& path);
+Folder CheckpointsForTest(const std::string& run);
+
+// Removes a file, or a folder and everything in it. Returns OK if nothing has this path.
+absl::Status RemoveTree(const std::string& path);
+absl::Status RenameFolder(const std::string& from, const std::string& to);
+// Returns the names in a folder in alphabetical order.
+absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path);
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, absl::string_view bytes);

@@ -1,4 +1,4 @@
-#include "tools/train/text_stream.h"
+#include "core/text/text_stream.h"
 
 #include <utf8.h>
 
@@ -57,6 +57,12 @@ std::string TextStream::Finish() {
   if (!incomplete_.empty()) shown = kReplacement;
   incomplete_.clear();
   return shown;
+}
+
+std::string Printable(absl::string_view bytes) {
+  TextStream stream;
+  std::string text = stream.Add(bytes);
+  return text + stream.Finish();
 }
 
 }  // namespace tessera

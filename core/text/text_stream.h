@@ -1,6 +1,7 @@
-// Converts the bytes that a model generates to text that is safe to print.
-#ifndef TESSERA_TOOLS_TRAIN_TEXT_STREAM_H_
-#define TESSERA_TOOLS_TRAIN_TEXT_STREAM_H_
+// Converts bytes from outside (a model's samples, names in files, messages of plugins) to text that
+// is safe to print: a terminal obeys control characters.
+#ifndef TESSERA_CORE_TEXT_TEXT_STREAM_H_
+#define TESSERA_CORE_TEXT_TEXT_STREAM_H_
 
 #include <string>
 
@@ -22,6 +23,9 @@ class TextStream {
   std::string incomplete_;  // the start of a character
 };
 
+// Returns what a stream returns for all of the bytes.
+std::string Printable(absl::string_view bytes);
+
 }  // namespace tessera
 
-#endif  // TESSERA_TOOLS_TRAIN_TEXT_STREAM_H_
+#endif  // TESSERA_CORE_TEXT_TEXT_STREAM_H_

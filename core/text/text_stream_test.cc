@@ -1,4 +1,4 @@
-#include "tools/train/text_stream.h"
+#include "core/text/text_stream.h"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +45,12 @@ TEST(TextStreamTest, ATerminalIsNotCommanded) {
   EXPECT_EQ(Shown("\xC2\x9B"
                   "2J"),
             bad + "2J");
+}
+
+TEST(PrintableTest, IsWhatAStreamReturnsForAllOfTheBytes) {
+  EXPECT_EQ(Printable("a\tb\n"), "a\tb\n");
+  EXPECT_EQ(Printable("\x1b]0;title\x07 \xE2\x82"),
+            "\xEF\xBF\xBD]0;title\xEF\xBF\xBD \xEF\xBF\xBD");
 }
 
 }  // namespace
