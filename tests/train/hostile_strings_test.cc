@@ -160,7 +160,7 @@ class HostileStringsTest : public ::testing::Test {
     change();
     std::vector<std::string> flags = {"--resume=" + folder_ + "/run"};
     flags.insert(flags.end(), mode.begin(), mode.end());
-    const Result result = RunProgram(GptProgram(), flags, {.folder = folder_});
+    const Result result = RunProgram(GptProgram(), flags, {{}, folder_});
     EXPECT_EQ(result.signal, 0) << result.err;
     EXPECT_TRUE(result.code == 0 || result.code == 1) << result.code;
     EXPECT_EQ(ControlCharacters(result.out), "") << result.out;
