@@ -30,7 +30,8 @@ struct WorldOptions {
   // "shm", "tcp", "hierarchical" or "nccl". Empty: one of the first three, chosen by the hosts of
   // the ranks. With "nccl" buffers are GPU memory, and local rank r uses GPU r of its host.
   std::string backend = "";
-  // Of this rank's host, for tcp (NetworkOptions::interface) and, on rank 0, for the rendezvous.
+  // The address or interface of this rank's host, for tcp (NetworkOptions::interface) and, on rank
+  // 0, for the rendezvous.
   std::string interface = "";
   std::optional<Integrity> integrity = std::nullopt;  // for tcp: NetworkOptions::integrity
   // Overrides the host of each rank, by any name. Empty: the real hosts.

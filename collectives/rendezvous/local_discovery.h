@@ -25,7 +25,7 @@ struct StoreAddress {
 };
 
 // A listening socket for rank 0. AlreadyExists if there is one with this job's name. The name
-// contains the user's id, so that jobs of different users do not meet; PermissionDenied, which
+// contains the user's id, so that jobs of different users do not collide; PermissionDenied, which
 // names the user, if another one has bound it nevertheless.
 absl::StatusOr<FileDescriptor> OpenLocalDiscovery(absl::string_view job);
 

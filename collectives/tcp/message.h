@@ -31,8 +31,8 @@ struct Header {
   uint64_t number = 0;             // of the operation, in its lane
   RequestDescriptor request = {};  // of kRequest
   int64_t offset = 0;              // in bytes
-  // Of the header, with 0 in this field (collectives/net/frame_digest.h). A Connection sets and
-  // checks it; 0 without digests.
+  // The digest of the header with 0 in this field (collectives/net/frame_digest.h), and of the
+  // bytes that follow if `coverage` says so. A Connection sets and checks it; 0 without digests.
   uint64_t digest = 0;
 };
 // A multiple of a cache line, because between ranks of one machine reads of 256 KiB took 90 us

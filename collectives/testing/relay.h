@@ -38,7 +38,7 @@ class Relay {
   int64_t changes() const { return changes_; }
 
  private:
-  // What one end of a connection sends to the other.
+  // The bytes that one end of a connection sends to the other.
   struct Flow {
     std::string last;    // the last bytes, in which an occurrence may begin
     std::string queued;  // not forwarded yet

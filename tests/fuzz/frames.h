@@ -28,7 +28,7 @@ Stream TakeStream(Input& input);
 
 class Frames {
  public:
-  // Of an end that has no keys: its messages have no digests.
+  // For an end that has no keys: its messages have no digests.
   explicit Frames(FileDescriptor socket);
   Frames(FileDescriptor socket, const SessionKeys& keys);
 
