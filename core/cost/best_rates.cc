@@ -3,21 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <system_error>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/string_view.h"
 #include "core/posix/file_descriptor.h"
 #include "core/posix/folder.h"
-#include "core/status/status_macros.h"
+#include "core/posix/write_all.h"
 
 namespace tessera {
 namespace {
@@ -49,25 +46,18 @@ double Better(double measured, const Json& kept, const char* name, double highes
   return rate > 0 && rate <= highest ? std::max(measured, rate) : measured;
 }
 
-absl::Status WriteText(int fd, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t count = write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return absl::ErrnoToStatus(errno, "cannot write");
-    text.remove_prefix(static_cast<size_t>(count));
-  }
-  return absl::OkStatus();
-}
-
-// Replaces the file by a new one, whose first name nobody can foresee.
-absl::Status WriteAll(const Folder& folder, const std::string& name, const Json& all) {
+// Replaces the file by a new one, whose first name nobody can foresee. If that fails, the file is
+// as it was.
+void Replace(const Folder& folder, const std::string& name, const Json& all) {
   const std::string temporary = absl::StrFormat("%s.%08x", name, std::random_device()());
-  ASSIGN_OR_RETURN(FileDescriptor file, folder.CreateFile(temporary));
-  absl::Status status = WriteText(file.get(), all.dump(2) + "\n");
-  if (close(file.Release()) != 0) status.Update(absl::ErrnoToStatus(errno, "cannot write"));
-  if (status.ok()) status = folder.Rename(temporary, name);
-  if (!status.ok()) folder.RemoveFile(temporary).IgnoreError();
-  return status;
+  absl::StatusOr<FileDescriptor> file = folder.CreateFile(temporary);
+  if (!file.ok()) return;
+  const std::string text = all.dump(2) + "\n";
+  const bool written = WriteAll(file->get(), text) == text.size();
+  const bool closed = close(file->Release()) == 0;
+  if (!written || !closed || !folder.Rename(temporary, name).ok()) {
+    folder.RemoveFile(temporary).IgnoreError();
+  }
 }
 
 }  // namespace
@@ -104,7 +94,7 @@ MachineRates KeepBestRates(const std::string& path, const std::string& machine,
   const Json entry = {{kFlops, best.flops_per_second}, {kBytes, best.bytes_per_second}};
   if (entry != kept) {
     kept = entry;
-    WriteAll(*folder, name, all).IgnoreError();
+    Replace(*folder, name, all);
   }
   return best;
 }

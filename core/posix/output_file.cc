@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/posix/file_descriptor.h"
 #include "core/posix/trusted_owner.h"
+#include "core/posix/write_all.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -37,16 +38,6 @@ absl::StatusOr<FileDescriptor> OpenToWrite(const std::string& path) {
   return file;
 }
 
-absl::Status WriteAll(int fd, absl::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t count = write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return CannotWrite(errno, path);
-    text.remove_prefix(static_cast<size_t>(count));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
@@ -59,7 +50,7 @@ absl::Status WriteOutputFile(const std::string& path, absl::string_view text) {
   if (flags < 0 || fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) != 0) {
     return CannotWrite(errno, path);
   }
-  RETURN_IF_ERROR(WriteAll(file.get(), text, path));
+  if (WriteAll(file.get(), text) < text.size()) return CannotWrite(errno, path);
   // Some file systems notice a full disk only here.
   return close(file.Release()) == 0 ? absl::OkStatus() : CannotWrite(errno, path);
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "core/posix/write_all.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -41,16 +42,10 @@ absl::StatusOr<std::unique_ptr<DurableWriter>> DurableWriter::Create(const Folde
 }
 
 absl::Status DurableWriter::Write(absl::Span<const char> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t count = write(fd_.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      return SystemError(errno, absl::StrCat("cannot write ", path_, " beyond byte ", written_));
-    }
-    written_ += count;
-    bytes.remove_prefix(static_cast<size_t>(count));
-  }
-  return absl::OkStatus();
+  const size_t written = WriteAll(fd_.get(), absl::string_view(bytes.data(), bytes.size()));
+  written_ += static_cast<int64_t>(written);
+  if (written == bytes.size()) return absl::OkStatus();
+  return SystemError(errno, absl::StrCat("cannot write ", path_, " beyond byte ", written_));
 }
 
 absl::Status DurableWriter::Finish() {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "core/posix/write_all.h"
 #include "core/status/status_macros.h"
 
 namespace tessera {
@@ -117,13 +118,7 @@ absl::Status MetricsLog::Append(const StepMetrics& metrics) {
   }
   if (metrics.eval_loss.has_value()) entry["eval_loss"] = *metrics.eval_loss;
   const std::string line = entry.dump() + "\n";
-  size_t written = 0;
-  while (written < line.size()) {
-    const ssize_t n = write(fd_.get(), line.data() + written, line.size() - written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return SystemError("write", path_);
-    written += static_cast<size_t>(n);
-  }
+  if (WriteAll(fd_.get(), line) < line.size()) return SystemError("write", path_);
   return absl::OkStatus();
 }
 
