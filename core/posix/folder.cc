@@ -33,10 +33,8 @@ absl::Status SystemError(int error, absl::string_view what, absl::string_view pa
 }
 
 absl::Status CheckName(const std::string& name) {
-  const bool plain = !name.empty() && name != "." && name != ".." &&
-                     !absl::StrContains(name, '/') && !absl::StrContains(name, '\0');
-  return plain ? absl::OkStatus()
-               : absl::InvalidArgumentError("the name of a file is empty, or is a path");
+  if (IsEntryName(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError("the name of a file is empty, or is a path");
 }
 
 const char* KindOf(mode_t mode) {
@@ -111,6 +109,11 @@ std::optional<uid_t> OwnerOfNewFile(int folder) {
 }
 
 }  // namespace
+
+bool IsEntryName(absl::string_view name) {
+  return !name.empty() && name != "." && name != ".." && !absl::StrContains(name, '/') &&
+         !absl::StrContains(name, '\0');
+}
 
 absl::StatusOr<Folder> Folder::Open(const std::string& path) {
   std::string at = WithoutSlashesAtTheEnd(path);

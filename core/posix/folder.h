@@ -5,7 +5,7 @@
 // no regular file is refused, so nothing waits in open(2) for the other end of a FIFO. New files
 // and folders have the permissions that the umask leaves of 0666 and 0777.
 //
-// Names are those of entries: without a slash, and neither "." nor "..".
+// Names are those of entries (IsEntryName); another one is InvalidArgument.
 #ifndef TESSERA_CORE_POSIX_FOLDER_H_
 #define TESSERA_CORE_POSIX_FOLDER_H_
 
@@ -21,6 +21,9 @@
 #include "core/posix/file_descriptor.h"
 
 namespace tessera {
+
+// Returns whether a name can be that of an entry of a folder: it is no path, and neither "." nor "..".
+bool IsEntryName(absl::string_view name);
 
 // Thread safety: const methods may run concurrently.
 class Folder {

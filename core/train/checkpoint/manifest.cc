@@ -7,9 +7,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "core/posix/folder.h"
 #include "core/status/check.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checksum.h"
@@ -43,12 +43,6 @@ std::string Lines(const std::vector<std::string>& records) {
 
 std::string Quoted(const std::string& text) { return Json(text).dump(); }
 
-// Returns whether a file name stays within its folder: it is no path, and neither "." nor "..".
-bool IsPlainName(absl::string_view name) {
-  return !name.empty() && name != "." && name != ".." && !absl::StrContains(name, '/') &&
-         !absl::StrContains(name, '\0');
-}
-
 absl::Status ParseFiles(const Json& json, Manifest* manifest) {
   ASSIGN_OR_RETURN(const Json* files, ArrayMember(json, "files"));
   absl::flat_hash_set<std::string> names;
@@ -57,7 +51,7 @@ absl::Status ParseFiles(const Json& json, Manifest* manifest) {
     ASSIGN_OR_RETURN(file.name, StringMember(record, "name"));
     ASSIGN_OR_RETURN(file.bytes, IntegerMember(record, "bytes"));
     ASSIGN_OR_RETURN(file.checksum, StringMember(record, "xxh3_128"));
-    if (!IsPlainName(file.name) || !names.insert(file.name).second) {
+    if (!IsEntryName(file.name) || !names.insert(file.name).second) {
       return absl::DataLossError(absl::StrCat("the file name ", Quote(file.name), " is not right"));
     }
     manifest->files.push_back(std::move(file));
