@@ -22,7 +22,8 @@
 
 namespace tessera {
 
-// Returns whether a name can be that of an entry of a folder: it is no path, and neither "." nor "..".
+// Returns whether a name can be that of an entry of a folder: it is no path, and neither "." nor
+// "..".
 bool IsEntryName(absl::string_view name);
 
 // Thread safety: const methods may run concurrently.

@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-// Writes bytes to a descriptor that waits until it can take more. Returns how many were written: all
-// of them, or fewer after an error, which errno states. Any thread may call it.
+// Writes bytes to a descriptor that waits until it can take more. Returns how many were written:
+// all of them, or fewer after an error, which errno states. Any thread may call it.
 inline size_t WriteAll(int fd, absl::string_view bytes) {
   size_t written = 0;
   while (written < bytes.size()) {

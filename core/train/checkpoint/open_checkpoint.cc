@@ -184,14 +184,17 @@ absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& sha
                                           ShardToString(shard)));
 }
 
-absl::Status CheckComplete(const Folder& checkpoint) {
-  const absl::StatusOr<Manifest> manifest = ReadManifest(checkpoint);
-  if (absl::IsUnimplemented(manifest.status())) return absl::OkStatus();
-  RETURN_IF_ERROR(manifest.status());
-  for (const Manifest::File& file : manifest->files) {
+absl::StatusOr<std::string> RunOfComplete(const Folder& checkpoint) {
+  ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(checkpoint));
+  for (const Manifest::File& file : manifest.files) {
     RETURN_IF_ERROR(OpenFile(checkpoint, file).status());
   }
-  return absl::OkStatus();
+  return std::move(manifest.run);
+}
+
+absl::Status CheckComplete(const Folder& checkpoint) {
+  const absl::Status status = RunOfComplete(checkpoint).status();
+  return absl::IsUnimplemented(status) ? absl::OkStatus() : status;
 }
 
 absl::Status CheckComplete(const std::string& checkpoint) {

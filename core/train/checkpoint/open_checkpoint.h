@@ -108,6 +108,9 @@ absl::Status CheckComplete(const std::string& checkpoint);
 // Returns the identity of the run that has saved a checkpoint, as its manifest states it, or the
 // error of reading the manifest.
 absl::StatusOr<std::string> RunThatSaved(const Folder& checkpoint);
+// Does the same for a checkpoint that is complete; else returns the error of CheckComplete, or
+// Unimplemented for one of a newer Tessera.
+absl::StatusOr<std::string> RunOfComplete(const Folder& checkpoint);
 
 // Returns whether an error of opening a checkpoint's folder means that it is damaged. Another
 // error, such as a lack of permission, may pass.

@@ -224,8 +224,8 @@ void CheckpointSave::RemoveReplaced() {
 // newer Tessera has saved.
 bool CheckpointSave::IsKept(const FoundCheckpoint& old) const {
   const absl::StatusOr<Folder> folder = checkpoints_->OpenFolder(old.name);
-  if (!folder.ok() || !CheckComplete(*folder).ok()) return false;
-  const absl::StatusOr<std::string> run = RunThatSaved(*folder);
+  if (!folder.ok()) return false;
+  const absl::StatusOr<std::string> run = RunOfComplete(*folder);
   return absl::IsUnimplemented(run.status()) || (run.ok() && *run == contents_.run);
 }
 
