@@ -178,7 +178,7 @@ TEST(ResumeTest, TheSameCommandCanBeQueuedAgain) {
 // was a number of batches, so a changed batch skipped rows or repeated them.
 TEST(ResumeTest, AChangedBatchGoesOnWhereTheDataStopped) {
   const auto run = [](const std::vector<std::string>& flags) {
-    const Result result = RunProgram(GptProgram(), flags);
+    Result result = RunProgram(GptProgram(), flags);
     EXPECT_EQ(result.code, 0) << result.err;
     return result;
   };

@@ -216,7 +216,9 @@ void Job::HandleClosedOutput() {
 void Job::HandleControl(Rank& rank) {
   RankEvent event;
   const ssize_t got = recv(rank.control.get(), &event, sizeof(event), /*flags=*/0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  // ECONNRESET: the reaper ended without having read every signal. It comes once, before the events
+  // that the reaper sent, which can be read the next time.
+  if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET)) return;
   if (got == sizeof(event)) return TakeEvent(rank, event);
   rank.control.Close();
   if (rank.end.has_value()) return;

@@ -107,6 +107,42 @@ TEST(LaunchStreamsTest, UserSignalsGoToTheRanks) {
   EXPECT_THAT(ended.output, HasSubstr("[1] two"));
 }
 
+// Regression: the reaper of a rank that had been killed by SIGTERM ended with a signal unread,
+// which resets its socket, and the launcher took that for the reaper's death: "killed by SIGKILL".
+TEST(LaunchStreamsTest, ARanksEndIsReadAlthoughItsReaperHasNotReadASignal) {
+  Launched launched({"--nproc=1", "sh", "-c", "echo ready; exec sleep 1000"});
+  ASSERT_TRUE(launched.WaitForOutput("ready"));
+  const pid_t launcher = launched.pid();
+  const auto status = [](pid_t process) {
+    return ReadFile(absl::StrCat("/proc/", process, "/status"));
+  };
+  const auto is = [&](pid_t process, const std::string& state) {
+    return Eventually([&] { return absl::StrContains(status(process), "State:\t" + state); });
+  };
+  ASSERT_EQ(ChildrenOf(launcher).size(), 1);
+  const pid_t reaper = ChildrenOf(launcher)[0];
+  ASSERT_EQ(ChildrenOf(reaper).size(), 1);
+  const pid_t rank = ChildrenOf(reaper)[0];
+  // Two signals wait for the reaper. When it continues, it reads one, and finds that its rank has
+  // ended.
+  kill(reaper, SIGSTOP);
+  ASSERT_TRUE(is(reaper, "T"));
+  kill(rank, SIGTERM);
+  kill(launcher, SIGUSR1);
+  kill(launcher, SIGTERM);
+  ASSERT_TRUE(
+      Eventually([&] { return absl::StrContains(status(launcher), "ShdPnd:\t0000000000000000"); }));
+  ASSERT_TRUE(is(launcher, "S"));
+  kill(launcher, SIGSTOP);
+  ASSERT_TRUE(is(launcher, "T"));
+  kill(reaper, SIGCONT);
+  ASSERT_TRUE(is(reaper, "Z"));
+  kill(launcher, SIGCONT);
+  const Ended ended = launched.Wait();
+  EXPECT_EQ(ended.exit_code, 128 + SIGTERM);
+  EXPECT_EQ(ended.error, "");
+}
+
 TEST(LaunchStreamsTest, RanksStartWithTheSignalsThatTheLauncherStartedWith) {
   const auto signals = [](const std::string& text) {
     std::string found;

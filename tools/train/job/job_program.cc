@@ -38,6 +38,8 @@ constexpr std::chrono::milliseconds kFirstReports{2000};
 // The rank that reports an error stays alive at least this long, so that others that find the same
 // error see that it is reported.
 constexpr std::chrono::milliseconds kReportHolds{100};
+// How long a signal that was sent to all ranks may take to reach the last one.
+constexpr std::chrono::milliseconds kSignalArrives{300};
 
 // Print a message in one line, even if a library's message has several, and without the control
 // characters that names in files may have.
@@ -84,12 +86,19 @@ std::string NameForUser(const std::string& argv0) {
   return name != nullptr ? name : argv0;
 }
 
-// Waits so that the reporting rank ends first. Returns early if a signal arrives, which shows that
-// it has ended and that its launcher ends the others.
-void LetReporterEndFirst() {
-  const auto end = std::chrono::steady_clock::now() + kReporterEndsFirst;
+// Returns when a signal has asked this rank to end, at the latest after `longest`.
+void WaitForSignal(std::chrono::milliseconds longest) {
+  const auto end = std::chrono::steady_clock::now() + longest;
   while (Interrupted() == 0 && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+// Before the ranks stop together, a stop signal ends one rank at once, and another finds its peer
+// gone while its own copy of the signal is still on the way.
+void LetSignalArrive(const absl::Status& error) {
+  if (absl::IsUnavailable(error) && !IsAgreed(error) && !DoRanksStopTogether()) {
+    WaitForSignal(kSignalArrives);
   }
 }
 
@@ -101,6 +110,7 @@ void LetReporterEndFirst() {
 // once. Another one, which would have trained, ends as it was asked to, too.
 int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
+  LetSignalArrive(error);
   const int signal = Interrupted();
   const bool as_asked = signal != 0 && !DoRanksStopTogether() && !IsAgreed(error);
   const bool reports =
@@ -117,7 +127,9 @@ int EndJob(const absl::Status& error, Job& job) {
   }
   job.Leave(error).IgnoreError();
   if (!reports) {
-    LetReporterEndFirst();
+    // An earlier signal shows that the reporting rank has ended and that its launcher ends this
+    // one.
+    WaitForSignal(kReporterEndsFirst);
   } else if (!IsAgreed(error)) {
     std::this_thread::sleep_for(kReportHolds);
   }
@@ -161,6 +173,7 @@ absl::StatusOr<int> RunInJob(const comm::WorldOptions& options, int threads,
   if (threads > 0) return RunThreads(options, threads, run_rank);
   const absl::StatusOr<std::unique_ptr<Job>> job = Job::Join(options);
   if (!job.ok()) {
+    LetSignalArrive(job.status());
     LetFirstRankReport();
     return job.status();
   }
