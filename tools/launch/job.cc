@@ -28,20 +28,25 @@ constexpr int kRequestsThatKill = 3;
 // after an interrupt.
 constexpr std::chrono::seconds kDrainTimeout{1};
 constexpr std::chrono::seconds kKillTimeout{10};
+// How long a signal that was sent to all processes of a job may take to reach the last one.
+constexpr std::chrono::milliseconds kSignalArrives{300};
 // How long after its time limit a stopped rank is killed, so that the ranks that wait for it report
 // it first. If the launcher was stopped with its ranks, they continue within this time.
 constexpr std::chrono::milliseconds kStoppedSlack{500};
 
-// Returns whether a process exited because it was asked to end.
-bool EndedAsAsked(int wait_status) {
-  if (!WIFEXITED(wait_status)) return false;
-  const int signal = WEXITSTATUS(wait_status) - 128;
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || IsNotice(signal);
-}
-
 int ExitCodeOf(int wait_status) {
   return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
+
+// Returns whether a process ended because of a signal that asks for it: it was killed by it, or
+// exited with its code.
+bool EndedBySignal(int wait_status) {
+  const int signal = ExitCodeOf(wait_status) - 128;
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || IsNotice(signal);
+}
+
+// Returns whether a process exited because it was asked to end.
+bool EndedAsAsked(int wait_status) { return WIFEXITED(wait_status) && EndedBySignal(wait_status); }
 
 }  // namespace
 
@@ -95,6 +100,7 @@ void Job::Run() {
   // Kills processes that a reaper did not kill because it was killed itself.
   KillDescendants(kKillTimeout, foreign_);
   Drain();
+  AwaitRequest();
 }
 
 int Job::exit_code() const {
@@ -327,6 +333,19 @@ void Job::Drain() {
       }
       stream->Close();
     }
+  }
+}
+
+// If a batch system signals every process of a job at once, this process may be the last to get its
+// copy. Without it, a rank that the signal killed would have failed.
+void Job::AwaitRequest() {
+  const bool signaled = absl::c_any_of(
+      ranks_, [](const auto& rank) { return EndedBySignal(rank->end->wait_status); });
+  const Deadline deadline = Clock::now() + kSignalArrives;
+  while (signaled && !AllAreAsked() && Clock::now() < deadline) {
+    pollfd event = {streams_.signals.fd(), POLLIN, 0};
+    poll(&event, 1, MillisecondsUntil(deadline));
+    HandleSignals();
   }
 }
 

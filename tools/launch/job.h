@@ -128,6 +128,7 @@ class Job {
   void SendToAll(int signal);
   // Reads what the ranks wrote before they ended.
   void Drain();
+  void AwaitRequest();
 
   const JobTimes times_;
   const std::vector<pid_t> foreign_;

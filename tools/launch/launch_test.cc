@@ -278,5 +278,23 @@ TEST(LaunchTest, ARankThatASignalKillsHasFailed) {
   EXPECT_THAT(ended.error, HasSubstr("error: rank 1 failed first, killed by SIGTERM"));
 }
 
+// A batch system signals every process of a job. Regression: the ranks had ended before the
+// launcher got its own copy.
+TEST(LaunchTest, TheLauncherMayBeTheLastToGetASignal) {
+  for (const int signal : {SIGTERM, SIGUSR1}) {
+    Launched launched(
+        {"--nproc=1", "--max_restarts=3", "sh", "-c", "echo pid $$; exec sleep 1000"});
+    ASSERT_TRUE(launched.WaitForOutput("pid"));
+    const std::string output = launched.output();
+    const pid_t rank = std::stoi(output.substr(output.find("pid ") + 4));
+    kill(rank, signal);
+    ASSERT_TRUE(Eventually([rank] { return kill(rank, 0) != 0; }));
+    kill(launched.pid(), signal);
+    const Ended ended = launched.Wait();
+    EXPECT_EQ(ended.exit_code, 128 + signal);
+    EXPECT_EQ(ended.error, "");
+  }
+}
+
 }  // namespace
 }  // namespace tessera::comm
