@@ -26,6 +26,7 @@
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
+#include "core/text/version.h"
 #include "strategies/conformance/check_strategy.h"
 #include "strategies/conformance/option_sets.h"
 #include "strategies/conformance/small_models.h"
@@ -58,6 +59,8 @@ constexpr char kHelp[] =
     "                      bools need none\n"
     "  --models=NAME,...   of $models\n"
     "  --ranks=N,...       by default 1 to 8\n"
+    "  --help              print this text\n"
+    "  --version           print the version of Tessera\n"
     "\n"
     "A set that the strategy refuses for all models and ranks is reported as refused; one\n"
     "at least has to pass.\n";
@@ -288,6 +291,10 @@ int main(int argc, char** argv) {
   if (absl::c_linear_search(arguments, "--help")) {
     std::cout << absl::StrReplaceAll(
         tessera::kHelp, {{"$models", absl::StrJoin(tessera::ConformanceModels(), ", ")}});
+    return 0;
+  }
+  if (absl::c_linear_search(arguments, "--version")) {
+    std::cout << tessera::VersionLine();
     return 0;
   }
   const absl::Status status = tessera::Run(arguments);

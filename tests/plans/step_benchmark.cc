@@ -23,6 +23,7 @@
 #include "core/posix/user_folder.h"
 #include "core/proto/plan.pb.h"
 #include "core/status/status_macros.h"
+#include "core/text/version.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/measure/step_timer.h"
 #include "core/train/programs.h"
@@ -190,6 +191,10 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   if (flags.help) {
     absl::PrintF("Times a training step of GPT under Plans, on the ranks of a job.\n%s",
                  FlagsHelp(Groups()));
+    return absl::OkStatus();
+  }
+  if (flags.version) {
+    absl::PrintF("%s", VersionLine());
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(const comm::WorldOptions options, ReadJobFlags());

@@ -26,6 +26,7 @@
 #include "collectives/testing/conformance.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
+#include "core/text/version.h"
 #include "tools/command_line/command_line.h"
 #include "tools/train/report/process_memory.h"
 
@@ -221,6 +222,10 @@ absl::Status Run(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, groups, Rest::kError));
   if (parsed.help) {
     std::printf("Many small operations on overlapping groups.\n%s", FlagsHelp(groups).c_str());
+    return absl::OkStatus();
+  }
+  if (parsed.version) {
+    std::printf("%s", VersionLine().c_str());
     return absl::OkStatus();
   }
   WorldOptions options;

@@ -19,6 +19,7 @@
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/text/human_units.h"
+#include "core/text/version.h"
 #include "nlohmann/json.hpp"
 #include "tools/comm_bench/bench.h"
 #include "tools/comm_bench/interrupt.h"
@@ -277,6 +278,10 @@ absl::StatusOr<int> Run(const std::vector<std::string>& arguments, Interrupt& in
   ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kError));
   if (parsed.help) {
     std::printf("%s", HelpText().c_str());
+    return 0;
+  }
+  if (parsed.version) {
+    std::printf("%s", VersionLine().c_str());
     return 0;
   }
   ASSIGN_OR_RETURN(const BenchOptions options, ReadOptions());

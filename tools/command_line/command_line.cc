@@ -31,7 +31,7 @@ const FlagEntry* FindEntry(const std::vector<FlagGroup>& groups, absl::string_vi
 }
 
 std::vector<std::string> FlagNames(const std::vector<FlagGroup>& groups) {
-  std::vector<std::string> names = {"help"};
+  std::vector<std::string> names = {"help", "version"};
   for (const FlagGroup& group : groups) {
     for (const FlagEntry& entry : group.flags) names.emplace_back(entry.name);
   }
@@ -43,6 +43,10 @@ bool IsBool(const FlagEntry& entry) { return entry.value[0] == '\0'; }
 bool IsHelp(absl::string_view argument) {
   const absl::string_view all[] = {"--help", "-help", "-h", "--h", "-?"};
   return std::find(std::begin(all), std::end(all), argument) != std::end(all);
+}
+
+bool IsVersion(absl::string_view argument) {
+  return argument == "--version" || argument == "-version";
 }
 
 // Returns the fault of a value that the flag refused: "not a number". Abseil's own message names a
@@ -149,6 +153,10 @@ absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments
       parsed.help = true;
       return parsed;
     }
+    if (IsVersion(argument)) {
+      parsed.version = true;
+      return parsed;
+    }
     const bool is_flag = argument.size() > 1 && argument[0] == '-' && argument != "--";
     if (!is_flag && rest == Rest::kError) {
       return absl::InvalidArgumentError(
@@ -184,7 +192,8 @@ std::string FlagsHelp(const std::vector<FlagGroup>& groups,
           HelpLines(absl::StrCat("--", entry.name, IsBool(entry) ? "" : "=", entry.value), help);
     }
   }
-  return text;
+  return absl::StrCat(text, "\nGeneral\n", HelpLines("--help", "print this text"),
+                      HelpLines("--version", "print the version of Tessera"));
 }
 
 }  // namespace tessera

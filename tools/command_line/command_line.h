@@ -33,7 +33,9 @@ struct GivenFlag {
 };
 
 struct ParsedFlags {
-  bool help = false;  // then the other arguments were not read
+  // Whether --help or --version was passed; the arguments after it were not read.
+  bool help = false;
+  bool version = false;
   std::vector<GivenFlag> given;
   std::vector<std::string> rest;
 };
@@ -49,7 +51,8 @@ using FlagHint = std::function<std::string(absl::string_view name)>;
 
 // Sets the flags of `groups` from arguments: --name=value, --name value, and --name or --noname for
 // a bool. A value that looks like a flag needs the first form. InvalidArgument names the flag and
-// the remedy. If a flag is given again, the last one counts.
+// the remedy. If a flag is given again, the last one counts. Every program has --help and --version
+// too, and prints VersionLine() (core/text/version.h) for the latter.
 absl::StatusOr<ParsedFlags> ParseFlags(const std::vector<std::string>& arguments,
                                        const std::vector<FlagGroup>& groups, Rest rest,
                                        const FlagHint& hint = nullptr);
@@ -61,8 +64,8 @@ struct FlagNote {
   std::optional<std::string> help = {};      // in place of the ABSL_FLAG's help
 };
 
-// Returns the groups for --help, with the default of each flag that has one. `notes` is by the
-// flag's name.
+// Returns the groups for --help, with the default of each flag that has one, and a last group with
+// --help and --version. `notes` is by the flag's name.
 std::string FlagsHelp(const std::vector<FlagGroup>& groups,
                       const std::map<std::string, FlagNote>& notes = {});
 

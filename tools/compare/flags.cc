@@ -167,7 +167,8 @@ absl::StatusOr<CompareCommandLine> ParseCompareCommandLine(
                      return model.ok() ? FieldHint(name, **model) : "";
                    }));
   line.help = parsed.help;
-  if (line.help) return line;
+  line.version = parsed.version;
+  if (line.help || line.version) return line;
   ASSIGN_OR_RETURN(line.model, FindModel(absl::GetFlag(FLAGS_model)));
   ASSIGN_OR_RETURN(line.strategies, ParseStrategies(absl::GetFlag(FLAGS_strategies)));
   line.one_at_a_time = absl::GetFlag(FLAGS_one_at_a_time);

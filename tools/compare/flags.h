@@ -16,6 +16,7 @@ namespace tessera {
 
 struct CompareCommandLine {
   bool help = false;
+  bool version = false;
   const ModelDefinition* model = nullptr;
   std::vector<StrategyEntry> strategies;
   int64_t steps = 0;   // timed steps of each strategy

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_format.h"
 #include "core/status/status_macros.h"
+#include "core/text/version.h"
 #include "tools/compare/compare.h"
 #include "tools/compare/flags.h"
 #include "tools/train/flags/shell_word.h"
@@ -18,7 +19,8 @@ namespace {
 
 std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments) {
   absl::StatusOr<CompareCommandLine> line = ParseCompareCommandLine(arguments);
-  if (!line.ok() || line->help || line->launch.nproc == 0 || RanksAreThreads(line->train)) {
+  if (!line.ok() || line->help || line->version || line->launch.nproc == 0 ||
+      RanksAreThreads(line->train)) {
     return std::nullopt;
   }
   return std::move(line->launch);
@@ -34,6 +36,10 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     // `bazel run` sets the variable.
     const bool bazel = std::getenv("BUILD_WORKING_DIRECTORY") != nullptr;
     absl::PrintF("%s", CompareHelp(bazel ? "./bazelw run //tools/compare --" : ShellWord(name)));
+    return 0;
+  }
+  if (line->version) {
+    absl::PrintF("%s", VersionLine());
     return 0;
   }
   const int threads = RanksAreThreads(line->train) ? line->launch.nproc : 0;

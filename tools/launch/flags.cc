@@ -68,7 +68,8 @@ absl::StatusOr<LaunchCommandLine> ParseLaunchCommandLine(
   LaunchCommandLine line;
   ASSIGN_OR_RETURN(const ParsedFlags parsed, ParseFlags(arguments, Groups(), Rest::kBegins));
   line.help = parsed.help;
-  if (line.help) return line;
+  line.version = parsed.version;
+  if (line.help || line.version) return line;
   RETURN_IF_ERROR(ReadLaunchFlags(&line));
   if (parsed.rest.empty()) {
     return absl::InvalidArgumentError(

@@ -22,6 +22,7 @@ inline constexpr int kMaxRanksOfHost = 1024;
 
 struct LaunchCommandLine {
   bool help = false;
+  bool version = false;
   int nproc = 0;
   JobTimes times;
   int max_restarts = 0;

@@ -36,11 +36,13 @@ class LaunchFlagsTest : public ::testing::Test {
 };
 
 TEST_F(LaunchFlagsTest, EverythingAfterTheProgramIsPassedToIt) {
-  const LaunchCommandLine line = Parse({"--nproc", "3", "train", "--nproc=4", "--help", "-x"});
+  const LaunchCommandLine line =
+      Parse({"--nproc", "3", "train", "--nproc=4", "--help", "--version", "-x"});
   EXPECT_EQ(line.nproc, 3);
   EXPECT_EQ(line.times.grace, std::chrono::seconds(5));
   EXPECT_EQ(line.program, "train");
-  EXPECT_THAT(line.arguments, ElementsAre("--nproc=4", "--help", "-x"));
+  EXPECT_THAT(line.arguments, ElementsAre("--nproc=4", "--help", "--version", "-x"));
+  EXPECT_FALSE(line.help || line.version);
   EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "--", "--odd"}).program, "--odd");
   EXPECT_EQ(Parse({"--nproc=2", "--grace=0.25", "x"}).times.grace, std::chrono::milliseconds(250));
   EXPECT_EQ(line.max_restarts, 0);
@@ -49,6 +51,7 @@ TEST_F(LaunchFlagsTest, EverythingAfterTheProgramIsPassedToIt) {
   EXPECT_EQ(as_torchrun.nproc, 4);
   EXPECT_EQ(as_torchrun.max_restarts, 2);
   EXPECT_TRUE(Parse({"--nproc=2", "--help"}).help);
+  EXPECT_TRUE(Parse({"--nproc=2", "--version"}).version);
 }
 
 TEST_F(LaunchFlagsTest, ErrorsSayWhatWouldBeRight) {

@@ -20,6 +20,7 @@
 #include "core/posix/stop_requests.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
+#include "core/text/version.h"
 #include "tools/launch/job.h"
 #include "tools/launch/rank_process.h"
 #include "tools/launch/reaper.h"
@@ -137,6 +138,10 @@ int LaunchMain(const std::vector<std::string>& arguments) {
   const absl::StatusOr<LaunchCommandLine> line = ParseLaunchCommandLine(arguments);
   if (line.ok() && line->help) {
     absl::PrintF("%s", LaunchHelpText());
+    return 0;
+  }
+  if (line.ok() && line->version) {
+    absl::PrintF("%s", VersionLine());
     return 0;
   }
   const absl::StatusOr<int> code = line.ok() ? Launch(*line) : line.status();

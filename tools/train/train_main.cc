@@ -22,6 +22,7 @@
 #include "core/status/status_macros.h"
 #include "core/text/counted.h"
 #include "core/text/human_units.h"
+#include "core/text/version.h"
 #include "core/train/programs.h"
 #include "core/train/ranks/rank_engine.h"
 #include "core/train/ranks/ranks.h"
@@ -344,6 +345,10 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
     return parsed.status();
   }
   const CommandLine& line = *parsed;
+  if (line.version) {
+    absl::PrintF("%s", VersionLine());
+    return 0;
+  }
   if (line.help && !line.strategy.empty()) {
     ASSIGN_OR_RETURN(const std::string help, StrategyHelp(line.strategy));
     PrintText(help);
@@ -369,7 +374,7 @@ absl::StatusOr<int> Run(const std::string& name, const std::vector<std::string>&
 std::optional<comm::LaunchCommandLine> RanksToLaunch(const std::vector<std::string>& arguments,
                                                      const ModelDefinition& definition) {
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments, definition);
-  if (!line.ok() || line->help || line->print_config || line->plan_only ||
+  if (!line.ok() || line->help || line->version || line->print_config || line->plan_only ||
       line->launch.nproc == 0 || RanksAreThreads(*line)) {
     return std::nullopt;
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
+#include "core/text/version.h"
 #include "tests/plans/random/check_plan.h"
 #include "tests/plans/random/draw_plan.h"
 #include "tests/plans/random/judge.h"
@@ -71,6 +72,10 @@ absl::StatusOr<bool> Run(const std::vector<std::string>& arguments) {
   if (parsed.help) {
     std::printf("Trains small models under random Plans, and compares with one process.\n%s",
                 FlagsHelp(groups).c_str());
+    return true;
+  }
+  if (parsed.version) {
+    std::printf("%s", VersionLine().c_str());
     return true;
   }
   const std::vector<TrainedModel> models = TrainModelsAlone();

@@ -367,7 +367,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<std::string>& arg
                    ParseFlags(arguments, TrainFlags(), Rest::kError,
                               [&model](absl::string_view name) { return FieldHint(name, model); }));
   line.help = parsed.help;
-  if (line.help) {
+  line.version = parsed.version;
+  if (line.help || line.version) {
     line.strategy = FindStrategy(arguments);
     return line;
   }

@@ -26,6 +26,7 @@ enum class Mode { kTrain, kEvaluate, kSample };
 // A parsed command line. Paths are as the user wrote them.
 struct CommandLine {
   bool help = false;
+  bool version = false;
   std::string preset;
   std::string config;
   std::vector<FieldSetting> settings;  // those of --set, then those of flags

@@ -171,6 +171,7 @@ TEST_F(FlagsTest, HelpKnowsEveryFlagAndOnlyOurs) {
   EXPECT_GT(ours, 25);
   EXPECT_THAT(help, HasSubstr("with the model: small,\n"));
   EXPECT_TRUE(Parse({"--steps=3", "--help", "--nonsense"}).help);
+  EXPECT_TRUE(Parse({"--steps=3", "--version", "--nonsense"}).version);
 }
 
 }  // namespace
