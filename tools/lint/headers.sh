@@ -1,6 +1,5 @@
-# What tools that read sources without Bazel need beside them. Sourced by the scripts of this folder, at
-# the root of the repository. Builds the headers that protoc generates, which are then in bazel-bin, and
-# sets
+# Prepares reading sources without Bazel. Sourced by the scripts of this folder, at the root of the
+# repository. Builds the headers that protoc generates, which are then in bazel-bin, and sets
 #   bazel_tools  the folder of Bazel's own headers
 #   cuda         flags for CUDA, where its toolkit is (as third_party/cuda/cuda_repository.bzl has them)
 protos=$(./bazelw query --ui_event_filters=-info --noshow_progress 'kind(cc_proto_library, //...)')
