@@ -31,10 +31,9 @@ void CheckShards(const Manifest& manifest) {
     std::vector<int> holders(NumElements(shape), 0);
     for (const StateShard& shard : manifest.shards[i]) {
       TESSERA_CHECK(CheckShard(shard, shape).ok()) << CheckShard(shard, shape);
-      ForEachSharedRun(FullShard(shape), shard, [&](const SharedRun& run) {
+      for (const SharedRun& run : SharedRuns(FullShard(shape), shard)) {
         for (int64_t k = 0; k < run.count; ++k) ++holders[run.first + k];
-        return absl::OkStatus();
-      }).IgnoreError();
+      }
     }
     for (int count : holders) TESSERA_CHECK(count == 1) << manifest.state[i].path;
   }

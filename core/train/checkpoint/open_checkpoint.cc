@@ -169,12 +169,11 @@ absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& sha
   int64_t read = 0;
   for (size_t i = 0; i < manifest_.shards[index].size(); ++i) {
     const FileReader& file = *files_[manifest_.shard_files[index][i]];
-    RETURN_IF_ERROR(ForEachSharedRun(
-        manifest_.shards[index][i], shard, [&](const SharedRun& run) -> absl::Status {
-          read += run.count;
-          return file.Read(offsets_[index][i] + run.first * element,
-                           out.subspan(run.second * element, run.count * element));
-        }));
+    for (const SharedRun& run : SharedRuns(manifest_.shards[index][i], shard)) {
+      RETURN_IF_ERROR(file.Read(offsets_[index][i] + run.first * element,
+                                out.subspan(run.second * element, run.count * element)));
+      read += run.count;
+    }
     if (read == shard.size()) break;
   }
   if (read == shard.size()) return absl::OkStatus();

@@ -16,7 +16,7 @@
 #include "core/train/checkpoint/remains.h"
 #include "core/train/checkpoint/set_aside.h"
 #include "core/train/ranks/ranks.h"
-#include "core/train/state/state_transfer.h"
+#include "core/train/state/save_state.h"
 #include "tools/train/folder/disk_space.h"
 
 namespace tessera {

@@ -12,6 +12,7 @@
 #include "core/posix/folder.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/save_checkpoint.h"
+#include "core/train/checkpoint/testing/save_shards.h"
 
 namespace tessera {
 
