@@ -31,8 +31,9 @@ void CheckShards(const Manifest& manifest) {
     std::vector<int> holders(NumElements(shape), 0);
     for (const StateShard& shard : manifest.shards[i]) {
       TESSERA_CHECK(CheckShard(shard, shape).ok()) << CheckShard(shard, shape);
-      for (const SharedRun& run : SharedRuns(FullShard(shape), shard)) {
-        for (int64_t k = 0; k < run.count; ++k) ++holders[run.first + k];
+      SharedRuns runs(FullShard(shape), shard);
+      while (const std::optional<SharedRun> run = runs.Next()) {
+        for (int64_t k = 0; k < run->count; ++k) ++holders[run->first + k];
       }
     }
     for (int count : holders) TESSERA_CHECK(count == 1) << manifest.state[i].path;

@@ -91,8 +91,9 @@ absl::StatusOr<RankSketches::Held> SketchOfValue(Engine& engine, absl::string_vi
         std::min({contiguous - i % contiguous, part.shard.size() - i, kChunkElements});
     ASSIGN_OR_RETURN(const absl::Span<const double> elements,
                      reader.Read(PositionOf(view, i), count));
-    for (const SharedRun& run : SharedRuns(part.shard.Part(i, i + count), all)) {
-      sketch.Add(run.second, elements.subspan(run.first, run.count));
+    SharedRuns runs(part.shard.Part(i, i + count), all);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      sketch.Add(run->second, elements.subspan(run->first, run->count));
     }
     i += count;
   }

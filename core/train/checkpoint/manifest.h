@@ -56,6 +56,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/state_entry.h"
 #include "core/train/checkpoint/state_shard.h"
 
@@ -79,11 +80,7 @@ inline constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max() / 4;
 inline constexpr int64_t kMaxSequence = std::numeric_limits<int32_t>::max();
 
 struct Manifest {
-  struct File {
-    std::string name;
-    int64_t bytes = 0;
-    std::string checksum;  // XXH3-128, 32 hexadecimal digits
-  };
+  using File = FileRecord;
 
   int64_t step = 0;
   // The position in the data: the rows that training has taken, and the tokens of each. Versions 1

@@ -169,10 +169,11 @@ absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& sha
   int64_t read = 0;
   for (size_t i = 0; i < manifest_.shards[index].size(); ++i) {
     const FileReader& file = *files_[manifest_.shard_files[index][i]];
-    for (const SharedRun& run : SharedRuns(manifest_.shards[index][i], shard)) {
-      RETURN_IF_ERROR(file.Read(offsets_[index][i] + run.first * element,
-                                out.subspan(run.second * element, run.count * element)));
-      read += run.count;
+    SharedRuns runs(manifest_.shards[index][i], shard);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      RETURN_IF_ERROR(file.Read(offsets_[index][i] + run->first * element,
+                                out.subspan(run->second * element, run->count * element)));
+      read += run->count;
     }
     if (read == shard.size()) break;
   }

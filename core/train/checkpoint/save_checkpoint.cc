@@ -169,7 +169,7 @@ absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> report
   for (const auto& [name, text] :
        {std::pair(kPlanFile, &contents_.plan), {kConfigFile, &contents_.config}}) {
     ASSIGN_OR_RETURN(manifest.files.emplace_back(),
-                     WriteTextFile(*temporary_, name, *text, options_));
+                     WriteDurableFile(*temporary_, name, *text, options_.before_change));
   }
   const std::string text = ManifestToText(manifest);
   // A checkpoint that could not be opened again is not saved. This also checks the shards of all
@@ -177,7 +177,7 @@ absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> report
   const absl::Status readable = ParseManifest(text).status();
   if (!readable.ok()) return absl::InvalidArgumentError(readable.message());
   ASSIGN_OR_RETURN(const Manifest::File manifest_file,
-                   WriteTextFile(*temporary_, kManifestFile, text, options_));
+                   WriteDurableFile(*temporary_, kManifestFile, text, options_.before_change));
   saved_.bytes = manifest_file.bytes;
   for (const Manifest::File& file : manifest.files) saved_.bytes += file.bytes;
   BeforeChange("sync the temporary folder");

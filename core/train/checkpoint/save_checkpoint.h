@@ -30,11 +30,11 @@
 #include "absl/types/span.h"
 #include "core/posix/file_descriptor.h"
 #include "core/posix/folder.h"
-#include "core/train/checkpoint/checkpoint_file.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/shard_report.pb.h"
 #include "core/train/checkpoint/state_entry.h"
+#include "core/train/checkpoint/state_files.h"
 
 namespace tessera {
 

@@ -12,11 +12,19 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/safetensors.h"
 #include "core/train/checkpoint/state_entry.h"
 #include "core/train/checkpoint/state_shard.h"
 
 namespace tessera {
+
+struct WriteOptions {
+  // The most bytes of state that are read at once, rounded down to a multiple of 8, so that no
+  // element is split. This is also the memory that a save needs.
+  int64_t chunk_bytes = int64_t{4} << 20;
+  BeforeChange before_change;
+};
 
 // A file: the bytes of the header, and after them the tensors, one for each shard.
 struct StateFile {
@@ -45,7 +53,7 @@ absl::StatusOr<std::vector<StateFile>> PlanStateFiles(const std::vector<StateEnt
                                                       int ranks);
 
 // Splits the tensors of a file, in the order of their bytes, into chunks of `chunk_bytes` at most,
-// rounded down to a multiple of 8 (but not to 0), so that no element is split.
+// rounded as in WriteOptions, but not to 0.
 std::vector<StateChunk> ChunksOf(const StateFile& file, int64_t chunk_bytes);
 
 // Returns the error of a save that could not read a chunk, with the tensor's name.

@@ -76,6 +76,14 @@ SharedRuns::SharedRuns(const StateShard& first, const StateShard& second) {
   length_ = NumElements(absl::MakeConstSpan(extent_).subspan(row_dim_));
   first_ = SideOf(first, start);
   second_ = SideOf(second, start);
+  for (int64_t end = rows_; row_ < end;) {
+    const int64_t middle = row_ + (end - row_) / 2;
+    if (IsBefore(middle)) {
+      row_ = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
 }
 
 int64_t SharedRuns::Offset(const Side& side, int64_t row) const {
@@ -102,35 +110,16 @@ bool SharedRuns::IsAfter(int64_t row) const {
   return Offset(first_, row) >= first_.size || Offset(second_, row) >= second_.size;
 }
 
-SharedRuns::Iterator SharedRuns::begin() const {
-  int64_t row = 0;
-  for (int64_t end = rows_; row < end;) {
-    const int64_t middle = row + (end - row) / 2;
-    if (IsBefore(middle)) {
-      row = middle + 1;
-    } else {
-      end = middle;
-    }
+std::optional<SharedRun> SharedRuns::Next() {
+  while (row_ < rows_ && !IsAfter(row_)) {
+    const SharedRun run = RunOf(row_++);
+    if (run.count > 0) return run;
   }
-  return Iterator(this, row);
-}
-
-void SharedRuns::Iterator::FindRun() {
-  for (; row_ < runs_.rows_ && !runs_.IsAfter(row_); ++row_) {
-    run_ = runs_.RunOf(row_);
-    if (run_.count > 0) return;
-  }
-  run_ = {};
-}
-
-SharedRuns::Iterator& SharedRuns::Iterator::operator++() {
-  ++row_;
-  FindRun();
-  return *this;
+  return std::nullopt;
 }
 
 bool ShardsOverlap(const StateShard& first, const StateShard& second) {
-  return SharedRuns(first, second).begin() != std::default_sentinel;
+  return SharedRuns(first, second).Next().has_value();
 }
 
 }  // namespace tessera

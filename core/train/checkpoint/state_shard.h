@@ -5,7 +5,7 @@
 #define TESSERA_CORE_TRAIN_CHECKPOINT_STATE_SHARD_H_
 
 #include <cstdint>
-#include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -60,36 +60,19 @@ struct SharedRun {
   int64_t count = 0;
 };
 
-// The runs of elements that two shards of one tensor share, in rising order, to iterate over:
+// The runs of elements that two shards of one tensor share, in rising order:
 //
-//   for (const SharedRun& run : SharedRuns(file_shard, wanted)) ...
+//   SharedRuns runs(saved, wanted);
+//   while (const std::optional<SharedRun> run = runs.Next()) ...
 //
-// Iterating takes time in proportion to the number of runs, which are rows of the boxes'
-// intersection, joined where both boxes hold complete rows. The memory does not depend on it.
+// All calls of Next take time in proportion to the number of runs, which are rows of the boxes'
+// intersection, joined where both boxes hold complete rows.
 class SharedRuns {
  public:
-  class Iterator {
-   public:
-    const SharedRun& operator*() const { return run_; }
-    Iterator& operator++();
-    bool operator==(std::default_sentinel_t) const { return run_.count == 0; }
-
-   private:
-    friend class SharedRuns;
-    Iterator(const SharedRuns* runs, int64_t row) : runs_(*runs), row_(row) { FindRun(); }
-
-    // Moves to the first row from `row_` on that both shards hold elements of.
-    void FindRun();
-
-    const SharedRuns& runs_;
-    int64_t row_;
-    SharedRun run_;  // empty at the end
-  };
-
   SharedRuns(const StateShard& first, const StateShard& second);
 
-  Iterator begin() const;
-  std::default_sentinel_t end() const { return {}; }
+  // Returns the next run, or nullopt after the last one.
+  std::optional<SharedRun> Next();
 
  private:
   // The position of the intersection's rows in one of the shards.
@@ -114,6 +97,7 @@ class SharedRuns {
   size_t row_dim_ = 0;  // a row consists of the dimensions from here on
   int64_t rows_ = 0;
   int64_t length_ = 0;  // of a row, in elements
+  int64_t row_ = 0;     // the next one
   Side first_, second_;
 };
 

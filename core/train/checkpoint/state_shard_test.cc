@@ -62,10 +62,11 @@ std::vector<std::pair<int64_t, int64_t>> CommonByRuns(const StateShard& first,
                                                       const StateShard& second, int64_t* runs) {
   std::vector<std::pair<int64_t, int64_t>> pairs;
   *runs = 0;
-  for (const SharedRun& run : SharedRuns(first, second)) {
+  SharedRuns shared(first, second);
+  while (const std::optional<SharedRun> run = shared.Next()) {
     ++*runs;
-    EXPECT_GT(run.count, 0);
-    for (int64_t i = 0; i < run.count; ++i) pairs.emplace_back(run.first + i, run.second + i);
+    EXPECT_GT(run->count, 0);
+    for (int64_t i = 0; i < run->count; ++i) pairs.emplace_back(run->first + i, run->second + i);
   }
   return pairs;
 }

@@ -28,13 +28,6 @@ std::vector<StateEntry> EntriesOf(absl::Span<const StateInfo> states);
 // Returns the part of a state that the engine's rank holds.
 StatePart PartOf(const Engine& engine, const StateInfo& state);
 
-// Copy elements [first, first + n) of the part between the rank's buffer and `bytes`, which has
-// room for n elements in the device's dtype. Return the device's errors.
-absl::Status ReadElements(Engine& engine, const StateInfo& state, const StatePart& part,
-                          int64_t first, absl::Span<char> bytes);
-absl::Status WriteElements(Engine& engine, const StateInfo& state, const StatePart& part,
-                           int64_t first, absl::Span<const char> bytes);
-
 }  // namespace tessera
 
 #endif  // TESSERA_CORE_TRAIN_STATE_ENGINE_STATES_H_

@@ -52,6 +52,18 @@ absl::Status ReadInOrder(const Checkpoint& checkpoint, const StateEntry& saved,
   return absl::OkStatus();
 }
 
+// Writes `bytes`, the elements of the part from `first` on, to the engine.
+absl::Status WriteElements(Engine& engine, const StateInfo& state, const StatePart& part,
+                           int64_t first, absl::Span<const char> bytes) {
+  const int64_t size = SizeOf(state.type.dtype), count = static_cast<int64_t>(bytes.size()) / size;
+  SharedRuns runs(part.shard.Part(first, first + count), part.buffer);
+  while (const std::optional<SharedRun> run = runs.Next()) {
+    RETURN_IF_ERROR(engine.WriteState(state, run->second * size,
+                                      bytes.subspan(run->first * size, run->count * size)));
+  }
+  return absl::OkStatus();
+}
+
 // Copies a rank's part of a state from the checkpoint to the engine, in chunks.
 absl::Status LoadPart(const Checkpoint& checkpoint, const StateEntry& saved,
                       absl::Span<const int> order, const StateInfo& state, Engine& engine) {

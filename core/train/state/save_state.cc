@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/save_checkpoint.h"
 #include "core/train/checkpoint/shard_report.h"
-#include "core/train/checkpoint/state_files.h"
 #include "core/train/state/engine_states.h"
 
 namespace tessera {
@@ -56,12 +56,25 @@ RankShards ShardsToWrite(const Engine& engine, const std::vector<StateEntry>& en
   return result;
 }
 
+// Fills `bytes` with the elements of the part from `first` on.
+absl::Status ReadElements(Engine& engine, const StateInfo& state, const StatePart& part,
+                          int64_t first, absl::Span<char> bytes) {
+  const int64_t size = SizeOf(state.type.dtype), count = static_cast<int64_t>(bytes.size()) / size;
+  SharedRuns runs(part.shard.Part(first, first + count), part.buffer);
+  while (const std::optional<SharedRun> run = runs.Next()) {
+    RETURN_IF_ERROR(engine.ReadState(state, run->second * size,
+                                     bytes.subspan(run->first * size, run->count * size)));
+  }
+  return absl::OkStatus();
+}
+
 // Copies the chunks of one file from the engine to the disk. Returns its record in the manifest.
 absl::StatusOr<Manifest::File> WriteStateFile(Engine& engine, const RankShards& source,
                                               const StateFile& plan, const Folder& folder,
                                               const WriteOptions& options) {
-  ASSIGN_OR_RETURN(CheckpointFile file, CheckpointFile::Create(folder, plan.name, options));
-  RETURN_IF_ERROR(file.Append(plan.header.bytes));
+  ASSIGN_OR_RETURN(DurableWriter file,
+                   DurableWriter::Create(folder, plan.name, options.before_change));
+  RETURN_IF_ERROR(file.Write(plan.header.bytes));
   std::vector<char> bytes;
   for (const StateChunk& chunk : ChunksOf(plan, options.chunk_bytes)) {
     const int shard = plan.shards[chunk.tensor];
@@ -71,7 +84,7 @@ absl::StatusOr<Manifest::File> WriteStateFile(Engine& engine, const RankShards& 
         ReadElements(engine, state, source.parts[shard], chunk.offset / SizeOf(state.type.dtype),
                      absl::MakeSpan(bytes));
     if (!read.ok()) return CannotRead(plan, chunk, read);
-    RETURN_IF_ERROR(file.Append(bytes));
+    RETURN_IF_ERROR(file.Write(bytes));
   }
   return file.Finish();
 }

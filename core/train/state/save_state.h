@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "core/layout/mesh.h"
 #include "core/runtime/engine.h"
-#include "core/train/checkpoint/checkpoint_file.h"
 #include "core/train/checkpoint/shard_report.pb.h"
+#include "core/train/checkpoint/state_files.h"
 
 namespace tessera {
 

@@ -138,8 +138,9 @@ ShardReport WriteRank(const JobLayout& job, int rank, const std::string& folder)
       [&](int shard, int64_t offset, absl::Span<char> out) {
         const int64_t first = offset / 4, last = first + static_cast<int64_t>(out.size()) / 4;
         const StatePart& part = parts[shard];
-        for (const SharedRun& run : SharedRuns(part.shard.Part(first, last), part.buffer)) {
-          std::memcpy(&out[4 * run.first], &buffers[shard][run.second], 4 * run.count);
+        SharedRuns runs(part.shard.Part(first, last), part.buffer);
+        while (const std::optional<SharedRun> run = runs.Next()) {
+          std::memcpy(&out[4 * run->first], &buffers[shard][run->second], 4 * run->count);
         }
         return absl::OkStatus();
       },
@@ -178,8 +179,9 @@ void ExpectLoads(const Checkpoint& checkpoint, const JobLayout& job, int rank) {
     const auto bytes = absl::MakeSpan(reinterpret_cast<char*>(read.data()), 4 * read.size());
     const absl::Status status = checkpoint.ReadShard(States()[i].path, part.shard, bytes);
     ASSERT_TRUE(status.ok()) << status;
-    for (const SharedRun& run : SharedRuns(part.shard, part.buffer)) {
-      std::copy_n(&read[run.first], run.count, &buffer[run.second]);
+    SharedRuns runs(part.shard, part.buffer);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      std::copy_n(&read[run->first], run->count, &buffer[run->second]);
     }
     ASSERT_EQ(buffer, BufferOf(job, i, rank)) << States()[i].path << " on rank " << rank;
   }

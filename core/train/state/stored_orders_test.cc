@@ -80,9 +80,10 @@ std::vector<int64_t> Loaded(const Shape& shape, const StateShard& shard,
     EXPECT_GT(stored.size(), 0);
     ++*parts;
     loaded.resize(first + stored.size(), -1);
-    for (const SharedRun& run : SharedRuns(FullShard(stored_shape), stored)) {
-      std::iota(loaded.begin() + first + run.second,
-                loaded.begin() + first + run.second + run.count, run.first);
+    SharedRuns runs(FullShard(stored_shape), stored);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      std::iota(loaded.begin() + first + run->second,
+                loaded.begin() + first + run->second + run->count, run->first);
     }
   }
   return loaded;
@@ -124,8 +125,10 @@ TEST(StoredPrefixTest, LoadsAnyShard) {
                          Box{{0, 2, 1, 1}, {2, 1, 3, 1}}}) {
     const StateShard full(box);
     std::vector<int64_t> expected;
-    for (const SharedRun& run : SharedRuns(FullShard(shape), full)) {
-      expected.insert(expected.end(), all.begin() + run.first, all.begin() + run.first + run.count);
+    SharedRuns runs(FullShard(shape), full);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      expected.insert(expected.end(), all.begin() + run->first,
+                      all.begin() + run->first + run->count);
     }
     for (int64_t begin = 0; begin <= full.end; ++begin) {
       for (int64_t end = begin; end <= full.end; ++end) {

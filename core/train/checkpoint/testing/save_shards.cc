@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "core/status/status_macros.h"
-#include "core/train/checkpoint/checkpoint_file.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/shard_report.h"
 #include "core/train/checkpoint/state_files.h"
 
@@ -14,14 +14,15 @@ namespace {
 absl::StatusOr<Manifest::File> WriteStateFile(const StateFile& plan, const Folder& folder,
                                               const ReadState& read_state,
                                               const WriteOptions& options) {
-  ASSIGN_OR_RETURN(CheckpointFile file, CheckpointFile::Create(folder, plan.name, options));
-  RETURN_IF_ERROR(file.Append(plan.header.bytes));
+  ASSIGN_OR_RETURN(DurableWriter file,
+                   DurableWriter::Create(folder, plan.name, options.before_change));
+  RETURN_IF_ERROR(file.Write(plan.header.bytes));
   for (const StateChunk& chunk : ChunksOf(plan, options.chunk_bytes)) {
     std::vector<char> bytes(chunk.bytes);
     const absl::Status read =
         read_state(plan.shards[chunk.tensor], chunk.offset, absl::MakeSpan(bytes));
     if (!read.ok()) return CannotRead(plan, chunk, read);
-    RETURN_IF_ERROR(file.Append(bytes));
+    RETURN_IF_ERROR(file.Write(bytes));
   }
   return file.Finish();
 }

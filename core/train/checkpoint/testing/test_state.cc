@@ -68,9 +68,10 @@ ReadState ReadShardsForTest(int64_t step, const std::vector<StateEntry>& state,
     const int64_t element = SizeOf(type.dtype), first = byte_offset / element;
     const StateShard chunk =
         owned.shard.Part(first, first + static_cast<int64_t>(out.size()) / element);
-    for (const SharedRun& run : SharedRuns(FullShard(type.shape), chunk)) {
-      for (int64_t i = 0; i < run.count * element; ++i) {
-        out[run.second * element + i] = ByteOf(step, owned.state, run.first * element + i);
+    SharedRuns runs(FullShard(type.shape), chunk);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      for (int64_t i = 0; i < run->count * element; ++i) {
+        out[run->second * element + i] = ByteOf(step, owned.state, run->first * element + i);
       }
     }
     return absl::OkStatus();
