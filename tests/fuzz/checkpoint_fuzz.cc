@@ -53,6 +53,7 @@ void FuzzManifest(absl::string_view text) {
   }
   TESSERA_CHECK(manifest->step >= 0 && manifest->step <= kMaxSteps) << manifest->step;
   CheckShards(*manifest);
+  if (manifest->sequence == 0) return;  // version 2, which is not written
   const std::string again = ManifestToText(*manifest);
   const absl::StatusOr<Manifest> same = ParseManifest(again);
   TESSERA_CHECK(same.ok()) << same.status();

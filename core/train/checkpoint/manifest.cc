@@ -98,13 +98,12 @@ class StateParser {
     }
   }
 
-  absl::Status Parse(const Json& json, bool may_have_shards) {
+  absl::Status Parse(const Json& json) {
     ASSIGN_OR_RETURN(const Json* state, ArrayMember(json, "state"));
     for (const Json& record : *state) {
       ASSIGN_OR_RETURN(StateEntry entry, ParseEntry(record));
-      const bool has_shards = may_have_shards && record.contains("shards");
       const absl::Status status =
-          has_shards ? ParseShards(record, entry) : ParseFile(record, entry);
+          record.contains("shards") ? ParseShards(record, entry) : ParseFile(record, entry);
       if (!status.ok()) {
         return absl::DataLossError(
             absl::StrCat("the state ", Quote(entry.path), ": ", status.message()));
@@ -210,7 +209,7 @@ absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
       return absl::DataLossError("\"state_version\" is 0, and the first version is 1");
     }
   }
-  // Checkpoints of older versions have none.
+  // Some checkpoints of version 2 have none.
   if (json.contains("data")) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
   }
@@ -219,7 +218,7 @@ absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
     RETURN_IF_ERROR(CheckRun(manifest.run));
   }
   RETURN_IF_ERROR(ParseFiles(json, &manifest));
-  RETURN_IF_ERROR(StateParser(&manifest).Parse(json, version >= 2));
+  RETURN_IF_ERROR(StateParser(&manifest).Parse(json));
   return manifest;
 }
 
@@ -313,14 +312,10 @@ std::string ManifestToText(const Manifest& manifest) {
     }
     state.push_back(record.dump());
   }
-  const std::string position =
-      manifest.sequence == 0
-          ? absl::StrCat("\"batches\": ", manifest.batches)
-          : absl::StrCat("\"rows\": ", manifest.rows, ",\n  \"sequence\": ", manifest.sequence);
   const std::string body = absl::StrCat(
-      "{\n  \"format\": ", Quoted(kFormat),
-      ",\n  \"format_version\": ", manifest.sequence == 0 ? 2 : kCheckpointVersion,
-      ",\n  \"step\": ", manifest.step, ",\n  ", position,
+      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", kCheckpointVersion,
+      ",\n  \"step\": ", manifest.step, ",\n  \"rows\": ", manifest.rows,
+      ",\n  \"sequence\": ", manifest.sequence,
       manifest.state_version == 1
           ? ""
           : absl::StrCat(",\n  \"state_version\": ", manifest.state_version),
@@ -343,10 +338,13 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
   if (!IsOurs(*json)) return Foreign();
   const absl::StatusOr<int64_t> version = IntegerMember(*json, "format_version");
   if (!version.ok()) return Damaged(version.status().message());
-  if (*version < 1 || *version > kCheckpointVersion) {
-    return absl::UnimplementedError(absl::StrCat("the checkpoint has version ", *version,
-                                                 ", and this Tessera reads versions 1 to ",
-                                                 kCheckpointVersion));
+  if (*version < kOldestVersion || *version > kCheckpointVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat("the checkpoint has version ", *version, ", and this Tessera reads versions ",
+                     kOldestVersion, " to ", kCheckpointVersion,
+                     *version > kCheckpointVersion
+                         ? ": load it with a newer Tessera"
+                         : ": resume it with an older Tessera, which saves it in a newer version"));
   }
   absl::StatusOr<Manifest> manifest = ParseContents(*json, *version);
   if (!manifest.ok()) return Damaged(manifest.status().message());

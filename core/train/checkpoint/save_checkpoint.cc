@@ -215,8 +215,8 @@ void CheckpointSave::RemoveReplaced() {
   }
 }
 
-// Returns whether an old checkpoint counts among those to keep. Nobody knows the run of one that a
-// newer Tessera has saved.
+// Returns whether an old checkpoint counts among those to keep. Nobody knows the run of one of a
+// version that is not read.
 bool CheckpointSave::IsKept(const FoundCheckpoint& old) const {
   const absl::StatusOr<Folder> folder = checkpoints_->OpenFolder(old.name);
   if (!folder.ok()) return false;
