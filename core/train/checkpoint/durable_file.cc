@@ -36,7 +36,7 @@ absl::Status SyncParent(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<DurableWriter> DurableWriter::Create(const Folder& folder, const std::string& name,
-                                                    const BeforeChange& before_change) {
+                                                    const ChangeHook& before_change) {
   if (before_change) before_change(absl::StrCat("create ", name));
   ASSIGN_OR_RETURN(FileDescriptor fd, folder.CreateFile(name));
   return DurableWriter(folder.PathOf(name), std::move(fd), name, before_change);
@@ -68,7 +68,7 @@ absl::StatusOr<FileRecord> DurableWriter::Finish() {
 
 absl::StatusOr<FileRecord> WriteDurableFile(const Folder& folder, const std::string& name,
                                             absl::string_view contents,
-                                            const BeforeChange& before_change) {
+                                            const ChangeHook& before_change) {
   ASSIGN_OR_RETURN(DurableWriter writer, DurableWriter::Create(folder, name, before_change));
   RETURN_IF_ERROR(writer.Write(contents));
   return writer.Finish();

@@ -29,7 +29,7 @@ struct FileRecord {
 };
 
 // If set, called with a description before each change on the disk. Tests end the process there.
-using BeforeChange = std::function<void(absl::string_view what)>;
+using ChangeHook = std::function<void(absl::string_view what)>;
 
 // A new file, written from its start to its end. If it is destroyed before Finish, its contents may
 // be lost.
@@ -37,7 +37,7 @@ class DurableWriter {
  public:
   // Returns AlreadyExists if the folder has an entry of this name.
   static absl::StatusOr<DurableWriter> Create(const Folder& folder, const std::string& name,
-                                              const BeforeChange& before_change = nullptr);
+                                              const ChangeHook& before_change = nullptr);
 
   absl::Status Write(absl::Span<const char> bytes);
   // Syncs everything that was written to the disk. The file's name is on the disk only after
@@ -46,7 +46,7 @@ class DurableWriter {
 
  private:
   DurableWriter(std::string path, FileDescriptor fd, const std::string& name,
-                const BeforeChange& before_change)
+                const ChangeHook& before_change)
       : path_(std::move(path)),
         fd_(std::move(fd)),
         record_{name, 0, ""},
@@ -56,13 +56,13 @@ class DurableWriter {
   FileDescriptor fd_;  // none when finished
   Checksum checksum_;
   FileRecord record_;
-  BeforeChange before_change_;
+  ChangeHook before_change_;
 };
 
 // Writes a new file with these contents.
 absl::StatusOr<FileRecord> WriteDurableFile(const Folder& folder, const std::string& name,
                                             absl::string_view contents,
-                                            const BeforeChange& before_change = nullptr);
+                                            const ChangeHook& before_change = nullptr);
 
 // A file that stays readable after its name is removed.
 class FileReader {

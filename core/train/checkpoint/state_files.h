@@ -23,7 +23,7 @@ struct WriteOptions {
   // The most bytes of state that are read at once, rounded down to a multiple of 8, so that no
   // element is split. This is also the memory that a save needs.
   int64_t chunk_bytes = int64_t{4} << 20;
-  BeforeChange before_change;
+  ChangeHook before_change;
 };
 
 // A file: the bytes of the header, and after them the tensors, one for each shard.
