@@ -222,7 +222,7 @@ absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
   return manifest;
 }
 
-absl::Status Damaged(absl::string_view what) {
+absl::Status DamageError(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the manifest is damaged: ", what));
 }
 
@@ -233,26 +233,26 @@ bool IsSealed(absl::string_view text) {
   return absl::StrCat(body, LastLine(ChecksumOfText(body))) == text;
 }
 
-absl::Status Foreign() {
+absl::Status ForeignError() {
   return absl::InvalidArgumentError(
       absl::StrCat("this is no checkpoint of Tessera: \"format\" is not ", Quoted(kFormat)));
 }
 
-bool IsOurs(const Json& json) {
+bool IsTesseraManifest(const Json& json) {
   const absl::StatusOr<std::string> format = StringMember(json, "format");
   return format.ok() && *format == kFormat;
 }
 
 // Returns the error for a text with a wrong or no checksum. Parses only short texts, because
 // manifests of other programs are small.
-absl::Status NotSealed(absl::string_view text) {
+absl::Status UnsealedError(absl::string_view text) {
   constexpr size_t kMaxForeignBytes = 64 << 10;
   if (text.size() <= kMaxForeignBytes) {
     const absl::StatusOr<Json> json = ParseStrictJson(text);
-    if (!json.ok()) return Damaged(json.status().message());
-    if (!IsOurs(*json)) return Foreign();
+    if (!json.ok()) return DamageError(json.status().message());
+    if (!IsTesseraManifest(*json)) return ForeignError();
   }
-  return Damaged("its checksum is not that of its text");
+  return DamageError("its checksum is not that of its text");
 }
 
 bool IsInOneFile(const Manifest& manifest, size_t state) {
@@ -329,15 +329,15 @@ std::string ManifestToText(const Manifest& manifest) {
 
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
   if (text.size() > static_cast<size_t>(kMaxTextBytes)) {
-    return Damaged(absl::StrCat("it has ", text.size(), " bytes, and at most ", kMaxTextBytes,
-                                " are possible"));
+    return DamageError(absl::StrCat("it has ", text.size(), " bytes, and at most ", kMaxTextBytes,
+                                    " are possible"));
   }
-  if (!IsSealed(text)) return NotSealed(text);
+  if (!IsSealed(text)) return UnsealedError(text);
   const absl::StatusOr<Json> json = ParseStrictJson(text);
-  if (!json.ok()) return Damaged(json.status().message());
-  if (!IsOurs(*json)) return Foreign();
+  if (!json.ok()) return DamageError(json.status().message());
+  if (!IsTesseraManifest(*json)) return ForeignError();
   const absl::StatusOr<int64_t> version = IntegerMember(*json, "format_version");
-  if (!version.ok()) return Damaged(version.status().message());
+  if (!version.ok()) return DamageError(version.status().message());
   if (*version < kOldestVersion || *version > kCheckpointVersion) {
     return absl::UnimplementedError(
         absl::StrCat("the checkpoint has version ", *version, ", and this Tessera reads versions ",
@@ -347,7 +347,7 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
                          : ": resume it with an older Tessera, which saves it in a newer version"));
   }
   absl::StatusOr<Manifest> manifest = ParseContents(*json, *version);
-  if (!manifest.ok()) return Damaged(manifest.status().message());
+  if (!manifest.ok()) return DamageError(manifest.status().message());
   return manifest;
 }
 

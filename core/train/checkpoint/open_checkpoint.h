@@ -69,8 +69,6 @@ class Checkpoint {
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
 
   absl::Status Load(const OpenOptions& options);
-  absl::Status OpenFiles(const Folder& folder, const OpenOptions& options);
-  absl::StatusOr<std::string> ReadText(const std::string& name) const;
   absl::StatusOr<int> IndexOf(absl::string_view path) const;
 
   const std::string folder_;

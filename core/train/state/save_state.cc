@@ -89,6 +89,7 @@ absl::StatusOr<Manifest::File> WriteStateFile(Engine& engine, const RankShards& 
   return file.Finish();
 }
 
+// Writes the files of this rank, and returns the report on them.
 absl::StatusOr<ShardReport> WriteFiles(Engine& engine, int ranks, const std::string& path,
                                        const WriteOptions& options) {
   const int rank = engine.options().rank.rank;
