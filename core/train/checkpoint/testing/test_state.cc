@@ -26,22 +26,6 @@ char ByteOf(int64_t step, int entry, int64_t offset) {
   return static_cast<char>(step * 31 + entry * 101 + offset * 7 + offset / 251);
 }
 
-absl::StatusOr<Manifest::File> WriteStateFile(const StateFile& plan, const Folder& folder,
-                                              const ReadState& read_state,
-                                              const WriteOptions& options) {
-  ASSIGN_OR_RETURN(DurableWriter file,
-                   DurableWriter::Create(folder, plan.name, options.before_change));
-  RETURN_IF_ERROR(file.Write(plan.header.bytes));
-  for (const StateChunk& chunk : ChunksOf(plan, options.chunk_bytes)) {
-    std::vector<char> bytes(chunk.bytes);
-    const absl::Status read =
-        read_state(plan.shards[chunk.tensor], chunk.offset, absl::MakeSpan(bytes));
-    if (!read.ok()) return CannotRead(plan, chunk, read);
-    RETURN_IF_ERROR(file.Write(bytes));
-  }
-  return file.Finish();
-}
-
 absl::StatusOr<ShardReport> WriteFiles(const std::string& path, int rank, int ranks,
                                        const std::vector<StateEntry>& state,
                                        absl::Span<const OwnedShard> shards,
@@ -49,8 +33,18 @@ absl::StatusOr<ShardReport> WriteFiles(const std::string& path, int rank, int ra
   ASSIGN_OR_RETURN(const std::vector<StateFile> files, PlanStateFiles(state, shards, rank, ranks));
   ASSIGN_OR_RETURN(const Folder folder, OpenTemporaryFolder(path));
   std::vector<Manifest::File> written;
-  for (const StateFile& file : files) {
-    ASSIGN_OR_RETURN(written.emplace_back(), WriteStateFile(file, folder, read_state, options));
+  for (const StateFile& plan : files) {
+    ASSIGN_OR_RETURN(DurableWriter file,
+                     DurableWriter::Create(folder, plan.name, options.before_change));
+    RETURN_IF_ERROR(file.Write(plan.header.bytes));
+    for (const StateChunk& chunk : ChunksOf(plan, options.chunk_bytes)) {
+      std::vector<char> bytes(chunk.bytes);
+      const absl::Status read =
+          read_state(plan.shards[chunk.tensor], chunk.offset, absl::MakeSpan(bytes));
+      if (!read.ok()) return CannotRead(plan, chunk, read);
+      RETURN_IF_ERROR(file.Write(bytes));
+    }
+    ASSIGN_OR_RETURN(written.emplace_back(), file.Finish());
   }
   return MakeShardReport(rank, state, shards, files, written);
 }
