@@ -11,6 +11,8 @@
 #include "core/train/programs.h"
 #include "core/train/run_identity.h"
 #include "core/train/schedule.h"
+#include "core/train/state/engine_states.h"
+#include "core/train/state/save_state.h"
 #include "google/protobuf/text_format.h"
 
 namespace tessera {
@@ -154,19 +156,18 @@ absl::StatusOr<EvaluationResult> Trainer::Evaluate(const StopEvaluation& stop) {
   return result;
 }
 
-absl::StatusOr<SaveRequest> Trainer::RequestToSave(const std::string& run_folder,
-                                                   const std::string& config_text) const {
-  SaveRequest request;
-  request.run_folder = run_folder;
-  request.step = step_;
-  request.position = {rows_, config_.sequence()};
-  request.state_version = model_->state_version();
-  request.data = dataset_->Fingerprint();
-  request.run = run_.has_value() ? *run_ : RunIdentity(config_, request.data);
-  request.config = config_text;
-  request.keep = config_.keep_checkpoints();
-  if (google::protobuf::TextFormat::PrintToString(engine_->run().plan, &request.plan)) {
-    return request;
+absl::StatusOr<CheckpointContents> Trainer::ContentsToSave(const std::string& config_text) const {
+  CheckpointContents contents;
+  contents.step = step_;
+  contents.rows = rows_;
+  contents.sequence = config_.sequence();
+  contents.state_version = model_->state_version();
+  contents.data = dataset_->Fingerprint();
+  contents.run = run_.has_value() ? *run_ : RunIdentity(config_, contents.data);
+  contents.state = EntriesOf(engine_->states());
+  contents.config = config_text;
+  if (google::protobuf::TextFormat::PrintToString(engine_->run().plan, &contents.plan)) {
+    return contents;
   }
   return absl::InternalError("the plan has no text form");
 }
@@ -176,8 +177,10 @@ absl::StatusOr<SavedCheckpoint> Trainer::Save(const std::string& run_folder,
   std::unique_ptr<CheckpointSave> save;  // on rank 0
   ASSIGN_OR_RETURN(
       const std::string temporary, ranks_.FromFirst([&]() -> absl::StatusOr<std::string> {
-        ASSIGN_OR_RETURN(const SaveRequest request, RequestToSave(run_folder, config_text));
-        ASSIGN_OR_RETURN(save, BeginSave(*engine_, request));
+        ASSIGN_OR_RETURN(CheckpointContents contents, ContentsToSave(config_text));
+        SaveOptions options;
+        options.keep = config_.keep_checkpoints();
+        ASSIGN_OR_RETURN(save, CheckpointSave::Begin(run_folder, std::move(contents), options));
         return save->folder();
       }));
   const ShardReport report = WriteStates(*engine_, ranks_.size(), temporary);

@@ -14,11 +14,13 @@
 #include "absl/status/statusor.h"
 #include "core/model/model.h"
 #include "core/runtime/engine.h"
+#include "core/train/checkpoint/open_checkpoint.h"
+#include "core/train/checkpoint/save_checkpoint.h"
 #include "core/train/config/run_config.pb.h"
 #include "core/train/data/batch_inputs.h"
 #include "core/train/data/dataset.h"
 #include "core/train/ranks/ranks.h"
-#include "core/train/state/state_transfer.h"
+#include "core/train/state/load_state.h"
 
 namespace tessera {
 
@@ -101,8 +103,7 @@ class Trainer {
 
  private:
   absl::Status ReadAndCompareBatch();
-  absl::StatusOr<SaveRequest> RequestToSave(const std::string& run_folder,
-                                            const std::string& config_text) const;
+  absl::StatusOr<CheckpointContents> ContentsToSave(const std::string& config_text) const;
 
   const RunConfig config_;
   const Model* const model_;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/compile/compile.h"
+#include "core/kernels/host/host_backend.h"
 #include "core/kernels/reference/backend.h"
 #include "core/train/data/synthetic_dataset.h"
 #include "core/train/programs.h"
@@ -22,10 +23,29 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
 
 constexpr int64_t kVocabulary = BigramModel::kVocabulary;
 
 RunConfig Config() { return BigramConfig(); }
+
+// The reference backend, on a device that can fail.
+class FailingBackend : public HostBackend {
+ public:
+  absl::string_view name() const override { return reference_->name(); }
+  absl::Span<const Kernel* const> kernels() const override { return reference_->kernels(); }
+  Processor processor() const override { return reference_->processor(); }
+  DType Realize(DType dtype) const override { return reference_->Realize(dtype); }
+  absl::Status CopyToHost(void* host, const void* device, int64_t bytes) override {
+    if (fails) return absl::InternalError("the device is gone");
+    return HostBackend::CopyToHost(host, device, bytes);
+  }
+
+  bool fails = false;
+
+ private:
+  std::unique_ptr<Backend> reference_ = MakeReferenceBackend();
+};
 
 // An engine and a trainer for a model.
 struct TestRun {
@@ -45,7 +65,7 @@ struct TestRun {
   }
 
   BigramModel model;
-  std::unique_ptr<Backend> backend = MakeReferenceBackend();
+  std::unique_ptr<FailingBackend> backend = std::make_unique<FailingBackend>();
   std::unique_ptr<Engine> engine;
   std::unique_ptr<Dataset> dataset;
   std::unique_ptr<Trainer> trainer;
@@ -165,6 +185,21 @@ TEST(TrainerTest, EvaluationDrawsNothingAndChangesNothing) {
   EXPECT_EQ(first->batches, 8);
   EXPECT_EQ(StateOf(*run.engine), before);
   EXPECT_EQ(run.trainer->Evaluate([](const absl::Status&) { return true; })->batches, 0);
+}
+
+TEST(TrainerTest, ASaveThatCannotReadTheDeviceNamesTheState) {
+  const std::string folder = ::testing::TempDir() + "/unreadable";
+  TestRun run{BigramModel()};
+  ASSERT_TRUE(run.trainer->Initialise().ok());
+  ASSERT_TRUE(run.trainer->Save(folder, "").ok());
+  run.backend->fails = true;
+  const absl::Status status = run.trainer->Save(folder, "").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()),
+              MatchesRegex("cannot save the checkpoint of step 0: cannot read bytes 0 to [0-9]+ of "
+                           "'.+': the device is gone; earlier checkpoints are as they were"));
+  run.backend->fails = false;
+  EXPECT_EQ(OpenCheckpoint(folder)->checkpoint->step(), 0);
 }
 
 TEST(TrainerTest, ALoadedRunContinuesBitForBit) {

@@ -31,10 +31,10 @@ void CheckShards(const Manifest& manifest) {
     std::vector<int> holders(NumElements(shape), 0);
     for (const StateShard& shard : manifest.shards[i]) {
       TESSERA_CHECK(CheckShard(shard, shape).ok()) << CheckShard(shard, shape);
-      ForEachSharedRun(FullShard(shape), shard, [&](const SharedRun& run) {
-        for (int64_t k = 0; k < run.count; ++k) ++holders[run.first + k];
-        return absl::OkStatus();
-      }).IgnoreError();
+      SharedRuns runs(FullShard(shape), shard);
+      while (const std::optional<SharedRun> run = runs.Next()) {
+        for (int64_t k = 0; k < run->count; ++k) ++holders[run->first + k];
+      }
     }
     for (int count : holders) TESSERA_CHECK(count == 1) << manifest.state[i].path;
   }
@@ -53,6 +53,7 @@ void FuzzManifest(absl::string_view text) {
   }
   TESSERA_CHECK(manifest->step >= 0 && manifest->step <= kMaxSteps) << manifest->step;
   CheckShards(*manifest);
+  if (manifest->sequence == 0) return;  // version 2, which is not written
   const std::string again = ManifestToText(*manifest);
   const absl::StatusOr<Manifest> same = ParseManifest(again);
   TESSERA_CHECK(same.ok()) << same.status();

@@ -12,9 +12,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Step 20 of a GPT of one block on synthetic tokens, with qkv's weight as [3, heads, head_dim, C].
-// With its 3 heads, the shape is that of the present weight too.
-constexpr char kFolder[] = "tests/train/checkpoints/state_version_1/step_00000020";
+// Step 20 of a GPT of one block on synthetic tokens, in version 2 of the format and version 1 of
+// the states, with qkv's weight as [3, heads, head_dim, C]. With its 3 heads, the shape is that of
+// the present weight too.
+constexpr char kFolder[] = "tests/train/checkpoints/version_2/step_00000020";
 constexpr char kNote[] =
     "note: the checkpoint holds version 1 of the model's states, and this is version 2: "
     "'blocks.0.attn.qkv.weight' and ";

@@ -258,11 +258,11 @@ class OwnerTest : public PreparedFolderTest {
     fs::copy_file(TextFile(), folder_ + "/text");
     fs::permissions(folder_ + "/text", fs::perms(0644));
     fs::create_directories(folder_ + "/home");
-    Own(folder_ + "/home", kUser, 0755);
+    ChangeOwner(folder_ + "/home", kUser, 0755);
     run_ = folder_ + "/home/run";
   }
 
-  static void Own(const std::string& path, uid_t owner, mode_t mode) {
+  static void ChangeOwner(const std::string& path, uid_t owner, mode_t mode) {
     ASSERT_EQ(chmod(path.c_str(), mode), 0) << path;
     ASSERT_EQ(chown(path.c_str(), owner, owner), 0) << path;
   }
@@ -279,7 +279,7 @@ class OwnerTest : public PreparedFolderTest {
 
 TEST_F(OwnerTest, AFolderOfAnotherUserIsRefused) {
   fs::create_directories(run_);
-  Own(run_, kOtherUser, 0777);
+  ChangeOwner(run_, kOtherUser, 0777);
   for (const std::vector<std::string>& flags : {New(run_), Resumed(run_)}) {
     const Result result = RunAs(kUser, flags);
     ExpectHarmless(result);
@@ -291,7 +291,7 @@ TEST_F(OwnerTest, AFolderOfAnotherUserIsRefused) {
 
 TEST_F(OwnerTest, RootMayUseAFolderOfAnotherUserAndIsTold) {
   fs::create_directories(run_);
-  Own(run_, kUser, 0755);
+  ChangeOwner(run_, kUser, 0755);
   const Result result = RunAs(0, New(run_));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: " + run_ +
@@ -301,17 +301,17 @@ TEST_F(OwnerTest, RootMayUseAFolderOfAnotherUserAndIsTold) {
 
 TEST_F(OwnerTest, AFolderThatEveryoneCanWriteIsNamed) {
   fs::create_directories(run_);
-  Own(run_, kUser, 0777);
+  ChangeOwner(run_, kUser, 0777);
   const Result result = RunAs(kUser, New(run_));
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("note: every user of the host can write in " + run_));
-  Own(run_, kUser, 0755);
+  ChangeOwner(run_, kUser, 0755);
   EXPECT_THAT(RunAs(kUser, Resumed(run_)).out, Not(HasSubstr("every user")));
 }
 
 TEST_F(OwnerTest, ALinkOfAnotherUserIsNotFollowed) {
   fs::create_directories(folder_ + "/home/elsewhere");
-  Own(folder_ + "/home/elsewhere", kUser, 0755);
+  ChangeOwner(folder_ + "/home/elsewhere", kUser, 0755);
   fs::create_symlink("elsewhere", run_);
   ASSERT_EQ(lchown(run_.c_str(), kOtherUser, kOtherUser), 0);
   const Result result = RunAs(kUser, New(run_));
@@ -331,7 +331,7 @@ TEST_F(OwnerTest, FilesOfAnotherUserAreReplacedOrRefused) {
     fs::copy(saved, run_, fs::copy_options::recursive);
     Shell("chown -R " + std::to_string(kUser) + " " + run_);
     const std::string entry = run_ + "/" + path;
-    Own(entry, kOtherUser, fs::is_directory(entry) ? 0777 : 0666);
+    ChangeOwner(entry, kOtherUser, fs::is_directory(entry) ? 0777 : 0666);
     const Result result = RunAs(kUser, Resumed(run_));
     ExpectHarmless(result);
     const bool refused = path == "metrics.jsonl" || path == "checkpoints" || path == "dump";

@@ -23,7 +23,9 @@
 #include "core/train/checkpoint/testing/test_state.h"
 #include "core/train/optimizer.h"
 #include "core/train/programs.h"
-#include "core/train/state/state_transfer.h"
+#include "core/train/state/engine_states.h"
+#include "core/train/state/load_state.h"
+#include "core/train/state/save_state.h"
 #include "core/train/state/stored_orders.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -184,14 +186,16 @@ absl::Status SaveOnRank(Engine& engine, const std::string& run, int ranks,
   const bool first = engine.options().rank.rank == 0;
   std::unique_ptr<CheckpointSave> save;
   if (first) {
-    SaveRequest request;
-    request.run_folder = run;
-    request.state_version = 2;
-    ASSIGN_OR_RETURN(save, BeginSave(engine, request));
+    CheckpointContents contents;
+    contents.state_version = 2;
+    contents.state = EntriesOf(engine.states());
+    ASSIGN_OR_RETURN(save, CheckpointSave::Begin(run, std::move(contents), {}));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> folders,
                    exchange("folder", first ? save->folder() : ""));
-  const ShardReport report = WriteStates(engine, ranks, folders[0]);
+  WriteOptions options;
+  options.chunk_bytes = 200;
+  const ShardReport report = WriteStates(engine, ranks, folders[0], options);
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    exchange("report", report.SerializeAsString()));
   if (!first) return absl::OkStatus();

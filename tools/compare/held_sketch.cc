@@ -91,10 +91,10 @@ absl::StatusOr<RankSketches::Held> SketchOfValue(Engine& engine, absl::string_vi
         std::min({contiguous - i % contiguous, part.shard.size() - i, kChunkElements});
     ASSIGN_OR_RETURN(const absl::Span<const double> elements,
                      reader.Read(PositionOf(view, i), count));
-    RETURN_IF_ERROR(ForEachSharedRun(part.shard.Part(i, i + count), all, [&](const SharedRun& run) {
-      sketch.Add(run.second, elements.subspan(run.first, run.count));
-      return absl::OkStatus();
-    }));
+    SharedRuns runs(part.shard.Part(i, i + count), all);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      sketch.Add(run->second, elements.subspan(run->first, run->count));
+    }
     i += count;
   }
   RankSketches::Held held;

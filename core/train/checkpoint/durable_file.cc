@@ -35,20 +35,26 @@ absl::Status SyncParent(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<DurableWriter>> DurableWriter::Create(const Folder& folder,
-                                                                     const std::string& name) {
+absl::StatusOr<DurableWriter> DurableWriter::Create(const Folder& folder, const std::string& name,
+                                                    const ChangeHook& before_change) {
+  if (before_change) before_change(absl::StrCat("create ", name));
   ASSIGN_OR_RETURN(FileDescriptor fd, folder.CreateFile(name));
-  return std::unique_ptr<DurableWriter>(new DurableWriter(folder.PathOf(name), std::move(fd)));
+  return DurableWriter(folder.PathOf(name), std::move(fd), name, before_change);
 }
 
 absl::Status DurableWriter::Write(absl::Span<const char> bytes) {
+  if (before_change_) before_change_(absl::StrCat("write ", record_.name));
   const size_t written = WriteAll(fd_.get(), absl::string_view(bytes.data(), bytes.size()));
-  written_ += static_cast<int64_t>(written);
-  if (written == bytes.size()) return absl::OkStatus();
-  return SystemError(errno, absl::StrCat("cannot write ", path_, " beyond byte ", written_));
+  record_.bytes += static_cast<int64_t>(written);
+  if (written < bytes.size()) {
+    return SystemError(errno, absl::StrCat("cannot write ", path_, " beyond byte ", record_.bytes));
+  }
+  checksum_.Update(bytes);
+  return absl::OkStatus();
 }
 
-absl::Status DurableWriter::Finish() {
+absl::StatusOr<FileRecord> DurableWriter::Finish() {
+  if (before_change_) before_change_(absl::StrCat("sync ", record_.name));
   // Some file systems notice a full or broken disk only here.
   if (fsync(fd_.get()) != 0) {
     return SystemError(errno, absl::StrCat("cannot bring ", path_, " to the disk"));
@@ -56,7 +62,16 @@ absl::Status DurableWriter::Finish() {
   if (close(fd_.Release()) != 0) {
     return SystemError(errno, absl::StrCat("cannot close ", path_));
   }
-  return absl::OkStatus();
+  record_.checksum = checksum_.Hex();
+  return std::move(record_);
+}
+
+absl::StatusOr<FileRecord> WriteDurableFile(const Folder& folder, const std::string& name,
+                                            absl::string_view contents,
+                                            const ChangeHook& before_change) {
+  ASSIGN_OR_RETURN(DurableWriter writer, DurableWriter::Create(folder, name, before_change));
+  RETURN_IF_ERROR(writer.Write(contents));
+  return writer.Finish();
 }
 
 absl::StatusOr<std::unique_ptr<FileReader>> FileReader::Open(const Folder& folder,

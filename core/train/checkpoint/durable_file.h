@@ -7,38 +7,62 @@
 #define TESSERA_CORE_TRAIN_CHECKPOINT_DURABLE_FILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "core/posix/file_descriptor.h"
 #include "core/posix/folder.h"
+#include "core/train/checkpoint/checksum.h"
 
 namespace tessera {
+
+struct FileRecord {
+  std::string name;
+  int64_t bytes = 0;
+  std::string checksum;  // XXH3-128, 32 hexadecimal digits
+};
+
+// If set, called with a description before each change on the disk. Tests end the process there.
+using ChangeHook = std::function<void(absl::string_view what)>;
 
 // A new file, written from its start to its end. If it is destroyed before Finish, its contents may
 // be lost.
 class DurableWriter {
  public:
   // Returns AlreadyExists if the folder has an entry of this name.
-  static absl::StatusOr<std::unique_ptr<DurableWriter>> Create(const Folder& folder,
-                                                               const std::string& name);
+  static absl::StatusOr<DurableWriter> Create(const Folder& folder, const std::string& name,
+                                              const ChangeHook& before_change = nullptr);
 
   absl::Status Write(absl::Span<const char> bytes);
   // Syncs everything that was written to the disk. The file's name is on the disk only after
-  // Folder::Sync.
-  absl::Status Finish();
+  // Folder::Sync. Call it once.
+  absl::StatusOr<FileRecord> Finish();
 
  private:
-  DurableWriter(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  DurableWriter(std::string path, FileDescriptor fd, const std::string& name,
+                const ChangeHook& before_change)
+      : path_(std::move(path)),
+        fd_(std::move(fd)),
+        record_{name, 0, ""},
+        before_change_(before_change) {}
 
-  const std::string path_;
+  std::string path_;
   FileDescriptor fd_;  // none when finished
-  int64_t written_ = 0;
+  Checksum checksum_;
+  FileRecord record_;
+  ChangeHook before_change_;
 };
+
+// Writes a new file with these contents.
+absl::StatusOr<FileRecord> WriteDurableFile(const Folder& folder, const std::string& name,
+                                            absl::string_view contents,
+                                            const ChangeHook& before_change = nullptr);
 
 // A file that stays readable after its name is removed.
 class FileReader {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/posix/folder.h"
+#include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/testing/test_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,10 +21,14 @@ TEST(DurableFileTest, ReadsWhatWasWritten) {
   const Folder folder = OpenForTest(NewFolder("durable"));
   auto writer = DurableWriter::Create(folder, "file");
   ASSERT_TRUE(writer.ok()) << writer.status();
-  ASSERT_TRUE((*writer)->Write(std::string("hello, ")).ok());
-  ASSERT_TRUE((*writer)->Write({}).ok());
-  ASSERT_TRUE((*writer)->Write(std::string("world")).ok());
-  ASSERT_TRUE((*writer)->Finish().ok());
+  ASSERT_TRUE(writer->Write(std::string("hello, ")).ok());
+  ASSERT_TRUE(writer->Write({}).ok());
+  ASSERT_TRUE(writer->Write(std::string("world")).ok());
+  const absl::StatusOr<FileRecord> record = writer->Finish();
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->name, "file");
+  EXPECT_EQ(record->bytes, 12);
+  EXPECT_EQ(record->checksum, ChecksumOf(std::string("hello, world")));
   EXPECT_EQ(DurableWriter::Create(folder, "file").status().code(),
             absl::StatusCode::kAlreadyExists);
 

@@ -98,13 +98,12 @@ class StateParser {
     }
   }
 
-  absl::Status Parse(const Json& json, bool may_have_shards) {
+  absl::Status Parse(const Json& json) {
     ASSIGN_OR_RETURN(const Json* state, ArrayMember(json, "state"));
     for (const Json& record : *state) {
       ASSIGN_OR_RETURN(StateEntry entry, ParseEntry(record));
-      const bool has_shards = may_have_shards && record.contains("shards");
       const absl::Status status =
-          has_shards ? ParseShards(record, entry) : ParseFile(record, entry);
+          record.contains("shards") ? ParseShards(record, entry) : ParseFile(record, entry);
       if (!status.ok()) {
         return absl::DataLossError(
             absl::StrCat("the state ", Quote(entry.path), ": ", status.message()));
@@ -210,7 +209,7 @@ absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
       return absl::DataLossError("\"state_version\" is 0, and the first version is 1");
     }
   }
-  // Checkpoints of older versions have none.
+  // Some checkpoints of version 2 have none.
   if (json.contains("data")) {
     ASSIGN_OR_RETURN(manifest.data, StringMember(json, "data"));
   }
@@ -219,11 +218,11 @@ absl::StatusOr<Manifest> ParseContents(const Json& json, int64_t version) {
     RETURN_IF_ERROR(CheckRun(manifest.run));
   }
   RETURN_IF_ERROR(ParseFiles(json, &manifest));
-  RETURN_IF_ERROR(StateParser(&manifest).Parse(json, version >= 2));
+  RETURN_IF_ERROR(StateParser(&manifest).Parse(json));
   return manifest;
 }
 
-absl::Status Damaged(absl::string_view what) {
+absl::Status DamageError(absl::string_view what) {
   return absl::DataLossError(absl::StrCat("the manifest is damaged: ", what));
 }
 
@@ -234,26 +233,26 @@ bool IsSealed(absl::string_view text) {
   return absl::StrCat(body, LastLine(ChecksumOfText(body))) == text;
 }
 
-absl::Status Foreign() {
+absl::Status ForeignError() {
   return absl::InvalidArgumentError(
       absl::StrCat("this is no checkpoint of Tessera: \"format\" is not ", Quoted(kFormat)));
 }
 
-bool IsOurs(const Json& json) {
+bool IsTesseraManifest(const Json& json) {
   const absl::StatusOr<std::string> format = StringMember(json, "format");
   return format.ok() && *format == kFormat;
 }
 
 // Returns the error for a text with a wrong or no checksum. Parses only short texts, because
 // manifests of other programs are small.
-absl::Status NotSealed(absl::string_view text) {
+absl::Status UnsealedError(absl::string_view text) {
   constexpr size_t kMaxForeignBytes = 64 << 10;
   if (text.size() <= kMaxForeignBytes) {
     const absl::StatusOr<Json> json = ParseStrictJson(text);
-    if (!json.ok()) return Damaged(json.status().message());
-    if (!IsOurs(*json)) return Foreign();
+    if (!json.ok()) return DamageError(json.status().message());
+    if (!IsTesseraManifest(*json)) return ForeignError();
   }
-  return Damaged("its checksum is not that of its text");
+  return DamageError("its checksum is not that of its text");
 }
 
 bool IsInOneFile(const Manifest& manifest, size_t state) {
@@ -313,14 +312,10 @@ std::string ManifestToText(const Manifest& manifest) {
     }
     state.push_back(record.dump());
   }
-  const std::string position =
-      manifest.sequence == 0
-          ? absl::StrCat("\"batches\": ", manifest.batches)
-          : absl::StrCat("\"rows\": ", manifest.rows, ",\n  \"sequence\": ", manifest.sequence);
   const std::string body = absl::StrCat(
-      "{\n  \"format\": ", Quoted(kFormat),
-      ",\n  \"format_version\": ", manifest.sequence == 0 ? 2 : kCheckpointVersion,
-      ",\n  \"step\": ", manifest.step, ",\n  ", position,
+      "{\n  \"format\": ", Quoted(kFormat), ",\n  \"format_version\": ", kCheckpointVersion,
+      ",\n  \"step\": ", manifest.step, ",\n  \"rows\": ", manifest.rows,
+      ",\n  \"sequence\": ", manifest.sequence,
       manifest.state_version == 1
           ? ""
           : absl::StrCat(",\n  \"state_version\": ", manifest.state_version),
@@ -334,22 +329,25 @@ std::string ManifestToText(const Manifest& manifest) {
 
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text) {
   if (text.size() > static_cast<size_t>(kMaxTextBytes)) {
-    return Damaged(absl::StrCat("it has ", text.size(), " bytes, and at most ", kMaxTextBytes,
-                                " are possible"));
+    return DamageError(absl::StrCat("it has ", text.size(), " bytes, and at most ", kMaxTextBytes,
+                                    " are possible"));
   }
-  if (!IsSealed(text)) return NotSealed(text);
+  if (!IsSealed(text)) return UnsealedError(text);
   const absl::StatusOr<Json> json = ParseStrictJson(text);
-  if (!json.ok()) return Damaged(json.status().message());
-  if (!IsOurs(*json)) return Foreign();
+  if (!json.ok()) return DamageError(json.status().message());
+  if (!IsTesseraManifest(*json)) return ForeignError();
   const absl::StatusOr<int64_t> version = IntegerMember(*json, "format_version");
-  if (!version.ok()) return Damaged(version.status().message());
-  if (*version < 1 || *version > kCheckpointVersion) {
-    return absl::UnimplementedError(absl::StrCat("the checkpoint has version ", *version,
-                                                 ", and this Tessera reads versions 1 to ",
-                                                 kCheckpointVersion));
+  if (!version.ok()) return DamageError(version.status().message());
+  if (*version < kOldestVersion || *version > kCheckpointVersion) {
+    return absl::UnimplementedError(
+        absl::StrCat("the checkpoint has version ", *version, ", and this Tessera reads versions ",
+                     kOldestVersion, " to ", kCheckpointVersion,
+                     *version > kCheckpointVersion
+                         ? ": load it with a newer Tessera"
+                         : ": resume it with an older Tessera, which saves it in a newer version"));
   }
   absl::StatusOr<Manifest> manifest = ParseContents(*json, *version);
-  if (!manifest.ok()) return Damaged(manifest.status().message());
+  if (!manifest.ok()) return DamageError(manifest.status().message());
   return manifest;
 }
 

@@ -30,11 +30,11 @@
 // safetensors format; it has a tensor for each shard, named TensorNameOf (state_files.h). A state
 // without elements has no shards.
 //
-// Versions 1 and 2 have "batches" instead of "rows" and "sequence": the global batches that
-// training had taken. Version 1 has no "shards".
+// Version 2 is read too. It has "batches" instead of "rows" and "sequence": the global batches that
+// training had taken.
 //
 // "run" identifies the run that saved the checkpoint (core/train/run_identity.h): a run removes its
-// own checkpoints only. It has at most 64 letters and digits. Checkpoints of older versions have
+// own checkpoints only. It has at most 64 letters and digits. Some checkpoints of version 2 have
 // none.
 //
 // "state_version" is the version of the shapes of the model's states (Model::state_version);
@@ -56,13 +56,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/state_entry.h"
 #include "core/train/checkpoint/state_shard.h"
 
 namespace tessera {
 
-// The newest version that is read and written.
+// The version that is written, and the oldest one that is read.
 inline constexpr int64_t kCheckpointVersion = 3;
+inline constexpr int64_t kOldestVersion = 2;
 
 // The most bytes of each of these texts: a manifest, the header of a safetensors file (which names
 // the same tensors in about as many bytes), a plan, a configuration. The largest preset, gpt3_175b,
@@ -79,15 +81,11 @@ inline constexpr int64_t kMaxRows = std::numeric_limits<int64_t>::max() / 4;
 inline constexpr int64_t kMaxSequence = std::numeric_limits<int32_t>::max();
 
 struct Manifest {
-  struct File {
-    std::string name;
-    int64_t bytes = 0;
-    std::string checksum;  // XXH3-128, 32 hexadecimal digits
-  };
+  using File = FileRecord;
 
   int64_t step = 0;
-  // The position in the data: the rows that training has taken, and the tokens of each. Versions 1
-  // and 2 count global batches instead, and have no sequence (0).
+  // The position in the data: the rows that training has taken, and the tokens of each. Version 2
+  // counts global batches instead, and has no sequence (0).
   int64_t rows = 0;
   int64_t sequence = 0;
   int64_t batches = 0;
@@ -107,11 +105,10 @@ absl::Status CheckTextLength(absl::string_view name, size_t bytes);
 // Returns InvalidArgument if that many shards could not be read again.
 absl::Status CheckNumShards(int64_t shards);
 
-// Returns the text of a manifest, of version 2 if it has no sequence. All its strings must be
-// UTF-8.
+// Returns the text of a manifest that has a sequence. All its strings must be UTF-8.
 std::string ManifestToText(const Manifest& manifest);
 
-// Returns InvalidArgument for another program's manifest, Unimplemented for an unknown version, and
+// Returns InvalidArgument for another program's manifest, Unimplemented for another version, and
 // DataLoss for a damaged manifest. Texts whose checksum does not match are not parsed. In the
 // result, the shards of each state hold each of its elements once.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text);

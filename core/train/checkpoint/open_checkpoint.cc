@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kVerifyBytes = int64_t{4} << 20;  // read at once
 
-absl::Status NoCheckpoint() {
+absl::Status NoCheckpointError() {
   return absl::InvalidArgumentError(
       absl::StrCat("this is no checkpoint, which would have a ", kManifestFile,
                    ", and no run, which would have a folder ", kCheckpointsName));
@@ -26,13 +26,13 @@ absl::Status NoCheckpoint() {
 
 absl::StatusOr<Folder> OpenCheckpointFolder(const std::string& path) {
   absl::StatusOr<Folder> folder = Folder::Open(path);
-  if (absl::IsFailedPrecondition(folder.status())) return NoCheckpoint();  // it is a file
+  if (absl::IsFailedPrecondition(folder.status())) return NoCheckpointError();  // it is a file
   return folder;
 }
 
 absl::StatusOr<Manifest> ReadManifest(const Folder& folder) {
   const absl::StatusOr<std::unique_ptr<FileReader>> file = FileReader::Open(folder, kManifestFile);
-  if (absl::IsNotFound(file.status())) return NoCheckpoint();
+  if (absl::IsNotFound(file.status())) return NoCheckpointError();
   RETURN_IF_ERROR(file.status());
   // Reads one byte more than the bound, which is enough for ParseManifest to reject the text.
   ASSIGN_OR_RETURN(const std::string text,
@@ -75,6 +75,19 @@ absl::Status VerifyChecksum(const FileReader& reader, const Manifest::File& file
                                           Quote(file.checksum)));
 }
 
+absl::StatusOr<std::string> ReadText(const Manifest& manifest,
+                                     absl::Span<const std::unique_ptr<FileReader>> files,
+                                     const std::string& name) {
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (manifest.files[i].name != name) continue;
+    if (files[i]->bytes() <= kMaxTextBytes) return files[i]->ReadStart(files[i]->bytes());
+    return absl::DataLossError(absl::StrCat("the file ", name, " has ", files[i]->bytes(),
+                                            " bytes, and at most ", kMaxTextBytes,
+                                            " are possible"));
+  }
+  return absl::DataLossError(absl::StrCat("the file ", name, " is not listed"));
+}
+
 // Returns the folder of checkpoints in a run's folder, or `folder` itself if it is a folder of
 // checkpoints. Returns "" for a checkpoint's own folder and for any other path.
 std::string FindCheckpointsFolder(absl::string_view folder) {
@@ -103,39 +116,20 @@ absl::StatusOr<std::unique_ptr<Checkpoint>> Checkpoint::Open(absl::string_view f
 absl::Status Checkpoint::Load(const OpenOptions& options) {
   ASSIGN_OR_RETURN(const Folder folder, OpenCheckpointFolder(folder_));
   ASSIGN_OR_RETURN(manifest_, ReadManifest(folder));
-  RETURN_IF_ERROR(OpenFiles(folder, options));
-  ASSIGN_OR_RETURN(offsets_, LocateShards(manifest_, files_));
-  for (size_t i = 0; i < manifest_.state.size(); ++i) {
-    state_of_path_[manifest_.state[i].path] = static_cast<int>(i);
-  }
-  ASSIGN_OR_RETURN(plan_, ReadText(manifest_.plan_file));
-  ASSIGN_OR_RETURN(config_, ReadText(manifest_.config_file));
-  return absl::OkStatus();
-}
-
-absl::Status Checkpoint::OpenFiles(const Folder& folder, const OpenOptions& options) {
   // Checks all sizes before any checksum, because that is cheap.
   for (const Manifest::File& file : manifest_.files) {
-    ASSIGN_OR_RETURN(std::unique_ptr<FileReader> reader, OpenFile(folder, file));
-    files_.push_back(std::move(reader));
+    ASSIGN_OR_RETURN(files_.emplace_back(), OpenFile(folder, file));
   }
   for (size_t i = 0; options.verify_checksums && i < files_.size(); ++i) {
     RETURN_IF_ERROR(VerifyChecksum(*files_[i], manifest_.files[i]));
   }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::string> Checkpoint::ReadText(const std::string& name) const {
-  for (const std::unique_ptr<FileReader>& file : files_) {
-    if (!absl::EndsWith(file->path(), absl::StrCat("/", name))) continue;
-    if (file->bytes() > kMaxTextBytes) {
-      return absl::DataLossError(absl::StrCat("the file ", name, " has ", file->bytes(),
-                                              " bytes, and at most ", kMaxTextBytes,
-                                              " are possible"));
-    }
-    return file->ReadStart(file->bytes());
+  ASSIGN_OR_RETURN(offsets_, LocateShards(manifest_, files_));
+  for (size_t i = 0; i < manifest_.state.size(); ++i) {
+    state_of_path_[manifest_.state[i].path] = static_cast<int>(i);
   }
-  return absl::DataLossError(absl::StrCat("the file ", name, " is not listed"));
+  ASSIGN_OR_RETURN(plan_, ReadText(manifest_, files_, manifest_.plan_file));
+  ASSIGN_OR_RETURN(config_, ReadText(manifest_, files_, manifest_.config_file));
+  return absl::OkStatus();
 }
 
 absl::StatusOr<int> Checkpoint::IndexOf(absl::string_view path) const {
@@ -169,12 +163,12 @@ absl::Status Checkpoint::ReadShard(absl::string_view path, const StateShard& sha
   int64_t read = 0;
   for (size_t i = 0; i < manifest_.shards[index].size(); ++i) {
     const FileReader& file = *files_[manifest_.shard_files[index][i]];
-    RETURN_IF_ERROR(ForEachSharedRun(
-        manifest_.shards[index][i], shard, [&](const SharedRun& run) -> absl::Status {
-          read += run.count;
-          return file.Read(offsets_[index][i] + run.first * element,
-                           out.subspan(run.second * element, run.count * element));
-        }));
+    SharedRuns runs(manifest_.shards[index][i], shard);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      RETURN_IF_ERROR(file.Read(offsets_[index][i] + run->first * element,
+                                out.subspan(run->second * element, run->count * element)));
+      read += run->count;
+    }
     if (read == shard.size()) break;
   }
   if (read == shard.size()) return absl::OkStatus();

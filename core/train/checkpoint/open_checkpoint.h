@@ -39,16 +39,16 @@ class Checkpoint {
   const std::string& folder() const { return folder_; }
   int64_t step() const { return manifest_.step; }
   // The position in the data: the rows that training had taken, and the tokens of each. Checkpoints
-  // of older versions have batches() instead, the number of global batches, and no sequence (0).
+  // of version 2 have batches() instead, the number of global batches, and no sequence (0).
   int64_t rows() const { return manifest_.rows; }
   int64_t sequence() const { return manifest_.sequence; }
   int64_t batches() const { return manifest_.batches; }
   // The version of the shapes of the model's states.
   int64_t state_version() const { return manifest_.state_version; }
-  // The fingerprint of the training data (dataset.h); "" in checkpoints of older versions.
+  // The fingerprint of the training data (dataset.h); "" in some checkpoints of version 2.
   const std::string& data() const { return manifest_.data; }
-  // The identity of the run that saved it (core/train/run_identity.h); "" in checkpoints of older
-  // versions.
+  // The identity of the run that saved it (core/train/run_identity.h); "" in some checkpoints of
+  // version 2.
   const std::string& run() const { return manifest_.run; }
   const std::string& plan() const { return plan_; }
   const std::string& config() const { return config_; }
@@ -69,8 +69,6 @@ class Checkpoint {
   explicit Checkpoint(std::string folder) : folder_(std::move(folder)) {}
 
   absl::Status Load(const OpenOptions& options);
-  absl::Status OpenFiles(const Folder& folder, const OpenOptions& options);
-  absl::StatusOr<std::string> ReadText(const std::string& name) const;
   absl::StatusOr<int> IndexOf(absl::string_view path) const;
 
   const std::string folder_;
@@ -93,15 +91,15 @@ struct OpenedCheckpoint {
 // folder "checkpoints" in it). Incomplete and corrupt checkpoints are skipped. Returns NotFound if
 // there is no such folder or the run has no checkpoint yet, DataLoss if none of its checkpoints is
 // complete, and InvalidArgument if the folder is neither a checkpoint nor a run. Returns
-// Unimplemented if the newest checkpoint was saved by a newer Tessera: such a checkpoint is not
+// Unimplemented if the newest checkpoint has a version that is not read: such a checkpoint is not
 // skipped.
 absl::StatusOr<OpenedCheckpoint> OpenCheckpoint(absl::string_view folder,
                                                 const OpenOptions& options = {});
 
-// Returns OK if a folder has a valid manifest (or one of a newer Tessera) and all files have the
-// sizes that it lists. Does not compare checksums of files. Otherwise returns the error: that of
-// damage (IsDamage), or another one if the checkpoint cannot be read now. A path may lead there by
-// a link (Folder::Open).
+// Returns OK if a folder has a valid manifest (or one of a version that is not read) and all files
+// have the sizes that it lists. Does not compare checksums of files. Otherwise returns the error:
+// that of damage (IsDamage), or another one if the checkpoint cannot be read now. A path may lead
+// there by a link (Folder::Open).
 absl::Status CheckComplete(const Folder& checkpoint);
 absl::Status CheckComplete(const std::string& checkpoint);
 
@@ -109,7 +107,7 @@ absl::Status CheckComplete(const std::string& checkpoint);
 // error of reading the manifest.
 absl::StatusOr<std::string> RunThatSaved(const Folder& checkpoint);
 // Does the same for a checkpoint that is complete; else returns the error of CheckComplete, or
-// Unimplemented for one of a newer Tessera.
+// Unimplemented for one of a version that is not read.
 absl::StatusOr<std::string> RunOfComplete(const Folder& checkpoint);
 
 // Returns whether an error of opening a checkpoint's folder means that it is damaged. Another

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/posix/folder.h"
-#include "core/train/checkpoint/write_shards.h"
+#include "core/train/checkpoint/state_files.h"
 
 namespace tessera {
 

@@ -10,9 +10,9 @@
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/durable_file.h"
-#include "core/train/checkpoint/join_reports.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/remains.h"
+#include "core/train/checkpoint/shard_report.h"
 #include "core/train/checkpoint/state_files.h"
 
 namespace tessera {
@@ -165,18 +165,19 @@ void CheckpointSave::WarnIfError(const absl::Status& status) {
 }
 
 absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> reports) {
-  Manifest manifest = MakeManifest(contents_);
-  RETURN_IF_ERROR(JoinReports(reports, *temporary_, &manifest));
+  ASSIGN_OR_RETURN(Manifest manifest, JoinReports(MakeManifest(contents_), reports, *temporary_));
   for (const auto& [name, text] :
        {std::pair(kPlanFile, &contents_.plan), {kConfigFile, &contents_.config}}) {
-    ASSIGN_OR_RETURN(manifest.files.emplace_back(), WriteText(name, *text));
+    ASSIGN_OR_RETURN(manifest.files.emplace_back(),
+                     WriteDurableFile(*temporary_, name, *text, options_.before_change));
   }
   const std::string text = ManifestToText(manifest);
   // A checkpoint that could not be opened again is not saved. This also checks the shards of all
   // ranks.
   const absl::Status readable = ParseManifest(text).status();
   if (!readable.ok()) return absl::InvalidArgumentError(readable.message());
-  ASSIGN_OR_RETURN(const Manifest::File manifest_file, WriteText(kManifestFile, text));
+  ASSIGN_OR_RETURN(const Manifest::File manifest_file,
+                   WriteDurableFile(*temporary_, kManifestFile, text, options_.before_change));
   saved_.bytes = manifest_file.bytes;
   for (const Manifest::File& file : manifest.files) saved_.bytes += file.bytes;
   BeforeChange("sync the temporary folder");
@@ -192,12 +193,6 @@ absl::Status CheckpointSave::WriteAndRename(absl::Span<const ShardReport> report
   renamed_ = true;
   BeforeChange("sync the folder of checkpoints");
   return checkpoints_->Sync();
-}
-
-absl::StatusOr<Manifest::File> CheckpointSave::WriteText(const std::string& name,
-                                                         absl::string_view text) {
-  return WriteDurableFile(*temporary_, name, options_,
-                          [&](const Append& append) { return append(text); });
 }
 
 // Returns an error unless an entry is a checkpoint that this run has saved.
@@ -220,8 +215,8 @@ void CheckpointSave::RemoveReplaced() {
   }
 }
 
-// Returns whether an old checkpoint counts among those to keep. Nobody knows the run of one that a
-// newer Tessera has saved.
+// Returns whether an old checkpoint counts among those to keep. Nobody knows the run of one of a
+// version that is not read.
 bool CheckpointSave::IsKept(const FoundCheckpoint& old) const {
   const absl::StatusOr<Folder> folder = checkpoints_->OpenFolder(old.name);
   if (!folder.ok()) return false;
@@ -250,21 +245,6 @@ void CheckpointSave::Prune() {
       ++kept;
     }
   }
-}
-
-absl::StatusOr<SavedCheckpoint> SaveCheckpoint(absl::string_view run_folder,
-                                               const CheckpointContents& contents,
-                                               const ReadState& read_state,
-                                               const SaveOptions& options) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<CheckpointSave> save,
-                   CheckpointSave::Begin(run_folder, contents, options));
-  std::vector<OwnedShard> shards;
-  for (size_t i = 0; i < contents.state.size(); ++i) {
-    shards.push_back({static_cast<int>(i), FullShard(contents.state[i].type.shape)});
-  }
-  const ShardReport report =
-      WriteShards(save->folder(), 0, 1, contents.state, shards, read_state, options);
-  return save->Finish(absl::MakeConstSpan(&report, 1));
 }
 
 }  // namespace tessera

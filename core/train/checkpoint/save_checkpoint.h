@@ -6,12 +6,12 @@
 // ones are unchanged. Only then are old checkpoints removed, if the same run has saved them. The
 // next save removes the remains of a killed one (remains.h).
 //
-// A run of one process calls SaveCheckpoint. The ranks of a job save together, in this order, and
-// may send the messages between them by any means:
+// The ranks of a job save together, in this order, and may send the messages between them by any
+// means. A run of one process is a job of one rank.
 //
 //   1. Rank 0 calls CheckpointSave::Begin, and sends folder() to all ranks.
-//   2. Every rank, rank 0 included, calls WriteShards (write_shards.h), and sends its report to
-//      rank 0, also if it could not write.
+//   2. Every rank, rank 0 included, writes its shards in that folder (WriteStates in
+//      core/train/state/save_state.h), and sends its report to rank 0, also if it could not write.
 //   3. Rank 0 calls Finish with all reports, and sends the result to all ranks.
 //
 // If rank 0 does not get all reports, it destroys its CheckpointSave.
@@ -34,7 +34,7 @@
 #include "core/train/checkpoint/manifest.h"
 #include "core/train/checkpoint/shard_report.pb.h"
 #include "core/train/checkpoint/state_entry.h"
-#include "core/train/checkpoint/write_shards.h"
+#include "core/train/checkpoint/state_files.h"
 
 namespace tessera {
 
@@ -105,7 +105,6 @@ class CheckpointSave {
 
   absl::Status Prepare(const std::string& run_folder);
   absl::Status WriteAndRename(absl::Span<const ShardReport> reports);
-  absl::StatusOr<Manifest::File> WriteText(const std::string& name, absl::string_view text);
   absl::Status CheckOfThisRun(const std::string& name) const;
   bool IsKept(const FoundCheckpoint& old) const;
   void RemoveReplaced();
@@ -125,13 +124,6 @@ class CheckpointSave {
   bool renamed_ = false;
   SavedCheckpoint saved_;
 };
-
-// Saves all of each state, as one process: read_state's index is that of the state. Returns the
-// errors of CheckpointSave, and ResourceExhausted for a full disk.
-absl::StatusOr<SavedCheckpoint> SaveCheckpoint(absl::string_view run_folder,
-                                               const CheckpointContents& contents,
-                                               const ReadState& read_state,
-                                               const SaveOptions& options = {});
 
 }  // namespace tessera
 

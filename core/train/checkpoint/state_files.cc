@@ -1,5 +1,6 @@
 #include "core/train/checkpoint/state_files.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -13,8 +14,8 @@
 namespace tessera {
 namespace {
 
-absl::StatusOr<StateFile> ArrangeFile(const std::vector<StateEntry>& state,
-                                      absl::Span<const OwnedShard> shards, absl::string_view role) {
+absl::StatusOr<StateFile> PlanFile(const std::vector<StateEntry>& state,
+                                   absl::Span<const OwnedShard> shards, absl::string_view role) {
   StateFile file;
   std::vector<SafetensorsTensor> tensors;
   absl::flat_hash_map<std::string, int> shard_of_name;
@@ -60,9 +61,9 @@ absl::Status CheckStates(const std::vector<StateEntry>& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<StateEntry>& state,
-                                                         absl::Span<const OwnedShard> shards,
-                                                         int rank, int ranks) {
+absl::StatusOr<std::vector<StateFile>> PlanStateFiles(const std::vector<StateEntry>& state,
+                                                      absl::Span<const OwnedShard> shards, int rank,
+                                                      int ranks) {
   for (const OwnedShard& owned : shards) {
     if (owned.state < 0 || owned.state >= static_cast<int>(state.size())) {
       return absl::InvalidArgumentError(
@@ -76,7 +77,7 @@ absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<State
   }
   std::vector<StateFile> files;
   for (const char* role : {kParameterRole, kOptimizerRole}) {
-    ASSIGN_OR_RETURN(StateFile file, ArrangeFile(state, shards, role));
+    ASSIGN_OR_RETURN(StateFile file, PlanFile(state, shards, role));
     if (ranks > 1 && file.shards.empty()) continue;
     file.name = StateFileName(role, rank, ranks);
     RETURN_IF_ERROR(
@@ -84,6 +85,25 @@ absl::StatusOr<std::vector<StateFile>> ArrangeStateFiles(const std::vector<State
     files.push_back(std::move(file));
   }
   return files;
+}
+
+std::vector<StateChunk> ChunksOf(const StateFile& file, int64_t chunk_bytes) {
+  const int64_t most = std::max<int64_t>(chunk_bytes / 8 * 8, 8);
+  std::vector<StateChunk> chunks;
+  for (size_t i = 0; i < file.header.tensors.size(); ++i) {
+    const int64_t bytes = file.header.tensors[i].end - file.header.tensors[i].begin;
+    for (int64_t offset = 0; offset < bytes; offset += most) {
+      chunks.push_back({static_cast<int>(i), offset, std::min(most, bytes - offset)});
+    }
+  }
+  return chunks;
+}
+
+absl::Status CannotRead(const StateFile& file, const StateChunk& chunk, const absl::Status& error) {
+  return absl::Status(
+      error.code(),
+      absl::StrCat("cannot read bytes ", chunk.offset, " to ", chunk.offset + chunk.bytes, " of ",
+                   Quote(file.header.tensors[chunk.tensor].name), ": ", error.message()));
 }
 
 std::string TensorNameOf(const StateEntry& entry, const StateShard& shard) {

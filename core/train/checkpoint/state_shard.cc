@@ -3,81 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "core/status/status_macros.h"
 
 namespace tessera {
-namespace {
-
-// The rows of the intersection of two boxes. A row is a range of consecutive elements in both.
-class SharedRows {
- public:
-  SharedRows(const StateShard& first, const StateShard& second) : first_(first), second_(second) {
-    const size_t rank = first.box.start.size();
-    for (size_t d = 0; d < rank; ++d) {
-      const int64_t start = std::max(first.box.start[d], second.box.start[d]);
-      const int64_t end = std::min(first.box.start[d] + first.box.extent[d],
-                                   second.box.start[d] + second.box.extent[d]);
-      start_.push_back(start);
-      extent_.push_back(std::max<int64_t>(end - start, 0));
-    }
-    // Dimensions from `complete` on have the same extent in both boxes and in the intersection.
-    size_t complete = rank;
-    while (complete > 0 && extent_[complete - 1] == first.box.extent[complete - 1] &&
-           extent_[complete - 1] == second.box.extent[complete - 1]) {
-      --complete;
-    }
-    row_dim_ = complete == 0 ? 0 : complete - 1;
-    rows_ = NumElements(absl::MakeConstSpan(extent_).first(row_dim_));
-    length_ = NumElements(absl::MakeConstSpan(extent_).subspan(row_dim_));
-    if (length_ == 0) rows_ = 0;
-  }
-
-  int64_t rows() const { return rows_; }
-
-  // Returns the elements of a row that both shards hold; their count may be 0 or negative.
-  SharedRun RunOf(int64_t row) const {
-    const int64_t in_first = Offset(first_, row), in_second = Offset(second_, row);
-    const int64_t skipped = std::max({int64_t{0}, -in_first, -in_second});
-    const int64_t end = std::min({length_, first_.size() - in_first, second_.size() - in_second});
-    return {in_first + skipped, in_second + skipped, end - skipped};
-  }
-
-  // Returns whether all of a row is before the range of one of the shards. Rows are in rising order
-  // in both.
-  bool Before(int64_t row) const {
-    return std::min(Offset(first_, row), Offset(second_, row)) + length_ <= 0;
-  }
-  // Returns whether all of a row is after the range of one of the shards.
-  bool After(int64_t row) const {
-    return Offset(first_, row) >= first_.size() || Offset(second_, row) >= second_.size();
-  }
-
- private:
-  // Returns the position of a row's first element in a shard; negative if it is before the shard's
-  // range.
-  int64_t Offset(const StateShard& shard, int64_t row) const {
-    int64_t offset = 0, stride = 1;
-    for (size_t d = start_.size(); d-- > 0;) {
-      int64_t index = start_[d] - shard.box.start[d];
-      if (d < row_dim_) {
-        index += row % extent_[d];
-        row /= extent_[d];
-      }
-      offset += index * stride;
-      stride *= shard.box.extent[d];
-    }
-    return offset - shard.begin;
-  }
-
-  const StateShard& first_;
-  const StateShard& second_;
-  Shape start_, extent_;  // of the intersection
-  size_t row_dim_ = 0;    // a row consists of the dimensions from here on
-  int64_t rows_ = 1;
-  int64_t length_ = 1;  // of a row, in elements
-};
-
-}  // namespace
 
 StateShard FullShard(const Shape& shape) { return StateShard(Box{Shape(shape.size(), 0), shape}); }
 
@@ -120,29 +47,79 @@ absl::Status CheckShard(const StateShard& shard, const Shape& shape) {
                                                  " do not lie within a box of ", elements));
 }
 
-absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
-                              const std::function<absl::Status(const SharedRun& run)>& visit) {
-  const SharedRows rows(first, second);
-  int64_t row = 0;
-  for (int64_t end = rows.rows(); row < end;) {
-    const int64_t middle = row + (end - row) / 2;
-    if (rows.Before(middle)) {
-      row = middle + 1;
+SharedRuns::Side SharedRuns::SideOf(const StateShard& shard, const Shape& start) {
+  Side side = {-shard.begin, RowMajorStrides(shard.box.extent), shard.size()};
+  for (size_t d = 0; d < start.size(); ++d) {
+    side.offset += (start[d] - shard.box.start[d]) * side.strides[d];
+  }
+  return side;
+}
+
+SharedRuns::SharedRuns(const StateShard& first, const StateShard& second) {
+  const Box &a = first.box, &b = second.box;
+  const size_t rank = a.start.size();
+  Shape start;  // of the intersection
+  for (size_t d = 0; d < rank; ++d) {
+    start.push_back(std::max(a.start[d], b.start[d]));
+    const int64_t end = std::min(a.start[d] + a.extent[d], b.start[d] + b.extent[d]);
+    extent_.push_back(std::max<int64_t>(end - start[d], 0));
+  }
+  // Dimensions from `complete` on have the same extent in both boxes and in the intersection.
+  size_t complete = rank;
+  while (complete > 0 && extent_[complete - 1] == a.extent[complete - 1] &&
+         extent_[complete - 1] == b.extent[complete - 1]) {
+    --complete;
+  }
+  if (NumElements(extent_) == 0) return;
+  row_dim_ = complete == 0 ? 0 : complete - 1;
+  rows_ = NumElements(absl::MakeConstSpan(extent_).first(row_dim_));
+  length_ = NumElements(absl::MakeConstSpan(extent_).subspan(row_dim_));
+  first_ = SideOf(first, start);
+  second_ = SideOf(second, start);
+  for (int64_t end = rows_; row_ < end;) {
+    const int64_t middle = row_ + (end - row_) / 2;
+    if (IsBefore(middle)) {
+      row_ = middle + 1;
     } else {
       end = middle;
     }
   }
-  for (; row < rows.rows() && !rows.After(row); ++row) {
-    const SharedRun run = rows.RunOf(row);
-    if (run.count > 0) RETURN_IF_ERROR(visit(run));
+}
+
+int64_t SharedRuns::Offset(const Side& side, int64_t row) const {
+  int64_t offset = side.offset;
+  for (size_t d = row_dim_; d-- > 0;) {
+    offset += row % extent_[d] * side.strides[d];
+    row /= extent_[d];
   }
-  return absl::OkStatus();
+  return offset;
+}
+
+SharedRun SharedRuns::RunOf(int64_t row) const {
+  const int64_t first = Offset(first_, row), second = Offset(second_, row);
+  const int64_t skipped = std::max({int64_t{0}, -first, -second});
+  const int64_t end = std::min({length_, first_.size - first, second_.size - second});
+  return {first + skipped, second + skipped, end - skipped};
+}
+
+bool SharedRuns::IsBefore(int64_t row) const {
+  return std::min(Offset(first_, row), Offset(second_, row)) + length_ <= 0;
+}
+
+bool SharedRuns::IsAfter(int64_t row) const {
+  return Offset(first_, row) >= first_.size || Offset(second_, row) >= second_.size;
+}
+
+std::optional<SharedRun> SharedRuns::Next() {
+  while (row_ < rows_ && !IsAfter(row_)) {
+    const SharedRun run = RunOf(row_++);
+    if (run.count > 0) return run;
+  }
+  return std::nullopt;
 }
 
 bool ShardsOverlap(const StateShard& first, const StateShard& second) {
-  return !ForEachSharedRun(first, second, [](const SharedRun&) {
-            return absl::AlreadyExistsError("an element in common");
-          }).ok();
+  return SharedRuns(first, second).Next().has_value();
 }
 
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #define TESSERA_CORE_TRAIN_CHECKPOINT_STATE_SHARD_H_
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -60,11 +60,46 @@ struct SharedRun {
   int64_t count = 0;
 };
 
-// Calls `visit` for each run of elements that two shards of one tensor share, in rising order.
-// Stops at the first error and returns it. Takes time in proportion to the number of runs, which
-// are rows of the boxes' intersection, joined where both boxes hold complete rows.
-absl::Status ForEachSharedRun(const StateShard& first, const StateShard& second,
-                              const std::function<absl::Status(const SharedRun& run)>& visit);
+// The runs of elements that two shards of one tensor share, in rising order:
+//
+//   SharedRuns runs(saved, wanted);
+//   while (const std::optional<SharedRun> run = runs.Next()) ...
+//
+// All calls of Next take time in proportion to the number of runs, which are rows of the boxes'
+// intersection, joined where both boxes hold complete rows.
+class SharedRuns {
+ public:
+  SharedRuns(const StateShard& first, const StateShard& second);
+
+  // Returns the next run, or nullopt after the last one.
+  std::optional<SharedRun> Next();
+
+ private:
+  // The position of the intersection's rows in one of the shards.
+  struct Side {
+    int64_t offset = 0;  // of the first row; negative if it is before the shard's range
+    Strides strides;     // of the box
+    int64_t size = 0;    // of the shard
+  };
+
+  // `start` is that of the intersection.
+  static Side SideOf(const StateShard& shard, const Shape& start);
+  // Returns the position of a row's first element in a shard; negative if it is before the range.
+  int64_t Offset(const Side& side, int64_t row) const;
+  // Returns the elements of a row that both shards hold; their count may be 0 or negative.
+  SharedRun RunOf(int64_t row) const;
+  // Return whether all of a row is before, or after, the range of one of the shards. Rows are in
+  // rising order in both.
+  bool IsBefore(int64_t row) const;
+  bool IsAfter(int64_t row) const;
+
+  Shape extent_;        // of the intersection
+  size_t row_dim_ = 0;  // a row consists of the dimensions from here on
+  int64_t rows_ = 0;
+  int64_t length_ = 0;  // of a row, in elements
+  int64_t row_ = 0;     // the next one
+  Side first_, second_;
+};
 
 // Returns whether two shards of one tensor have an element in common.
 bool ShardsOverlap(const StateShard& first, const StateShard& second);

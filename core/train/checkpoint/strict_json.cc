@@ -84,7 +84,7 @@ bool IsSize(const Json& value) {
          value.get<uint64_t>() <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 }
 
-absl::Status NotA(const char* key, const char* kind) {
+absl::Status TypeError(const char* key, const char* kind) {
   return absl::DataLossError(absl::StrCat("\"", key, "\" is not ", kind));
 }
 
@@ -104,26 +104,26 @@ absl::StatusOr<Json> ParseStrictJson(absl::string_view text) {
 
 absl::StatusOr<std::string> StringMember(const Json& object, const char* key) {
   ASSIGN_OR_RETURN(const Json* member, Member(object, key));
-  if (!member->is_string()) return NotA(key, "a string");
+  if (!member->is_string()) return TypeError(key, "a string");
   return member->get<std::string>();
 }
 
 absl::StatusOr<int64_t> IntegerMember(const Json& object, const char* key) {
   ASSIGN_OR_RETURN(const Json* member, Member(object, key));
-  if (!IsSize(*member)) return NotA(key, "an integer from 0 to 2^63 - 1");
+  if (!IsSize(*member)) return TypeError(key, "an integer from 0 to 2^63 - 1");
   return member->get<int64_t>();
 }
 
 absl::StatusOr<Shape> ShapeMember(const Json& object, const char* key) {
   ASSIGN_OR_RETURN(const Json* member, ArrayMember(object, key));
-  if (member->size() > kMaxDimensions) return NotA(key, "a shape: it has too many dimensions");
+  if (member->size() > kMaxDimensions) return TypeError(key, "a shape: it has too many dimensions");
   return IntegersOf(*member, key);
 }
 
 absl::StatusOr<Shape> IntegersOf(const Json& list, const char* key) {
   const bool right = list.is_array() && list.size() <= kMaxIntegers &&
                      std::all_of(list.begin(), list.end(), IsSize);
-  if (!right) return NotA(key, "a list of integers from 0 to 2^63 - 1");
+  if (!right) return TypeError(key, "a list of integers from 0 to 2^63 - 1");
   Shape numbers;
   for (const Json& number : list) numbers.push_back(number.get<int64_t>());
   return numbers;
@@ -131,7 +131,7 @@ absl::StatusOr<Shape> IntegersOf(const Json& list, const char* key) {
 
 absl::StatusOr<const Json*> ArrayMember(const Json& object, const char* key) {
   ASSIGN_OR_RETURN(const Json* member, Member(object, key));
-  if (!member->is_array()) return NotA(key, "a list");
+  if (!member->is_array()) return TypeError(key, "a list");
   return member;
 }
 

@@ -136,13 +136,13 @@ ShardReport WriteRank(const JobLayout& job, int rank, const std::string& folder)
   return WriteShards(
       folder, rank, job.mesh.size(), States(), shards,
       [&](int shard, int64_t offset, absl::Span<char> out) {
-        const int64_t first = offset / 4;
-        return ForEachBufferRun(parts[shard], first, static_cast<int64_t>(out.size()) / 4,
-                                [&](int64_t element, int64_t from, int64_t count) {
-                                  std::memcpy(&out[4 * (element - first)], &buffers[shard][from],
-                                              4 * count);
-                                  return absl::OkStatus();
-                                });
+        const int64_t first = offset / 4, last = first + static_cast<int64_t>(out.size()) / 4;
+        const StatePart& part = parts[shard];
+        SharedRuns runs(part.shard.Part(first, last), part.buffer);
+        while (const std::optional<SharedRun> run = runs.Next()) {
+          std::memcpy(&out[4 * run->first], &buffers[shard][run->second], 4 * run->count);
+        }
+        return absl::OkStatus();
       },
       options);
 }
@@ -179,11 +179,10 @@ void ExpectLoads(const Checkpoint& checkpoint, const JobLayout& job, int rank) {
     const auto bytes = absl::MakeSpan(reinterpret_cast<char*>(read.data()), 4 * read.size());
     const absl::Status status = checkpoint.ReadShard(States()[i].path, part.shard, bytes);
     ASSERT_TRUE(status.ok()) << status;
-    ASSERT_TRUE(
-        ForEachBufferRun(part, 0, part.shard.size(), [&](int64_t from, int64_t to, int64_t count) {
-          std::copy_n(&read[from], count, &buffer[to]);
-          return absl::OkStatus();
-        }).ok());
+    SharedRuns runs(part.shard, part.buffer);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      std::copy_n(&read[run->first], run->count, &buffer[run->second]);
+    }
     ASSERT_EQ(buffer, BufferOf(job, i, rank)) << States()[i].path << " on rank " << rank;
   }
 }

@@ -1,7 +1,5 @@
 #include "core/train/state/state_part.h"
 
-#include <algorithm>
-
 #include "absl/algorithm/container.h"
 
 namespace tessera {
@@ -9,7 +7,8 @@ namespace {
 
 // Returns whether no lower rank holds the same elements, which is so if the coordinates along all
 // axes that split nothing are 0. `flat` is the group that the state belongs to, or null.
-bool Lowest(const MeshLayout& layout, const FlatRule* flat, absl::Span<const int> coordinates) {
+bool IsLowestHolder(const MeshLayout& layout, const FlatRule* flat,
+                    absl::Span<const int> coordinates) {
   for (int axis = 0; axis < layout.num_axes(); ++axis) {
     const bool splits =
         layout.axis(axis).split() || (flat != nullptr && absl::c_linear_search(flat->axes, axis));
@@ -28,7 +27,7 @@ StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mes
   result.global = part.global;
   const Box box = part.At(mesh, coordinates);
   result.shard = StateShard(box);
-  result.saves = Lowest(part.layout, flat, coordinates);
+  result.saves = IsLowestHolder(part.layout, flat, coordinates);
   if (flat == nullptr) {
     result.buffer = StateShard(Box{box.start, part.LocalShape(mesh)});
     return result;
@@ -38,15 +37,6 @@ StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mes
   result.shard.end = held.end;
   result.buffer = result.shard;
   return result;
-}
-
-absl::Status ForEachBufferRun(
-    const StatePart& part, int64_t first, int64_t count,
-    const std::function<absl::Status(int64_t shard_element, int64_t buffer_element,
-                                     int64_t elements)>& visit) {
-  return ForEachSharedRun(
-      part.shard.Part(first, first + count), part.buffer,
-      [&](const SharedRun& run) { return visit(first + run.first, run.second, run.count); });
 }
 
 }  // namespace tessera

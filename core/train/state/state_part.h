@@ -2,10 +2,6 @@
 #ifndef TESSERA_CORE_TRAIN_STATE_STATE_PART_H_
 #define TESSERA_CORE_TRAIN_STATE_STATE_PART_H_
 
-#include <cstdint>
-#include <functional>
-
-#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "core/layout/mesh.h"
 #include "core/program/rank_rules.h"
@@ -35,14 +31,6 @@ StatePart FullPart(const Shape& shape);
 // hold partial values.
 StatePart PartOnRank(const PartRule& part, const FlatRule* flat, const Mesh& mesh,
                      absl::Span<const int> coordinates);
-
-// Splits elements [first, first + count) of the shard into runs that are contiguous in the rank's
-// buffer too, and calls `visit` for each run: `shard_element` counts from the shard's first
-// element, `buffer_element` from the buffer's. Stops at the first error and returns it.
-absl::Status ForEachBufferRun(
-    const StatePart& part, int64_t first, int64_t count,
-    const std::function<absl::Status(int64_t shard_element, int64_t buffer_element,
-                                     int64_t elements)>& visit);
 
 }  // namespace tessera
 

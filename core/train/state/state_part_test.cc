@@ -37,20 +37,22 @@ std::vector<int64_t> PaddedElements(const Box& box, const Shape& padded, const S
 // are padding.
 std::vector<int64_t> BufferElements(const StatePart& part) {
   std::vector<int64_t> of_shard(part.shard.size(), kPadding);
-  EXPECT_TRUE(ForEachSharedRun(FullShard(part.global), part.shard, [&](const SharedRun& run) {
-                for (int64_t i = 0; i < run.count; ++i) of_shard[run.second + i] = run.first + i;
-                return absl::OkStatus();
-              }).ok());
+  SharedRuns runs(FullShard(part.global), part.shard);
+  while (const std::optional<SharedRun> run = runs.Next()) {
+    for (int64_t i = 0; i < run->count; ++i) of_shard[run->second + i] = run->first + i;
+  }
   EXPECT_THAT(of_shard, Each(testing::Ge(0)));
   std::vector<int64_t> buffer(part.buffer.size(), kPadding);
   // In chunks of 3 elements.
   for (int64_t first = 0; first < part.shard.size(); first += 3) {
     const int64_t count = std::min<int64_t>(3, part.shard.size() - first);
-    EXPECT_TRUE(ForEachBufferRun(part, first, count, [&](int64_t from, int64_t to, int64_t length) {
-                  EXPECT_TRUE(from >= first && from + length <= first + count);
-                  for (int64_t i = 0; i < length; ++i) buffer[to + i] = of_shard[from + i];
-                  return absl::OkStatus();
-                }).ok());
+    SharedRuns runs(part.shard.Part(first, first + count), part.buffer);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      EXPECT_TRUE(run->first >= 0 && run->first + run->count <= count);
+      for (int64_t i = 0; i < run->count; ++i) {
+        buffer[run->second + i] = of_shard[first + run->first + i];
+      }
+    }
   }
   return buffer;
 }

@@ -43,30 +43,23 @@ Shape StoredShape(const Shape& shape, absl::Span<const int> order) {
   return stored;
 }
 
-absl::Status ForEachStoredShard(
-    const StateShard& shard, absl::Span<const int> order,
-    const std::function<absl::Status(const StateShard& stored, int64_t first)>& visit) {
-  if (shard.size() == 0) return absl::OkStatus();
+StateShard StoredPrefix(const StateShard& shard, absl::Span<const int> order) {
   size_t moved = order.size();  // dimensions from here on are in the same order
   while (moved > 0 && order[moved - 1] == static_cast<int>(moved) - 1) --moved;
-  if (moved == 0) return visit(shard, 0);
-  // Visits one index of the moved dimensions at a time.
+  if (moved == 0) return shard;
+  // A stored shard can have one index of the moved dimensions.
   const int64_t inner = NumElements(absl::MakeConstSpan(shard.box.extent).subspan(moved));
-  for (int64_t outer = shard.begin / inner; outer * inner < shard.end; ++outer) {
-    Box box = shard.box;
-    int64_t index = outer;
-    for (size_t d = moved; d-- > 0;) {
-      box.start[d] += index % box.extent[d];
-      index /= box.extent[d];
-      box.extent[d] = 1;
-    }
-    const Box stored = {StoredShape(box.start, order), StoredShape(box.extent, order)};
-    const int64_t begin = std::max(shard.begin, outer * inner);
-    const int64_t end = std::min(shard.end, (outer + 1) * inner);
-    RETURN_IF_ERROR(
-        visit({stored, begin - outer * inner, end - outer * inner}, begin - shard.begin));
+  const int64_t begin = shard.begin % inner;
+  int64_t index = shard.begin / inner;
+  Box box = shard.box;
+  for (size_t d = moved; d-- > 0;) {
+    box.start[d] += index % box.extent[d];
+    index /= box.extent[d];
+    box.extent[d] = 1;
   }
-  return absl::OkStatus();
+  return {{StoredShape(box.start, order), StoredShape(box.extent, order)},
+          begin,
+          std::min(begin + shard.size(), inner)};
 }
 
 }  // namespace tessera

@@ -4,12 +4,10 @@
 #define TESSERA_CORE_TRAIN_STATE_STORED_ORDERS_H_
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -38,12 +36,9 @@ class StoredOrders {
 // Returns the shape in which a checkpoint stores a state of this shape.
 Shape StoredShape(const Shape& shape, absl::Span<const int> order);
 
-// Splits `shard`, a shard of a run's state, into shards of the stored tensor, and calls `visit` for
-// each of them. `stored` has the elements of `shard` from its element `first` on, in the same
-// order. Stops at the first error of `visit` and returns it.
-absl::Status ForEachStoredShard(
-    const StateShard& shard, absl::Span<const int> order,
-    const std::function<absl::Status(const StateShard& stored, int64_t first)>& visit);
+// Returns the shard of the stored tensor that has the first elements of `shard`, a shard of a run's
+// state with at least one element, in the same order: as many as one shard can have.
+StateShard StoredPrefix(const StateShard& shard, absl::Span<const int> order);
 
 }  // namespace tessera
 

@@ -69,82 +69,74 @@ TEST(StoredOrdersTest, StatesOfANewerModelAreRefused) {
 
 // Loads a shard of a stored tensor whose elements are 0, 1, 2, ....
 std::vector<int64_t> Loaded(const Shape& shape, const StateShard& shard,
-                            absl::Span<const int> order, int64_t* visits) {
+                            absl::Span<const int> order, int64_t* parts) {
   const Shape stored_shape = StoredShape(shape, order);
-  std::vector<int64_t> loaded(shard.size(), -1);
-  *visits = 0;
-  const absl::Status status = ForEachStoredShard(
-      shard, order, [&](const StateShard& stored, int64_t first) -> absl::Status {
-        ++*visits;
-        EXPECT_TRUE(CheckShard(stored, stored_shape).ok());
-        return ForEachSharedRun(FullShard(stored_shape), stored, [&](const SharedRun& run) {
-          std::iota(loaded.begin() + first + run.second,
-                    loaded.begin() + first + run.second + run.count, run.first);
-          return absl::OkStatus();
-        });
-      });
-  EXPECT_TRUE(status.ok()) << status;
+  std::vector<int64_t> loaded;
+  *parts = 0;
+  while (static_cast<int64_t>(loaded.size()) < shard.size()) {
+    const auto first = static_cast<int64_t>(loaded.size());
+    const StateShard stored = StoredPrefix(shard.Part(first, shard.size()), order);
+    EXPECT_TRUE(CheckShard(stored, stored_shape).ok());
+    EXPECT_GT(stored.size(), 0);
+    ++*parts;
+    loaded.resize(first + stored.size(), -1);
+    SharedRuns runs(FullShard(stored_shape), stored);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      std::iota(loaded.begin() + first + run->second,
+                loaded.begin() + first + run->second + run->count, run->first);
+    }
+  }
   return loaded;
 }
 
-std::vector<int64_t> AllLoaded(const Shape& shape, absl::Span<const int> order, int64_t* visits) {
-  return Loaded(shape, FullShard(shape), order, visits);
+std::vector<int64_t> AllLoaded(const Shape& shape, absl::Span<const int> order, int64_t* parts) {
+  return Loaded(shape, FullShard(shape), order, parts);
 }
 
-TEST(ForEachStoredShardTest, LoadsInTheRunsOrder) {
-  int64_t visits = 0;
+TEST(StoredPrefixTest, LoadsInTheRunsOrder) {
+  int64_t parts = 0;
   // Stored as [2, 3].
-  EXPECT_THAT(AllLoaded({3, 2}, {1, 0}, &visits), ElementsAre(0, 3, 1, 4, 2, 5));
-  EXPECT_EQ(visits, 6);
+  EXPECT_THAT(AllLoaded({3, 2}, {1, 0}, &parts), ElementsAre(0, 3, 1, 4, 2, 5));
+  EXPECT_EQ(parts, 6);
   // Stored as [2, 3, 2]: two elements at a time.
-  EXPECT_THAT(AllLoaded({3, 2, 2}, {1, 0, 2}, &visits),
+  EXPECT_THAT(AllLoaded({3, 2, 2}, {1, 0, 2}, &parts),
               ElementsAre(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11));
-  EXPECT_EQ(visits, 6);
+  EXPECT_EQ(parts, 6);
   // Stored as [2, 2, 3], where (a, b, c) of the run is (c, a, b): a cycle instead of a swap.
-  EXPECT_THAT(AllLoaded({2, 3, 2}, {2, 0, 1}, &visits),
+  EXPECT_THAT(AllLoaded({2, 3, 2}, {2, 0, 1}, &parts),
               ElementsAre(0, 6, 1, 7, 2, 8, 3, 9, 4, 10, 5, 11));
-  // Without a change of order, one visit is enough.
-  EXPECT_THAT(AllLoaded({2, 2}, {}, &visits), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(visits, 1);
-  EXPECT_THAT(AllLoaded({2, 2}, {0, 1}, &visits), ElementsAre(0, 1, 2, 3));
-  EXPECT_EQ(visits, 1);
-  EXPECT_THAT(AllLoaded({}, {}, &visits), ElementsAre(0));
-  EXPECT_THAT(AllLoaded({0, 2}, {1, 0}, &visits), IsEmpty());
-  EXPECT_EQ(visits, 0);
+  // Without a change of order, one part is enough.
+  EXPECT_THAT(AllLoaded({2, 2}, {}, &parts), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(parts, 1);
+  EXPECT_THAT(AllLoaded({2, 2}, {0, 1}, &parts), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(parts, 1);
+  EXPECT_THAT(AllLoaded({}, {}, &parts), ElementsAre(0));
+  EXPECT_THAT(AllLoaded({0, 2}, {1, 0}, &parts), IsEmpty());
+  EXPECT_EQ(parts, 0);
 }
 
 // Any shard has the same elements as that part of the full tensor.
-TEST(ForEachStoredShardTest, LoadsAnyShard) {
+TEST(StoredPrefixTest, LoadsAnyShard) {
   const Shape shape = {2, 3, 4, 2};
   const std::vector<int> order = {1, 2, 0, 3};
-  int64_t visits = 0;
-  const std::vector<int64_t> all = AllLoaded(shape, order, &visits);
+  int64_t parts = 0;
+  const std::vector<int64_t> all = AllLoaded(shape, order, &parts);
   for (const Box& box : {Box{{0, 0, 0, 0}, shape}, Box{{1, 1, 2, 0}, {1, 2, 2, 2}},
                          Box{{0, 2, 1, 1}, {2, 1, 3, 1}}}) {
     const StateShard full(box);
     std::vector<int64_t> expected;
-    ASSERT_TRUE(ForEachSharedRun(FullShard(shape), full, [&](const SharedRun& run) {
-                  expected.insert(expected.end(), all.begin() + run.first,
-                                  all.begin() + run.first + run.count);
-                  return absl::OkStatus();
-                }).ok());
+    SharedRuns runs(FullShard(shape), full);
+    while (const std::optional<SharedRun> run = runs.Next()) {
+      expected.insert(expected.end(), all.begin() + run->first,
+                      all.begin() + run->first + run->count);
+    }
     for (int64_t begin = 0; begin <= full.end; ++begin) {
       for (int64_t end = begin; end <= full.end; ++end) {
-        ASSERT_EQ(Loaded(shape, full.Part(begin, end), order, &visits),
+        ASSERT_EQ(Loaded(shape, full.Part(begin, end), order, &parts),
                   std::vector<int64_t>(expected.begin() + begin, expected.begin() + end));
       }
     }
   }
-}
-
-TEST(ForEachStoredShardTest, EndsAtAnError) {
-  int visits = 0;
-  const absl::Status status =
-      ForEachStoredShard(FullShard({3, 2}), {1, 0}, [&](const StateShard&, int64_t) {
-        return ++visits == 2 ? absl::DataLossError("here") : absl::OkStatus();
-      });
-  EXPECT_EQ(status, absl::DataLossError("here"));
-  EXPECT_EQ(visits, 2);
 }
 
 }  // namespace

@@ -38,19 +38,12 @@ absl::Status CheckCheckpointsFolder(const Folder& run) {
   return checkpoints.CheckOwner();
 }
 
-absl::Status WriteDurably(const Folder& folder, const std::string& name, absl::string_view text) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<DurableWriter> writer,
-                   DurableWriter::Create(folder, name));
-  RETURN_IF_ERROR(writer->Write(absl::MakeConstSpan(text.data(), text.size())));
-  return writer->Finish();
-}
-
 // Replaces a file of this folder itself.
 absl::Status ReplaceFile(const Folder& folder, const std::string& name, absl::string_view text) {
   const std::string temporary = absl::StrCat(name, ".tmp");
   // A killed run may have left one.
   if (folder.Has(temporary)) RETURN_IF_ERROR(folder.RemoveFile(temporary));
-  absl::Status status = WriteDurably(folder, temporary, text);
+  absl::Status status = WriteDurableFile(folder, temporary, text).status();
   if (status.ok()) status = folder.Rename(temporary, name);
   if (!status.ok()) folder.RemoveFile(temporary).IgnoreError();
   return status;

@@ -12,11 +12,12 @@
 #include "core/posix/user_folder.h"
 #include "core/status/status_macros.h"
 #include "core/train/checkpoint/checkpoint_folder.h"
+#include "core/train/checkpoint/durable_file.h"
 #include "core/train/checkpoint/open_checkpoint.h"
 #include "core/train/checkpoint/remains.h"
 #include "core/train/checkpoint/set_aside.h"
 #include "core/train/ranks/ranks.h"
-#include "core/train/state/state_transfer.h"
+#include "core/train/state/save_state.h"
 #include "tools/train/folder/disk_space.h"
 
 namespace tessera {
@@ -99,6 +100,9 @@ absl::Status CheckSeenByAll(Ranks& ranks, const std::string& path, RunFolder* fo
   return agreed;
 }
 
+// Returns whether a path leads to a folder whose entries can be opened.
+bool IsFolder(const std::string& path) { return !path.empty() && Exists(absl::StrCat(path, "/.")); }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunFolder>> OpenResumedFolder(const CommandLine& line) {
@@ -109,7 +113,7 @@ absl::StatusOr<std::unique_ptr<RunFolder>> OpenResumedFolder(const CommandLine& 
     return nullptr;
   }
   // If the path is no folder, opening a checkpoint there reports it.
-  if (!SameFolder(resumed.run, absl::StrCat(resumed.run, "/."))) return nullptr;
+  if (!IsFolder(resumed.run)) return nullptr;
   return RunFolder::Open(resumed.run, /*resuming=*/true);
 }
 

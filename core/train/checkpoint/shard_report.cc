@@ -1,16 +1,26 @@
-#include "core/train/checkpoint/join_reports.h"
+#include "core/train/checkpoint/shard_report.h"
 
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "core/status/status_macros.h"
+#include "core/train/checkpoint/checksum.h"
 #include "core/train/checkpoint/durable_file.h"
-#include "core/train/checkpoint/write_shards.h"
 
 namespace tessera {
 namespace {
+
+// Returns the checksum of the paths, roles and types of all states.
+std::string StatesChecksum(const std::vector<StateEntry>& state) {
+  std::string text;
+  for (const StateEntry& entry : state) {
+    // The length of a path separates the path from the text after it.
+    absl::StrAppend(&text, entry.path.size(), ":", entry.path, entry.role, " ",
+                    TypeToString(entry.type), "\n");
+  }
+  return ChecksumOf(text);
+}
 
 absl::Status CheckVisible(const Folder& folder, const ShardReport::File& file) {
   const auto seen = FileReader::Open(folder, file.name());
@@ -63,20 +73,53 @@ absl::Status AddReport(const ShardReport& report, Manifest* manifest) {
 
 }  // namespace
 
-absl::Status JoinReports(absl::Span<const ShardReport> reports, const Folder& folder,
-                         Manifest* manifest) {
-  const std::string checksum = StatesChecksum(manifest->state);
-  manifest->shards.resize(manifest->state.size());
-  manifest->shard_files.resize(manifest->state.size());
+ShardReport MakeShardReport(int rank, const std::vector<StateEntry>& state,
+                            absl::Span<const OwnedShard> shards, absl::Span<const StateFile> files,
+                            absl::Span<const Manifest::File> written) {
+  ShardReport report;
+  report.set_rank(rank);
+  report.set_states_checksum(StatesChecksum(state));
+  for (size_t i = 0; i < files.size(); ++i) {
+    ShardReport::File& file = *report.add_files();
+    file.set_name(written[i].name);
+    file.set_bytes(written[i].bytes);
+    file.set_checksum(written[i].checksum);
+    for (int index : files[i].shards) {
+      const StateShard& shard = shards[index].shard;
+      ShardReport::Shard& record = *report.add_shards();
+      record.set_state(shards[index].state);
+      record.set_file(static_cast<int>(i));
+      record.mutable_start()->Add(shard.box.start.begin(), shard.box.start.end());
+      record.mutable_extent()->Add(shard.box.extent.begin(), shard.box.extent.end());
+      record.set_begin(shard.begin);
+      record.set_end(shard.end);
+    }
+  }
+  return report;
+}
+
+ShardReport MakeFailureReport(int rank, const absl::Status& error) {
+  ShardReport report;
+  report.set_rank(rank);
+  report.set_error_code(static_cast<int>(error.code()));
+  report.set_error(absl::StrCat(error.message()));
+  return report;
+}
+
+absl::StatusOr<Manifest> JoinReports(Manifest manifest, absl::Span<const ShardReport> reports,
+                                     const Folder& folder) {
+  const std::string checksum = StatesChecksum(manifest.state);
+  manifest.shards.resize(manifest.state.size());
+  manifest.shard_files.resize(manifest.state.size());
   for (size_t i = 0; i < reports.size(); ++i) {
     const int rank = static_cast<int>(i);
     absl::Status status = CheckReport(reports[i], rank, checksum, folder);
-    if (status.ok()) status = AddReport(reports[i], manifest);
+    if (status.ok()) status = AddReport(reports[i], &manifest);
     if (status.ok()) continue;
     if (reports.size() == 1) return status;
     return absl::Status(status.code(), absl::StrCat("rank ", rank, ": ", status.message()));
   }
-  return absl::OkStatus();
+  return manifest;
 }
 
 }  // namespace tessera
