@@ -1,12 +1,12 @@
 // How long a launcher waits for ranks that must end.
-#ifndef TESSERA_TOOLS_LAUNCH_JOB_TIMES_H_
-#define TESSERA_TOOLS_LAUNCH_JOB_TIMES_H_
+#ifndef TESSERA_TOOLS_LAUNCH_GRACE_TIMES_H_
+#define TESSERA_TOOLS_LAUNCH_GRACE_TIMES_H_
 
 #include <chrono>
 
 namespace tessera::comm {
 
-struct JobTimes {
+struct GraceTimes {
   // After a failure, from SIGTERM to SIGKILL.
   std::chrono::milliseconds grace{5000};
   // How long a rank may be stopped (SIGSTOP) before it is killed, which is a failure. Other ranks
@@ -17,4 +17,4 @@ struct JobTimes {
 
 }  // namespace tessera::comm
 
-#endif  // TESSERA_TOOLS_LAUNCH_JOB_TIMES_H_
+#endif  // TESSERA_TOOLS_LAUNCH_GRACE_TIMES_H_

@@ -1,6 +1,6 @@
 // One run of all ranks of a job on this machine, from their start to their end.
-#ifndef TESSERA_TOOLS_LAUNCH_JOB_H_
-#define TESSERA_TOOLS_LAUNCH_JOB_H_
+#ifndef TESSERA_TOOLS_LAUNCH_RANK_GROUP_H_
+#define TESSERA_TOOLS_LAUNCH_RANK_GROUP_H_
 
 #include <sys/types.h>
 
@@ -17,7 +17,7 @@
 #include "collectives/net/socket.h"
 #include "core/posix/file_descriptor.h"
 #include "core/posix/stop_requests.h"
-#include "tools/launch/job_times.h"
+#include "tools/launch/grace_times.h"
 #include "tools/launch/launch_signals.h"
 #include "tools/launch/output_sink.h"
 #include "tools/launch/rank_output.h"
@@ -36,15 +36,15 @@ struct LaunchStreams {
   StopRequests requests{};
   int64_t shown = 0;  // counts the texts of ranks that were written to either stream
 
-  // Whether a signal asks the job to end.
-  bool AskToEnd() const { return interrupt != 0 || !notices.empty(); }
+  // Returns whether a signal requests that the job ends.
+  bool EndRequested() const { return interrupt != 0 || !notices.empty(); }
 };
 
 // Thread safety: the process has one thread.
-class Job {
+class RankGroup {
  public:
-  // `streams` must outlive the job. `foreign` are children of this process that it did not start.
-  Job(JobTimes times, std::vector<pid_t> foreign, LaunchStreams* streams)
+  // `streams` must outlive the group. `foreign` are children of this process that it did not start.
+  RankGroup(GraceTimes times, std::vector<pid_t> foreign, LaunchStreams* streams)
       : times_(times), foreign_(std::move(foreign)), streams_(*streams) {}
 
   // Starts all ranks, or none.
@@ -65,10 +65,10 @@ class Job {
   int exit_code() const;
   // An error for the user: which rank failed first, and the end of what it wrote. "" if none did,
   // or if the last line that was shown is already that rank's error and the rank exited by itself.
-  std::string ReportOfFailure() const;
+  std::string FailureReport() const;
   // A note that names the rank that ended first, if that rank (and not the launcher) was asked to
   // end; else "".
-  std::string ReportOfRequest() const;
+  std::string RequestReport() const;
 
  private:
   // The pipe that a rank writes to.
@@ -114,15 +114,15 @@ class Job {
   void TakeEvent(Rank& rank, const RankEvent& event);
   void KillStopped();
   bool IsFailure(const Rank& rank) const;
-  int FirstEndedAsAsked() const;  // -1: none
-  int FirstFailed() const;        // -1: none; also if a rank ended as asked before
+  int FirstEndedByRequest() const;  // -1: none
+  int FirstFailed() const;          // -1: none; also if a rank ended as asked before
   // Returns the rank that ended first among the ended ranks for which `is_one` returns true; -1 if
   // there is none.
   int FirstOf(const std::function<bool(const Rank&)>& is_one) const;
   // Whether a rank has failed, or has ended as it was asked to.
   bool MustStop() const;
   // Whether a signal that asks to end was passed on to all ranks.
-  bool AllAreAsked() const { return streams_.AskToEnd(); }
+  bool AllSignaled() const { return streams_.EndRequested(); }
   void StopOthers();
   static void Send(const Rank& rank, int signal);
   void SendToAll(int signal);
@@ -130,7 +130,7 @@ class Job {
   void Drain();
   void AwaitRequest();
 
-  const JobTimes times_;
+  const GraceTimes times_;
   const std::vector<pid_t> foreign_;
   LaunchStreams& streams_;
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -148,4 +148,4 @@ std::string DescribeWaitStatus(int wait_status);
 
 }  // namespace tessera::comm
 
-#endif  // TESSERA_TOOLS_LAUNCH_JOB_H_
+#endif  // TESSERA_TOOLS_LAUNCH_RANK_GROUP_H_

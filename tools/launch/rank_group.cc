@@ -1,4 +1,4 @@
-#include "tools/launch/job.h"
+#include "tools/launch/rank_group.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -46,11 +46,13 @@ bool EndedBySignal(int wait_status) {
 }
 
 // Returns whether a process exited because it was asked to end.
-bool EndedAsAsked(int wait_status) { return WIFEXITED(wait_status) && EndedBySignal(wait_status); }
+bool EndedByRequest(int wait_status) {
+  return WIFEXITED(wait_status) && EndedBySignal(wait_status);
+}
 
 }  // namespace
 
-void Job::Stream::Read() {
+void RankGroup::Stream::Read() {
   std::array<char, 64 << 10> bytes;
   const ssize_t got = read(pipe.get(), bytes.data(), bytes.size());
   if (got > 0) {
@@ -60,19 +62,19 @@ void Job::Stream::Read() {
   }
 }
 
-void Job::Stream::Close() {
+void RankGroup::Stream::Close() {
   if (!pipe.is_open()) return;
   Show(lines.Finish());
   pipe.Close();
 }
 
-void Job::Stream::Show(absl::string_view text) {
+void RankGroup::Stream::Show(absl::string_view text) {
   if (text.empty()) return;
   sink.Write(text);
   last_shown = ++shown;
 }
 
-absl::Status Job::Start(const RankCommand& command) {
+absl::Status RankGroup::Start(const RankCommand& command) {
   for (int rank = 0; rank < command.size; ++rank) {
     absl::StatusOr<RankProcess> process = StartRank(command, rank);
     if (!process.ok()) {
@@ -86,7 +88,7 @@ absl::Status Job::Start(const RankCommand& command) {
   return absl::OkStatus();
 }
 
-void Job::Run() {
+void RankGroup::Run() {
   while (AnyRuns()) {
     Poll();
     HandleClosedOutput();
@@ -103,7 +105,7 @@ void Job::Run() {
   AwaitRequest();
 }
 
-int Job::exit_code() const {
+int RankGroup::exit_code() const {
   const int failed = FirstFailed();
   if (failed >= 0) return ExitCodeOf(ranks_[failed]->end->wait_status);
   for (const auto& rank : ranks_) {
@@ -112,7 +114,7 @@ int Job::exit_code() const {
   return 0;
 }
 
-std::string Job::ReportOfFailure() const {
+std::string RankGroup::FailureReport() const {
   const int rank = FirstFailed();
   if (rank < 0) return "";
   const Rank& failed = *ranks_[rank];
@@ -135,20 +137,20 @@ std::string Job::ReportOfFailure() const {
   return text;
 }
 
-std::string Job::ReportOfRequest() const {
-  const int rank = FirstEndedAsAsked();
-  if (rank < 0 || FirstFailed() >= 0 || AllAreAsked()) return "";
+std::string RankGroup::RequestReport() const {
+  const int rank = FirstEndedByRequest();
+  if (rank < 0 || FirstFailed() >= 0 || AllSignaled()) return "";
   const int code = WEXITSTATUS(ranks_[rank]->end->wait_status);
   return absl::StrCat("note: rank ", rank, " ended with exit code ", code, ", as SIG",
                       sigabbrev_np(code - 128), " asks: the job ends\n");
 }
 
-bool Job::AnyRuns() const {
+bool RankGroup::AnyRuns() const {
   return std::any_of(ranks_.begin(), ranks_.end(),
                      [](const auto& rank) { return rank->control.is_open(); });
 }
 
-Deadline Job::NextDeadline() const {
+Deadline RankGroup::NextDeadline() const {
   Deadline next = kill_at_;
   for (const auto& rank : ranks_) {
     next = std::min({next, rank->stopped_limit, rank->output.lines.next_stall(),
@@ -157,7 +159,7 @@ Deadline Job::NextDeadline() const {
   return next;
 }
 
-void Job::Poll() {
+void RankGroup::Poll() {
   std::vector<pollfd> events = {{streams_.signals.fd(), POLLIN, 0},
                                 {streams_.output.poll_fd(), POLLOUT, 0},
                                 {streams_.error.poll_fd(), POLLOUT, 0}};
@@ -185,7 +187,7 @@ void Job::Poll() {
   if (events[0].revents != 0) HandleSignals();
 }
 
-void Job::ShowStalledProgress() {
+void RankGroup::ShowStalledProgress() {
   for (const auto& rank : ranks_) {
     for (Stream* stream : {&rank->output, &rank->error}) {
       stream->Show(stream->lines.ShowStalled(Clock::now()));
@@ -193,7 +195,7 @@ void Job::ShowStalledProgress() {
   }
 }
 
-void Job::HandleSignals() {
+void RankGroup::HandleSignals() {
   while (const int signal = streams_.signals.Next()) {
     if (IsNotice(signal)) {
       streams_.notices.insert(signal);
@@ -204,14 +206,14 @@ void Job::HandleSignals() {
   }
 }
 
-void Job::Interrupt(int signal) {
+void RankGroup::Interrupt(int signal) {
   if (streams_.interrupt == 0) streams_.interrupt = signal;
   SendToAll(streams_.requests.Add(signal) >= kRequestsThatKill ? SIGKILL : signal);
 }
 
 // A program that writes to a pipe without a reader ends. The ranks are ended too, but may save
 // first.
-void Job::HandleClosedOutput() {
+void RankGroup::HandleClosedOutput() {
   if (output_closed_ || (!streams_.output.is_closed() && !streams_.error.is_closed())) return;
   output_closed_ = true;
   if (streams_.interrupt != 0) return;
@@ -219,7 +221,7 @@ void Job::HandleClosedOutput() {
   Interrupt(SIGTERM);
 }
 
-void Job::HandleControl(Rank& rank) {
+void RankGroup::HandleControl(Rank& rank) {
   RankEvent event;
   const ssize_t got = recv(rank.control.get(), &event, sizeof(event), /*flags=*/0);
   // ECONNRESET: the reaper ended without having read every signal. It comes once, before the events
@@ -234,7 +236,7 @@ void Job::HandleControl(Rank& rank) {
   rank.end = event;
 }
 
-void Job::TakeEvent(Rank& rank, const RankEvent& event) {
+void RankGroup::TakeEvent(Rank& rank, const RankEvent& event) {
   rank.is_stopped = WIFSTOPPED(event.wait_status);
   if (rank.is_stopped && times_.stopped_limit != std::chrono::milliseconds::max()) {
     rank.stopped_limit = Deadline(std::chrono::nanoseconds(event.time_ns)) + times_.stopped_limit;
@@ -248,7 +250,7 @@ void Job::TakeEvent(Rank& rank, const RankEvent& event) {
 
 // A stopped process handles no other signal than SIGKILL and SIGCONT. While all ranks are stopped,
 // none waits for another: the job is suspended.
-void Job::KillStopped() {
+void RankGroup::KillStopped() {
   const Deadline now = Clock::now();
   const bool suspended = absl::c_none_of(
       ranks_, [](const auto& rank) { return !rank->end.has_value() && !rank->is_stopped; });
@@ -271,27 +273,28 @@ void Job::KillStopped() {
 }
 
 // A rank that ends because of a signal that was passed on has not failed.
-bool Job::IsFailure(const Rank& rank) const {
+bool RankGroup::IsFailure(const Rank& rank) const {
   if (!rank.end.has_value() || rank.end->wait_status == 0) return false;
   const int status = rank.end->wait_status;
-  if (EndedAsAsked(status)) return false;
+  if (EndedByRequest(status)) return false;
   if (WIFSIGNALED(status) && streams_.notices.count(WTERMSIG(status)) > 0) return false;
   return streams_.interrupt == 0 || ExitCodeOf(status) != 128 + streams_.interrupt;
 }
 
-int Job::FirstEndedAsAsked() const {
-  return FirstOf(
-      [](const Rank& rank) { return rank.end.has_value() && EndedAsAsked(rank.end->wait_status); });
+int RankGroup::FirstEndedByRequest() const {
+  return FirstOf([](const Rank& rank) {
+    return rank.end.has_value() && EndedByRequest(rank.end->wait_status);
+  });
 }
 
-int Job::FirstFailed() const {
+int RankGroup::FirstFailed() const {
   const int failed = FirstOf([this](const Rank& rank) { return IsFailure(rank); });
-  const int asked = FirstEndedAsAsked();
-  if (failed < 0 || asked < 0 || AllAreAsked()) return failed;
+  const int asked = FirstEndedByRequest();
+  if (failed < 0 || asked < 0 || AllSignaled()) return failed;
   return ranks_[asked]->end->time_ns < ranks_[failed]->end->time_ns ? -1 : failed;
 }
 
-int Job::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
+int RankGroup::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
   int first = -1;
   for (size_t i = 0; i < ranks_.size(); ++i) {
     if (!is_one(*ranks_[i])) continue;
@@ -304,26 +307,26 @@ int Job::FirstOf(const std::function<bool(const Rank&)>& is_one) const {
 
 // After an interrupt of the job, or a notice, all ranks have been asked to end, and may take their
 // time.
-bool Job::MustStop() const {
-  return FirstFailed() >= 0 || (!AllAreAsked() && FirstEndedAsAsked() >= 0);
+bool RankGroup::MustStop() const {
+  return FirstFailed() >= 0 || (!AllSignaled() && FirstEndedByRequest() >= 0);
 }
 
-void Job::StopOthers() {
+void RankGroup::StopOthers() {
   stopping_ = true;
   kill_at_ = Clock::now() + times_.grace;
   SendToAll(SIGTERM);
 }
 
-void Job::Send(const Rank& rank, int signal) {
+void RankGroup::Send(const Rank& rank, int signal) {
   if (!rank.control.is_open() || rank.end.has_value()) return;
   (void)!send(rank.control.get(), &signal, sizeof(signal), MSG_NOSIGNAL);
 }
 
-void Job::SendToAll(int signal) {
+void RankGroup::SendToAll(int signal) {
   for (const auto& rank : ranks_) Send(*rank, signal);
 }
 
-void Job::Drain() {
+void RankGroup::Drain() {
   const Deadline deadline = Clock::now() + kDrainTimeout;
   for (const auto& rank : ranks_) {
     for (Stream* stream : {&rank->output, &rank->error}) {
@@ -338,11 +341,11 @@ void Job::Drain() {
 
 // If a batch system signals every process of a job at once, this process may be the last to get its
 // copy. Without it, a rank that the signal killed would have failed.
-void Job::AwaitRequest() {
+void RankGroup::AwaitRequest() {
   const bool signaled = absl::c_any_of(
       ranks_, [](const auto& rank) { return EndedBySignal(rank->end->wait_status); });
   const Deadline deadline = Clock::now() + kSignalArrives;
-  while (signaled && !AllAreAsked() && Clock::now() < deadline) {
+  while (signaled && !AllSignaled() && Clock::now() < deadline) {
     pollfd event = {streams_.signals.fd(), POLLIN, 0};
     poll(&event, 1, MillisecondsUntil(deadline));
     HandleSignals();
