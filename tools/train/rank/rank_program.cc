@@ -112,13 +112,13 @@ int EndJob(const absl::Status& error, Job& job) {
   const Ranks& ranks = job.ranks();
   LetSignalArrive(error);
   const int signal = Interrupted();
-  const bool as_asked = signal != 0 && !DoRanksStopTogether() && !IsAgreed(error);
+  const bool by_request = signal != 0 && !DoRanksStopTogether() && !IsAgreed(error);
   const bool reports =
       IsAgreed(error) ? ranks.is_first() : !IsOfAnotherRank(error) && job.ClaimReport();
   if (reports) {
     std::fflush(stdout);
     const std::string rank = IsAgreed(error) ? "" : absl::StrCat("rank ", ranks.rank(), ": ");
-    if (as_asked) {
+    if (by_request) {
       PrintNote(absl::StrCat("stopped by SIG", sigabbrev_np(signal),
                              " before the first step: ", rank, error.message()));
     } else {
@@ -133,7 +133,7 @@ int EndJob(const absl::Status& error, Job& job) {
   } else if (!IsAgreed(error)) {
     std::this_thread::sleep_for(kReportHolds);
   }
-  return as_asked ? 128 + signal : 1;
+  return by_request ? 128 + signal : 1;
 }
 
 // Runs this rank, and leaves the job.
